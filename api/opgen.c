@@ -1,0 +1,220 @@
+/*
+ * opgen: prints what people read, from the operator table ops.def.
+ *
+ *   opgen types      tenon/op_types.h: operator numbers and attribute structs
+ *   opgen functions  tenon/ops.h: one documented function per operator
+ *   opgen docs       docs/operators.md
+ *   opgen abi        the ABI list: a line per operator, argument and attribute
+ *
+ * A build-time program; nothing of it is installed.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TN_SET_FLOAT "f16 bf16 f32 f64"
+#define TN_SET_INT "u8 i8 i16 i32 i64"
+#define TN_SET_INDEX "i32 i64"
+#define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
+#define TN_SET_ALL "bool " TN_SET_NUMBER
+#define TN_OPERATOR_ELEMENTWISE 1
+#define TN_OPERATOR_RANDOM 2
+#define TN_OPERATOR_ACCUMULATES 4
+#define TN_OPERATOR_DATA_DEPENDENT 8
+
+typedef struct row {
+  int id;
+  const char *name, *NAME;
+  int since, flags;
+  double tolerance;
+  const char *types[4];
+  const char *shape, *doc, *maths, *source;
+} row;
+
+typedef struct arg {
+  char kind; /* i input, p optional input, u in-out, o output, q optional output */
+  const char *name, *type, *doc;
+} arg;
+
+typedef struct attr {
+  const char *kind, *name, *value, *doc;
+} attr;
+
+/* The shape rules' names, so that rows print them. */
+#define TN_SHAPE_GIVEN "given"
+#define TN_SHAPE_SAME "same"
+#define TN_SHAPE_BROADCAST "broadcast"
+#define TN_SHAPE_REDUCE "reduce"
+#define TN_SHAPE_ARG_REDUCE "arg_reduce"
+#define TN_SHAPE_MATMUL "matmul"
+#define TN_SHAPE_CONV2D "conv2d"
+#define TN_SHAPE_CONV2D_GRAD_INPUT "conv2d_grad_input"
+#define TN_SHAPE_CONV2D_GRAD_WEIGHT "conv2d_grad_weight"
+#define TN_SHAPE_POOL2D "pool2d"
+#define TN_SHAPE_POOL2D_GRAD "pool2d_grad"
+#define TN_SHAPE_SOFTMAX "softmax"
+#define TN_SHAPE_CLASS_LOSS "class_loss"
+#define TN_SHAPE_CLASS_LOSS_GRAD "class_loss_grad"
+#define TN_SHAPE_UPDATE "update"
+
+#define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, __VA_ARGS__},
+static const row rows[] = {
+#include "ops.def"
+};
+
+#define ARG_IN(n, t, d) {'i', #n, #t, d},
+#define ARG_OPT(n, t, d) {'p', #n, #t, d},
+#define ARG_INOUT(n, t, d) {'u', #n, #t, d},
+#define ARG_OUT(n, t, d) {'o', #n, #t, d},
+#define ARG_OPTOUT(n, t, d) {'q', #n, #t, d},
+#define ATTR(k, n, v, d) {#k, #n, #v, d},
+#define OP(ID, n, N, ...)                                                                          \
+  static const arg n##_args[] = {                                                                  \
+      TN_ARGS_##n(ARG_IN, ARG_OPT, ARG_INOUT, ARG_OUT, ARG_OPTOUT){0, "", "", ""}};                \
+  static const attr n##_attrs[] = {TN_ATTRS_##n(ATTR){"", NULL, "", ""}};
+#include "ops.def"
+
+static const struct {
+  const arg *args;
+  const attr *attrs;
+} lists[] = {
+#define OP(ID, n, N, ...) {n##_args, n##_attrs},
+#include "ops.def"
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const char banner[] =
+    "/* Printed by opgen from ops.def: change that file, not this one. */\n";
+
+static const char *c_type(const char *kind) {
+  static const char *const types[][2] = {
+      {"i64", "int64_t"},   {"u64", "uint64_t"}, {"f64", "double"},  {"flag", "int32_t"},
+      {"dtype", "int32_t"}, {"pair", "int64_t"}, {"axes", "tn_axes"}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    if (strcmp(types[i][0], kind) == 0) return types[i][1];
+  return "?";
+}
+
+static bool is_output(char kind) { return kind == 'o' || kind == 'q'; }
+
+static void print_default(const attr *a) {
+  if (strcmp(a->kind, "pair") == 0)
+    printf("{%s, %s}", a->value, a->value);
+  else if (strcmp(a->kind, "axes") == 0)
+    printf("{0, {0}}");
+  else
+    printf("%s", a->value);
+}
+
+static void print_attr_struct(const row *op, const attr *attrs) {
+  if (!attrs->name) return;
+  printf("\n/* Attributes of tn_%s. */\ntypedef struct tn_%s_attrs {\n"
+         "  uint32_t struct_size; /* sizeof(tn_%s_attrs) */\n",
+         op->name, op->name, op->name);
+  for (const attr *a = attrs; a->name; ++a)
+    printf("  %s %s%s; /* %s */\n", c_type(a->kind), a->name,
+           strcmp(a->kind, "pair") == 0 ? "[2]" : "", a->doc);
+  printf("} tn_%s_attrs;\n#define TN_%s_DEFAULTS {sizeof(tn_%s_attrs)", op->name, op->NAME,
+         op->name);
+  for (const attr *a = attrs; a->name; ++a) {
+    printf(", ");
+    print_default(a);
+  }
+  puts("}");
+}
+
+static void print_types(void) {
+  printf("%s#ifndef TENON_OP_TYPES_H\n#define TENON_OP_TYPES_H\n\n#include \"tenon/base.h\"\n\n"
+         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+         "/* The operators' numbers: ABI, appended only. */\ntypedef enum tn_op {\n",
+         banner);
+  for (int i = 0; i < ROWS; ++i) printf("  TN_OP_%s = %d,\n", rows[i].NAME, rows[i].id);
+  printf("} tn_op;\n\n"
+         "/* Attribute structs. Start from the operator's TN_<NAME>_DEFAULTS and change fields:\n"
+         " *     tn_softmax_attrs attrs = TN_SOFTMAX_DEFAULTS;\n"
+         " *     attrs.axis = 1;\n"
+         " * A NULL pointer in place of the struct means the defaults. */\n");
+  for (int i = 0; i < ROWS; ++i) print_attr_struct(&rows[i], lists[i].attrs);
+  puts("\n#ifdef __cplusplus\n}\n#endif\n#endif /* TENON_OP_TYPES_H */");
+}
+
+static void print_prototype(int i) {
+  printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (!is_output(a->kind)) printf(", %stn_tensor *%s", a->kind == 'u' ? "" : "const ", a->name);
+  if (lists[i].attrs->name) printf(", const tn_%s_attrs *attrs", rows[i].name);
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_output(a->kind)) printf(", tn_tensor **%s", a->name);
+  puts(");");
+}
+
+static const char *kind_word(char kind) {
+  return kind == 'p' ? "optional, " : kind == 'q' ? "optional, " : kind == 'u' ? "updated, " : "";
+}
+
+static void print_functions(void) {
+  printf("%s#ifndef TENON_OPS_H\n#define TENON_OPS_H\n\n#include \"tenon/tenon.h\"\n\n"
+         "/*\n * One function per operator; the rules are in tenon.h under \"Operators\".\n"
+         " * Every function is thread-safe as far as its tensors and stream are.\n */\n"
+         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n#pragma GCC visibility push(default)\n",
+         banner);
+  for (int i = 0; i < ROWS; ++i) {
+    printf("\n/* %s\n *     %s\n", rows[i].doc, rows[i].maths);
+    for (const arg *a = lists[i].args; a->kind; ++a)
+      printf(" * %s: %s%s (%s)\n", a->name, kind_word(a->kind), a->doc, a->type);
+    for (const attr *a = lists[i].attrs; a->name; ++a)
+      printf(" * attrs->%s: %s (default %s)\n", a->name, a->doc, a->value);
+    for (int t = 0; t < 4 && rows[i].types[t]; ++t)
+      printf(" * %c: %s\n", "TUVW"[t], rows[i].types[t]);
+    if (rows[i].source) printf(" * Source: %s.\n", rows[i].source);
+    printf(" * Since ABI %d. */\n", rows[i].since);
+    print_prototype(i);
+  }
+  puts("\n#pragma GCC visibility pop\n#ifdef __cplusplus\n}\n#endif\n#endif /* TENON_OPS_H */");
+}
+
+static void print_docs(void) {
+  puts("# Operators\n\nPrinted by `opgen` from `api/ops.def`; `./dev docs` prints it anew. Types:\n"
+       "`T` and `U` stand for one element type each out of the sets given.\n");
+  for (int i = 0; i < ROWS; ++i) {
+    printf("## %s\n\n%s `%s`\n\n```c\n", rows[i].name, rows[i].doc, rows[i].maths);
+    print_prototype(i);
+    puts("```\n");
+    for (const arg *a = lists[i].args; a->kind; ++a)
+      printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a->kind), a->doc);
+    for (const attr *a = lists[i].attrs; a->name; ++a)
+      printf("- `attrs->%s` (%s, default `%s`): %s\n", a->name, c_type(a->kind), a->value, a->doc);
+    for (int t = 0; t < 4 && rows[i].types[t]; ++t)
+      printf("- `%c`: %s\n", "TUVW"[t], rows[i].types[t]);
+    printf("- error bound in float32: %g %s\n", rows[i].tolerance,
+           rows[i].flags & TN_OPERATOR_ACCUMULATES ? "relative norm" : "ULP");
+    if (rows[i].source) printf("- source: %s\n", rows[i].source);
+    puts("");
+  }
+}
+
+static void print_abi(void) {
+  for (int i = 0; i < ROWS; ++i) {
+    printf("%d %s since %d shape %s\n", rows[i].id, rows[i].name, rows[i].since, rows[i].shape);
+    for (const arg *a = lists[i].args; a->kind; ++a)
+      printf("%d %s arg %c %s %s\n", rows[i].id, rows[i].name, a->kind, a->type, a->name);
+    for (const attr *a = lists[i].attrs; a->name; ++a)
+      printf("%d %s attr %s %s = %s\n", rows[i].id, rows[i].name, a->kind, a->name, a->value);
+  }
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc == 2 ? argv[1] : "";
+  if (strcmp(what, "types") == 0)
+    print_types();
+  else if (strcmp(what, "functions") == 0)
+    print_functions();
+  else if (strcmp(what, "docs") == 0)
+    print_docs();
+  else if (strcmp(what, "abi") == 0)
+    print_abi();
+  else
+    return fprintf(stderr, "usage: opgen types|functions|docs|abi\n"), 2;
+  return fflush(stdout) != 0 || ferror(stdout);
+}

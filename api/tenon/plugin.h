@@ -1,0 +1,467 @@
+/*
+ * The plugin ABI: everything a shared object needs to bring devices, kernels,
+ * operators or layers to Tenon. Include this header alone; link nothing of Tenon.
+ *
+ * The rules, once:
+ *
+ *  Entry.      A plugin exports one symbol, tn_plugin_query, and carries one ELF
+ *              note (TN_PLUGIN_DEFINE writes both). The query runs no device code,
+ *              starts no thread and opens nothing: it looks at the CPU at most and
+ *              returns a static const table, or NULL after host->fail said why.
+ *  Versions.   The host offers a range of ABI versions in the tn_host it passes;
+ *              the plugin states its own range in the note and in tn_plugin. The
+ *              highest version both know is used. Structs begin with struct_size:
+ *              a reader uses a field only if it lies inside that size, and an
+ *              absent field means NULL or 0. Set struct_size with sizeof.
+ *  Ownership.  Tables and strings a plugin returns stay valid, unchanged, until the
+ *              process ends: libraries are never unmapped. Handles a plugin makes
+ *              (devices, streams, events, memory) go back to the plugin that made
+ *              them. Pointers in tn_kernel_args live until the kernel returns.
+ *  State.      No mutable statics: several runtimes in one process may open the
+ *              same plugin. Keep state in the device handle or the plugin context.
+ *  Errors.     Return a tn_status. Set the message with host->fail where the
+ *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
+ *              Never abort, exit, print, install signal handlers or throw across
+ *              the boundary. A kernel that fails has written nothing it cannot
+ *              leave behind.
+ *  Threads.    Every function may be called from any thread. Calls that name the
+ *              same stream come one at a time, except on the default stream of a
+ *              synchronous device (TN_BACKEND_SYNCHRONOUS), where kernels may run
+ *              concurrently. Make no threads of your own for kernels: use
+ *              host->parallel_for.
+ *  Trust.      The dispatcher has validated every call against the operator's
+ *              schema before a kernel runs: devices, element types, shapes,
+ *              aliasing. Kernels do not check again.
+ */
+#ifndef TENON_PLUGIN_H
+#define TENON_PLUGIN_H
+
+#include "tenon/base.h"
+#include "tenon/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The ABI version that this header describes, and the oldest it can serve. */
+#define TN_ABI_VERSION 1u
+#define TN_ABI_VERSION_MIN 1u
+
+/* True where `field` lies inside the size that a struct states of itself. */
+#define TN_HAS_FIELD(ptr, type, field)                                                             \
+  ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
+
+typedef struct tn_host tn_host;
+typedef struct tn_kernel tn_kernel;
+typedef struct tn_kernel_args tn_kernel_args;
+
+/* ---------------------------------------------------------------- the host --- */
+
+/* One share of a parallel loop: indexes begin <= i < end. */
+typedef tn_status (*tn_range_fn)(void *ctx, int64_t begin, int64_t end);
+
+/* Services of the runtime that opened the plugin, append-only. Valid until the
+ * plugin's close returns. All functions are thread-safe. */
+struct tn_host {
+  uint32_t struct_size;
+  uint32_t abi_min, abi_max;  /* the range of ABI versions that the host serves */
+  uint32_t math;              /* tn_math: how float32 products may be computed */
+  uint32_t deterministic;     /* 1: the same call twice must give the same bits */
+  uint32_t num_threads;       /* threads that parallel_for spreads over, caller included */
+  const char *version;        /* of the host library, for people */
+  void *impl;                 /* the runtime's own */
+
+  /* Sets the calling thread's error message (printf format) and returns `code`. */
+  tn_status (*fail)(tn_status code, const char *format, ...)
+      __attribute__((format(printf, 2, 3)));
+
+  /* Writes to the host's log, if the level is on. */
+  void (*log)(const tn_host *host, tn_log_level level, const char *format, ...)
+      __attribute__((format(printf, 3, 4)));
+
+  /* Host memory of at least `bytes` bytes at an `align`-byte boundary (a power of
+   * two), NULL when there is none; `bytes` of 0 gives a pointer that can be freed.
+   * free accepts NULL. */
+  void *(*alloc)(const tn_host *host, size_t bytes, size_t align);
+  void (*free)(const tn_host *host, void *ptr);
+
+  /* Runs fn over 0 <= i < n in shares of at least `grain` indexes, in the caller
+   * and in the host's pool; returns the first status that is not TN_OK. A loop
+   * inside a loop runs in its caller. */
+  tn_status (*parallel_for)(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
+                            void *ctx);
+};
+
+/* ------------------------------------------------------------ the operators --- */
+
+/* Whether an argument is read, written, or both. */
+typedef enum tn_arg_kind {
+  TN_ARG_IN = 0,
+  TN_ARG_OPTIONAL_IN = 1,  /* may be NULL */
+  TN_ARG_INOUT = 2,        /* given by the caller, updated in place; kernels find it among out */
+  TN_ARG_OUT = 3,
+  TN_ARG_OPTIONAL_OUT = 4, /* written only if the caller asks for it */
+} tn_arg_kind;
+
+/* The element type of an argument: type variable 0..3 of the row, or a fixed type. */
+#define TN_TYPE_VAR(index) (index)
+#define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
+
+typedef struct tn_arg {
+  const char *name;
+  uint8_t kind; /* tn_arg_kind */
+  uint8_t type; /* TN_TYPE_VAR or TN_TYPE_FIXED */
+  uint8_t reserved[6];
+  const char *doc;
+} tn_arg;
+
+typedef enum tn_attr_type {
+  TN_ATTR_I64 = 0,   /* int64_t */
+  TN_ATTR_U64 = 1,   /* uint64_t */
+  TN_ATTR_F64 = 2,   /* double */
+  TN_ATTR_FLAG = 3,  /* int32_t, 0 or 1 */
+  TN_ATTR_DTYPE = 4, /* int32_t, a tn_dtype */
+  TN_ATTR_PAIR = 5,  /* int64_t[2]: height, width */
+  TN_ATTR_AXES = 6,  /* tn_axes */
+} tn_attr_type;
+
+/* One field of an operator's attribute struct. */
+typedef struct tn_attr {
+  const char *name;
+  uint32_t type; /* tn_attr_type */
+  uint32_t offset;
+  double default_value; /* both numbers of a pair; axes default to all */
+  const char *doc;
+} tn_attr;
+
+/* How output shapes follow from inputs and attributes. TN_SHAPE_CUSTOM asks the
+ * row's infer function. */
+typedef enum tn_shape_rule {
+  TN_SHAPE_CUSTOM = 0,
+  TN_SHAPE_GIVEN = 1,         /* no input tells: the caller gives the output */
+  TN_SHAPE_SAME = 2,          /* every output has the first input's shape */
+  TN_SHAPE_BROADCAST = 3,     /* the inputs' shapes broadcast together (NumPy's rule) */
+  TN_SHAPE_REDUCE = 4,        /* attributes axes, keepdims */
+  TN_SHAPE_ARG_REDUCE = 5,    /* attributes axis, keepdims */
+  TN_SHAPE_MATMUL = 6,
+  TN_SHAPE_CONV2D = 7,
+  TN_SHAPE_CONV2D_GRAD_INPUT = 8,
+  TN_SHAPE_CONV2D_GRAD_WEIGHT = 9,
+  TN_SHAPE_POOL2D = 10,
+  TN_SHAPE_POOL2D_GRAD = 11,
+  TN_SHAPE_SOFTMAX = 12,      /* same shape; checks attribute axis */
+  TN_SHAPE_CLASS_LOSS = 13,   /* [n, c, ...] and [n, ...] to scalar or [n, ...] */
+  TN_SHAPE_CLASS_LOSS_GRAD = 14,
+  TN_SHAPE_UPDATE = 15,       /* every argument has the first one's shape */
+  TN_SHAPE_RULES
+} tn_shape_rule;
+
+/* What an operator's row promises. */
+enum {
+  /* Computes each output element from the input elements at the same place.
+   * Kernels get inputs expanded to the output's shape (stride 0 where broadcast),
+   * and an output may be the very tensor that is an input. */
+  TN_OPERATOR_ELEMENTWISE = 1u << 0,
+  /* Draws random numbers from attributes seed and offset. */
+  TN_OPERATOR_RANDOM = 1u << 1,
+  /* Sums many terms: results are judged by relative norm, not in ULP. */
+  TN_OPERATOR_ACCUMULATES = 1u << 2,
+  /* The output's shape depends on data: the call waits for the device. */
+  TN_OPERATOR_DATA_DEPENDENT = 1u << 3,
+};
+
+/* An operator's schema: what the dispatcher checks and what documentation says.
+ * Tenon's own rows come from ops.def; a plugin's own operators use the same struct. */
+typedef struct tn_operator {
+  uint32_t struct_size;
+  uint32_t id;    /* TN_OP_*; 0 in a plugin's own operator: the host numbers it */
+  uint32_t since; /* the ABI version that brought it */
+  uint32_t flags; /* TN_OPERATOR_* promises */
+  const char *name;
+  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* per type variable, 0 = variable unused */
+  uint32_t shape;                       /* tn_shape_rule */
+  uint32_t num_args;
+  const tn_arg *args; /* inputs first, then in-out, then outputs */
+  uint32_t num_attrs;
+  uint32_t attrs_size; /* bytes of the attribute struct, 0 = none */
+  const tn_attr *attrs;
+  double tolerance;   /* bound on the error in float32: ULP, or relative norm if it accumulates */
+  const char *doc;    /* one sentence */
+  const char *maths;  /* one line */
+  const char *source; /* where the maths comes from, or NULL */
+  /* For TN_SHAPE_CUSTOM: fills out[i]->ndim and out[i]->shape[] (room for
+   * TN_MAX_RANK) from the inputs, or fails with a message. */
+  tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
+                     const void *attrs);
+} tn_operator;
+
+/* -------------------------------------------------------------- the kernels --- */
+
+/* One call as a kernel sees it. */
+struct tn_kernel_args {
+  uint32_t struct_size;
+  uint16_t num_in, num_out;
+  /* In schema order. An absent optional tensor is NULL. In-out arguments stand
+   * first in out. Strides are never NULL. On devices with addressable memory
+   * byte_offset is 0, so data points at the first element. */
+  const DLTensor *const *in;
+  DLTensor *const *out;
+  const void *attrs;     /* the operator's attribute struct, complete; NULL if it has none */
+  const tn_host *host;
+  const tn_kernel *kernel; /* the row being run */
+  void *device;          /* the handle that the device's backend made */
+  void *queue;           /* the backend's stream handle */
+  void *native_stream;   /* what the vendor's API calls a stream (cudaStream_t), or NULL */
+  void *workspace;       /* as many bytes as the row's workspace function asked for */
+  size_t workspace_bytes;
+};
+
+typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
+
+/* What a kernel can take and what it promises. */
+enum {
+  TN_KERNEL_STRIDED = 1u << 0,       /* any strides; otherwise tensors come row-major contiguous */
+  TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time */
+  TN_KERNEL_CAPTURE_SAFE = 1u << 2,  /* may be recorded into a device graph */
+};
+
+/* Device type that stands for every device whose memory is host memory. */
+#define TN_DEVICE_ANY_HOST "*host"
+
+/* One kernel. Of the rows that fit a call, the highest priority runs. Convention:
+ * reference 0, portable 100, tuned 200 and up, vendor library 300 and up. */
+struct tn_kernel {
+  uint32_t struct_size;
+  uint32_t op;         /* TN_OP_*, or 0 with op_name set */
+  const char *op_name; /* for operators that plugins bring */
+  const char *device_type;
+  const char *name;    /* stable, for people and traces: "cpu.add.f32.avx512" */
+  int32_t priority;
+  uint32_t flags;      /* TN_KERNEL_* */
+  /* Element types taken, per type variable; 0 = all that the operator allows. */
+  tn_dtype_set types[TN_MAX_TYPE_VARS];
+  tn_kernel_fn run;
+  /* Optional: bytes of device memory wanted for this call. args->workspace is
+   * NULL while asking. */
+  tn_status (*workspace)(const tn_kernel_args *args, size_t *bytes);
+  /* Optional: whether the row takes these shapes and attributes. */
+  bool (*supports)(const tn_kernel_args *args);
+  const void *user; /* the row's own constant */
+};
+
+/* -------------------------------------------------------------- the backend --- */
+
+/* The memory kinds of a backend. */
+enum {
+  TN_MEMORY_DEVICE = 0, /* what kernels work on */
+  TN_MEMORY_PINNED = 1, /* host memory that the device can copy asynchronously */
+};
+
+/* The direction of a copy. */
+enum {
+  TN_COPY_TO_DEVICE = 0, /* src is host memory */
+  TN_COPY_TO_HOST = 1,   /* dst is host memory */
+  TN_COPY_ON_DEVICE = 2,
+};
+
+enum {
+  /* Device memory is host memory: any host-memory device's tensors can be read
+   * in place, and *host kernels serve the device. */
+  TN_BACKEND_HOST_MEMORY = 1u << 0,
+  /* Work is done when the call returns; streams and events need no slots. */
+  TN_BACKEND_SYNCHRONOUS = 1u << 1,
+  /* Memory handles are no addresses: elements are found by data + byte_offset
+   * only inside the backend's own kernels. */
+  TN_BACKEND_OPAQUE_MEMORY = 1u << 2,
+};
+
+/* What a device says of itself. The host zeroes the struct and sets struct_size. */
+typedef struct tn_device_props {
+  uint32_t struct_size;
+  int32_t dl_device_type;   /* DLDeviceType of its tensors */
+  int32_t dl_device_id;
+  int32_t score;            /* higher is preferred when nobody chose; 0 = only when named */
+  uint64_t memory_bytes;
+  uint64_t alignment_bytes; /* of allocations; 0 = 64 */
+  char name[128];           /* "NVIDIA H200" */
+  char features[256];       /* words: "sm_90 tensor-cores" */
+  char unique_id[64];       /* PCI address or the like, to tell the same device twice */
+} tn_device_props;
+
+/* A type of device. Slots marked + are mandatory; slots marked S may be NULL with
+ * TN_BACKEND_SYNCHRONOUS. `context` is what tn_plugin.open made. */
+typedef struct tn_backend {
+  uint32_t struct_size;
+  uint32_t flags; /* TN_BACKEND_* */
+  const char *device_type; /* + "cuda": lower case letters, digits, '_' */
+
+  /* + How many devices there are; 0 with a host->fail message says why none. May
+   * start the vendor's driver. */
+  tn_status (*count)(const tn_host *host, void *context, uint32_t *count);
+  /* + Describes device `index`. */
+  tn_status (*describe)(const tn_host *host, void *context, uint32_t index, tn_device_props *out);
+  /* + Makes the handle through which everything below works. */
+  tn_status (*open)(const tn_host *host, void *context, uint32_t index, void **device);
+  /* + Frees it; streams, events and memory have been given back before. */
+  void (*close)(void *device);
+
+  /* + Raw memory; the host caches it, so this may be slow. A failed device
+   * allocation returns TN_ERR_DEVICE_OUT_OF_MEMORY. */
+  tn_status (*alloc)(void *device, uint32_t kind, size_t bytes, void **ptr);
+  void (*free)(void *device, uint32_t kind, void *ptr);
+  /* Free and total bytes right now. */
+  tn_status (*memory_info)(void *device, uint64_t *free_bytes, uint64_t *total_bytes);
+  /* + Copies `bytes` bytes in stream order. A host pointer in pageable memory has
+   * been read or written when the call returns; pinned memory may be in use until
+   * the stream gets there. Offsets are in bytes from the handle. */
+  tn_status (*copy)(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
+                    const void *src, uint64_t src_offset, size_t bytes);
+
+  /* S An in-order queue of work. queue_native gives the vendor's handle. */
+  tn_status (*queue_create)(void *device, void **queue);
+  void (*queue_destroy)(void *device, void *queue);
+  tn_status (*queue_wait)(void *device, void *queue); /* blocks until the queue is empty */
+  void *(*queue_native)(void *device, void *queue);
+
+  /* S A point in a queue. event_record may be called again; event_query returns
+   * TN_ERR_NOT_READY while work is pending; queue_wait_event makes later work of
+   * the queue wait; event_elapsed is in nanoseconds between two recorded events. */
+  tn_status (*event_create)(void *device, void **event);
+  void (*event_destroy)(void *device, void *event);
+  tn_status (*event_record)(void *device, void *event, void *queue);
+  tn_status (*event_query)(void *device, void *event);
+  tn_status (*event_wait)(void *device, void *event); /* blocks the caller */
+  tn_status (*queue_wait_event)(void *device, void *queue, void *event);
+  tn_status (*event_elapsed)(void *device, void *begin, void *end, uint64_t *ns);
+
+  /* Optional: records the queue's work into a graph instead of running it, and
+   * replays it. */
+  tn_status (*capture_begin)(void *device, void *queue);
+  tn_status (*capture_end)(void *device, void *queue, void **graph);
+  tn_status (*graph_launch)(void *device, void *graph, void *queue);
+  void (*graph_destroy)(void *device, void *graph);
+} tn_backend;
+
+/* --------------------------------------------------------------- the layers --- */
+
+/* One operator call on its way to its kernel. */
+typedef struct tn_layer_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const tn_operator *op;
+  const char *device_type;
+  int32_t device_index;
+  int32_t reserved2;
+  const tn_kernel_args *args; /* args->kernel is the row that will run */
+  const char *plugin;         /* of that row */
+} tn_layer_call;
+
+/* Stands between the dispatcher and the kernels when it is named in
+ * TENON_LAYERS; costs nothing when it is not. */
+typedef struct tn_layer {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name;
+  /* Optional: the layer's state for one runtime. */
+  tn_status (*open)(const tn_host *host, void **layer);
+  void (*close)(void *layer);
+  /* + Handles one call: does what it is for and calls next(call, next_ctx) at
+   * most once, whose status it returns unless it has its own. Thread-safe. */
+  tn_status (*call)(void *layer, const tn_layer_call *call,
+                    tn_status (*next)(const tn_layer_call *call, void *next_ctx), void *next_ctx);
+} tn_layer;
+
+/* --------------------------------------------------------------- the plugin --- */
+
+/* What a plugin brings. Pointers to tables may be NULL where the count is 0. */
+typedef struct tn_plugin {
+  uint32_t struct_size;
+  uint32_t abi_min, abi_max; /* as in the note */
+  uint32_t reserved;
+  const char *name;          /* as in the note: "cuda" for libtenon-cuda.so */
+  const char *version;
+  const char *description;   /* one line, for people */
+  const tn_backend *const *backends;
+  uint32_t num_backends;
+  uint32_t num_operators;
+  const tn_operator *operators;
+  const tn_kernel *kernels;
+  uint32_t num_kernels;
+  uint32_t num_layers;
+  const tn_layer *layers;
+  /* Optional: state for one runtime, passed to backends as `context`. `host`
+   * stays valid until close. Called once per runtime before anything else. */
+  tn_status (*open)(const tn_host *host, void **context);
+  void (*close)(void *context);
+} tn_plugin;
+
+typedef const tn_plugin *(*tn_plugin_query_fn)(const tn_host *host);
+#define TN_PLUGIN_QUERY "tn_plugin_query"
+
+/* ----------------------------------------------------------------- the note --- */
+
+/* Read by the loader before a line of the plugin runs. */
+typedef struct tn_plugin_note {
+  uint32_t abi_min, abi_max;
+  uint32_t flavour; /* TN_FLAVOUR_* the plugin was built with */
+  uint32_t reserved;
+  char name[48];
+} tn_plugin_note;
+
+#define TN_NOTE_OWNER "Tenon"
+#define TN_NOTE_TYPE 1u
+#define TN_NOTE_SECTION ".note.tenon"
+
+/* Sanitizers that must be in the host too. */
+#define TN_FLAVOUR_ASAN 1u
+#define TN_FLAVOUR_TSAN 2u
+#define TN_FLAVOUR_MSAN 4u
+
+#if defined(__has_feature)
+#define TN_HAS_SANITIZER(feature) __has_feature(feature)
+#else
+#define TN_HAS_SANITIZER(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TN_HAS_SANITIZER(address_sanitizer)
+#define TN_FLAVOUR_IS_ASAN TN_FLAVOUR_ASAN
+#else
+#define TN_FLAVOUR_IS_ASAN 0u
+#endif
+#if defined(__SANITIZE_THREAD__) || TN_HAS_SANITIZER(thread_sanitizer)
+#define TN_FLAVOUR_IS_TSAN TN_FLAVOUR_TSAN
+#else
+#define TN_FLAVOUR_IS_TSAN 0u
+#endif
+#if TN_HAS_SANITIZER(memory_sanitizer)
+#define TN_FLAVOUR_IS_MSAN TN_FLAVOUR_MSAN
+#else
+#define TN_FLAVOUR_IS_MSAN 0u
+#endif
+#define TN_FLAVOUR (TN_FLAVOUR_IS_ASAN | TN_FLAVOUR_IS_TSAN | TN_FLAVOUR_IS_MSAN)
+
+/* The note as it lies in the file: Elf64_Nhdr, owner padded to 8 bytes, descriptor. */
+typedef struct tn_plugin_note_image {
+  uint32_t owner_size, desc_size, type;
+  char owner[8];
+  tn_plugin_note desc;
+} tn_plugin_note_image;
+
+#ifdef __cplusplus
+#define TN_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
+#else
+#define TN_PLUGIN_EXPORT extern __attribute__((visibility("default")))
+#endif
+
+/* Written once per plugin, at file scope, before the definition of
+ * tn_plugin_query: TN_PLUGIN_DEFINE("mine") */
+#define TN_PLUGIN_DEFINE(plugin_name)                                                              \
+  __attribute__((section(TN_NOTE_SECTION), used, aligned(4)))                                      \
+  static const tn_plugin_note_image tn_plugin_note_ = {                                            \
+      sizeof TN_NOTE_OWNER, sizeof(tn_plugin_note), TN_NOTE_TYPE, TN_NOTE_OWNER,                   \
+      {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
+  TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_PLUGIN_H */

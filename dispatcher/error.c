@@ -1,0 +1,97 @@
+/*
+ * The calling thread's error message and host memory with its failures. The message
+ * lives in thread-local storage of fixed size so that reporting "out of memory" needs
+ * none.
+ */
+#include "dispatcher/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char message[2048];
+
+tn_status fail(tn_status status, const char *format, ...) {
+  /* Arguments may point into the old message, so format beside it. */
+  char text[sizeof message];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  memcpy(message, text, sizeof message);
+  return status;
+}
+
+void fail_prefix(const char *format, ...) {
+  char text[sizeof message];
+  va_list args;
+  va_start(args, format);
+  int used = vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (used >= 0 && (size_t)used < sizeof text)
+    snprintf(text + used, sizeof text - (size_t)used, "%s", message);
+  memcpy(message, text, sizeof message);
+}
+
+const char *tn_last_error(void) { return message; }
+
+const char *tn_status_name(tn_status status) {
+  static const char *const names[] = {
+      [TN_OK] = "TN_OK",
+      [TN_ERR_INVALID_ARGUMENT] = "TN_ERR_INVALID_ARGUMENT",
+      [TN_ERR_UNSUPPORTED] = "TN_ERR_UNSUPPORTED",
+      [TN_ERR_OUT_OF_MEMORY] = "TN_ERR_OUT_OF_MEMORY",
+      [TN_ERR_DEVICE_OUT_OF_MEMORY] = "TN_ERR_DEVICE_OUT_OF_MEMORY",
+      [TN_ERR_PLUGIN_REFUSED] = "TN_ERR_PLUGIN_REFUSED",
+      [TN_ERR_NOT_FOUND] = "TN_ERR_NOT_FOUND",
+      [TN_ERR_DEVICE_LOST] = "TN_ERR_DEVICE_LOST",
+      [TN_ERR_FORKED] = "TN_ERR_FORKED",
+      [TN_ERR_IO] = "TN_ERR_IO",
+      [TN_ERR_BACKEND] = "TN_ERR_BACKEND",
+      [TN_ERR_INTERNAL] = "TN_ERR_INTERNAL",
+      [TN_ERR_NOT_READY] = "TN_ERR_NOT_READY",
+      [TN_ERR_CLOSED] = "TN_ERR_CLOSED",
+  };
+  return (unsigned)status < sizeof names / sizeof *names ? names[status] : "TN_ERR_?";
+}
+
+const char *tn_dtype_name(tn_dtype dtype) {
+  static const char *const names[] = {
+      [TN_DTYPE_NONE] = "none", [TN_BOOL] = "bool", [TN_U8] = "u8",     [TN_I8] = "i8",
+      [TN_I16] = "i16",         [TN_I32] = "i32",   [TN_I64] = "i64",   [TN_F16] = "f16",
+      [TN_BF16] = "bf16",       [TN_F32] = "f32",   [TN_F64] = "f64",
+  };
+  return (unsigned)dtype < sizeof names / sizeof *names ? names[dtype] : "?";
+}
+
+const char *tn_version(void) { return TN_VERSION_STRING; }
+
+static void *default_alloc(void *user, size_t bytes, size_t align) {
+  (void)user;
+  size_t rounded;
+  if (!size_add(bytes, align - 1, &rounded)) return NULL;
+  return aligned_alloc(align, rounded & ~(align - 1));
+}
+
+static void default_free(void *user, void *ptr) {
+  (void)user;
+  free(ptr);
+}
+
+const host_memory host_memory_default = {default_alloc, default_free, NULL};
+
+void *host_alloc(const host_memory *memory, size_t bytes) {
+  void *ptr = memory->alloc(memory->user, bytes ? bytes : 1, 64);
+  return ptr ? memset(ptr, 0, bytes) : NULL;
+}
+
+void host_free(const host_memory *memory, void *ptr) {
+  if (ptr) memory->free(memory->user, ptr);
+}
+
+char *host_strdup(const host_memory *memory, const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = memory->alloc(memory->user, bytes, 1);
+  return copy ? memcpy(copy, text, bytes) : NULL;
+}

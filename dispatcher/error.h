@@ -1,0 +1,33 @@
+/* Errors: the calling thread's message, and host memory with its failures. */
+#ifndef TENON_DISPATCHER_ERROR_H
+#define TENON_DISPATCHER_ERROR_H
+
+#include "tenon/tenon.h"
+
+/* Sets the calling thread's message (printf format, cut at 2 KiB) and returns
+ * `status`. Needs no memory. */
+tn_status fail(tn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts words before the calling thread's present message. */
+void fail_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Host memory of one runtime: the embedder's allocator or the C library's. */
+typedef tn_allocator host_memory;
+
+/* The C library's memory. */
+extern const host_memory host_memory_default;
+
+/* Zeroed memory at a 64-byte boundary, NULL when there is none. */
+void *host_alloc(const host_memory *memory, size_t bytes);
+void host_free(const host_memory *memory, void *ptr);
+char *host_strdup(const host_memory *memory, const char *text);
+
+/* a + b and a * b; false on overflow. */
+static inline bool size_add(size_t a, size_t b, size_t *out) {
+  return !__builtin_add_overflow(a, b, out);
+}
+static inline bool size_mul(size_t a, size_t b, size_t *out) {
+  return !__builtin_mul_overflow(a, b, out);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * The loader: finds plugin candidates, refuses what cannot be loaded with the true
+ * reason, and opens the rest. It knows files, ELF and dlopen; what a plugin brings is
+ * the registry's business.
+ *
+ * Candidates come from, in order: TENON_PLUGIN_PATH or the option (files, or folders of
+ * libtenon-*.so), <folder of libtenon>/tenon/, <folder of libtenon>/. Absolute paths
+ * only. A file that others may write to, or that another user owns (root aside), is
+ * refused. The first candidate with a plugin name wins; later ones are reported.
+ *
+ * A candidate is checked without running a line of it: regular file, ELF class and
+ * machine, segments inside the file, the Tenon note (name, ABI range, sanitizers),
+ * DT_NEEDED libraries that can be found. Then dlopen(RTLD_NOW | RTLD_LOCAL |
+ * RTLD_NODELETE) with the floating-point environment saved round it, and the query.
+ */
+#ifndef TENON_DISPATCHER_LOADER_H
+#define TENON_DISPATCHER_LOADER_H
+
+#include "config.h"
+#include "tenon/plugin.h"
+
+/* One candidate and its verdict. Strings are owned by the record. */
+typedef struct plugin_record {
+  char *path;
+  char *origin;             /* "TENON_PLUGIN_PATH", "next to libtenon.so", ... */
+  char *reason;             /* why it was not taken; NULL if it was */
+  char name[48];            /* from the note; "" where it could not be read */
+  const tn_plugin *plugin;  /* what the query returned; NULL if not taken */
+} plugin_record;
+
+void plugin_record_free(const host_memory *memory, plugin_record *record);
+
+/* Paths in order of discovery. */
+typedef struct candidate_list {
+  struct candidate {
+    char *path;
+    const char *origin; /* a literal */
+  } *items;
+  size_t count, capacity;
+} candidate_list;
+
+/* Lists the candidates, sorted by name inside a folder. A folder that cannot be read is
+ * logged by the caller from *list: it becomes a candidate whose opening fails with the
+ * reason. Only TN_ERR_OUT_OF_MEMORY. */
+tn_status loader_discover(const host_memory *memory, const config *config, candidate_list *list);
+void candidate_list_free(const host_memory *memory, candidate_list *list);
+
+/* Reads the note and checks the file without running it. Fills note. Errors:
+ * TN_ERR_PLUGIN_REFUSED with the reason in the thread's message. */
+tn_status loader_inspect(const char *path, tn_plugin_note *note);
+
+/* Inspects, opens and queries one plugin. On success *plugin is a table whose ABI range
+ * meets the host's, whose name is the note's, whose struct sizes and mandatory pointers
+ * have been checked. Errors: TN_ERR_PLUGIN_REFUSED with the reason. Nothing of a refused
+ * plugin is kept (its library stays mapped if dlopen went well). */
+tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin);
+
+#endif
