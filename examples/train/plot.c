@@ -6,7 +6,7 @@
 #include "../output.h"
 
 /* The sheet, and the rectangle in it that the axes span. */
-enum { WIDTH = 960, HEIGHT = 540, LEFT = 72, RIGHT = 888, TOP = 92, BOTTOM = 476 };
+enum { WIDTH = 960, HEIGHT = 540, LEFT = 72, RIGHT = 876, TOP = 92, BOTTOM = 476 };
 
 /* Points that a curve is drawn with at most; more would not be seen. */
 enum { MOST_POINTS = 1600 };
@@ -37,13 +37,13 @@ static double nice_step(double x) {
 
 /* ------------------------------------------------------------------- scales --- */
 
-/* An exponential mean over about `window` steps, corrected for its start at 0. */
+/* An exponential mean over a hundredth of the run, corrected for its start at 0. */
 typedef struct smoother {
   double keep, sum, weight;
 } smoother;
 
 static smoother smoother_over(size_t steps) {
-  double window = fmax(10, (double)steps / 60);
+  double window = fmin(fmax(10, (double)steps / 100), 100);
   return (smoother){.keep = 1 - 1 / window};
 }
 
@@ -173,7 +173,7 @@ static void draw_axes(plot *p) {
     fprintf(p->file,
             "<text transform=\"translate(%d %d) rotate(90)\" text-anchor=\"middle\">test "
             "accuracy</text>\n",
-            WIDTH - 14, (TOP + BOTTOM) / 2);
+            WIDTH - 12, (TOP + BOTTOM) / 2);
 }
 
 /* ------------------------------------------------------------------- curves --- */
@@ -233,24 +233,23 @@ static void draw_accuracy(plot *p) {
   for (size_t i = 0; i < h->tests; i++) {
     double x = place(&p->x, (double)h->test[i].step);
     double y = place(&p->accuracy, 100 * h->test[i].accuracy);
-    bool last = i + 1 == h->tests;
     fprintf(p->file,
             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"#ea580c\" stroke=\"#ffffff\" "
             "stroke-width=\"1.5\"/>\n",
             x, y);
-    if (last || (h->tests - 1 - i) % labelled == 0)
+    if ((h->tests - 1 - i) % labelled == 0)
       fprintf(p->file,
-              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-weight=\"600\" "
+              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" font-weight=\"600\" "
               "fill=\"#c2410c\" stroke=\"#ffffff\" stroke-width=\"4\" "
               "paint-order=\"stroke\">%.2f %%</text>\n",
-              last ? x - 2 : x, y - 12, last ? "end" : "middle", 100 * h->test[i].accuracy);
+              x + 2, y - 11, 100 * h->test[i].accuracy);
   }
 }
 
 static void draw_key(plot *p, int x, const char *colour, const char *text) {
   fprintf(p->file,
-          "<rect x=\"%d\" y=\"73\" width=\"18\" height=\"3\" rx=\"1.5\" fill=\"%s\"/>"
-          "<text x=\"%d\" y=\"79\">%s</text>\n",
+          "<rect x=\"%d\" y=\"54\" width=\"18\" height=\"3\" rx=\"1.5\" fill=\"%s\"/>"
+          "<text x=\"%d\" y=\"60\">%s</text>\n",
           x, colour, x + 25, text);
 }
 
