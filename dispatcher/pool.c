@@ -264,13 +264,12 @@ static void count_stacked(pool *p, uint64_t *blocks, uint64_t *bytes) {
   *blocks = *bytes = 0;
   for (pool_cache *c = p->caches; c; c = c->next) {
     for (unsigned i = 0; i < STACKED_CLASSES; i++) {
-      if (!atomic_load_explicit(&c->stacks[i], memory_order_relaxed)) continue;
       block *chain = stack_take_all(&c->stacks[i]);
       for (block *b = chain; b; b = b->next_free) {
         ++*blocks;
         *bytes += b->bytes;
       }
-      if (chain) stack_put_back(&c->stacks[i], chain);
+      if (chain) chain_put_back(&c->stacks[i].rest, chain);
     }
   }
 }

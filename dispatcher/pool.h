@@ -30,8 +30,8 @@ typedef struct block {
   pool_cache *cache; /* of the stream it was allocated on */
   /* The pool's own: */
   struct block *next_free;
-  _Atomic(struct block *) *stack; /* where it goes when freed; NULL: through the lock */
-  _Atomic(uint64_t) other_use;    /* the other caches whose streams used it, as bits */
+  struct block_stack *stack;   /* where it goes when freed; NULL: through the lock */
+  _Atomic(uint64_t) other_use; /* the other caches whose streams used it, as bits */
 } block;
 
 static inline void *block_header(block *b) {

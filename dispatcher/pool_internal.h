@@ -40,6 +40,11 @@ typedef enum domain { SMALL, LARGE, DOMAINS } domain;
 
 typedef enum piece_state { OUT, BINNED, PENDING } piece_state;
 
+/* Free blocks of one size class, to be reused as they are. */
+typedef struct block_stack {
+  _Atomic(block *) top, rest;
+} block_stack;
+
 typedef struct segment segment;
 
 typedef struct piece {
@@ -72,7 +77,7 @@ struct pool_cache {
   uint64_t reserved[DOMAINS];
   uint64_t bin_map[DOMAINS][CLASS_WORDS];
   piece *bins[DOMAINS][CLASSES];
-  _Alignas(64) _Atomic(block *) stacks[STACKED_CLASSES];
+  _Alignas(64) block_stack stacks[STACKED_CLASSES];
 };
 
 typedef struct slab {
@@ -132,28 +137,24 @@ size_t class_bytes(const size_classes *s, unsigned class, size_t bytes);
 
 /* ------------------------------------------------------------------- stacks --- */
 
-/* A stack's top is taken by swapping the whole stack out, which no other thread can
- * undo or repeat: there is no ABA. For that moment other threads see an empty stack. */
+/* A thread takes from a chain by swapping the whole of it out, which no other thread can
+ * undo or repeat: there is no ABA. For that moment others find it empty. The block freed
+ * last stands alone in `top`, so that the usual pair of alloc and free is two swaps. */
 
-static inline void stack_push(_Atomic(block *) *stack, block *b) {
-  block *top = atomic_load_explicit(stack, memory_order_relaxed);
-  do b->next_free = top;
-  while (!atomic_compare_exchange_weak_explicit(stack, &top, b, memory_order_release,
-                                                memory_order_relaxed));
+static inline bool swap_in(_Atomic(block *) *place, block *expected, block *b) {
+  return atomic_compare_exchange_strong_explicit(place, &expected, b, memory_order_release,
+                                                 memory_order_relaxed);
 }
 
-static inline block *stack_take_all(_Atomic(block *) *stack) {
-  return atomic_exchange_explicit(stack, NULL, memory_order_acquire);
+static inline block *swap_out(_Atomic(block *) *place) {
+  if (!atomic_load_explicit(place, memory_order_relaxed)) return NULL;
+  return atomic_exchange_explicit(place, NULL, memory_order_acquire);
 }
 
-/* Puts a chain back that came from stack_take_all, under what was pushed since. */
-static inline void stack_put_back(_Atomic(block *) *stack, block *chain) {
-  for (;;) {
-    block *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(stack, &none, chain, memory_order_release,
-                                                memory_order_relaxed))
-      return;
-    block *newer = stack_take_all(stack);
+/* Puts a chain back that was swapped out, under what was pushed since. */
+static inline void chain_put_back(_Atomic(block *) *place, block *chain) {
+  while (!swap_in(place, NULL, chain)) {
+    block *newer = swap_out(place);
     if (!newer) continue;
     block *tail = newer;
     while (tail->next_free) tail = tail->next_free;
@@ -162,10 +163,26 @@ static inline void stack_put_back(_Atomic(block *) *stack, block *chain) {
   }
 }
 
-static inline block *stack_pop(_Atomic(block *) *stack) {
-  block *b = stack_take_all(stack);
-  if (b && b->next_free) stack_put_back(stack, b->next_free);
+static inline void stack_push(block_stack *stack, block *b) {
+  b->next_free = NULL;
+  if (!atomic_load_explicit(&stack->top, memory_order_relaxed) && swap_in(&stack->top, NULL, b))
+    return;
+  do b->next_free = atomic_load_explicit(&stack->rest, memory_order_relaxed);
+  while (!swap_in(&stack->rest, b->next_free, b));
+}
+
+static inline block *stack_pop(block_stack *stack) {
+  block *b = swap_out(&stack->top);
+  if (b) return b;
+  b = swap_out(&stack->rest);
+  if (b && b->next_free) chain_put_back(&stack->rest, b->next_free);
   return b;
+}
+
+static inline block *stack_take_all(block_stack *stack) {
+  block *top = swap_out(&stack->top), *rest = swap_out(&stack->rest);
+  if (top) top->next_free = rest;
+  return top ? top : rest;
 }
 
 /* ------------------------------------------------- pool_segment.c, under lock --- */

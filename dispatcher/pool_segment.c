@@ -188,7 +188,6 @@ tn_status piece_hand_out(piece *x, size_t need, block **out) {
 
 void cache_drain(pool_cache *cache) {
   for (unsigned i = 0; i < STACKED_CLASSES; i++) {
-    if (!atomic_load_explicit(&cache->stacks[i], memory_order_relaxed)) continue;
     for (block *b = stack_take_all(&cache->stacks[i]), *next; b; b = next) {
       next = b->next_free;
       piece_release(piece_of(b));
