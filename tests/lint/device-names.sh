@@ -35,7 +35,7 @@ code_of() {
 }
 
 # Linux names for processors, not for a device of Tenon's.
-processors='cpu_set_t|CPU_[A-Z_]+|cpu_count|sched_[gs]etcpu|cpu\.(max|cfs_[a-z_]+)|[^"]*/cgroup[^"]*|__builtin_cpu_[a-z]+'
+processors='memcmp\(c, "cpu", 3\)|"%s/cpu"|cpu_set_t|CPU_[A-Z_]+|cpu_count|sched_[gs]etcpu|cpu\.(max|cfs_[a-z_]+)|[^"]*/cgroup[^"]*|__builtin_cpu_[a-z]+'
 
 complaints() {
   for file in $(find dispatcher examples -name '*.[ch]' | sort); do
