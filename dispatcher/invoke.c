@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "dispatcher/plan.h"
+#include "dispatcher/quick.h"
 
 /* A kernel failed: its message gets the call in front. */
 static tn_status kernel_failed(const plan *p, tn_status status) {
@@ -26,7 +26,8 @@ static tn_status run_once(plan *p) {
   return status;
 }
 
-tn_status tn_invoke(const tn_call *call) {
+/* Apart from tn_invoke so that the short way does not pay for the plan's stack. */
+static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);
   if (__builtin_expect(status, 0)) return status;
@@ -37,6 +38,11 @@ tn_status tn_invoke(const tn_call *call) {
   }
   for (uint32_t i = 0; i < p.num_out; ++i) call->out[i] = p.out[i];
   return TN_OK;
+}
+
+tn_status tn_invoke(const tn_call *call) {
+  tn_status status;
+  return quick_invoke(call, &status) ? status : invoke_planned(call);
 }
 
 /* A prepared call owns references to its tensors. Where the plan needs nothing made

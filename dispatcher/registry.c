@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "dispatcher/quick.h"
 #include "dispatcher/schema.h"
 
 /* Memory of many cells at once. */
@@ -33,6 +34,7 @@ static void op_prepare(op_entry *e) {
     if (!keyed && row->args[i].type == TN_TYPE_VAR(0)) e->key_arg = (uint8_t)i, keyed = true;
   }
   e->elementwise = row->flags & TN_OPERATOR_ELEMENTWISE;
+  e->quick = quick_suits(e);
 }
 
 static void set_default(void *attrs, const tn_attr *a) {
@@ -302,6 +304,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
+    c->quick = c->direct && !k->row.workspace;
     insert(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
   }
 }
@@ -309,10 +312,10 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
 static tn_status make_cells(registration *g) {
   size_t count = 0;
   visit_pairs(g, count_cells, &count);
-  cell_block *block = host_alloc(g->memory, sizeof *block + count * sizeof *block->cells);
-  if (!block) return no_memory(g->entry->name);
-  block->capacity = count;
-  g->entry->cells = block;
+  cell_block *made = host_alloc(g->memory, sizeof *made + count * sizeof *made->cells);
+  if (!made) return no_memory(g->entry->name);
+  made->capacity = count;
+  g->entry->cells = made;
   return TN_OK;
 }
 

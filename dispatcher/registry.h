@@ -25,6 +25,7 @@ typedef struct op_entry {
   uint8_t num_in, num_inout, num_out; /* num_out without in-out */
   uint8_t key_arg;                    /* an argument whose type is variable 0; in-out count after inputs */
   bool elementwise;
+  bool quick; /* calls may take the short way: quick.c */
   struct {
     uint8_t kind, type;
   } arg[TN_MAX_ARGS]; /* schema order */
@@ -47,6 +48,7 @@ typedef struct cell {
   _Atomic(struct cell *) next; /* the next best */
   bool direct; /* takes every call of its slot: no type limits, no supports */
   bool strided;
+  bool quick; /* direct and without workspace: fit for the short way */
 } cell;
 
 typedef _Atomic(cell *) cell_slot;
