@@ -1,0 +1,51 @@
+#!/bin/sh
+# The dispatcher and the examples name no device: not in an identifier, not in a
+# string. Comments may. Names come from the folders of backends/ and plugins/ and from
+# a list of vendors' words. What the operating system calls a processor is no device.
+#
+# usage: device-names.sh SOURCE_ROOT
+set -eu
+cd "$1"
+
+names=$(for folder in backends/*/ plugins/*/; do [ ! -d "$folder" ] || basename "$folder"; done | tr '\n' '|')
+vendors='cublas|cudnn|nvidia|opencl|vulkan|metal|rocm|hip|sycl|openblas|cblas|onednn'
+
+# Drops comments, keeps strings and line numbers.
+code_of() {
+  awk '
+    {
+      line = $0; out = ""
+      while (line != "") {
+        if (comment) {
+          at = index(line, "*/")
+          if (!at) { line = ""; break }
+          line = substr(line, at + 2); comment = 0
+        } else if (match(line, /^"([^"\\]|\\.)*"/) || match(line, /^\047([^\047\\]|\\.)*\047/)) {
+          out = out substr(line, 1, RLENGTH); line = substr(line, RLENGTH + 1)
+        } else if (substr(line, 1, 2) == "/*") {
+          comment = 1; line = substr(line, 3)
+        } else if (substr(line, 1, 2) == "//") {
+          line = ""
+        } else {
+          out = out substr(line, 1, 1); line = substr(line, 2)
+        }
+      }
+      print NR ": " out
+    }' "$1"
+}
+
+# Linux names for processors, not for a device of Tenon's.
+processors='memcmp\(c, "cpu", 3\)|"%s/cpu"|cpu_set_t|CPU_[A-Z_]+|cpu_count|sched_[gs]etcpu|cpu\.(max|cfs_[a-z_]+)|[^"]*/cgroup[^"]*|__builtin_cpu_[a-z]+'
+
+complaints() {
+  for file in $(find dispatcher examples -name '*.[ch]' | sort); do
+    code_of "$file" | sed -E "s@$processors@@g" | grep -iE \
+      -e "\"(${names}${vendors})([\":, .]|\\\\)" \
+      -e "(^|[^A-Za-z])(cpu|cuda|gpu|${vendors})([^A-Za-z]|\$)" \
+      -e "kDL(CUDA|OpenCL|Vulkan|Metal|ROCM|OneAPI|WebGPU|Hexagon)" |
+      sed "s@^@$file:@" || true
+  done
+}
+
+wrong=$(complaints)
+[ -z "$wrong" ] || { echo "$wrong"; exit 1; }
