@@ -21,21 +21,27 @@ typedef struct pool pool;
 typedef struct pool_cache pool_cache;
 
 /* A piece of device memory. The user's header (header_bytes, zeroed when the block is
- * first made, left alone afterwards) follows the struct: block_header(). */
+ * cut from its segment, left alone while it is freed and reused as it is) follows the
+ * struct: block_header(). */
 typedef struct block {
   void *handle;      /* of the segment: what raw_alloc gave */
   uint64_t offset;   /* bytes from the handle to this block */
   size_t bytes;      /* usable, at least what was asked for */
   pool_cache *cache; /* of the stream it was allocated on */
+  /* The pool's own: */
   struct block *next_free;
-  void *internal;    /* pool.c's own */
-  _Atomic(void *) other_use; /* pool.c's own: use by other streams */
+  struct block_stack *stack;   /* where it goes when freed; NULL: through the lock */
+  _Atomic(uint64_t) other_use; /* the other caches whose streams used it, as bits */
 } block;
 
-static inline void *block_header(block *b) { return (void *)(((uintptr_t)(b + 1) + 15) & ~(uintptr_t)15); }
+static inline void *block_header(block *b) {
+  return (void *)(((uintptr_t)(b + 1) + 15) & ~(uintptr_t)15);
+}
 
 /* What the pool needs of its device. `stream` is the value given to pool_cache_open.
- * mark, passed and unmark are NULL for a synchronous device. */
+ * mark, passed, wait and unmark are NULL for a synchronous device. All are called from
+ * any thread, for any open stream, and all but `pressure` with the pool's lock held: they
+ * must not call back into the pool. */
 typedef struct pool_ops {
   tn_status (*raw_alloc)(void *ctx, size_t bytes, void **handle);
   void (*raw_free)(void *ctx, void *handle);
@@ -82,11 +88,12 @@ tn_status pool_alloc(pool_cache *cache, size_t bytes, block **out);
 void pool_free(block *b);
 
 /* Notes that work on another cache's stream uses the block: its memory will not be
- * reused before that work is done. Cheap when repeated. Thread-safe; cannot fail
- * (when memory for the note is short the block waits for the whole stream). */
+ * reused before that work, as far as it was enqueued when the block was freed, is done.
+ * Cheap when repeated. Thread-safe; takes no memory and cannot fail. */
 void pool_note_use(block *b, pool_cache *user);
 
-/* Gives segments that are wholly free back to the device. */
+/* Gives segments that are wholly free back to the device; waits for the streams that
+ * last used them. */
 void pool_trim(pool *p);
 
 /* Fills reserved, in_use, segments and so on; struct_size is the caller's. */
@@ -95,5 +102,9 @@ void pool_stats(pool *p, tn_memory_stats *stats);
 /* Blocks that are allocated and not yet freed by the user. Exact when no other thread
  * is inside the pool. */
 uint64_t pool_blocks_in_use(pool *p);
+
+/* The pool's invariants: blocks tile their segments, free neighbours are merged, the
+ * figures add up. For assertions and tests; looks at every block. */
+bool pool_is_valid(pool *p);
 
 #endif
