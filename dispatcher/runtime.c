@@ -124,6 +124,15 @@ tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
   return TN_ERR_PLUGIN_REFUSED;
 }
 
+/* Why a plugin that was taken has no device of a type of its; "" if it has. */
+static const char *lack_of_devices(const tn_runtime *r, const plugin_entry *e) {
+  for (uint32_t i = 0; e && i < atomic_load(&r->registry.num_types); ++i) {
+    const device_type *type = r->registry.types[i];
+    if (type->plugin == e && type->unavailable[0]) return type->unavailable;
+  }
+  return "";
+}
+
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info) {
   if (!runtime || !info || info->struct_size < sizeof(uint32_t))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_plugin_report: malformed arguments");
@@ -139,12 +148,12 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
     tn_plugin_info full = {
         .struct_size = info->struct_size,
         .taken = e != NULL,
-        .name = e ? e->name : "",
+        .name = e ? e->name : record->name,
         .version = e ? e->version : "",
         .description = e ? e->description : "",
         .path = record->path,
         .origin = record->origin,
-        .reason = record->reason ? record->reason : "",
+        .reason = record->reason ? record->reason : lack_of_devices(runtime, e),
         .num_backends = e ? (uint32_t)e->num_backends : 0,
         .num_kernels = e ? (uint32_t)e->num_kernels : 0,
         .num_operators = e ? (uint32_t)e->num_operators : 0,

@@ -13,7 +13,7 @@ allowed() {
     api) echo "" ;;
     dispatcher | kernels | plugins | tools | examples | bench) echo "api" ;;
     backends) echo "api kernels" ;;
-    tests) echo "api dispatcher" ;;
+    tests) echo "api dispatcher kernels" ;;
   esac
 }
 
