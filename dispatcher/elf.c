@@ -11,8 +11,8 @@
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
-/* Bounds on what one file can make us read. */
-enum { MAX_NOTES = 256, MAX_DYNAMIC = 4096 };
+/* Bounds what one file can make us read. */
+enum { MAX_NOTES = 256 };
 
 /* Whether [offset, offset + bytes) lies in [0, size). */
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
@@ -239,21 +239,14 @@ static bool find_address(const elf_file *elf, uint64_t address, uint64_t bytes, 
   return false;
 }
 
-static tn_status read_entry(const elf_file *elf, const elf_dynamic *d, uint64_t i,
-                            Elf64_Dyn *entry) {
-  return read_at(elf, d->entries + i * sizeof *entry, entry, sizeof *entry);
-}
-
 /* The value of the last entry with this tag; false if there is none. */
-static bool find_entry(const elf_file *elf, const elf_dynamic *d, int64_t tag, uint64_t *value) {
-  bool found = false;
-  for (uint64_t i = 0; i < d->count; i++) {
-    Elf64_Dyn entry;
-    if (read_entry(elf, d, i, &entry) || entry.d_tag != tag) continue;
-    *value = entry.d_un.d_val;
-    found = true;
+static bool find_entry(const elf_dynamic *d, int64_t tag, uint64_t *value) {
+  for (uint32_t i = d->count; i-- > 0;) {
+    if (d->entries[i].d_tag != tag) continue;
+    *value = d->entries[i].d_un.d_val;
+    return true;
   }
-  return found;
+  return false;
 }
 
 /* The tables that ld.so follows blindly, with the tags of their sizes (0 = not told). */
@@ -272,34 +265,34 @@ static const struct table {
 static tn_status check_tables(const elf_file *elf, const elf_dynamic *d) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     uint64_t address, bytes = 1;
-    if (!find_entry(elf, d, tables[i].address, &address)) continue;
-    if (tables[i].size && !find_entry(elf, d, tables[i].size, &bytes)) bytes = 1;
+    if (!find_entry(d, tables[i].address, &address)) continue;
+    if (tables[i].size && !find_entry(d, tables[i].size, &bytes)) bytes = 1;
     if (!find_address(elf, address, bytes, NULL))
       return fail(REFUSED, "is malformed: its dynamic section points outside its segments");
   }
   return TN_OK;
 }
 
-/* Counts the entries up to DT_NULL. */
-static tn_status count_entries(const elf_file *elf, elf_dynamic *d, uint64_t room) {
-  for (d->count = 0; d->count < room && d->count < MAX_DYNAMIC; d->count++) {
-    Elf64_Dyn entry;
-    tn_status status = read_entry(elf, d, d->count, &entry);
-    if (status) return status;
-    if (entry.d_tag == DT_NULL) return TN_OK;
-  }
-  return fail(REFUSED, "is malformed: its dynamic section has no end");
+/* Reads the entries up to DT_NULL. */
+static tn_status read_entries(const elf_file *elf, const Elf64_Phdr *s, elf_dynamic *d) {
+  uint64_t room = s->p_filesz / sizeof *d->entries;
+  if (room > ELF_MAX_DYNAMIC) room = ELF_MAX_DYNAMIC;
+  tn_status status = read_at(elf, s->p_offset, d->entries, (size_t)room * sizeof *d->entries);
+  if (status) return status;
+  for (d->count = 0; d->count < room; d->count++)
+    if (d->entries[d->count].d_tag == DT_NULL) return TN_OK;
+  return fail(REFUSED, "is malformed: its dynamic section has no end within %d entries",
+              ELF_MAX_DYNAMIC);
 }
 
-static tn_status find_dynamic(const elf_file *elf, elf_dynamic *d) {
+static tn_status read_dynamic(const elf_file *elf, elf_dynamic *d) {
   for (uint32_t i = 0; i < elf->num_segments; i++) {
     const Elf64_Phdr *s = &elf->segments[i];
     if (s->p_type != PT_DYNAMIC) continue;
-    d->entries = s->p_offset;
     uint64_t offset;
     if (!find_address(elf, s->p_vaddr, s->p_filesz, &offset) || offset != s->p_offset)
       return fail(REFUSED, "is malformed: its dynamic section lies in no segment");
-    return count_entries(elf, d, s->p_filesz / sizeof(Elf64_Dyn));
+    return read_entries(elf, s, d);
   }
   return fail(REFUSED, "is malformed: it has no dynamic section");
 }
@@ -316,29 +309,23 @@ static tn_status read_string(const elf_file *elf, const elf_dynamic *d, uint64_t
 }
 
 tn_status elf_open_dynamic(const elf_file *elf, elf_dynamic *d) {
-  memset(d, 0, sizeof *d);
-  tn_status status = find_dynamic(elf, d);
+  d->count = 0;
+  *d->runpath = '\0';
+  tn_status status = read_dynamic(elf, d);
   if (!status) status = check_tables(elf, d);
   if (status) return status;
   uint64_t address, index;
-  if (!find_entry(elf, d, DT_STRTAB, &address) || !find_entry(elf, d, DT_STRSZ, &d->strings_size) ||
+  if (!find_entry(d, DT_STRTAB, &address) || !find_entry(d, DT_STRSZ, &d->strings_size) ||
       !find_address(elf, address, d->strings_size, &d->strings))
     return fail(REFUSED, "is malformed: its dynamic strings are not in the file");
-  if (find_entry(elf, d, DT_RUNPATH, &index) || find_entry(elf, d, DT_RPATH, &index))
+  if (find_entry(d, DT_RUNPATH, &index) || find_entry(d, DT_RPATH, &index))
     return read_string(elf, d, index, d->runpath, sizeof d->runpath);
   return TN_OK;
 }
 
-tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *d, uint64_t *at, char name[256],
+tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *d, uint32_t *at, char name[256],
                           bool *found) {
-  *found = false;
-  while (*at < d->count) {
-    Elf64_Dyn entry;
-    tn_status status = read_entry(elf, d, (*at)++, &entry);
-    if (status) return status;
-    if (entry.d_tag != DT_NEEDED) continue;
-    *found = true;
-    return read_string(elf, d, entry.d_un.d_val, name, 256);
-  }
-  return TN_OK;
+  while (*at < d->count && d->entries[*at].d_tag != DT_NEEDED) (*at)++;
+  *found = *at < d->count;
+  return *found ? read_string(elf, d, d->entries[(*at)++].d_un.d_val, name, 256) : TN_OK;
 }
