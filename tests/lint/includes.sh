@@ -1,7 +1,7 @@
 #!/bin/sh
 # Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
 # api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the
-# dispatcher, whose parts they test one by one.
+# dispatcher and the kernels, whose parts they test one by one.
 #
 # usage: includes.sh SOURCE_ROOT
 set -eu
