@@ -39,11 +39,15 @@ static void print_contents(const tn_plugin_info *p) {
 static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   int indent = width + 13;
   printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused", p->path);
-  if (!p->taken) printf("%*s%s\n", indent, "", p->reason);
-  if (verbose) printf("%*sfrom %s\n", indent, "", p->origin);
-  if (!p->taken) return;
-  printf("%*s%s%s%s; ", indent, "", p->description, p->version[0] ? ", version " : "", p->version);
+  if (verbose) printf("%*sorigin: %s\n", indent, "", p->origin);
+  if (!p->taken) {
+    printf("%*s%s\n", indent, "", p->reason);
+    return;
+  }
+  if (p->description[0]) printf("%*s%s\n", indent, "", p->description);
+  printf("%*s%s%s", indent, "", p->version, p->version[0] ? ": " : "");
   print_contents(p);
+  if (p->reason[0]) printf("%*sno device: %s\n", indent, "", p->reason);
 }
 
 static void print_plugins(const survey *s, bool verbose) {

@@ -44,8 +44,8 @@ static void reader_close(reader *r) {
   if (r->gz) gzclose_r(r->gz);
 }
 
-/* Reads exactly `bytes`; `what` says in errors what they are. */
-static bool read_exactly(reader *r, void *data, size_t bytes, const char *what) {
+/* As many bytes as there are, at most `bytes`. */
+static size_t read_some(reader *r, void *data, size_t bytes) {
   size_t got = 0;
   while (got < bytes) {
     unsigned chunk = bytes - got < 1u << 20 ? (unsigned)(bytes - got) : 1u << 20;
@@ -53,24 +53,42 @@ static bool read_exactly(reader *r, void *data, size_t bytes, const char *what) 
     if (n <= 0) break;
     got += (size_t)n;
   }
-  if (got == bytes) return true;
-  int error = Z_OK;
-  const char *message = gzerror(r->gz, &error);
-  if (error == Z_OK || error == Z_BUF_ERROR)
-    return refuse(r, "truncated: expected %zu bytes of %s, found %zu", bytes, what, got);
-  return refuse(r, "damaged after %zu bytes of %s: %s", got, what,
-                error == Z_ERRNO ? strerror(errno) : message);
+  return got;
 }
 
-/* Also makes zlib compare the checksum that ends the file. */
-static bool expect_end(reader *r) {
-  char extra;
-  int n = gzread(r->gz, &extra, 1), error = Z_OK;
+/* What to say when `got` of `bytes` could be read. */
+static bool refuse_short(reader *r, size_t got, size_t bytes, const char *what) {
+  int error = Z_OK;
   const char *message = gzerror(r->gz, &error);
-  if (n > 0) return refuse(r, "longer than its header says");
-  if (error == Z_BUF_ERROR) return refuse(r, "truncated: the gzip trailer is missing");
-  if (n < 0 || error != Z_OK) return refuse(r, "damaged: %s", message);
-  return true;
+  if (error == Z_ERRNO) message = strerror(errno);
+  if (error != Z_OK && error != Z_BUF_ERROR)
+    return refuse(r, "damaged after %zu bytes of %s: %s", got, what, message);
+  if (got < bytes)
+    return refuse(r, "truncated: expected %zu bytes of %s, found %zu", bytes, what, got);
+  return refuse(r, "truncated: the end of the gzip file is missing");
+}
+
+static bool read_header_bytes(reader *r, uint8_t *data, size_t bytes) {
+  size_t got = read_some(r, data, bytes);
+  return got == bytes || refuse_short(r, got, bytes, "header");
+}
+
+/* The bytes after the header, which must be that many; NULL after telling why not. To
+ * be freed. One more is asked for, so that zlib reads on to the checksum that ends the
+ * file and compares it. */
+static uint8_t *read_rest(reader *r, size_t bytes, const char *what) {
+  uint8_t *data = malloc(bytes + 1);
+  if (!data) return refuse(r, "not enough memory for %zu bytes", bytes), NULL;
+  size_t got = read_some(r, data, bytes + 1);
+  int error = Z_OK;
+  gzerror(r->gz, &error);
+  if (got == bytes && error == Z_OK) return data;
+  if (got > bytes)
+    refuse(r, "longer than its header says");
+  else
+    refuse_short(r, got, bytes, what);
+  free(data);
+  return NULL;
 }
 
 static uint32_t big_endian(const uint8_t *p) {
@@ -80,7 +98,7 @@ static uint32_t big_endian(const uint8_t *p) {
 /* Reads magic and number of items. */
 static bool read_header(reader *r, uint32_t magic, const char *what, int64_t *count) {
   uint8_t head[8];
-  if (!read_exactly(r, head, sizeof head, "header")) return false;
+  if (!read_header_bytes(r, head, sizeof head)) return false;
   if (big_endian(head) != magic)
     return refuse(r, "expected an IDX file of %s (magic 0x%08x), found magic 0x%08x", what, magic,
                   big_endian(head));
@@ -94,14 +112,12 @@ static bool read_header(reader *r, uint32_t magic, const char *what, int64_t *co
 static bool read_images(reader *r, idx_set *set) {
   uint8_t size[8];
   if (!read_header(r, MAGIC_IMAGES, "images", &set->count)) return false;
-  if (!read_exactly(r, size, sizeof size, "header")) return false;
+  if (!read_header_bytes(r, size, sizeof size)) return false;
   if (big_endian(size) != IDX_SIDE || big_endian(size + 4) != IDX_SIDE)
     return refuse(r, "expected images of %d x %d, the header says %u x %u", IDX_SIDE, IDX_SIDE,
                   big_endian(size), big_endian(size + 4));
-  size_t bytes = (size_t)set->count * IDX_PIXELS;
-  set->images = malloc(bytes);
-  if (!set->images) return refuse(r, "not enough memory for %zu bytes", bytes);
-  return read_exactly(r, set->images, bytes, "images") && expect_end(r);
+  set->images = read_rest(r, (size_t)set->count * IDX_PIXELS, "images");
+  return set->images;
 }
 
 static bool read_labels(reader *r, idx_set *set) {
@@ -110,9 +126,8 @@ static bool read_labels(reader *r, idx_set *set) {
   if (count != set->count)
     return refuse(r, "expected %lld labels, one for each image, the header says %lld",
                   (long long)set->count, (long long)count);
-  set->labels = malloc((size_t)count);
-  if (!set->labels) return refuse(r, "not enough memory");
-  if (!read_exactly(r, set->labels, (size_t)count, "labels") || !expect_end(r)) return false;
+  set->labels = read_rest(r, (size_t)count, "labels");
+  if (!set->labels) return false;
   for (int64_t i = 0; i < count; i++)
     if (set->labels[i] >= IDX_CLASSES)
       return refuse(r, "expected labels from 0 to %d, label %lld is %d", IDX_CLASSES - 1,
