@@ -120,7 +120,7 @@ static inline float clamp_f(float x, float bound) {
 
 static inline float gelu_f(float x) {
   const float c = clamp_f(x, 14.5f), tail = normal_at_f(c).tail;
-  return x > 0.0f ? FMA(-x, tail, x) : c * tail;
+  return x > 0.0f ? FMA(-c, tail, x) : c * tail;
 }
 
 static inline float gelu_slope_f(float x) {
