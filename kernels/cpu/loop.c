@@ -124,11 +124,11 @@ static tn_status run_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* pre: there are elements. */
 static tn_status run_general(const tn_kernel_args *args, const DLTensor *const *t, int count,
                              elementwise_fn fn, const void *ctx, int64_t grain) {
   plan p = {.fn = fn, .ctx = ctx, .count = count};
   const int64_t n = cpu_count(t[count - 1]);
-  if (n == 0) return TN_OK;
   plan_build(&p, t);
   if (n <= grain) return run_range(&p, 0, n);
   return args->host->parallel_for(args->host, n, grain, run_range, &p);
@@ -145,6 +145,7 @@ tn_status ISA(elementwise)(const tn_kernel_args *args, elementwise_fn fn, const 
   const int rank = t[count - 1]->ndim;
   /* Small calls must not pay for a plan: one dimension needs none, nor do dense ones. */
   const int64_t n = rank == 0 ? 1 : rank == 1 ? t[count - 1]->shape[0] : cpu_count(t[count - 1]);
+  if (n == 0) return TN_OK;
   if (n > grain) return run_general(args, t, count, fn, ctx, grain);
   for (int i = 0; i < count; i++) {
     ptr[i] = t[i]->data;
