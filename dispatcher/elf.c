@@ -11,8 +11,8 @@
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
-/* Bounds on what one file can make us read. */
-enum { MAX_NOTES = 256, MAX_DYNAMIC = 4096 };
+/* Bounds what one file can make us read. */
+enum { MAX_NOTES = 256 };
 
 /* Whether [offset, offset + bytes) lies in [0, size). */
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
@@ -239,67 +239,101 @@ static bool find_address(const elf_file *elf, uint64_t address, uint64_t bytes, 
   return false;
 }
 
-static tn_status read_entry(const elf_file *elf, const elf_dynamic *d, uint64_t i,
-                            Elf64_Dyn *entry) {
-  return read_at(elf, d->entries + i * sizeof *entry, entry, sizeof *entry);
-}
-
 /* The value of the last entry with this tag; false if there is none. */
-static bool find_entry(const elf_file *elf, const elf_dynamic *d, int64_t tag, uint64_t *value) {
-  bool found = false;
-  for (uint64_t i = 0; i < d->count; i++) {
-    Elf64_Dyn entry;
-    if (read_entry(elf, d, i, &entry) || entry.d_tag != tag) continue;
-    *value = entry.d_un.d_val;
-    found = true;
+static bool find_entry(const elf_dynamic *d, int64_t tag, uint64_t *value) {
+  for (uint32_t i = d->count; i-- > 0;) {
+    if (d->entries[i].d_tag != tag) continue;
+    *value = d->entries[i].d_un.d_val;
+    return true;
   }
-  return found;
+  return false;
 }
 
 /* The tables that ld.so follows blindly, with the tags of their sizes (0 = not told). */
 static const struct table {
   int64_t address, size;
-} tables[] = {
-    {DT_HASH, 0},         {DT_GNU_HASH, 0},
-    {DT_SYMTAB, 0},       {DT_STRTAB, DT_STRSZ},
-    {DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ},
-    {DT_INIT, 0},         {DT_INIT_ARRAY, DT_INIT_ARRAYSZ},
-    {DT_FINI, 0},         {DT_FINI_ARRAY, DT_FINI_ARRAYSZ},
-    {DT_VERSYM, 0},       {DT_VERNEED, 0},
-    {DT_VERDEF, 0},       {DT_PLTGOT, 0},
+} relocations = {DT_RELA, DT_RELASZ}, plt_relocations = {DT_JMPREL, DT_PLTRELSZ},
+  tables[] = {
+      {DT_HASH, 0},         {DT_GNU_HASH, 0},
+      {DT_SYMTAB, 0},       {DT_STRTAB, DT_STRSZ},
+      {DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ},
+      {DT_INIT, 0},         {DT_INIT_ARRAY, DT_INIT_ARRAYSZ},
+      {DT_FINI, 0},         {DT_FINI_ARRAY, DT_FINI_ARRAYSZ},
+      {DT_VERSYM, 0},       {DT_VERNEED, 0},
+      {DT_VERDEF, 0},       {DT_PLTGOT, 0},
 };
 
 static tn_status check_tables(const elf_file *elf, const elf_dynamic *d) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     uint64_t address, bytes = 1;
-    if (!find_entry(elf, d, tables[i].address, &address)) continue;
-    if (tables[i].size && !find_entry(elf, d, tables[i].size, &bytes)) bytes = 1;
+    if (!find_entry(d, tables[i].address, &address)) continue;
+    if (tables[i].size && !find_entry(d, tables[i].size, &bytes)) bytes = 1;
     if (!find_address(elf, address, bytes, NULL))
       return fail(REFUSED, "is malformed: its dynamic section points outside its segments");
   }
   return TN_OK;
 }
 
-/* Counts the entries up to DT_NULL. */
-static tn_status count_entries(const elf_file *elf, elf_dynamic *d, uint64_t room) {
-  for (d->count = 0; d->count < room && d->count < MAX_DYNAMIC; d->count++) {
-    Elf64_Dyn entry;
-    tn_status status = read_entry(elf, d, d->count, &entry);
-    if (status) return status;
-    if (entry.d_tag == DT_NULL) return TN_OK;
+/* Whether eight bytes at an address are data that may be written to. */
+static bool is_writable(const elf_file *elf, uint64_t address) {
+  for (uint32_t i = 0; i < elf->num_segments; i++) {
+    const Elf64_Phdr *s = &elf->segments[i];
+    if (s->p_type == PT_LOAD && (s->p_flags & PF_W) && address >= s->p_vaddr &&
+        inside(address - s->p_vaddr, 8, s->p_memsz))
+      return true;
   }
-  return fail(REFUSED, "is malformed: its dynamic section has no end");
+  return false;
 }
 
-static tn_status find_dynamic(const elf_file *elf, elf_dynamic *d) {
+/* ld.so writes where a relocation says, and reads the symbol that it names. */
+static bool is_sound(const elf_file *elf, const Elf64_Rela *r, uint64_t symbols) {
+  uint64_t offset, symbol = ELF64_R_SYM(r->r_info) * sizeof(Elf64_Sym);
+  if (r->r_info == 0) return true; /* type 0 does nothing on every machine */
+  return is_writable(elf, r->r_offset) &&
+         find_address(elf, symbols + symbol, sizeof(Elf64_Sym), &offset);
+}
+
+static tn_status check_relocations(const elf_file *elf, const elf_dynamic *d,
+                                   const struct table *table) {
+  enum { CHUNK = 128 };
+  Elf64_Rela rows[CHUNK];
+  uint64_t address, bytes, symbols, offset;
+  if (!find_entry(d, table->address, &address) || !find_entry(d, table->size, &bytes) ||
+      !find_entry(d, DT_SYMTAB, &symbols))
+    return TN_OK;
+  if (bytes % sizeof *rows || !find_address(elf, address, bytes, &offset))
+    return fail(REFUSED, "is malformed: its relocations are not in the file");
+  for (uint64_t at = 0, n; at < bytes; at += n) {
+    n = bytes - at < sizeof rows ? bytes - at : sizeof rows;
+    tn_status status = read_at(elf, offset + at, rows, (size_t)n);
+    if (status) return status;
+    for (uint64_t i = 0; i < n / sizeof *rows; i++)
+      if (!is_sound(elf, &rows[i], symbols))
+        return fail(REFUSED, "is malformed: a relocation points outside its data");
+  }
+  return TN_OK;
+}
+
+/* Reads the entries up to DT_NULL. */
+static tn_status read_entries(const elf_file *elf, const Elf64_Phdr *s, elf_dynamic *d) {
+  uint64_t room = s->p_filesz / sizeof *d->entries;
+  if (room > ELF_MAX_DYNAMIC) room = ELF_MAX_DYNAMIC;
+  tn_status status = read_at(elf, s->p_offset, d->entries, (size_t)room * sizeof *d->entries);
+  if (status) return status;
+  for (d->count = 0; d->count < room; d->count++)
+    if (d->entries[d->count].d_tag == DT_NULL) return TN_OK;
+  return fail(REFUSED, "is malformed: its dynamic section has no end within %d entries",
+              ELF_MAX_DYNAMIC);
+}
+
+static tn_status read_dynamic(const elf_file *elf, elf_dynamic *d) {
   for (uint32_t i = 0; i < elf->num_segments; i++) {
     const Elf64_Phdr *s = &elf->segments[i];
     if (s->p_type != PT_DYNAMIC) continue;
-    d->entries = s->p_offset;
     uint64_t offset;
     if (!find_address(elf, s->p_vaddr, s->p_filesz, &offset) || offset != s->p_offset)
       return fail(REFUSED, "is malformed: its dynamic section lies in no segment");
-    return count_entries(elf, d, s->p_filesz / sizeof(Elf64_Dyn));
+    return read_entries(elf, s, d);
   }
   return fail(REFUSED, "is malformed: it has no dynamic section");
 }
@@ -316,29 +350,25 @@ static tn_status read_string(const elf_file *elf, const elf_dynamic *d, uint64_t
 }
 
 tn_status elf_open_dynamic(const elf_file *elf, elf_dynamic *d) {
-  memset(d, 0, sizeof *d);
-  tn_status status = find_dynamic(elf, d);
+  d->count = 0;
+  *d->runpath = '\0';
+  tn_status status = read_dynamic(elf, d);
   if (!status) status = check_tables(elf, d);
+  if (!status) status = check_relocations(elf, d, &relocations);
+  if (!status) status = check_relocations(elf, d, &plt_relocations);
   if (status) return status;
   uint64_t address, index;
-  if (!find_entry(elf, d, DT_STRTAB, &address) || !find_entry(elf, d, DT_STRSZ, &d->strings_size) ||
+  if (!find_entry(d, DT_STRTAB, &address) || !find_entry(d, DT_STRSZ, &d->strings_size) ||
       !find_address(elf, address, d->strings_size, &d->strings))
     return fail(REFUSED, "is malformed: its dynamic strings are not in the file");
-  if (find_entry(elf, d, DT_RUNPATH, &index) || find_entry(elf, d, DT_RPATH, &index))
+  if (find_entry(d, DT_RUNPATH, &index) || find_entry(d, DT_RPATH, &index))
     return read_string(elf, d, index, d->runpath, sizeof d->runpath);
   return TN_OK;
 }
 
-tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *d, uint64_t *at, char name[256],
+tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *d, uint32_t *at, char name[256],
                           bool *found) {
-  *found = false;
-  while (*at < d->count) {
-    Elf64_Dyn entry;
-    tn_status status = read_entry(elf, d, (*at)++, &entry);
-    if (status) return status;
-    if (entry.d_tag != DT_NEEDED) continue;
-    *found = true;
-    return read_string(elf, d, entry.d_un.d_val, name, 256);
-  }
-  return TN_OK;
+  while (*at < d->count && d->entries[*at].d_tag != DT_NEEDED) (*at)++;
+  *found = *at < d->count;
+  return *found ? read_string(elf, d, d->entries[(*at)++].d_un.d_val, name, 256) : TN_OK;
 }

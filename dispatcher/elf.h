@@ -12,6 +12,7 @@
 #include "tenon/plugin.h"
 
 #define ELF_MAX_SEGMENTS 64
+#define ELF_MAX_DYNAMIC 256
 
 /* An open file whose headers were found sound. */
 typedef struct elf_file {
@@ -30,12 +31,12 @@ tn_status elf_open(int fd, uint64_t size, elf_file *elf);
  * here. Errors: TN_ERR_PLUGIN_REFUSED if there is none, or it is too short or malformed. */
 tn_status elf_read_note(const elf_file *elf, tn_plugin_note *note);
 
-/* The dynamic section's string table, and what of it the loader needs. */
+/* The dynamic section up to its end, and its strings. */
 typedef struct elf_dynamic {
-  uint64_t entries, count; /* offset in the file, number of entries */
-  uint64_t strings;        /* offset in the file */
-  uint64_t strings_size;
-  char runpath[4096]; /* DT_RUNPATH, else DT_RPATH, as written; "" = none */
+  uint32_t count;
+  Elf64_Dyn entries[ELF_MAX_DYNAMIC];
+  uint64_t strings, strings_size; /* offset in the file, bytes */
+  char runpath[4096];             /* DT_RUNPATH, else DT_RPATH, as written; "" = none */
 } elf_dynamic;
 
 /* Finds the dynamic section and checks that what it points at lies in the file. */
@@ -43,7 +44,7 @@ tn_status elf_open_dynamic(const elf_file *elf, elf_dynamic *dynamic);
 
 /* The next DT_NEEDED name from entry *at on, which starts as 0. *found is false after
  * the last. name holds 256 bytes. */
-tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *dynamic, uint64_t *at,
+tn_status elf_next_needed(const elf_file *elf, const elf_dynamic *dynamic, uint32_t *at,
                           char name[256], bool *found);
 
 #endif

@@ -87,7 +87,7 @@ static tn_status check_library(const char *name, const elf_dynamic *dynamic, con
 static tn_status check_libraries(const elf_file *elf, const char *path) {
   elf_dynamic dynamic;
   char name[256], origin[PATH_MAX];
-  uint64_t at = 0;
+  uint32_t at = 0;
   bool found;
   folder_of(path, origin);
   tn_status status = elf_open_dynamic(elf, &dynamic);

@@ -187,13 +187,17 @@ static size_t attr_size(uint32_t type) {
 }
 
 static const char *attrs_fault(const tn_operator *op) {
-  if (op->num_attrs > MAX_ROWS || op->attrs_size > MAX_STRUCT) return "attributes out of range";
+  if (op->num_attrs > MAX_ROWS || op->attrs_size > MAX_STRUCT ||
+      (op->attrs_size && op->attrs_size < sizeof(uint32_t)))
+    return "attributes out of range";
   if (op->num_attrs && !op->attrs) return "no list of its attributes";
   for (uint32_t i = 0; i < op->num_attrs; i++) {
     const tn_attr *attr = &op->attrs[i];
     size_t size = attr_size(attr->type), align = size > 4 && attr->type != TN_ATTR_AXES ? 8 : 4;
     if (!attr->name || size == 0) return "a malformed attribute";
-    if (attr->offset % align || size > op->attrs_size || attr->offset > op->attrs_size - size)
+    /* The struct begins with its struct_size. */
+    if (attr->offset < sizeof(uint32_t) || attr->offset % align || size > op->attrs_size ||
+        attr->offset > op->attrs_size - size)
       return "an attribute outside its struct";
   }
   return NULL;

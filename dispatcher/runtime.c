@@ -61,10 +61,10 @@ static const plugin_entry *entry_of(const tn_runtime *r, const tn_plugin *plugin
 
 /* Inspects, loads and registers; on refusal the message says why. */
 static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered) {
-  tn_plugin_note note;
+  tn_plugin_note note = {0};
   tn_status status = loader_inspect(record->path, &note);
-  if (status) return status;
   memcpy(record->name, note.name, sizeof record->name);
+  if (status) return status;
   if (filtered && !config_selects(r->config.plugins, record->name))
     return fail(TN_ERR_PLUGIN_REFUSED, "left out by TENON_PLUGINS=%s", r->config.plugins);
   const plugin_record *other = find_taken(r, record->name);
@@ -79,9 +79,9 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
   status = registry_add(&r->memory, &r->registry, &r->host, plugin, &entry);
   if (status) return status;
   record->plugin = plugin;
-  for (uint32_t i = first_type; !status && i < atomic_load(&r->registry.num_types); ++i)
-    status = device_enumerate(r, r->registry.types[i]);
-  return status;
+  for (uint32_t i = first_type; i < atomic_load(&r->registry.num_types); ++i)
+    device_enumerate(r, r->registry.types[i]);
+  return TN_OK;
 }
 
 /* A refused plugin stays in the report; only lack of memory stops the runtime. */
@@ -124,6 +124,15 @@ tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
   return TN_ERR_PLUGIN_REFUSED;
 }
 
+/* Why a plugin that was taken has no device of a type of its; "" if it has. */
+static const char *lack_of_devices(const tn_runtime *r, const plugin_entry *e) {
+  for (uint32_t i = 0; e && i < atomic_load(&r->registry.num_types); ++i) {
+    const device_type *type = r->registry.types[i];
+    if (type->plugin == e && type->unavailable[0]) return type->unavailable;
+  }
+  return "";
+}
+
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info) {
   if (!runtime || !info || info->struct_size < sizeof(uint32_t))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_plugin_report: malformed arguments");
@@ -139,12 +148,12 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
     tn_plugin_info full = {
         .struct_size = info->struct_size,
         .taken = e != NULL,
-        .name = e ? e->name : "",
+        .name = e ? e->name : record->name,
         .version = e ? e->version : "",
         .description = e ? e->description : "",
         .path = record->path,
         .origin = record->origin,
-        .reason = record->reason ? record->reason : "",
+        .reason = record->reason ? record->reason : lack_of_devices(runtime, e),
         .num_backends = e ? (uint32_t)e->num_backends : 0,
         .num_kernels = e ? (uint32_t)e->num_kernels : 0,
         .num_operators = e ? (uint32_t)e->num_operators : 0,

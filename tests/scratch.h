@@ -1,33 +1,28 @@
 /*
- * Files for the loader's tests: a folder that goes away with the test, copies of fixture
- * plugins in memory to be damaged, and what a refusal says.
+ * Files for the loader's tests: a folder that goes away with the test, and copies of
+ * fixture plugins to be damaged.
  */
 #ifndef TENON_TESTS_SCRATCH_H
 #define TENON_TESTS_SCRATCH_H
 
 #include <check.h>
-#undef fail /* Check has a macro of that name, the dispatcher a function */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dispatcher/loader.h"
-
 /* A fixture plugin as built, by its short name. */
 #define FIXTURE(name) FIXTURE_DIR "/libtenon-" name ".so"
 
 static char scratch[64];
 
-static void scratch_make(void) {
+static inline void scratch_make(void) {
   strcpy(scratch, "/tmp/tenon-test-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(scratch));
 }
 
-/* Removes the folder and the files and folders in it, one level deep. */
-static void scratch_remove(void) {
+static inline void scratch_remove(void) {
   char command[96];
   snprintf(command, sizeof command, "rm -rf '%s'", scratch);
   ck_assert_int_eq(system(command), 0);
@@ -74,22 +69,6 @@ static inline const char *copy_fixture(const char *from, const char *name) {
   const char *path = write_file(name, bytes, size);
   free(bytes);
   return path;
-}
-
-static inline void message_has(const char *text) {
-  ck_assert_msg(strstr(tn_last_error(), text) != NULL, "'%s' is not in: %s", text, tn_last_error());
-}
-
-static inline void inspect_refuses(const char *path, const char *reason) {
-  tn_plugin_note note;
-  ck_assert_msg(loader_inspect(path, &note) == TN_ERR_PLUGIN_REFUSED, "%s was accepted", path);
-  message_has(reason);
-}
-
-static inline void inspect_accepts(const char *path, const char *name) {
-  tn_plugin_note note;
-  ck_assert_msg(loader_inspect(path, &note) == TN_OK, "%s: %s", path, tn_last_error());
-  ck_assert_str_eq(note.name, name);
 }
 
 #endif

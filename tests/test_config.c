@@ -304,7 +304,7 @@ int main(void) {
   tcase_add_test(tc, long_globs);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
+  srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
   srunner_free(runner);
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;

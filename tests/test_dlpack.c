@@ -68,8 +68,11 @@ START_TEST(read_only_memory_is_not_written) {
   DLManagedTensorVersioned m = {.version = {1, 0},
                                 .deleter = count_deletion,
                                 .flags = DLPACK_FLAG_BITMASK_READ_ONLY,
-                                .dl_tensor = {.data = data, .device = {kDLCPU, 0}, .ndim = 1,
-                                              .dtype = {kDLFloat, 32, 1}, .shape = shape}};
+                                .dl_tensor = {.data = data,
+                                              .device = {kDLCPU, 0},
+                                              .ndim = 1,
+                                              .dtype = {kDLFloat, 32, 1},
+                                              .shape = shape}};
   tn_tensor *x = NULL, *view = NULL;
   DLManagedTensor *old = NULL;
   ok(tn_tensor_from_dlpack(rt, &m, &x));
@@ -86,9 +89,13 @@ END_TEST
 START_TEST(nonsense_is_refused_and_kept) {
   float data[3] = {0};
   int64_t shape[1] = {3};
-  const DLManagedTensorVersioned good = {
-      .version = {1, 0}, .deleter = count_deletion,
-      .dl_tensor = {.data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape}};
+  const DLManagedTensorVersioned good = {.version = {1, 0},
+                                         .deleter = count_deletion,
+                                         .dl_tensor = {.data = data,
+                                                       .device = {kDLCPU, 0},
+                                                       .ndim = 1,
+                                                       .dtype = {kDLFloat, 32, 1},
+                                                       .shape = shape}};
   DLManagedTensorVersioned m = good;
   tn_tensor *x = NULL;
   deleted = 0;
@@ -105,7 +112,8 @@ START_TEST(nonsense_is_refused_and_kept) {
   m = good, m.dl_tensor.byte_offset = 2;
   refused(tn_tensor_from_dlpack(rt, &m, &x), TN_ERR_UNSUPPORTED, "aligned");
   shape[0] = -3;
-  refused(tn_tensor_from_dlpack(rt, (DLManagedTensorVersioned *)&good, &x), TN_ERR_INVALID_ARGUMENT, "negative");
+  refused(tn_tensor_from_dlpack(rt, (DLManagedTensorVersioned *)&good, &x), TN_ERR_INVALID_ARGUMENT,
+          "negative");
   refused(tn_tensor_from_dlpack(rt, NULL, &x), TN_ERR_INVALID_ARGUMENT, "NULL");
   ck_assert_int_eq(deleted, 0);
 }
@@ -120,8 +128,11 @@ START_TEST(the_old_struct_works_too) {
   given->deleter(given);
   int8_t data[2] = {5, 6};
   int64_t shape[1] = {2};
-  DLManagedTensor m = {.dl_tensor = {.data = data, .device = {kDLCPU, 0}, .ndim = 1,
-                                     .dtype = {kDLInt, 8, 1}, .shape = shape},
+  DLManagedTensor m = {.dl_tensor = {.data = data,
+                                     .device = {kDLCPU, 0},
+                                     .ndim = 1,
+                                     .dtype = {kDLInt, 8, 1},
+                                     .shape = shape},
                        .deleter = count_deletion_old};
   deleted = 0;
   ok(tn_tensor_from_dlpack_unversioned(rt, &m, &y));

@@ -43,8 +43,7 @@ static void expect(const tn_tensor *t, int count, const float *values) {
   for (int i = 0; i < count; ++i)
     ck_assert_msg(got[i] == values[i], "element %d is %g, not %g", i, got[i], values[i]);
 }
-#define EXPECT(t, ...)                                                                             \
-  expect(t, (int)(sizeof((float[]){__VA_ARGS__}) / 4), (float[]){__VA_ARGS__})
+#define EXPECT(t, ...) expect(t, (int)(sizeof((float[]){__VA_ARGS__}) / 4), (float[]){__VA_ARGS__})
 
 START_TEST(contiguous_kernels_get_contiguous_tensors) {
   open_with(TN_FALLBACK_ERROR, NULL);
@@ -82,7 +81,8 @@ START_TEST(workspace_and_supports) {
   ck_assert_ptr_null(z);
   tn_tensor *out[1] = {NULL};
   const tn_tensor *in[2] = {x, x};
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_MUL, .in = in, .out = out, .num_in = 2, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_MUL, .in = in, .out = out, .num_in = 2, .num_out = 1};
   tn_prepared *p = NULL;
   ok(tn_prepare(&call, &p));
   ok(tn_run(p));
@@ -119,7 +119,8 @@ START_TEST(fallback_runs_counts_and_warns_once) {
   EXPECT(x, 9, 9, 9, 9);
   tn_tensor *out[1] = {NULL};
   const tn_tensor *in[1] = {x};
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_NEG, .in = in, .out = out, .num_in = 1, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_NEG, .in = in, .out = out, .num_in = 1, .num_out = 1};
   tn_prepared *p = NULL;
   ok(tn_prepare(&call, &p));
   ok(tn_run(p));
@@ -220,7 +221,8 @@ START_TEST(plugins_bring_operators) {
   for (int i = 0; i < 2; ++i) {
     tn_tensor *x = counting(places[i], 2), *out[1] = {NULL};
     const tn_tensor *in[1] = {x};
-    tn_call call = {.struct_size = sizeof call, .op = op, .in = in, .out = out, .num_in = 1, .num_out = 1};
+    tn_call call = {
+        .struct_size = sizeof call, .op = op, .in = in, .out = out, .num_in = 1, .num_out = 1};
     ok(tn_invoke(&call));
     EXPECT(out[0], 3, 3, 6, 6);
     tn_tensor *square = shaped(places[i], TN_F32, 2, SHAPE(1, 1)), *none[1] = {NULL};

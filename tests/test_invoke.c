@@ -115,12 +115,18 @@ START_TEST(attributes_of_other_versions) {
   tn_tensor *flat = counting(dev, 6), *x = NULL, *y = NULL;
   ok(tn_tensor_reshape(flat, 2, SHAPE(2, 3), &x));
   /* From the past: keepdims did not exist yet. */
-  struct { uint32_t struct_size; tn_axes axes; } past = {sizeof past, {1, {1}}};
+  struct {
+    uint32_t struct_size;
+    tn_axes axes;
+  } past = {sizeof past, {1, {1}}};
   ok(tn_sum(NULL, x, (const tn_sum_attrs *)(const void *)&past, &y));
   ck_assert_int_eq(tn_tensor_rank(y), 1);
   tn_tensor_release(y), y = NULL;
   /* From the future: an unknown field, harmless while it is zero. */
-  struct { tn_sum_attrs known; uint32_t fancy; } future = {TN_SUM_DEFAULTS, 0};
+  struct {
+    tn_sum_attrs known;
+    uint32_t fancy;
+  } future = {TN_SUM_DEFAULTS, 0};
   future.known.struct_size = sizeof future;
   ok(tn_sum(NULL, x, &future.known, &y));
   tn_tensor_release(y), y = NULL;
@@ -143,7 +149,8 @@ END_TEST
 START_TEST(malformed_calls_are_refused) {
   tn_tensor *x = counting(dev, 2), *out[2] = {NULL, NULL};
   const tn_tensor *in[3] = {x, x, x};
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = out, .num_in = 2, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = out, .num_in = 2, .num_out = 1};
   refused(tn_invoke(NULL), TN_ERR_INVALID_ARGUMENT, "malformed");
   call.op = 500;
   refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "no operator");
@@ -163,7 +170,8 @@ END_TEST
 START_TEST(prepared_calls_follow_their_inputs) {
   tn_tensor *x = counting(dev, 4), *out[1] = {NULL};
   const tn_tensor *in[2] = {x, x};
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = out, .num_in = 2, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = out, .num_in = 2, .num_out = 1};
   tn_prepared *p = NULL;
   ok(tn_prepare(&call, &p));
   ck_assert_ptr_nonnull(out[0]);
@@ -188,7 +196,13 @@ START_TEST(prepared_attributes_are_copied) {
   tn_sum_attrs attrs = TN_SUM_DEFAULTS;
   attrs.axes = (tn_axes){1, {0}};
   const tn_tensor *in[1] = {x};
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_SUM, .in = in, .out = out, .attrs = &attrs, .num_in = 1, .num_out = 1};
+  tn_call call = {.struct_size = sizeof call,
+                  .op = TN_OP_SUM,
+                  .in = in,
+                  .out = out,
+                  .attrs = &attrs,
+                  .num_in = 1,
+                  .num_out = 1};
   tn_prepared *p = NULL;
   ok(tn_prepare(&call, &p));
   memset(&attrs, 0xff, sizeof attrs);

@@ -239,8 +239,8 @@ START_TEST(threads_share_a_device) {
 }
 END_TEST
 
-static void loop_here(void *user, int64_t n, int64_t grain,
-                      void (*body)(void *, int64_t, int64_t), void *ctx) {
+static void loop_here(void *user, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t),
+                      void *ctx) {
   (void)grain;
   ++*(int *)user;
   body(ctx, 0, n / 2);

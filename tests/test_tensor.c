@@ -21,8 +21,8 @@ START_TEST(bad_shapes_are_refused) {
           "overflows");
   refused(tn_tensor_empty(dev, TN_F64, 1, SHAPE(INT64_MAX / 4), &t), TN_ERR_INVALID_ARGUMENT,
           "overflows");
-  refused(tn_tensor_empty(dev, TN_F32, 1, SHAPE((int64_t)1 << 55), &t),
-          TN_ERR_DEVICE_OUT_OF_MEMORY, "reserved");
+  refused(tn_tensor_empty(dev, TN_F32, 1, SHAPE((int64_t)1 << 55), &t), TN_ERR_DEVICE_OUT_OF_MEMORY,
+          "reserved");
   ck_assert_ptr_null(t);
 }
 END_TEST

@@ -106,7 +106,8 @@ END_TEST
 
 /* Every reshape that view arithmetic allows must agree with the contiguous copy. */
 START_TEST(reshape_agrees_with_a_copy) {
-  static const int32_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const int32_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   static const int64_t shapes[][4] = {{24, 1, 1, 1}, {2, 12, 1, 1}, {12, 2, 1, 1}, {6, 4, 1, 1},
                                       {1, 3, 8, 1},  {2, 2, 6, 1},  {3, 1, 2, 4},  {4, 3, 2, 1}};
   tn_tensor *x = cube();

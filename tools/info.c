@@ -47,6 +47,7 @@ static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   if (p->description[0]) printf("%*s%s\n", indent, "", p->description);
   printf("%*s%s%s", indent, "", p->version, p->version[0] ? ": " : "");
   print_contents(p);
+  if (p->reason[0]) printf("%*sno device: %s\n", indent, "", p->reason);
 }
 
 static void print_plugins(const survey *s, bool verbose) {
