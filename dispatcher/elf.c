@@ -252,14 +252,15 @@ static bool find_entry(const elf_dynamic *d, int64_t tag, uint64_t *value) {
 /* The tables that ld.so follows blindly, with the tags of their sizes (0 = not told). */
 static const struct table {
   int64_t address, size;
-} tables[] = {
-    {DT_HASH, 0},         {DT_GNU_HASH, 0},
-    {DT_SYMTAB, 0},       {DT_STRTAB, DT_STRSZ},
-    {DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ},
-    {DT_INIT, 0},         {DT_INIT_ARRAY, DT_INIT_ARRAYSZ},
-    {DT_FINI, 0},         {DT_FINI_ARRAY, DT_FINI_ARRAYSZ},
-    {DT_VERSYM, 0},       {DT_VERNEED, 0},
-    {DT_VERDEF, 0},       {DT_PLTGOT, 0},
+} relocations = {DT_RELA, DT_RELASZ}, plt_relocations = {DT_JMPREL, DT_PLTRELSZ},
+  tables[] = {
+      {DT_HASH, 0},         {DT_GNU_HASH, 0},
+      {DT_SYMTAB, 0},       {DT_STRTAB, DT_STRSZ},
+      {DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ},
+      {DT_INIT, 0},         {DT_INIT_ARRAY, DT_INIT_ARRAYSZ},
+      {DT_FINI, 0},         {DT_FINI_ARRAY, DT_FINI_ARRAYSZ},
+      {DT_VERSYM, 0},       {DT_VERNEED, 0},
+      {DT_VERDEF, 0},       {DT_PLTGOT, 0},
 };
 
 static tn_status check_tables(const elf_file *elf, const elf_dynamic *d) {
@@ -269,6 +270,46 @@ static tn_status check_tables(const elf_file *elf, const elf_dynamic *d) {
     if (tables[i].size && !find_entry(d, tables[i].size, &bytes)) bytes = 1;
     if (!find_address(elf, address, bytes, NULL))
       return fail(REFUSED, "is malformed: its dynamic section points outside its segments");
+  }
+  return TN_OK;
+}
+
+/* Whether eight bytes at an address are data that may be written to. */
+static bool is_writable(const elf_file *elf, uint64_t address) {
+  for (uint32_t i = 0; i < elf->num_segments; i++) {
+    const Elf64_Phdr *s = &elf->segments[i];
+    if (s->p_type == PT_LOAD && (s->p_flags & PF_W) && address >= s->p_vaddr &&
+        inside(address - s->p_vaddr, 8, s->p_memsz))
+      return true;
+  }
+  return false;
+}
+
+/* ld.so writes where a relocation says, and reads the symbol that it names. */
+static bool is_sound(const elf_file *elf, const Elf64_Rela *r, uint64_t symbols) {
+  uint64_t offset, symbol = ELF64_R_SYM(r->r_info) * sizeof(Elf64_Sym);
+  if (r->r_info == 0) return true; /* type 0 does nothing on every machine */
+  return is_writable(elf, r->r_offset) &&
+         find_address(elf, symbols + symbol, sizeof(Elf64_Sym), &offset);
+}
+
+static tn_status check_relocations(const elf_file *elf, const elf_dynamic *d,
+                                   const struct table *table) {
+  enum { CHUNK = 128 };
+  Elf64_Rela rows[CHUNK];
+  uint64_t address, bytes, symbols, offset;
+  if (!find_entry(d, table->address, &address) || !find_entry(d, table->size, &bytes) ||
+      !find_entry(d, DT_SYMTAB, &symbols))
+    return TN_OK;
+  if (bytes % sizeof *rows || !find_address(elf, address, bytes, &offset))
+    return fail(REFUSED, "is malformed: its relocations are not in the file");
+  for (uint64_t at = 0, n; at < bytes; at += n) {
+    n = bytes - at < sizeof rows ? bytes - at : sizeof rows;
+    tn_status status = read_at(elf, offset + at, rows, (size_t)n);
+    if (status) return status;
+    for (uint64_t i = 0; i < n / sizeof *rows; i++)
+      if (!is_sound(elf, &rows[i], symbols))
+        return fail(REFUSED, "is malformed: a relocation points outside its data");
   }
   return TN_OK;
 }
@@ -313,6 +354,8 @@ tn_status elf_open_dynamic(const elf_file *elf, elf_dynamic *d) {
   *d->runpath = '\0';
   tn_status status = read_dynamic(elf, d);
   if (!status) status = check_tables(elf, d);
+  if (!status) status = check_relocations(elf, d, &relocations);
+  if (!status) status = check_relocations(elf, d, &plt_relocations);
   if (status) return status;
   uint64_t address, index;
   if (!find_entry(d, DT_STRTAB, &address) || !find_entry(d, DT_STRSZ, &d->strings_size) ||

@@ -22,10 +22,10 @@
 /* One candidate and its verdict. Strings are owned by the record. */
 typedef struct plugin_record {
   char *path;
-  char *origin;             /* "TENON_PLUGIN_PATH", "next to libtenon.so", ... */
-  char *reason;             /* why it was not taken; NULL if it was */
-  char name[48];            /* from the note; "" where it could not be read */
-  const tn_plugin *plugin;  /* what the query returned; NULL if not taken */
+  char *origin;            /* "TENON_PLUGIN_PATH", "beside the library", ... */
+  char *reason;            /* why it was not taken; NULL if it was */
+  char name[48];           /* from the note; "" where it could not be read */
+  const tn_plugin *plugin; /* what the query returned; NULL if not taken */
 } plugin_record;
 
 void plugin_record_free(const host_memory *memory, plugin_record *record);

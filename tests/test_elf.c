@@ -197,6 +197,22 @@ START_TEST(bad_dynamic) {
 }
 END_TEST
 
+/* The first segment's addresses are offsets in the file. */
+START_TEST(bad_relocations) {
+  Elf64_Rela *r = (Elf64_Rela *)(image + dynamic(DT_RELA)->d_un.d_ptr), good = *r;
+  r->r_offset = 0;
+  refuses("a relocation points outside its data");
+  r->r_offset = UINT64_MAX - 3;
+  refuses("a relocation points outside its data");
+  *r = good, r->r_info |= UINT64_C(0xffffffff) << 32;
+  refuses("a relocation points outside its data");
+  *r = (Elf64_Rela){0, 0, 0};
+  inspect_accepts(write_file("x.so", image, image_size), "good");
+  dynamic(DT_RELASZ)->d_un.d_val -= 1;
+  refuses("its relocations are not in the file");
+}
+END_TEST
+
 /* Writes a name over the first DT_NEEDED, which must be at least as long. The strings lie
  * in the first segment, where addresses are offsets in the file. */
 static void rename_needed(const char *name) {
@@ -333,6 +349,7 @@ int main(void) {
   tcase_add_test(tc, executable_stack);
   tcase_add_test(tc, bad_notes);
   tcase_add_test(tc, bad_dynamic);
+  tcase_add_test(tc, bad_relocations);
   tcase_add_test(tc, missing_library);
   tcase_add_test(tc, truncated);
   tcase_add_test(tc, mutated);
