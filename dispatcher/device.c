@@ -141,7 +141,7 @@ void device_free(tn_device *d) {
   host_free(&d->runtime->memory, d);
 }
 
-tn_status device_enumerate(tn_runtime *runtime, device_type *type) {
+void device_enumerate(tn_runtime *runtime, device_type *type) {
   uint32_t count = 0;
   fail(TN_OK, "it found no device and gave no reason");
   tn_status status = type->backend.count(&runtime->host, type->plugin->context, &count);
@@ -151,11 +151,13 @@ tn_status device_enumerate(tn_runtime *runtime, device_type *type) {
     uint32_t at = atomic_load(&runtime->num_devices);
     if (at == DEVICES_MAX) break;
     tn_device *d = device_make(runtime, type, i);
-    if (!d) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a device");
+    if (!d) {
+      snprintf(type->unavailable, sizeof type->unavailable, "no host memory for device %u", i);
+      return;
+    }
     atomic_store(&runtime->devices[at], d);
     atomic_store_explicit(&runtime->num_devices, at + 1, memory_order_release);
   }
-  return TN_OK;
 }
 
 void device_sort(tn_runtime *runtime) {

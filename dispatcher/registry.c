@@ -39,18 +39,17 @@ static void op_prepare(op_entry *e) {
 
 static void set_default(void *attrs, const tn_attr *a) {
   char *at = (char *)attrs + a->offset;
-  int64_t i = (int64_t)a->default_value;
-  uint64_t u = (uint64_t)a->default_value;
-  int32_t s = (int32_t)a->default_value;
+  int64_t whole = a->type == TN_ATTR_F64 ? 0 : (int64_t)a->default_value;
+  int32_t small = (int32_t)whole;
   switch (a->type) {
-  case TN_ATTR_I64: memcpy(at, &i, sizeof i); break;
-  case TN_ATTR_U64: memcpy(at, &u, sizeof u); break;
+  case TN_ATTR_I64:
+  case TN_ATTR_U64: memcpy(at, &whole, sizeof whole); break;
   case TN_ATTR_F64: memcpy(at, &a->default_value, sizeof a->default_value); break;
   case TN_ATTR_FLAG:
-  case TN_ATTR_DTYPE: memcpy(at, &s, sizeof s); break;
+  case TN_ATTR_DTYPE: memcpy(at, &small, sizeof small); break;
   case TN_ATTR_PAIR:
-    memcpy(at, &i, sizeof i);
-    memcpy(at + sizeof i, &i, sizeof i);
+    memcpy(at, &whole, sizeof whole);
+    memcpy(at + sizeof whole, &whole, sizeof whole);
     break;
   case TN_ATTR_AXES: break; /* zero: all axes */
   }

@@ -61,10 +61,10 @@ static const plugin_entry *entry_of(const tn_runtime *r, const tn_plugin *plugin
 
 /* Inspects, loads and registers; on refusal the message says why. */
 static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered) {
-  tn_plugin_note note;
+  tn_plugin_note note = {0};
   tn_status status = loader_inspect(record->path, &note);
-  if (status) return status;
   memcpy(record->name, note.name, sizeof record->name);
+  if (status) return status;
   if (filtered && !config_selects(r->config.plugins, record->name))
     return fail(TN_ERR_PLUGIN_REFUSED, "left out by TENON_PLUGINS=%s", r->config.plugins);
   const plugin_record *other = find_taken(r, record->name);
@@ -79,9 +79,9 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
   status = registry_add(&r->memory, &r->registry, &r->host, plugin, &entry);
   if (status) return status;
   record->plugin = plugin;
-  for (uint32_t i = first_type; !status && i < atomic_load(&r->registry.num_types); ++i)
-    status = device_enumerate(r, r->registry.types[i]);
-  return status;
+  for (uint32_t i = first_type; i < atomic_load(&r->registry.num_types); ++i)
+    device_enumerate(r, r->registry.types[i]);
+  return TN_OK;
 }
 
 /* A refused plugin stays in the report; only lack of memory stops the runtime. */

@@ -156,8 +156,9 @@ static inline tn_status device_result(tn_device *device, tn_status status) {
   return status;
 }
 
-/* device.c: the devices of one type, appended to the runtime's list. */
-tn_status device_enumerate(tn_runtime *runtime, device_type *type);
+/* device.c: appends the devices of one type to the runtime's list; what is wrong with
+ * them goes into type->unavailable. */
+void device_enumerate(tn_runtime *runtime, device_type *type);
 void device_free(tn_device *device);
 /* Closes the handle; pre: no tensors. */
 void device_close(tn_device *device);
