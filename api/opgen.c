@@ -5,6 +5,8 @@
  *   opgen functions  tenon/ops.h: one documented function per operator
  *   opgen docs       docs/operators.md
  *   opgen abi        the ABI list: a line per operator, argument and attribute
+ *   opgen schema     a C file with the operators' schemas, for the dispatcher
+ *   opgen bodies     a C file with the functions of tenon/ops.h, for the dispatcher
  *
  * A build-time program; nothing of it is installed.
  */
@@ -29,6 +31,7 @@ typedef struct row {
   double tolerance;
   const char *types[4];
   const char *shape, *doc, *maths, *source;
+  const char *fields; /* as written in ops.def */
 } row;
 
 typedef struct arg {
@@ -57,7 +60,7 @@ typedef struct attr {
 #define TN_SHAPE_CLASS_LOSS_GRAD "class_loss_grad"
 #define TN_SHAPE_UPDATE "update"
 
-#define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, __VA_ARGS__},
+#define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, .fields = #__VA_ARGS__, __VA_ARGS__},
 static const row rows[] = {
 #include "ops.def"
 };
@@ -139,14 +142,19 @@ static void print_types(void) {
   puts("\n#ifdef __cplusplus\n}\n#endif\n#endif /* TENON_OP_TYPES_H */");
 }
 
-static void print_prototype(int i) {
+static void print_signature(int i) {
   printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a)
     if (!is_output(a->kind)) printf(", %stn_tensor *%s", a->kind == 'u' ? "" : "const ", a->name);
   if (lists[i].attrs->name) printf(", const tn_%s_attrs *attrs", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a)
     if (is_output(a->kind)) printf(", tn_tensor **%s", a->name);
-  puts(");");
+  putchar(')');
+}
+
+static void print_prototype(int i) {
+  print_signature(i);
+  puts(";");
 }
 
 static const char *kind_word(char kind) {
@@ -204,6 +212,111 @@ static void print_abi(void) {
   }
 }
 
+static const char *kind_constant(char kind) {
+  switch (kind) {
+  case 'i': return "TN_ARG_IN";
+  case 'p': return "TN_ARG_OPTIONAL_IN";
+  case 'u': return "TN_ARG_INOUT";
+  case 'o': return "TN_ARG_OUT";
+  default: return "TN_ARG_OPTIONAL_OUT";
+  }
+}
+
+static void print_quoted(const char *text) {
+  putchar('"');
+  for (; *text; ++text) {
+    if (*text == '"' || *text == '\\') putchar('\\');
+    putchar(*text);
+  }
+  putchar('"');
+}
+
+static const char *attr_constant(const char *kind) {
+  static const char *const names[][2] = {
+      {"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},   {"f64", "TN_ATTR_F64"},
+      {"flag", "TN_ATTR_FLAG"},   {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
+      {"axes", "TN_ATTR_AXES"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (strcmp(names[i][0], kind) == 0) return names[i][1];
+  return "?";
+}
+
+static int print_schema_args(int i) {
+  int count = 0;
+  printf("static const tn_arg %s_args[] = {\n", rows[i].name);
+  for (const arg *a = lists[i].args; a->kind; ++a, ++count) {
+    bool variable = a->type[1] == 0;
+    printf("  {\"%s\", %s, ", a->name, kind_constant(a->kind));
+    if (variable)
+      printf("TN_TYPE_VAR(%d)", a->type[0] == 'T' ? 0 : 1);
+    else
+      printf("TN_TYPE_FIXED(TN_%s)", a->type);
+    printf(", {0}, ");
+    print_quoted(a->doc);
+    puts("},");
+  }
+  puts("};");
+  return count;
+}
+
+static int print_schema_attrs(int i) {
+  int count = 0;
+  if (!lists[i].attrs->name) return 0;
+  printf("static const tn_attr %s_attrs[] = {\n", rows[i].name);
+  for (const attr *a = lists[i].attrs; a->name; ++a, ++count) {
+    printf("  {\"%s\", %s, offsetof(tn_%s_attrs, %s), %s, ", a->name, attr_constant(a->kind),
+           rows[i].name, a->name, a->value);
+    print_quoted(a->doc);
+    puts("},");
+  }
+  puts("};");
+  return count;
+}
+
+static void print_schema(void) {
+  printf("%s#include \"dispatcher/schema.h\"\n\n", banner);
+  int args[ROWS], attrs[ROWS];
+  for (int i = 0; i < ROWS; ++i) {
+    args[i] = print_schema_args(i);
+    attrs[i] = print_schema_attrs(i);
+  }
+  puts("\nconst tn_operator builtin_operators[] = {");
+  for (int i = 0; i < ROWS; ++i) {
+    printf("  {.struct_size = sizeof(tn_operator), .id = %d, .name = \"%s\", %s,\n"
+           "   .num_args = %d, .args = %s_args, .num_attrs = %d",
+           rows[i].id, rows[i].name, rows[i].fields, args[i], rows[i].name, attrs[i]);
+    if (attrs[i])
+      printf(", .attrs = %s_attrs, .attrs_size = sizeof(tn_%s_attrs)", rows[i].name, rows[i].name);
+    puts("},");
+  }
+  printf("};\nconst size_t builtin_operator_count = %d;\n", ROWS);
+}
+
+/* Prints the names of the arguments whose kind is in `kinds`; returns how many. */
+static int print_names(int i, const char *kinds) {
+  int count = 0;
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (strchr(kinds, a->kind)) printf("%s%s", count++ ? ", " : "", a->name);
+  if (count == 0) printf("NULL");
+  return count;
+}
+
+static void print_bodies(void) {
+  printf("%s#include \"dispatcher/ops_call.h\"\n", banner);
+  for (int i = 0; i < ROWS; ++i) {
+    puts("");
+    print_signature(i);
+    printf(" {\n  const tn_tensor *const in[] = {");
+    int inputs = print_names(i, "ip");
+    printf("};\n  tn_tensor *out[TN_MAX_ARGS] = {");
+    int inouts = print_names(i, "u");
+    printf("};\n  tn_tensor **const results[] = {");
+    int results = print_names(i, "oq");
+    printf("};\n  return call_operator(TN_OP_%s, stream, in, %d, out, %d, results, %d, %s);\n}\n",
+           rows[i].NAME, inputs, inouts, results, lists[i].attrs->name ? "attrs" : "NULL");
+  }
+}
+
 int main(int argc, char **argv) {
   const char *what = argc == 2 ? argv[1] : "";
   if (strcmp(what, "types") == 0)
@@ -214,7 +327,11 @@ int main(int argc, char **argv) {
     print_docs();
   else if (strcmp(what, "abi") == 0)
     print_abi();
+  else if (strcmp(what, "schema") == 0)
+    print_schema();
+  else if (strcmp(what, "bodies") == 0)
+    print_bodies();
   else
-    return fprintf(stderr, "usage: opgen types|functions|docs|abi\n"), 2;
+    return fprintf(stderr, "usage: opgen types|functions|docs|abi|schema|bodies\n"), 2;
   return fflush(stdout) != 0 || ferror(stdout);
 }

@@ -16,21 +16,29 @@ typedef struct config {
   tn_log_level log_level;
   tn_math math;
   bool deterministic;
-  uint32_t num_threads; /* >= 1 */
-  const char *device_from; /* "TENON_DEVICE" or "tn_runtime_options.device", for messages */
+  uint32_t num_threads;         /* >= 1 */
+  const char *device_from;      /* "TENON_DEVICE" or "tn_runtime_options.device", for messages */
+  const char *plugin_path_from; /* likewise: the origin of candidates */
 } config;
 
+/* Most threads that may be asked for. */
+#define CONFIG_MAX_THREADS 4096
+/* Most bytes in one glob of TENON_PLUGINS. */
+#define CONFIG_MAX_GLOB 255
+
 /* Reads options (may be NULL) and TENON_DEVICE, TENON_PLUGIN_PATH, TENON_PLUGINS,
- * TENON_LAYERS, TENON_FALLBACK (warn|error|allow), TENON_LOG
- * (none|error|warn|info|debug), TENON_MATH (ieee|tf32|fast), TENON_DETERMINISTIC (0|1),
- * TENON_NUM_THREADS. TN_ERR_INVALID_ARGUMENT names the variable, its value and what it
- * takes. Strings are copies in `memory`. */
+ * TENON_LAYERS, TENON_FALLBACK (warn|error|allow, default warn), TENON_LOG
+ * (none|error|warn|info|debug, default warn), TENON_MATH (ieee|tf32|fast, default ieee),
+ * TENON_DETERMINISTIC (0|1, default 0), TENON_NUM_THREADS (default: the processors this
+ * process may use). An empty string counts as not given. Strings are copies in `memory`,
+ * otherwise as they came. On failure *out is all zero. TN_ERR_INVALID_ARGUMENT names the
+ * variable or option, its value and what it takes; TN_ERR_OUT_OF_MEMORY. */
 tn_status config_read(const host_memory *memory, const tn_runtime_options *options, config *out);
 void config_free(const host_memory *memory, config *c);
 
 /* Whether `patterns` (comma-separated shell globs; "-glob" excludes; the last match
- * wins; a list of exclusions alone starts from everything) lets `name` in. NULL lets all
- * in. On refusal *why is the pattern's text span. */
+ * wins; a list of exclusions alone starts from everything) lets `name` in. NULL or no
+ * globs at all let everything in. Spaces round a glob do not count. */
 bool config_selects(const char *patterns, const char *name);
 
 #endif

@@ -22,10 +22,10 @@
 /* One candidate and its verdict. Strings are owned by the record. */
 typedef struct plugin_record {
   char *path;
-  char *origin;             /* "TENON_PLUGIN_PATH", "next to libtenon.so", ... */
-  char *reason;             /* why it was not taken; NULL if it was */
-  char name[48];            /* from the note; "" where it could not be read */
-  const tn_plugin *plugin;  /* what the query returned; NULL if not taken */
+  char *origin;            /* "TENON_PLUGIN_PATH", "beside the library", ... */
+  char *reason;            /* why it was not taken; NULL if it was */
+  char name[48];           /* from the note; "" where it could not be read */
+  const tn_plugin *plugin; /* what the query returned; NULL if not taken */
 } plugin_record;
 
 void plugin_record_free(const host_memory *memory, plugin_record *record);
@@ -34,19 +34,23 @@ void plugin_record_free(const host_memory *memory, plugin_record *record);
 typedef struct candidate_list {
   struct candidate {
     char *path;
-    const char *origin; /* a literal */
+    const char *origin;     /* a literal */
+    uint64_t device, inode; /* of the file; 0 where it could not be found */
   } *items;
   size_t count, capacity;
 } candidate_list;
 
-/* Lists the candidates, sorted by name inside a folder. A folder that cannot be read is
- * logged by the caller from *list: it becomes a candidate whose opening fails with the
- * reason. Only TN_ERR_OUT_OF_MEMORY. */
-tn_status loader_discover(const host_memory *memory, const config *config, candidate_list *list);
+/* Lists the candidates, sorted by name inside a folder; a file that is reached twice is
+ * listed once. An entry of the path that is relative, does not exist, or is a folder
+ * without plugins becomes a candidate whose opening fails with the reason. Only
+ * TN_ERR_OUT_OF_MEMORY, *list being empty then. */
+tn_status loader_discover(const host_memory *memory, const config *settings, candidate_list *list);
 void candidate_list_free(const host_memory *memory, candidate_list *list);
 
-/* Reads the note and checks the file without running it. Fills note. Errors:
- * TN_ERR_PLUGIN_REFUSED with the reason in the thread's message. */
+/* Reads the note and checks the file without running it. Fills note as soon as it could
+ * be read, so a refused file may still have a name; otherwise zeroes it. Errors:
+ * TN_ERR_PLUGIN_REFUSED with the reason, which does not repeat the path, in the thread's
+ * message. */
 tn_status loader_inspect(const char *path, tn_plugin_note *note);
 
 /* Inspects, opens and queries one plugin. On success *plugin is a table whose ABI range
@@ -54,5 +58,20 @@ tn_status loader_inspect(const char *path, tn_plugin_note *note);
  * have been checked. Errors: TN_ERR_PLUGIN_REFUSED with the reason. Nothing of a refused
  * plugin is kept (its library stays mapped if dlopen went well). */
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin);
+
+/* Row `i` of a table of an accepted plugin. Rows stand as far apart as the plugin's own
+ * struct_size says, which need not be this host's sizeof. pre: i < the table's count. */
+static inline const void *plugin_row(const void *rows, uint32_t i) {
+  return (const char *)rows + (size_t)i * *(const uint32_t *)rows;
+}
+static inline const tn_operator *plugin_operator(const tn_plugin *plugin, uint32_t i) {
+  return plugin_row(plugin->operators, i);
+}
+static inline const tn_kernel *plugin_kernel(const tn_plugin *plugin, uint32_t i) {
+  return plugin_row(plugin->kernels, i);
+}
+static inline const tn_layer *plugin_layer(const tn_plugin *plugin, uint32_t i) {
+  return plugin_row(plugin->layers, i);
+}
 
 #endif

@@ -77,7 +77,7 @@ static uint32_t quota_up(const char *mount, const char *group) {
   }
 }
 
-static bool lists_cpu(const char *controllers) {
+static bool lists_controller(const char *controllers) {
   for (const char *c = controllers; *c;) {
     size_t length = strcspn(c, ",");
     if (length == 3 && !memcmp(c, "cpu", 3)) return true;
@@ -95,7 +95,7 @@ static uint32_t quota_of_line(char *line, const char *root) {
   *group++ = 0;
   controllers++;
   if (!*controllers) return quota_up(root, group);
-  if (!lists_cpu(controllers)) return UINT32_MAX;
+  if (!lists_controller(controllers)) return UINT32_MAX;
   char mount[PATH_MAX];
   snprintf(mount, sizeof mount, "%s/cpu", root);
   return quota_up(mount, group);

@@ -459,6 +459,7 @@ typedef struct tn_plugin_note_image {
   static const tn_plugin_note_image tn_plugin_note_ = {                                            \
       sizeof TN_NOTE_OWNER, sizeof(tn_plugin_note), TN_NOTE_TYPE, TN_NOTE_OWNER,                   \
       {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
+  TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
 
 #ifdef __cplusplus

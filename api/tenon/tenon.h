@@ -160,7 +160,7 @@ typedef struct tn_plugin_info {
   const char *description;
   const char *path;
   const char *origin;    /* where the candidate came from: "TENON_PLUGIN_PATH", ... */
-  const char *reason;    /* why not taken; "" if taken */
+  const char *reason;    /* why not taken; if taken, why it found no device; else "" */
   uint32_t num_backends, num_kernels, num_operators, num_layers;
 } tn_plugin_info;
 

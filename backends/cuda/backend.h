@@ -1,0 +1,80 @@
+/*
+ * The CUDA backend's own handles. A device begins with what kernels need to know; a
+ * queue owns one stream, the vendor libraries' handles bound to it and the plans made
+ * for shapes seen on it. Its lock is held where those are used, so that a default
+ * queue shared by threads stays whole.
+ */
+#ifndef BACKENDS_CUDA_BACKEND_H
+#define BACKENDS_CUDA_BACKEND_H
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <pthread.h>
+
+/* The vendor's header declares a function with empty parentheses. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#include <cublasLt.h>
+#pragma GCC diagnostic pop
+
+#include "backends/cuda/plans.h"
+#include "kernels/cuda/kernels.h"
+
+typedef struct cuda_device {
+  cuda_info info; /* first: kernels see only this */
+  const tn_host *host;
+} cuda_device;
+
+enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
+
+/* Pinned memory through which small pageable copies go without waiting. A slot is free
+ * once its event has passed. */
+typedef struct cuda_staging {
+  unsigned char *memory; /* NULL until first used */
+  cudaEvent_t done[cuda_stage_slots];
+  unsigned next;
+} cuda_staging;
+
+typedef struct cuda_queue {
+  cuda_device *device;
+  cudaStream_t stream;
+  pthread_mutex_t lock;   /* of everything below */
+  cublasLtHandle_t blas;  /* NULL until first used */
+  cudnnHandle_t dnn;      /* NULL until first used; bound to the stream once, for that is slow */
+  cuda_plans products;
+  cuda_plans convolutions;
+  cuda_staging staging;
+  bool capturing;
+} cuda_queue;
+
+/* Leaves the function with a status where a runtime call fails. */
+#define CUDA_TRY(host, call)                                                                       \
+  do {                                                                                             \
+    cudaError_t error_ = (call);                                                                   \
+    if (error_ != cudaSuccess) return cuda_status(host, (int)error_, #call);                       \
+  } while (0)
+
+/* The vendor libraries' statuses, as Tenon's. */
+tn_status cuda_blas_status(const tn_host *host, cublasStatus_t status, const char *call);
+tn_status cuda_dnn_status(const tn_host *host, cudnnStatus_t status, const char *call);
+
+/* Copies in stream order (tn_backend.copy), and what it needs given back. */
+tn_status cuda_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
+                    const void *src, uint64_t src_offset, size_t bytes);
+void cuda_staging_free(cuda_staging *staging);
+
+/* Matrix products by cuBLASLt. */
+bool cuda_matmul_supports(const tn_kernel_args *args);
+tn_status cuda_matmul_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_matmul(const tn_kernel_args *args);
+void cuda_product_destroy(cuda_plan *plan);
+
+/* Convolution and its gradients by cuDNN; the row's operator says which. */
+bool cuda_conv_is_channels_last(const tn_kernel_args *args);
+tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_conv(const tn_kernel_args *args);
+void cuda_convolution_destroy(cuda_plan *plan);
+
+extern const tn_backend cuda_backend;
+
+#endif /* BACKENDS_CUDA_BACKEND_H */

@@ -1,0 +1,364 @@
+/*
+ * Convolution and its two gradients by cuDNN. All three see the same picture: x, w and
+ * y of the forward operator, of which one is the result. The algorithm that cuDNN's
+ * heuristic puts first, within the limits on memory, precision and determinism, is kept
+ * as a plan in the queue. What cuDNN has no algorithm for goes to our direct kernels.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/backend.h"
+#include "kernels/cuda/layout.h"
+
+enum { most_algorithms = 8 };
+static const size_t workspace_limit = (size_t)1 << 30;
+
+/* All that the plan depends on. Sizes are x [n, c, h, w], w [k, c / groups, kh, kw],
+ * y [n, k, oh, ow]. */
+typedef struct convolution {
+  int32_t op, dtype, math, deterministic, channels_last;
+  int32_t x[4], w[4], y[4];
+  int32_t stride[2], padding[2], dilation[2], groups;
+} convolution;
+
+typedef struct conv_plan {
+  cuda_plan plan;
+  convolution key;
+  cudnnTensorDescriptor_t x, y, bias;
+  cudnnFilterDescriptor_t w;
+  cudnnConvolutionDescriptor_t conv;
+  int algorithm; /* of the operator's own enumeration */
+  bool direct;   /* cuDNN cannot: our kernels do */
+  size_t workspace_bytes;
+} conv_plan;
+
+/* The tensors of a call by their forward names. */
+typedef struct conv_tensors {
+  const DLTensor *x, *w, *y, *bias;
+} conv_tensors;
+
+static conv_tensors tensors_of(const tn_kernel_args *args) {
+  switch (args->kernel->op) {
+    case TN_OP_CONV2D: return (conv_tensors){args->in[0], args->in[1], args->out[0], args->in[2]};
+    case TN_OP_CONV2D_GRAD_INPUT:
+      return (conv_tensors){args->out[0], args->in[1], args->in[0], NULL};
+    default: return (conv_tensors){args->in[1], args->out[0], args->in[0], NULL};
+  }
+}
+
+static bool is_packed_channels_last(const DLTensor *t) {
+  static const int order[] = {1, 3, 2, 0}; /* innermost first */
+  int64_t expected = 1;
+  for (int i = 0; i < 4; i++) {
+    int d = order[i];
+    if (t->shape[d] != 1 && t->strides[d] != expected) return false;
+    expected *= t->shape[d];
+  }
+  return expected > 0;
+}
+
+bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
+  conv_tensors t = tensors_of(args);
+  return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
+         is_packed_channels_last(t.y) && (!t.bias || t.bias->strides[0] == 1);
+}
+
+/* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */
+static bool sizes_of(int32_t out[4], const DLTensor *t) {
+  for (int i = 0; i < 4; i++) {
+    if (t->shape[i] > INT32_MAX) return false;
+    out[i] = (int32_t)t->shape[i];
+  }
+  return cuda_size(t, 0, 4) <= INT32_MAX;
+}
+
+static void pair_of(int32_t out[2], const int64_t *pair) {
+  out[0] = (int32_t)pair[0];
+  out[1] = (int32_t)pair[1];
+}
+
+/* False where 32 bits do not hold a size. */
+static bool describe(convolution *c, const tn_kernel_args *args) {
+  /* The three operators' attributes begin alike. */
+  const tn_conv2d_attrs *attrs = args->attrs;
+  conv_tensors t = tensors_of(args);
+  memset(c, 0, sizeof *c);
+  c->op = (int32_t)args->kernel->op;
+  c->dtype = cuda_dtype(t.x);
+  c->math = c->dtype == TN_F32 ? (int32_t)args->host->math : 0;
+  c->deterministic = args->host->deterministic != 0;
+  c->channels_last = args->kernel->user != NULL;
+  c->groups = (int32_t)attrs->groups;
+  pair_of(c->stride, attrs->stride);
+  pair_of(c->padding, attrs->padding);
+  pair_of(c->dilation, attrs->dilation);
+  bool fits = sizes_of(c->x, t.x);
+  fits = sizes_of(c->w, t.w) && fits;
+  return sizes_of(c->y, t.y) && fits;
+}
+
+static bool is_empty(const tn_kernel_args *args) {
+  conv_tensors t = tensors_of(args);
+  return cuda_size(t.x, 0, 4) == 0 || cuda_size(t.w, 0, 4) == 0 || cuda_size(t.y, 0, 4) == 0;
+}
+
+/* ------------------------------------------------------------------- plans --- */
+
+tn_status cuda_dnn_status(const tn_host *host, cudnnStatus_t status, const char *call) {
+  if (status == CUDNN_STATUS_SUCCESS) return TN_OK;
+  cudaError_t error = cudaPeekAtLastError();
+  if (error != cudaSuccess) return cuda_status(host, (int)error, call);
+  tn_status code =
+      status == CUDNN_STATUS_ALLOC_FAILED ? TN_ERR_DEVICE_OUT_OF_MEMORY : TN_ERR_BACKEND;
+  return host->fail(code, "%s: %s", call, cudnnGetErrorString(status));
+}
+
+#define DNN_TRY(host, call)                                                                        \
+  do {                                                                                             \
+    cudnnStatus_t status_ = (call);                                                                \
+    if (status_ != CUDNN_STATUS_SUCCESS) return cuda_dnn_status(host, status_, #call);             \
+  } while (0)
+
+void cuda_convolution_destroy(cuda_plan *plan) {
+  conv_plan *p = (conv_plan *)plan;
+  if (p->x) (void)cudnnDestroyTensorDescriptor(p->x);
+  if (p->y) (void)cudnnDestroyTensorDescriptor(p->y);
+  if (p->bias) (void)cudnnDestroyTensorDescriptor(p->bias);
+  if (p->w) (void)cudnnDestroyFilterDescriptor(p->w);
+  if (p->conv) (void)cudnnDestroyConvolutionDescriptor(p->conv);
+  free(p);
+}
+
+static cudnnDataType_t data_type(int32_t dtype) {
+  switch (dtype) {
+    case TN_F16: return CUDNN_DATA_HALF;
+    case TN_BF16: return CUDNN_DATA_BFLOAT16;
+    case TN_F64: return CUDNN_DATA_DOUBLE;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+static cudnnMathType_t math_type(const convolution *c) {
+  if (c->dtype == TN_F64) return CUDNN_DEFAULT_MATH;
+  if (c->dtype != TN_F32 || c->math == TN_MATH_TF32) return CUDNN_TENSOR_OP_MATH;
+  return c->math == TN_MATH_FAST ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION : CUDNN_FMA_MATH;
+}
+
+static tn_status create_descriptors(const tn_host *host, conv_plan *p) {
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->x));
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->y));
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->bias));
+  DNN_TRY(host, cudnnCreateFilterDescriptor(&p->w));
+  DNN_TRY(host, cudnnCreateConvolutionDescriptor(&p->conv));
+  return TN_OK;
+}
+
+static tn_status describe_plan(const tn_host *host, conv_plan *p) {
+  const convolution *c = &p->key;
+  cudnnDataType_t type = data_type(c->dtype);
+  cudnnTensorFormat_t format = c->channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  tn_status status = create_descriptors(host, p);
+  if (status != TN_OK) return status;
+  DNN_TRY(host, cudnnSetTensor4dDescriptor(p->x, format, type, c->x[0], c->x[1], c->x[2], c->x[3]));
+  DNN_TRY(host, cudnnSetTensor4dDescriptor(p->y, format, type, c->y[0], c->y[1], c->y[2], c->y[3]));
+  DNN_TRY(host, cudnnSetTensor4dDescriptor(p->bias, format, type, 1, c->y[1], 1, 1));
+  DNN_TRY(host, cudnnSetFilter4dDescriptor(p->w, type, format, c->w[0], c->w[1], c->w[2], c->w[3]));
+  DNN_TRY(host, cudnnSetConvolution2dDescriptor(
+                    p->conv, c->padding[0], c->padding[1], c->stride[0], c->stride[1],
+                    c->dilation[0], c->dilation[1], CUDNN_CROSS_CORRELATION,
+                    c->dtype == TN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  DNN_TRY(host, cudnnSetConvolutionGroupCount(p->conv, c->groups));
+  DNN_TRY(host, cudnnSetConvolutionMathType(p->conv, math_type(c)));
+  return TN_OK;
+}
+
+/* What the heuristics of all three operators say of one algorithm. */
+typedef struct candidate {
+  int algorithm;
+  cudnnStatus_t status;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t math;
+} candidate;
+
+#define CANDIDATE_OF(perf)                                                                         \
+  (candidate) { (int)(perf).algo, (perf).status, (perf).memory, (perf).determinism, (perf).mathType }
+
+static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, candidate *list, int *count) {
+  cudnnStatus_t status;
+  if (p->key.op == TN_OP_CONV2D) {
+    cudnnConvolutionFwdAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionForwardAlgorithm_v7(dnn, p->x, p->w, p->conv, p->y,
+                                                    most_algorithms, count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  } else if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+    cudnnConvolutionBwdDataAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p->w, p->y, p->conv, p->x,
+                                                         most_algorithms, count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  } else {
+    cudnnConvolutionBwdFilterAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p->x, p->y, p->conv, p->w,
+                                                           most_algorithms, count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* The heuristic's memory is an estimate; this is what the call will demand. */
+static cudnnStatus_t ask_workspace(cudnnHandle_t dnn, conv_plan *p) {
+  size_t *bytes = &p->workspace_bytes;
+  if (p->key.op == TN_OP_CONV2D) {
+    return cudnnGetConvolutionForwardWorkspaceSize(
+        dnn, p->x, p->w, p->conv, p->y, (cudnnConvolutionFwdAlgo_t)p->algorithm, bytes);
+  }
+  if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(
+        dnn, p->w, p->y, p->conv, p->x, (cudnnConvolutionBwdDataAlgo_t)p->algorithm, bytes);
+  }
+  return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+      dnn, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)p->algorithm, bytes);
+}
+
+static bool is_usable(const convolution *c, const candidate *a) {
+  if (a->status != CUDNN_STATUS_SUCCESS || a->memory > workspace_limit) return false;
+  if (c->deterministic && a->determinism != CUDNN_DETERMINISTIC) return false;
+  bool strict = c->dtype == TN_F32 && c->math == TN_MATH_IEEE;
+  return !strict || a->math == CUDNN_FMA_MATH; /* the default maths may round to tf32 */
+}
+
+static void choose(cudnnHandle_t dnn, conv_plan *p) {
+  candidate list[most_algorithms];
+  int count = 0;
+  p->direct = true;
+  if (ask(dnn, p, list, &count) != CUDNN_STATUS_SUCCESS) return;
+  for (int i = 0; i < count && p->direct; i++) {
+    if (!is_usable(&p->key, &list[i])) continue;
+    p->algorithm = list[i].algorithm;
+    p->direct = cudnnSetConvolutionMathType(p->conv, list[i].math) != CUDNN_STATUS_SUCCESS ||
+                ask_workspace(dnn, p) != CUDNN_STATUS_SUCCESS ||
+                p->workspace_bytes > workspace_limit;
+  }
+  if (p->direct) p->workspace_bytes = 0;
+}
+
+static tn_status open_dnn(cuda_queue *queue) {
+  if (queue->dnn) return TN_OK;
+  const tn_host *host = queue->device->host;
+  DNN_TRY(host, cudnnCreate(&queue->dnn));
+  cudnnStatus_t status = cudnnSetStream(queue->dnn, queue->stream);
+  if (status == CUDNN_STATUS_SUCCESS) return TN_OK;
+  (void)cudnnDestroy(queue->dnn);
+  queue->dnn = NULL;
+  return cuda_dnn_status(host, status, "cudnnSetStream");
+}
+
+/* The plan of a call, made on first sight. The queue's lock is held. */
+static tn_status plan_of(cuda_queue *queue, const convolution *key, conv_plan **out) {
+  const tn_host *host = queue->device->host;
+  *out = (conv_plan *)cuda_plans_find(&queue->convolutions, key, sizeof *key);
+  if (*out) return TN_OK;
+  tn_status status = open_dnn(queue);
+  if (status != TN_OK) return status;
+  conv_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a convolution's plan");
+  plan->key = *key;
+  plan->plan.key = &plan->key;
+  plan->plan.key_bytes = sizeof plan->key;
+  status = describe_plan(host, plan);
+  if (status != TN_OK) {
+    cuda_convolution_destroy(&plan->plan);
+    return status;
+  }
+  choose(queue->dnn, plan);
+  host->log(host, TN_LOG_DEBUG, "cuda: conv op %d: cuDNN algorithm %d, %zu bytes%s", key->op,
+            plan->algorithm, plan->workspace_bytes, plan->direct ? ", none fits: direct" : "");
+  cuda_plans_add(&queue->convolutions, &plan->plan);
+  *out = plan;
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- running --- */
+
+static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
+  static const double one64 = 1, zero64 = 0;
+  static const float one32 = 1, zero32 = 0;
+  const tn_host *host = args->host;
+  cudnnHandle_t dnn = ((cuda_queue *)args->queue)->dnn;
+  bool is64 = p->key.dtype == TN_F64;
+  const void *one = is64 ? (const void *)&one64 : &one32;
+  const void *zero = is64 ? (const void *)&zero64 : &zero32;
+  conv_tensors t = tensors_of(args);
+  size_t bytes = p->workspace_bytes;
+  if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+    DNN_TRY(host, cudnnConvolutionBackwardData(dnn, one, p->w, t.w->data, p->y, t.y->data, p->conv,
+                                               (cudnnConvolutionBwdDataAlgo_t)p->algorithm,
+                                               args->workspace, bytes, zero, p->x, t.x->data));
+    return TN_OK;
+  }
+  if (p->key.op == TN_OP_CONV2D_GRAD_WEIGHT) {
+    DNN_TRY(host, cudnnConvolutionBackwardFilter(
+                      dnn, one, p->x, t.x->data, p->y, t.y->data, p->conv,
+                      (cudnnConvolutionBwdFilterAlgo_t)p->algorithm, args->workspace, bytes, zero,
+                      p->w, t.w->data));
+    return TN_OK;
+  }
+  DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, t.x->data, p->w, t.w->data, p->conv,
+                                        (cudnnConvolutionFwdAlgo_t)p->algorithm, args->workspace,
+                                        bytes, zero, p->y, t.y->data));
+  if (t.bias) DNN_TRY(host, cudnnAddTensor(dnn, one, p->bias, t.bias->data, one, p->y, t.y->data));
+  return TN_OK;
+}
+
+static tn_status run_direct(const tn_kernel_args *args) {
+  switch (args->kernel->op) {
+    case TN_OP_CONV2D: return cuda_run_conv2d(args);
+    case TN_OP_CONV2D_GRAD_INPUT: return cuda_run_conv2d_grad_input(args);
+    default: return cuda_run_conv2d_grad_weight(args);
+  }
+}
+
+tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {
+  cuda_queue *queue = args->queue;
+  convolution key;
+  conv_plan *plan = NULL;
+  *bytes = 0;
+  if (is_empty(args) || !describe(&key, args)) return TN_OK;
+  tn_status status = cuda_make_current(args->host, args->device);
+  if (status != TN_OK) return status;
+  pthread_mutex_lock(&queue->lock);
+  status = plan_of(queue, &key, &plan);
+  if (status == TN_OK) *bytes = plan->workspace_bytes;
+  pthread_mutex_unlock(&queue->lock);
+  return status;
+}
+
+/* *direct is set where cuDNN has nothing for the call. */
+static tn_status run_planned(const tn_kernel_args *args, const convolution *key, bool *direct) {
+  conv_plan *plan = NULL;
+  tn_status status = plan_of(args->queue, key, &plan);
+  if (status != TN_OK) return status;
+  *direct = plan->direct;
+  if (plan->direct) return TN_OK;
+  if (plan->workspace_bytes > args->workspace_bytes) {
+    return args->host->fail(TN_ERR_INTERNAL, "convolution: %zu bytes of workspace, needs %zu",
+                            args->workspace_bytes, plan->workspace_bytes);
+  }
+  return execute(args, plan);
+}
+
+tn_status cuda_run_conv(const tn_kernel_args *args) {
+  cuda_queue *queue = args->queue;
+  convolution key;
+  if (is_empty(args) || !describe(&key, args)) return run_direct(args);
+  bool direct = false;
+  tn_status status = cuda_make_current(args->host, args->device);
+  if (status != TN_OK) return status;
+  pthread_mutex_lock(&queue->lock);
+  status = run_planned(args, &key, &direct);
+  pthread_mutex_unlock(&queue->lock);
+  return direct && status == TN_OK ? run_direct(args) : status;
+}

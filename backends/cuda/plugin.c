@@ -1,0 +1,117 @@
+/*
+ * The table of kernels and the plugin's entry. Rows of one operator stand in falling
+ * priority: a vendor library where there is one, then our own kernel.
+ */
+#include "backends/cuda/backend.h"
+
+enum { own = 200, direct = 100, vendor = 300 };
+
+#define FLAGS_DENSE (TN_KERNEL_DETERMINISTIC | TN_KERNEL_CAPTURE_SAFE)
+#define FLAGS_STRIDED (FLAGS_DENSE | TN_KERNEL_STRIDED)
+
+#define ROW(NAME, row_name, rank, row_flags, ...)                                                  \
+  {.struct_size = sizeof(tn_kernel), .op = TN_OP_##NAME, .device_type = "cuda", .name = row_name,  \
+   .priority = rank, .flags = row_flags, __VA_ARGS__}
+#define STRIDED(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name)
+#define DENSE(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name)
+#define REDUCE(NAME, name)                                                                         \
+  ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name,                             \
+      .workspace = cuda_reduce_workspace)
+#define LOSS(NAME, name)                                                                           \
+  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name,                               \
+      .workspace = cuda_loss_workspace)
+/* cuDNN's rows are deterministic because the plan takes only such algorithms while
+ * the host asks for that. */
+#define CONV(NAME, name)                                                                           \
+  ROW(NAME, "cuda." #name ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED, .run = cuda_run_conv,         \
+      .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &channels_last),       \
+      ROW(NAME, "cuda." #name ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                 \
+          .workspace = cuda_conv_workspace),                                                       \
+      ROW(NAME, "cuda." #name ".direct", direct, FLAGS_STRIDED, .run = cuda_run_##name)
+
+/* A row's user pointer that is not NULL says that its tensors are channels-last. */
+static const char channels_last;
+
+static const tn_kernel cuda_kernels[] = {
+    STRIDED(COPY, copy),
+    STRIDED(CAST, cast),
+    STRIDED(FILL, fill),
+    STRIDED(ADD, add),
+    STRIDED(SUB, sub),
+    STRIDED(MUL, mul),
+    STRIDED(DIV, div),
+    STRIDED(MAXIMUM, maximum),
+    STRIDED(MINIMUM, minimum),
+    STRIDED(EQUAL, equal),
+    STRIDED(NOT_EQUAL, not_equal),
+    STRIDED(LESS, less),
+    STRIDED(LESS_EQUAL, less_equal),
+    STRIDED(GREATER, greater),
+    STRIDED(GREATER_EQUAL, greater_equal),
+    STRIDED(NEG, neg),
+    STRIDED(EXP, exp),
+    STRIDED(LOG, log),
+    STRIDED(SQRT, sqrt),
+    STRIDED(RELU, relu),
+    STRIDED(SIGMOID, sigmoid),
+    STRIDED(TANH, tanh),
+    STRIDED(GELU, gelu),
+    STRIDED(RELU_GRAD, relu_grad),
+    STRIDED(SIGMOID_GRAD, sigmoid_grad),
+    STRIDED(TANH_GRAD, tanh_grad),
+    STRIDED(GELU_GRAD, gelu_grad),
+    REDUCE(SUM, sum),
+    REDUCE(MEAN, mean),
+    REDUCE(MAX, max),
+    REDUCE(ARGMAX, argmax),
+    ROW(MATMUL, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
+        .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
+    ROW(MATMUL, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
+        .workspace = cuda_matmul_workspace),
+    ROW(CONV2D, "cuda.conv2d.thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv2d,
+        .supports = cuda_conv2d_is_thin),
+    CONV(CONV2D, conv2d),
+    CONV(CONV2D_GRAD_INPUT, conv2d_grad_input),
+    ROW(CONV2D_GRAD_WEIGHT, "cuda.conv2d_grad_weight.thin", vendor + 20, FLAGS_STRIDED,
+        .run = cuda_run_conv2d_grad_weight, .supports = cuda_conv2d_grad_weight_is_thin),
+    CONV(CONV2D_GRAD_WEIGHT, conv2d_grad_weight),
+    DENSE(MAX_POOL2D, max_pool2d),
+    DENSE(MAX_POOL2D_GRAD, max_pool2d_grad),
+    DENSE(AVG_POOL2D, avg_pool2d),
+    DENSE(AVG_POOL2D_GRAD, avg_pool2d_grad),
+    DENSE(SOFTMAX, softmax),
+    DENSE(LOG_SOFTMAX, log_softmax),
+    DENSE(SOFTMAX_GRAD, softmax_grad),
+    DENSE(LOG_SOFTMAX_GRAD, log_softmax_grad),
+    LOSS(NLL_LOSS, nll_loss),
+    DENSE(NLL_LOSS_GRAD, nll_loss_grad),
+    LOSS(CROSS_ENTROPY, cross_entropy),
+    DENSE(CROSS_ENTROPY_GRAD, cross_entropy_grad),
+    DENSE(DROPOUT, dropout),
+    DENSE(DROPOUT_GRAD, dropout_grad),
+    DENSE(UNIFORM, uniform),
+    DENSE(NORMAL, normal),
+    DENSE(SGD_STEP, sgd_step),
+    DENSE(ADAM_STEP, adam_step),
+};
+
+static const tn_backend *const backends[] = {&cuda_backend};
+
+static const tn_plugin plugin = {
+    .struct_size = sizeof(tn_plugin),
+    .abi_min = TN_ABI_VERSION_MIN,
+    .abi_max = TN_ABI_VERSION,
+    .name = "cuda",
+    .version = TN_VERSION_STRING,
+    .description = "NVIDIA GPUs: cuBLASLt, cuDNN and our own kernels",
+    .backends = backends,
+    .num_backends = 1,
+    .kernels = cuda_kernels,
+    .num_kernels = sizeof cuda_kernels / sizeof *cuda_kernels,
+};
+
+TN_PLUGIN_DEFINE("cuda") {
+  (void)host;
+  return &plugin;
+}

@@ -1,0 +1,128 @@
+/*
+ * The reference backend: host memory, plain C kernels. Its kernels serve every device
+ * whose memory is host memory, so nothing is ever missing there; as a device of its own
+ * it is the oracle that others are compared with.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/reference/kernels.h"
+
+/* The device is nothing but the way back to its host. */
+typedef struct device {
+  const tn_host *host;
+} device;
+
+static tn_status count_devices(const tn_host *host, void *context, uint32_t *count) {
+  (void)host, (void)context;
+  *count = 1;
+  return TN_OK;
+}
+
+static uint64_t pages(int name) {
+  long count = sysconf(name), size = sysconf(_SC_PAGESIZE);
+  return count > 0 && size > 0 ? (uint64_t)count * (uint64_t)size : 0;
+}
+
+static tn_status describe(const tn_host *host, void *context, uint32_t index,
+                          tn_device_props *out) {
+  (void)host, (void)context, (void)index;
+  out->dl_device_type = kDLCPU;
+  out->dl_device_id = 0;
+  out->score = 1;
+  out->memory_bytes = pages(_SC_PHYS_PAGES);
+  out->alignment_bytes = 64;
+  strcpy(out->name, "C reference");
+  strcpy(out->features, "float64");
+  return TN_OK;
+}
+
+static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **out) {
+  (void)context, (void)index;
+  device *d = host->alloc(host, sizeof *d, _Alignof(device));
+  if (!d) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for the device's handle");
+  d->host = host;
+  *out = d;
+  return TN_OK;
+}
+
+static void close_device(void *handle) {
+  device *d = handle;
+  d->host->free(d->host, d);
+}
+
+static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **ptr) {
+  const tn_host *host = ((device *)handle)->host;
+  (void)kind;
+  *ptr = host->alloc(host, bytes, 64);
+  if (*ptr) return TN_OK;
+  return host->fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "no host memory for %zu bytes", bytes);
+}
+
+static void free_memory(void *handle, uint32_t kind, void *ptr) {
+  const tn_host *host = ((device *)handle)->host;
+  (void)kind;
+  host->free(host, ptr);
+}
+
+static tn_status memory_info(void *handle, uint64_t *free_bytes, uint64_t *total_bytes) {
+  (void)handle;
+  *free_bytes = pages(_SC_AVPHYS_PAGES);
+  *total_bytes = pages(_SC_PHYS_PAGES);
+  return TN_OK;
+}
+
+static tn_status copy(void *handle, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
+                      const void *src, uint64_t src_offset, size_t bytes) {
+  (void)handle, (void)queue, (void)direction;
+  if (bytes) memmove((char *)dst + dst_offset, (const char *)src + src_offset, bytes);
+  return TN_OK;
+}
+
+static const tn_backend backend = {
+    .struct_size = sizeof backend,
+    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+    .device_type = "reference",
+    .count = count_devices,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .memory_info = memory_info,
+    .copy = copy,
+};
+
+/* One row per operator, for all its element types. An operator without a reference
+ * kernel does not link. */
+static const tn_kernel kernels[] = {
+#define OP(ID, op_name_, OP_NAME, ...)                                                             \
+  {.struct_size = sizeof(tn_kernel),                                                               \
+   .op = TN_OP_##OP_NAME,                                                                          \
+   .device_type = TN_DEVICE_ANY_HOST,                                                              \
+   .name = "reference." #op_name_,                                                                 \
+   .priority = 0,                                                                                  \
+   .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC,                                           \
+   .run = reference_##op_name_},
+#include "ops.def"
+};
+
+static const tn_backend *const backends[] = {&backend};
+
+static const tn_plugin plugin = {
+    .struct_size = sizeof plugin,
+    .abi_min = TN_ABI_VERSION_MIN,
+    .abi_max = TN_ABI_VERSION,
+    .name = "reference",
+    .version = TN_VERSION_STRING,
+    .description = "every operator in plain C, computed in double: oracle and safety net",
+    .backends = backends,
+    .num_backends = 1,
+    .kernels = kernels,
+    .num_kernels = sizeof kernels / sizeof *kernels,
+};
+
+TN_PLUGIN_DEFINE("reference") {
+  (void)host;
+  return &plugin;
+}

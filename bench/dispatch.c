@@ -1,0 +1,102 @@
+/*
+ * What a call costs beyond its arithmetic: a float32 add of one element, with the output
+ * given, with the output made, and prepared; and a pair of tensor allocation and release.
+ * On a device that computes in the caller each figure is the time of one call; on others
+ * it is the time per call of a loop of 1000 with one wait at its end.
+ *
+ * `dispatch --loop-add N` only makes N calls with the output given, so that an
+ * instruction counter can count them: valgrind --tool=callgrind, twice with different N.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+enum { ROUNDS = 41, CALLS_HOST = 20000, CALLS_DEVICE = 1000 };
+
+typedef struct operands {
+  bench *b;
+  tn_tensor *x, *y, *out;
+  tn_prepared *prepared;
+} operands;
+
+static void add_given(operands *o) { must(tn_add(NULL, o->x, o->y, &o->out), "add"); }
+
+static void add_made(operands *o) {
+  tn_tensor *made = NULL;
+  must(tn_add(NULL, o->x, o->y, &made), "add");
+  tn_tensor_release(made);
+}
+
+static void add_prepared(operands *o) { must(tn_run(o->prepared), "run"); }
+
+static void allocate(operands *o) {
+  tn_tensor *made = NULL;
+  int64_t one = 1;
+  must(tn_tensor_empty(o->b->device, TN_F32, 1, &one, &made), "empty");
+  tn_tensor_release(made);
+}
+
+typedef struct way {
+  const char *name;
+  void (*call)(operands *o);
+  double ns[ROUNDS];
+} way;
+
+static double round_ns(way *w, operands *o, int calls) {
+  double begin = now_ns();
+  for (int i = 0; i < calls; i++) w->call(o);
+  must(tn_device_synchronize(o->b->device), "synchronize");
+  return (now_ns() - begin) / calls;
+}
+
+static void measure(operands *o) {
+  static way ways[] = {{"add, output given", add_given, {0}},
+                       {"add, output made", add_made, {0}},
+                       {"add, prepared", add_prepared, {0}},
+                       {"tensor empty and release", allocate, {0}}};
+  enum { WAYS = sizeof ways / sizeof *ways };
+  int calls = o->b->host ? CALLS_HOST : CALLS_DEVICE;
+  for (int w = 0; w < WAYS; w++) round_ns(&ways[w], o, calls);
+  for (int r = 0; r < ROUNDS; r++)
+    for (int w = 0; w < WAYS; w++) ways[w].ns[r] = round_ns(&ways[w], o, calls);
+  for (int w = 0; w < WAYS; w++) {
+    double middle = median(ways[w].ns, ROUNDS);
+    bench_row(o->b, ways[w].name, 3,
+              (figure[]){{"time_ns", middle},
+                         {"best_ns", ways[w].ns[0]},
+                         {"worst_ns", ways[w].ns[ROUNDS - 1]}});
+  }
+}
+
+static operands operands_make(bench *b) {
+  operands o = {.b = b};
+  int64_t one = 1;
+  o.x = bench_tensor(b, TN_F32, 1, &one);
+  o.y = bench_tensor(b, TN_F32, 1, &one);
+  o.out = bench_tensor(b, TN_F32, 1, &one);
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_ADD, .out = &o.out, .num_in = 2, .num_out = 1};
+  call.in = (const tn_tensor *[]){o.x, o.y};
+  must(tn_prepare(&call, &o.prepared), "prepare");
+  return o;
+}
+
+static void operands_free(operands *o) {
+  tn_prepared_release(o->prepared);
+  tn_tensor_release(o->x);
+  tn_tensor_release(o->y);
+  tn_tensor_release(o->out);
+}
+
+int main(int argc, char **argv) {
+  long loop = argc == 3 && !strcmp(argv[1], "--loop-add") ? strtol(argv[2], NULL, 10) : 0;
+  bench b = bench_begin("dispatch", argc, argv, "--loop-add");
+  operands o = operands_make(&b);
+  for (long i = 0; i < loop; i++) add_given(&o);
+  if (!loop) measure(&o);
+  operands_free(&o);
+  bench_end(&b);
+  return 0;
+}

@@ -1,0 +1,257 @@
+/*
+ * Devices: enumerated when their plugin is registered, opened at first use. An open
+ * device has a handle, a memory pool and a default stream.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatcher/runtime.h"
+
+/* --- the pool's view of a device --- */
+
+static tn_status pool_raw_alloc(void *ctx, size_t bytes, void **handle) {
+  tn_device *d = ctx;
+  return device_result(d, d->type->backend.alloc(d->handle, TN_MEMORY_DEVICE, bytes, handle));
+}
+
+static void pool_raw_free(void *ctx, void *handle) {
+  tn_device *d = ctx;
+  d->type->backend.free(d->handle, TN_MEMORY_DEVICE, handle);
+}
+
+static tn_status pool_mark(void *ctx, void *stream, void **mark) {
+  tn_device *d = ctx;
+  const tn_backend *b = &d->type->backend;
+  tn_status status = device_result(d, b->event_create(d->handle, mark));
+  if (status) return status;
+  status = device_result(d, b->event_record(d->handle, *mark, ((tn_stream *)stream)->queue));
+  if (status) b->event_destroy(d->handle, *mark);
+  return status;
+}
+
+static bool pool_passed(void *ctx, void *mark) {
+  tn_device *d = ctx;
+  return device_result(d, d->type->backend.event_query(d->handle, mark)) != TN_ERR_NOT_READY;
+}
+
+static void pool_wait(void *ctx, void *mark) {
+  tn_device *d = ctx;
+  (void)device_result(d, d->type->backend.event_wait(d->handle, mark));
+}
+
+static void pool_unmark(void *ctx, void *mark) {
+  tn_device *d = ctx;
+  d->type->backend.event_destroy(d->handle, mark);
+}
+
+static bool pool_pressure(void *ctx, size_t bytes) {
+  tn_device *d = ctx;
+  const tn_runtime *r = d->runtime;
+  return r->out_of_memory && r->out_of_memory(r->out_of_memory_user, d, bytes);
+}
+
+static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,
+                                           pool_passed,    pool_wait,     pool_unmark,
+                                           pool_pressure};
+static const pool_ops synchronous_pool = {.raw_alloc = pool_raw_alloc,
+                                          .raw_free = pool_raw_free,
+                                          .pressure = pool_pressure};
+
+/* --- opening and closing --- */
+
+static tn_status open_parts(tn_device *d) {
+  const tn_backend *b = &d->type->backend;
+  tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  if (status) return status;
+  pool_config wanted = {
+      .ops = d->synchronous ? &synchronous_pool : &asynchronous_pool,
+      .ctx = d,
+      .memory = &d->runtime->memory,
+      .alignment = d->props.alignment_bytes ? d->props.alignment_bytes : 64,
+      .header_bytes = sizeof(storage),
+      .limit = d->runtime->memory_limit,
+  };
+  status = pool_create(&wanted, &d->pool);
+  if (!status) status = stream_make(d, &d->default_stream);
+  if (status) device_close(d);
+  return status;
+}
+
+void device_close(tn_device *d) {
+  while (d->streams) tn_stream_destroy(d->streams);
+  stream_free(d->default_stream);
+  pool_destroy(d->pool);
+  if (d->handle) d->type->backend.close(d->handle);
+  d->default_stream = NULL;
+  d->pool = NULL;
+  d->handle = NULL;
+  atomic_store(&d->ready, false);
+}
+
+tn_status device_open_slow(tn_device *d) {
+  tn_status status = TN_OK;
+  pthread_mutex_lock(&d->mutex);
+  if (!atomic_load(&d->ready)) {
+    fail(TN_OK, "no reason given");
+    status = open_parts(d);
+    if (!status) {
+      atomic_store_explicit(&d->ready, true, memory_order_release);
+    } else {
+      snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
+      fail(status, "device %s cannot be opened: %s", d->id, d->unavailable);
+    }
+  }
+  pthread_mutex_unlock(&d->mutex);
+  return status;
+}
+
+/* --- enumeration --- */
+
+static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
+  tn_device *d = host_alloc(&runtime->memory, sizeof *d);
+  if (!d) return NULL;
+  d->fallback = host_alloc(&runtime->memory, OPS_MAX * sizeof *d->fallback);
+  if (!d->fallback) {
+    host_free(&runtime->memory, d);
+    return NULL;
+  }
+  d->runtime = runtime;
+  d->type = type;
+  d->table = type->table;
+  d->index = index;
+  d->host_memory = type->backend.flags & TN_BACKEND_HOST_MEMORY;
+  d->synchronous = type->backend.flags & TN_BACKEND_SYNCHRONOUS;
+  d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
+  pthread_mutex_init(&d->mutex, NULL);
+  snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
+  d->props.struct_size = sizeof d->props;
+  tn_status status = type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
+  if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
+  d->props.name[sizeof d->props.name - 1] = 0;
+  d->props.features[sizeof d->props.features - 1] = 0;
+  d->props.unique_id[sizeof d->props.unique_id - 1] = 0;
+  return d;
+}
+
+void device_free(tn_device *d) {
+  if (!d) return;
+  device_close(d);
+  pthread_mutex_destroy(&d->mutex);
+  host_free(&d->runtime->memory, d->fallback);
+  host_free(&d->runtime->memory, d);
+}
+
+void device_enumerate(tn_runtime *runtime, device_type *type) {
+  uint32_t count = 0;
+  fail(TN_OK, "it found no device and gave no reason");
+  tn_status status = type->backend.count(&runtime->host, type->plugin->context, &count);
+  if (status || count == 0)
+    snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
+  for (uint32_t i = 0; !status && i < count; ++i) {
+    uint32_t at = atomic_load(&runtime->num_devices);
+    if (at == DEVICES_MAX) break;
+    tn_device *d = device_make(runtime, type, i);
+    if (!d) {
+      snprintf(type->unavailable, sizeof type->unavailable, "no host memory for device %u", i);
+      return;
+    }
+    atomic_store(&runtime->devices[at], d);
+    atomic_store_explicit(&runtime->num_devices, at + 1, memory_order_release);
+  }
+}
+
+void device_sort(tn_runtime *runtime) {
+  uint32_t count = atomic_load(&runtime->num_devices);
+  for (uint32_t i = 1; i < count; ++i) {
+    tn_device *d = atomic_load(&runtime->devices[i]);
+    uint32_t at = i;
+    for (; at > 0; --at) {
+      tn_device *other = atomic_load(&runtime->devices[at - 1]);
+      if (other->props.score >= d->props.score) break;
+      atomic_store(&runtime->devices[at], other);
+    }
+    atomic_store(&runtime->devices[at], d);
+  }
+}
+
+/* --- public --- */
+
+size_t tn_device_count(tn_runtime *runtime) {
+  return runtime ? atomic_load_explicit(&runtime->num_devices, memory_order_acquire) : 0;
+}
+
+tn_device *tn_device_at(tn_runtime *runtime, size_t index) {
+  return index < tn_device_count(runtime) ? atomic_load(&runtime->devices[index]) : NULL;
+}
+
+tn_runtime *tn_device_runtime(const tn_device *device) { return device ? device->runtime : NULL; }
+
+tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
+  if (!device || !info || info->struct_size < sizeof(uint32_t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_get_info: malformed arguments");
+  tn_status status = runtime_check(device->runtime);
+  if (status) return status;
+  uint64_t free_bytes = 0, total = device->props.memory_bytes;
+  bool lost = atomic_load(&device->lost);
+  if (!lost && atomic_load(&device->ready) && device->type->backend.memory_info)
+    (void)device->type->backend.memory_info(device->handle, &free_bytes, &total);
+  tn_device_info full = {
+      .struct_size = info->struct_size,
+      .index = (int32_t)device->index,
+      .type = device->type->backend.device_type,
+      .id = device->id,
+      .name = device->props.name,
+      .features = device->props.features,
+      .plugin = device->type->plugin->name,
+      .unavailable = device->unavailable,
+      .memory_bytes = device->props.memory_bytes,
+      .memory_free_bytes = free_bytes,
+      .host_memory = device->host_memory,
+      .lost = lost,
+  };
+  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+  return TN_OK;
+}
+
+tn_status tn_device_synchronize(tn_device *device) {
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_synchronize: device is NULL");
+  tn_status status = device_ready(device);
+  if (status) return status;
+  status = stream_wait(device->default_stream);
+  pthread_mutex_lock(&device->mutex);
+  for (tn_stream *s = device->streams; s && !status; s = s->next) status = stream_wait(s);
+  pthread_mutex_unlock(&device->mutex);
+  return status;
+}
+
+tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {
+  if (!device || !stats || stats->struct_size < sizeof(uint32_t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_memory_stats: malformed arguments");
+  tn_status status = device_ready(device);
+  if (status) return status;
+  tn_memory_stats full = {.struct_size = stats->struct_size};
+  pool_stats(device->pool, &full);
+  memcpy(stats, &full, stats->struct_size < sizeof full ? stats->struct_size : sizeof full);
+  return TN_OK;
+}
+
+tn_status tn_device_trim(tn_device *device) {
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_trim: device is NULL");
+  tn_status status = device_ready(device);
+  if (!status) pool_trim(device->pool);
+  return status;
+}
+
+tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
+  if (!device || !ptr || bytes == 0)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_pinned_alloc: malformed arguments");
+  tn_status status = device_ready(device);
+  if (status) return status;
+  return device_result(
+      device, device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
+}
+
+void tn_pinned_free(tn_device *device, void *ptr) {
+  if (device && ptr && device->handle)
+    device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
+}

@@ -1,0 +1,180 @@
+/*
+ * DLPack exchange: tensors given to other libraries keep their storage alive through a
+ * retained reference; tensors taken from them call the producer's deleter when the
+ * last reference goes.
+ */
+#include <string.h>
+
+#include "dispatcher/runtime.h"
+#include "dispatcher/shape.h"
+
+/* An export: the struct that the consumer sees, and what it keeps alive. */
+typedef struct export_versioned {
+  DLManagedTensorVersioned managed;
+  tn_tensor *tensor;
+  host_memory memory;
+} export_versioned;
+
+typedef struct export_unversioned {
+  DLManagedTensor managed;
+  tn_tensor *tensor;
+  host_memory memory;
+} export_unversioned;
+
+static void delete_versioned(DLManagedTensorVersioned *managed) {
+  export_versioned *e = managed->manager_ctx;
+  host_memory memory = e->memory;
+  tn_tensor_release(e->tensor);
+  host_free(&memory, e);
+}
+
+static void delete_unversioned(DLManagedTensor *managed) {
+  export_unversioned *e = managed->manager_ctx;
+  host_memory memory = e->memory;
+  tn_tensor_release(e->tensor);
+  host_free(&memory, e);
+}
+
+tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
+  if (status) return status;
+  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
+  const host_memory *memory = &tensor->device->runtime->memory;
+  export_versioned *e = host_alloc(memory, sizeof *e);
+  if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
+  tn_tensor_retain(tensor);
+  e->tensor = tensor;
+  e->memory = *memory;
+  e->managed.version.major = DLPACK_MAJOR_VERSION;
+  e->managed.version.minor = DLPACK_MINOR_VERSION;
+  e->managed.manager_ctx = e;
+  e->managed.deleter = delete_versioned;
+  e->managed.flags = tensor->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  e->managed.dl_tensor = tensor->dl;
+  *managed = &e->managed;
+  return TN_OK;
+}
+
+tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack_unversioned");
+  if (status) return status;
+  if (!managed)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack_unversioned: managed is NULL");
+  if (tensor->read_only)
+    return fail(TN_ERR_UNSUPPORTED,
+                "tn_tensor_to_dlpack_unversioned: the tensor is read-only, which this struct "
+                "cannot say; use tn_tensor_to_dlpack");
+  const host_memory *memory = &tensor->device->runtime->memory;
+  export_unversioned *e = host_alloc(memory, sizeof *e);
+  if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
+  tn_tensor_retain(tensor);
+  e->tensor = tensor;
+  e->memory = *memory;
+  e->managed.manager_ctx = e;
+  e->managed.deleter = delete_unversioned;
+  e->managed.dl_tensor = tensor->dl;
+  *managed = &e->managed;
+  return TN_OK;
+}
+
+/* The device whose tensors carry this DLPack device, the default one first. */
+static tn_device *find_device(tn_runtime *runtime, DLDevice wanted) {
+  tn_device *found = NULL;
+  uint32_t count = atomic_load(&runtime->num_devices);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&runtime->devices[i]);
+    if (d->props.dl_device_type != (int32_t)wanted.device_type ||
+        d->props.dl_device_id != wanted.device_id)
+      continue;
+    if (d == runtime->chosen) return d;
+    if (!found) found = d;
+  }
+  return found;
+}
+
+static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device **device,
+                              tn_dtype *dtype) {
+  tn_status status = runtime_check(runtime);
+  if (status) return status;
+  *dtype = dtype_from_dl(dl->dtype);
+  if (!*dtype)
+    return fail(TN_ERR_UNSUPPORTED,
+                "tn_tensor_from_dlpack: element type code %u, %u bits, %u lanes is not supported",
+                dl->dtype.code, dl->dtype.bits, dl->dtype.lanes);
+  if (dl->ndim < 0 || dl->ndim > TN_MAX_RANK || (dl->ndim && !dl->shape))
+    return fail(TN_ERR_UNSUPPORTED, "tn_tensor_from_dlpack: rank %d; at most %d is supported",
+                dl->ndim, TN_MAX_RANK);
+  int64_t elements;
+  for (int32_t i = 0; i < dl->ndim; ++i)
+    if (dl->shape[i] < 0)
+      return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: negative size");
+  if (!shape_elements(dl->ndim, dl->shape, tn_dtype_size(*dtype), &elements))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the size overflows");
+  if (elements && !dl->data)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: data is NULL");
+  *device = find_device(runtime, dl->device);
+  if (!*device)
+    return fail(TN_ERR_UNSUPPORTED,
+                "tn_tensor_from_dlpack: this runtime has no device of DLPack type %d, id %d",
+                (int)dl->device.device_type, (int)dl->device.device_id);
+  size_t align = tn_dtype_size(*dtype);
+  if (!(*device)->opaque && ((uintptr_t)dl->data + dl->byte_offset) % align != 0)
+    return fail(TN_ERR_UNSUPPORTED, "tn_tensor_from_dlpack: data is not aligned to its elements");
+  return device_ready(*device);
+}
+
+static tn_status import(tn_runtime *runtime, const DLTensor *dl, void (*destroy)(void *),
+                        void *ctx, bool read_only, tn_tensor **tensor) {
+  tn_device *device = NULL;
+  tn_dtype dtype;
+  tn_tensor *t;
+  tn_status status = check_import(runtime, dl, &device, &dtype);
+  if (!status) status = tensor_import(device, destroy, ctx, &t);
+  if (status) return status;
+  t->dl.ndim = dl->ndim;
+  t->dl.dtype = dl->dtype;
+  t->dtype = (uint8_t)dtype;
+  t->read_only = read_only;
+  t->dl.data = dl->data;
+  t->dl.byte_offset = dl->byte_offset;
+  if (!device->opaque) {
+    t->dl.data = (char *)dl->data + dl->byte_offset;
+    t->dl.byte_offset = 0;
+  }
+  if (dl->ndim) memcpy(t->shape, dl->shape, (size_t)dl->ndim * sizeof *t->shape);
+  if (dl->strides && dl->ndim)
+    memcpy(t->strides, dl->strides, (size_t)dl->ndim * sizeof *t->strides);
+  else
+    strides_fill(dl->ndim, t->shape, t->strides);
+  tensor_finish(t);
+  *tensor = t;
+  return TN_OK;
+}
+
+static void call_deleter_versioned(void *ctx) {
+  DLManagedTensorVersioned *managed = ctx;
+  if (managed->deleter) managed->deleter(managed);
+}
+
+static void call_deleter_unversioned(void *ctx) {
+  DLManagedTensor *managed = ctx;
+  if (managed->deleter) managed->deleter(managed);
+}
+
+tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                                tn_tensor **tensor) {
+  if (!runtime || !managed || !tensor)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: an argument is NULL");
+  if (managed->version.major != DLPACK_MAJOR_VERSION)
+    return fail(TN_ERR_UNSUPPORTED, "tn_tensor_from_dlpack: DLPack %u.%u; this library takes %d.x",
+                managed->version.major, managed->version.minor, DLPACK_MAJOR_VERSION);
+  return import(runtime, &managed->dl_tensor, call_deleter_versioned, managed,
+                managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, tensor);
+}
+
+tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
+                                            tn_tensor **tensor) {
+  if (!runtime || !managed || !tensor)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack_unversioned: an argument is NULL");
+  return import(runtime, &managed->dl_tensor, call_deleter_unversioned, managed, false, tensor);
+}

@@ -1,0 +1,118 @@
+/*
+ * The fallback: a call that no kernel of its device takes is copied to a device with
+ * host memory, run there and copied back, visibly: it is counted, and by default
+ * announced once per operator.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatcher/plan.h"
+
+void plan_describe_kernels(const plan *p, char *text, size_t size) {
+  const registry *r = &p->device->runtime->registry;
+  size_t used = 0;
+  text[0] = 0;
+  for (const plugin_entry *e = r->plugins; e; e = e->next)
+    for (size_t k = 0; k < e->num_kernels && used < size; ++k) {
+      const tn_kernel *row = &e->kernels[k].row;
+      if (e->kernels[k].op != p->op) continue;
+      used += (size_t)snprintf(text + used, size - used, "%s%s (device %s, plugin %s)",
+                               used ? ", " : "", row->name, row->device_type, e->name);
+    }
+  if (used == 0) snprintf(text, size, "none at all");
+}
+
+static tn_status no_kernel(const plan *p, const char *why) {
+  char nearest[700];
+  plan_describe_kernels(p, nearest, sizeof nearest);
+  return plan_refuse(p, TN_ERR_UNSUPPORTED,
+                     "device %s has no kernel for %s with these shapes and attributes%s; kernels "
+                     "of this operator: %s",
+                     p->device->id, tn_dtype_name((tn_dtype)p->types[0]), why, nearest);
+}
+
+static void announce(const plan *p, const tn_device *host) {
+  uint32_t op = p->op->row.id;
+  if (p->device->runtime->config.fallback != TN_FALLBACK_WARN) return;
+  if (atomic_exchange(&p->device->fallback[op].warned, true)) return;
+  runtime_log(p->device->runtime, TN_LOG_WARN,
+              "tn_%s: no kernel on %s for %s; running on %s instead, with copies (said once; "
+              "TENON_FALLBACK=error refuses, =allow is silent)",
+              p->op->row.name, p->device->id, tn_dtype_name((tn_dtype)p->types[0]), host->id);
+}
+
+static void count(const plan *p, uint64_t bytes) {
+  atomic_fetch_add_explicit(&p->device->fallback[p->op->row.id].calls, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&p->device->fallback[p->op->row.id].bytes, bytes,
+                            memory_order_relaxed);
+}
+
+/* Copies to the host device. The plan's stream is waited for first. */
+static tn_status fetch(const tn_tensor *t, tn_device *host, uint64_t *bytes, tn_tensor **out) {
+  *out = NULL;
+  if (!t) return TN_OK;
+  *bytes += tn_tensor_bytes(t);
+  return tn_tensor_to_device(t, host, out);
+}
+
+/* Copies a host result into the device's tensor. */
+static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t *bytes) {
+  tn_tensor *back;
+  *bytes += tn_tensor_bytes(result);
+  tn_status status = tn_tensor_to_device(result, p->device, &back);
+  if (status) return status;
+  status = stream_wait(p->device->default_stream);
+  if (!status) status = tn_copy(p->stream, back, &y);
+  tn_tensor_release(back);
+  return status;
+}
+
+tn_status fallback_run(plan *p) {
+  tn_runtime *runtime = p->device->runtime;
+  if (runtime->config.fallback == TN_FALLBACK_ERROR)
+    return no_kernel(p, " (and the fallback policy is error)");
+  tn_device *host = device_fallback(runtime, p->device, p->op->row.id, (tn_dtype)p->types[0]);
+  if (!host) return no_kernel(p, ", and no host device has one either");
+  announce(p, host);
+  const tn_tensor *in[TN_MAX_ARGS] = {NULL};
+  tn_tensor *out[TN_MAX_ARGS] = {NULL};
+  uint64_t bytes = 0;
+  tn_status status = stream_wait(p->stream);
+  for (uint32_t i = 0; !status && i < p->num_in; ++i) {
+    tn_tensor *t;
+    status = fetch(p->in[i], host, &bytes, &t);
+    in[i] = t;
+  }
+  for (uint32_t i = 0; !status && i < p->op->num_inout; ++i)
+    status = fetch(p->out[i], host, &bytes, &out[i]);
+  tn_call call = {.struct_size = sizeof call,
+                  .op = p->op->row.id,
+                  .in = in,
+                  .out = out,
+                  .attrs = p->args.attrs,
+                  .num_in = (uint16_t)p->num_in,
+                  .num_out = (uint16_t)p->num_out,
+                  .skip_out = p->skipped};
+  if (!status) status = tn_invoke(&call);
+  for (uint32_t i = 0; !status && i < p->num_out; ++i)
+    if (p->out[i]) status = store(p, out[i], p->out[i], &bytes);
+  for (uint32_t i = 0; i < p->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)in[i]);
+  for (uint32_t i = 0; i < p->num_out; ++i) tn_tensor_release(out[i]);
+  if (!status) count(p, bytes);
+  return status;
+}
+
+tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stats *stats) {
+  if (!device || !stats || op >= OPS_MAX)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_fallback_get_stats: malformed arguments");
+  tn_status status = runtime_check(device->runtime);
+  if (status) return status;
+  tn_fallback_stats sum = {.struct_size = stats->struct_size};
+  for (uint32_t i = op; i < (op ? op + 1 : OPS_MAX); ++i) {
+    sum.calls += atomic_load_explicit(&device->fallback[i].calls, memory_order_relaxed);
+    sum.bytes += atomic_load_explicit(&device->fallback[i].bytes, memory_order_relaxed);
+  }
+  size_t size = stats->struct_size < sizeof sum ? stats->struct_size : sizeof sum;
+  memcpy(stats, &sum, size);
+  return TN_OK;
+}

@@ -1,0 +1,99 @@
+/*
+ * The services that plugins get (tn_host): thin wrappers round the runtime's memory,
+ * log and threads.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "dispatcher/runtime.h"
+
+static void *service_alloc(const tn_host *host, size_t bytes, size_t align) {
+  const tn_runtime *runtime = host->impl;
+  if (align < sizeof(void *)) align = sizeof(void *);
+  return runtime->memory.alloc(runtime->memory.user, bytes ? bytes : 1, align);
+}
+
+static void service_free(const tn_host *host, void *ptr) {
+  const tn_runtime *runtime = host->impl;
+  host_free(&runtime->memory, ptr);
+}
+
+static void log_line(const tn_runtime *runtime, tn_log_level level, const char *format,
+                     va_list args) {
+  char line[1024];
+  if (level > runtime->config.log_level || level == TN_LOG_NONE) return;
+  vsnprintf(line, sizeof line, format, args);
+  if (runtime->log) {
+    runtime->log(runtime->log_user, level, line);
+    return;
+  }
+  static const char *const names[] = {"", "error", "warning", "info", "debug"};
+  fprintf(stderr, "tenon: %s: %s\n", names[level], line);
+}
+
+static void service_log(const tn_host *host, tn_log_level level, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_line(host->impl, level, format, args);
+  va_end(args);
+}
+
+void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_line(runtime, level, format, args);
+  va_end(args);
+}
+
+/* A loop whose shares may fail: the first failure is kept, with its message. */
+typedef struct loop {
+  tn_range_fn fn;
+  void *ctx;
+  _Atomic int status;
+  _Atomic bool claimed;
+  char message[512];
+} loop;
+
+static void run_share(void *ctx, int64_t begin, int64_t end) {
+  loop *l = ctx;
+  if (atomic_load_explicit(&l->status, memory_order_relaxed)) return;
+  tn_status status = l->fn(l->ctx, begin, end);
+  if (!status || atomic_exchange(&l->claimed, true)) return;
+  snprintf(l->message, sizeof l->message, "%s", tn_last_error());
+  atomic_store(&l->status, status);
+}
+
+static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t grain,
+                                      tn_range_fn fn, void *ctx) {
+  const tn_runtime *runtime = host->impl;
+  if (n <= 0) return TN_OK;
+  if (grain < 1) grain = 1;
+  if (n <= grain || host->num_threads == 1) return fn(ctx, 0, n);
+  loop l = {.fn = fn, .ctx = ctx};
+  if (runtime->parallel.run)
+    runtime->parallel.run(runtime->parallel.user, n, grain, run_share, &l);
+  else
+    thread_pool_run(runtime->threads, n, grain, run_share, &l);
+  tn_status status = (tn_status)atomic_load(&l.status);
+  return status ? fail(status, "%s", l.message) : TN_OK;
+}
+
+void host_init(tn_runtime *runtime) {
+  runtime->host = (tn_host){
+      .struct_size = sizeof(tn_host),
+      .abi_min = TN_ABI_VERSION_MIN,
+      .abi_max = TN_ABI_VERSION,
+      .math = runtime->config.math,
+      .deterministic = runtime->config.deterministic,
+      .num_threads = runtime->parallel.run ? runtime->parallel.num_threads
+                                           : runtime->config.num_threads,
+      .version = TN_VERSION_STRING,
+      .impl = runtime,
+      .fail = fail,
+      .log = service_log,
+      .alloc = service_alloc,
+      .free = service_free,
+      .parallel_for = service_parallel_for,
+  };
+  if (runtime->host.num_threads == 0) runtime->host.num_threads = 1;
+}

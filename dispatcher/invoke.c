@@ -1,0 +1,141 @@
+/*
+ * The front door of operator calls: tn_invoke, and the prepared calls that do its work
+ * once.
+ */
+#include <string.h>
+
+#include "dispatcher/quick.h"
+
+/* A kernel failed: its message gets the call in front. */
+static tn_status kernel_failed(const plan *p, tn_status status) {
+  char reason[512];
+  strncpy(reason, tn_last_error(), sizeof reason - 1);
+  reason[sizeof reason - 1] = 0;
+  return plan_refuse(p, status, "kernel %s: %s", p->cell ? p->cell->kernel->row.name : "none",
+                     reason);
+}
+
+static tn_status run_once(plan *p) {
+  if (__builtin_expect(!p->cell, 0)) return fallback_run(p);
+  tn_status status = TN_OK;
+  if (__builtin_expect(!p->cell->strided || p->cell->kernel->row.workspace, 0))
+    status = plan_equip(p);
+  if (__builtin_expect(!status, 1)) status = plan_run(p);
+  if (__builtin_expect(status, 0)) status = kernel_failed(p, status);
+  plan_finish(p);
+  return status;
+}
+
+/* Apart from tn_invoke so that the short way does not pay for the plan's stack. */
+static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
+  plan p;
+  tn_status status = plan_make(&p, call);
+  if (__builtin_expect(status, 0)) return status;
+  status = run_once(&p);
+  if (__builtin_expect(status, 0)) {
+    plan_abandon(&p);
+    return status;
+  }
+  for (uint32_t i = 0; i < p.num_out; ++i) call->out[i] = p.out[i];
+  return TN_OK;
+}
+
+tn_status tn_invoke(const tn_call *call) {
+  tn_status status;
+  return quick_invoke(call, &status) ? status : invoke_planned(call);
+}
+
+/* A prepared call owns references to its tensors. Where the plan needs nothing made
+ * anew per run (no stand-ins, no fallback), running it is one kernel call. */
+struct tn_prepared {
+  plan plan;
+  bool direct;
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+};
+
+static void keep_tensors(plan *p) {
+  for (uint32_t i = 0; i < p->num_in; ++i)
+    if (p->in[i]) tn_tensor_retain((tn_tensor *)(uintptr_t)p->in[i]);
+  for (uint32_t i = 0; i < p->num_out; ++i)
+    if (p->out[i]) tn_tensor_retain(p->out[i]);
+}
+
+/* The caller's attribute struct may go: keep a copy. */
+static void keep_attrs(tn_prepared *prepared) {
+  plan *p = &prepared->plan;
+  if (!p->op->row.attrs_size || p->args.attrs == p->op->defaults) return;
+  memmove(prepared->attrs, p->args.attrs, p->op->row.attrs_size);
+  p->args.attrs = prepared->attrs;
+}
+
+tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
+  if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: prepared is NULL");
+  const tn_tensor *any = NULL;
+  for (uint32_t i = 0; call && call->in && i < call->num_in && !any; ++i) any = call->in[i];
+  for (uint32_t i = 0; call && call->out && i < call->num_out && !any; ++i) any = call->out[i];
+  if (!any) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: every tensor is NULL");
+  tn_status status = device_check(any->device);
+  if (status) return status;
+  const host_memory *memory = &any->device->runtime->memory;
+  tn_prepared *made = host_alloc(memory, sizeof *made);
+  if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
+  plan *p = &made->plan;
+  status = plan_make(p, call);
+  if (status) goto fail;
+  keep_attrs(made);
+  made->direct = p->cell != NULL;
+  if (made->direct) {
+    status = plan_equip(p);
+    /* Stand-ins are made for each run, since inputs change between runs. */
+    if (!status && p->num_temps) made->direct = false;
+    if (status || !made->direct) plan_finish(p);
+  }
+  if (status) {
+    plan_abandon(p);
+    goto fail;
+  }
+  keep_tensors(p);
+  for (uint32_t i = 0; i < p->num_out; ++i) call->out[i] = p->out[i];
+  *prepared = made;
+  return TN_OK;
+fail:
+  host_free(memory, made);
+  return status;
+}
+
+/* The whole way again, with the outputs given. */
+static tn_status run_anew(tn_prepared *prepared) {
+  plan *p = &prepared->plan;
+  tn_call call = {.struct_size = sizeof call,
+                  .op = p->op->row.id,
+                  .stream = p->stream,
+                  .in = p->in,
+                  .out = p->out,
+                  .attrs = p->args.attrs,
+                  .num_in = (uint16_t)p->num_in,
+                  .num_out = (uint16_t)p->num_out,
+                  .skip_out = p->skipped};
+  return tn_invoke(&call);
+}
+
+tn_status tn_run(tn_prepared *prepared) {
+  if (__builtin_expect(!prepared, 0))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_run: prepared is NULL");
+  plan *p = &prepared->plan;
+  if (!prepared->direct) return run_anew(prepared);
+  tn_status status = device_check(p->device);
+  if (__builtin_expect(status, 0)) return status;
+  status = device_result(p->device, p->cell->run(&p->args));
+  return __builtin_expect(status, 0) ? kernel_failed(p, status) : TN_OK;
+}
+
+void tn_prepared_release(tn_prepared *prepared) {
+  if (!prepared) return;
+  plan *p = &prepared->plan;
+  host_memory memory = p->device->runtime->memory;
+  if (prepared->direct) plan_finish(p);
+  for (uint32_t i = 0; i < p->num_in; ++i)
+    tn_tensor_release((tn_tensor *)(uintptr_t)p->in[i]);
+  for (uint32_t i = 0; i < p->num_out; ++i) tn_tensor_release(p->out[i]);
+  host_free(&memory, prepared);
+}

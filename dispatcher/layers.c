@@ -1,0 +1,90 @@
+/*
+ * Layers: while any is on, every table cell runs layers_run instead of its kernel,
+ * which hands the call from layer to layer and at last to the kernel. With none on the
+ * cells hold the kernels and this file is never entered.
+ */
+#include <string.h>
+
+#include "dispatcher/runtime.h"
+
+typedef struct layer_link {
+  const tn_layer *layer;
+  void *state;
+} layer_link;
+
+typedef struct walk {
+  const tn_runtime *runtime;
+  uint32_t next;
+} walk;
+
+static tn_status step(const tn_layer_call *call, void *ctx) {
+  walk *w = ctx;
+  if (w->next == w->runtime->num_layers) return call->args->kernel->run(call->args);
+  const layer_link *link = &w->runtime->layers[w->next++];
+  return link->layer->call(link->state, call, step, w);
+}
+
+static tn_status layers_run(const tn_kernel_args *args) {
+  const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
+  const tn_runtime *runtime = args->host->impl;
+  const DLTensor *any = args->num_out && args->out[0] ? args->out[0] : args->in[0];
+  tn_layer_call call = {
+      .struct_size = sizeof call,
+      .op = &kernel->op->row,
+      .device_type = kernel->row.device_type,
+      .device_index = any ? any->device.device_id : 0,
+      .args = args,
+      .plugin = kernel->plugin->name,
+  };
+  walk w = {runtime, 0};
+  return step(&call, &w);
+}
+
+static const tn_layer *find_layer(const registry *r, const char *name, size_t length) {
+  for (const plugin_entry *e = r->plugins; e; e = e->next)
+    for (size_t i = 0; i < e->num_layers; ++i)
+      if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0)
+        return &e->layers[i];
+  return NULL;
+}
+
+static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
+  const tn_layer *layer = find_layer(&runtime->registry, name, length);
+  if (!layer)
+    return fail(TN_ERR_NOT_FOUND, "TENON_LAYERS: no plugin brings a layer '%.*s'", (int)length,
+                name);
+  layer_link *link = &runtime->layers[runtime->num_layers];
+  link->layer = layer;
+  if (layer->open) {
+    tn_status status = layer->open(&runtime->host, &link->state);
+    if (status) return status;
+  }
+  ++runtime->num_layers;
+  return TN_OK;
+}
+
+tn_status layers_open(tn_runtime *runtime) {
+  const char *names = runtime->config.layers;
+  if (!names) return TN_OK;
+  size_t commas = 0;
+  for (const char *at = names; *at; ++at) commas += *at == ',';
+  runtime->layers = host_alloc(&runtime->memory, (commas + 1) * sizeof *runtime->layers);
+  if (!runtime->layers) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for layers");
+  for (const char *at = names;; ++at) {
+    size_t length = strcspn(at, ",");
+    tn_status status = length ? open_layer(runtime, at, length) : TN_OK;
+    if (status) return status;
+    at += length;
+    if (!*at) break;
+  }
+  if (runtime->num_layers) registry_set_layers(&runtime->registry, layers_run);
+  return TN_OK;
+}
+
+void layers_close(tn_runtime *runtime) {
+  for (uint32_t i = runtime->num_layers; i-- > 0;)
+    if (runtime->layers[i].layer->close) runtime->layers[i].layer->close(runtime->layers[i].state);
+  host_free(&runtime->memory, runtime->layers);
+  runtime->layers = NULL;
+  runtime->num_layers = 0;
+}

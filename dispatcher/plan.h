@@ -1,0 +1,69 @@
+/*
+ * A call resolved: operator, device, tensors as kernels see them, kernel. A plan is
+ * built on the caller's stack by plan_make, run, and finished; a prepared call keeps
+ * one on the heap. It points into itself, so it is never copied.
+ */
+#ifndef TENON_DISPATCHER_PLAN_H
+#define TENON_DISPATCHER_PLAN_H
+
+#include "dispatcher/runtime.h"
+#include "dispatcher/shape.h"
+
+enum { ATTRS_MAX = 256 };
+
+typedef struct plan {
+  const op_entry *op;
+  tn_device *device;
+  tn_stream *stream;
+  const cell *cell; /* NULL: no kernel takes the call */
+  uint32_t num_in, num_out; /* num_out counts in-out tensors first */
+  uint32_t made;      /* bit i: out[i] was made by this plan */
+  uint32_t skipped;   /* bit i: optional output i is not wanted */
+  uint32_t num_temps;
+  bool expanded;      /* some input is seen through expansion[] */
+  uint8_t types[TN_MAX_TYPE_VARS]; /* bound type variables */
+  block *workspace;
+  tn_kernel_args args;
+  const tn_tensor *in[TN_MAX_ARGS];
+  tn_tensor *out[TN_MAX_ARGS];
+  const DLTensor *in_view[TN_MAX_ARGS]; /* what args.in points to */
+  DLTensor *out_view[TN_MAX_ARGS];
+  /* Used only where needed, never cleared: */
+  extents shape[TN_MAX_ARGS]; /* of outputs, in-out excluded */
+  struct expansion {
+    DLTensor dl;
+    int64_t strides[TN_MAX_RANK];
+  } expansion[TN_MAX_ARGS];
+  tn_tensor *temps[2 * TN_MAX_ARGS];    /* to be released */
+  tn_tensor *written_via[TN_MAX_ARGS];  /* contiguous stand-in of out[i]; set where via bit is */
+  uint32_t via;
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+} plan;
+
+/* Validates, infers, makes outputs and picks the kernel. On failure nothing is left. On
+ * success plan->cell may be NULL: only the fallback can serve the call. */
+tn_status plan_make(plan *p, const tn_call *call);
+
+/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. */
+tn_status plan_equip(plan *p);
+
+/* Runs the kernel and writes outputs that went through a stand-in. */
+tn_status plan_run(plan *p);
+
+/* Releases temporaries and workspace. */
+void plan_finish(plan *p);
+
+/* Releases the outputs that were made. */
+void plan_abandon(plan *p);
+
+/* fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
+tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* fallback.c: serves a call that no kernel of its device takes. */
+tn_status fallback_run(plan *p);
+
+/* "<name> (types f32 f64; plugin cpu), ...": kernels of the operator, for messages. */
+void plan_describe_kernels(const plan *p, char *text, size_t size);
+
+#endif

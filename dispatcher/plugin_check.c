@@ -1,0 +1,267 @@
+/*
+ * The contract of plugin.h held against a plugin's table. Structs may be longer than
+ * ours (a later version) and never shorter than version 1's. Rows of an array stand as
+ * far apart as the first one says, so every row must say the same.
+ */
+#include "dispatcher/plugin_check.h"
+
+#include <string.h>
+
+#include "dispatcher/loader.h"
+
+#define REFUSED TN_ERR_PLUGIN_REFUSED
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* The size of a struct in ABI version 1, by its last field then. */
+#define SIZE_1(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+
+/* Bounds on what is believed to be meant. */
+enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20 };
+
+static bool is_word(const char *text) {
+  return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+static tn_status check_size(const char *what, const void *table, size_t size_1) {
+  if (!table || (uintptr_t)table % _Alignof(void *))
+    return fail(REFUSED, "its %s table is at a bad address (%p)", what, table);
+  uint32_t size = *(const uint32_t *)table;
+  if (size < size_1)
+    return fail(REFUSED, "its %s struct has %u bytes, ABI version 1 has %zu", what, size, size_1);
+  if (size > MAX_STRUCT || size % _Alignof(void *))
+    return fail(REFUSED, "its %s struct says it has %u bytes, which is absurd", what, size);
+  return TN_OK;
+}
+
+/* An array of `count` structs. */
+static tn_status check_rows(const char *what, const void *rows, uint32_t count, size_t size_1) {
+  if (count == 0) return TN_OK;
+  if (!rows || count > MAX_ROWS)
+    return fail(REFUSED, "it counts %u rows of %s at %p", count, what, rows);
+  tn_status status = check_size(what, rows, size_1);
+  if (status) return status;
+  uint32_t first = *(const uint32_t *)rows;
+  for (uint32_t i = 1; i < count; i++) {
+    uint32_t size = *(const uint32_t *)plugin_row(rows, i);
+    if (size != first)
+      return fail(REFUSED, "its %s row %u says it has %u bytes, row 0 says %u", what, i, size,
+                  first);
+  }
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- backends --- */
+
+typedef struct slot {
+  const char *name;
+  size_t offset;
+} slot;
+#define SLOT(field)                                                                                \
+  { #field, offsetof(tn_backend, field) }
+
+static const slot mandatory[] = {SLOT(count), SLOT(describe), SLOT(open), SLOT(close),
+                                 SLOT(alloc), SLOT(free),     SLOT(copy)};
+/* Wanted unless all work is done when a call returns. */
+static const slot asynchronous[] = {
+    SLOT(queue_create), SLOT(queue_destroy),    SLOT(queue_wait),   SLOT(queue_native),
+    SLOT(event_create), SLOT(event_destroy),    SLOT(event_record), SLOT(event_query),
+    SLOT(event_wait),   SLOT(queue_wait_event), SLOT(event_elapsed)};
+/* All or none. */
+static const slot capture[] = {SLOT(capture_begin), SLOT(capture_end), SLOT(graph_launch),
+                               SLOT(graph_destroy)};
+
+static bool is_filled(const tn_backend *backend, const slot *s) {
+  void (*function)(void);
+  memcpy(&function, (const char *)backend + s->offset, sizeof function);
+  return function != NULL;
+}
+
+static tn_status check_slots(const tn_backend *b, const slot *slots, size_t count,
+                             const char *why) {
+  for (size_t i = 0; i < count; i++)
+    if (!is_filled(b, &slots[i]))
+      return fail(REFUSED, "its backend '%s' has no %s, which %s", b->device_type, slots[i].name,
+                  why);
+  return TN_OK;
+}
+
+static tn_status check_capture(const tn_backend *b) {
+  for (size_t i = 0; i < COUNT(capture); i++)
+    if (is_filled(b, &capture[i]))
+      return check_slots(b, capture, COUNT(capture), "belongs to capture");
+  return TN_OK;
+}
+
+static tn_status check_backend(const tn_backend *b) {
+  tn_status status = check_size("backend", b, SIZE_1(tn_backend, graph_destroy));
+  if (status) return status;
+  if (!b->device_type || !is_word(b->device_type))
+    return fail(REFUSED, "a backend's device type is '%.40s'; it takes a-z, 0-9 and _",
+                b->device_type ? b->device_type : "(null)");
+  if ((b->flags & TN_BACKEND_HOST_MEMORY) && (b->flags & TN_BACKEND_OPAQUE_MEMORY))
+    return fail(REFUSED, "its backend '%s' calls its memory both host memory and opaque",
+                b->device_type);
+  status = check_slots(b, mandatory, COUNT(mandatory), "is mandatory");
+  if (!status && !(b->flags & TN_BACKEND_SYNCHRONOUS))
+    status = check_slots(b, asynchronous, COUNT(asynchronous),
+                         "is mandatory without TN_BACKEND_SYNCHRONOUS");
+  return status ? status : check_capture(b);
+}
+
+static tn_status check_backends(const tn_plugin *p) {
+  if (p->num_backends > MAX_ROWS || (p->num_backends && !p->backends))
+    return fail(REFUSED, "it counts %u backends at %p", p->num_backends, (const void *)p->backends);
+  for (uint32_t i = 0; i < p->num_backends; i++) {
+    tn_status status = check_backend(p->backends[i]);
+    if (status) return status;
+    for (uint32_t j = 0; j < i; j++)
+      if (strcmp(p->backends[j]->device_type, p->backends[i]->device_type) == 0)
+        return fail(REFUSED, "it has two backends '%s'", p->backends[i]->device_type);
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ kernels --- */
+
+static tn_status check_kernel(const tn_kernel *k, uint32_t i) {
+  const char *name = k->name ? k->name : "?";
+  const char *lacks = !k->name                                 ? "name"
+                      : !k->run                                ? "run function"
+                      : !k->device_type                        ? "device type"
+                      : !k->op && !(k->op_name && *k->op_name) ? "operator"
+                                                               : NULL;
+  if (lacks) return fail(REFUSED, "its kernel row %u (%.80s) has no %s", i, name, lacks);
+  if (strcmp(k->device_type, TN_DEVICE_ANY_HOST) != 0 && !is_word(k->device_type))
+    return fail(REFUSED,
+                "its kernel row %u (%.80s) is for device type '%.40s'; it takes a-z, "
+                "0-9 and _, or " TN_DEVICE_ANY_HOST,
+                i, name, k->device_type);
+  return TN_OK;
+}
+
+static tn_status check_kernels(const tn_plugin *p) {
+  tn_status status = check_rows("kernel", p->kernels, p->num_kernels, SIZE_1(tn_kernel, user));
+  for (uint32_t i = 0; i < p->num_kernels && !status; i++)
+    status = check_kernel(plugin_kernel(p, i), i);
+  return status;
+}
+
+/* ---------------------------------------------------------------- operators --- */
+
+static bool is_type(const tn_operator *op, uint8_t type) {
+  if (type < TN_MAX_TYPE_VARS) return op->types[type] != 0;
+  return type >= TN_TYPE_FIXED(0) && tn_dtype_size((tn_dtype)(type - TN_TYPE_FIXED(0))) != 0;
+}
+
+/* Inputs stand first, then in-out arguments, then outputs. */
+static int arg_group(uint8_t kind) {
+  return kind == TN_ARG_IN || kind == TN_ARG_OPTIONAL_IN ? 0 : kind == TN_ARG_INOUT ? 1 : 2;
+}
+
+static const char *args_fault(const tn_operator *op) {
+  if (op->num_args == 0 || op->num_args > 2 * TN_MAX_ARGS || !op->args)
+    return "a number of arguments out of range";
+  uint32_t inputs = 0;
+  int group = 0;
+  for (uint32_t i = 0; i < op->num_args; i++) {
+    const tn_arg *arg = &op->args[i];
+    if (!arg->name || arg->kind > TN_ARG_OPTIONAL_OUT) return "a malformed argument";
+    if (!is_type(op, arg->type)) return "an argument of no type";
+    if (arg_group(arg->kind) < group) return "arguments out of order";
+    group = arg_group(arg->kind);
+    inputs += group == 0;
+  }
+  if (inputs > TN_MAX_ARGS || op->num_args - inputs > TN_MAX_ARGS) return "too many arguments";
+  return inputs == op->num_args ? "no output" : NULL;
+}
+
+static size_t attr_size(uint32_t type) {
+  static const size_t sizes[] = {[TN_ATTR_I64] = 8,
+                                 [TN_ATTR_U64] = 8,
+                                 [TN_ATTR_F64] = 8,
+                                 [TN_ATTR_FLAG] = 4,
+                                 [TN_ATTR_DTYPE] = 4,
+                                 [TN_ATTR_PAIR] = 16,
+                                 [TN_ATTR_AXES] = sizeof(tn_axes)};
+  return type < COUNT(sizes) ? sizes[type] : 0;
+}
+
+static const char *attrs_fault(const tn_operator *op) {
+  if (op->num_attrs > MAX_ROWS || op->attrs_size > MAX_STRUCT ||
+      (op->attrs_size && op->attrs_size < sizeof(uint32_t)))
+    return "attributes out of range";
+  if (op->num_attrs && !op->attrs) return "no list of its attributes";
+  for (uint32_t i = 0; i < op->num_attrs; i++) {
+    const tn_attr *attr = &op->attrs[i];
+    size_t size = attr_size(attr->type), align = size > 4 && attr->type != TN_ATTR_AXES ? 8 : 4;
+    if (!attr->name || size == 0) return "a malformed attribute";
+    /* The struct begins with its struct_size. */
+    if (attr->offset < sizeof(uint32_t) || attr->offset % align || size > op->attrs_size ||
+        attr->offset > op->attrs_size - size)
+      return "an attribute outside its struct";
+  }
+  return NULL;
+}
+
+static const char *operator_fault(const tn_operator *op) {
+  if (op->id != 0) return "a number of its own (id must be 0)";
+  if (!op->doc || !op->maths) return "no doc or maths line";
+  if (op->shape >= TN_SHAPE_RULES) return "an unknown shape rule";
+  if (op->shape == TN_SHAPE_CUSTOM && !op->infer) return "no infer function";
+  const char *fault = args_fault(op);
+  return fault ? fault : attrs_fault(op);
+}
+
+static tn_status check_operators(const tn_plugin *p) {
+  tn_status status =
+      check_rows("operator", p->operators, p->num_operators, SIZE_1(tn_operator, infer));
+  for (uint32_t i = 0; i < p->num_operators && !status; i++) {
+    const tn_operator *op = plugin_operator(p, i);
+    if (!op->name || !is_word(op->name))
+      return fail(REFUSED, "its operator row %u has a malformed name; it takes a-z, 0-9 and _", i);
+    const char *fault = operator_fault(op);
+    if (fault) status = fail(REFUSED, "its operator '%.80s' has %s", op->name, fault);
+  }
+  return status;
+}
+
+/* ------------------------------------------------------- layers, the plugin --- */
+
+static tn_status check_layers(const tn_plugin *p) {
+  tn_status status = check_rows("layer", p->layers, p->num_layers, SIZE_1(tn_layer, call));
+  for (uint32_t i = 0; i < p->num_layers && !status; i++) {
+    const tn_layer *layer = plugin_layer(p, i);
+    if (!layer->name || !*layer->name || !layer->call)
+      status = fail(REFUSED, "its layer row %u has no name or no call function", i);
+  }
+  return status;
+}
+
+tn_status plugin_check_abi(uint32_t abi_min, uint32_t abi_max, uint32_t host_min,
+                           uint32_t host_max) {
+  if (abi_min <= abi_max && abi_min <= host_max && abi_max >= host_min) return TN_OK;
+  return fail(REFUSED, "built for ABI %u..%u, this host serves %u..%u", abi_min, abi_max, host_min,
+              host_max);
+}
+
+static tn_status check_identity(const tn_plugin *p, const tn_plugin_note *note,
+                                const tn_host *host) {
+  if (!p->name || strcmp(p->name, note->name) != 0)
+    return fail(REFUSED, "it calls itself '%.47s', its note calls it '%s'",
+                p->name ? p->name : "(null)", note->name);
+  if (p->abi_min != note->abi_min || p->abi_max != note->abi_max)
+    return fail(REFUSED, "its table says ABI %u..%u, its note %u..%u", p->abi_min, p->abi_max,
+                note->abi_min, note->abi_max);
+  if (!p->version || !p->description) return fail(REFUSED, "it has no version or no description");
+  return plugin_check_abi(p->abi_min, p->abi_max, host->abi_min, host->abi_max);
+}
+
+tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, const tn_host *host) {
+  tn_status status = check_size("plugin", plugin, SIZE_1(tn_plugin, close));
+  if (!status) status = check_identity(plugin, note, host);
+  if (!status) status = check_backends(plugin);
+  if (!status) status = check_operators(plugin);
+  if (!status) status = check_kernels(plugin);
+  if (!status) status = check_layers(plugin);
+  return status;
+}

@@ -1,0 +1,20 @@
+/*
+ * Whether the table that a plugin returned keeps the contract of plugin.h: sizes,
+ * versions, mandatory pointers. What it passes, the rest of the dispatcher may follow
+ * without looking.
+ */
+#ifndef TENON_DISPATCHER_PLUGIN_CHECK_H
+#define TENON_DISPATCHER_PLUGIN_CHECK_H
+
+#include "error.h"
+#include "tenon/plugin.h"
+
+/* Checks `plugin` against the note of its file and the host's ABI range. Errors:
+ * TN_ERR_PLUGIN_REFUSED with the reason. */
+tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, const tn_host *host);
+
+/* Refuses a range of ABI versions that does not meet the host's. */
+tn_status plugin_check_abi(uint32_t abi_min, uint32_t abi_max, uint32_t host_min,
+                           uint32_t host_max);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * What plugins brought: operators by number, device types, and for each device type a
+ * dense table [operator][element type] of kernel candidates, best first.
+ *
+ * Reading the table takes no lock: cells are published with release stores and never
+ * removed before the runtime is destroyed. Writing is under the runtime's mutex.
+ */
+#ifndef TENON_DISPATCHER_REGISTRY_H
+#define TENON_DISPATCHER_REGISTRY_H
+
+#include <stdatomic.h>
+
+#include "error.h"
+#include "tenon/plugin.h"
+
+enum {
+  OPS_MAX = 512,         /* operator numbers below this */
+  OPS_PLUGIN_FIRST = 256, /* numbers from here on are given to plugins' operators */
+  DEVICE_TYPES_MAX = 16,
+};
+
+/* An operator with what validation needs in handy form. */
+typedef struct op_entry {
+  tn_operator row;
+  uint8_t num_in, num_inout, num_out; /* num_out without in-out */
+  uint8_t key_arg;                    /* an argument whose type is variable 0; in-out count after inputs */
+  bool elementwise;
+  bool quick; /* calls may take the short way: quick.c */
+  struct {
+    uint8_t kind, type;
+  } arg[TN_MAX_ARGS]; /* schema order */
+  void *defaults;     /* attribute struct filled with defaults, NULL if none */
+} op_entry;
+
+struct plugin_entry;
+
+/* A kernel row as registered. */
+typedef struct kernel_entry {
+  tn_kernel row; /* first: args->kernel points here */
+  const struct plugin_entry *plugin;
+  const op_entry *op;
+} kernel_entry;
+
+/* One candidate of one table slot. */
+typedef struct cell {
+  tn_kernel_fn run; /* the kernel's, or the layers' */
+  const kernel_entry *kernel;
+  _Atomic(struct cell *) next; /* the next best */
+  bool direct; /* takes every call of its slot: no type limits, no supports */
+  bool strided;
+  bool quick; /* direct and without workspace: fit for the short way */
+} cell;
+
+typedef _Atomic(cell *) cell_slot;
+
+typedef struct device_type {
+  tn_backend backend; /* the plugin's table, zero beyond what it knows */
+  const struct plugin_entry *plugin;
+  cell_slot *table; /* [OPS_MAX * TN_DTYPE_SLOTS] */
+  char unavailable[256]; /* why there is no device of this type */
+} device_type;
+
+/* A plugin that was taken. */
+typedef struct plugin_entry {
+  const tn_plugin *plugin;
+  const char *name, *version, *description;
+  void *context;
+  kernel_entry *kernels;
+  size_t num_kernels;
+  op_entry *operators;
+  size_t num_operators;
+  tn_layer *layers;
+  size_t num_layers;
+  size_t num_backends;
+  struct cell_block *cells; /* memory of the cells made for it */
+  struct plugin_entry *next;
+} plugin_entry;
+
+typedef struct registry {
+  _Atomic(op_entry *) ops[OPS_MAX];
+  op_entry *builtin; /* [builtin_operator_count] */
+  _Atomic uint32_t num_plugin_ops;
+  device_type *types[DEVICE_TYPES_MAX];
+  _Atomic uint32_t num_types;
+  plugin_entry *plugins, **plugins_tail; /* in order of registration */
+  bool deterministic_only;
+  tn_kernel_fn layers_run; /* NULL while no layer is on */
+} registry;
+
+tn_status registry_init(const host_memory *memory, registry *r);
+/* Calls the plugins' close. */
+void registry_free(const host_memory *memory, registry *r);
+
+/* Registers all that a plugin brings, or nothing: on failure the plugin has been closed
+ * and the registry is as before. pre: the runtime's mutex is held. New device types are
+ * appended to r->types; their devices are the caller's to enumerate. */
+tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
+                       const tn_plugin *plugin, plugin_entry **entry);
+
+/* Makes every cell run `fn` instead of its kernel (for layers), now and for plugins to
+ * come. pre: no call is under way. */
+void registry_set_layers(registry *r, tn_kernel_fn fn);
+
+static inline op_entry *registry_op(const registry *r, uint32_t op) {
+  return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;
+}
+
+static inline cell *registry_cells(cell_slot *table, uint32_t op, tn_dtype dtype) {
+  return atomic_load_explicit(&table[op * TN_DTYPE_SLOTS + (uint32_t)dtype], memory_order_acquire);
+}
+
+op_entry *registry_find_op(const registry *r, const char *name);
+device_type *registry_find_type(const registry *r, const char *name);
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * The choice of a device: by name ("type" or "type:index"), by the configured list, or
+ * by score. A name that is unknown or unusable is an error that lists what exists and
+ * why the rest cannot be used; nothing is ever substituted in silence.
+ */
+#include <stdio.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "dispatcher/runtime.h"
+
+static void append(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t size, const char *format, ...) {
+  size_t used = strlen(text);
+  va_list args;
+  va_start(args, format);
+  if (used < size) vsnprintf(text + used, size - used, format, args);
+  va_end(args);
+}
+
+/* "cpu:0 (...), cuda: no driver; plugin x was refused: ..." */
+static void list_devices(const tn_runtime *r, char *text, size_t size) {
+  text[0] = 0;
+  uint32_t count = atomic_load(&r->num_devices);
+  for (uint32_t i = 0; i < count; ++i) {
+    const tn_device *d = atomic_load(&r->devices[i]);
+    append(text, size, "%s%s", text[0] ? ", " : "", d->id);
+    if (d->unavailable[0]) append(text, size, " (unusable: %s)", d->unavailable);
+  }
+  if (count == 0) append(text, size, "none");
+  for (uint32_t i = 0; i < atomic_load(&r->registry.num_types); ++i) {
+    const device_type *t = r->registry.types[i];
+    if (t->unavailable[0])
+      append(text, size, "; %s: %s", t->backend.device_type, t->unavailable);
+  }
+  for (size_t i = 0; i < r->num_records; ++i) {
+    const plugin_record *record = &r->records[i];
+    if (!record->plugin && record->reason)
+      append(text, size, "; plugin %s: %s", record->name[0] ? record->name : record->path,
+             record->reason);
+  }
+}
+
+/* Splits "type:index"; false if malformed. */
+static bool parse_id(const char *id, size_t length, char *type, size_t size, uint32_t *index) {
+  const char *colon = memchr(id, ':', length);
+  size_t type_length = colon ? (size_t)(colon - id) : length;
+  if (type_length == 0 || type_length >= size) return false;
+  memcpy(type, id, type_length);
+  type[type_length] = 0;
+  *index = 0;
+  if (!colon) return true;
+  size_t digits = length - type_length - 1;
+  if (digits == 0 || digits > 4) return false;
+  for (size_t i = 1; i <= digits; ++i) {
+    if (colon[i] < '0' || colon[i] > '9') return false;
+    *index = *index * 10 + (uint32_t)(colon[i] - '0');
+  }
+  return true;
+}
+
+static tn_device *find(const tn_runtime *r, const char *type, uint32_t index) {
+  uint32_t count = atomic_load(&r->num_devices);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&r->devices[i]);
+    if (d->index == index && strcmp(d->type->backend.device_type, type) == 0) return d;
+  }
+  return NULL;
+}
+
+static tn_status find_text(tn_runtime *r, const char *id, size_t length, tn_device **device) {
+  char type[64], list[1400];
+  uint32_t index;
+  if (!parse_id(id, length, type, sizeof type, &index)) {
+    list_devices(r, list, sizeof list);
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "'%.*s' is no device name; write type or type:number. Devices: %s", (int)length,
+                id, list);
+  }
+  *device = find(r, type, index);
+  if (*device) return TN_OK;
+  const device_type *t = registry_find_type(&r->registry, type);
+  list_devices(r, list, sizeof list);
+  if (t && t->unavailable[0])
+    return fail(TN_ERR_NOT_FOUND, "there is no device '%.*s': %s. Devices: %s", (int)length, id,
+                t->unavailable, list);
+  return fail(TN_ERR_NOT_FOUND, "there is no device '%.*s'. Devices: %s", (int)length, id, list);
+}
+
+tn_status tn_device_find(tn_runtime *runtime, const char *id, tn_device **device) {
+  if (!runtime || !id || !device)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_find: an argument is NULL");
+  tn_status status = runtime_check(runtime);
+  if (status) return status;
+  tn_device *found;
+  status = find_text(runtime, id, strlen(id), &found);
+  if (!status) *device = found;
+  return status;
+}
+
+/* The first of a comma-separated list that exists and opens. */
+static tn_status choose_named(tn_runtime *r, tn_device **device) {
+  tn_status status = TN_ERR_INVALID_ARGUMENT;
+  char reasons[1900] = "";
+  for (const char *at = r->config.device;; ++at) {
+    size_t length = strcspn(at, ",");
+    tn_device *d = NULL;
+    status = find_text(r, at, length, &d);
+    if (!status) status = device_ready(d);
+    if (!status) return *device = d, TN_OK;
+    append(reasons, sizeof reasons, "%s%s", reasons[0] ? "; " : "", tn_last_error());
+    at += length;
+    if (!*at) break;
+  }
+  return fail(status == TN_ERR_INVALID_ARGUMENT ? status : TN_ERR_NOT_FOUND, "%s=%s: %s",
+              r->config.device_from, r->config.device, reasons);
+}
+
+static tn_status choose_best(tn_runtime *r, tn_device **device) {
+  uint32_t count = atomic_load(&r->num_devices);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&r->devices[i]);
+    if (d->props.score <= 0 || d->unavailable[0]) continue;
+    if (!device_ready(d)) return *device = d, TN_OK;
+    runtime_log(r, TN_LOG_WARN, "%s", tn_last_error());
+  }
+  char list[1900];
+  list_devices(r, list, sizeof list);
+  return fail(TN_ERR_NOT_FOUND, "no device can be used. Devices: %s", list);
+}
+
+tn_status device_choose(tn_runtime *runtime, tn_device **device) {
+  return runtime->config.device ? choose_named(runtime, device) : choose_best(runtime, device);
+}
+
+tn_device *device_fallback(tn_runtime *runtime, const tn_device *from, uint32_t op,
+                           tn_dtype dtype) {
+  uint32_t count = tn_device_count(runtime);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&runtime->devices[i]);
+    if (d->type == from->type || !d->host_memory || !registry_cells(d->table, op, dtype)) continue;
+    if (!device_ready(d)) return d;
+  }
+  return NULL;
+}

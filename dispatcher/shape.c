@@ -1,0 +1,252 @@
+/*
+ * Shape rules for elementwise operators, reductions and optimisers, and the table of
+ * all rules. Those of products and windows are in shape_window.c.
+ */
+#include "dispatcher/shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatcher/shape_rules.h"
+
+const char *shape_text(char *text, size_t size, int32_t rank, const int64_t *dim) {
+  size_t used = (size_t)snprintf(text, size, "[");
+  for (int32_t i = 0; i < rank && used < size; ++i)
+    used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "", dim[i]);
+  if (used < size) snprintf(text + used, size - used, "]");
+  return text;
+}
+
+bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements) {
+  int64_t product = 1, bytes;
+  for (int32_t i = 0; i < rank; ++i)
+    if (dim[i] == 0) return *elements = 0, true;
+  for (int32_t i = 0; i < rank; ++i)
+    if (__builtin_mul_overflow(product, dim[i], &product)) return false;
+  *elements = product;
+  return !__builtin_mul_overflow(product, (int64_t)element_bytes, &bytes);
+}
+
+tn_status shape_refuse(const shape_query *q, const char *what, const DLTensor *a,
+                       const DLTensor *b) {
+  char ta[128] = "", tb[128] = "";
+  if (a) shape_text(ta, sizeof ta, a->ndim, a->shape);
+  if (b) shape_text(tb, sizeof tb, b->ndim, b->shape);
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: %s%s%s%s%s", q->op->name, what, a ? ": " : "", ta,
+              b ? " and " : "", tb);
+}
+
+bool shape_axis(int64_t axis, int32_t rank, int32_t *out) {
+  if (axis < -(int64_t)rank || axis >= rank) return false;
+  *out = (int32_t)(axis < 0 ? axis + rank : axis);
+  return true;
+}
+
+void shape_copy(extents *out, const DLTensor *x) {
+  out->rank = x->ndim;
+  memcpy(out->dim, x->shape, (size_t)x->ndim * sizeof *out->dim);
+}
+
+bool shape_same(const DLTensor *a, const DLTensor *b) {
+  return a->ndim == b->ndim &&
+         (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
+}
+
+static tn_status given(const shape_query *q, extents *out, uint32_t num_out) {
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->inout[0]);
+  return TN_OK;
+}
+
+static tn_status check_probability(const shape_query *q) {
+  double p = 0;
+  if (q->op->id == TN_OP_DROPOUT) p = ((const tn_dropout_attrs *)q->attrs)->p;
+  if (q->op->id == TN_OP_DROPOUT_GRAD) p = ((const tn_dropout_grad_attrs *)q->attrs)->p;
+  if (p >= 0 && p < 1) return TN_OK;
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: p is %g, it must be at least 0 and less than 1",
+              q->op->name, p);
+}
+
+static tn_status same(const shape_query *q, extents *out, uint32_t num_out) {
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
+  return q->op->id == TN_OP_DROPOUT ? check_probability(q) : TN_OK;
+}
+
+static tn_status broadcast(const shape_query *q, extents *out, uint32_t num_out) {
+  shape_copy(out, q->in[0]);
+  for (uint32_t i = 1; i < q->num_in; ++i) {
+    const DLTensor *x = q->in[i];
+    if (!x || (x->ndim == out->rank && (x->ndim == 0 || memcmp(x->shape, out->dim, (size_t)x->ndim * sizeof *x->shape) == 0)))
+      continue;
+    if (!shape_broadcast(out, x))
+      return shape_refuse(q, "the shapes do not broadcast together", q->in[0], x);
+  }
+  for (uint32_t i = 1; i < num_out; ++i) out[i] = out[0];
+  return TN_OK;
+}
+
+bool shape_broadcast(extents *s, const DLTensor *x) {
+  extents wide = {.rank = s->rank > x->ndim ? s->rank : x->ndim};
+  for (int32_t i = 1; i <= wide.rank; ++i) {
+    int64_t a = i <= s->rank ? s->dim[s->rank - i] : 1;
+    int64_t b = i <= x->ndim ? x->shape[x->ndim - i] : 1;
+    if (a != b && a != 1 && b != 1) return false;
+    wide.dim[wide.rank - i] = a == 1 ? b : a;
+  }
+  *s = wide;
+  return true;
+}
+
+/* Every argument has the first input's shape. */
+static tn_status update(const shape_query *q, extents *out, uint32_t num_out) {
+  for (uint32_t i = 1; i < q->num_in; ++i)
+    if (q->in[i] && !shape_same(q->in[0], q->in[i]))
+      return shape_refuse(q, "the shapes must be equal", q->in[0], q->in[i]);
+  for (uint32_t i = 0; i < q->num_inout; ++i)
+    if (!shape_same(q->in[0], q->inout[i]))
+      return shape_refuse(q, "the shapes must be equal", q->in[0], q->inout[i]);
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
+  return q->op->id == TN_OP_DROPOUT_GRAD ? check_probability(q) : TN_OK;
+}
+
+/* Removes the marked axes of x, or keeps them with size 1. */
+static void drop_axes(const DLTensor *x, uint32_t marked, bool keepdims, extents *out) {
+  out->rank = 0;
+  for (int32_t i = 0; i < x->ndim; ++i) {
+    if (!(marked >> i & 1))
+      out->dim[out->rank++] = x->shape[i];
+    else if (keepdims)
+      out->dim[out->rank++] = 1;
+  }
+}
+
+static bool reduces_nothing(const DLTensor *x, uint32_t marked) {
+  for (int32_t i = 0; i < x->ndim; ++i)
+    if ((marked >> i & 1) && x->shape[i] == 0) return true;
+  return false;
+}
+
+static tn_status reduce(const shape_query *q, extents *out, uint32_t num_out) {
+  const tn_sum_attrs *attrs = q->attrs; /* sum, mean, max share one layout */
+  const DLTensor *x = q->in[0];
+  uint32_t marked = 0;
+  if (attrs->axes.count < 0 || attrs->axes.count > TN_MAX_RANK)
+    return shape_refuse(q, "attrs->axes.count is out of range", NULL, NULL);
+  for (int32_t i = 0; i < attrs->axes.count; ++i) {
+    int32_t axis;
+    if (!shape_axis(attrs->axes.axis[i], x->ndim, &axis))
+      return shape_refuse(q, "attrs->axes names an axis that x does not have", x, NULL);
+    if (marked >> axis & 1) return shape_refuse(q, "attrs->axes names an axis twice", x, NULL);
+    marked |= 1u << axis;
+  }
+  if (attrs->axes.count == 0) marked = (1u << x->ndim) - 1;
+  drop_axes(x, marked, attrs->keepdims, out);
+  int64_t elements;
+  bool empty_out = shape_elements(out->rank, out->dim, 1, &elements) && elements == 0;
+  if (q->op->id == TN_OP_MAX && reduces_nothing(x, marked) && !empty_out)
+    return shape_refuse(q, "the maximum of no elements is undefined", x, NULL);
+  (void)num_out;
+  return TN_OK;
+}
+
+static tn_status arg_reduce(const shape_query *q, extents *out, uint32_t num_out) {
+  const tn_argmax_attrs *attrs = q->attrs;
+  const DLTensor *x = q->in[0];
+  int32_t axis;
+  if (!shape_axis(attrs->axis, x->ndim, &axis))
+    return shape_refuse(q, "attrs->axis is not an axis of x", x, NULL);
+  drop_axes(x, 1u << axis, attrs->keepdims, out);
+  int64_t elements;
+  bool empty_out = shape_elements(out->rank, out->dim, 1, &elements) && elements == 0;
+  if (x->shape[axis] == 0 && !empty_out)
+    return shape_refuse(q, "the maximum of no elements is undefined", x, NULL);
+  (void)num_out;
+  return TN_OK;
+}
+
+static tn_status softmax(const shape_query *q, extents *out, uint32_t num_out) {
+  const tn_softmax_attrs *attrs = q->attrs; /* the family shares one layout */
+  const DLTensor *x = q->in[0];
+  int32_t axis;
+  if (!shape_axis(attrs->axis, x->ndim, &axis))
+    return shape_refuse(q, "attrs->axis is not an axis of the input", x, NULL);
+  if (q->num_in > 1 && !shape_same(x, q->in[1]))
+    return shape_refuse(q, "the shapes must be equal", x, q->in[1]);
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], x);
+  return TN_OK;
+}
+
+/* x [n, c, d...] against target [n, d...]. */
+static tn_status check_classes(const shape_query *q, const DLTensor *x, const DLTensor *target) {
+  const tn_nll_loss_attrs *attrs = q->attrs; /* the losses share one layout */
+  if (attrs->reduction < TN_REDUCTION_NONE || attrs->reduction > TN_REDUCTION_SUM)
+    return shape_refuse(q, "attrs->reduction is no tn_reduction", NULL, NULL);
+  bool fits = x->ndim >= 2 && target->ndim == x->ndim - 1 && target->shape[0] == x->shape[0];
+  for (int32_t i = 2; fits && i < x->ndim; ++i) fits = target->shape[i - 1] == x->shape[i];
+  if (!fits) return shape_refuse(q, "x must be [n, c, ...] and target [n, ...]", x, target);
+  return TN_OK;
+}
+
+static tn_status class_loss(const shape_query *q, extents *out, uint32_t num_out) {
+  tn_status status = check_classes(q, q->in[0], q->in[1]);
+  if (status) return status;
+  out->rank = 0;
+  if (((const tn_nll_loss_attrs *)q->attrs)->reduction == TN_REDUCTION_NONE)
+    shape_copy(out, q->in[1]);
+  (void)num_out;
+  return TN_OK;
+}
+
+static tn_status class_loss_grad(const shape_query *q, extents *out, uint32_t num_out) {
+  const DLTensor *dy = q->in[0], *x = q->in[1], *target = q->in[2];
+  tn_status status = check_classes(q, x, target);
+  if (status) return status;
+  bool none = ((const tn_nll_loss_attrs *)q->attrs)->reduction == TN_REDUCTION_NONE;
+  if (none ? !shape_same(dy, target) : dy->ndim != 0)
+    return shape_refuse(q, none ? "dy must have target's shape" : "dy must be a scalar (rank 0)",
+                        dy, target);
+  shape_copy(out, x);
+  (void)num_out;
+  return TN_OK;
+}
+
+static tn_status custom(const shape_query *q, extents *out, uint32_t num_out) {
+  DLTensor tensors[TN_MAX_ARGS];
+  DLTensor *pointers[TN_MAX_ARGS] = {NULL};
+  for (uint32_t i = 0; i < num_out; ++i) {
+    tensors[i] = (DLTensor){.ndim = 0, .shape = out[i].dim};
+    pointers[i] = &tensors[i];
+  }
+  tn_status status = q->op->infer(q->host, q->in, pointers, q->attrs);
+  for (uint32_t i = 0; !status && i < num_out; ++i) {
+    out[i].rank = tensors[i].ndim;
+    if (out[i].rank < 0 || out[i].rank > TN_MAX_RANK)
+      return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave rank %d", q->op->name, out[i].rank);
+    for (int32_t d = 0; d < out[i].rank; ++d)
+      if (out[i].dim[d] < 0)
+        return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave a negative size", q->op->name);
+  }
+  return status;
+}
+
+tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out) {
+  static tn_status (*const rules[TN_SHAPE_RULES])(const shape_query *, extents *, uint32_t) = {
+      [TN_SHAPE_CUSTOM] = custom,
+      [TN_SHAPE_GIVEN] = given,
+      [TN_SHAPE_SAME] = same,
+      [TN_SHAPE_BROADCAST] = broadcast,
+      [TN_SHAPE_REDUCE] = reduce,
+      [TN_SHAPE_ARG_REDUCE] = arg_reduce,
+      [TN_SHAPE_MATMUL] = shape_rule_matmul,
+      [TN_SHAPE_CONV2D] = shape_rule_conv2d,
+      [TN_SHAPE_CONV2D_GRAD_INPUT] = shape_rule_conv2d_grad_input,
+      [TN_SHAPE_CONV2D_GRAD_WEIGHT] = shape_rule_conv2d_grad_weight,
+      [TN_SHAPE_POOL2D] = shape_rule_pool2d,
+      [TN_SHAPE_POOL2D_GRAD] = shape_rule_pool2d_grad,
+      [TN_SHAPE_SOFTMAX] = softmax,
+      [TN_SHAPE_CLASS_LOSS] = class_loss,
+      [TN_SHAPE_CLASS_LOSS_GRAD] = class_loss_grad,
+      [TN_SHAPE_UPDATE] = update,
+  };
+  return rules[query->op->shape](query, out, num_out);
+}

@@ -1,0 +1,27 @@
+/* Shared by the files of shape rules. */
+#ifndef TENON_DISPATCHER_SHAPE_RULES_H
+#define TENON_DISPATCHER_SHAPE_RULES_H
+
+#include "dispatcher/shape.h"
+
+/* Fails with "tn_<op>: <what>: <shape of a> and <shape of b>"; a and b may be NULL. */
+tn_status shape_refuse(const shape_query *q, const char *what, const DLTensor *a,
+                       const DLTensor *b);
+
+/* Normalises an axis that may count from the end. */
+bool shape_axis(int64_t axis, int32_t rank, int32_t *out);
+
+void shape_copy(extents *out, const DLTensor *x);
+bool shape_same(const DLTensor *a, const DLTensor *b);
+
+/* Broadcasts s with x's shape; false leaves s as it was. */
+bool shape_broadcast(extents *s, const DLTensor *x);
+
+tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out);
+tn_status shape_rule_conv2d(const shape_query *q, extents *out, uint32_t num_out);
+tn_status shape_rule_conv2d_grad_input(const shape_query *q, extents *out, uint32_t num_out);
+tn_status shape_rule_conv2d_grad_weight(const shape_query *q, extents *out, uint32_t num_out);
+tn_status shape_rule_pool2d(const shape_query *q, extents *out, uint32_t num_out);
+tn_status shape_rule_pool2d_grad(const shape_query *q, extents *out, uint32_t num_out);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * Streams and events: thin handles over a backend's queues. On a synchronous device a
+ * stream is only a memory cache and an event only a time.
+ */
+#include <time.h>
+
+#include "dispatcher/runtime.h"
+
+static tn_status queue_make(tn_stream *s) {
+  tn_device *d = s->device;
+  const tn_backend *b = &d->type->backend;
+  if (d->synchronous) return TN_OK;
+  tn_status status = device_result(d, b->queue_create(d->handle, &s->queue));
+  if (!status && b->queue_native) s->native = b->queue_native(d->handle, s->queue);
+  return status;
+}
+
+static void queue_drop(tn_stream *s) {
+  if (s->queue) s->device->type->backend.queue_destroy(s->device->handle, s->queue);
+}
+
+tn_status stream_make(tn_device *device, tn_stream **out) {
+  const host_memory *memory = &device->runtime->memory;
+  tn_stream *s = host_alloc(memory, sizeof *s);
+  if (!s) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a stream");
+  s->device = device;
+  tn_status status = queue_make(s);
+  if (!status) status = pool_cache_open(device->pool, s, &s->cache);
+  if (status) {
+    queue_drop(s);
+    host_free(memory, s);
+    return status;
+  }
+  *out = s;
+  return TN_OK;
+}
+
+tn_status stream_wait(tn_stream *stream) {
+  tn_device *d = stream->device;
+  if (d->synchronous) return TN_OK;
+  return device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
+}
+
+void stream_free(tn_stream *stream) {
+  if (!stream) return;
+  (void)stream_wait(stream); /* a lost device has nothing left to wait for */
+  pool_cache_close(stream->cache);
+  queue_drop(stream);
+  host_free(&stream->device->runtime->memory, stream);
+}
+
+tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
+  if (!device || !stream)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_stream_create: device and stream must not be NULL");
+  tn_status status = device_ready(device);
+  tn_stream *made;
+  if (!status) status = stream_make(device, &made);
+  if (status) return status;
+  pthread_mutex_lock(&device->mutex);
+  made->next = device->streams;
+  if (made->next) made->next->previous = made;
+  device->streams = made;
+  pthread_mutex_unlock(&device->mutex);
+  *stream = made;
+  return TN_OK;
+}
+
+void tn_stream_destroy(tn_stream *stream) {
+  if (!stream || stream == stream->device->default_stream) return;
+  tn_device *device = stream->device;
+  pthread_mutex_lock(&device->mutex);
+  if (stream->next) stream->next->previous = stream->previous;
+  if (stream->previous)
+    stream->previous->next = stream->next;
+  else
+    device->streams = stream->next;
+  pthread_mutex_unlock(&device->mutex);
+  stream_free(stream);
+}
+
+tn_status tn_stream_synchronize(tn_stream *stream) {
+  if (!stream) return fail(TN_ERR_INVALID_ARGUMENT, "tn_stream_synchronize: stream is NULL");
+  tn_status status = device_check(stream->device);
+  return status ? status : stream_wait(stream);
+}
+
+tn_device *tn_stream_device(const tn_stream *stream) { return stream ? stream->device : NULL; }
+void *tn_stream_native(const tn_stream *stream) { return stream ? stream->native : NULL; }
+
+tn_stream *tn_device_default_stream(tn_device *device) {
+  return device && !device_ready(device) ? device->default_stream : NULL;
+}
+
+/* --- events --- */
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static tn_status event_check(const tn_event *event, const char *function) {
+  if (!event) return fail(TN_ERR_INVALID_ARGUMENT, "%s: event is NULL", function);
+  return device_check(event->device);
+}
+
+tn_status tn_event_create(tn_device *device, tn_event **event) {
+  if (!device || !event)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_event_create: device and event must not be NULL");
+  tn_status status = device_ready(device);
+  if (status) return status;
+  tn_event *e = host_alloc(&device->runtime->memory, sizeof *e);
+  if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_event_create: no host memory");
+  e->device = device;
+  if (!device->synchronous)
+    status = device_result(device, device->type->backend.event_create(device->handle, &e->handle));
+  if (status)
+    host_free(&device->runtime->memory, e);
+  else
+    *event = e;
+  return status;
+}
+
+void tn_event_destroy(tn_event *event) {
+  if (!event) return;
+  tn_device *d = event->device;
+  if (event->handle) d->type->backend.event_destroy(d->handle, event->handle);
+  host_free(&d->runtime->memory, event);
+}
+
+tn_status tn_event_record(tn_event *event, tn_stream *stream) {
+  tn_status status = event_check(event, "tn_event_record");
+  if (status) return status;
+  tn_device *d = event->device;
+  if (!stream) stream = d->default_stream;
+  if (stream->device != d)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_event_record: the stream is of device %s, the event "
+                                         "of %s",
+                stream->device->id, d->id);
+  if (event->handle)
+    status = device_result(d, d->type->backend.event_record(d->handle, event->handle,
+                                                            stream->queue));
+  else
+    event->recorded_ns = now_ns();
+  if (!status) event->recorded = true;
+  return status;
+}
+
+tn_status tn_event_query(tn_event *event) {
+  tn_status status = event_check(event, "tn_event_query");
+  if (status || !event->handle || !event->recorded) return status;
+  tn_device *d = event->device;
+  return device_result(d, d->type->backend.event_query(d->handle, event->handle));
+}
+
+tn_status tn_event_synchronize(tn_event *event) {
+  tn_status status = event_check(event, "tn_event_synchronize");
+  if (status || !event->handle || !event->recorded) return status;
+  tn_device *d = event->device;
+  return device_result(d, d->type->backend.event_wait(d->handle, event->handle));
+}
+
+tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
+  tn_status status = event_check(event, "tn_stream_wait_event");
+  if (status) return status;
+  tn_device *d = event->device;
+  if (!stream) stream = d->default_stream;
+  if (!event->handle || !event->recorded) return TN_OK;
+  if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
+    return device_result(d, d->type->backend.event_wait(d->handle, event->handle));
+  return device_result(d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue,
+                                                            event->handle));
+}
+
+tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
+  tn_status status = event_check(begin, "tn_event_elapsed");
+  if (!status) status = event_check(end, "tn_event_elapsed");
+  if (status) return status;
+  if (!ns || begin->device != end->device || !begin->recorded || !end->recorded)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_event_elapsed: needs two recorded events of one device");
+  tn_device *d = begin->device;
+  if (!begin->handle) return *ns = end->recorded_ns - begin->recorded_ns, TN_OK;
+  return device_result(d, d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
+}

@@ -1,0 +1,120 @@
+#include "options.h"
+
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_DATA "/usr/share/datasets/fashion-mnist"
+
+static const char usage[] =
+    "usage: train [options]\n"
+    "Trains a small convolutional network to tell images apart, on the device that\n"
+    "TENON_DEVICE names, or else on the best one.\n"
+    "\n"
+    "  --epochs N      passes over the training images (3); 0 only tests\n"
+    "  --batch N       images per step (64)\n"
+    "  --lr X          Adam's learning rate (0.001)\n"
+    "  --seed N        start values, order of images and dropout follow from it (1)\n"
+    "  --data DIR      folder with the four gzipped IDX files\n"
+    "                  (" DEFAULT_DATA ")\n"
+    "  --load FILE     go on from a checkpoint\n"
+    "  --save FILE     write a checkpoint at the end\n"
+    "  --plot FILE     draw loss and accuracy as SVG\n"
+    "  --losses FILE   write the loss of every step, one a line\n"
+    "  --steps N       stop after N steps and do not test\n"
+    "  --json          end with one line of JSON on standard output, the rest on\n"
+    "                  standard error\n"
+    "  --help          this text\n"
+    "\n"
+    "Ctrl-C stops after the current step and still writes what was asked for.\n";
+
+static bool parse_integer(const char *name, const char *text, int64_t least, int64_t most,
+                          int64_t *value) {
+  char *end;
+  errno = 0;
+  long long n = strtoll(text, &end, 10);
+  *value = n;
+  if (*text && !*end && !errno && n >= least && n <= most) return true;
+  warnx("--%s: expected a whole number from %lld to %lld, not '%s'", name, (long long)least,
+        (long long)most, text);
+  return false;
+}
+
+static bool parse_seed(const char *text, options *o) {
+  char *end;
+  errno = 0;
+  o->seed = strtoull(text, &end, 10);
+  o->seed_given = true;
+  if (*text >= '0' && *text <= '9' && !*end && !errno) return true;
+  warnx("--seed: expected a whole number from 0 to 2^64 - 1, not '%s'", text);
+  return false;
+}
+
+static bool parse_rate(const char *text, double *value) {
+  char *end;
+  *value = strtod(text, &end);
+  if (*text && !*end && isfinite(*value) && *value > 0) return true;
+  warnx("--lr: expected a finite number above 0, not '%s'", text);
+  return false;
+}
+
+static bool parse_path(const char *name, const char *text, const char **value) {
+  *value = text;
+  if (*text) return true;
+  warnx("--%s: expected a path, not ''", name);
+  return false;
+}
+
+static bool parse_option(options *o, const char *name, const char *text) {
+  if (!strcmp(name, "epochs")) return parse_integer(name, text, 0, 1000000, &o->epochs);
+  if (!strcmp(name, "batch")) return parse_integer(name, text, 1, 1 << 20, &o->batch);
+  if (!strcmp(name, "steps")) return parse_integer(name, text, 1, INT32_MAX, &o->steps);
+  if (!strcmp(name, "lr")) return parse_rate(text, &o->lr);
+  if (!strcmp(name, "seed")) return parse_seed(text, o);
+  if (!strcmp(name, "data")) return parse_path(name, text, &o->data);
+  if (!strcmp(name, "save")) return parse_path(name, text, &o->save);
+  if (!strcmp(name, "load")) return parse_path(name, text, &o->load);
+  if (!strcmp(name, "plot")) return parse_path(name, text, &o->plot);
+  if (!strcmp(name, "losses")) return parse_path(name, text, &o->losses);
+  o->json = true;
+  return true;
+}
+
+static bool consistent(const options *o, int argc, char **argv) {
+  if (optind < argc) {
+    warnx("unexpected argument '%s'; train --help lists the options", argv[optind]);
+    return false;
+  }
+  if (o->load && o->seed_given) {
+    warnx("--seed and --load: a checkpoint brings its own seed; leave --seed out");
+    return false;
+  }
+  return true;
+}
+
+int options_parse(options *o, int argc, char **argv) {
+  static const struct option known[] = {{"epochs", required_argument, NULL, 'o'},
+                                        {"batch", required_argument, NULL, 'o'},
+                                        {"steps", required_argument, NULL, 'o'},
+                                        {"lr", required_argument, NULL, 'o'},
+                                        {"seed", required_argument, NULL, 'o'},
+                                        {"data", required_argument, NULL, 'o'},
+                                        {"save", required_argument, NULL, 'o'},
+                                        {"load", required_argument, NULL, 'o'},
+                                        {"plot", required_argument, NULL, 'o'},
+                                        {"losses", required_argument, NULL, 'o'},
+                                        {"json", no_argument, NULL, 'o'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  *o = (options){.epochs = 3, .batch = 64, .lr = 1e-3, .seed = 1, .data = DEFAULT_DATA};
+  int index = 0, c;
+  while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
+    if (c == 'h') return fputs(usage, stdout) < 0 ? 1 : 0;
+    if (c != 'o' || !parse_option(o, known[index].name, optarg)) return 2;
+  }
+  return consistent(o, argc, argv) ? -1 : 2;
+}

@@ -1,0 +1,99 @@
+/*
+ * Batched matrix product: shares of rows, each gathered with its operands into dense
+ * doubles.
+ */
+#include "iterate.h"
+#include "kernels.h"
+#include "product.h"
+
+enum {
+  ROWS = 64,   /* most rows of one product */
+  DEPTH = 512, /* most terms of one product */
+};
+
+typedef struct matmul_call {
+  const tn_host *host;
+  view a, b, y; /* [m, k], [k, n], [m, n] under the same batch axes */
+  view bias;    /* [n], or without data */
+  int64_t m, n, k;
+} matmul_call;
+
+/* The last two axes swapped. */
+static view transpose(view v) {
+  int order[TN_MAX_RANK];
+  for (int a = 0; a < v.ndim; ++a) order[a] = a;
+  order[v.ndim - 1] = v.ndim - 2;
+  order[v.ndim - 2] = v.ndim - 1;
+  return view_permute(v, v.ndim, order);
+}
+
+/* v under y's batch axes. */
+static view batched(view v, bool transposed, const view *y) {
+  int64_t shape[TN_MAX_RANK];
+  if (transposed) v = transpose(v);
+  for (int a = 0; a < y->ndim - 2; ++a) shape[a] = y->shape[a];
+  shape[y->ndim - 2] = v.shape[v.ndim - 2];
+  shape[y->ndim - 1] = v.shape[v.ndim - 1];
+  return view_broadcast(v, y->ndim, shape);
+}
+
+/* The matrix of one batch item, as a view of two axes. */
+static view matrix_of(view v, int64_t item) {
+  int order[2] = {v.ndim - 2, v.ndim - 1};
+  for (int a = v.ndim - 3; a >= 0; --a) {
+    int64_t size = v.shape[a];
+    v = view_slice(v, a, item % size, 1);
+    item /= size;
+  }
+  return view_permute(v, 2, order);
+}
+
+/* Rows first <= i < first + rows of one batch item; room holds the three operands. */
+static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64_t rows,
+                        double *room) {
+  view a = view_slice(matrix_of(c->a, item), 0, first, rows), b = matrix_of(c->b, item);
+  double *sums = room, *left = sums + rows * c->n, *right = left + ROWS * DEPTH;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < c->n; ++j) sums[i * c->n + j] = 0;
+    if (c->bias.data) gather(c->bias, sums + i * c->n);
+  }
+  for (int64_t p = 0; p < c->k; p += DEPTH) {
+    int64_t depth = c->k - p < DEPTH ? c->k - p : DEPTH;
+    gather(view_slice(a, 1, p, depth), left);
+    gather(view_slice(b, 0, p, depth), right);
+    product_add(rows, c->n, depth, left, right, sums);
+  }
+  scatter(view_slice(matrix_of(c->y, item), 0, first, rows), sums);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The range counts the rows of all batch items. */
+static tn_status matmul_range(void *ctx, int64_t begin, int64_t end) {
+  const matmul_call *c = ctx;
+  int64_t size, depth = least(c->k, DEPTH);
+  if (__builtin_mul_overflow(c->n, ROWS + depth, &size)) size = INT64_MAX - ROWS * DEPTH;
+  double *room = scratch_alloc(c->host, size + ROWS * DEPTH);
+  if (!room) return TN_ERR_OUT_OF_MEMORY;
+  for (int64_t row = begin; row < end;) {
+    int64_t first = row % c->m, rows = least(least(c->m - first, ROWS), end - row);
+    matmul_rows(c, row / c->m, first, rows, room);
+    row += rows;
+  }
+  c->host->free(c->host, room);
+  return TN_OK;
+}
+
+tn_status reference_matmul(const tn_kernel_args *args) {
+  const tn_matmul_attrs *attrs = args->attrs;
+  matmul_call c = {.host = args->host, .y = view_of(args->out[0])};
+  c.a = batched(view_of(args->in[0]), attrs->trans_a, &c.y);
+  c.b = batched(view_of(args->in[1]), attrs->trans_b, &c.y);
+  if (args->in[2]) c.bias = view_of(args->in[2]);
+  c.m = c.y.shape[c.y.ndim - 2];
+  c.n = c.y.shape[c.y.ndim - 1];
+  c.k = c.a.shape[c.a.ndim - 1];
+  int64_t count = view_count(&c.y);
+  if (count == 0) return TN_OK;
+  return c.host->parallel_for(c.host, count / c.n, ROWS, matmul_range, &c);
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# The tenon command: exit statuses, and JSON that parses whatever a path is called.
+#
+# usage: command.sh TENON A_PLUGIN
+set -eu
+tenon=$1 plugin=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
+
+die() {
+  echo "failed: $*" >&2
+  exit 1
+}
+expect() { # STATUS ARGUMENTS...
+  wanted=$1 status=0
+  shift
+  "$tenon" "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq "$wanted" ] || die "tenon $*: status $status, not $wanted: $(cat "$scratch/err")"
+}
+
+expect 0 help
+grep -q 'tenon info' "$scratch/out" || die "help does not name info"
+expect 0 --version
+grep -qE '^tenon [0-9]+\.[0-9]+\.[0-9]+$' "$scratch/out" || die "--version"
+expect 2
+expect 2 nosuch
+grep -q nosuch "$scratch/err" || die "the unknown command is not named"
+expect 2 info --nosuch
+expect 2 info more
+expect 0 info
+grep -q '^Devices' "$scratch/out" || die "info lists no devices"
+
+TENON_DEVICE=nosuch expect 1 info
+[ ! -s "$scratch/out" ] || die "output in spite of failure"
+grep -q nosuch "$scratch/err" || die "the unknown device is not named"
+
+if [ -w /dev/full ] && "$tenon" info >/dev/full 2>/dev/null; then die "a full disk went unnoticed"; fi
+
+# A refused file in a folder whose name wants escapes: quotes, control, no UTF-8.
+odd=$(printf '%s/a"b\\c\td\377' "$scratch")
+mkdir "$odd"
+head -c 500 "$plugin" >"$odd/libtenon-cut.so"
+cp "$plugin" "$odd/"
+export TENON_PLUGIN_PATH="$odd"
+expect 0 info -v --json
+grep -q '"taken": false' "$scratch/out" || die "the cut plugin is not reported"
+if command -v python3 >/dev/null; then
+  python3 - "$scratch/out" <<'PYTHON' || die "not what JSON should be"
+import json, sys
+info = json.load(open(sys.argv[1], encoding="utf-8"))
+odd = [p for p in info["plugins"] if 'a"b\\c\td\ufffd' in p["path"]]
+assert any(p["reason"] for p in odd) and any(p["taken"] for p in odd), info["plugins"]
+assert sum(d["default"] for d in info["devices"]) == 1
+assert all(d["kernels"] for d in info["devices"] if d["available"])
+PYTHON
+fi
+echo "statuses and JSON as they should be"

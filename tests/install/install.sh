@@ -1,0 +1,100 @@
+#!/bin/sh
+# Installs the build to a scratch folder, then builds a host and a plugin against it with
+# pkg-config alone (and with CMake, where there is one), and sees them work together.
+#
+# usage: install.sh BUILD_ROOT LIBTENON
+# shellcheck disable=SC2046,SC2086 # flags are lists of words
+set -eu
+here=$(realpath "$(dirname "$0")")
+. "$here/../lint/elf.sh"
+skip_if_sanitized "$2"
+
+umask 022 # plugins that others may write to are refused
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
+
+say() { echo "-- $*"; }
+die() {
+  echo "failed: $*" >&2
+  exit 1
+}
+
+DESTDIR=$stage meson install -C "$1" --no-rebuild --quiet || die "meson install"
+
+pc=$(find "$stage" -name tenon.pc)
+[ -n "$pc" ] || die "tenon.pc is not installed"
+PKG_CONFIG_PATH=$(dirname "$pc")
+PKG_CONFIG_SYSROOT_DIR=$stage
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+libdir=$(dirname "$(find "$stage" -name 'libtenon.so.0')")
+tenon=$(find "$stage" -path '*/bin/tenon')
+plugindir=$stage$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=plugindir tenon-plugin)
+export LD_LIBRARY_PATH="$libdir"
+cc=${CC:-cc}
+strict="-std=c11 -Wall -Wextra -Werror"
+
+say "the prefix holds what it should"
+[ -x "$tenon" ] || die "no bin/tenon"
+[ -d "$plugindir" ] || die "plugindir $plugindir does not exist"
+for header in tenon base plugin dlpack op_types ops; do
+  find "$stage" -path "*/include/tenon/$header.h" | grep -q . || die "no $header.h"
+done
+
+say "every header stands alone, in C and as a C++ would see it"
+for header in tenon base plugin dlpack op_types; do
+  echo "#include <tenon/$header.h>" |
+    $cc $strict -fsyntax-only $(pkg-config --cflags tenon-plugin) -x c - || die "$header.h"
+done
+
+say "a host"
+$cc $strict "$here/host.c" $(pkg-config --cflags --libs tenon) -o "$stage/host"
+"$stage/host" | tee "$stage/out"
+grep -q ': 2 4 6$' "$stage/out" || die "wrong sum"
+
+say "a plugin"
+[ -z "$(pkg-config --libs tenon-plugin)" ] || die "tenon-plugin links something"
+mkdir "$stage/mine"
+$cc $strict -shared -fPIC -fvisibility=hidden $(pkg-config --cflags tenon-plugin) \
+  "$here/plugin.c" -o "$stage/mine/libtenon-abacus.so"
+export TENON_PLUGIN_PATH="$stage/mine"
+"$tenon" info -v >"$stage/info" || die "tenon info"
+grep -qE '^  abacus +taken' "$stage/info" || { cat "$stage/info"; die "the plugin was not taken"; }
+grep -qE 'abacus\.add\.f32' "$stage/info" || { cat "$stage/info"; die "its kernel is not chosen"; }
+[ "$(TENON_DEVICE=abacus "$stage/host")" = "abacus:0: 2 4 6" ] || die "the host on the new device"
+[ "$(TENON_DEVICE=abacus:0 "$stage/host")" = "abacus:0: 2 4 6" ] || die "abacus:0"
+
+say "a wrong name lists what exists"
+if TENON_DEVICE=nosuch "$stage/host" 2>"$stage/err"; then die "nosuch was accepted"; fi
+grep -q abacus "$stage/err" || { cat "$stage/err"; die "the message lists no devices"; }
+
+say "what README.md and docs/plugins.md show"
+first_sample() { awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' "$here/../../$1"; }
+first_sample README.md >"$stage/sample.c"
+$cc $strict "$stage/sample.c" $(pkg-config --cflags --libs tenon) -o "$stage/sample"
+[ "$("$stage/sample")" = "11 ... 23" ] || die "README's program"
+first_sample docs/plugins.md >"$stage/mine.c"
+$cc $strict -shared -fPIC -fvisibility=hidden $(pkg-config --cflags tenon-plugin) \
+  "$stage/mine.c" -o "$stage/mine/libtenon-mine.so"
+"$tenon" info >"$stage/info"
+grep -qE '^  mine +taken' "$stage/info" || { cat "$stage/info"; die "the plugin of docs/plugins.md"; }
+
+if command -v python3 >/dev/null; then
+  say "tenon info --json is JSON"
+  "$tenon" info -v --json | python3 -m json.tool >/dev/null || die "not JSON"
+fi
+
+if command -v cmake >/dev/null; then
+  say "CMake"
+  Tenon_DIR=$(dirname "$(find "$stage" -name TenonConfig.cmake)")
+  {
+    cmake -S "$here" -B "$stage/cmake" -DTenon_DIR="$Tenon_DIR" -DCMAKE_BUILD_TYPE=Debug &&
+      cmake --build "$stage/cmake"
+  } >"$stage/cmake.log" 2>&1 || {
+    cat "$stage/cmake.log"
+    die "the CMake build"
+  }
+  [ "$(TENON_DEVICE=abacus TENON_PLUGIN_PATH=$stage/cmake "$stage/cmake/host")" = \
+    "abacus:0: 2 4 6" ] || die "what CMake built"
+fi
+echo "installed, built, run"

@@ -1,0 +1,54 @@
+#!/bin/sh
+# The dispatcher and the examples name no device: not in an identifier, not in a
+# string. Comments may. Names come from the folders of backends/ and plugins/ and from
+# a list of vendors' words.
+#
+# usage: device-names.sh SOURCE_ROOT
+set -eu
+cd "$1"
+
+all_names=$(for folder in backends/*/ plugins/*/; do [ ! -d "$folder" ] || basename "$folder"; done | tr '\n' '|')
+vendors='cublas|cudnn|nvidia|opencl|vulkan|metal|rocm|hip|sycl|openblas|cblas|onednn'
+
+# Drops comments, keeps strings and line numbers.
+code_of() {
+  awk '
+    {
+      line = $0; out = ""
+      while (line != "") {
+        if (comment) {
+          at = index(line, "*/")
+          if (!at) { line = ""; break }
+          line = substr(line, at + 2); comment = 0
+        } else if (match(line, /^"([^"\\]|\\.)*"/) || match(line, /^\047([^\047\\]|\\.)*\047/)) {
+          out = out substr(line, 1, RLENGTH); line = substr(line, RLENGTH + 1)
+        } else if (substr(line, 1, 2) == "/*") {
+          comment = 1; line = substr(line, 3)
+        } else if (substr(line, 1, 2) == "//") {
+          line = ""
+        } else {
+          out = out substr(line, 1, 1); line = substr(line, 2)
+        }
+      }
+      print NR ": " out
+    }' "$1"
+}
+
+complaints() {
+  for file in $(find dispatcher examples -name '*.[ch]' | sort); do
+    # This file asks the operating system how many processors there are.
+    if [ "$file" = dispatcher/processors.c ]; then
+      word='' names=$(echo "$all_names" | sed 's/cpu|//')
+    else
+      word='cpu|' names=$all_names
+    fi
+    code_of "$file" | grep -iE \
+      -e "\"(${names}${vendors})([\":, .]|\\\\)" \
+      -e "(^|[^A-Za-z])(${word}cuda|gpu|${vendors})([^A-Za-z]|\$)" \
+      -e "kDL(CUDA|OpenCL|Vulkan|Metal|ROCM|OneAPI|WebGPU|Hexagon)" |
+      sed "s@^@$file:@" || true
+  done
+}
+
+wrong=$(complaints)
+[ -z "$wrong" ] || { echo "$wrong"; exit 1; }

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
+# api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the
+# dispatcher and the kernels, whose parts they test one by one.
+#
+# usage: includes.sh SOURCE_ROOT
+set -eu
+cd "$1"
+
+# The rooms that a room may include from, besides itself.
+allowed() {
+  case $1 in
+    api) echo "" ;;
+    dispatcher | kernels | plugins | tools | examples | bench) echo "api" ;;
+    backends) echo "api kernels" ;;
+    tests) echo "api dispatcher kernels" ;;
+  esac
+}
+
+# Where `#include "$2"` written in file $1 leads: a room, or nothing if to no file.
+room_of() {
+  case $2 in
+    tenon/* | ops.def) echo api; return ;;
+  esac
+  if [ -f "$(dirname "$1")/$2" ]; then
+    path=$(realpath --relative-to=. "$(dirname "$1")/$2")
+  elif [ -f "$2" ]; then
+    path=$2
+  else
+    return 0
+  fi
+  echo "${path%%/*}"
+}
+
+# Headers of vendors must not reach the parts that every program carries.
+vendor_headers() {
+  include='^[[:space:]]*#[[:space:]]*include[[:space:]]*<'
+  case $1 in
+    api/tenon/*) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint)\.h>' ;;
+    dispatcher/*) grep -HnE "$include(cu|nv|CL/|hip|vulkan|cblas|openblas|mkl|omp)" "$1" ;;
+  esac
+}
+
+complaints() {
+  for file in $files; do
+    room=${file%%/*}
+    # shellcheck disable=SC2013 # names of headers are words
+    for included in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file"); do
+      target=$(room_of "$file" "$included")
+      case " $room $(allowed "$room") " in
+        *" ${target:-(none)} "*) ;;
+        *) echo "$file: \"$included\" leads from $room/ to ${target:-no file of the repository}" ;;
+      esac
+    done
+    vendor_headers "$file" || true
+  done
+}
+
+files=$(for room in api dispatcher kernels backends plugins tools examples bench tests; do
+  [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
+done | sort)
+[ -n "$files" ] || exit 1
+wrong=$(complaints)
+echo "$(echo "$files" | wc -l) files looked at"
+[ -z "$wrong" ] || { echo "$wrong"; exit 1; }

@@ -1,0 +1,358 @@
+/*
+ * Calls that must fail and change nothing: a good call, spoiled in one place at a time.
+ * Whatever is spoiled, the status is no success, the message names the operator, tensors
+ * that were given hold what they held, and outputs that were to be made stay NULL.
+ */
+#include "bad_calls.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number.h"
+#include "placed.h"
+
+typedef struct bad {
+  const op_case *c;
+  tn_device *device, *other;
+  tally *tally;
+  uint32_t num_in;
+  tn_tensor *good[TN_MAX_ARGS]; /* every argument, outputs given and poisoned */
+  tn_tensor *arg[TN_MAX_ARGS];  /* what the next call passes */
+  _Alignas(16) unsigned char attrs[256];
+  const char *what; /* how the call is spoiled, for messages */
+} bad;
+
+static tn_call call_of(const bad *b, const tn_tensor **in, tn_tensor **out) {
+  uint32_t num_args = b->c->op->num_args;
+  for (uint32_t i = 0; i < b->num_in; i++) in[i] = b->arg[i];
+  for (uint32_t i = b->num_in; i < num_args; i++) out[i - b->num_in] = b->arg[i];
+  return (tn_call){.struct_size = sizeof(tn_call),
+                   .op = b->c->op->id,
+                   .in = in,
+                   .out = out,
+                   .attrs = b->c->op->num_attrs ? b->attrs : NULL,
+                   .num_in = (uint16_t)b->num_in,
+                   .num_out = (uint16_t)(num_args - b->num_in)};
+}
+
+static void complain(bad *b, const char *arg, const char *why) {
+  char text[600];
+  case_describe(b->c, text, sizeof text);
+  tally_fail(b->tally, "bad call (%s%s%s): %s: %s", b->what, *arg ? " " : "", arg, text, why);
+}
+
+static void *bytes_of(const tn_tensor *t) {
+  void *bytes = malloc(tn_tensor_bytes(t) + 1);
+  if (tn_tensor_to_host(t, bytes, tn_tensor_bytes(t)) != TN_OK)
+    memset(bytes, 0, tn_tensor_bytes(t));
+  return bytes;
+}
+
+static void begin(bad *b, const char *what) {
+  b->what = what;
+  memcpy(b->arg, b->good, sizeof b->arg);
+  memcpy(b->attrs, b->c->attrs, sizeof b->attrs);
+}
+
+static void check_status(bad *b, const char *arg, tn_status status) {
+  if (status == TN_OK)
+    complain(b, arg, "succeeded");
+  else if (!strstr(tn_last_error(), b->c->op->name)) {
+    char why[400];
+    snprintf(why, sizeof why, "message lacks the operator's name: %.300s", tn_last_error());
+    complain(b, arg, why);
+  }
+}
+
+/* Makes the call as it is spoiled now. */
+static void expect_failure(bad *b, const char *arg) {
+  const tn_tensor *in[TN_MAX_ARGS] = {0};
+  tn_tensor *out[TN_MAX_ARGS] = {0};
+  void *before[TN_MAX_ARGS] = {0};
+  tn_call call = call_of(b, in, out);
+  for (uint32_t i = 0; i < call.num_out; i++)
+    if (out[i]) before[i] = bytes_of(out[i]);
+  check_status(b, arg, tn_invoke(&call));
+  tn_prepared *prepared = NULL;
+  check_status(b, arg, tn_prepare(&call, &prepared));
+  tn_prepared_release(prepared);
+  for (uint32_t i = 0; i < call.num_out; i++) {
+    tn_tensor *given = b->arg[b->num_in + i];
+    if (out[i] != given)
+      complain(b, arg, "changed an output's handle");
+    else if (given) {
+      void *after = bytes_of(given);
+      if (memcmp(before[i], after, tn_tensor_bytes(given))) complain(b, arg, "changed an output");
+      free(after);
+    }
+    free(before[i]);
+  }
+  b->tally->runs++;
+}
+
+static const char *name_of(const bad *b, uint32_t i) { return b->c->op->args[i].name; }
+
+static bool is_optional(const tn_arg *a) {
+  return a->kind == TN_ARG_OPTIONAL_IN || a->kind == TN_ARG_OPTIONAL_OUT;
+}
+
+/* Calls with argument `i` replaced; the tensor is released. */
+static void with_argument(bad *b, const char *what, uint32_t i, tn_tensor *t) {
+  if (!t) return;
+  begin(b, what);
+  b->arg[i] = t;
+  expect_failure(b, name_of(b, i));
+  tn_tensor_release(t);
+}
+
+/* A poisoned tensor. */
+static tn_tensor *tensor_like(tn_device *device, tn_dtype dtype, int32_t rank,
+                              const int64_t *shape) {
+  placed p;
+  if (placed_make(device, dtype, rank, shape, LAYOUT_ROW_MAJOR, 0, NULL, &p) != TN_OK) return NULL;
+  tn_tensor_release(p.base);
+  return p.view;
+}
+
+static void missing(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    const tn_arg *a = &b->c->op->args[i];
+    if (is_optional(a) || a->kind == TN_ARG_OUT) continue;
+    begin(b, "NULL");
+    b->arg[i] = NULL;
+    expect_failure(b, a->name);
+  }
+}
+
+static bool var_is_shared(const tn_operator *op, uint32_t arg) {
+  uint32_t users = 0;
+  for (uint32_t i = 0; i < op->num_args; i++) users += op->args[i].type == op->args[arg].type;
+  return users > 1;
+}
+
+/* A type that argument `i` cannot have beside the others. */
+static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
+  const tn_operator *op = b->c->op;
+  uint8_t type = op->args[i].type;
+  tn_dtype_set allowed = type & 0x40 ? TN_SET(type & 0x3f) : op->types[type];
+  for (int d = TN_BOOL; d <= TN_F64; d++) {
+    bool fits = allowed >> d & 1;
+    bool clash = var_is_shared(op, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
+    if ((tn_dtype)d != case_dtype(b->c, i) && (!fits || clash)) return (tn_dtype)d;
+  }
+  return TN_DTYPE_NONE;
+}
+
+static void wrong_dtypes(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    tn_dtype dtype = wrong_dtype(b, i);
+    const tn_tensor *g = b->good[i];
+    if (dtype)
+      with_argument(b, "wrong dtype", i,
+                    tensor_like(b->device, dtype, tn_tensor_rank(g), tn_tensor_shape(g)));
+  }
+}
+
+static void wrong_shapes(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    const tn_tensor *g = b->good[i];
+    int32_t rank = tn_tensor_rank(g);
+    int64_t shape[TN_MAX_RANK + 1];
+    if (b->c->op->num_args == 1) return;
+    for (int32_t k = 0; k < rank; k++) shape[k] = tn_tensor_shape(g)[k];
+    shape[rank] = 7;
+    with_argument(b, "extra axis", i, tensor_like(b->device, tn_tensor_dtype(g), rank + 1, shape));
+    for (int32_t k = 0; k < rank; k++) shape[k]++;
+    if (rank)
+      with_argument(b, "larger", i, tensor_like(b->device, tn_tensor_dtype(g), rank, shape));
+  }
+}
+
+/* Input i and output k in one piece of memory, `shift` elements apart. */
+static void overlap(bad *b, uint32_t i, uint32_t k, int64_t shift) {
+  const tn_tensor *in = b->good[i], *out = b->good[k];
+  int64_t a = tn_tensor_elements(in), n = tn_tensor_elements(out), whole = shift + (a > n ? a : n);
+  tn_tensor *base = tensor_like(b->device, tn_tensor_dtype(in), 1, &whole);
+  tn_tensor *part[2] = {0}, *view[2] = {0};
+  bool ok =
+      base && tn_tensor_slice(base, 0, 0, a, 1, &part[0]) == TN_OK &&
+      tn_tensor_slice(base, 0, shift, shift + n, 1, &part[1]) == TN_OK &&
+      tn_tensor_reshape(part[0], tn_tensor_rank(in), tn_tensor_shape(in), &view[0]) == TN_OK &&
+      tn_tensor_reshape(part[1], tn_tensor_rank(out), tn_tensor_shape(out), &view[1]) == TN_OK;
+  if (ok) {
+    begin(b, shift ? "partial overlap" : "overlap");
+    b->arg[i] = view[0];
+    b->arg[k] = view[1];
+    expect_failure(b, name_of(b, k));
+  }
+  for (int v = 0; v < 2; v++) {
+    tn_tensor_release(part[v]);
+    tn_tensor_release(view[v]);
+  }
+  tn_tensor_release(base);
+}
+
+static void overlaps(bad *b) {
+  const tn_operator *op = b->c->op;
+  for (uint32_t i = 0; i < op->num_args; i++)
+    for (uint32_t k = b->num_in; k < op->num_args; k++) {
+      bool same = i < k && tn_tensor_dtype(b->good[i]) == tn_tensor_dtype(b->good[k]);
+      if (same && tn_tensor_elements(b->good[i]) > 1) overlap(b, i, k, 1);
+      if (same && (i >= b->num_in || !(op->flags & TN_OPERATOR_ELEMENTWISE))) overlap(b, i, k, 0);
+    }
+}
+
+/* Outputs in which elements coincide. */
+static void repeated_outputs(bad *b) {
+  for (uint32_t k = b->num_in; k < b->c->op->num_args; k++) {
+    const tn_tensor *g = b->good[k];
+    int64_t one[TN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    tn_tensor *view = NULL;
+    if (tn_tensor_elements(g) < 2) continue;
+    tn_tensor *t = tensor_like(b->device, tn_tensor_dtype(g), tn_tensor_rank(g), one);
+    if (t && tn_tensor_expand(t, tn_tensor_rank(g), tn_tensor_shape(g), &view) == TN_OK)
+      with_argument(b, "stride 0", k, view);
+    tn_tensor_release(t);
+  }
+}
+
+static void two_devices(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_args && b->other && b->c->op->num_args > 1; i++) {
+    const tn_tensor *g = b->good[i];
+    with_argument(b, "another device", i,
+                  tensor_like(b->other, tn_tensor_dtype(g), tn_tensor_rank(g), tn_tensor_shape(g)));
+  }
+}
+
+typedef struct bad_attr {
+  const char *name;
+  double value;
+  uint32_t except; /* a shape rule for which the value is right */
+} bad_attr;
+
+static const bad_attr bad_attrs[] = {
+    {"axis", 7, 0},       {"axis", -8, 0},       {"stride", -1, 0},
+    {"stride", -1e18, 0}, {"padding", -1, 0},    {"dilation", 0, 0},
+    {"dilation", -2, 0},  {"groups", 0, 0},      {"groups", -1, 0},
+    {"groups", 5, 0},     {"p", 1, 0},           {"p", -0.25, 0},
+    {"p", 2, 0},          {"p", NAN, 0},         {"reduction", 3, 0},
+    {"reduction", -1, 0}, {"dtype", 0, 0},       {"dtype", 31, 0},
+    {"dtype", -1, 0},     {"std", -1, 0},        {"low", 2, 0},
+    {"step", 0, 0},       {"kernel", 0, 0},      {"kernel", -3, 0},
+    {"size", -1, 0},      {"size", 77, 0},       {"kernel", 1e9, 0},
+    {"padding", 4e18, 0}, {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
+};
+
+static void spoil_attr(bad *b, const bad_attr *bad_one) {
+  op_case spoiled = *b->c;
+  char what[64];
+  bool pool = b->c->op->shape == TN_SHAPE_POOL2D || b->c->op->shape == TN_SHAPE_POOL2D_GRAD;
+  if (!case_has(b->c, bad_one->name) || (bad_one->except && pool)) return;
+  for (int made = 0; made < 2; made++) {
+    snprintf(what, sizeof what, "%s=%g", bad_one->name, bad_one->value);
+    case_set(&spoiled, bad_one->name, 0, bad_one->value);
+    begin(b, what);
+    memcpy(b->attrs, spoiled.attrs, sizeof b->attrs);
+    for (uint32_t i = b->num_in; made && i < b->c->op->num_args; i++)
+      if (b->c->op->args[i].kind == TN_ARG_OUT) b->arg[i] = NULL;
+    expect_failure(b, made ? "made" : "");
+  }
+}
+
+static void spoil_axes(bad *b) {
+  static const tn_axes wrong[] = {{1, {2}},     {1, {-3}}, {2, {0, 0}},
+                                  {2, {1, -1}}, {9, {0}},  {-1, {0}}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    op_case spoiled = *b->c;
+    tn_axes *axes = case_axes(&spoiled);
+    if (!axes) return;
+    *axes = wrong[i];
+    begin(b, "axes");
+    memcpy(b->attrs, spoiled.attrs, sizeof b->attrs);
+    expect_failure(b, (const char *[]){"2", "-3", "0,0", "1,-1", "nine", "count -1"}[i]);
+  }
+}
+
+static void attributes(bad *b) {
+  for (size_t i = 0; i < sizeof bad_attrs / sizeof *bad_attrs; i++) spoil_attr(b, &bad_attrs[i]);
+  spoil_axes(b);
+  for (uint32_t size = 0; size < 4 && b->c->op->num_attrs; size += 3) {
+    begin(b, "struct_size");
+    memcpy(b->attrs, &size, sizeof size);
+    expect_failure(b, size ? "3" : "0");
+  }
+}
+
+/* A tensor of `n` rows that are one and the same element, NULL where views so large are
+ * refused already. */
+static tn_tensor *endless(bad *b, uint32_t arg, int32_t rank, int32_t axis, int64_t n) {
+  int64_t shape[TN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  tn_tensor *one = tensor_like(b->device, case_dtype(b->c, arg), rank, shape), *view = NULL;
+  shape[axis] = n;
+  if (one && tn_tensor_expand(one, rank, shape, &view) != TN_OK) view = NULL;
+  tn_tensor_release(one);
+  return view;
+}
+
+/* Outputs too large to count or to hold. */
+static void overflow(bad *b) {
+  uint32_t rule = b->c->op->shape;
+  bool product = rule == TN_SHAPE_MATMUL || rule == TN_SHAPE_BROADCAST;
+  if (!product && rule != TN_SHAPE_SAME) return;
+  begin(b, "overflow");
+  b->arg[0] = endless(b, 0, product ? 2 : 1, 0, product ? (int64_t)1 << 40 : (int64_t)1 << 59);
+  if (product) b->arg[1] = endless(b, 1, 2, 1, (int64_t)1 << 40);
+  bool ready = b->arg[0] && (!product || b->arg[1]);
+  for (uint32_t i = 1 + product; i < b->num_in; i++) b->arg[i] = NULL;
+  for (uint32_t i = b->num_in; i < b->c->op->num_args; i++) b->arg[i] = NULL;
+  tn_tensor *made[2] = {b->arg[0], product ? b->arg[1] : NULL};
+  if (ready) expect_failure(b, "");
+  tn_tensor_release(made[0]);
+  tn_tensor_release(made[1]);
+}
+
+/* Every argument of the good call; the outputs' shapes from the call itself. */
+static bool make_good(bad *b) {
+  const op_case *c = b->c;
+  const tn_tensor *in[TN_MAX_ARGS] = {0};
+  tn_tensor *out[TN_MAX_ARGS] = {0};
+  memcpy(b->attrs, c->attrs, sizeof b->attrs);
+  for (uint32_t i = 0; i < c->op->num_args; i++) {
+    if (arg_is_output(&c->op->args[i])) continue;
+    void *values = malloc((size_t)case_elements(&c->arg[i]) * 8 + 1);
+    case_fill(c, i, values);
+    if (tn_tensor_from_host(b->device, case_dtype(c, i), c->arg[i].rank, c->arg[i].shape, values,
+                            &b->good[i]) != TN_OK)
+      b->good[i] = NULL;
+    free(values);
+    b->arg[i] = b->good[i];
+  }
+  tn_call call = call_of(b, in, out);
+  if (tn_invoke(&call) != TN_OK) return false;
+  for (uint32_t i = b->num_in; i < c->op->num_args; i++) {
+    tn_tensor *made = out[i - b->num_in];
+    if (b->good[i]) continue;
+    b->good[i] =
+        tensor_like(b->device, tn_tensor_dtype(made), tn_tensor_rank(made), tn_tensor_shape(made));
+    tn_tensor_release(made);
+  }
+  return true;
+}
+
+void bad_calls(const op_case *c, tn_device *device, tn_device *other, tally *t) {
+  bad b = {.c = c, .device = device, .other = other, .tally = t, .num_in = op_inputs(c->op)};
+  if (make_good(&b)) {
+    missing(&b);
+    wrong_dtypes(&b);
+    wrong_shapes(&b);
+    overlaps(&b);
+    repeated_outputs(&b);
+    two_devices(&b);
+    attributes(&b);
+    overflow(&b);
+  } else
+    t->unsupported++;
+  for (uint32_t i = 0; i < c->op->num_args; i++) tn_tensor_release(b.good[i]);
+}

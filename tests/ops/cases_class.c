@@ -1,0 +1,77 @@
+/* Cases of softmax along every axis, and of losses over classes. */
+#include "op_case.h"
+
+typedef struct tensor {
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK];
+} tensor;
+
+void cases_softmax(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const tensor list[] = {
+      {1, {1}},
+      {1, {7}},
+      {1, {129}},
+      {2, {3, 5}},
+      {2, {64, 10}},
+      {2, {5, 1000}},
+      {2, {2, 4097}},
+      {2, {0, 3}},
+      {2, {3, 0}},
+      {3, {4, 33, 5}},
+      {4, {2, 3, 4, 5}},
+      {3, {2, 1, 3}},
+      {8, {1, 2, 1, 3, 1, 2, 2, 1}},
+      {2, {300, 17}},
+  };
+  unsigned round = 0;
+  for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
+    for (int32_t axis = 0; axis < list[i].rank; axis++)
+      for (unsigned k = 0; k < 3; k++, round++) {
+        op_case c = case_begin(op, types);
+        for (uint32_t a = 0; a < op_inputs(op); a++) case_shape(&c, a, list[i].rank, list[i].shape);
+        case_set(&c, "axis", 0, round % 2 ? axis : axis - list[i].rank);
+        c.values = k == 2 ? VALUES_SPARSE : VALUES_PLAIN;
+        c.seed += round;
+        c.typical = i == 3 && axis == 1 && k == 0;
+        if (k == 1) c.arg[0].expanded = list[i].rank > 1 ? 1u << !axis : 0;
+        if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
+        if (k == 0 && list[i].rank == 2) c.variants |= VARIANT_PREPARED;
+        sink.take(sink.ctx, &c);
+      }
+}
+
+/* The shape of the targets: x's without its axis 1. */
+static tensor targets_of(const tensor *x) {
+  tensor t = {x->rank - 1, {x->shape[0]}};
+  for (int32_t i = 2; i < x->rank; i++) t.shape[i - 1] = x->shape[i];
+  return t;
+}
+
+static void loss_shapes(op_case *c, const tensor *x, int reduction) {
+  tensor target = targets_of(x), scalar = {0, {0}};
+  const tensor *dy = reduction == TN_REDUCTION_NONE ? &target : &scalar;
+  uint32_t first = c->op->shape == TN_SHAPE_CLASS_LOSS_GRAD;
+  if (first) case_shape(c, 0, dy->rank, dy->shape);
+  case_shape(c, first, x->rank, x->shape);
+  case_shape(c, first + 1, target.rank, target.shape);
+  case_set(c, "reduction", 0, reduction);
+}
+
+void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const tensor list[] = {
+      {2, {3, 5}},    {2, {1, 1}},    {2, {64, 10}},     {2, {65, 3}},   {2, {0, 4}},
+      {2, {2, 1000}}, {3, {2, 4, 3}}, {4, {2, 3, 2, 5}}, {3, {3, 5, 0}}, {2, {1000, 10}},
+  };
+  for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
+    for (int reduction = 0; reduction < 3; reduction++)
+      for (unsigned k = 0; k < 3; k++) {
+        op_case c = case_begin(op, types);
+        loss_shapes(&c, &list[i], reduction);
+        c.values = k == 2 ? VALUES_SPARSE : VALUES_PLAIN;
+        c.seed += i * 9 + (unsigned)reduction * 3 + k;
+        c.typical = i == 0 && reduction == 1 && k == 0;
+        if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
+        if (i == 2) c.variants |= VARIANT_PREPARED;
+        sink.take(sink.ctx, &c);
+      }
+}

@@ -1,0 +1,74 @@
+/* Cases of matrix products: sizes around tiles, both sides transposed, bias, batches. */
+#include "op_case.h"
+
+typedef struct product {
+  int64_t m, n, k;
+} product;
+
+static const product sizes[] = {{1, 1, 1},     {2, 3, 4},     {1, 17, 5},   {17, 1, 5},
+                                {3, 5, 1},     {0, 3, 4},     {3, 0, 4},    {3, 4, 0},
+                                {7, 9, 13},    {16, 16, 16},  {33, 31, 65}, {64, 64, 64},
+                                {5, 129, 300}, {1, 128, 257}, {65, 7, 8}};
+
+typedef struct batch {
+  int32_t rank[2];
+  int64_t shape[2][4];
+} batch;
+
+static const batch batches[] = {
+    {{1, 0}, {{3}}},
+    {{0, 1}, {{0}, {4}}},
+    {{1, 1}, {{3}, {3}}},
+    {{1, 1}, {{1}, {3}}},
+    {{2, 2}, {{2, 1}, {1, 3}}},
+    {{2, 1}, {{2, 3}, {1}}},
+    {{1, 1}, {{0}, {1}}},
+    {{4, 2}, {{2, 1, 2, 1}, {2, 3}}},
+};
+
+static void operand(op_case *c, uint32_t arg, int32_t batch_rank, const int64_t *batch_shape,
+                    int64_t rows, int64_t columns, bool transposed) {
+  int64_t shape[TN_MAX_RANK];
+  for (int32_t i = 0; i < batch_rank; i++) shape[i] = batch_shape[i];
+  shape[batch_rank] = transposed ? columns : rows;
+  shape[batch_rank + 1] = transposed ? rows : columns;
+  case_shape(c, arg, batch_rank + 2, shape);
+}
+
+static op_case multiply(const tn_operator *op, const tn_dtype *types, product p, const batch *b,
+                        unsigned round) {
+  op_case c = case_begin(op, types);
+  bool ta = round & 1, tb = round >> 1 & 1;
+  operand(&c, 0, b->rank[0], b->shape[0], p.m, p.k, ta);
+  operand(&c, 1, b->rank[1], b->shape[1], p.k, p.n, tb);
+  case_shape(&c, 2, 1, &p.n);
+  c.arg[2].absent = round & 4;
+  c.seed += round;
+  c.values = round % 7 == 6 ? VALUES_SPARSE : VALUES_PLAIN;
+  case_set(&c, "trans_a", 0, ta);
+  case_set(&c, "trans_b", 0, tb);
+  return c;
+}
+
+void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const batch none = {{0, 0}, {{0}}};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (unsigned round = 0; round < 8; round++) {
+      op_case c = multiply(op, types, sizes[i], &none, round);
+      c.typical = i == 1 && round == 0;
+      if (round == 1) c.arg[0].expanded = 1;
+      if (i == 8) c.variants |= VARIANT_PREPARED;
+      sink.take(sink.ctx, &c);
+    }
+  for (unsigned i = 0; i < sizeof batches / sizeof *batches; i++)
+    for (unsigned round = 0; round < 8; round++) {
+      op_case c = multiply(op, types, (product){3, 5, 4}, &batches[i], round);
+      if (c.arg[0].rank == 4 || c.arg[1].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
+      sink.take(sink.ctx, &c);
+    }
+  for (unsigned round = 0; round < 4; round++) {
+    op_case c = multiply(op, types, (product){129, 140, 271}, &none, round);
+    c.variants = VARIANT_MADE | VARIANT_PERMUTED;
+    sink.take(sink.ctx, &c);
+  }
+}

@@ -1,0 +1,94 @@
+/* Cases of reductions: every subset of axes of small tensors, keeping them or not. */
+#include "number.h"
+#include "op_case.h"
+
+typedef struct reduced {
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK];
+} reduced;
+
+static const reduced shapes[] = {
+    {0, {0}},       {1, {1}},         {1, {7}},          {1, {0}},
+    {1, {129}},     {1, {1000}},      {2, {3, 5}},       {2, {33, 129}},
+    {2, {129, 33}}, {2, {1, 64}},     {2, {0, 3}},       {3, {5, 1, 4}},
+    {3, {2, 0, 3}}, {3, {17, 9, 33}}, {4, {2, 3, 4, 5}}, {4, {3, 16, 5, 8}},
+};
+
+/* An empty maximum has no value: the dispatcher refuses it. */
+static bool needs_elements(const tn_operator *op) {
+  return op->id == TN_OP_MAX || op->shape == TN_SHAPE_ARG_REDUCE;
+}
+
+static value_kind values_of(const tn_operator *op, unsigned round) {
+  static const value_kind exact[] = {VALUES_TIES, VALUES_PLAIN, VALUES_SPECIAL, VALUES_WIDE};
+  if (op->flags & TN_OPERATOR_ACCUMULATES) return round % 4 == 3 ? VALUES_SPARSE : VALUES_PLAIN;
+  return exact[round % 4];
+}
+
+static op_case begin(const tn_operator *op, const tn_dtype *types, int32_t rank,
+                     const int64_t *shape, unsigned round) {
+  op_case c = case_begin(op, types);
+  case_shape(&c, 0, rank, shape);
+  c.values = values_of(op, round);
+  c.seed += round;
+  case_set(&c, "keepdims", 0, round % 2);
+  if (rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
+  return c;
+}
+
+/* Reduces the axes whose bits are set; all where none is. Negative names now and then. */
+static void subset(const tn_operator *op, const tn_dtype *types, const reduced *s, uint32_t bits,
+                   unsigned round, case_sink sink) {
+  op_case c = begin(op, types, s->rank, s->shape, round);
+  tn_axes *axes = case_axes(&c);
+  int64_t count = 1;
+  for (int32_t i = 0; i < s->rank; i++) {
+    if (!bits || bits >> i & 1) count *= s->shape[i];
+    if (bits >> i & 1) axes->axis[axes->count++] = round % 3 ? i : i - s->rank;
+  }
+  c.typical = s->rank == 2 && s->shape[0] == 3 && bits == 1;
+  if (s->rank > 1 && round % 5 == 0) c.arg[0].expanded = 2;
+  if (s->rank > 1) c.variants |= round % 4 ? 0 : VARIANT_PREPARED;
+  if (count || !needs_elements(op)) sink.take(sink.ctx, &c);
+}
+
+static void one_axis(const tn_operator *op, const tn_dtype *types, const reduced *s, int32_t axis,
+                     unsigned round, case_sink sink) {
+  op_case c = begin(op, types, s->rank, s->shape, round);
+  case_set(&c, "axis", 0, round % 3 ? axis : axis - s->rank);
+  c.typical = s->rank == 2 && s->shape[0] == 3 && axis == 1;
+  if (s->shape[axis] || !needs_elements(op)) sink.take(sink.ctx, &c);
+}
+
+static void each_shape(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  unsigned round = 0;
+  for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (unsigned k = 0; k < 2; k++) {
+      if (op->shape == TN_SHAPE_ARG_REDUCE)
+        for (int32_t a = 0; a < shapes[i].rank; a++)
+          one_axis(op, types, &shapes[i], a, round++, sink);
+      else
+        for (uint32_t b = 0; b < 1u << shapes[i].rank; b++)
+          subset(op, types, &shapes[i], b, round++, sink);
+    }
+}
+
+/* Long rows, long columns, and eight axes of which every second goes. */
+static void large(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const reduced list[] = {{1, {65539}}, {2, {2, 40001}}, {2, {40001, 3}}, {2, {700, 90}}};
+  static const reduced deep = {8, {2, 3, 1, 2, 3, 2, 2, 3}};
+  for (unsigned i = 0; i < 4; i++)
+    if (op->shape == TN_SHAPE_ARG_REDUCE)
+      one_axis(op, types, &list[i], i == 2 ? 0 : list[i].rank - 1, i, sink);
+    else
+      subset(op, types, &list[i], i < 2 ? 1u << (list[i].rank - 1) : 1, i, sink);
+  for (unsigned k = 0; k < 4 && op->shape == TN_SHAPE_REDUCE; k++)
+    subset(op, types, &deep, (uint32_t[]){0x55, 0xaa, 0x0f, 0x81}[k], k, sink);
+  static const reduced huge = {1, {(1 << 21) + 5}};
+  if (op->id == TN_OP_SUM && types[0] == TN_F32) subset(op, types, &huge, 0, 0, sink);
+}
+
+void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  each_shape(op, types, sink);
+  large(op, types, sink);
+}

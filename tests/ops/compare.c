@@ -1,0 +1,168 @@
+/*
+ * Judging outputs. Operators that sum are judged by relative norm, all others element by
+ * element in units in the last place. The bound is the row's own tolerance, which holds
+ * for float32; narrower types add the one rounding that storing them costs, and float64
+ * adds the rounding of the reference, which has no wider type to compute in.
+ */
+#include "compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "number.h"
+#include "tenon/tenon.h"
+
+bool compare_in_own_types(const tn_operator *op) {
+  return op->flags & TN_OPERATOR_RANDOM || op->id == TN_OP_CAST || op->id == TN_OP_COPY ||
+         op->id == TN_OP_FILL || op->id == TN_OP_DROPOUT_GRAD;
+}
+
+/* Operators that leave the sign of a zero open. */
+static bool zero_sign_is_open(const tn_operator *op) {
+  switch (op->id) {
+  case TN_OP_MAXIMUM:
+  case TN_OP_MINIMUM:
+  case TN_OP_RELU:
+  case TN_OP_MAX:
+  case TN_OP_MAX_POOL2D:
+    return true;
+  default:
+    return op->tolerance > 0;
+  }
+}
+
+static bool wide_reference(const output *got, const output *want) {
+  return want->dtype == TN_F64 && got->dtype != TN_F64;
+}
+
+static double bound_ulp(const op_case *c, const output *got, const output *want) {
+  double t = c->op->tolerance, scale = number_unit(TN_F32) / number_unit(got->dtype);
+  if (t == 0) return 0;
+  if (got->dtype == TN_F32) return wide_reference(got, want) ? t : t + 1;
+  if (got->dtype == TN_F64) return t + 1;
+  return (wide_reference(got, want) ? 0.5 : 1) + t * scale;
+}
+
+static double bound_norm(const op_case *c, const output *got, const output *want) {
+  double t = c->op->tolerance, unit = number_unit(got->dtype);
+  if (got->dtype == TN_F32) return t;
+  if (got->dtype == TN_F64) return ldexp(t, -20);
+  return t + (wide_reference(got, want) ? unit : 2 * unit);
+}
+
+static const void *element(const output *o, int64_t i) {
+  return (const char *)o->data + (size_t)i * tn_dtype_size(o->dtype);
+}
+
+static void place_text(const output *o, int64_t i, char *text, size_t size) {
+  int64_t at[TN_MAX_RANK];
+  size_t used = 0;
+  for (int32_t k = o->rank - 1; k >= 0; k--) {
+    at[k] = i % o->shape[k];
+    i /= o->shape[k];
+  }
+  text[0] = 0;
+  for (int32_t k = 0; k < o->rank && used < size; k++)
+    used += (size_t)snprintf(text + used, size - used, "%s%lld", k ? "," : "", (long long)at[k]);
+}
+
+static bool differ(const output *got, int64_t i, double a, double b, double error, double bound,
+                   char *why, size_t size) {
+  char place[120];
+  place_text(got, i, place, sizeof place);
+  snprintf(why, size, "element [%s] is %.17g, reference %.17g (error %.3g ULP, bound %.3g)", place,
+           a, b, error, bound);
+  return false;
+}
+
+static bool same_ints(const output *got, const output *want, char *why, size_t size) {
+  for (int64_t i = 0; i < got->elements; i++) {
+    int64_t a = number_decode_int(got->dtype, element(got, i));
+    int64_t b = number_decode_int(want->dtype, element(want, i));
+    if (a == b) continue;
+    char place[120];
+    place_text(got, i, place, sizeof place);
+    snprintf(why, size, "element [%s] is %lld, reference %lld", place, (long long)a, (long long)b);
+    return false;
+  }
+  return true;
+}
+
+static bool same_bits(const output *got, const output *want, char *why, size_t size) {
+  for (int64_t i = 0; i < got->elements; i++)
+    if (memcmp(element(got, i), element(want, i), tn_dtype_size(got->dtype)))
+      return differ(got, i, number_decode(got->dtype, element(got, i)),
+                    number_decode(want->dtype, element(want, i)), INFINITY, 0, why, size);
+  return true;
+}
+
+/* An infinity stands one step above the greatest number, so that an overflow by rounding
+ * counts as such. */
+static double clamp(tn_dtype dtype, double v) {
+  double top = number_greatest(dtype) + number_ulp(dtype, number_greatest(dtype));
+  if (dtype == TN_F64) return v;
+  return v > top ? top : v < -top ? -top : v;
+}
+
+static double error_ulp(tn_dtype dtype, double got, double want) {
+  if (isnan(got) || isnan(want)) return isnan(got) && isnan(want) ? 0 : INFINITY;
+  double a = clamp(dtype, got), b = clamp(dtype, want);
+  if (a == b) return 0;
+  if (isinf(a) || isinf(b)) return INFINITY;
+  double near = fabs(b) > number_greatest(dtype) ? number_greatest(dtype) : b;
+  return fabs(a - b) / number_ulp(dtype, near);
+}
+
+static bool near_each(const op_case *c, const output *got, const output *want, char *why,
+                      size_t size) {
+  double bound = bound_ulp(c, got, want);
+  bool signs = !zero_sign_is_open(c->op);
+  for (int64_t i = 0; i < got->elements; i++) {
+    double a = number_decode(got->dtype, element(got, i));
+    double b = number_decode(want->dtype, element(want, i));
+    if (bound == 0) b = number_round(got->dtype, b);
+    double error = error_ulp(got->dtype, a, b);
+    if (signs && a == 0 && b == 0 && signbit(a) != signbit(b)) error = INFINITY;
+    if (!(error <= bound)) return differ(got, i, a, b, error, bound, why, size);
+  }
+  return true;
+}
+
+static bool near_norm(const op_case *c, const output *got, const output *want, char *why,
+                      size_t size) {
+  double error = 0, norm = 0, worst = -1, bound = bound_norm(c, got, want);
+  int64_t where = 0;
+  for (int64_t i = 0; i < got->elements; i++) {
+    double a = number_decode(got->dtype, element(got, i));
+    double b = number_decode(want->dtype, element(want, i)), r = number_round(got->dtype, b);
+    if (isnan(a) != isnan(r) || (isinf(a) || isinf(r) ? !isnan(a) && a != r : false))
+      return differ(got, i, a, b, INFINITY, 0, why, size);
+    if (isnan(a) || isinf(a)) continue;
+    double d = fabs(a - b);
+    error += d * d;
+    norm += b * b;
+    if (d > worst) worst = d, where = i;
+  }
+  double floor = sqrt((double)got->elements) * number_least(got->dtype);
+  if (sqrt(error) <= bound * sqrt(norm) + floor) return true;
+  char place[120];
+  place_text(got, where, place, sizeof place);
+  snprintf(why, size,
+           "relative norm of the error %.3g, bound %.3g; worst at [%s]: %.9g, reference %.9g",
+           sqrt(error) / sqrt(norm), bound, place, number_decode(got->dtype, element(got, where)),
+           number_decode(want->dtype, element(want, where)));
+  return false;
+}
+
+bool compare_outputs(const op_case *c, const output *got, const output *want, char *why,
+                     size_t size) {
+  bool same_shape = got->rank == want->rank && got->elements == want->elements;
+  for (int32_t i = 0; same_shape && i < got->rank; i++)
+    same_shape = got->shape[i] == want->shape[i];
+  if (!same_shape) return snprintf(why, size, "shapes differ"), false;
+  if (!number_is_float(got->dtype)) return same_ints(got, want, why, size);
+  if (c->op->id == TN_OP_COPY) return same_bits(got, want, why, size);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) return near_norm(c, got, want, why, size);
+  return near_each(c, got, want, why, size);
+}

@@ -1,0 +1,156 @@
+/*
+ * Elements of every type as numbers. The float types are described by two figures, their
+ * digits and the exponent of their least number, so that one rounding serves them all
+ * and shares no code with the kernels under test.
+ */
+#include "number.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct format {
+  int digits; /* of the significand, the hidden bit included */
+  int least;  /* exponent of the least denormal number */
+  int top;    /* all numbers are below 2^top */
+} format;
+
+static format format_of(tn_dtype dtype) {
+  switch (dtype) {
+  case TN_F16:
+    return (format){11, -24, 16};
+  case TN_BF16:
+    return (format){8, -133, 128};
+  case TN_F32:
+    return (format){24, -149, 128};
+  default:
+    return (format){53, -1074, 1024};
+  }
+}
+
+bool number_is_float(tn_dtype dtype) { return (TN_SET(dtype) & TN_SET_FLOAT) != 0; }
+
+bool number_is_signed(tn_dtype dtype) { return dtype != TN_BOOL && dtype != TN_U8; }
+
+static int place_of(format f, double value) {
+  int exponent;
+  frexp(value, &exponent);
+  int place = exponent - f.digits;
+  return value == 0 || place < f.least ? f.least : place;
+}
+
+double number_round(tn_dtype dtype, double value) {
+  format f = format_of(dtype);
+  if (dtype == TN_F64 || !isfinite(value)) return value;
+  int place = place_of(f, value);
+  double rounded = ldexp(rint(ldexp(value, -place)), place);
+  return fabs(rounded) >= ldexp(1, f.top) ? copysign(INFINITY, value) : rounded;
+}
+
+double number_ulp(tn_dtype dtype, double value) {
+  return ldexp(1, place_of(format_of(dtype), value));
+}
+
+double number_unit(tn_dtype dtype) { return ldexp(1, -format_of(dtype).digits); }
+
+double number_least(tn_dtype dtype) { return ldexp(1, format_of(dtype).least); }
+
+double number_greatest(tn_dtype dtype) {
+  format f = format_of(dtype);
+  return ldexp(1 - ldexp(1, -f.digits), f.top - 1) * 2;
+}
+
+int64_t number_min_int(tn_dtype dtype) {
+  if (!number_is_signed(dtype)) return 0;
+  return (int64_t)(~(uint64_t)0 << (8 * tn_dtype_size(dtype) - 1));
+}
+
+int64_t number_max_int(tn_dtype dtype) {
+  if (dtype == TN_BOOL) return 1;
+  return dtype == TN_U8 ? 255 : ~number_min_int(dtype);
+}
+
+static double decode_f16(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  if (exponent == 31) value = fraction ? (double)NAN : (double)INFINITY;
+  return bits >> 15 ? -value : value;
+}
+
+static uint16_t encode_f16(double value) {
+  uint16_t sign = signbit(value) ? 0x8000 : 0;
+  if (isnan(value)) return sign | 0x7e00;
+  double size = fabs(number_round(TN_F16, value));
+  if (isinf(size)) return sign | 0x7c00;
+  if (size < ldexp(1, -14)) return (uint16_t)(sign | (int)ldexp(size, 24));
+  int exponent;
+  double fraction = frexp(size, &exponent);
+  return (uint16_t)(sign | (exponent + 14) << 10 | ((int)ldexp(fraction, 11) - 1024));
+}
+
+static uint16_t encode_bf16(double value) {
+  uint32_t bits;
+  float rounded = (float)number_round(TN_BF16, value);
+  memcpy(&bits, &rounded, sizeof bits);
+  return isnan(value) ? (uint16_t)(bits >> 16 | 0x7fc0) : (uint16_t)(bits >> 16);
+}
+
+double number_decode(tn_dtype dtype, const void *element) {
+  uint16_t half;
+  float single;
+  double wide;
+  switch (dtype) {
+  case TN_F16:
+    memcpy(&half, element, sizeof half);
+    return decode_f16(half);
+  case TN_BF16: {
+    memcpy(&half, element, sizeof half);
+    uint32_t bits = (uint32_t)half << 16;
+    memcpy(&single, &bits, sizeof single);
+    return single;
+  }
+  case TN_F32:
+    memcpy(&single, element, sizeof single);
+    return single;
+  case TN_F64:
+    memcpy(&wide, element, sizeof wide);
+    return wide;
+  default:
+    return (double)number_decode_int(dtype, element);
+  }
+}
+
+int64_t number_decode_int(tn_dtype dtype, const void *element) {
+  int64_t value = 0;
+  memcpy(&value, element, tn_dtype_size(dtype)); /* little endian */
+  int shift = 64 - 8 * (int)tn_dtype_size(dtype);
+  if (!number_is_signed(dtype)) return value;
+  return (int64_t)((uint64_t)value << shift) >> shift;
+}
+
+void number_encode(tn_dtype dtype, double value, void *element) {
+  uint16_t half;
+  float single;
+  switch (dtype) {
+  case TN_F16:
+    half = encode_f16(value);
+    memcpy(element, &half, sizeof half);
+    break;
+  case TN_BF16:
+    half = encode_bf16(value);
+    memcpy(element, &half, sizeof half);
+    break;
+  case TN_F32:
+    single = (float)value;
+    memcpy(element, &single, sizeof single);
+    break;
+  case TN_F64:
+    memcpy(element, &value, sizeof value);
+    break;
+  default:
+    number_encode_int(dtype, (int64_t)value, element);
+  }
+}
+
+void number_encode_int(tn_dtype dtype, int64_t value, void *element) {
+  memcpy(element, &value, tn_dtype_size(dtype)); /* little endian */
+}

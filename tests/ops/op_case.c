@@ -1,0 +1,175 @@
+/* Cases: their attributes by name, and how they read in a message. */
+#include "op_case.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tenon/tenon.h"
+
+static const tn_attr *attr_find(const tn_operator *op, const char *name) {
+  for (uint32_t i = 0; i < op->num_attrs; i++)
+    if (!strcmp(op->attrs[i].name, name)) return &op->attrs[i];
+  return NULL;
+}
+
+static void attr_store(unsigned char *attrs, const tn_attr *a, int index, double value) {
+  unsigned char *at = attrs + a->offset;
+  switch (a->type) {
+  case TN_ATTR_I64:
+    *(int64_t *)(void *)at = (int64_t)value;
+    break;
+  case TN_ATTR_U64:
+    *(uint64_t *)(void *)at = (uint64_t)value;
+    break;
+  case TN_ATTR_F64:
+    *(double *)(void *)at = value;
+    break;
+  case TN_ATTR_FLAG:
+  case TN_ATTR_DTYPE:
+    *(int32_t *)(void *)at = (int32_t)value;
+    break;
+  case TN_ATTR_PAIR:
+    ((int64_t *)(void *)at)[index] = (int64_t)value;
+    break;
+  default:
+    break;
+  }
+}
+
+static double attr_load(const unsigned char *attrs, const tn_attr *a, int index) {
+  const unsigned char *at = attrs + a->offset;
+  switch (a->type) {
+  case TN_ATTR_I64:
+    return (double)*(const int64_t *)(const void *)at;
+  case TN_ATTR_U64:
+    return (double)*(const uint64_t *)(const void *)at;
+  case TN_ATTR_F64:
+    return *(const double *)(const void *)at;
+  case TN_ATTR_PAIR:
+    return (double)((const int64_t *)(const void *)at)[index];
+  default:
+    return *(const int32_t *)(const void *)at;
+  }
+}
+
+op_case case_begin(const tn_operator *op, const tn_dtype *types) {
+  op_case c = {.op = op, .variants = VARIANTS_ALL, .seed = op->id * 1000u};
+  memcpy(c.types, types, sizeof c.types);
+  uint32_t size = op->attrs_size;
+  memcpy(c.attrs, &size, sizeof size);
+  for (uint32_t i = 0; i < op->num_attrs; i++)
+    for (int k = 0; k < 2; k++) attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
+  if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, types[1]);
+  return c;
+}
+
+void case_shape(op_case *c, uint32_t arg, int32_t rank, const int64_t *shape) {
+  c->arg[arg].rank = rank;
+  for (int32_t i = 0; i < rank; i++) c->arg[arg].shape[i] = shape[i];
+}
+
+void case_set(op_case *c, const char *attr, int index, double value) {
+  const tn_attr *a = attr_find(c->op, attr);
+  if (a) attr_store(c->attrs, a, index, value);
+}
+
+void case_set_pair(op_case *c, const char *attr, const int64_t *pair) {
+  case_set(c, attr, 0, (double)pair[0]);
+  case_set(c, attr, 1, (double)pair[1]);
+}
+
+bool case_has(const op_case *c, const char *attr) { return attr_find(c->op, attr) != NULL; }
+
+double case_get(const op_case *c, const char *attr, int index) {
+  const tn_attr *a = attr_find(c->op, attr);
+  return a ? attr_load(c->attrs, a, index) : 0;
+}
+
+tn_axes *case_axes(op_case *c) {
+  const tn_attr *a = attr_find(c->op, "axes");
+  return a ? (tn_axes *)(void *)(c->attrs + a->offset) : NULL;
+}
+
+bool arg_is_input(const tn_arg *arg) {
+  return arg->kind == TN_ARG_IN || arg->kind == TN_ARG_OPTIONAL_IN;
+}
+
+bool arg_is_output(const tn_arg *arg) {
+  return arg->kind == TN_ARG_OUT || arg->kind == TN_ARG_OPTIONAL_OUT;
+}
+
+tn_dtype case_dtype(const op_case *c, uint32_t arg) {
+  uint8_t type = c->op->args[arg].type;
+  return type & 0x40 ? (tn_dtype)(type & 0x3f) : c->types[type];
+}
+
+int64_t case_elements(const case_arg *arg) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < arg->rank; i++) n *= arg->shape[i];
+  return n;
+}
+
+uint32_t op_inputs(const tn_operator *op) {
+  uint32_t n = 0;
+  while (n < op->num_args && arg_is_input(&op->args[n])) n++;
+  return n;
+}
+
+typedef struct writer {
+  char *text;
+  size_t size, used;
+} writer;
+
+static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writer *w, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  int n = vsnprintf(w->text + w->used, w->size - w->used, format, list);
+  va_end(list);
+  if (n > 0) w->used = w->used + (size_t)n < w->size ? w->used + (size_t)n : w->size - 1;
+}
+
+static void put_arg(writer *w, const op_case *c, uint32_t i) {
+  const case_arg *a = &c->arg[i];
+  put(w, " %s=%s", c->op->args[i].name, tn_dtype_name(case_dtype(c, i)));
+  if (a->absent) put(w, "(absent)");
+  if (a->absent || arg_is_output(&c->op->args[i])) return;
+  put(w, "[");
+  for (int32_t k = 0; k < a->rank; k++) {
+    put(w, "%s%lld", k ? "," : "", (long long)a->shape[k]);
+    if (a->expanded >> k & 1) put(w, "*");
+  }
+  put(w, "]");
+}
+
+static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
+  if (a->type == TN_ATTR_AXES) {
+    const tn_axes *axes = (const tn_axes *)(const void *)(c->attrs + a->offset);
+    put(w, " %s=(", a->name);
+    for (int32_t i = 0; i < axes->count; i++) put(w, "%s%d", i ? "," : "", axes->axis[i]);
+    put(w, ")");
+    return;
+  }
+  put(w, " %s=%.17g", a->name, attr_load(c->attrs, a, 0));
+  if (a->type == TN_ATTR_PAIR) put(w, ",%.17g", attr_load(c->attrs, a, 1));
+}
+
+void case_describe(const op_case *c, char *text, size_t size) {
+  static const char *const names[] = {"plain",   "range",  "exp",  "wide",
+                                      "special", "sparse", "bits", "ties"};
+  writer w = {text, size, 0};
+  put(&w, "%s", c->op->name);
+  for (uint32_t i = 0; i < c->op->num_args; i++) put_arg(&w, c, i);
+  for (uint32_t i = 0; i < c->op->num_attrs; i++) put_attr(&w, c, &c->op->attrs[i]);
+  put(&w, " values=%s seed=%llu", names[c->values], (unsigned long long)c->seed);
+}
+
+const char *variant_name(uint32_t variant) {
+  static const char *const names[VARIANTS] = {"made",          "given",    "permuted",
+                                              "sliced",        "in place", "in place, sliced",
+                                              "channels last", "prepared"};
+  for (int i = 0; i < VARIANTS; i++)
+    if (variant == 1u << i) return names[i];
+  return "?";
+}

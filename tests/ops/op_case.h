@@ -1,0 +1,99 @@
+/*
+ * One case of an operator test: an operator, element types, shapes, attributes and how
+ * inputs are drawn. A case says nothing of devices or memory layouts: those are the
+ * variants in which run_case.c runs it.
+ */
+#ifndef TENON_TESTS_OP_CASE_H
+#define TENON_TESTS_OP_CASE_H
+
+#include "tenon/plugin.h"
+
+/* How numbers are drawn. Integers: small ones, all bits, or extremes. */
+typedef enum value_kind {
+  VALUES_PLAIN,   /* -1..1, or the operator's domain */
+  VALUES_RANGE,   /* -8..8 */
+  VALUES_EXP,     /* -110..95, around the ends of exp in float32 */
+  VALUES_WIDE,    /* sign * 2^-20..20 */
+  VALUES_SPECIAL, /* half of them 0, -0, denormal, greatest, infinite, NaN */
+  VALUES_SPARSE,  /* one in 16 infinite, NaN or 0 */
+  VALUES_BITS,    /* any bits; in 16-bit floats, all values in turn */
+  VALUES_TIES,    /* -2..2 in whole numbers */
+} value_kind;
+
+/* Ways to run a case; see variant_name. */
+enum {
+  VARIANT_MADE = 1u << 0,            /* outputs are made by the call */
+  VARIANT_GIVEN = 1u << 1,           /* contiguous, one element off alignment */
+  VARIANT_PERMUTED = 1u << 2,        /* axes of inputs reversed in memory, stride 0 kept */
+  VARIANT_SLICED = 1u << 3,          /* inputs and outputs with steps and gaps */
+  VARIANT_IN_PLACE = 1u << 4,        /* output is the first input that fits */
+  VARIANT_IN_PLACE_SLICED = 1u << 5, /* the same with gaps */
+  VARIANT_CHANNELS_LAST = 1u << 6,   /* rank 4 as n, h, w, c in memory */
+  VARIANT_PREPARED = 1u << 7,        /* tn_prepare, then tn_run twice */
+  VARIANTS = 8,
+};
+#define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
+#define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)
+
+typedef struct case_arg {
+  bool absent;  /* optional, and not passed or not wanted */
+  int32_t rank; /* of inputs and in-out arguments; outputs follow from the operator */
+  int64_t shape[TN_MAX_RANK];
+  uint32_t expanded; /* bit per axis along which elements repeat */
+} case_arg;
+
+typedef struct op_case {
+  const tn_operator *op;
+  tn_dtype types[TN_MAX_TYPE_VARS];
+  case_arg arg[TN_MAX_ARGS];
+  _Alignas(16) unsigned char attrs[256];
+  value_kind values;
+  uint64_t seed;
+  uint32_t variants;
+  bool typical; /* small and plain: what bad calls start from */
+} op_case;
+
+/* Gets each case in turn. */
+typedef struct case_sink {
+  void (*take)(void *ctx, const op_case *c);
+  void *ctx;
+} case_sink;
+
+/* A case with default attributes, every argument present and of rank 0. */
+op_case case_begin(const tn_operator *op, const tn_dtype *types);
+void case_shape(op_case *c, uint32_t arg, int32_t rank, const int64_t *shape);
+/* Sets an attribute by name; index 1 is a pair's second number. */
+void case_set(op_case *c, const char *attr, int index, double value);
+void case_set_pair(op_case *c, const char *attr, const int64_t *pair);
+bool case_has(const op_case *c, const char *attr);
+double case_get(const op_case *c, const char *attr, int index);
+tn_axes *case_axes(op_case *c);
+
+bool arg_is_input(const tn_arg *arg);
+bool arg_is_output(const tn_arg *arg);
+tn_dtype case_dtype(const op_case *c, uint32_t arg);
+int64_t case_elements(const case_arg *arg);
+/* Number of inputs; in-out arguments and outputs follow. */
+uint32_t op_inputs(const tn_operator *op);
+
+/* Writes the case in one line: operator, types, shapes, attributes, seed. */
+void case_describe(const op_case *c, char *text, size_t size);
+const char *variant_name(uint32_t variant);
+
+/* Fills `data`, row-major, with the case's numbers for argument `arg`. The same case
+ * gives the same numbers whatever the layout. */
+void case_fill(const op_case *c, uint32_t arg, void *data);
+
+/* All cases of an operator for one choice of element types, by its shape rule. */
+void cases_emit(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
+/* The families, called by cases_emit. */
+void cases_elementwise(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_conv2d(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_pool2d(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_softmax(const tn_operator *op, const tn_dtype *types, case_sink sink);
+void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
+#endif

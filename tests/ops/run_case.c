@@ -1,0 +1,287 @@
+/*
+ * Running a case: its inputs are drawn once, the reference computes what is expected
+ * (in float64 where the operator allows), then each variant places the same numbers on
+ * the device, calls the operator and compares outputs, guards and inputs.
+ */
+#include "run_case.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+#include "number.h"
+#include "placed.h"
+
+enum { PRINTED = 4 };
+
+void tally_fail(tally *t, const char *format, ...) {
+  char text[sizeof t->first];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (t->failures++ == 0) memcpy(t->first, text, sizeof text);
+  if (t->failures <= PRINTED) fprintf(stderr, "FAIL %s\n", text);
+}
+
+/* A case at work. Arguments are indexed as in the schema. */
+typedef struct work {
+  const op_case *c;
+  tn_device *device;
+  uint32_t num_in, num_out;
+  void *values[TN_MAX_ARGS];   /* drawn inputs and in-out arguments, in the case's types */
+  output want[TN_MAX_ARGS];    /* the reference's outputs, in-out arguments among them */
+  placed at[TN_MAX_ARGS];      /* on the device */
+  int32_t shares[TN_MAX_ARGS]; /* output i is input shares[i], or -1 */
+} work;
+
+/* The type that the reference computes argument `arg` in. */
+static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
+  tn_dtype dtype = case_dtype(c, arg);
+  return number_is_float(dtype) && !compare_in_own_types(c->op) ? TN_F64 : dtype;
+}
+
+static void widen(tn_dtype from, const void *values, tn_dtype to, int64_t n, void *out) {
+  size_t a = tn_dtype_size(from), b = tn_dtype_size(to);
+  if (from == to) memcpy(out, values, a * (size_t)n);
+  for (int64_t i = 0; from != to && i < n; i++)
+    number_encode(to, number_decode(from, (const char *)values + (size_t)i * a),
+                  (char *)out + (size_t)i * b);
+}
+
+static void draw_values(work *w) {
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) {
+    const case_arg *a = &w->c->arg[i];
+    if (a->absent || arg_is_output(&w->c->op->args[i])) continue;
+    w->values[i] = malloc((size_t)case_elements(a) * tn_dtype_size(case_dtype(w->c, i)) + 1);
+    case_fill(w->c, i, w->values[i]);
+  }
+}
+
+static tn_call call_of(const work *w, const tn_tensor *const *in, tn_tensor **out) {
+  tn_call call = {.struct_size = sizeof call,
+                  .op = w->c->op->id,
+                  .in = in,
+                  .out = out,
+                  .num_in = (uint16_t)w->num_in,
+                  .num_out = (uint16_t)w->num_out};
+  call.attrs = w->c->op->num_attrs ? w->c->attrs : NULL;
+  for (uint32_t i = 0; i < w->num_out; i++)
+    if (w->c->arg[w->num_in + i].absent) call.skip_out |= 1u << i;
+  return call;
+}
+
+static tn_status to_reference(work *w, tn_device *reference, uint32_t arg, tn_tensor **t) {
+  const case_arg *a = &w->c->arg[arg];
+  tn_dtype dtype = want_dtype(w->c, arg);
+  int64_t n = case_elements(a);
+  void *wide = malloc((size_t)n * tn_dtype_size(dtype) + 1);
+  widen(case_dtype(w->c, arg), w->values[arg], dtype, n, wide);
+  tn_status status = tn_tensor_from_host(reference, dtype, a->rank, a->shape, wide, t);
+  free(wide);
+  return status;
+}
+
+static tn_status output_read(const tn_tensor *t, output *o) {
+  o->dtype = tn_tensor_dtype(t);
+  o->rank = tn_tensor_rank(t);
+  o->elements = tn_tensor_elements(t);
+  for (int32_t i = 0; i < o->rank; i++) o->shape[i] = tn_tensor_shape(t)[i];
+  o->data = malloc(tn_tensor_bytes(t) + 1);
+  return tn_tensor_to_host(t, o->data, tn_tensor_bytes(t));
+}
+
+/* Asks the reference; its own types where float64 would change the question. */
+static tn_status ask_reference(work *w, tn_device *reference) {
+  tn_tensor *t[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[TN_MAX_ARGS] = {0};
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < w->c->op->num_args && status == TN_OK; i++)
+    if (w->values[i]) status = to_reference(w, reference, i, &t[i]);
+  for (uint32_t i = 0; i < w->num_in; i++) in[i] = t[i];
+  if (status == TN_OK) {
+    tn_call call = call_of(w, in, t + w->num_in);
+    status = tn_invoke(&call);
+  }
+  for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++)
+    if (t[i]) status = output_read(t[i], &w->want[i]);
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) tn_tensor_release(t[i]);
+  return status;
+}
+
+static layout layout_of(uint32_t variant, bool is_output) {
+  switch (variant) {
+  case VARIANT_GIVEN:
+    return LAYOUT_OFF_BY_ONE;
+  case VARIANT_PERMUTED:
+    return is_output ? LAYOUT_ROW_MAJOR : LAYOUT_REVERSED;
+  case VARIANT_SLICED:
+  case VARIANT_IN_PLACE_SLICED:
+    return LAYOUT_SLICED;
+  case VARIANT_CHANNELS_LAST:
+    return LAYOUT_CHANNELS_LAST;
+  default:
+    return LAYOUT_ROW_MAJOR;
+  }
+}
+
+/* The input that output `arg` can be written over: same type, same shape, no stride 0. */
+static int32_t input_to_share(const work *w, uint32_t arg) {
+  const output *o = &w->want[arg];
+  for (uint32_t i = 0; i < w->num_in; i++) {
+    const case_arg *a = &w->c->arg[i];
+    bool fits = w->values[i] && case_dtype(w->c, i) == case_dtype(w->c, arg) &&
+                a->rank == o->rank &&
+                !memcmp(a->shape, o->shape, sizeof *o->shape * (size_t)o->rank);
+    if (fits) return (int32_t)i;
+  }
+  return -1;
+}
+
+static bool in_place(uint32_t variant) { return (variant & VARIANTS_IN_PLACE) != 0; }
+
+static tn_status place_input(work *w, uint32_t i, uint32_t variant) {
+  const case_arg *a = &w->c->arg[i];
+  bool expand = variant != VARIANT_MADE && !in_place(variant);
+  return placed_make(w->device, case_dtype(w->c, i), a->rank, a->shape,
+                     layout_of(variant, i >= w->num_in), expand && i < w->num_in ? a->expanded : 0,
+                     w->values[i], &w->at[i]);
+}
+
+static tn_status place_output(work *w, uint32_t i, uint32_t variant) {
+  w->shares[i] = in_place(variant) && i == w->num_in ? input_to_share(w, i) : -1;
+  if (w->c->arg[i].absent || w->shares[i] >= 0 || variant == VARIANT_MADE) return TN_OK;
+  const output *o = &w->want[i];
+  return placed_make(w->device, case_dtype(w->c, i), o->rank, o->shape, layout_of(variant, true), 0,
+                     NULL, &w->at[i]);
+}
+
+static tn_status place_all(work *w, uint32_t variant) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < w->c->op->num_args && status == TN_OK; i++) {
+    w->shares[i] = -1;
+    if (w->values[i])
+      status = place_input(w, i, variant);
+    else if (i >= w->num_in)
+      status = place_output(w, i, variant);
+  }
+  return status;
+}
+
+static tn_status call_prepared(const tn_call *call, bool twice) {
+  tn_prepared *prepared = NULL;
+  tn_status status = tn_prepare(call, &prepared);
+  if (status == TN_OK) status = tn_run(prepared);
+  if (status == TN_OK && twice) status = tn_run(prepared);
+  tn_prepared_release(prepared);
+  return status;
+}
+
+static bool updates(const tn_operator *op) {
+  for (uint32_t i = 0; i < op->num_args; i++)
+    if (op->args[i].kind == TN_ARG_INOUT && op->num_args > 1) return true;
+  return false;
+}
+
+static tn_status call_device(work *w, uint32_t variant) {
+  const tn_tensor *in[TN_MAX_ARGS] = {0};
+  tn_tensor *out[TN_MAX_ARGS] = {0};
+  for (uint32_t i = 0; i < w->num_in; i++) in[i] = w->at[i].view;
+  for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
+    out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
+  tn_call call = call_of(w, in, out);
+  tn_status status =
+      variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op)) : tn_invoke(&call);
+  for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++) {
+    if (w->at[i].view || w->shares[i] >= 0 || !out[i - w->num_in]) continue;
+    w->at[i].view = w->at[i].base = out[i - w->num_in];
+    tn_tensor_retain(w->at[i].base);
+  }
+  return status;
+}
+
+static void complain(work *w, uint32_t variant, tally *t, const char *arg, const char *why) {
+  char text[900];
+  case_describe(w->c, text, sizeof text);
+  tn_device_info info = {.struct_size = sizeof info};
+  tn_device_get_info(w->device, &info);
+  tally_fail(t, "%s (%s): %s: %s: %s", info.id, variant_name(variant), text, arg, why);
+}
+
+/* Reads argument `i` back; what the call made is row-major and has no guards. */
+static tn_status read_back(const work *w, uint32_t i, output *o, bool *guarded) {
+  const placed *p = &w->at[i];
+  o->dtype = tn_tensor_dtype(p->view);
+  o->rank = tn_tensor_rank(p->view);
+  o->elements = tn_tensor_elements(p->view);
+  for (int32_t k = 0; k < o->rank; k++) o->shape[k] = tn_tensor_shape(p->view)[k];
+  o->data = malloc(tn_tensor_bytes(p->view) + 1);
+  return placed_read(p, o->data, guarded);
+}
+
+static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
+  output got = {0};
+  bool guarded = true;
+  char why[400] = "missing";
+  uint32_t at = w->shares[i] >= 0 ? (uint32_t)w->shares[i] : i;
+  bool ok = w->at[at].view && read_back(w, at, &got, &guarded) == TN_OK;
+  if (w->at[at].view && !ok) snprintf(why, sizeof why, "%s", tn_last_error());
+  ok = ok && compare_outputs(w->c, &got, &w->want[i], why, sizeof why);
+  if (!ok)
+    complain(w, variant, t, w->c->op->args[i].name, why);
+  else if (!guarded)
+    complain(w, variant, t, w->c->op->args[i].name, "wrote outside the output");
+  free(got.data);
+}
+
+/* Inputs must come back as they went, unless an output was put over them. */
+static void check_input(work *w, uint32_t i, uint32_t variant, tally *t) {
+  output got = {0};
+  bool guarded = true;
+  for (uint32_t k = w->num_in; k < w->c->op->num_args; k++)
+    if (w->shares[k] == (int32_t)i) return;
+  if (read_back(w, i, &got, &guarded) != TN_OK)
+    complain(w, variant, t, w->c->op->args[i].name, tn_last_error());
+  else if (!guarded || memcmp(got.data, w->values[i], tn_tensor_bytes(w->at[i].view)))
+    complain(w, variant, t, w->c->op->args[i].name, "the call changed its input");
+  free(got.data);
+}
+
+static void run_variant(work *w, uint32_t variant, tally *t) {
+  tn_status status = place_all(w, variant);
+  if (status == TN_OK) status = call_device(w, variant);
+  t->runs++;
+  if (status == TN_ERR_UNSUPPORTED)
+    t->unsupported++;
+  else if (status != TN_OK)
+    complain(w, variant, t, tn_status_name(status), tn_last_error());
+  for (uint32_t i = 0; status == TN_OK && i < w->c->op->num_args; i++) {
+    if (i < w->num_in && w->at[i].view) check_input(w, i, variant, t);
+    if (i >= w->num_in && !w->c->arg[i].absent) check_output(w, i, variant, t);
+  }
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) placed_free(&w->at[i]);
+}
+
+/* Whether some output can stand in an input's place in this case. */
+static bool can_share(work *w) {
+  return w->num_in && w->c->op->flags & TN_OPERATOR_ELEMENTWISE && w->num_in < w->c->op->num_args &&
+         w->c->op->args[w->num_in].kind == TN_ARG_OUT && input_to_share(w, w->num_in) >= 0;
+}
+
+void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t) {
+  work w = {.c = c, .device = device, .num_in = op_inputs(c->op)};
+  w.num_out = c->op->num_args - w.num_in;
+  draw_values(&w);
+  t->cases++;
+  if (ask_reference(&w, reference) != TN_OK)
+    complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
+  else
+    for (uint32_t v = 1; v < 1u << VARIANTS; v <<= 1)
+      if (c->variants & v && (!in_place(v) || can_share(&w))) run_variant(&w, v, t);
+  for (uint32_t i = 0; i < c->op->num_args; i++) {
+    free(w.values[i]);
+    free(w.want[i].data);
+  }
+}

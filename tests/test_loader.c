@@ -1,0 +1,593 @@
+/*
+ * Finding, judging and opening plugins, each broken in one way, in one process that must
+ * outlive them all.
+ */
+#include "inspect.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fenv.h>
+#include <stdarg.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "dispatcher/plugin_check.h"
+
+/* ------------------------------------------------------- a host of the test --- */
+
+static void host_log(const tn_host *host, tn_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void host_log(const tn_host *host, tn_log_level level, const char *format, ...) {
+  (void)host, (void)level, (void)format;
+}
+
+static void *host_memory_alloc(const tn_host *host, size_t bytes, size_t align) {
+  (void)host;
+  return host_memory_default.alloc(NULL, bytes, align);
+}
+
+static void host_memory_free(const tn_host *host, void *ptr) {
+  (void)host;
+  host_free(&host_memory_default, ptr);
+}
+
+static tn_status run_here(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
+                          void *ctx) {
+  (void)host, (void)grain;
+  return fn(ctx, 0, n);
+}
+
+static const tn_host host = {.struct_size = sizeof host,
+                             .abi_min = TN_ABI_VERSION_MIN,
+                             .abi_max = TN_ABI_VERSION,
+                             .num_threads = 1,
+                             .version = TN_VERSION_STRING,
+                             .fail = fail,
+                             .log = host_log,
+                             .alloc = host_memory_alloc,
+                             .free = host_memory_free,
+                             .parallel_for = run_here};
+
+static const tn_plugin *opens(const char *path) {
+  const tn_plugin *plugin = NULL;
+  ck_assert_msg(loader_open(path, &host, &plugin) == TN_OK, "%s: %s", path, tn_last_error());
+  ck_assert_ptr_nonnull(plugin);
+  return plugin;
+}
+
+static void refuses(const char *path, const char *reason) {
+  const tn_plugin *plugin = NULL;
+  ck_assert_msg(loader_open(path, &host, &plugin) == TN_ERR_PLUGIN_REFUSED, "%s was taken", path);
+  ck_assert_ptr_null(plugin);
+  message_has(reason);
+}
+
+/* ----------------------------------------------------------------- opening --- */
+
+START_TEST(good_plugin_adds) {
+  const tn_plugin *plugin = opens(FIXTURE("good"));
+  ck_assert_str_eq(plugin->name, "good");
+  ck_assert_uint_eq(plugin->num_kernels, 1);
+  float a[3] = {1, 2, 3}, b[3] = {10, 20, 30}, y[3];
+  int64_t shape[] = {3}, strides[] = {1};
+  DLTensor t[3] = {{.data = a}, {.data = b}, {.data = y}};
+  for (int i = 0; i < 3; i++) t[i].ndim = 1, t[i].shape = shape, t[i].strides = strides;
+  const DLTensor *in[] = {&t[0], &t[1]};
+  DLTensor *out[] = {&t[2]};
+  tn_kernel_args args = {
+      .struct_size = sizeof args, .num_in = 2, .num_out = 1, .in = in, .out = out, .host = &host};
+  ck_assert_int_eq(plugin_kernel(plugin, 0)->run(&args), TN_OK);
+  ck_assert_float_eq(y[2], 33);
+  ck_assert_ptr_eq(opens(FIXTURE("good")), plugin);
+}
+END_TEST
+
+START_TEST(refused_with_the_true_reason) {
+  static const struct {
+    const char *path, *reason;
+  } cases[] = {
+      {FIXTURE("no_note"), "no Tenon note"},
+      {FIXTURE("no_symbol"), "exports no tn_plugin_query"},
+      {FIXTURE("declines"), "declined: no flux capacitor on a bicycle"},
+      {FIXTURE("silent"), "gave no reason"},
+      {FIXTURE("too_new"), "built for ABI 900..901, this host serves 1..1"},
+      {FIXTURE("flavoured"), "built with MemorySanitizer"},
+      {FIXTURE("past"), "its kernel struct has 32 bytes, ABI version 1 has 88"},
+      {FIXTURE("misnamed"), "it calls itself 'somebody-else', its note calls it 'misnamed'"},
+      {FIXTURE("needs_absent"), "needs libtenon-absent.so.7, not found"},
+      {FIXTURE("undefined"), "undefined symbol: nobody_defines_this"},
+      {FIXTURE("null_run"), "kernel row 1 (n.sub) has no run function"},
+      {FIXTURE("stack"), "executable stack"},
+      {FIXTURE_DIR "/libabsent.so", "no Tenon note"},
+      {FIXTURE_DIR, "is a folder"},
+      {"/dev/null", "no regular file"},
+      {"/dev/zero", "no regular file"},
+      {FIXTURE("nowhere"), "No such file"},
+      {"libtenon-good.so", "not an absolute path"},
+      {"./libtenon-good.so", "not an absolute path"},
+      {"", "not an absolute path"},
+      {NULL, "not an absolute path"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) refuses(cases[i].path, cases[i].reason);
+  opens(FIXTURE("good"));
+}
+END_TEST
+
+START_TEST(the_reason_does_not_repeat_the_path) {
+  refuses(FIXTURE("undefined"), "could not be loaded: undefined symbol");
+  ck_assert_ptr_null(strstr(tn_last_error(), "libtenon-undefined"));
+}
+END_TEST
+
+START_TEST(an_old_message_is_no_reason) {
+  fail(TN_ERR_INTERNAL, "something else");
+  refuses(FIXTURE("silent"), "gave no reason");
+}
+END_TEST
+
+START_TEST(from_the_future) {
+  const tn_plugin *plugin = opens(FIXTURE("future"));
+  ck_assert_uint_gt(plugin->struct_size, sizeof *plugin);
+  ck_assert_uint_gt(plugin->kernels->struct_size, sizeof(tn_kernel));
+  ck_assert_str_eq(plugin_kernel(plugin, 0)->device_type, "future");
+  ck_assert_str_eq(plugin_kernel(plugin, 1)->device_type, "later");
+}
+END_TEST
+
+START_TEST(opening_is_the_runtimes_business) {
+  const tn_plugin *plugin = opens(FIXTURE("fails_open"));
+  void *context = NULL;
+  ck_assert_int_eq(plugin->open(&host, &context), TN_ERR_BACKEND);
+  message_has("on holiday");
+  ck_assert_str_eq(opens(FIXTURE("twin"))->name, "good");
+}
+END_TEST
+
+START_TEST(floating_point_environment) {
+  static volatile float tiny = 1e-39f, one = 1, three = 3;
+  float quotient = one / three;
+  fesetround(FE_DOWNWARD);
+  opens(FIXTURE("good"));
+  ck_assert_int_eq(fegetround(), FE_DOWNWARD);
+  fesetround(FE_TONEAREST);
+  feclearexcept(FE_ALL_EXCEPT);
+#if defined(__x86_64__)
+  unsigned mxcsr = _mm_getcsr();
+#endif
+  opens(FIXTURE("rounding"));
+#if defined(__x86_64__)
+  ck_assert_uint_eq(_mm_getcsr(), mxcsr);
+#endif
+  ck_assert_int_eq(fegetround(), FE_TONEAREST);
+  ck_assert(tiny * one == tiny && tiny * one != 0);
+  ck_assert(one / three == quotient);
+}
+END_TEST
+
+/* ------------------------------------------------------------- whose file --- */
+
+START_TEST(writable_by_all) {
+  const char *path = copy_fixture(FIXTURE("good"), "libtenon-w.so");
+  inspect_accepts(path, "good");
+  chmod(path, 0666);
+  inspect_refuses(path, "file can be written to by every user");
+  chmod(path, 0664);
+  inspect_accepts(path, "good");
+  chmod(path, 0644);
+  chmod(scratch, 0777);
+  inspect_refuses(path, "its folder");
+  message_has(scratch);
+  chmod(scratch, 01777);
+  inspect_accepts(path, "good");
+  chmod(scratch, 0700);
+}
+END_TEST
+
+START_TEST(of_another_user) {
+  const char *path = copy_fixture(FIXTURE("good"), "libtenon-o.so");
+  if (geteuid() != 0) return; /* only root can give files away */
+  ck_assert_int_eq(chown(path, 12345, 12345), 0);
+  inspect_refuses(path, "belongs to user 12345");
+  ck_assert_int_eq(chown(path, 0, 12345), 0);
+  inspect_accepts(path, "good");
+}
+END_TEST
+
+START_TEST(links_are_followed) {
+  const char *path = copy_fixture(FIXTURE("good"), "file"), *link = scratch_path("libtenon-l.so");
+  ck_assert_int_eq(symlink(path, link), 0);
+  inspect_accepts(link, "good");
+  const char *folder = scratch_path("open");
+  ck_assert_int_eq(mkdir(folder, 0700), 0);
+  ck_assert_int_eq(rename(path, scratch_path("open/file")), 0);
+  ck_assert_int_eq(remove(link), 0);
+  ck_assert_int_eq(symlink(scratch_path("open/file"), link), 0);
+  inspect_accepts(link, "good");
+  chmod(folder, 0777);
+  inspect_refuses(link, "its folder");
+  ck_assert_int_eq(symlink("loop", scratch_path("loop")), 0);
+  inspect_refuses(scratch_path("loop"), "symbolic links");
+  ck_assert_int_eq(symlink("/nowhere/at/all", scratch_path("dangling")), 0);
+  inspect_refuses(scratch_path("dangling"), "No such file");
+  ck_assert_int_eq(mkfifo(scratch_path("pipe"), 0644), 0);
+  inspect_refuses(scratch_path("pipe"), "no regular file");
+}
+END_TEST
+
+START_TEST(endless_paths) {
+  char *path = malloc(20000);
+  memset(path, 'a', 19999);
+  path[0] = '/', path[19999] = '\0';
+  inspect_refuses(path, "cannot be opened");
+  free(path);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- survival --- */
+
+START_TEST(truncated_at_64_lengths) {
+  size_t size;
+  unsigned char *bytes = read_file(FIXTURE("good"), &size);
+  for (size_t i = 0; i < 64; i++)
+    refuses(write_file("libtenon-cut.so", bytes, size * i / 64), i ? "cut short" : "empty");
+  free(bytes);
+  opens(FIXTURE("good"));
+}
+END_TEST
+
+START_TEST(no_descriptor_leaks) {
+  int before = dup(0);
+  close(before);
+  for (int i = 0; i < 50; i++) {
+    refuses(FIXTURE("past"), "kernel struct");
+    refuses(FIXTURE("too_new"), "ABI");
+    refuses(FIXTURE("needs_absent"), "not found");
+    refuses(FIXTURE_DIR, "folder");
+    opens(FIXTURE("good"));
+  }
+  int after = dup(0);
+  close(after);
+  ck_assert_int_eq(before, after);
+}
+END_TEST
+
+/* --------------------------------------------------------------- discovery --- */
+
+static config path_config(const char *path) {
+  return (config){.plugin_path = (char *)(uintptr_t)path, .plugin_path_from = "the test"};
+}
+
+/* Discovers, and returns how many candidates came from the path. */
+static size_t discover(const char *path, candidate_list *list) {
+  config c = path_config(path);
+  size_t count = 0;
+  ck_assert_int_eq(loader_discover(&host_memory_default, &c, list), TN_OK);
+  while (count < list->count && strcmp(list->items[count].origin, "the test") == 0) count++;
+  return count;
+}
+
+/* The candidates of the path must be these names in the scratch folder; "=text" is meant
+ * as it is. */
+static void lists(const char *path, const char *const *names) {
+  candidate_list list;
+  size_t count = discover(path, &list), i = 0;
+  for (; names[i]; i++) {
+    ck_assert_uint_lt(i, count);
+    const char *full = *names[i] == '=' ? names[i] + 1 : scratch_path(names[i]);
+    ck_assert_str_eq(list.items[i].path, full);
+  }
+  ck_assert_uint_eq(count, i);
+  candidate_list_free(&host_memory_default, &list);
+  candidate_list_free(&host_memory_default, &list);
+}
+#define LISTS(path, ...) lists(path, (const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(folders_are_sorted) {
+  static const char *const names[] = {"libtenon-b.so",     "libtenon-B.so", "libtenon-a.so",
+                                      "libtenon-a.so.1",   "libother.so",   "libtenon.so",
+                                      ".libtenon-x.so",    "libtenon-.so",  "libtenon-c.so.bak",
+                                      "xlibtenon-plug.so", "libtenon-_.so"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) write_file(names[i], names[i], 5);
+  LISTS(scratch, "libtenon-.so", "libtenon-B.so", "libtenon-_.so", "libtenon-a.so",
+        "libtenon-b.so");
+}
+END_TEST
+
+START_TEST(files_and_duplicates) {
+  write_file("libtenon-a.so", "a", 1);
+  write_file("other", "b", 1);
+  ck_assert_int_eq(symlink("libtenon-a.so", scratch_path("libtenon-z.so")), 0);
+  ck_assert_int_eq(link(scratch_path("other"), scratch_path("libtenon-y.so")), 0);
+  char path[512];
+  snprintf(path, sizeof path, ":%s/other::%s:%s/./libtenon-a.so:", scratch, scratch, scratch);
+  LISTS(path, "other", "libtenon-a.so");
+}
+END_TEST
+
+START_TEST(odd_entries_become_candidates) {
+  char path[512];
+  ck_assert_int_eq(mkdir(scratch_path("void"), 0700), 0);
+  snprintf(path, sizeof path, "plugins:./x.so:/nowhere/else:%s/void:plugins", scratch);
+  LISTS(path, "=plugins", "=./x.so", "=/nowhere/else", "void");
+}
+END_TEST
+
+START_TEST(the_working_folder_is_not_searched) {
+  copy_fixture(FIXTURE("good"), "libtenon-here.so");
+  ck_assert_int_eq(chdir(scratch), 0);
+  ck_assert_int_eq(mkdir("tenon", 0755), 0);
+  copy_fixture(FIXTURE("good"), "tenon/libtenon-here.so");
+  candidate_list list;
+  discover(NULL, &list);
+  for (size_t i = 0; i < list.count; i++) {
+    ck_assert_int_eq(*list.items[i].path, '/');
+    ck_assert_ptr_null(strstr(list.items[i].path, "libtenon-here"));
+  }
+  candidate_list_free(&host_memory_default, &list);
+  LISTS(".", "=.");
+}
+END_TEST
+
+/* Memory that fails at the allocation numbered `left`. */
+static int left, alive;
+
+static void *scarce_alloc(void *user, size_t bytes, size_t align) {
+  (void)user;
+  if (left-- == 0) return NULL;
+  alive++;
+  return host_memory_default.alloc(NULL, bytes, align);
+}
+
+static void scarce_free(void *user, void *ptr) {
+  (void)user;
+  alive--;
+  host_memory_default.free(NULL, ptr);
+}
+
+START_TEST(no_memory) {
+  const host_memory scarce = {scarce_alloc, scarce_free, NULL};
+  char name[32];
+  for (int i = 0; i < 40; i++) {
+    snprintf(name, sizeof name, "libtenon-%02d.so", i);
+    write_file(name, "x", 1);
+  }
+  config c = path_config(scratch);
+  candidate_list list;
+  int n = 0;
+  for (tn_status status = TN_ERR_OUT_OF_MEMORY; status; n++) {
+    left = n;
+    status = loader_discover(&scarce, &c, &list);
+    ck_assert(status == TN_OK || status == TN_ERR_OUT_OF_MEMORY);
+    if (status) ck_assert_int_eq(alive, 0);
+    if (status) ck_assert_uint_eq(list.count, 0);
+  }
+  ck_assert_int_gt(n, 40);
+  candidate_list_free(&scarce, &list);
+  ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* ------------------------------------------------------ the table's contract --- */
+
+/* A table that passes, whose parts each case spoils. */
+static tn_backend backend;
+static const tn_backend *backends[2] = {&backend, NULL};
+static tn_kernel kernels[2];
+static tn_operator operators[1];
+static tn_arg args[3];
+static tn_attr attrs[2];
+static tn_layer layers[1];
+static tn_plugin plugin;
+static const tn_plugin_note note = {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, "good"};
+
+static tn_status infer(const tn_host *h, const DLTensor *const *in, DLTensor *const *out,
+                       const void *a) {
+  (void)h, (void)in, (void)out, (void)a;
+  return TN_OK;
+}
+
+static tn_status pass_on(void *layer, const tn_layer_call *call,
+                         tn_status (*next)(const tn_layer_call *call, void *next_ctx),
+                         void *next_ctx) {
+  (void)layer;
+  return next(call, next_ctx);
+}
+
+static void reset_tables(void) {
+  const tn_plugin *good = opens(FIXTURE("good"));
+  backend = *good->backends[0];
+  kernels[0] = kernels[1] = *good->kernels;
+  args[0] = (tn_arg){"x", TN_ARG_IN, TN_TYPE_VAR(0), {0}, "an input"};
+  args[1] = (tn_arg){"state", TN_ARG_INOUT, TN_TYPE_FIXED(TN_F32), {0}, "changed"};
+  args[2] = (tn_arg){"y", TN_ARG_OUT, TN_TYPE_VAR(0), {0}, "the output"};
+  attrs[0] = (tn_attr){"alpha", TN_ATTR_F64, 8, 1, "a factor"};
+  attrs[1] = (tn_attr){"axes", TN_ATTR_AXES, 16, 0, "axes"};
+  operators[0] = (tn_operator){.struct_size = sizeof(tn_operator),
+                               .since = 1,
+                               .name = "warp",
+                               .types = {TN_SET_FLOAT},
+                               .shape = TN_SHAPE_CUSTOM,
+                               .num_args = 3,
+                               .args = args,
+                               .num_attrs = 2,
+                               .attrs_size = 16 + sizeof(tn_axes),
+                               .attrs = attrs,
+                               .doc = "Warps.",
+                               .maths = "y = warp(x)",
+                               .infer = infer};
+  layers[0] = (tn_layer){.struct_size = sizeof(tn_layer), .name = "none", .call = pass_on};
+  plugin = *good;
+  plugin.backends = backends, plugin.num_backends = 1;
+  plugin.kernels = kernels, plugin.num_kernels = 2;
+  plugin.operators = operators, plugin.num_operators = 1;
+  plugin.layers = layers, plugin.num_layers = 1;
+}
+
+static void table_passes(void) {
+  ck_assert_msg(plugin_check(&plugin, &note, &host) == TN_OK, "%s", tn_last_error());
+}
+
+static void table_fails(const char *reason) {
+  ck_assert_int_eq(plugin_check(&plugin, &note, &host), TN_ERR_PLUGIN_REFUSED);
+  message_has(reason);
+}
+
+/* Makes one change, sees it refused for that reason, and starts afresh. */
+#define SPOILED(change, reason)                                                                    \
+  do {                                                                                             \
+    reset_tables();                                                                                \
+    table_passes();                                                                                \
+    change;                                                                                        \
+    table_fails(reason);                                                                           \
+  } while (0)
+
+START_TEST(spoiled_plugins) {
+  SPOILED(plugin.struct_size = 0, "its plugin struct has 0 bytes, ABI version 1 has 104");
+  SPOILED(plugin.struct_size = 96, "its plugin struct has 96 bytes");
+  SPOILED(plugin.struct_size = 65536 + 8, "absurd");
+  SPOILED(plugin.struct_size = UINT32_MAX, "absurd");
+  SPOILED(plugin.struct_size = sizeof plugin + 4, "absurd");
+  SPOILED(plugin.name = NULL, "calls itself '(null)'");
+  SPOILED(plugin.version = NULL, "no version");
+  SPOILED(plugin.description = NULL, "no description");
+  SPOILED(plugin.abi_max = 2, "its table says ABI 1..2, its note 1..1");
+  SPOILED(plugin.backends = NULL, "counts 1 backends at (nil)");
+  SPOILED(plugin.kernels = NULL, "counts 2 rows of kernel at (nil)");
+  SPOILED(plugin.operators = NULL, "counts 1 rows of operator at (nil)");
+  SPOILED(plugin.layers = NULL, "counts 1 rows of layer at (nil)");
+  SPOILED(plugin.num_kernels = UINT32_MAX, "counts 4294967295 rows of kernel");
+  SPOILED(plugin.num_backends = UINT32_MAX, "counts 4294967295 backends");
+  SPOILED(plugin.kernels = (const tn_kernel *)((const char *)kernels + 4), "bad address");
+  reset_tables();
+  plugin.num_backends = plugin.num_kernels = plugin.num_operators = plugin.num_layers = 0;
+  plugin.backends = NULL, plugin.kernels = NULL, plugin.operators = NULL, plugin.layers = NULL;
+  table_passes();
+}
+END_TEST
+
+START_TEST(spoiled_backends) {
+  SPOILED(backends[0] = NULL, "backend table is at a bad address");
+  backends[0] = &backend;
+  SPOILED(backend.struct_size = sizeof backend - 8, "its backend struct has");
+  SPOILED(backend.device_type = NULL, "device type is '(null)'");
+  SPOILED(backend.device_type = "", "device type is ''");
+  SPOILED(backend.device_type = "GPU", "device type is 'GPU'");
+  SPOILED(backend.device_type = "a:1", "device type is 'a:1'");
+  SPOILED(backend.count = NULL, "has no count");
+  SPOILED(backend.describe = NULL, "has no describe");
+  SPOILED(backend.open = NULL, "has no open");
+  SPOILED(backend.close = NULL, "has no close");
+  SPOILED(backend.alloc = NULL, "has no alloc");
+  SPOILED(backend.free = NULL, "has no free");
+  SPOILED(backend.copy = NULL, "has no copy");
+  SPOILED(backend.flags = TN_BACKEND_HOST_MEMORY, "without TN_BACKEND_SYNCHRONOUS");
+  SPOILED(backend.flags |= TN_BACKEND_OPAQUE_MEMORY, "both host memory and opaque");
+  SPOILED(memcpy(&backend.capture_begin, &backend.close, sizeof backend.close),
+          "has no capture_end");
+  SPOILED((backends[1] = &backend, plugin.num_backends = 2), "two backends 'fixture'");
+}
+END_TEST
+
+START_TEST(spoiled_kernels) {
+  SPOILED(kernels[0].struct_size -= 8, "its kernel struct has 80 bytes");
+  SPOILED(kernels[1].struct_size += 8, "row 1 says it has 96 bytes, row 0 says 88");
+  SPOILED(kernels[1].struct_size = 0, "row 1 says it has 0 bytes");
+  SPOILED(kernels[1].name = NULL, "kernel row 1 (?) has no name");
+  SPOILED(kernels[1].run = NULL, "has no run function");
+  SPOILED(kernels[1].device_type = NULL, "has no device type");
+  SPOILED(kernels[1].device_type = "*any", "is for device type '*any'");
+  SPOILED(kernels[1].op = 0, "has no operator");
+  SPOILED((kernels[1].op = 0, kernels[1].op_name = ""), "has no operator");
+  reset_tables();
+  kernels[1].op = 0, kernels[1].op_name = "warp", kernels[1].device_type = TN_DEVICE_ANY_HOST;
+  table_passes();
+}
+END_TEST
+
+START_TEST(spoiled_operators) {
+  SPOILED(operators[0].struct_size -= 8, "its operator struct has");
+  SPOILED(operators[0].name = NULL, "malformed name");
+  SPOILED(operators[0].name = "Warp", "malformed name");
+  SPOILED(operators[0].id = 7, "number of its own");
+  SPOILED(operators[0].doc = NULL, "no doc");
+  SPOILED(operators[0].maths = NULL, "no doc or maths");
+  SPOILED(operators[0].shape = TN_SHAPE_RULES, "unknown shape rule");
+  SPOILED(operators[0].infer = NULL, "no infer function");
+  SPOILED(operators[0].num_args = 0, "out of range");
+  SPOILED(operators[0].num_args = UINT32_MAX, "out of range");
+  SPOILED(operators[0].args = NULL, "out of range");
+  SPOILED(operators[0].num_args = 1, "no output");
+  SPOILED(args[0].name = NULL, "malformed argument");
+  SPOILED(args[0].kind = 5, "malformed argument");
+  SPOILED(args[0].type = TN_TYPE_VAR(1), "an argument of no type");
+  SPOILED(args[0].type = 7, "an argument of no type");
+  SPOILED(args[1].type = TN_TYPE_FIXED(0), "an argument of no type");
+  SPOILED(args[1].type = 0xff, "an argument of no type");
+  reset_tables();
+  args[0].kind = TN_ARG_OPTIONAL_IN, args[1].kind = TN_ARG_OPTIONAL_OUT;
+  table_passes();
+}
+END_TEST
+
+START_TEST(spoiled_arguments_and_attributes) {
+  SPOILED((args[0].kind = TN_ARG_OUT, args[2].kind = TN_ARG_IN), "out of order");
+  SPOILED((args[0].kind = TN_ARG_INOUT, args[1].kind = TN_ARG_IN), "out of order");
+  SPOILED(operators[0].attrs = NULL, "no list of its attributes");
+  SPOILED(operators[0].num_attrs = UINT32_MAX, "attributes out of range");
+  SPOILED(operators[0].attrs_size = UINT32_MAX, "attributes out of range");
+  SPOILED(operators[0].attrs_size = 3, "attributes out of range");
+  SPOILED(attrs[0].name = NULL, "malformed attribute");
+  SPOILED(attrs[0].type = 7, "malformed attribute");
+  SPOILED(attrs[0].offset = 12, "outside its struct");
+  SPOILED(attrs[0].offset = 0, "outside its struct");
+  SPOILED(attrs[1].offset = 20, "outside its struct");
+  SPOILED(attrs[0].offset = UINT32_MAX - 7, "outside its struct");
+  SPOILED(operators[0].attrs_size = 4, "outside its struct");
+  SPOILED(layers[0].struct_size = 8, "its layer struct has 8 bytes");
+  SPOILED(layers[0].name = NULL, "layer row 0 has no name");
+  SPOILED(layers[0].call = NULL, "no call function");
+}
+END_TEST
+
+START_TEST(abi_ranges) {
+  ck_assert_int_eq(plugin_check_abi(1, 1, 1, 1), TN_OK);
+  ck_assert_int_eq(plugin_check_abi(1, 9, 3, 4), TN_OK);
+  ck_assert_int_eq(plugin_check_abi(4, 9, 3, 4), TN_OK);
+  ck_assert_int_eq(plugin_check_abi(0, UINT32_MAX, 1, 1), TN_OK);
+  ck_assert_int_eq(plugin_check_abi(5, 9, 3, 4), TN_ERR_PLUGIN_REFUSED);
+  message_has("built for ABI 5..9, this host serves 3..4");
+  ck_assert_int_eq(plugin_check_abi(1, 2, 3, 4), TN_ERR_PLUGIN_REFUSED);
+  ck_assert_int_eq(plugin_check_abi(4, 3, 3, 4), TN_ERR_PLUGIN_REFUSED);
+}
+END_TEST
+
+static void add_case(Suite *suite, const char *name, const TTest *const *tests, size_t count) {
+  TCase *tc = tcase_create(name);
+  tcase_set_timeout(tc, 60);
+  tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
+  for (size_t i = 0; i < count; i++) tcase_add_test(tc, tests[i]);
+  suite_add_tcase(suite, tc);
+}
+#define CASE(name, ...)                                                                            \
+  add_case(suite, name, (const TTest *const[]){__VA_ARGS__},                                       \
+           sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
+
+int main(void) {
+  Suite *suite = suite_create("loader");
+  CASE("opening", good_plugin_adds, refused_with_the_true_reason,
+       the_reason_does_not_repeat_the_path, an_old_message_is_no_reason, from_the_future,
+       opening_is_the_runtimes_business, floating_point_environment);
+  CASE("trust", writable_by_all, of_another_user, links_are_followed, endless_paths);
+  CASE("survival", truncated_at_64_lengths, no_descriptor_leaks);
+  CASE("discovery", folders_are_sorted, files_and_duplicates, odd_entries_become_candidates,
+       the_working_folder_is_not_searched, no_memory);
+  CASE("contract", spoiled_plugins, spoiled_backends, spoiled_kernels, spoiled_operators,
+       spoiled_arguments_and_attributes, abi_ranges);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

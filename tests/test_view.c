@@ -1,0 +1,158 @@
+/* Views: shapes, strides and contents against indices computed by hand. */
+#include "tests/support.h"
+
+static tn_runtime *rt;
+static tn_device *dev;
+static void setup(void) { rt = open_runtime(NULL), dev = tn_runtime_device(rt); }
+static void teardown(void) { tn_runtime_close(rt); }
+
+/* [2, 3, 4] counting from 1. */
+static tn_tensor *cube(void) {
+  tn_tensor *flat = counting(dev, 24), *t = NULL;
+  ok(tn_tensor_reshape(flat, 3, SHAPE(2, 3, 4), &t));
+  tn_tensor_release(flat);
+  return t;
+}
+
+static void expect(const tn_tensor *t, int count, const float *values) {
+  float got[64];
+  ck_assert_int_eq(tn_tensor_elements(t), count);
+  ok(tn_tensor_to_host(t, got, (size_t)count * sizeof *got));
+  for (int i = 0; i < count; ++i)
+    ck_assert_msg(got[i] == values[i], "element %d is %g, not %g", i, got[i], values[i]);
+}
+#define EXPECT(t, ...)                                                                             \
+  expect(t, (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)), (float[]){__VA_ARGS__})
+
+START_TEST(permute_moves_axes) {
+  tn_tensor *x = cube(), *v = NULL;
+  ok(tn_tensor_permute(x, (int32_t[]){2, 0, 1}, &v));
+  ck_assert_int_eq(tn_tensor_shape(v)[0], 4);
+  ck_assert_int_eq(tn_tensor_strides(v)[0], 1);
+  ck_assert(!tn_tensor_is_contiguous(v));
+  EXPECT(v, 1, 5, 9, 13, 17, 21, 2, 6, 10, 14, 18, 22, 3, 7, 11, 15, 19, 23, 4, 8, 12, 16, 20, 24);
+  refused(tn_tensor_permute(x, (int32_t[]){0, 0, 1}, &v), TN_ERR_INVALID_ARGUMENT, "permutation");
+  refused(tn_tensor_permute(x, (int32_t[]){0, 3, 1}, &v), TN_ERR_INVALID_ARGUMENT, "permutation");
+  refused(tn_tensor_permute(x, NULL, &v), TN_ERR_INVALID_ARGUMENT, "permutation");
+  tn_tensor_release(v);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(slice_takes_every_step) {
+  tn_tensor *x = cube(), *v = NULL, *w = NULL;
+  ok(tn_tensor_slice(x, -1, 1, 4, 2, &v));
+  EXPECT(v, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24);
+  ok(tn_tensor_slice(v, 0, -1, 2, 1, &w));
+  EXPECT(w, 14, 16, 18, 20, 22, 24);
+  tn_tensor *none = NULL;
+  ok(tn_tensor_slice(x, 1, 3, 3, 1, &none));
+  ck_assert_int_eq(tn_tensor_elements(none), 0);
+  ck_assert_ptr_null(tn_tensor_data(none));
+  refused(tn_tensor_slice(x, 3, 0, 1, 1, &w), TN_ERR_INVALID_ARGUMENT, "axis 3");
+  refused(tn_tensor_slice(x, 0, 0, 3, 1, &w), TN_ERR_INVALID_ARGUMENT, "axis of 2");
+  refused(tn_tensor_slice(x, 0, 0, 2, 0, &w), TN_ERR_INVALID_ARGUMENT, "by 0");
+  refused(tn_tensor_slice(x, 0, INT64_MIN, INT64_MAX, 1, &w), TN_ERR_INVALID_ARGUMENT, "axis");
+  tn_tensor_release(none);
+  tn_tensor_release(w);
+  tn_tensor_release(v);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(expand_repeats_without_memory) {
+  tn_tensor *x = counting(dev, 3), *col = NULL, *v = NULL;
+  ok(tn_tensor_reshape(x, 2, SHAPE(3, 1), &col));
+  ok(tn_tensor_expand(col, 3, SHAPE(2, 3, 2), &v));
+  EXPECT(v, 1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3);
+  ck_assert_int_eq(tn_tensor_strides(v)[0], 0);
+  tn_tensor *w = NULL;
+  refused(tn_tensor_expand(col, 1, SHAPE(3), &w), TN_ERR_INVALID_ARGUMENT, "cannot become");
+  refused(tn_tensor_expand(col, 2, SHAPE(2, 1), &w), TN_ERR_INVALID_ARGUMENT, "cannot become");
+  refused(tn_tensor_expand(col, 2, SHAPE(3, -1), &w), TN_ERR_INVALID_ARGUMENT, "cannot become");
+  refused(tn_tensor_expand(col, 8, SHAPE(1 << 30, 1 << 30, 1 << 30, 1, 1, 1, 3, 1), &w),
+          TN_ERR_INVALID_ARGUMENT, "cannot become");
+  refused(tn_tensor_expand(NULL, 0, NULL, &w), TN_ERR_INVALID_ARGUMENT, "NULL");
+  tn_tensor_release(v);
+  tn_tensor_release(col);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(reshape_infers_and_refuses) {
+  tn_tensor *x = cube(), *v = NULL, *p = NULL, *w = NULL;
+  ok(tn_tensor_reshape(x, 2, SHAPE(-1, 6), &v));
+  ck_assert_int_eq(tn_tensor_shape(v)[0], 4);
+  refused(tn_tensor_reshape(x, 2, SHAPE(-1, -1), &w), TN_ERR_INVALID_ARGUMENT, "elements");
+  refused(tn_tensor_reshape(x, 2, SHAPE(5, 5), &w), TN_ERR_INVALID_ARGUMENT, "elements");
+  refused(tn_tensor_reshape(x, 9, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 24), &w), TN_ERR_INVALID_ARGUMENT,
+          "rank");
+  ok(tn_tensor_permute(x, (int32_t[]){1, 2, 0}, &p)); /* [3, 4, 2], 3 and 4 still one run */
+  ok(tn_tensor_reshape(p, 2, SHAPE(12, 2), &w));
+  EXPECT(w, 1, 13, 2, 14, 3, 15, 4, 16, 5, 17, 6, 18, 7, 19, 8, 20, 9, 21, 10, 22, 11, 23, 12, 24);
+  tn_tensor *q = NULL;
+  refused(tn_tensor_reshape(p, 1, SHAPE(24), &q), TN_ERR_INVALID_ARGUMENT, "tn_tensor_contiguous");
+  ok(tn_tensor_contiguous(NULL, p, &q));
+  tn_tensor *flat = NULL;
+  ok(tn_tensor_reshape(q, 1, SHAPE(24), &flat));
+  tn_tensor_release(flat);
+  tn_tensor_release(q);
+  tn_tensor_release(w);
+  tn_tensor_release(p);
+  tn_tensor_release(v);
+  tn_tensor_release(x);
+}
+END_TEST
+
+/* Every reshape that view arithmetic allows must agree with the contiguous copy. */
+START_TEST(reshape_agrees_with_a_copy) {
+  static const int32_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const int64_t shapes[][4] = {{24, 1, 1, 1}, {2, 12, 1, 1}, {12, 2, 1, 1}, {6, 4, 1, 1},
+                                      {1, 3, 8, 1},  {2, 2, 6, 1},  {3, 1, 2, 4},  {4, 3, 2, 1}};
+  tn_tensor *x = cube();
+  for (int o = 0; o < 6; ++o)
+    for (int s = 0; s < 8; ++s) {
+      tn_tensor *p = NULL, *c = NULL, *v = NULL, *w = NULL;
+      ok(tn_tensor_permute(x, orders[o], &p));
+      ok(tn_tensor_contiguous(NULL, p, &c));
+      if (!tn_tensor_reshape(p, 4, shapes[s], &v)) {
+        float a[24], b[24];
+        ok(tn_tensor_reshape(c, 4, shapes[s], &w));
+        ok(tn_tensor_to_host(v, a, sizeof a));
+        ok(tn_tensor_to_host(w, b, sizeof b));
+        ck_assert_mem_eq(a, b, sizeof a);
+      }
+      tn_tensor_release(w);
+      tn_tensor_release(v);
+      tn_tensor_release(c);
+      tn_tensor_release(p);
+    }
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(views_keep_memory_alive) {
+  tn_tensor *x = cube(), *v = NULL, *w = NULL;
+  ok(tn_tensor_slice(x, 0, 1, 2, 1, &v));
+  tn_tensor_release(x);
+  ok(tn_tensor_slice(v, 2, 0, 1, 1, &w));
+  tn_tensor_release(v);
+  tn_tensor *other = cube(); /* would reuse the memory had it been freed */
+  EXPECT(w, 13, 17, 21);
+  tn_tensor_release(other);
+  tn_tensor_release(w);
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  tcase_add_checked_fixture(t, setup, teardown);
+  tcase_add_test(t, permute_moves_axes);
+  tcase_add_test(t, slice_takes_every_step);
+  tcase_add_test(t, expand_repeats_without_memory);
+  tcase_add_test(t, reshape_infers_and_refuses);
+  tcase_add_test(t, reshape_agrees_with_a_copy);
+  tcase_add_test(t, views_keep_memory_alive);
+}
+
+int main(void) { return run_suite("view", add_tests); }

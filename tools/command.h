@@ -1,0 +1,11 @@
+/* The commands of `tenon`: each takes its own arguments, argv[0] being its name, and
+ * returns the exit status: 0 done, 1 failed, 2 used wrongly. Messages of failure go to
+ * standard error; results alone go to standard output. */
+#ifndef TENON_TOOLS_COMMAND_H
+#define TENON_TOOLS_COMMAND_H
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+int command_info(int argc, char **argv);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * tenon info: what this runtime found, what it refused and why, and who serves what.
+ */
+#include "info.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+/* The width of the widest string so far, for columns. */
+static int widest(int width, const char *text) {
+  int length = (int)strlen(text);
+  return length > width ? length : width;
+}
+
+static const char *plugin_name(const tn_plugin_info *p) { return p->name[0] ? p->name : "?"; }
+
+static void print_contents(const tn_plugin_info *p) {
+  const struct {
+    uint32_t count;
+    const char *one, *many;
+  } parts[] = {{p->num_backends, "device type", "device types"},
+               {p->num_kernels, "kernel", "kernels"},
+               {p->num_operators, "operator", "operators"},
+               {p->num_layers, "layer", "layers"}};
+  const char *separator = "";
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+    if (parts[i].count == 0) continue;
+    printf("%s%" PRIu32 " %s", separator, parts[i].count,
+           parts[i].count == 1 ? parts[i].one : parts[i].many);
+    separator = ", ";
+  }
+  putchar('\n');
+}
+
+static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
+  int indent = width + 13;
+  printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused", p->path);
+  if (verbose) printf("%*sorigin: %s\n", indent, "", p->origin);
+  if (!p->taken) {
+    printf("%*s%s\n", indent, "", p->reason);
+    return;
+  }
+  if (p->description[0]) printf("%*s%s\n", indent, "", p->description);
+  printf("%*s%s%s", indent, "", p->version, p->version[0] ? ": " : "");
+  print_contents(p);
+  if (p->reason[0]) printf("%*sno device: %s\n", indent, "", p->reason);
+}
+
+static void print_plugins(const survey *s, bool verbose) {
+  int width = 0;
+  for (size_t i = 0; i < s->num_plugins; ++i) width = widest(width, plugin_name(&s->plugins[i]));
+  puts("\nPlugins");
+  if (s->num_plugins == 0) puts("  none found");
+  for (size_t i = 0; i < s->num_plugins; ++i) print_plugin(&s->plugins[i], width, verbose);
+}
+
+static void print_memory(const tn_device_info *d) {
+  const double gib = 1024.0 * 1024.0 * 1024.0;
+  printf("%.1f GiB", (double)d->memory_bytes / gib);
+  if (d->memory_free_bytes) printf(", %.1f GiB free", (double)d->memory_free_bytes / gib);
+  puts(d->host_memory ? ", the host's own" : "");
+}
+
+static void print_served(const device_survey *d, size_t num_operators) {
+  printf("%zu of %zu operators", d->num_served, num_operators);
+  for (size_t i = 0; i < d->num_tallies; ++i)
+    printf("%s%s %zu", i ? ", " : ": ", d->tallies[i].plugin, d->tallies[i].operators);
+  putchar('\n');
+}
+
+static void print_device(const device_survey *d, int width, size_t num_operators) {
+  int indent = width + 4;
+  printf("%c %-*s  %s\n", d->is_default ? '*' : ' ', width, d->info.id, d->info.name);
+  if (d->info.unavailable[0]) {
+    printf("%*sunavailable: %s\n", indent, "", d->info.unavailable);
+    return;
+  }
+  if (d->info.lost) printf("%*slost: the device has faulted\n", indent, "");
+  printf("%*sfrom plugin %s; ", indent, "", d->info.plugin);
+  print_memory(&d->info);
+  if (d->info.features[0]) printf("%*s%s\n", indent, "", d->info.features);
+  printf("%*s", indent, "");
+  print_served(d, num_operators);
+}
+
+static void print_devices(const survey *s) {
+  int width = 0;
+  for (size_t i = 0; i < s->num_devices; ++i) width = widest(width, s->devices[i].info.id);
+  puts("\nDevices (* is used unless TENON_DEVICE says otherwise)");
+  for (size_t i = 0; i < s->num_devices; ++i) print_device(&s->devices[i], width, s->num_operators);
+}
+
+/* "bool u8 f32"; "-" for an operator without type variables. */
+static void dtype_list(tn_dtype_set set, char *text, size_t bytes) {
+  size_t used = 0;
+  snprintf(text, bytes, "-");
+  for (tn_dtype t = TN_BOOL; t <= TN_F64; ++t)
+    if (set & TN_SET(t) && used < bytes)
+      used +=
+          (size_t)snprintf(text + used, bytes - used, "%s%s", used ? " " : "", tn_dtype_name(t));
+}
+
+static void print_services(const device_survey *d) {
+  int op_width = 0, dtypes_width = 0, kernel_width = 0;
+  char dtypes[128];
+  for (size_t i = 0; i < d->num_services; ++i) {
+    dtype_list(d->services[i].dtypes, dtypes, sizeof dtypes);
+    op_width = widest(op_width, d->services[i].op);
+    dtypes_width = widest(dtypes_width, dtypes);
+    kernel_width = widest(kernel_width, d->services[i].kernel);
+  }
+  printf("\nOperators of %s\n", d->info.id);
+  for (size_t i = 0; i < d->num_services; ++i) {
+    const service *s = &d->services[i];
+    bool same = i > 0 && strcmp(s->op, s[-1].op) == 0;
+    dtype_list(s->dtypes, dtypes, sizeof dtypes);
+    printf("  %-*s  %-*s  %-*s  %s\n", op_width, same ? "" : s->op, dtypes_width, dtypes,
+           kernel_width, s->kernel, s->plugin);
+  }
+}
+
+void info_print_text(const survey *s, bool verbose) {
+  printf("Tenon %s\n", tn_version());
+  print_plugins(s, verbose);
+  print_devices(s);
+  for (size_t i = 0; verbose && i < s->num_devices; ++i)
+    if (!s->devices[i].info.unavailable[0]) print_services(&s->devices[i]);
+}
+
+static int failed(tn_status status) {
+  const char *message = tn_last_error()[0] ? tn_last_error() : "no memory";
+  fprintf(stderr, "tenon info: %s (%s)\n", message, tn_status_name(status));
+  return EXIT_FAILED;
+}
+
+static int show(bool verbose, bool as_json) {
+  tn_runtime *runtime;
+  tn_status status = tn_runtime_open(NULL, &runtime);
+  if (status) return failed(status);
+  survey s;
+  status = survey_take(runtime, &s);
+  if (!status) (as_json ? info_print_json : info_print_text)(&s, verbose);
+  int result = status ? failed(status) : EXIT_OK;
+  survey_free(&s);
+  tn_runtime_close(runtime);
+  return result;
+}
+
+int command_info(int argc, char **argv) {
+  static const struct option options[] = {{"verbose", no_argument, NULL, 'v'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  static const char usage[] = "usage: tenon info [-v|--verbose] [--json]\n"
+                              "  -v      which kernel serves each operator and element type\n"
+                              "  --json  for programs\n";
+  bool verbose = false, as_json = false;
+  for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
+    if (option == 'h') return fputs(usage, stdout), EXIT_OK;
+    if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+    verbose |= option == 'v';
+    as_json |= option == 'j';
+  }
+  if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
+  return show(verbose, as_json);
+}

@@ -1,0 +1,11 @@
+/* The two faces of `tenon info`. */
+#ifndef TENON_TOOLS_INFO_H
+#define TENON_TOOLS_INFO_H
+
+#include "survey.h"
+
+/* verbose: which kernel serves every operator in every element type. */
+void info_print_text(const survey *s, bool verbose);
+void info_print_json(const survey *s, bool verbose);
+
+#endif

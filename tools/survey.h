@@ -1,0 +1,39 @@
+/* What a runtime has, gathered once through the public API, so that text and JSON print
+ * the same. Strings belong to the runtime, which must outlive the survey. */
+#ifndef TENON_TOOLS_SURVEY_H
+#define TENON_TOOLS_SURVEY_H
+
+#include "tenon/tenon.h"
+
+/* Element types of one operator that one kernel is the first choice for. */
+typedef struct service {
+  const char *op, *kernel, *plugin;
+  tn_dtype_set dtypes;
+} service;
+
+/* How many operators a plugin is the first choice for, in some element type. */
+typedef struct tally {
+  const char *plugin;
+  size_t operators;
+} tally;
+
+typedef struct device_survey {
+  tn_device_info info;
+  bool is_default;
+  service *services; /* grouped by operator, in the operators' order */
+  tally *tallies;
+  size_t num_services, num_tallies;
+  size_t num_served; /* operators with a kernel of anyone's */
+} device_survey;
+
+typedef struct survey {
+  tn_plugin_info *plugins; /* in order of discovery */
+  device_survey *devices;  /* best first */
+  size_t num_plugins, num_devices, num_operators;
+} survey;
+
+/* Fills *out. On failure the message is in tn_last_error() and *out is empty. */
+tn_status survey_take(tn_runtime *runtime, survey *out);
+void survey_free(survey *s);
+
+#endif
