@@ -42,10 +42,14 @@ struct gelu_exact {
     return phi == (C)0 ? (C)0 : x * phi;
   }
 };
+/* With the tanh approximation Phi is (1 + tanh u) / 2, which is the logistic function of
+ * 2 u and as such loses nothing to cancellation where tanh u is close to -1. */
+template <class C> __device__ __forceinline__ C tanh_argument(C x) {
+  return (C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x);
+}
 struct gelu_tanh {
   template <class C> __device__ __forceinline__ C operator()(C x) const {
-    C u = (C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x);
-    C phi = (C)0.5 * ((C)1 + tanh(u));
+    C phi = logistic{}((C)2 * tanh_argument(x));
     return phi == (C)0 ? (C)0 : x * phi;
   }
 };
@@ -75,11 +79,10 @@ struct gelu_exact_grad {
 };
 struct gelu_tanh_grad {
   template <class C> __device__ __forceinline__ C operator()(C dy, C x) const {
-    const C k = (C)0.79788456080286535588, c = (C)0.044715;
-    C t = tanh(k * (x + c * x * x * x));
-    C slope = (C)1 - t * t; /* 0 where t has saturated, also at the infinities */
-    C tail = slope == (C)0 ? (C)0 : (C)0.5 * x * slope * k * ((C)1 + (C)3 * c * x * x);
-    return dy * ((C)0.5 * ((C)1 + t) + tail);
+    C u = tanh_argument(x), e = exp((C)-2 * fabs(u));
+    C phi = logistic{}((C)2 * u), slope = e / (((C)1 + e) * ((C)1 + e)); /* of phi by 2 u */
+    C inner = (C)0.79788456080286535588 * ((C)1 + (C)0.134145 * x * x);
+    return dy * (slope == (C)0 ? phi : phi + (C)2 * x * slope * inner); /* 0 at infinities */
   }
 };
 
