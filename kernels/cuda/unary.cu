@@ -91,9 +91,7 @@ template <class Op, class T> struct unary {
   using A = T;
   using B = T;
   static constexpr int inputs = 1;
-  __device__ __forceinline__ Y operator()(A a, B) const {
-    return stored<T>::from(Op{}(load(a)));
-  }
+  __device__ __forceinline__ Y operator()(A a, B) const { return stored<T>::from(Op{}(load(a))); }
 };
 
 template <class Op, class T> struct gradient {
@@ -120,22 +118,33 @@ template <class T> struct unary_int {
 template <template <class, class> class Form, class Op>
 tn_status run_float(const tn_kernel_args *args) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return map_run(args, Form<Op, float>{});
-    case TN_F16: return map_run(args, Form<Op, half_t>{});
-    case TN_BF16: return map_run(args, Form<Op, bfloat_t>{});
-    case TN_F64: return map_run(args, Form<Op, double>{});
-    default: return bad_dtype(args);
+  case TN_F32:
+    return map_run(args, Form<Op, float>{});
+  case TN_F16:
+    return map_run(args, Form<Op, half_t>{});
+  case TN_BF16:
+    return map_run(args, Form<Op, bfloat_t>{});
+  case TN_F64:
+    return map_run(args, Form<Op, double>{});
+  default:
+    return bad_dtype(args);
   }
 }
 
 template <class Op> tn_status run_any(const tn_kernel_args *args, bool rectifies) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_U8: return map_run(args, unary_int<uint8_t>{rectifies});
-    case TN_I8: return map_run(args, unary_int<int8_t>{rectifies});
-    case TN_I16: return map_run(args, unary_int<int16_t>{rectifies});
-    case TN_I32: return map_run(args, unary_int<int32_t>{rectifies});
-    case TN_I64: return map_run(args, unary_int<int64_t>{rectifies});
-    default: return run_float<unary, Op>(args);
+  case TN_U8:
+    return map_run(args, unary_int<uint8_t>{rectifies});
+  case TN_I8:
+    return map_run(args, unary_int<int8_t>{rectifies});
+  case TN_I16:
+    return map_run(args, unary_int<int16_t>{rectifies});
+  case TN_I32:
+    return map_run(args, unary_int<int32_t>{rectifies});
+  case TN_I64:
+    return map_run(args, unary_int<int64_t>{rectifies});
+  default:
+    return run_float<unary, Op>(args);
   }
 }
 
