@@ -63,6 +63,10 @@ typedef struct call {
   tensor *in[4], *out[4];
 } call;
 
+/* ck_assert without a note of every success, which would slow long loops down. */
+#define EXPECT(condition)                                                                          \
+  ((condition) ? (void)0 : ck_abort_msg("line %d: not so: %s", __LINE__, #condition))
+
 /* Runs a kernel; the memory that it took must be back. */
 tn_status call_run(const call *c);
 
