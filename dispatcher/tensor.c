@@ -44,7 +44,8 @@ void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides) {
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {
     strides[i] = stride;
-    stride *= shape[i] ? shape[i] : 1;
+    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
+    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
   }
 }
 
@@ -96,7 +97,8 @@ tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int3
   for (int32_t i = rank - 1; i >= 0; --i) {
     t->shape[i] = shape[i];
     t->strides[i] = stride;
-    stride *= shape[i] ? shape[i] : 1;
+    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
+    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
   }
   *out = t;
   return TN_OK;

@@ -52,9 +52,8 @@ static tn_status backend_describe(const tn_host *host, void *context, uint32_t i
   out->memory_bytes = props.totalGlobalMem;
   out->alignment_bytes = 256;
   (void)snprintf(out->name, sizeof out->name, "%.127s", props.name);
-  (void)snprintf(out->features, sizeof out->features, "sm_%d%d multiprocessors=%d%s%s",
-                 props.major, props.minor, props.multiProcessorCount,
-                 props.major >= 7 ? " tensor-cores" : "",
+  (void)snprintf(out->features, sizeof out->features, "sm_%d%d multiprocessors=%d%s%s", props.major,
+                 props.minor, props.multiProcessorCount, props.major >= 7 ? " tensor-cores" : "",
                  props.major >= 8 ? " bf16 tf32" : "");
   (void)snprintf(out->unique_id, sizeof out->unique_id, "%04x:%02x:%02x.0",
                  (unsigned)props.pciDomainID, (unsigned)props.pciBusID,
@@ -66,8 +65,8 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
   (void)context;
   int count = 0, multiprocessors = 0;
   CUDA_TRY(host, cudaGetDeviceCount(&count));
-  CUDA_TRY(host, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                                        (int)index));
+  CUDA_TRY(host,
+           cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, (int)index));
   cuda_device *dev = host->alloc(host, sizeof *dev, _Alignof(cuda_device));
   if (!dev) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a device handle");
   *dev = (cuda_device){{(int)index, multiprocessors, count == 1}, host};
@@ -93,7 +92,8 @@ static tn_status backend_alloc(void *device, uint32_t kind, size_t bytes, void *
   if (status != TN_OK) return status;
   if (kind == TN_MEMORY_PINNED) {
     cudaError_t error = cudaHostAlloc(ptr, bytes, cudaHostAllocPortable);
-    if (error != cudaErrorMemoryAllocation) return cuda_status(dev->host, (int)error, "cudaHostAlloc");
+    if (error != cudaErrorMemoryAllocation)
+      return cuda_status(dev->host, (int)error, "cudaHostAlloc");
     (void)cudaGetLastError();
     return dev->host->fail(TN_ERR_OUT_OF_MEMORY, "cudaHostAlloc: no %zu bytes of pinned memory",
                            bytes);
@@ -121,7 +121,6 @@ static tn_status backend_memory_info(void *device, uint64_t *free_bytes, uint64_
 }
 
 /* ------------------------------------------------------------------ queues --- */
-
 
 static tn_status backend_queue_create(void *device, void **queue) {
   cuda_device *dev = device;

@@ -38,9 +38,9 @@ typedef struct cuda_staging {
 typedef struct cuda_queue {
   cuda_device *device;
   cudaStream_t stream;
-  pthread_mutex_t lock;   /* of everything below */
-  cublasLtHandle_t blas;  /* NULL until first used */
-  cudnnHandle_t dnn;      /* NULL until first used; bound to the stream once, for that is slow */
+  pthread_mutex_t lock;  /* of everything below */
+  cublasLtHandle_t blas; /* NULL until first used */
+  cudnnHandle_t dnn;     /* NULL until first used; bound to the stream once, for that is slow */
   cuda_plans products;
   cuda_plans convolutions;
   cuda_staging staging;

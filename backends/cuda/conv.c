@@ -39,10 +39,12 @@ typedef struct conv_tensors {
 
 static conv_tensors tensors_of(const tn_kernel_args *args) {
   switch (args->kernel->op) {
-    case TN_OP_CONV2D: return (conv_tensors){args->in[0], args->in[1], args->out[0], args->in[2]};
-    case TN_OP_CONV2D_GRAD_INPUT:
-      return (conv_tensors){args->out[0], args->in[1], args->in[0], NULL};
-    default: return (conv_tensors){args->in[1], args->out[0], args->in[0], NULL};
+  case TN_OP_CONV2D:
+    return (conv_tensors){args->in[0], args->in[1], args->out[0], args->in[2]};
+  case TN_OP_CONV2D_GRAD_INPUT:
+    return (conv_tensors){args->out[0], args->in[1], args->in[0], NULL};
+  default:
+    return (conv_tensors){args->in[1], args->out[0], args->in[0], NULL};
   }
 }
 
@@ -131,10 +133,14 @@ void cuda_convolution_destroy(cuda_plan *plan) {
 
 static cudnnDataType_t data_type(int32_t dtype) {
   switch (dtype) {
-    case TN_F16: return CUDNN_DATA_HALF;
-    case TN_BF16: return CUDNN_DATA_BFLOAT16;
-    case TN_F64: return CUDNN_DATA_DOUBLE;
-    default: return CUDNN_DATA_FLOAT;
+  case TN_F16:
+    return CUDNN_DATA_HALF;
+  case TN_BF16:
+    return CUDNN_DATA_BFLOAT16;
+  case TN_F64:
+    return CUDNN_DATA_DOUBLE;
+  default:
+    return CUDNN_DATA_FLOAT;
   }
 }
 
@@ -182,14 +188,16 @@ typedef struct candidate {
 } candidate;
 
 #define CANDIDATE_OF(perf)                                                                         \
-  (candidate) { (int)(perf).algo, (perf).status, (perf).memory, (perf).determinism, (perf).mathType }
+  (candidate) {                                                                                    \
+    (int)(perf).algo, (perf).status, (perf).memory, (perf).determinism, (perf).mathType            \
+  }
 
 static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, candidate *list, int *count) {
   cudnnStatus_t status;
   if (p->key.op == TN_OP_CONV2D) {
     cudnnConvolutionFwdAlgoPerf_t perf[most_algorithms];
-    status = cudnnGetConvolutionForwardAlgorithm_v7(dnn, p->x, p->w, p->conv, p->y,
-                                                    most_algorithms, count, perf);
+    status = cudnnGetConvolutionForwardAlgorithm_v7(dnn, p->x, p->w, p->conv, p->y, most_algorithms,
+                                                    count, perf);
     if (status != CUDNN_STATUS_SUCCESS) return status;
     for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
   } else if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
@@ -212,8 +220,8 @@ static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, candidate *list,
 static cudnnStatus_t ask_workspace(cudnnHandle_t dnn, conv_plan *p) {
   size_t *bytes = &p->workspace_bytes;
   if (p->key.op == TN_OP_CONV2D) {
-    return cudnnGetConvolutionForwardWorkspaceSize(
-        dnn, p->x, p->w, p->conv, p->y, (cudnnConvolutionFwdAlgo_t)p->algorithm, bytes);
+    return cudnnGetConvolutionForwardWorkspaceSize(dnn, p->x, p->w, p->conv, p->y,
+                                                   (cudnnConvolutionFwdAlgo_t)p->algorithm, bytes);
   }
   if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
     return cudnnGetConvolutionBackwardDataWorkspaceSize(
@@ -223,11 +231,20 @@ static cudnnStatus_t ask_workspace(cudnnHandle_t dnn, conv_plan *p) {
       dnn, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)p->algorithm, bytes);
 }
 
+/* Products of float32 that must be float32's own. */
+static bool is_strict(const convolution *c) {
+  return c->dtype == TN_F32 && c->math == TN_MATH_IEEE;
+}
+
 static bool is_usable(const convolution *c, const candidate *a) {
   if (a->status != CUDNN_STATUS_SUCCESS || a->memory > workspace_limit) return false;
   if (c->deterministic && a->determinism != CUDNN_DETERMINISTIC) return false;
-  bool strict = c->dtype == TN_F32 && c->math == TN_MATH_IEEE;
-  return !strict || a->math == CUDNN_FMA_MATH; /* the default maths may round to tf32 */
+  return !is_strict(c) || a->math == CUDNN_FMA_MATH || a->math == CUDNN_DEFAULT_MATH;
+}
+
+/* What the chosen algorithm runs with: the default maths would let it round to tf32. */
+static cudnnMathType_t math_of(const convolution *c, const candidate *a) {
+  return is_strict(c) ? CUDNN_FMA_MATH : a->math;
 }
 
 static void choose(cudnnHandle_t dnn, conv_plan *p) {
@@ -238,9 +255,9 @@ static void choose(cudnnHandle_t dnn, conv_plan *p) {
   for (int i = 0; i < count && p->direct; i++) {
     if (!is_usable(&p->key, &list[i])) continue;
     p->algorithm = list[i].algorithm;
-    p->direct = cudnnSetConvolutionMathType(p->conv, list[i].math) != CUDNN_STATUS_SUCCESS ||
-                ask_workspace(dnn, p) != CUDNN_STATUS_SUCCESS ||
-                p->workspace_bytes > workspace_limit;
+    p->direct =
+        cudnnSetConvolutionMathType(p->conv, math_of(&p->key, &list[i])) != CUDNN_STATUS_SUCCESS ||
+        ask_workspace(dnn, p) != CUDNN_STATUS_SUCCESS || p->workspace_bytes > workspace_limit;
   }
   if (p->direct) p->workspace_bytes = 0;
 }
@@ -300,10 +317,10 @@ static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
     return TN_OK;
   }
   if (p->key.op == TN_OP_CONV2D_GRAD_WEIGHT) {
-    DNN_TRY(host, cudnnConvolutionBackwardFilter(
-                      dnn, one, p->x, t.x->data, p->y, t.y->data, p->conv,
-                      (cudnnConvolutionBwdFilterAlgo_t)p->algorithm, args->workspace, bytes, zero,
-                      p->w, t.w->data));
+    DNN_TRY(host,
+            cudnnConvolutionBackwardFilter(dnn, one, p->x, t.x->data, p->y, t.y->data, p->conv,
+                                           (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
+                                           args->workspace, bytes, zero, p->w, t.w->data));
     return TN_OK;
   }
   DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, t.x->data, p->w, t.w->data, p->conv,
@@ -315,9 +332,12 @@ static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
 
 static tn_status run_direct(const tn_kernel_args *args) {
   switch (args->kernel->op) {
-    case TN_OP_CONV2D: return cuda_run_conv2d(args);
-    case TN_OP_CONV2D_GRAD_INPUT: return cuda_run_conv2d_grad_input(args);
-    default: return cuda_run_conv2d_grad_weight(args);
+  case TN_OP_CONV2D:
+    return cuda_run_conv2d(args);
+  case TN_OP_CONV2D_GRAD_INPUT:
+    return cuda_run_conv2d_grad_input(args);
+  default:
+    return cuda_run_conv2d_grad_weight(args);
   }
 }
 

@@ -160,8 +160,8 @@ tn_status cuda_blas_status(const tn_host *host, cublasStatus_t status, const cha
   if (status == CUBLAS_STATUS_SUCCESS) return TN_OK;
   cudaError_t error = cudaPeekAtLastError(); /* a lost device shows as a library's failure */
   if (error != cudaSuccess) return cuda_status(host, (int)error, call);
-  tn_status code = status == CUBLAS_STATUS_ALLOC_FAILED ? TN_ERR_DEVICE_OUT_OF_MEMORY
-                                                        : TN_ERR_BACKEND;
+  tn_status code =
+      status == CUBLAS_STATUS_ALLOC_FAILED ? TN_ERR_DEVICE_OUT_OF_MEMORY : TN_ERR_BACKEND;
   return host->fail(code, "%s: %s (%s)", call, cublasLtGetStatusName(status),
                     cublasLtGetStatusString(status));
 }
@@ -174,10 +174,14 @@ tn_status cuda_blas_status(const tn_host *host, cublasStatus_t status, const cha
 
 static cudaDataType_t data_type(int32_t dtype) {
   switch (dtype) {
-    case TN_F16: return CUDA_R_16F;
-    case TN_BF16: return CUDA_R_16BF;
-    case TN_F64: return CUDA_R_64F;
-    default: return CUDA_R_32F;
+  case TN_F16:
+    return CUDA_R_16F;
+  case TN_BF16:
+    return CUDA_R_16BF;
+  case TN_F64:
+    return CUDA_R_64F;
+  default:
+    return CUDA_R_32F;
   }
 }
 
@@ -206,9 +210,9 @@ static tn_status layout_of(const tn_host *host, cublasLtMatrixLayout_t *layout, 
   int32_t count = (int32_t)p->batch;
   BLAS_TRY(host, cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                   &count, sizeof count));
-  BLAS_TRY(host, cublasLtMatrixLayoutSetAttribute(*layout,
-                                                  CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                                  &o->step, sizeof o->step));
+  BLAS_TRY(host,
+           cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &o->step, sizeof o->step));
   return TN_OK;
 }
 
@@ -232,11 +236,11 @@ static tn_status describe_plan(const tn_host *host, product_plan *plan) {
                                                 sizeof left));
   BLAS_TRY(host, cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSB, &right,
                                                 sizeof right));
-  tn_status status = layout_of(host, &plan->left, p, &p->b, p->b.trans ? p->k : p->n,
-                               p->b.trans ? p->n : p->k);
+  tn_status status =
+      layout_of(host, &plan->left, p, &p->b, p->b.trans ? p->k : p->n, p->b.trans ? p->n : p->k);
   if (status == TN_OK) {
-    status = layout_of(host, &plan->right, p, &p->a, p->a.trans ? p->m : p->k,
-                       p->a.trans ? p->k : p->m);
+    status =
+        layout_of(host, &plan->right, p, &p->a, p->a.trans ? p->m : p->k, p->a.trans ? p->k : p->m);
   }
   return status == TN_OK ? layout_of(host, &plan->out, p, &p->y, p->n, p->m) : status;
 }
@@ -303,10 +307,9 @@ static tn_status make_plan(cuda_queue *queue, product_plan *plan, const void *bi
     if (status == TN_OK) status = choose(host, queue->blas, plan, &found);
   }
   if (status != TN_OK || found) return status;
-  return host->fail(TN_ERR_UNSUPPORTED,
-                    "cublasLt has no algorithm for m=%lld n=%lld k=%lld batch=%lld dtype=%d",
-                    (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->batch,
-                    (int)p->dtype);
+  return host->fail(
+      TN_ERR_UNSUPPORTED, "cublasLt has no algorithm for m=%lld n=%lld k=%lld batch=%lld dtype=%d",
+      (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->batch, (int)p->dtype);
 }
 
 /* The plan of a call, made on first sight. The queue's lock is held. */

@@ -10,8 +10,10 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define FLAGS_STRIDED (FLAGS_DENSE | TN_KERNEL_STRIDED)
 
 #define ROW(NAME, row_name, rank, row_flags, ...)                                                  \
-  {.struct_size = sizeof(tn_kernel), .op = TN_OP_##NAME, .device_type = "cuda", .name = row_name,  \
-   .priority = rank, .flags = row_flags, __VA_ARGS__}
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##NAME, .device_type = "cuda", .name = row_name, \
+    .priority = rank, .flags = row_flags, __VA_ARGS__                                              \
+  }
 #define STRIDED(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name)
 #define DENSE(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name)
 #define REDUCE(NAME, name)                                                                         \

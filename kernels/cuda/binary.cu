@@ -39,12 +39,18 @@ template <class T> struct binary_int {
   int op;
   __device__ __forceinline__ Y operator()(A a, B b) const {
     switch (op) {
-      case op_add: return (T)((uint64_t)a + (uint64_t)b);
-      case op_sub: return (T)((uint64_t)a - (uint64_t)b);
-      case op_mul: return (T)((uint64_t)a * (uint64_t)b);
-      case op_max: return a > b ? a : b;
-      case op_min: return a < b ? a : b;
-      default: break;
+    case op_add:
+      return (T)((uint64_t)a + (uint64_t)b);
+    case op_sub:
+      return (T)((uint64_t)a - (uint64_t)b);
+    case op_mul:
+      return (T)((uint64_t)a * (uint64_t)b);
+    case op_max:
+      return a > b ? a : b;
+    case op_min:
+      return a < b ? a : b;
+    default:
+      break;
     }
     if (b == 0) return 0;
     if ((T)-1 < (T)0 && b == (T)-1) return (T)(0 - (uint64_t)a);
@@ -54,16 +60,26 @@ template <class T> struct binary_int {
 
 template <binary_op op> tn_status run(const tn_kernel_args *args) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return map_run(args, binary_float<op, float>{});
-    case TN_F16: return map_run(args, binary_float<op, half_t>{});
-    case TN_BF16: return map_run(args, binary_float<op, bfloat_t>{});
-    case TN_F64: return map_run(args, binary_float<op, double>{});
-    case TN_U8: return map_run(args, binary_int<uint8_t>{op});
-    case TN_I8: return map_run(args, binary_int<int8_t>{op});
-    case TN_I16: return map_run(args, binary_int<int16_t>{op});
-    case TN_I32: return map_run(args, binary_int<int32_t>{op});
-    case TN_I64: return map_run(args, binary_int<int64_t>{op});
-    default: return bad_dtype(args);
+  case TN_F32:
+    return map_run(args, binary_float<op, float>{});
+  case TN_F16:
+    return map_run(args, binary_float<op, half_t>{});
+  case TN_BF16:
+    return map_run(args, binary_float<op, bfloat_t>{});
+  case TN_F64:
+    return map_run(args, binary_float<op, double>{});
+  case TN_U8:
+    return map_run(args, binary_int<uint8_t>{op});
+  case TN_I8:
+    return map_run(args, binary_int<int8_t>{op});
+  case TN_I16:
+    return map_run(args, binary_int<int16_t>{op});
+  case TN_I32:
+    return map_run(args, binary_int<int32_t>{op});
+  case TN_I64:
+    return map_run(args, binary_int<int64_t>{op});
+  default:
+    return bad_dtype(args);
   }
 }
 

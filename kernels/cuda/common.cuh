@@ -62,9 +62,7 @@ template <> struct stored<bfloat_t> {
 };
 
 /* Several elements that move in one access. */
-template <class T, int N> struct alignas(sizeof(T) * N) pack {
-  T v[N];
-};
+template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 
 __host__ __device__ constexpr int least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr int most(int a, int b) { return a > b ? a : b; }

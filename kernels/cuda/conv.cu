@@ -22,7 +22,7 @@ struct conv_shape {
   int group_c, group_k; /* channels of one group on either side */
   int stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
   strides4 x, weight, y;
-  bool narrow; /* count fits 31 bits: divide by multiplication */
+  bool narrow;        /* count fits 31 bits: divide by multiplication */
   cuda_divisor by[4]; /* sizes of the result */
 };
 
@@ -49,8 +49,8 @@ __device__ int64_t offset_of(const strides4 &s, int a, int b, int c, int d) {
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
-        const __grid_constant__ conv_shape s) {
+    forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
+            const __grid_constant__ conv_shape s) {
   int64_t at = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (at >= s.count) return;
   place4 o = place_of(at, s);
@@ -75,7 +75,7 @@ forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-grad_input(T *dx, const T *dy, const T *w, const __grid_constant__ conv_shape s) {
+    grad_input(T *dx, const T *dy, const T *w, const __grid_constant__ conv_shape s) {
   int64_t at = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (at >= s.count) return;
   place4 o = place_of(at, s);
@@ -101,8 +101,8 @@ grad_input(T *dx, const T *dy, const T *w, const __grid_constant__ conv_shape s)
  * their positions. */
 template <class T>
 __global__ void __launch_bounds__(weight_threads)
-grad_weight(T *dw, const T *dy, const T *x, cuda_divisor by_area, cuda_divisor by_column,
-            const __grid_constant__ conv_shape s) {
+    grad_weight(T *dw, const T *dy, const T *x, cuda_divisor by_area, cuda_divisor by_column,
+                const __grid_constant__ conv_shape s) {
   using C = compute_t<T>;
   __shared__ C shared[weight_threads];
   place4 o = place_of(blockIdx.x, s);
@@ -176,8 +176,8 @@ template <class T> tn_status run_forward(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0], *w = args->in[1], *bias = args->in[2], *y = args->out[0];
   conv_shape s = shape_of(args, x, w, y, y);
   if (s.count == 0) return TN_OK;
-  return launch(args, forward<T>, blocks_for(s.count), threads, 0, (T *)y->data,
-                (const T *)x->data, (const T *)w->data, bias ? (const T *)bias->data : NULL,
+  return launch(args, forward<T>, blocks_for(s.count), threads, 0, (T *)y->data, (const T *)x->data,
+                (const T *)w->data, bias ? (const T *)bias->data : NULL,
                 bias ? bias->strides[0] : 0, s);
 }
 
@@ -207,16 +207,23 @@ template <class T> tn_status run_grad_weight(const tn_kernel_args *args) {
 
 #define CONV_BY_DTYPE(function)                                                                    \
   switch (cuda_dtype(args->out[0])) {                                                              \
-    case TN_F32: return function<float>(args);                                                     \
-    case TN_F16: return function<half_t>(args);                                                    \
-    case TN_BF16: return function<bfloat_t>(args);                                                 \
-    case TN_F64: return function<double>(args);                                                    \
-    default: return bad_dtype(args);                                                               \
+  case TN_F32:                                                                                     \
+    return function<float>(args);                                                                  \
+  case TN_F16:                                                                                     \
+    return function<half_t>(args);                                                                 \
+  case TN_BF16:                                                                                    \
+    return function<bfloat_t>(args);                                                               \
+  case TN_F64:                                                                                     \
+    return function<double>(args);                                                                 \
+  default:                                                                                         \
+    return bad_dtype(args);                                                                        \
   }
 
-tn_status cuda_run_conv2d(const tn_kernel_args *args) { CONV_BY_DTYPE(run_forward) }
-tn_status cuda_run_conv2d_grad_input(const tn_kernel_args *args) { CONV_BY_DTYPE(run_grad_input) }
-tn_status cuda_run_conv2d_grad_weight(const tn_kernel_args *args) { CONV_BY_DTYPE(run_grad_weight) }
+tn_status cuda_run_conv2d(const tn_kernel_args *args){CONV_BY_DTYPE(run_forward)} tn_status
+    cuda_run_conv2d_grad_input(const tn_kernel_args *args){CONV_BY_DTYPE(run_grad_input)} tn_status
+    cuda_run_conv2d_grad_weight(const tn_kernel_args *args) {
+  CONV_BY_DTYPE(run_grad_weight)
+}
 
 /* Little reuse: few products per output, so the tiles of a matrix kernel stay empty. */
 bool cuda_conv2d_is_thin(const tn_kernel_args *args) {

@@ -115,52 +115,101 @@ template <class From, class To> struct quick_to_int {
 
 __device__ void store_as(void *y, int64_t at, int to, double x) {
   switch (to) {
-    case TN_F64: ((double *)y)[at] = x; break;
-    case TN_F32: ((float *)y)[at] = convert<float>::from(x); break;
-    case TN_F16: ((half_t *)y)[at] = convert<half_t>::from(x); break;
-    case TN_BF16: ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x); break;
-    case TN_I64: ((int64_t *)y)[at] = convert<int64_t>::from(x); break;
-    case TN_I32: ((int32_t *)y)[at] = convert<int32_t>::from(x); break;
-    case TN_I16: ((int16_t *)y)[at] = convert<int16_t>::from(x); break;
-    case TN_I8: ((int8_t *)y)[at] = convert<int8_t>::from(x); break;
-    case TN_U8: ((uint8_t *)y)[at] = convert<uint8_t>::from(x); break;
-    default: ((bool_t *)y)[at] = convert<bool_t>::from(x); break;
+  case TN_F64:
+    ((double *)y)[at] = x;
+    break;
+  case TN_F32:
+    ((float *)y)[at] = convert<float>::from(x);
+    break;
+  case TN_F16:
+    ((half_t *)y)[at] = convert<half_t>::from(x);
+    break;
+  case TN_BF16:
+    ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x);
+    break;
+  case TN_I64:
+    ((int64_t *)y)[at] = convert<int64_t>::from(x);
+    break;
+  case TN_I32:
+    ((int32_t *)y)[at] = convert<int32_t>::from(x);
+    break;
+  case TN_I16:
+    ((int16_t *)y)[at] = convert<int16_t>::from(x);
+    break;
+  case TN_I8:
+    ((int8_t *)y)[at] = convert<int8_t>::from(x);
+    break;
+  case TN_U8:
+    ((uint8_t *)y)[at] = convert<uint8_t>::from(x);
+    break;
+  default:
+    ((bool_t *)y)[at] = convert<bool_t>::from(x);
+    break;
   }
 }
 
 __device__ void store_as(void *y, int64_t at, int to, int64_t x) {
   switch (to) {
-    case TN_F64: ((double *)y)[at] = convert<double>::from(x); break;
-    case TN_F32: ((float *)y)[at] = convert<float>::from(x); break;
-    case TN_F16: ((half_t *)y)[at] = convert<half_t>::from(x); break;
-    case TN_BF16: ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x); break;
-    case TN_I64: ((int64_t *)y)[at] = x; break;
-    case TN_I32: ((int32_t *)y)[at] = (int32_t)x; break;
-    case TN_I16: ((int16_t *)y)[at] = (int16_t)x; break;
-    case TN_I8: ((int8_t *)y)[at] = (int8_t)x; break;
-    case TN_U8: ((uint8_t *)y)[at] = (uint8_t)x; break;
-    default: ((bool_t *)y)[at] = convert<bool_t>::from(x); break;
+  case TN_F64:
+    ((double *)y)[at] = convert<double>::from(x);
+    break;
+  case TN_F32:
+    ((float *)y)[at] = convert<float>::from(x);
+    break;
+  case TN_F16:
+    ((half_t *)y)[at] = convert<half_t>::from(x);
+    break;
+  case TN_BF16:
+    ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x);
+    break;
+  case TN_I64:
+    ((int64_t *)y)[at] = x;
+    break;
+  case TN_I32:
+    ((int32_t *)y)[at] = (int32_t)x;
+    break;
+  case TN_I16:
+    ((int16_t *)y)[at] = (int16_t)x;
+    break;
+  case TN_I8:
+    ((int8_t *)y)[at] = (int8_t)x;
+    break;
+  case TN_U8:
+    ((uint8_t *)y)[at] = (uint8_t)x;
+    break;
+  default:
+    ((bool_t *)y)[at] = convert<bool_t>::from(x);
+    break;
   }
 }
 
 __device__ void cast_one(void *y, int64_t to_at, int to, const void *x, int64_t at, int from) {
   switch (from) {
-    case TN_F64: return store_as(y, to_at, to, ((const double *)x)[at]);
-    case TN_F32: return store_as(y, to_at, to, (double)((const float *)x)[at]);
-    case TN_F16: return store_as(y, to_at, to, (double)load(((const half_t *)x)[at]));
-    case TN_BF16: return store_as(y, to_at, to, (double)load(((const bfloat_t *)x)[at]));
-    case TN_I64: return store_as(y, to_at, to, ((const int64_t *)x)[at]);
-    case TN_I32: return store_as(y, to_at, to, (int64_t)((const int32_t *)x)[at]);
-    case TN_I16: return store_as(y, to_at, to, (int64_t)((const int16_t *)x)[at]);
-    case TN_I8: return store_as(y, to_at, to, (int64_t)((const int8_t *)x)[at]);
-    default: return store_as(y, to_at, to, (int64_t)((const uint8_t *)x)[at]);
+  case TN_F64:
+    return store_as(y, to_at, to, ((const double *)x)[at]);
+  case TN_F32:
+    return store_as(y, to_at, to, (double)((const float *)x)[at]);
+  case TN_F16:
+    return store_as(y, to_at, to, (double)load(((const half_t *)x)[at]));
+  case TN_BF16:
+    return store_as(y, to_at, to, (double)load(((const bfloat_t *)x)[at]));
+  case TN_I64:
+    return store_as(y, to_at, to, ((const int64_t *)x)[at]);
+  case TN_I32:
+    return store_as(y, to_at, to, (int64_t)((const int32_t *)x)[at]);
+  case TN_I16:
+    return store_as(y, to_at, to, (int64_t)((const int16_t *)x)[at]);
+  case TN_I8:
+    return store_as(y, to_at, to, (int64_t)((const int8_t *)x)[at]);
+  default:
+    return store_as(y, to_at, to, (int64_t)((const uint8_t *)x)[at]);
   }
 }
 
 /* base_y and base_x count elements from the tensors' first ones. */
 __global__ void __launch_bounds__(map_threads)
-any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
-         const __grid_constant__ cuda_layout l) {
+    any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
+             const __grid_constant__ cuda_layout l) {
   uint32_t i = blockIdx.x * map_threads + threadIdx.x;
   if (i >= l.count) return;
   uint32_t rest = i;
@@ -206,11 +255,16 @@ template <class T> struct same {
 
 tn_status run_copy(const tn_kernel_args *args) {
   switch (args->out[0]->dtype.bits) {
-    case 8: return map_run(args, same<uint8_t>{});
-    case 16: return map_run(args, same<uint16_t>{});
-    case 32: return map_run(args, same<uint32_t>{});
-    case 64: return map_run(args, same<uint64_t>{});
-    default: return bad_dtype(args);
+  case 8:
+    return map_run(args, same<uint8_t>{});
+  case 16:
+    return map_run(args, same<uint16_t>{});
+  case 32:
+    return map_run(args, same<uint32_t>{});
+  case 64:
+    return map_run(args, same<uint64_t>{});
+  default:
+    return bad_dtype(args);
   }
 }
 
@@ -230,26 +284,44 @@ tn_status run_cast(const tn_kernel_args *args) {
   tn_dtype from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
   if (from == to) return run_copy(args);
   switch (pair_of(from, to)) {
-    case pair_of(TN_F32, TN_F16): return map_run(args, quick_cast<float, half_t>{});
-    case pair_of(TN_F32, TN_BF16): return map_run(args, quick_cast<float, bfloat_t>{});
-    case pair_of(TN_F32, TN_F64): return map_run(args, quick_cast<float, double>{});
-    case pair_of(TN_F16, TN_F32): return map_run(args, quick_cast<half_t, float>{});
-    case pair_of(TN_F16, TN_BF16): return map_run(args, quick_cast<half_t, bfloat_t>{});
-    case pair_of(TN_BF16, TN_F32): return map_run(args, quick_cast<bfloat_t, float>{});
-    case pair_of(TN_BF16, TN_F16): return map_run(args, quick_cast<bfloat_t, half_t>{});
-    case pair_of(TN_F64, TN_F32): return map_run(args, quick_cast<double, float>{});
-    case pair_of(TN_BOOL, TN_F32):
-    case pair_of(TN_U8, TN_F32): return map_run(args, quick_cast<uint8_t, float>{});
-    case pair_of(TN_I32, TN_F32): return map_run(args, quick_cast<int32_t, float>{});
-    case pair_of(TN_I64, TN_F32): return map_run(args, quick_cast<int64_t, float>{});
-    case pair_of(TN_BOOL, TN_I64):
-    case pair_of(TN_U8, TN_I64): return map_run(args, quick_cast<uint8_t, int64_t>{});
-    case pair_of(TN_I32, TN_I64): return map_run(args, quick_cast<int32_t, int64_t>{});
-    case pair_of(TN_I64, TN_I32): return map_run(args, quick_cast<int64_t, int32_t>{});
-    case pair_of(TN_F32, TN_I32): return map_run(args, quick_to_int<float, int32_t>{});
-    case pair_of(TN_F32, TN_I64): return map_run(args, quick_to_int<float, int64_t>{});
-    case pair_of(TN_F32, TN_BOOL): return map_run(args, quick_to_bool<float>{});
-    default: break;
+  case pair_of(TN_F32, TN_F16):
+    return map_run(args, quick_cast<float, half_t>{});
+  case pair_of(TN_F32, TN_BF16):
+    return map_run(args, quick_cast<float, bfloat_t>{});
+  case pair_of(TN_F32, TN_F64):
+    return map_run(args, quick_cast<float, double>{});
+  case pair_of(TN_F16, TN_F32):
+    return map_run(args, quick_cast<half_t, float>{});
+  case pair_of(TN_F16, TN_BF16):
+    return map_run(args, quick_cast<half_t, bfloat_t>{});
+  case pair_of(TN_BF16, TN_F32):
+    return map_run(args, quick_cast<bfloat_t, float>{});
+  case pair_of(TN_BF16, TN_F16):
+    return map_run(args, quick_cast<bfloat_t, half_t>{});
+  case pair_of(TN_F64, TN_F32):
+    return map_run(args, quick_cast<double, float>{});
+  case pair_of(TN_BOOL, TN_F32):
+  case pair_of(TN_U8, TN_F32):
+    return map_run(args, quick_cast<uint8_t, float>{});
+  case pair_of(TN_I32, TN_F32):
+    return map_run(args, quick_cast<int32_t, float>{});
+  case pair_of(TN_I64, TN_F32):
+    return map_run(args, quick_cast<int64_t, float>{});
+  case pair_of(TN_BOOL, TN_I64):
+  case pair_of(TN_U8, TN_I64):
+    return map_run(args, quick_cast<uint8_t, int64_t>{});
+  case pair_of(TN_I32, TN_I64):
+    return map_run(args, quick_cast<int32_t, int64_t>{});
+  case pair_of(TN_I64, TN_I32):
+    return map_run(args, quick_cast<int64_t, int32_t>{});
+  case pair_of(TN_F32, TN_I32):
+    return map_run(args, quick_to_int<float, int32_t>{});
+  case pair_of(TN_F32, TN_I64):
+    return map_run(args, quick_to_int<float, int64_t>{});
+  case pair_of(TN_F32, TN_BOOL):
+    return map_run(args, quick_to_bool<float>{});
+  default:
+    break;
   }
   const DLTensor *tensors[] = {args->out[0], args->in[0]};
   cuda_shape shape;
@@ -265,16 +337,27 @@ tn_status cuda_run_cast(const tn_kernel_args *args) { return run_cast(args); }
 tn_status cuda_run_fill(const tn_kernel_args *args) {
   double value = ((const tn_fill_attrs *)args->attrs)->value;
   switch (cuda_dtype(args->out[0])) {
-    case TN_F64: return map_run(args, constant<double>{value});
-    case TN_F32: return map_run(args, constant<float>{value});
-    case TN_F16: return map_run(args, constant<half_t>{value});
-    case TN_BF16: return map_run(args, constant<bfloat_t>{value});
-    case TN_I64: return map_run(args, constant<int64_t>{value});
-    case TN_I32: return map_run(args, constant<int32_t>{value});
-    case TN_I16: return map_run(args, constant<int16_t>{value});
-    case TN_I8: return map_run(args, constant<int8_t>{value});
-    case TN_U8: return map_run(args, constant<uint8_t>{value});
-    case TN_BOOL: return map_run(args, constant<bool_t>{value});
-    default: return bad_dtype(args);
+  case TN_F64:
+    return map_run(args, constant<double>{value});
+  case TN_F32:
+    return map_run(args, constant<float>{value});
+  case TN_F16:
+    return map_run(args, constant<half_t>{value});
+  case TN_BF16:
+    return map_run(args, constant<bfloat_t>{value});
+  case TN_I64:
+    return map_run(args, constant<int64_t>{value});
+  case TN_I32:
+    return map_run(args, constant<int32_t>{value});
+  case TN_I16:
+    return map_run(args, constant<int16_t>{value});
+  case TN_I8:
+    return map_run(args, constant<int8_t>{value});
+  case TN_U8:
+    return map_run(args, constant<uint8_t>{value});
+  case TN_BOOL:
+    return map_run(args, constant<bool_t>{value});
+  default:
+    return bad_dtype(args);
   }
 }

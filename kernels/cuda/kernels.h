@@ -30,24 +30,63 @@ tn_status cuda_status(const tn_host *host, int error, const char *call);
 /* The element type of a tensor. */
 tn_dtype cuda_dtype(const DLTensor *tensor);
 
-/* Names every operator that has a run function cuda_run_<name> here. */
-#define CUDA_KERNELS(X)                                                                            \
-  X(copy) X(cast) X(fill) X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(equal) X(not_equal)  \
-  X(less) X(less_equal) X(greater) X(greater_equal) X(neg) X(exp) X(log) X(sqrt) X(relu)           \
-  X(sigmoid) X(tanh) X(gelu) X(relu_grad) X(sigmoid_grad) X(tanh_grad) X(gelu_grad) X(sum)         \
-  X(mean) X(max) X(argmax) X(max_pool2d) X(max_pool2d_grad) X(avg_pool2d) X(avg_pool2d_grad)       \
-  X(softmax) X(log_softmax) X(softmax_grad) X(log_softmax_grad) X(nll_loss) X(nll_loss_grad)       \
-  X(cross_entropy) X(cross_entropy_grad) X(dropout) X(dropout_grad) X(uniform) X(normal)           \
-  X(sgd_step) X(adam_step)
-
-#define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args);
-CUDA_KERNELS(CUDA_DECLARE)
+/* One per operator. */
+#define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
+CUDA_DECLARE(copy);
+CUDA_DECLARE(cast);
+CUDA_DECLARE(fill);
+CUDA_DECLARE(add);
+CUDA_DECLARE(sub);
+CUDA_DECLARE(mul);
+CUDA_DECLARE(div);
+CUDA_DECLARE(maximum);
+CUDA_DECLARE(minimum);
+CUDA_DECLARE(equal);
+CUDA_DECLARE(not_equal);
+CUDA_DECLARE(less);
+CUDA_DECLARE(less_equal);
+CUDA_DECLARE(greater);
+CUDA_DECLARE(greater_equal);
+CUDA_DECLARE(neg);
+CUDA_DECLARE(exp);
+CUDA_DECLARE(log);
+CUDA_DECLARE(sqrt);
+CUDA_DECLARE(relu);
+CUDA_DECLARE(sigmoid);
+CUDA_DECLARE(tanh);
+CUDA_DECLARE(gelu);
+CUDA_DECLARE(relu_grad);
+CUDA_DECLARE(sigmoid_grad);
+CUDA_DECLARE(tanh_grad);
+CUDA_DECLARE(gelu_grad);
+CUDA_DECLARE(sum);
+CUDA_DECLARE(mean);
+CUDA_DECLARE(max);
+CUDA_DECLARE(argmax);
+CUDA_DECLARE(max_pool2d);
+CUDA_DECLARE(max_pool2d_grad);
+CUDA_DECLARE(avg_pool2d);
+CUDA_DECLARE(avg_pool2d_grad);
+CUDA_DECLARE(softmax);
+CUDA_DECLARE(log_softmax);
+CUDA_DECLARE(softmax_grad);
+CUDA_DECLARE(log_softmax_grad);
+CUDA_DECLARE(nll_loss);
+CUDA_DECLARE(nll_loss_grad);
+CUDA_DECLARE(cross_entropy);
+CUDA_DECLARE(cross_entropy_grad);
+CUDA_DECLARE(dropout);
+CUDA_DECLARE(dropout_grad);
+CUDA_DECLARE(uniform);
+CUDA_DECLARE(normal);
+CUDA_DECLARE(sgd_step);
+CUDA_DECLARE(adam_step);
 
 /* Direct convolutions: any strides, empty tensors too. The predicates say where they are
  * likely to beat a matrix kernel. */
-CUDA_DECLARE(conv2d)
-CUDA_DECLARE(conv2d_grad_input)
-CUDA_DECLARE(conv2d_grad_weight)
+CUDA_DECLARE(conv2d);
+CUDA_DECLARE(conv2d_grad_input);
+CUDA_DECLARE(conv2d_grad_weight);
 bool cuda_conv2d_is_thin(const tn_kernel_args *args);
 bool cuda_conv2d_grad_weight_is_thin(const tn_kernel_args *args);
 

@@ -129,10 +129,15 @@ tn_dtype cuda_dtype(const DLTensor *tensor) {
   static const tn_dtype ints[] = {TN_I8, TN_I16, TN_I32, TN_I64};
   int log2_bytes = __builtin_ctz((unsigned)tensor->dtype.bits) - 3;
   switch (tensor->dtype.code) {
-    case kDLFloat: return floats[log2_bytes - 1];
-    case kDLInt: return ints[log2_bytes];
-    case kDLBfloat: return TN_BF16;
-    case kDLUInt: return TN_U8;
-    default: return TN_BOOL;
+  case kDLFloat:
+    return floats[log2_bytes - 1];
+  case kDLInt:
+    return ints[log2_bytes];
+  case kDLBfloat:
+    return TN_BF16;
+  case kDLUInt:
+    return TN_U8;
+  default:
+    return TN_BOOL;
   }
 }

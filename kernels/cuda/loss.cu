@@ -56,7 +56,7 @@ __device__ void row_sums(const T *x, const loss_plan &p, int lane, C *top, C *su
 /* Per target its loss; without reduction to y, else one sum per block to partials. */
 template <class T, bool from_logits>
 __global__ void __launch_bounds__(threads)
-losses(T *y, accumulator_t<T> *partials, const T *x, const void *target, loss_plan p) {
+    losses(T *y, accumulator_t<T> *partials, const T *x, const void *target, loss_plan p) {
   using C = accumulator_t<T>;
   __shared__ C shared[threads];
   int lane = threadIdx.x % p.lanes, per_block = threads / p.lanes;
@@ -97,7 +97,7 @@ losses(T *y, accumulator_t<T> *partials, const T *x, const void *target, loss_pl
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T> divisor) {
+    sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T> divisor) {
   using C = accumulator_t<T>;
   __shared__ C shared[threads];
   C total = 0;
@@ -114,7 +114,7 @@ sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T>
 /* dx = (p - onehot) dy / N with p the softmax, or 0 without logits. */
 template <class T, bool from_logits>
 __global__ void __launch_bounds__(threads)
-losses_grad(T *dx, const T *dy, const T *x, const void *target, loss_plan p) {
+    losses_grad(T *dx, const T *dy, const T *x, const void *target, loss_plan p) {
   using C = accumulator_t<T>;
   int lane = threadIdx.x % p.lanes;
   int64_t i = (int64_t)blockIdx.x * (threads / p.lanes) + threadIdx.x / p.lanes;
@@ -179,22 +179,32 @@ tn_status run_grad_as(const tn_kernel_args *args, const loss_plan &p) {
 template <bool from_logits> tn_status run(const tn_kernel_args *args, int64_t reduction) {
   loss_plan p = plan_of(args->in[0], args->in[1], reduction);
   switch (cuda_dtype(args->in[0])) {
-    case TN_F32: return run_as<float, from_logits>(args, p);
-    case TN_F16: return run_as<half_t, from_logits>(args, p);
-    case TN_BF16: return run_as<bfloat_t, from_logits>(args, p);
-    case TN_F64: return run_as<double, from_logits>(args, p);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_as<float, from_logits>(args, p);
+  case TN_F16:
+    return run_as<half_t, from_logits>(args, p);
+  case TN_BF16:
+    return run_as<bfloat_t, from_logits>(args, p);
+  case TN_F64:
+    return run_as<double, from_logits>(args, p);
+  default:
+    return bad_dtype(args);
   }
 }
 
 template <bool from_logits> tn_status run_grad(const tn_kernel_args *args, int64_t reduction) {
   loss_plan p = plan_of(args->in[1], args->in[2], reduction);
   switch (cuda_dtype(args->in[1])) {
-    case TN_F32: return run_grad_as<float, from_logits>(args, p);
-    case TN_F16: return run_grad_as<half_t, from_logits>(args, p);
-    case TN_BF16: return run_grad_as<bfloat_t, from_logits>(args, p);
-    case TN_F64: return run_grad_as<double, from_logits>(args, p);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_grad_as<float, from_logits>(args, p);
+  case TN_F16:
+    return run_grad_as<half_t, from_logits>(args, p);
+  case TN_BF16:
+    return run_grad_as<bfloat_t, from_logits>(args, p);
+  case TN_F64:
+    return run_grad_as<double, from_logits>(args, p);
+  default:
+    return bad_dtype(args);
   }
 }
 

@@ -16,14 +16,14 @@ enum { map_threads = 256 };
 
 /* Elements that one thread handles in the dense case. */
 template <class F> struct map_width {
-  static constexpr int bytes =
-      most((int)sizeof(typename F::Y), most((int)sizeof(typename F::A), (int)sizeof(typename F::B)));
+  static constexpr int bytes = most((int)sizeof(typename F::Y),
+                                    most((int)sizeof(typename F::A), (int)sizeof(typename F::B)));
   static constexpr int value = least(8, 16 / bytes);
 };
 
 template <class F>
 __global__ void __launch_bounds__(map_threads)
-map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b, int64_t n) {
+    map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b, int64_t n) {
   constexpr int N = map_width<F>::value;
   int64_t first = ((int64_t)blockIdx.x * map_threads + threadIdx.x) * N;
   if (first + N <= n) {
@@ -49,8 +49,8 @@ map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b, 
 
 template <class F>
 __global__ void __launch_bounds__(map_threads)
-map_strided(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
-            const __grid_constant__ cuda_layout l) {
+    map_strided(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
+                const __grid_constant__ cuda_layout l) {
   uint32_t i = blockIdx.x * map_threads + threadIdx.x;
   if (i >= l.count) return;
   uint32_t rest = i;
@@ -113,8 +113,8 @@ template <class F> static tn_status map_run(const tn_kernel_args *args, F f) {
   auto *y = (typename F::Y *)tensors[0]->data;
   auto *a = F::inputs > 0 ? (const typename F::A *)tensors[1]->data : NULL;
   auto *b = F::inputs > 1 ? (const typename F::B *)tensors[2]->data : NULL;
-  bool wide = is_aligned(y, sizeof(typename F::Y) * N) && is_aligned(a, sizeof(typename F::A) * N) &&
-              is_aligned(b, sizeof(typename F::B) * N);
+  bool wide = is_aligned(y, sizeof(typename F::Y) * N) &&
+              is_aligned(a, sizeof(typename F::A) * N) && is_aligned(b, sizeof(typename F::B) * N);
   if (wide && cuda_shape_is_flat(&shape, 1 + F::inputs)) return map_run_flat(args, f, y, a, b, n);
   return map_run_strided(args, f, y, a, b, &shape);
 }

@@ -36,7 +36,7 @@ template <class C> struct adam {
 
 template <class T, class Rule>
 __global__ void __launch_bounds__(threads)
-step(Rule rule, T *param, T *s0, T *s1, const T *grad, int64_t n, bool wide) {
+    step(Rule rule, T *param, T *s0, T *s1, const T *grad, int64_t n, bool wide) {
   int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * width;
   if (first >= n) return;
   T *tensors[3] = {param, s0, s1};
@@ -98,8 +98,14 @@ template <class C> sgd<C> sgd_of(const tn_sgd_step_attrs *a) {
 
 template <class C> adam<C> adam_of(const tn_adam_step_attrs *a) {
   double t = (double)a->step;
-  return {(C)(a->lr / (1 - pow(a->beta1, t))), (C)(1 / (1 - pow(a->beta2, t))), (C)a->beta1,
-          (C)(1 - a->beta1), (C)a->beta2, (C)(1 - a->beta2), (C)a->eps, (C)a->weight_decay};
+  return {(C)(a->lr / (1 - pow(a->beta1, t))),
+          (C)(1 / (1 - pow(a->beta2, t))),
+          (C)a->beta1,
+          (C)(1 - a->beta1),
+          (C)a->beta2,
+          (C)(1 - a->beta2),
+          (C)a->eps,
+          (C)a->weight_decay};
 }
 
 } // namespace
@@ -107,21 +113,31 @@ template <class C> adam<C> adam_of(const tn_adam_step_attrs *a) {
 tn_status cuda_run_sgd_step(const tn_kernel_args *args) {
   const tn_sgd_step_attrs *attrs = (const tn_sgd_step_attrs *)args->attrs;
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_step<float>(args, sgd_of<float>(attrs));
-    case TN_F16: return run_step<half_t>(args, sgd_of<float>(attrs));
-    case TN_BF16: return run_step<bfloat_t>(args, sgd_of<float>(attrs));
-    case TN_F64: return run_step<double>(args, sgd_of<double>(attrs));
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_step<float>(args, sgd_of<float>(attrs));
+  case TN_F16:
+    return run_step<half_t>(args, sgd_of<float>(attrs));
+  case TN_BF16:
+    return run_step<bfloat_t>(args, sgd_of<float>(attrs));
+  case TN_F64:
+    return run_step<double>(args, sgd_of<double>(attrs));
+  default:
+    return bad_dtype(args);
   }
 }
 
 tn_status cuda_run_adam_step(const tn_kernel_args *args) {
   const tn_adam_step_attrs *attrs = (const tn_adam_step_attrs *)args->attrs;
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_step<float>(args, adam_of<float>(attrs));
-    case TN_F16: return run_step<half_t>(args, adam_of<float>(attrs));
-    case TN_BF16: return run_step<bfloat_t>(args, adam_of<float>(attrs));
-    case TN_F64: return run_step<double>(args, adam_of<double>(attrs));
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_step<float>(args, adam_of<float>(attrs));
+  case TN_F16:
+    return run_step<half_t>(args, adam_of<float>(attrs));
+  case TN_BF16:
+    return run_step<bfloat_t>(args, adam_of<float>(attrs));
+  case TN_F64:
+    return run_step<double>(args, adam_of<double>(attrs));
+  default:
+    return bad_dtype(args);
   }
 }

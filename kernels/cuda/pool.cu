@@ -13,7 +13,7 @@ struct pool_shape {
   int h, w, oh, ow;
   int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
   bool count_padding;
-  cuda_divisor by_w, by_h;       /* of the plane that threads walk */
+  cuda_divisor by_w, by_h; /* of the plane that threads walk */
   cuda_divisor by_stride_h, by_stride_w;
 };
 
@@ -50,7 +50,8 @@ __device__ span windows(int i, cuda_divisor stride, int pad, int kernel, int cou
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-max_pool(T *y, int32_t *index, const T *x, uint32_t count, const __grid_constant__ pool_shape s) {
+    max_pool(T *y, int32_t *index, const T *x, uint32_t count,
+             const __grid_constant__ pool_shape s) {
   uint32_t i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   spot o = spot_of(i, s);
@@ -75,8 +76,8 @@ max_pool(T *y, int32_t *index, const T *x, uint32_t count, const __grid_constant
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-max_pool_grad(T *dx, const T *dy, const int32_t *index, uint32_t count,
-              const __grid_constant__ pool_shape s) {
+    max_pool_grad(T *dx, const T *dy, const int32_t *index, uint32_t count,
+                  const __grid_constant__ pool_shape s) {
   uint32_t i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   spot p = spot_of(i, s);
@@ -96,7 +97,7 @@ max_pool_grad(T *dx, const T *dy, const int32_t *index, uint32_t count,
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-avg_pool(T *y, const T *x, uint32_t count, const __grid_constant__ pool_shape s) {
+    avg_pool(T *y, const T *x, uint32_t count, const __grid_constant__ pool_shape s) {
   uint32_t i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   spot o = spot_of(i, s);
@@ -114,7 +115,7 @@ avg_pool(T *y, const T *x, uint32_t count, const __grid_constant__ pool_shape s)
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-avg_pool_grad(T *dx, const T *dy, uint32_t count, const __grid_constant__ pool_shape s) {
+    avg_pool_grad(T *dx, const T *dy, uint32_t count, const __grid_constant__ pool_shape s) {
   uint32_t i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   spot p = spot_of(i, s);
@@ -187,9 +188,8 @@ template <class T> tn_status run_max(const tn_kernel_args *args) {
   int64_t in_area = (int64_t)s.h * s.w, out_area = (int64_t)s.oh * s.ow;
   return for_pieces(args, x, y, [&](int64_t plane, uint32_t count) {
     int32_t *indexes = index ? (int32_t *)index->data + plane * out_area : NULL;
-    return launch(args, max_pool<T>, blocks_for(count), threads, 0,
-                  (T *)y->data + plane * out_area, indexes,
-                  (const T *)x->data + plane * in_area, count, s);
+    return launch(args, max_pool<T>, blocks_for(count), threads, 0, (T *)y->data + plane * out_area,
+                  indexes, (const T *)x->data + plane * in_area, count, s);
   });
 }
 
@@ -211,8 +211,8 @@ template <class T> tn_status run_avg(const tn_kernel_args *args) {
   pool_shape s = shape_of(x, y, y, a->kernel, a->stride, a->padding, a->count_padding != 0);
   int64_t in_area = (int64_t)s.h * s.w, out_area = (int64_t)s.oh * s.ow;
   return for_pieces(args, x, y, [&](int64_t plane, uint32_t count) {
-    return launch(args, avg_pool<T>, blocks_for(count), threads, 0,
-                  (T *)y->data + plane * out_area, (const T *)x->data + plane * in_area, count, s);
+    return launch(args, avg_pool<T>, blocks_for(count), threads, 0, (T *)y->data + plane * out_area,
+                  (const T *)x->data + plane * in_area, count, s);
   });
 }
 
@@ -232,14 +232,21 @@ template <class T> tn_status run_avg_grad(const tn_kernel_args *args) {
 
 #define POOL_BY_DTYPE(function)                                                                    \
   switch (cuda_dtype(args->out[0])) {                                                              \
-    case TN_F32: return function<float>(args);                                                     \
-    case TN_F16: return function<half_t>(args);                                                    \
-    case TN_BF16: return function<bfloat_t>(args);                                                 \
-    case TN_F64: return function<double>(args);                                                    \
-    default: return bad_dtype(args);                                                               \
+  case TN_F32:                                                                                     \
+    return function<float>(args);                                                                  \
+  case TN_F16:                                                                                     \
+    return function<half_t>(args);                                                                 \
+  case TN_BF16:                                                                                    \
+    return function<bfloat_t>(args);                                                               \
+  case TN_F64:                                                                                     \
+    return function<double>(args);                                                                 \
+  default:                                                                                         \
+    return bad_dtype(args);                                                                        \
   }
 
-tn_status cuda_run_max_pool2d(const tn_kernel_args *args) { POOL_BY_DTYPE(run_max) }
-tn_status cuda_run_max_pool2d_grad(const tn_kernel_args *args) { POOL_BY_DTYPE(run_max_grad) }
-tn_status cuda_run_avg_pool2d(const tn_kernel_args *args) { POOL_BY_DTYPE(run_avg) }
-tn_status cuda_run_avg_pool2d_grad(const tn_kernel_args *args) { POOL_BY_DTYPE(run_avg_grad) }
+tn_status cuda_run_max_pool2d(const tn_kernel_args *args){POOL_BY_DTYPE(run_max)} tn_status
+    cuda_run_max_pool2d_grad(const tn_kernel_args *args){POOL_BY_DTYPE(run_max_grad)} tn_status
+    cuda_run_avg_pool2d(const tn_kernel_args *args){POOL_BY_DTYPE(run_avg)} tn_status
+    cuda_run_avg_pool2d_grad(const tn_kernel_args *args) {
+  POOL_BY_DTYPE(run_avg_grad)
+}

@@ -60,8 +60,8 @@ __device__ pack<T, N> read(const T *x, int64_t first, int64_t n, bool wide) {
 /* An element is kept where its 24 bits reach threshold = ceil(p 2^24): u >= p. */
 template <class T>
 __global__ void __launch_bounds__(threads)
-dropout(T *y, bool_t *mask, const T *x, int64_t n, uint64_t seed, uint64_t offset,
-        uint32_t threshold, compute_t<T> scale, bool wide) {
+    dropout(T *y, bool_t *mask, const T *x, int64_t n, uint64_t seed, uint64_t offset,
+            uint32_t threshold, compute_t<T> scale, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
   uint4 r = philox(seed, offset + (uint64_t)group);
@@ -80,7 +80,7 @@ dropout(T *y, bool_t *mask, const T *x, int64_t n, uint64_t seed, uint64_t offse
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-dropout_grad(T *dx, const T *dy, const bool_t *mask, int64_t n, compute_t<T> scale, bool wide) {
+    dropout_grad(T *dx, const T *dy, const bool_t *mask, int64_t n, compute_t<T> scale, bool wide) {
   int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * 4;
   if (first >= n) return;
   pack<T, 4> v = read<T, 4>(dy, first, n, wide);
@@ -95,7 +95,7 @@ dropout_grad(T *dx, const T *dy, const bool_t *mask, int64_t n, compute_t<T> sca
 /* For uniform a = low and b = high - low; for normal a = mean and b = std. */
 template <class T, bool normal>
 __global__ void __launch_bounds__(threads)
-draw(T *y, int64_t n, uint64_t seed, uint64_t offset, float a, float b, bool wide) {
+    draw(T *y, int64_t n, uint64_t seed, uint64_t offset, float a, float b, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
   uint4 r = philox(seed, offset + (uint64_t)group);
@@ -118,7 +118,8 @@ draw(T *y, int64_t n, uint64_t seed, uint64_t offset, float a, float b, bool wid
 
 template <bool normal>
 __global__ void __launch_bounds__(threads)
-draw_double(double *y, int64_t n, uint64_t seed, uint64_t offset, double a, double b, bool wide) {
+    draw_double(double *y, int64_t n, uint64_t seed, uint64_t offset, double a, double b,
+                bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 2 >= n) return;
   uint4 r = philox(seed, offset + (uint64_t)group);
@@ -181,13 +182,17 @@ template <bool normal> tn_status run_draw(const tn_kernel_args *args, draw_param
   if (n == 0) return TN_OK;
   double *y = (double *)args->out[0]->data;
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_draw_as<float, normal>(args, n, p);
-    case TN_F16: return run_draw_as<half_t, normal>(args, n, p);
-    case TN_BF16: return run_draw_as<bfloat_t, normal>(args, n, p);
-    case TN_F64:
-      return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n, p.seed,
-                    p.offset, p.a, p.b, is_aligned(y, 16));
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_draw_as<float, normal>(args, n, p);
+  case TN_F16:
+    return run_draw_as<half_t, normal>(args, n, p);
+  case TN_BF16:
+    return run_draw_as<bfloat_t, normal>(args, n, p);
+  case TN_F64:
+    return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n, p.seed, p.offset,
+                  p.a, p.b, is_aligned(y, 16));
+  default:
+    return bad_dtype(args);
   }
 }
 
@@ -195,21 +200,31 @@ template <bool normal> tn_status run_draw(const tn_kernel_args *args, draw_param
 
 tn_status cuda_run_dropout(const tn_kernel_args *args) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_dropout<float>(args);
-    case TN_F16: return run_dropout<half_t>(args);
-    case TN_BF16: return run_dropout<bfloat_t>(args);
-    case TN_F64: return run_dropout<double>(args);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_dropout<float>(args);
+  case TN_F16:
+    return run_dropout<half_t>(args);
+  case TN_BF16:
+    return run_dropout<bfloat_t>(args);
+  case TN_F64:
+    return run_dropout<double>(args);
+  default:
+    return bad_dtype(args);
   }
 }
 
 tn_status cuda_run_dropout_grad(const tn_kernel_args *args) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_dropout_grad<float>(args);
-    case TN_F16: return run_dropout_grad<half_t>(args);
-    case TN_BF16: return run_dropout_grad<bfloat_t>(args);
-    case TN_F64: return run_dropout_grad<double>(args);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_dropout_grad<float>(args);
+  case TN_F16:
+    return run_dropout_grad<half_t>(args);
+  case TN_BF16:
+    return run_dropout_grad<bfloat_t>(args);
+  case TN_F64:
+    return run_dropout_grad<double>(args);
+  default:
+    return bad_dtype(args);
   }
 }
 

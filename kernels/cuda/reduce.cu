@@ -34,20 +34,35 @@ template <class T> struct element {
 template <> struct element<any_int> {
   static __device__ int64_t read(const void *x, int64_t at, int dtype) {
     switch (dtype) {
-      case TN_I64: return ((const int64_t *)x)[at];
-      case TN_I32: return ((const int32_t *)x)[at];
-      case TN_I16: return ((const int16_t *)x)[at];
-      case TN_I8: return ((const int8_t *)x)[at];
-      default: return ((const uint8_t *)x)[at];
+    case TN_I64:
+      return ((const int64_t *)x)[at];
+    case TN_I32:
+      return ((const int32_t *)x)[at];
+    case TN_I16:
+      return ((const int16_t *)x)[at];
+    case TN_I8:
+      return ((const int8_t *)x)[at];
+    default:
+      return ((const uint8_t *)x)[at];
     }
   }
   static __device__ void write(void *y, int64_t at, int64_t v, int dtype) {
     switch (dtype) {
-      case TN_I64: ((int64_t *)y)[at] = v; break;
-      case TN_I32: ((int32_t *)y)[at] = (int32_t)v; break;
-      case TN_I16: ((int16_t *)y)[at] = (int16_t)v; break;
-      case TN_I8: ((int8_t *)y)[at] = (int8_t)v; break;
-      default: ((uint8_t *)y)[at] = (uint8_t)v; break;
+    case TN_I64:
+      ((int64_t *)y)[at] = v;
+      break;
+    case TN_I32:
+      ((int32_t *)y)[at] = (int32_t)v;
+      break;
+    case TN_I16:
+      ((int16_t *)y)[at] = (int16_t)v;
+      break;
+    case TN_I8:
+      ((int8_t *)y)[at] = (int8_t)v;
+      break;
+    default:
+      ((uint8_t *)y)[at] = (uint8_t)v;
+      break;
     }
   }
 };
@@ -185,8 +200,8 @@ __device__ typename R::A join_lanes(const R &r, typename R::A a, int lanes, bool
 }
 
 template <class R>
-__global__ void __launch_bounds__(threads)
-reduce(R r, const void *x, void *y, void *partials, const __grid_constant__ cuda_reduce_plan p) {
+__global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, void *partials,
+                                                  const __grid_constant__ cuda_reduce_plan p) {
   int outputs = threads / p.lanes;
   int lane = p.by_row ? threadIdx.x % p.lanes : threadIdx.x / outputs;
   int local = p.by_row ? threadIdx.x / p.lanes : threadIdx.x % outputs;
@@ -212,8 +227,8 @@ reduce(R r, const void *x, void *y, void *partials, const __grid_constant__ cuda
 /* One warp joins the partial results of one output. */
 template <class R>
 __global__ void __launch_bounds__(threads)
-reduce_partials(R r, const void *partials, void *y, int64_t splits,
-                const __grid_constant__ cuda_walk kept) {
+    reduce_partials(R r, const void *partials, void *y, int64_t splits,
+                    const __grid_constant__ cuda_walk kept) {
   int64_t output = ((int64_t)blockIdx.x * threads + threadIdx.x) / 32;
   if (output >= kept.count) return; /* whole warps */
   const typename R::A *list = (const typename R::A *)partials + output * splits;
@@ -245,11 +260,16 @@ tn_status run(const tn_kernel_args *args, const tn_axes *axes, bool keepdims, bo
   int64_t divisor = divides ? plan.reduced.count : 1;
   int dtype = cuda_dtype(args->in[0]);
   switch (dtype) {
-    case TN_F32: return run_reduce(args, Reduction<float>{dtype, (float)divisor}, &plan);
-    case TN_F16: return run_reduce(args, Reduction<half_t>{dtype, (float)divisor}, &plan);
-    case TN_BF16: return run_reduce(args, Reduction<bfloat_t>{dtype, (float)divisor}, &plan);
-    case TN_F64: return run_reduce(args, Reduction<double>{dtype, (double)divisor}, &plan);
-    default: return run_reduce(args, Reduction<any_int>{dtype, divisor}, &plan);
+  case TN_F32:
+    return run_reduce(args, Reduction<float>{dtype, (float)divisor}, &plan);
+  case TN_F16:
+    return run_reduce(args, Reduction<half_t>{dtype, (float)divisor}, &plan);
+  case TN_BF16:
+    return run_reduce(args, Reduction<bfloat_t>{dtype, (float)divisor}, &plan);
+  case TN_F64:
+    return run_reduce(args, Reduction<double>{dtype, (double)divisor}, &plan);
+  default:
+    return run_reduce(args, Reduction<any_int>{dtype, divisor}, &plan);
   }
 }
 

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(threads) softmax_rows(T *y, const T *x, row_pl
 /* softmax: dx = y (dy - sum dy y); log_softmax: dx = dy - e^y sum dy. */
 template <class T, bool logarithm>
 __global__ void __launch_bounds__(threads)
-softmax_rows_grad(T *dx, const T *dy, const T *y, row_plan p) {
+    softmax_rows_grad(T *dx, const T *dy, const T *y, row_plan p) {
   using C = accumulator_t<T>;
   int lane = threadIdx.x % p.lanes, local = threadIdx.x / p.lanes;
   int64_t row = (int64_t)blockIdx.x * (threads / p.lanes) + local;
@@ -105,7 +105,7 @@ softmax_rows_grad(T *dx, const T *dy, const T *y, row_plan p) {
 
 template <class T, bool logarithm>
 __global__ void __launch_bounds__(threads)
-softmax_columns(T *y, const T *x, int64_t columns, int64_t size, int64_t inner) {
+    softmax_columns(T *y, const T *x, int64_t columns, int64_t size, int64_t inner) {
   using C = accumulator_t<T>;
   int64_t column = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (column >= columns) return;
@@ -124,8 +124,8 @@ softmax_columns(T *y, const T *x, int64_t columns, int64_t size, int64_t inner) 
 
 template <class T, bool logarithm>
 __global__ void __launch_bounds__(threads)
-softmax_columns_grad(T *dx, const T *dy, const T *y, int64_t columns, int64_t size,
-                     int64_t inner) {
+    softmax_columns_grad(T *dx, const T *dy, const T *y, int64_t columns, int64_t size,
+                         int64_t inner) {
   using C = accumulator_t<T>;
   int64_t column = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (column >= columns) return;
@@ -195,22 +195,32 @@ template <class T, bool logarithm> tn_status run_grad_as(const tn_kernel_args *a
 template <bool logarithm> tn_status run(const tn_kernel_args *args, int64_t axis) {
   slices s = slices_of(args->out[0], axis);
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_as<float, logarithm>(args, s);
-    case TN_F16: return run_as<half_t, logarithm>(args, s);
-    case TN_BF16: return run_as<bfloat_t, logarithm>(args, s);
-    case TN_F64: return run_as<double, logarithm>(args, s);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_as<float, logarithm>(args, s);
+  case TN_F16:
+    return run_as<half_t, logarithm>(args, s);
+  case TN_BF16:
+    return run_as<bfloat_t, logarithm>(args, s);
+  case TN_F64:
+    return run_as<double, logarithm>(args, s);
+  default:
+    return bad_dtype(args);
   }
 }
 
 template <bool logarithm> tn_status run_grad(const tn_kernel_args *args, int64_t axis) {
   slices s = slices_of(args->out[0], axis);
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return run_grad_as<float, logarithm>(args, s);
-    case TN_F16: return run_grad_as<half_t, logarithm>(args, s);
-    case TN_BF16: return run_grad_as<bfloat_t, logarithm>(args, s);
-    case TN_F64: return run_grad_as<double, logarithm>(args, s);
-    default: return bad_dtype(args);
+  case TN_F32:
+    return run_grad_as<float, logarithm>(args, s);
+  case TN_F16:
+    return run_grad_as<half_t, logarithm>(args, s);
+  case TN_BF16:
+    return run_grad_as<bfloat_t, logarithm>(args, s);
+  case TN_F64:
+    return run_grad_as<double, logarithm>(args, s);
+  default:
+    return bad_dtype(args);
   }
 }
 

@@ -8,20 +8,22 @@
 /* Errors after which every later call on the context fails. */
 static bool is_sticky(cudaError_t error) {
   switch (error) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorLaunchFailure:
-    case cudaErrorAssert:
-    case cudaErrorExternalDevice:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorNvlinkUncorrectable: return true;
-    default: return false;
+  case cudaErrorECCUncorrectable:
+  case cudaErrorHardwareStackError:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorIllegalAddress:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorLaunchFailure:
+  case cudaErrorAssert:
+  case cudaErrorExternalDevice:
+  case cudaErrorContextIsDestroyed:
+  case cudaErrorNvlinkUncorrectable:
+    return true;
+  default:
+    return false;
   }
 }
 

@@ -42,10 +42,14 @@ struct gelu_exact {
     return phi == (C)0 ? (C)0 : x * phi;
   }
 };
+/* With the tanh approximation Phi is (1 + tanh u) / 2, which is the logistic function of
+ * 2 u and as such loses nothing to cancellation where tanh u is close to -1. */
+template <class C> __device__ __forceinline__ C tanh_argument(C x) {
+  return (C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x);
+}
 struct gelu_tanh {
   template <class C> __device__ __forceinline__ C operator()(C x) const {
-    C u = (C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x);
-    C phi = (C)0.5 * ((C)1 + tanh(u));
+    C phi = logistic{}((C)2 * tanh_argument(x));
     return phi == (C)0 ? (C)0 : x * phi;
   }
 };
@@ -75,11 +79,10 @@ struct gelu_exact_grad {
 };
 struct gelu_tanh_grad {
   template <class C> __device__ __forceinline__ C operator()(C dy, C x) const {
-    const C k = (C)0.79788456080286535588, c = (C)0.044715;
-    C t = tanh(k * (x + c * x * x * x));
-    C slope = (C)1 - t * t; /* 0 where t has saturated, also at the infinities */
-    C tail = slope == (C)0 ? (C)0 : (C)0.5 * x * slope * k * ((C)1 + (C)3 * c * x * x);
-    return dy * ((C)0.5 * ((C)1 + t) + tail);
+    C u = tanh_argument(x), e = exp((C)-2 * fabs(u));
+    C phi = logistic{}((C)2 * u), slope = e / (((C)1 + e) * ((C)1 + e)); /* of phi by 2 u */
+    C inner = (C)0.79788456080286535588 * ((C)1 + (C)0.134145 * x * x);
+    return dy * (slope == (C)0 ? phi : phi + (C)2 * x * slope * inner); /* 0 at infinities */
   }
 };
 
@@ -88,9 +91,7 @@ template <class Op, class T> struct unary {
   using A = T;
   using B = T;
   static constexpr int inputs = 1;
-  __device__ __forceinline__ Y operator()(A a, B) const {
-    return stored<T>::from(Op{}(load(a)));
-  }
+  __device__ __forceinline__ Y operator()(A a, B) const { return stored<T>::from(Op{}(load(a))); }
 };
 
 template <class Op, class T> struct gradient {
@@ -117,22 +118,33 @@ template <class T> struct unary_int {
 template <template <class, class> class Form, class Op>
 tn_status run_float(const tn_kernel_args *args) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_F32: return map_run(args, Form<Op, float>{});
-    case TN_F16: return map_run(args, Form<Op, half_t>{});
-    case TN_BF16: return map_run(args, Form<Op, bfloat_t>{});
-    case TN_F64: return map_run(args, Form<Op, double>{});
-    default: return bad_dtype(args);
+  case TN_F32:
+    return map_run(args, Form<Op, float>{});
+  case TN_F16:
+    return map_run(args, Form<Op, half_t>{});
+  case TN_BF16:
+    return map_run(args, Form<Op, bfloat_t>{});
+  case TN_F64:
+    return map_run(args, Form<Op, double>{});
+  default:
+    return bad_dtype(args);
   }
 }
 
 template <class Op> tn_status run_any(const tn_kernel_args *args, bool rectifies) {
   switch (cuda_dtype(args->out[0])) {
-    case TN_U8: return map_run(args, unary_int<uint8_t>{rectifies});
-    case TN_I8: return map_run(args, unary_int<int8_t>{rectifies});
-    case TN_I16: return map_run(args, unary_int<int16_t>{rectifies});
-    case TN_I32: return map_run(args, unary_int<int32_t>{rectifies});
-    case TN_I64: return map_run(args, unary_int<int64_t>{rectifies});
-    default: return run_float<unary, Op>(args);
+  case TN_U8:
+    return map_run(args, unary_int<uint8_t>{rectifies});
+  case TN_I8:
+    return map_run(args, unary_int<int8_t>{rectifies});
+  case TN_I16:
+    return map_run(args, unary_int<int16_t>{rectifies});
+  case TN_I32:
+    return map_run(args, unary_int<int32_t>{rectifies});
+  case TN_I64:
+    return map_run(args, unary_int<int64_t>{rectifies});
+  default:
+    return run_float<unary, Op>(args);
   }
 }
 

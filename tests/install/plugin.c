@@ -40,8 +40,8 @@ static void give_memory(void *device, uint32_t kind, void *ptr) {
   free(ptr);
 }
 
-static tn_status copy(void *device, void *queue, uint32_t direction, void *dst,
-                      uint64_t dst_offset, const void *src, uint64_t src_offset, size_t bytes) {
+static tn_status copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
+                      const void *src, uint64_t src_offset, size_t bytes) {
   (void)device, (void)queue, (void)direction;
   memcpy((char *)dst + dst_offset, (const char *)src + src_offset, bytes);
   return TN_OK;

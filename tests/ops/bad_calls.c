@@ -239,7 +239,7 @@ static const bad_attr bad_attrs[] = {
     {"groups", 5, 0},     {"p", 1, 0},           {"p", -0.25, 0},
     {"p", 2, 0},          {"p", NAN, 0},         {"reduction", 3, 0},
     {"reduction", -1, 0}, {"dtype", 0, 0},       {"dtype", 31, 0},
-    {"dtype", -1, 0},     {"std", -1, 0},        {"low", 2, 0},
+    {"dtype", -1, 0},     {"std", -1, 0},        {"low", 1e9, 0},
     {"step", 0, 0},       {"kernel", 0, 0},      {"kernel", -3, 0},
     {"size", -1, 0},      {"size", 77, 0},       {"kernel", 1e9, 0},
     {"padding", 4e18, 0}, {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},

@@ -37,11 +37,11 @@ static plan plan_axes(int32_t rank, const int64_t *shape, layout how, uint32_t e
   return p;
 }
 
-/* Replaces *t by what `made` holds if the step before succeeded. */
-static tn_status step_to(tn_tensor **t, tn_status status, tn_tensor *made) {
+/* Makes *t the view that was made of it, if it was. */
+static tn_status step_to(tn_tensor **t, tn_status status, tn_tensor **made) {
   if (status != TN_OK) return status;
   tn_tensor_release(*t);
-  *t = made;
+  *t = *made;
   return TN_OK;
 }
 
@@ -53,11 +53,10 @@ static tn_status view_of(const plan *p, tn_tensor *base, const int64_t *shape, t
   for (int32_t j = 0; j < p->rank && status == TN_OK; j++) {
     inverse[p->order[j]] = j;
     int64_t end = p->begin[j] + p->size[j] * p->step[j];
-    status = tn_tensor_slice(t, j, p->begin[j], end, p->step[j], &made);
-    status = step_to(&t, status, made);
+    status = step_to(&t, tn_tensor_slice(t, j, p->begin[j], end, p->step[j], &made), &made);
   }
-  if (status == TN_OK && p->rank) status = step_to(&t, tn_tensor_permute(t, inverse, &made), made);
-  if (status == TN_OK) status = step_to(&t, tn_tensor_expand(t, p->rank, shape, &made), made);
+  if (status == TN_OK && p->rank) status = step_to(&t, tn_tensor_permute(t, inverse, &made), &made);
+  if (status == TN_OK) status = step_to(&t, tn_tensor_expand(t, p->rank, shape, &made), &made);
   if (status == TN_OK)
     *view = t;
   else

@@ -1,0 +1,151 @@
+/*
+ * The CPU as a device: host memory, synchronous, always present. Large blocks are aligned
+ * and advised so that the kernel can back them with huge pages.
+ */
+#include "backend.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LINE_BYTES ((size_t)64)
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+typedef struct device {
+  const tn_host *host;
+} device;
+
+static tn_status count_devices(const tn_host *host, void *context, uint32_t *count) {
+  (void)host;
+  (void)context;
+  *count = 1;
+  return TN_OK;
+}
+
+/* The processor's name as the kernel prints it; "CPU" where it does not. */
+static void read_model_name(char *name, size_t size) {
+  char line[512];
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  snprintf(name, size, "CPU");
+  while (file && fgets(line, sizeof line, file)) {
+    const char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
+    colon += 1 + strspn(colon + 1, " \t");
+    snprintf(name, size, "%.*s", (int)strcspn(colon, "\n"), colon);
+    break;
+  }
+  if (file) fclose(file);
+}
+
+static void add_word(char *words, size_t size, const char *word) {
+  const size_t used = strlen(words);
+  snprintf(words + used, size - used, "%s%s", used ? " " : "", word);
+}
+
+static void read_features(char *words, size_t size) {
+  words[0] = '\0';
+#if defined(__x86_64__)
+  add_word(words, size, "x86-64");
+  if (__builtin_cpu_supports("avx2")) add_word(words, size, "avx2");
+  if (__builtin_cpu_supports("fma")) add_word(words, size, "fma");
+  if (__builtin_cpu_supports("avx512f")) add_word(words, size, "avx512f");
+  if (__builtin_cpu_supports("avx512bw")) add_word(words, size, "avx512bw");
+  if (__builtin_cpu_supports("avx512vl")) add_word(words, size, "avx512vl");
+  if (__builtin_cpu_supports("avx512dq")) add_word(words, size, "avx512dq");
+#elif defined(__aarch64__)
+  add_word(words, size, "aarch64");
+#endif
+}
+
+static uint64_t pages_of(int name) {
+  const long pages = sysconf(name), bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+}
+
+static tn_status describe(const tn_host *host, void *context, uint32_t index,
+                          tn_device_props *out) {
+  (void)host;
+  (void)context;
+  (void)index;
+  out->dl_device_type = kDLCPU;
+  out->dl_device_id = 0;
+  out->score = 10;
+  out->memory_bytes = pages_of(_SC_PHYS_PAGES);
+  out->alignment_bytes = LINE_BYTES;
+  read_model_name(out->name, sizeof out->name);
+  read_features(out->features, sizeof out->features);
+  return TN_OK;
+}
+
+/* The BLAS of the process is told to use one thread per call, for good: kernels cut their
+ * products into blocks for the host's threads, and two pools in one process would fight
+ * over the cores. A host program that calls the same OpenBLAS itself sees this too. */
+static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **out) {
+  device *d = host->alloc(host, sizeof *d, _Alignof(device));
+  (void)context;
+  (void)index;
+  if (d == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to open the CPU");
+  d->host = host;
+  openblas_set_num_threads(1);
+  *out = d;
+  return TN_OK;
+}
+
+static void close_device(void *handle) {
+  device *d = handle;
+  d->host->free(d->host, d);
+}
+
+static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **ptr) {
+  const device *d = handle;
+  const bool huge = bytes >= HUGE_PAGE_BYTES;
+  (void)kind;
+  *ptr = NULL;
+  if (posix_memalign(ptr, huge ? HUGE_PAGE_BYTES : LINE_BYTES, bytes ? bytes : 1) != 0)
+    return d->host->fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "no %zu bytes of host memory", bytes);
+#ifdef MADV_HUGEPAGE
+  /* Only advice: a kernel without huge pages says no, and nothing is lost. */
+  if (huge) (void)madvise(*ptr, bytes & ~(HUGE_PAGE_BYTES - 1), MADV_HUGEPAGE);
+#endif
+  return TN_OK;
+}
+
+static void free_memory(void *handle, uint32_t kind, void *ptr) {
+  (void)handle;
+  (void)kind;
+  free(ptr);
+}
+
+static tn_status memory_info(void *handle, uint64_t *free_bytes, uint64_t *total_bytes) {
+  (void)handle;
+  *free_bytes = pages_of(_SC_AVPHYS_PAGES);
+  *total_bytes = pages_of(_SC_PHYS_PAGES);
+  return TN_OK;
+}
+
+static tn_status copy_memory(void *handle, void *queue, uint32_t direction, void *dst,
+                             uint64_t dst_offset, const void *src, uint64_t src_offset,
+                             size_t bytes) {
+  (void)handle;
+  (void)queue;
+  (void)direction;
+  if (bytes) memmove((char *)dst + dst_offset, (const char *)src + src_offset, bytes);
+  return TN_OK;
+}
+
+const tn_backend cpu_backend = {
+    .struct_size = sizeof(tn_backend),
+    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+    .device_type = "cpu",
+    .count = count_devices,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .memory_info = memory_info,
+    .copy = copy_memory,
+};

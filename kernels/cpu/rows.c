@@ -1,0 +1,36 @@
+/*
+ * The table of kernels that this build of the folder exports.
+ */
+#include "cpu.h"
+
+#if TN_ISA_LEVEL == 2
+#define PRIORITY 210
+#elif TN_ISA_LEVEL == 1
+#define PRIORITY 200
+#else
+#define PRIORITY 100
+#endif
+#define PRIORITY_BLAS 300
+
+#define ROW_AS(OP, stem, d, set, kernel_flags, rank, suffix, ...)                                  \
+  {.struct_size = sizeof(tn_kernel),                                                               \
+   .op = TN_OP_##OP,                                                                               \
+   .device_type = "cpu",                                                                           \
+   .name = "cpu." #stem "." #d "." suffix,                                                         \
+   .priority = rank,                                                                               \
+   .flags = (kernel_flags) | TN_KERNEL_DETERMINISTIC,                                              \
+   .types = {set},                                                                                 \
+   .run = ISA(stem##_##d),                                                                         \
+   __VA_ARGS__},
+#define ROW(OP, op, DTYPE, d, flags)                                                               \
+  ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_ANY(OP, op, flags) ROW_AS(OP, op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_BLAS(OP, op, DTYPE, d, flags)                                                          \
+  ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                          \
+         .supports = ISA(matmul_supports))
+
+const tn_kernel ISA(cpu_kernels)[] = {
+#include "rows.def"
+};
+
+const uint32_t ISA(cpu_kernels_count) = sizeof ISA(cpu_kernels) / sizeof ISA(cpu_kernels)[0];

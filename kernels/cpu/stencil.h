@@ -1,0 +1,66 @@
+/*
+ * Inner loops stamped from one expression: BINARY over a and b, UNARY over a, both of
+ * type C. The common strides get loops of their own, which vectorise: all dense, and
+ * one operand a single value.
+ */
+#ifndef TENON_KERNELS_CPU_STENCIL_H
+#define TENON_KERNELS_CPU_STENCIL_H
+
+#define BINARY(op, R, PUT, EXPR, grain)                                                            \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *pa = p[0], *pb = p[1];                                                                \
+    R *y = p[2];                                                                                   \
+    (void)ctx;                                                                                     \
+    if (s[2] == 1 && s[0] == 1 && s[1] == 1) {                                                     \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const C a = LOAD(pa[i]), b = LOAD(pb[i]);                                                  \
+        y[i] = PUT(EXPR);                                                                          \
+      }                                                                                            \
+    } else if (s[2] == 1 && s[0] == 1 && s[1] == 0) {                                              \
+      const C b = LOAD(*pb);                                                                       \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const C a = LOAD(pa[i]);                                                                   \
+        y[i] = PUT(EXPR);                                                                          \
+      }                                                                                            \
+    } else if (s[2] == 1 && s[0] == 0 && s[1] == 1) {                                              \
+      const C a = LOAD(*pa);                                                                       \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const C b = LOAD(pb[i]);                                                                   \
+        y[i] = PUT(EXPR);                                                                          \
+      }                                                                                            \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        const C a = LOAD(pa[i * s[0]]), b = LOAD(pb[i * s[1]]);                                    \
+        y[i * s[2]] = PUT(EXPR);                                                                   \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), NULL, grain);                                   \
+  }
+
+#define UNARY_LOOP(op, EXPR)                                                                       \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *x = p[0];                                                                             \
+    T *y = p[1];                                                                                   \
+    (void)ctx;                                                                                     \
+    if (s[0] == 1 && s[1] == 1) {                                                                  \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const C a = LOAD(x[i]);                                                                    \
+        y[i] = STORE(EXPR);                                                                        \
+      }                                                                                            \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        const C a = LOAD(x[i * s[0]]);                                                             \
+        y[i * s[1]] = STORE(EXPR);                                                                 \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#define UNARY(op, EXPR, grain)                                                                     \
+  UNARY_LOOP(op, EXPR)                                                                             \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), NULL, grain);                                   \
+  }
+
+#endif

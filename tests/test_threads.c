@@ -1,0 +1,481 @@
+/*
+ * The thread pool: every index is done once, whatever the sizes and however many threads
+ * ask at a time; loops inside loops; more threads than processors; workers that cannot be
+ * started. And the count of usable processors against made-up control groups.
+ */
+#include "dispatcher/threads.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A sanitizer takes too much address space to limit it; the thread sanitizer does not
+ * follow a fork from a program with threads. */
+#ifdef __has_feature
+#define FEATURE(name) __has_feature(name)
+#else
+#define FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || FEATURE(thread_sanitizer)
+enum { ASAN = 0, TSAN = 1 };
+#elif defined(__SANITIZE_ADDRESS__) || FEATURE(address_sanitizer)
+enum { ASAN = 1, TSAN = 0 };
+#else
+enum { ASAN = 0, TSAN = 0 };
+#endif
+
+#undef fail /* an old macro of check.h; error.h's function is meant */
+
+static thread_pool *make(uint32_t num_threads) {
+  thread_pool *pool = NULL;
+  ck_assert_int_eq(thread_pool_create(&host_memory_default, num_threads, &pool), TN_OK);
+  return pool;
+}
+
+/* -------------------------------------------------------------------- loops --- */
+
+typedef struct tally {
+  unsigned char *times; /* how often each index was done */
+  int64_t n, grain;
+  _Atomic(int64_t) shares, short_shares;
+} tally;
+
+static void count(void *ctx, int64_t begin, int64_t end) {
+  tally *t = ctx;
+  atomic_fetch_add(&t->shares, 1);
+  if (end - begin < t->grain) atomic_fetch_add(&t->short_shares, 1);
+  for (int64_t i = begin; i < end; i++) t->times[i]++;
+}
+
+/* Runs a loop and returns the number of its shares. */
+static int64_t check_loop(thread_pool *pool, int64_t n, int64_t grain) {
+  tally t = {.n = n, .grain = grain < 1 ? 1 : grain};
+  t.times = calloc((size_t)n + 1, 1);
+  thread_pool_run(pool, n, grain, count, &t);
+  int64_t wrongly = t.times[n];
+  for (int64_t i = 0; i < n; i++) wrongly += t.times[i] != 1;
+  ck_assert_int_eq(wrongly, 0);
+  if (n >= t.grain) ck_assert_int_eq(atomic_load(&t.short_shares), 0);
+  free(t.times);
+  return atomic_load(&t.shares);
+}
+
+static const uint32_t thread_counts[] = {1, 2, 3, 16};
+
+START_TEST(every_index_is_done_once) {
+  thread_pool *pool = make(thread_counts[_i]);
+  static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, 65537, 300000};
+  static const int64_t grains[] = {-1, 0, 1, 2, 3, 100, 65536, INT64_MAX};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
+      int64_t shares = check_loop(pool, sizes[s], grains[g]);
+      ck_assert_int_eq(shares == 0, sizes[s] == 0);
+      if (grains[g] >= sizes[s] && sizes[s]) ck_assert_int_eq(shares, 1);
+    }
+  }
+  ck_assert_uint_eq(thread_pool_size(pool), thread_counts[_i]);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+static _Atomic(uint64_t) sum_of_lengths;
+static void add_length(void *ctx, int64_t begin, int64_t end) {
+  (void)ctx;
+  atomic_fetch_add(&sum_of_lengths, (uint64_t)(end - begin));
+}
+
+START_TEST(largest_loops_do_not_overflow) {
+  thread_pool *pool = make(4);
+  atomic_store(&sum_of_lengths, 0);
+  thread_pool_run(pool, INT64_MAX, 1, add_length, NULL);
+  ck_assert_uint_eq(atomic_load(&sum_of_lengths), INT64_MAX);
+  thread_pool_run(pool, -5, 1, add_length, NULL);
+  ck_assert_uint_eq(atomic_load(&sum_of_lengths), INT64_MAX);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(short_loops_in_a_row) {
+  thread_pool *pool = make(thread_counts[_i]);
+  for (int i = 0; i < 20000; i++) {
+    tally t = {.n = 8, .grain = 1, .times = (unsigned char[8]){0}};
+    thread_pool_run(pool, 8, 1, count, &t);
+    for (int k = 0; k < 8; k++) ck_assert_int_eq(t.times[k], 1);
+  }
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(workers_wake_after_sleep) {
+  thread_pool *pool = make(3);
+  for (int i = 0; i < 50; i++) {
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    check_loop(pool, 1000, 1);
+  }
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* ------------------------------------------------------------- really two --- */
+
+static void meet(void *ctx, int64_t begin, int64_t end) {
+  _Atomic(int64_t) *here = ctx;
+  atomic_fetch_add(here, end - begin);
+  while (atomic_load(here) < 8) sched_yield();
+}
+
+START_TEST(workers_take_part) {
+  thread_pool *pool = make(8);
+  /* 8 shares that wait for each other need 8 threads. */
+  for (int i = 0; i < 20; i++) {
+    _Atomic(int64_t) here = 0;
+    thread_pool_run(pool, 8, 1, meet, &here);
+    ck_assert_int_eq(atomic_load(&here), 8);
+  }
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+typedef struct worker_facts {
+  pthread_t caller;
+  _Atomic(int) here;
+  int rounding[2];
+  int usr1_blocked, segv_blocked;
+  char name[16];
+} worker_facts;
+
+static void look_at_worker(void *ctx, int64_t begin, int64_t end) {
+  worker_facts *f = ctx;
+  (void)begin, (void)end;
+  atomic_fetch_add(&f->here, 1);
+  while (atomic_load(&f->here) < 2) sched_yield();
+  bool worker = !pthread_equal(pthread_self(), f->caller);
+  f->rounding[worker] = fegetround();
+  if (!worker) return;
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  f->usr1_blocked = sigismember(&mask, SIGUSR1);
+  f->segv_blocked = sigismember(&mask, SIGSEGV);
+  pthread_getname_np(pthread_self(), f->name, sizeof f->name);
+}
+
+START_TEST(workers_are_decent_threads) {
+  thread_pool *pool = make(2);
+  worker_facts f = {.caller = pthread_self()};
+  fesetround(FE_UPWARD);
+  thread_pool_run(pool, 2, 1, look_at_worker, &f);
+  fesetround(FE_TONEAREST);
+  ck_assert_int_eq(f.rounding[0], FE_UPWARD);
+  ck_assert_int_eq(f.rounding[1], FE_TONEAREST);
+  ck_assert_int_eq(f.usr1_blocked, 1);
+  ck_assert_int_eq(f.segv_blocked, 0);
+  ck_assert_str_eq(f.name, "tenon-1");
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  ck_assert_int_eq(sigismember(&mask, SIGUSR1), 0);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* ------------------------------------------------- loops in and beside loops --- */
+
+typedef struct nest {
+  thread_pool *pool;
+  tally *inner;
+} nest;
+
+static void run_inner(void *ctx, int64_t begin, int64_t end) {
+  nest *outer = ctx;
+  for (int64_t i = begin; i < end; i++)
+    thread_pool_run(outer->pool, 100, 1, count, &outer->inner[i]);
+}
+
+START_TEST(loops_nest) {
+  thread_pool *pool = make(4);
+  tally inner[64] = {0};
+  for (int i = 0; i < 64; i++) inner[i] = (tally){.n = 100, .grain = 1, .times = calloc(100, 1)};
+  thread_pool_run(pool, 64, 1, run_inner, &(nest){pool, inner});
+  for (int i = 0; i < 64; i++) {
+    for (int k = 0; k < 100; k++) ck_assert_int_eq(inner[i].times[k], 1);
+    ck_assert_int_eq(atomic_load(&inner[i].shares), 1); /* in their callers, whole */
+    free(inner[i].times);
+  }
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+static _Atomic(int) wrong;
+
+static void *many_loops(void *arg) {
+  unsigned char times[257];
+  for (int i = 0; i < 3000; i++) {
+    tally t = {.n = 257, .grain = 1, .times = memset(times, 0, sizeof times)};
+    thread_pool_run(arg, 257, 1, count, &t);
+    for (int k = 0; k < 257; k++)
+      if (times[k] != 1) atomic_fetch_add(&wrong, 1);
+  }
+  return NULL;
+}
+
+START_TEST(threads_call_at_once) {
+  thread_pool *pool = make(3);
+  pthread_t callers[5];
+  for (int i = 0; i < 5; i++) pthread_create(&callers[i], NULL, many_loops, pool);
+  for (int i = 0; i < 5; i++) pthread_join(callers[i], NULL);
+  ck_assert_int_eq(atomic_load(&wrong), 0);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* --------------------------------------------------------- create, destroy --- */
+
+/* By their names: sanitizers have threads of their own. */
+static int count_workers(void) {
+  int workers = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  ck_assert_ptr_nonnull(tasks);
+  for (struct dirent *task; (task = readdir(tasks));) {
+    char path[300], name[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+    FILE *comm = fopen(path, "r");
+    if (!comm) continue;
+    workers += fgets(name, sizeof name, comm) && !strncmp(name, "tenon-", 6);
+    fclose(comm);
+  }
+  closedir(tasks);
+  return workers;
+}
+
+START_TEST(workers_start_when_needed) {
+  thread_pool *pool = make(4);
+  check_loop(pool, 100, 100);
+  check_loop(pool, 1, 1);
+  ck_assert_int_eq(count_workers(), 0);
+  check_loop(pool, 100, 1);
+  ck_assert_int_eq(count_workers(), 3);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(pools_come_and_go) {
+  for (int i = 0; i < 100; i++) {
+    thread_pool *pool = make((uint32_t)i % 5 + 1);
+    if (i % 3) check_loop(pool, 50, 1);
+    thread_pool_destroy(pool);
+  }
+  thread_pool_destroy(NULL);
+}
+END_TEST
+
+static int allocs_left;
+static void *scarce_alloc(void *user, size_t bytes, size_t align) {
+  return allocs_left-- > 0 ? host_memory_default.alloc(user, bytes, align) : NULL;
+}
+
+START_TEST(host_memory_fails) {
+  host_memory scarce = host_memory_default;
+  scarce.alloc = scarce_alloc;
+  thread_pool *pool = NULL;
+  for (int allocs = 0; allocs < 2; allocs++) {
+    allocs_left = allocs;
+    ck_assert_int_eq(thread_pool_create(&scarce, 2, &pool), TN_ERR_OUT_OF_MEMORY);
+    ck_assert_ptr_null(pool);
+  }
+  allocs_left = 2;
+  ck_assert_int_eq(thread_pool_create(&scarce, 2, &pool), TN_OK);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* Address space runs out before the workers' stacks are made. */
+START_TEST(workers_that_cannot_start_are_done_without) {
+  thread_pool *pool = make(1000);
+  struct rlimit before, small;
+  getrlimit(RLIMIT_AS, &before);
+  long pages = 0;
+  FILE *statm = fopen("/proc/self/statm", "r");
+  ck_assert_int_eq(fscanf(statm, "%ld", &pages), 1);
+  fclose(statm);
+  small = before;
+  small.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (64u << 20);
+  ck_assert_int_eq(setrlimit(RLIMIT_AS, &small), 0);
+  check_loop(pool, 5000, 1);
+  setrlimit(RLIMIT_AS, &before);
+  ck_assert_uint_lt(thread_pool_size(pool), 1000);
+  check_loop(pool, 5000, 1);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_forked_child_can_let_go) {
+  thread_pool *pool = make(3);
+  check_loop(pool, 100, 1);
+  pid_t child = fork();
+  if (!child) {
+    alarm(20);
+    thread_pool_destroy(pool);
+    _exit(0);
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* --------------------------------------------------------------- processors --- */
+
+START_TEST(affinity_counts) {
+  cpu_set_t before, one;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+  ck_assert_uint_ge(threads_available(), 1);
+  ck_assert_uint_le(threads_available(), (uint32_t)CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+    if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+  ck_assert_uint_eq(threads_available(), 1);
+  /* Two threads on one processor get on with it. */
+  thread_pool *pool = make(2);
+  for (int i = 0; i < 200; i++) check_loop(pool, 100, 1);
+  thread_pool_destroy(pool);
+  sched_setaffinity(0, sizeof before, &before);
+}
+END_TEST
+
+static char root[64];
+
+static void write_file(const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  FILE *file = fopen(path, "w");
+  ck_assert_ptr_nonnull(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static void make_folder(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", root, name);
+  ck_assert_int_eq(mkdir(path, 0700), 0);
+}
+
+static uint32_t quota(const char *membership) {
+  char path[256];
+  write_file("membership", membership);
+  snprintf(path, sizeof path, "%s/membership", root);
+  return threads_quota(path, root);
+}
+
+static void make_root(void) {
+  strcpy(root, "/tmp/tenon-test-XXXXXX");
+  ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void remove_root(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", root);
+  ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(quotas_of_version_2) {
+  ck_assert_uint_eq(quota("0::/\n"), UINT32_MAX);
+  write_file("cpu.max", "max 100000\n");
+  ck_assert_uint_eq(quota("0::/\n"), UINT32_MAX);
+  write_file("cpu.max", "350000 100000\n");
+  ck_assert_uint_eq(quota("0::/\n"), 3);
+  ck_assert_uint_eq(quota("0::/gone/away\n"), 3);
+  make_folder("job");
+  make_folder("job/step");
+  write_file("job/cpu.max", "1000 100000\n");
+  write_file("job/step/cpu.max", "800000 100000\n");
+  ck_assert_uint_eq(quota("0::/job/step\n"), 1);
+  write_file("job/cpu.max", "200000 100000\n");
+  ck_assert_uint_eq(quota("0::/job/step\n"), 2);
+}
+END_TEST
+
+START_TEST(quotas_of_version_1) {
+  make_folder("cpu");
+  make_folder("cpu/docker");
+  write_file("cpu/cpu.cfs_quota_us", "-1\n");
+  write_file("cpu/cpu.cfs_period_us", "100000\n");
+  ck_assert_uint_eq(quota("3:cpuset:/\n2:cpu,cpuacct:/docker\n"), UINT32_MAX);
+  write_file("cpu/docker/cpu.cfs_quota_us", "200000\n");
+  write_file("cpu/docker/cpu.cfs_period_us", "100000\n");
+  ck_assert_uint_eq(quota("3:cpuset:/\n2:cpu,cpuacct:/docker\n"), 2);
+  ck_assert_uint_eq(quota("2:cpuacct,cpu:/docker\n"), 2);
+  ck_assert_uint_eq(quota("2:cpuacct:/docker\n"), UINT32_MAX);
+}
+END_TEST
+
+START_TEST(odd_quotas_are_none) {
+  static const char *const odd[] = {
+      "", "\n", "0 0\n", "-1 100000\n", "100000 0\n", "x y\n", "9223372036854775807 1\n"};
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    write_file("cpu.max", odd[i]);
+    ck_assert_uint_eq(quota("0::/\n"), UINT32_MAX);
+  }
+  write_file("cpu.max", "100000 100000\n");
+  ck_assert_uint_eq(quota(""), UINT32_MAX);
+  ck_assert_uint_eq(quota("nonsense\n::\n:\n"), 1);
+  ck_assert_uint_eq(threads_quota("/nonexistent", root), UINT32_MAX);
+}
+END_TEST
+
+/* -------------------------------------------------------------------- suite --- */
+
+static Suite *threads_suite(void) {
+  Suite *suite = suite_create("threads");
+  TCase *loops = tcase_create("loops");
+  tcase_set_timeout(loops, 120);
+  tcase_add_loop_test(loops, every_index_is_done_once, 0, 4);
+  tcase_add_loop_test(loops, short_loops_in_a_row, 0, 4);
+  tcase_add_test(loops, largest_loops_do_not_overflow);
+  tcase_add_test(loops, workers_wake_after_sleep);
+  tcase_add_test(loops, workers_take_part);
+  tcase_add_test(loops, workers_are_decent_threads);
+  tcase_add_test(loops, loops_nest);
+  tcase_add_test(loops, threads_call_at_once);
+  suite_add_tcase(suite, loops);
+
+  TCase *life = tcase_create("life");
+  tcase_set_timeout(life, 120);
+  tcase_add_test(life, workers_start_when_needed);
+  tcase_add_test(life, pools_come_and_go);
+  tcase_add_test(life, host_memory_fails);
+  if (!ASAN && !TSAN) tcase_add_test(life, workers_that_cannot_start_are_done_without);
+  if (!TSAN) tcase_add_test(life, a_forked_child_can_let_go);
+  suite_add_tcase(suite, life);
+
+  TCase *processors = tcase_create("processors");
+  tcase_set_timeout(processors, 60);
+  tcase_add_checked_fixture(processors, make_root, remove_root);
+  tcase_add_test(processors, affinity_counts);
+  tcase_add_test(processors, quotas_of_version_2);
+  tcase_add_test(processors, quotas_of_version_1);
+  tcase_add_test(processors, odd_quotas_are_none);
+  suite_add_tcase(suite, processors);
+  return suite;
+}
+
+int main(void) {
+  SRunner *runner = srunner_create(threads_suite());
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
