@@ -128,17 +128,19 @@ END_TEST
 
 /* 2^24 + 1 plus a bit far below: to double it would first become the tie. */
 START_TEST(integers_round_once) {
-  tensor *x = make(TN_I64, DENSE, SHAPE(5));
+  tensor *x = make(TN_I64, DENSE, SHAPE(6));
   set_i64(x, 0, ((int64_t)0x1000001 << 38) + 1);
   set_i64(x, 1, -(((int64_t)0x1000001 << 38) + 1));
   set_i64(x, 2, (int64_t)0x1000001 << 38);
   set_i64(x, 3, ((int64_t)0x101 << 54) + 1);
   set_i64(x, 4, INT64_MIN);
+  set_i64(x, 5, ((int64_t)0x101 << 46) + 1);
   tensor *f32 = cast(x, TN_F32), *bf16 = cast(x, TN_BF16), *f16 = cast(x, TN_F16);
   ck_assert(get(f32, 0) == (double)0x1000002 * 0x1p38);
   ck_assert(get(f32, 1) == (double)-0x1000002 * 0x1p38);
   ck_assert(get(f32, 2) == (double)0x1000000 * 0x1p38);
   ck_assert(get(bf16, 3) == (double)0x102 * 0x1p54);
+  ck_assert(get(bf16, 5) == (double)0x102 * 0x1p46);
   ck_assert(get(bf16, 4) == -0x1p63 && get(f32, 4) == -0x1p63);
   ck_assert(get(f16, 0) == INFINITY && get(f16, 1) == -INFINITY);
 }

@@ -125,6 +125,17 @@ START_TEST(dropout) {
 }
 END_TEST
 
+/* Kept is u >= p, equality included. */
+START_TEST(dropout_at_the_bound) {
+  tn_dropout_attrs attrs = {sizeof attrs, (word(0, 1) >> 8) * 0x1p-24, SEED, offset};
+  tensor *x = with(TN_F64, VALUES(1, 1), SHAPE(2)), *y = make_like(x, TN_F64, DENSE);
+  tensor *mask = make_like(x, TN_BOOL, DENSE);
+  call c = {reference_dropout, &attrs, 1, 2, {x}, {y, mask}};
+  must(&c);
+  ck_assert_int_eq(get_i64(mask, 1), 1);
+}
+END_TEST
+
 START_TEST(dropout_of_nothing) {
   tn_dropout_attrs attrs = {sizeof attrs, 0, SEED, 0};
   tensor *x = random_tensor(TN_F32, 1, -1, 1, SHAPE(1000)), *y = make_like(x, TN_F32, DENSE);
@@ -146,6 +157,7 @@ Suite *random_suite(void) {
   tcase_add_test(c, normal);
   tcase_add_test(c, moments);
   tcase_add_test(c, dropout);
+  tcase_add_test(c, dropout_at_the_bound);
   tcase_add_test(c, dropout_of_nothing);
   return s;
 }
