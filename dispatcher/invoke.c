@@ -70,10 +70,9 @@ static void keep_attrs(tn_prepared *prepared) {
 
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
   if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: prepared is NULL");
-  const tn_tensor *any = NULL;
-  for (uint32_t i = 0; call && call->in && i < call->num_in && !any; ++i) any = call->in[i];
-  for (uint32_t i = 0; call && call->out && i < call->num_out && !any; ++i) any = call->out[i];
-  if (!any) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: every tensor is NULL");
+  const tn_tensor *any = call_is_whole(call) ? call_first_tensor(call) : NULL;
+  plan refused;
+  if (!any) return plan_make(&refused, call); /* fails, with the message */
   tn_status status = device_check(any->device);
   if (status) return status;
   const host_memory *memory = &any->device->runtime->memory;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/schema.h"
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -30,7 +32,7 @@ tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) 
 
 /* --- the call's outline: device, operator, counts --- */
 
-static const tn_tensor *first_tensor(const tn_call *call) {
+const tn_tensor *call_first_tensor(const tn_call *call) {
   for (uint32_t i = 0; i < call->num_in; ++i)
     if (call->in[i]) return call->in[i];
   for (uint32_t i = 0; i < call->num_out; ++i)
@@ -38,20 +40,25 @@ static const tn_tensor *first_tensor(const tn_call *call) {
   return NULL;
 }
 
-static const char *op_name(uint32_t op, const tn_stream *stream) {
-  const op_entry *entry = stream ? registry_op(&stream->device->runtime->registry, op) : NULL;
-  return entry ? entry->row.name : "invoke";
+/* Without a tensor there is no runtime to ask: only operators of our own have a name. */
+static tn_status no_tensor(uint32_t op) {
+  const char *name = "invoke";
+  for (size_t i = 0; i < builtin_operator_count; ++i)
+    if (builtin_operators[i].id == op) name = builtin_operators[i].name;
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: every tensor is NULL", name);
+}
+
+bool call_is_whole(const tn_call *call) {
+  return call && call->struct_size >= sizeof *call && call->num_in <= TN_MAX_ARGS &&
+         call->num_out <= TN_MAX_ARGS && (call->in || !call->num_in) &&
+         (call->out || !call->num_out);
 }
 
 static tn_status outline(plan *p, const tn_call *call) {
-  if (unlikely(!call || call->struct_size < sizeof *call || call->num_in > TN_MAX_ARGS ||
-               call->num_out > TN_MAX_ARGS || (call->num_in && !call->in) ||
-               (call->num_out && !call->out)))
+  if (unlikely(!call_is_whole(call)))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: malformed tn_call");
-  const tn_tensor *t = first_tensor(call);
-  if (unlikely(!t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: every tensor is NULL",
-                op_name(call->op, call->stream));
+  const tn_tensor *t = call_first_tensor(call);
+  if (unlikely(!t)) return no_tensor(call->op);
   p->device = t->device;
   tn_status status = device_check(p->device);
   if (unlikely(status)) return status;
@@ -284,7 +291,10 @@ static tn_status make_output(plan *p, uint32_t i, const extents *shape) {
                        p->op->row.args[p->num_in + i].name);
   tn_status status = tensor_make(p->device, p->stream, dtype, shape->rank, shape->dim, elements,
                                  &p->out[i]);
-  if (likely(!status)) p->made |= 1u << i;
+  if (likely(!status))
+    p->made |= 1u << i;
+  else
+    fail_prefix("tn_%s: %s: ", p->op->row.name, p->op->row.args[p->num_in + i].name);
   return status;
 }
 
@@ -460,7 +470,8 @@ static tn_status take_workspace(plan *p) {
   if (status || bytes == 0) return device_result(p->device, status);
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
   if (status) return status;
-  p->args.workspace = (char *)p->workspace->handle + (p->device->opaque ? 0 : p->workspace->offset);
+  p->args.workspace = p->workspace->handle;
+  if (!p->device->opaque) p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
   p->args.workspace_bytes = bytes;
   return TN_OK;
 }

@@ -40,6 +40,11 @@ typedef struct plan {
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
 } plan;
 
+/* Whether the struct can be read at all: sizes, counts, pointers to arrays. */
+bool call_is_whole(const tn_call *call);
+/* Any tensor of a whole call, NULL if it has none. */
+const tn_tensor *call_first_tensor(const tn_call *call);
+
 /* Validates, infers, makes outputs and picks the kernel. On failure nothing is left. On
  * success plan->cell may be NULL: only the fallback can serve the call. */
 tn_status plan_make(plan *p, const tn_call *call);

@@ -2,7 +2,7 @@
  * Opening and closing runtimes, taking plugins, and reporting what became of each.
  *
  * A closed runtime stays in memory while tensors of it live: the last release destroys
- * it (runtime_reap). After fork() the child's copy of a runtime refuses every call; the
+ * it (runtime_release). After fork() the child's copy of a runtime refuses every call; the
  * only trace of that in the hot path is one comparison with a counter that the child's
  * fork handler raises.
  */
@@ -195,8 +195,11 @@ static bool has_tensors(const tn_runtime *r) {
   return false;
 }
 
-void runtime_reap(tn_runtime *runtime) {
+/* Freeing and counting are one step under the mutex, so that of several threads that
+ * release their last tensors exactly one finds none left. */
+void runtime_release(tn_runtime *runtime, storage *s) {
   pthread_mutex_lock(&runtime->mutex);
+  if (s) storage_free(s);
   bool alive = has_tensors(runtime);
   pthread_mutex_unlock(&runtime->mutex);
   if (!alive) destroy(runtime);
@@ -209,7 +212,7 @@ void tn_runtime_close(tn_runtime *runtime) {
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
   }
   atomic_store(&runtime->closed, true);
-  runtime_reap(runtime);
+  runtime_release(runtime, NULL);
 }
 
 /* --- opening --- */

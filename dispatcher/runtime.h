@@ -170,8 +170,11 @@ tn_status device_choose(tn_runtime *runtime, tn_device **device);
 tn_device *device_fallback(tn_runtime *runtime, const tn_device *from, uint32_t op,
                            tn_dtype dtype);
 
-/* runtime.c: destroys a closed runtime once nothing of it is alive. */
-void runtime_reap(tn_runtime *runtime);
+/* tensor.c: gives memory back to its pool or its producer. */
+void storage_free(storage *s);
+/* runtime.c: frees a storage (NULL for none) of a closed runtime, and the runtime with
+ * the last of them. */
+void runtime_release(tn_runtime *runtime, storage *s);
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -53,23 +53,45 @@ bool shape_same(const DLTensor *a, const DLTensor *b) {
          (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
 }
 
-static tn_status given(const shape_query *q, extents *out, uint32_t num_out) {
-  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->inout[0]);
+static tn_status wrong_attribute(const shape_query *q, const char *name, double value,
+                                 const char *rule) {
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: attrs->%s is %g, it must be %s", q->op->name, name,
+              value, rule);
+}
+
+/* Attributes that have bounds of their own; NaN is inside none. */
+static tn_status check_bounds(const shape_query *q) {
+  const tn_uniform_attrs *uniform = q->attrs;
+  const tn_normal_attrs *normal = q->attrs;
+  const tn_adam_step_attrs *adam = q->attrs;
+  double p = 0;
+  switch (q->op->id) {
+  case TN_OP_DROPOUT: p = ((const tn_dropout_attrs *)q->attrs)->p; break;
+  case TN_OP_DROPOUT_GRAD: p = ((const tn_dropout_grad_attrs *)q->attrs)->p; break;
+  case TN_OP_UNIFORM:
+    if (!(uniform->low <= uniform->high))
+      return wrong_attribute(q, "low", uniform->low, "at most attrs->high");
+    break;
+  case TN_OP_NORMAL:
+    if (!(normal->std >= 0)) return wrong_attribute(q, "std", normal->std, "at least 0");
+    break;
+  case TN_OP_ADAM_STEP:
+    if (adam->step < 1)
+      return wrong_attribute(q, "step", (double)adam->step, "at least 1, the first step's number");
+    break;
+  }
+  if (!(p >= 0 && p < 1)) return wrong_attribute(q, "p", p, "at least 0 and less than 1");
   return TN_OK;
 }
 
-static tn_status check_probability(const shape_query *q) {
-  double p = 0;
-  if (q->op->id == TN_OP_DROPOUT) p = ((const tn_dropout_attrs *)q->attrs)->p;
-  if (q->op->id == TN_OP_DROPOUT_GRAD) p = ((const tn_dropout_grad_attrs *)q->attrs)->p;
-  if (p >= 0 && p < 1) return TN_OK;
-  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: p is %g, it must be at least 0 and less than 1",
-              q->op->name, p);
+static tn_status given(const shape_query *q, extents *out, uint32_t num_out) {
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->inout[0]);
+  return check_bounds(q);
 }
 
 static tn_status same(const shape_query *q, extents *out, uint32_t num_out) {
   for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
-  return q->op->id == TN_OP_DROPOUT ? check_probability(q) : TN_OK;
+  return check_bounds(q);
 }
 
 static tn_status broadcast(const shape_query *q, extents *out, uint32_t num_out) {
@@ -106,7 +128,7 @@ static tn_status update(const shape_query *q, extents *out, uint32_t num_out) {
     if (!shape_same(q->in[0], q->inout[i]))
       return shape_refuse(q, "the shapes must be equal", q->in[0], q->inout[i]);
   for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
-  return q->op->id == TN_OP_DROPOUT_GRAD ? check_probability(q) : TN_OK;
+  return check_bounds(q);
 }
 
 /* Removes the marked axes of x, or keeps them with size 1. */

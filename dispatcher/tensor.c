@@ -160,7 +160,11 @@ static inline bool drop_ref(_Atomic uint32_t *refs) {
   return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-static void storage_destroy_import(storage *s) {
+void storage_free(storage *s) {
+  if (s->block) {
+    pool_free(s->block);
+    return;
+  }
   tn_runtime *runtime = s->device->runtime;
   s->destroy(s->destroy_ctx);
   host_free(&runtime->memory, s);
@@ -177,12 +181,10 @@ void tn_tensor_release(tn_tensor *tensor) {
   tn_runtime *runtime = s->device->runtime;
   if (tensor->spare) headers_push(runtime, tensor, tensor);
   if (!drop_ref(&s->refs)) return;
-  bool closed = atomic_load_explicit(&runtime->closed, memory_order_relaxed);
-  if (s->block)
-    pool_free(s->block);
+  if (__builtin_expect(atomic_load_explicit(&runtime->closed, memory_order_relaxed), 0))
+    runtime_release(runtime, s);
   else
-    storage_destroy_import(s);
-  if (__builtin_expect(closed, 0)) runtime_reap(runtime);
+    storage_free(s);
 }
 
 /* --- making tensors --- */

@@ -185,7 +185,7 @@ START_TEST(prepared_calls_follow_their_inputs) {
   tn_prepared_release(p);
   tn_tensor_release(out[0]);
   refused(tn_run(NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
-  refused(tn_prepare(NULL, &p), TN_ERR_INVALID_ARGUMENT, "NULL");
+  refused(tn_prepare(NULL, &p), TN_ERR_INVALID_ARGUMENT, "malformed");
   tn_prepared_release(NULL);
 }
 END_TEST

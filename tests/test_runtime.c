@@ -239,6 +239,25 @@ START_TEST(threads_share_a_device) {
 }
 END_TEST
 
+static void *release_one(void *tensor) {
+  tn_tensor_release(tensor);
+  return NULL;
+}
+
+START_TEST(threads_release_the_last_tensors) {
+  for (int round = 0; round < 20; ++round) {
+    tn_runtime *rt = open_runtime(NULL);
+    tn_tensor *tensors[8];
+    pthread_t threads[8];
+    for (int i = 0; i < 8; ++i) tensors[i] = counting(tn_runtime_device(rt), 3);
+    tn_runtime_close(rt);
+    for (int i = 0; i < 8; ++i)
+      ck_assert_int_eq(pthread_create(&threads[i], NULL, release_one, tensors[i]), 0);
+    for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
+  }
+}
+END_TEST
+
 static void loop_here(void *user, int64_t n, int64_t grain, void (*body)(void *, int64_t, int64_t),
                       void *ctx) {
   (void)grain;
@@ -274,6 +293,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, opening_and_closing_many_times);
   tcase_add_test(t, every_allocation_may_fail);
   tcase_add_test(t, threads_share_a_device);
+  tcase_add_test(t, threads_release_the_last_tensors);
   tcase_add_test(t, the_embedder_may_bring_threads);
 }
 

@@ -140,8 +140,10 @@ typedef struct tn_runtime_options {
  * cannot be taken is no error: see tn_plugin_report. */
 tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime);
 
-/* Closes: waits for its devices. Tensors still alive may be released later but not
- * used (TN_ERR_CLOSED). */
+/* Closes: waits for its devices. No other call on the runtime may be under way, and its
+ * streams, events, prepared calls and pinned memory must have been given back. Tensors
+ * still alive, and DLPack exports of them, may be released later, from any thread, but
+ * not used (TN_ERR_CLOSED). */
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:

@@ -9,7 +9,8 @@
 
 #include "cpu.h"
 
-/* A matrix in memory: element (i, j) at data[i * row + j * col]; one of the two is 1. */
+/* A matrix in memory: element (i, j) at data[i * row + j * col]; one of the two is 1. The
+ * other means nothing where that dimension has one element, but the BLAS checks it. */
 #define GEMM_STAMP(suffix, C, s)                                                                   \
   typedef struct matrix_##suffix {                                                                 \
     const C *data;                                                                                 \
@@ -22,7 +23,8 @@
     const bool ta = a.col != 1, tb = b.col != 1;                                                   \
     cblas_##s##gemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, \
                     (blasint)m, (blasint)n, (blasint)k, 1, a.data, (blasint)(ta ? a.col : a.row),  \
-                    b.data, (blasint)(tb ? b.col : b.row), beta, y, (blasint)ldy);                 \
+                    b.data, (blasint)(tb ? cpu_max(b.col, k) : cpu_max(b.row, n)), beta, y,        \
+                    (blasint)ldy);                                                                 \
   }                                                                                                \
                                                                                                    \
   /* y[m] = a[m, k] x[k], elements of x and y `incx` and `incy` apart. */                          \
@@ -30,10 +32,10 @@
                                    int64_t incx, C *y, int64_t incy) {                             \
     if (a.col == 1)                                                                                \
       cblas_##s##gemv(CblasRowMajor, CblasNoTrans, (blasint)m, (blasint)k, 1, a.data,              \
-                      (blasint)a.row, x, (blasint)incx, 0, y, (blasint)incy);                      \
+                      (blasint)cpu_max(a.row, k), x, (blasint)incx, 0, y, (blasint)incy);          \
     else                                                                                           \
       cblas_##s##gemv(CblasRowMajor, CblasTrans, (blasint)k, (blasint)m, 1, a.data,                \
-                      (blasint)a.col, x, (blasint)incx, 0, y, (blasint)incy);                      \
+                      (blasint)cpu_max(a.col, m), x, (blasint)incx, 0, y, (blasint)incy);          \
   }
 
 GEMM_STAMP(f, float, s)

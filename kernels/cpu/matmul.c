@@ -19,6 +19,7 @@ typedef struct matmul_call {
   const tn_host *host;
   operand a, b, y; /* y may be a temporary in type C */
   const void *bias;
+  int64_t bias_step;
   int64_t m, n, k;
   int rank; /* batch dimensions */
   int64_t batch[TN_MAX_RANK], batches;

@@ -135,10 +135,13 @@ static inline float gelu_tanh_f(float x) {
   return c * sigmoid_f(1.5957691f * c * FMA(0.044715f * c, c, 1.0f));
 }
 
+/* y and 1 - y both from e^-|u|: neither cancels. */
 static inline float gelu_tanh_slope_f(float x) {
   const float c = clamp_f(x, 20.0f), cc = c * c;
-  const float y = sigmoid_f(1.5957691f * c * FMA(0.044715f, cc, 1.0f));
-  return FMA(c * y * (1.0f - y), 1.5957691f * FMA(0.134145f, cc, 1.0f), y);
+  const float u = 1.5957691f * c * FMA(0.044715f, cc, 1.0f);
+  const float t = exp_f(-fabsf(u)), r = 1.0f / (1.0f + t);
+  const float y = u < 0.0f ? t * r : r;
+  return FMA(c * t * r * r, 1.5957691f * FMA(0.134145f, cc, 1.0f), y);
 }
 
 static inline float sqrt_f(float x) { return sqrtf(x); }
@@ -182,8 +185,9 @@ static inline double gelu_tanh_d(double x) {
 }
 static inline double gelu_tanh_slope_d(double x) {
   const double c = x < -40 ? -40 : x > 40 ? 40 : x;
-  const double y = sigmoid_d(1.59576912160573071176 * (c + 0.044715 * c * c * c));
-  return y + c * y * (1 - y) * 1.59576912160573071176 * (1 + 0.134145 * c * c);
+  const double u = 1.59576912160573071176 * (c + 0.044715 * c * c * c);
+  const double t = exp(-fabs(u)), r = 1 / (1 + t);
+  return (u < 0 ? t * r : r) + c * t * r * r * 1.59576912160573071176 * (1 + 0.134145 * c * c);
 }
 
 #endif

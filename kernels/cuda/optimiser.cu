@@ -22,15 +22,19 @@ template <class C> struct sgd {
   }
 };
 
-/* rate = lr / (1 - b1^t), scale = 1 / (1 - b2^t). */
+/* rate = lr / (1 - b1^t), scale = 1 / (1 - b2^t). The decays and the rate act in double:
+ * rounded to float they would be off by the same 1e-8 for every element of every step,
+ * which training amplifies. The quotient needs float only. */
 template <class C> struct adam {
   static constexpr int states = 2;
-  C rate, scale, beta1, rest1, beta2, rest2, eps, weight_decay;
+  double rate, scale, beta1, rest1, beta2, rest2;
+  C eps, weight_decay;
   __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
-    C g = grad + weight_decay * param;
-    state[0] = beta1 * state[0] + rest1 * g;
-    state[1] = beta2 * state[1] + rest2 * (g * g);
-    param -= rate * state[0] / (sqrt(state[1] * scale) + eps);
+    double g = grad + weight_decay * param;
+    double m = beta1 * state[0] + rest1 * g, v = beta2 * state[1] + rest2 * (g * g);
+    state[0] = (C)m;
+    state[1] = (C)v;
+    param = (C)(param - rate * ((C)m / (sqrt((C)(v * scale)) + eps)));
   }
 };
 
@@ -98,12 +102,12 @@ template <class C> sgd<C> sgd_of(const tn_sgd_step_attrs *a) {
 
 template <class C> adam<C> adam_of(const tn_adam_step_attrs *a) {
   double t = (double)a->step;
-  return {(C)(a->lr / (1 - pow(a->beta1, t))),
-          (C)(1 / (1 - pow(a->beta2, t))),
-          (C)a->beta1,
-          (C)(1 - a->beta1),
-          (C)a->beta2,
-          (C)(1 - a->beta2),
+  return {a->lr / (1 - pow(a->beta1, t)),
+          1 / (1 - pow(a->beta2, t)),
+          a->beta1,
+          1 - a->beta1,
+          a->beta2,
+          1 - a->beta2,
           (C)a->eps,
           (C)a->weight_decay};
 }
