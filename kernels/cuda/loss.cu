@@ -130,7 +130,8 @@ __global__ void __launch_bounds__(threads)
     int64_t at = base + c * p.inner;
     C v = from_logits ? exp((C)load(x[at]) - top) / sum : (C)0;
     if (c == t) v -= (C)1;
-    dx[at] = stored<T>::from(valid ? v * scale : (C)0);
+    /* A zero slope stays zero under any dy. */
+    dx[at] = stored<T>::from(valid && v != (C)0 ? v * scale : (C)0);
   }
 }
 
