@@ -214,11 +214,16 @@ static void print_abi(void) {
 
 static const char *kind_constant(char kind) {
   switch (kind) {
-  case 'i': return "TN_ARG_IN";
-  case 'p': return "TN_ARG_OPTIONAL_IN";
-  case 'u': return "TN_ARG_INOUT";
-  case 'o': return "TN_ARG_OUT";
-  default: return "TN_ARG_OPTIONAL_OUT";
+  case 'i':
+    return "TN_ARG_IN";
+  case 'p':
+    return "TN_ARG_OPTIONAL_IN";
+  case 'u':
+    return "TN_ARG_INOUT";
+  case 'o':
+    return "TN_ARG_OUT";
+  default:
+    return "TN_ARG_OPTIONAL_OUT";
   }
 }
 
@@ -232,10 +237,10 @@ static void print_quoted(const char *text) {
 }
 
 static const char *attr_constant(const char *kind) {
-  static const char *const names[][2] = {
-      {"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},   {"f64", "TN_ATTR_F64"},
-      {"flag", "TN_ATTR_FLAG"},   {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
-      {"axes", "TN_ATTR_AXES"}};
+  static const char *const names[][2] = {{"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},
+                                         {"f64", "TN_ATTR_F64"},     {"flag", "TN_ATTR_FLAG"},
+                                         {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
+                                         {"axes", "TN_ATTR_AXES"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(names[i][0], kind) == 0) return names[i][1];
   return "?";

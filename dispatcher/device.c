@@ -50,12 +50,10 @@ static bool pool_pressure(void *ctx, size_t bytes) {
   return r->out_of_memory && r->out_of_memory(r->out_of_memory_user, d, bytes);
 }
 
-static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,
-                                           pool_passed,    pool_wait,     pool_unmark,
-                                           pool_pressure};
-static const pool_ops synchronous_pool = {.raw_alloc = pool_raw_alloc,
-                                          .raw_free = pool_raw_free,
-                                          .pressure = pool_pressure};
+static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,    pool_passed,
+                                           pool_wait,      pool_unmark,   pool_pressure};
+static const pool_ops synchronous_pool = {
+    .raw_alloc = pool_raw_alloc, .raw_free = pool_raw_free, .pressure = pool_pressure};
 
 /* --- opening and closing --- */
 
@@ -125,7 +123,8 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
   d->props.struct_size = sizeof d->props;
-  tn_status status = type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
+  tn_status status =
+      type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
   if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
   d->props.name[sizeof d->props.name - 1] = 0;
   d->props.features[sizeof d->props.features - 1] = 0;
@@ -247,8 +246,8 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_pinned_alloc: malformed arguments");
   tn_status status = device_ready(device);
   if (status) return status;
-  return device_result(
-      device, device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
+  return device_result(device,
+                       device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {

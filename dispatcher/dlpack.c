@@ -123,8 +123,8 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
   return device_ready(*device);
 }
 
-static tn_status import(tn_runtime *runtime, const DLTensor *dl, void (*destroy)(void *),
-                        void *ctx, bool read_only, tn_tensor **tensor) {
+static tn_status import(tn_runtime *runtime, const DLTensor *dl, void (*destroy)(void *), void *ctx,
+                        bool read_only, tn_tensor **tensor) {
   tn_device *device = NULL;
   tn_dtype dtype;
   tn_tensor *t;

@@ -43,8 +43,7 @@ static void announce(const plan *p, const tn_device *host) {
 
 static void count(const plan *p, uint64_t bytes) {
   atomic_fetch_add_explicit(&p->device->fallback[p->op->row.id].calls, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&p->device->fallback[p->op->row.id].bytes, bytes,
-                            memory_order_relaxed);
+  atomic_fetch_add_explicit(&p->device->fallback[p->op->row.id].bytes, bytes, memory_order_relaxed);
 }
 
 /* Copies to the host device. The plan's stream is waited for first. */

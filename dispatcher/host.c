@@ -63,8 +63,8 @@ static void run_share(void *ctx, int64_t begin, int64_t end) {
   atomic_store(&l->status, status);
 }
 
-static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t grain,
-                                      tn_range_fn fn, void *ctx) {
+static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
+                                      void *ctx) {
   const tn_runtime *runtime = host->impl;
   if (n <= 0) return TN_OK;
   if (grain < 1) grain = 1;
@@ -85,8 +85,8 @@ void host_init(tn_runtime *runtime) {
       .abi_max = TN_ABI_VERSION,
       .math = runtime->config.math,
       .deterministic = runtime->config.deterministic,
-      .num_threads = runtime->parallel.run ? runtime->parallel.num_threads
-                                           : runtime->config.num_threads,
+      .num_threads =
+          runtime->parallel.run ? runtime->parallel.num_threads : runtime->config.num_threads,
       .version = TN_VERSION_STRING,
       .impl = runtime,
       .fail = fail,

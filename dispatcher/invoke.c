@@ -133,8 +133,7 @@ void tn_prepared_release(tn_prepared *prepared) {
   plan *p = &prepared->plan;
   host_memory memory = p->device->runtime->memory;
   if (prepared->direct) plan_finish(p);
-  for (uint32_t i = 0; i < p->num_in; ++i)
-    tn_tensor_release((tn_tensor *)(uintptr_t)p->in[i]);
+  for (uint32_t i = 0; i < p->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)p->in[i]);
   for (uint32_t i = 0; i < p->num_out; ++i) tn_tensor_release(p->out[i]);
   host_free(&memory, prepared);
 }

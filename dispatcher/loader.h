@@ -36,7 +36,7 @@ typedef struct candidate_list {
     char *path;
     const char *origin;     /* a literal */
     uint64_t device, inode; /* of the file; 0 where it could not be found */
-  } *items;
+  } * items;
   size_t count, capacity;
 } candidate_list;
 

@@ -17,8 +17,8 @@ static inline tn_status call_operator(uint32_t op, tn_stream *stream, const tn_t
     else
       skip |= 1u << i;
   }
-  const tn_call call = {sizeof call, op,     stream, in, out, attrs, num_in,
-                        (uint16_t)(num_inout + num_results), skip};
+  const tn_call call = {
+      sizeof call, op, stream, in, out, attrs, num_in, (uint16_t)(num_inout + num_results), skip};
   tn_status status = tn_invoke(&call);
   if (__builtin_expect(status, 0)) return status;
   for (uint16_t i = 0; i < num_results; ++i)

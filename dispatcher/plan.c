@@ -68,9 +68,8 @@ static tn_status outline(plan *p, const tn_call *call) {
   p->num_in = p->op->num_in;
   p->num_out = p->op->num_inout + p->op->num_out;
   if (unlikely(call->num_in != p->num_in || call->num_out != p->num_out))
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_%s: %u inputs and %u outputs given, it has %u and %u", p->op->row.name,
-                call->num_in, call->num_out, p->num_in, p->num_out);
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: %u inputs and %u outputs given, it has %u and %u",
+                p->op->row.name, call->num_in, call->num_out, p->num_in, p->num_out);
   p->stream = call->stream ? call->stream : p->device->default_stream;
   p->made = p->num_temps = p->via = 0;
   p->skipped = call->skip_out;
@@ -146,8 +145,8 @@ static tn_status complete_attrs(plan *p, const void *given, uint32_t size) {
   uint32_t known = p->op->row.attrs_size;
   if (size < sizeof(uint32_t) || size > ATTRS_MAX)
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
-                       "attrs->struct_size is %u, sizeof(tn_%s_attrs) is %u", size,
-                       p->op->row.name, known);
+                       "attrs->struct_size is %u, sizeof(tn_%s_attrs) is %u", size, p->op->row.name,
+                       known);
   for (uint32_t i = known; i < size; ++i)
     if (((const unsigned char *)given)[i])
       return plan_refuse(p, TN_ERR_UNSUPPORTED,
@@ -230,8 +229,8 @@ static bool repeats_elements(const tn_tensor *t) {
     int64_t stride = t->strides[i] < 0 ? -t->strides[i] : t->strides[i];
     int32_t at = count++;
     for (; at > 0; --at) {
-      int64_t other = t->strides[order[at - 1]] < 0 ? -t->strides[order[at - 1]]
-                                                    : t->strides[order[at - 1]];
+      int64_t other =
+          t->strides[order[at - 1]] < 0 ? -t->strides[order[at - 1]] : t->strides[order[at - 1]];
       if (other <= stride) break;
       order[at] = order[at - 1];
     }
@@ -289,8 +288,8 @@ static tn_status make_output(plan *p, uint32_t i, const extents *shape) {
   if (unlikely(!shape_elements(shape->rank, shape->dim, tn_dtype_size(dtype), &elements)))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the size of %s overflows",
                        p->op->row.args[p->num_in + i].name);
-  tn_status status = tensor_make(p->device, p->stream, dtype, shape->rank, shape->dim, elements,
-                                 &p->out[i]);
+  tn_status status =
+      tensor_make(p->device, p->stream, dtype, shape->rank, shape->dim, elements, &p->out[i]);
   if (likely(!status))
     p->made |= 1u << i;
   else
@@ -406,8 +405,8 @@ tn_status plan_make(plan *p, const tn_call *call) {
   const DLTensor *inout[TN_MAX_ARGS];
   for (uint32_t i = 0; i < p->op->num_inout; ++i) inout[i] = &p->out[i]->dl;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
-  shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view, p->num_in,
-                       inout, p->op->num_inout, p->args.attrs};
+  shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,   p->num_in,
+                       inout,       p->op->num_inout,          p->args.attrs};
   if (unlikely(status = shape_infer(&query, p->shape, p->op->num_out))) return status;
   status = take_outputs(p);
   if (unlikely(status)) {

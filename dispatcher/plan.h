@@ -15,12 +15,12 @@ typedef struct plan {
   const op_entry *op;
   tn_device *device;
   tn_stream *stream;
-  const cell *cell; /* NULL: no kernel takes the call */
+  const cell *cell;         /* NULL: no kernel takes the call */
   uint32_t num_in, num_out; /* num_out counts in-out tensors first */
-  uint32_t made;      /* bit i: out[i] was made by this plan */
-  uint32_t skipped;   /* bit i: optional output i is not wanted */
+  uint32_t made;            /* bit i: out[i] was made by this plan */
+  uint32_t skipped;         /* bit i: optional output i is not wanted */
   uint32_t num_temps;
-  bool expanded;      /* some input is seen through expansion[] */
+  bool expanded;                   /* some input is seen through expansion[] */
   uint8_t types[TN_MAX_TYPE_VARS]; /* bound type variables */
   block *workspace;
   tn_kernel_args args;
@@ -34,8 +34,8 @@ typedef struct plan {
     DLTensor dl;
     int64_t strides[TN_MAX_RANK];
   } expansion[TN_MAX_ARGS];
-  tn_tensor *temps[2 * TN_MAX_ARGS];    /* to be released */
-  tn_tensor *written_via[TN_MAX_ARGS];  /* contiguous stand-in of out[i]; set where via bit is */
+  tn_tensor *temps[2 * TN_MAX_ARGS];   /* to be released */
+  tn_tensor *written_via[TN_MAX_ARGS]; /* contiguous stand-in of out[i]; set where via bit is */
   uint32_t via;
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
 } plan;

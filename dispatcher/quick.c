@@ -56,8 +56,7 @@ static inline bool inputs_match(const tn_call *call, const tn_tensor *x, const t
                                 bool check_stream) {
   for (uint32_t i = 0; i < call->num_in; ++i) {
     const tn_tensor *t = call->in[i];
-    if (!t || t->device != x->device || t->dtype != x->dtype || !t->contiguous ||
-        !same_shape(t, x))
+    if (!t || t->device != x->device || t->dtype != x->dtype || !t->contiguous || !same_shape(t, x))
       return false;
     if (check_stream && (!t->storage->block || t->storage->block->cache != stream->cache))
       return false;
@@ -94,8 +93,8 @@ bool quick_invoke(const tn_call *call, tn_status *status) {
   if (!x) return false;
   tn_device *device = x->device;
   const op_entry *op = registry_op(&device->runtime->registry, call->op);
-  if (!op || !op->quick || op->num_in != call->num_in ||
-      !(op->row.types[0] >> x->dtype & 1) || device_check(device))
+  if (!op || !op->quick || op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
+      device_check(device))
     return false;
   tn_stream *stream = call->stream ? call->stream : device->default_stream;
   bool check_stream = !device->synchronous;

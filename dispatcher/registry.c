@@ -43,15 +43,22 @@ static void set_default(void *attrs, const tn_attr *a) {
   int32_t small = (int32_t)whole;
   switch (a->type) {
   case TN_ATTR_I64:
-  case TN_ATTR_U64: memcpy(at, &whole, sizeof whole); break;
-  case TN_ATTR_F64: memcpy(at, &a->default_value, sizeof a->default_value); break;
+  case TN_ATTR_U64:
+    memcpy(at, &whole, sizeof whole);
+    break;
+  case TN_ATTR_F64:
+    memcpy(at, &a->default_value, sizeof a->default_value);
+    break;
   case TN_ATTR_FLAG:
-  case TN_ATTR_DTYPE: memcpy(at, &small, sizeof small); break;
+  case TN_ATTR_DTYPE:
+    memcpy(at, &small, sizeof small);
+    break;
   case TN_ATTR_PAIR:
     memcpy(at, &whole, sizeof whole);
     memcpy(at + sizeof whole, &whole, sizeof whole);
     break;
-  case TN_ATTR_AXES: break; /* zero: all axes */
+  case TN_ATTR_AXES:
+    break; /* zero: all axes */
   }
 }
 

@@ -14,7 +14,7 @@
 #include "tenon/plugin.h"
 
 enum {
-  OPS_MAX = 512,         /* operator numbers below this */
+  OPS_MAX = 512,          /* operator numbers below this */
   OPS_PLUGIN_FIRST = 256, /* numbers from here on are given to plugins' operators */
   DEVICE_TYPES_MAX = 16,
 };
@@ -23,7 +23,7 @@ enum {
 typedef struct op_entry {
   tn_operator row;
   uint8_t num_in, num_inout, num_out; /* num_out without in-out */
-  uint8_t key_arg;                    /* an argument whose type is variable 0; in-out count after inputs */
+  uint8_t key_arg; /* an argument whose type is variable 0; in-out count after inputs */
   bool elementwise;
   bool quick; /* calls may take the short way: quick.c */
   struct {
@@ -46,7 +46,7 @@ typedef struct cell {
   tn_kernel_fn run; /* the kernel's, or the layers' */
   const kernel_entry *kernel;
   _Atomic(struct cell *) next; /* the next best */
-  bool direct; /* takes every call of its slot: no type limits, no supports */
+  bool direct;                 /* takes every call of its slot: no type limits, no supports */
   bool strided;
   bool quick; /* direct and without workspace: fit for the short way */
 } cell;
@@ -56,7 +56,7 @@ typedef _Atomic(cell *) cell_slot;
 typedef struct device_type {
   tn_backend backend; /* the plugin's table, zero beyond what it knows */
   const struct plugin_entry *plugin;
-  cell_slot *table; /* [OPS_MAX * TN_DTYPE_SLOTS] */
+  cell_slot *table;      /* [OPS_MAX * TN_DTYPE_SLOTS] */
   char unavailable[256]; /* why there is no device of this type */
 } device_type;
 

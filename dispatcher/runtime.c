@@ -69,8 +69,8 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
     return fail(TN_ERR_PLUGIN_REFUSED, "left out by TENON_PLUGINS=%s", r->config.plugins);
   const plugin_record *other = find_taken(r, record->name);
   if (other)
-    return fail(TN_ERR_PLUGIN_REFUSED, "a plugin named %s was taken from %s already",
-                record->name, other->path);
+    return fail(TN_ERR_PLUGIN_REFUSED, "a plugin named %s was taken from %s already", record->name,
+                other->path);
   const tn_plugin *plugin;
   status = loader_open(record->path, &r->host, &plugin);
   if (status) return status;
@@ -140,8 +140,8 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
   if (status) return status;
   pthread_mutex_lock(&runtime->mutex);
   if (index >= runtime->num_records) {
-    status = fail(TN_ERR_NOT_FOUND, "tn_plugin_report: there are %zu candidates",
-                  runtime->num_records);
+    status =
+        fail(TN_ERR_NOT_FOUND, "tn_plugin_report: there are %zu candidates", runtime->num_records);
   } else {
     const plugin_record *record = &runtime->records[index];
     const plugin_entry *e = record->plugin ? entry_of(runtime, record->plugin) : NULL;
@@ -245,8 +245,7 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   status = registry_init(&r->memory, &r->registry);
   if (status) return status;
   r->registry.deterministic_only = r->config.deterministic;
-  if (!r->parallel.run)
-    status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
+  if (!r->parallel.run) status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
   if (!status) status = take_plugins(r);
   if (status) return status;
   device_sort(r);
@@ -279,9 +278,7 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
   return TN_OK;
 }
 
-tn_device *tn_runtime_device(const tn_runtime *runtime) {
-  return runtime ? runtime->chosen : NULL;
-}
+tn_device *tn_runtime_device(const tn_runtime *runtime) { return runtime ? runtime->chosen : NULL; }
 
 /* --- operators and kernels, for those who ask --- */
 

@@ -41,7 +41,7 @@ struct tn_runtime {
   uint64_t memory_limit;
   struct layer_link *layers; /* in call order */
   uint32_t num_layers;
-  _Atomic uint64_t external; /* imported storages alive */
+  _Atomic uint64_t external;          /* imported storages alive */
   _Atomic(tn_tensor *) spare_tensors; /* headers of released views */
 };
 
@@ -50,7 +50,7 @@ enum { DEVICES_MAX = 64 };
 struct tn_device {
   tn_runtime *runtime;
   device_type *type;
-  cell_slot *table; /* type->table */
+  cell_slot *table;   /* type->table */
   _Atomic bool ready; /* opened: handle, pool and default stream exist */
   _Atomic bool lost;
   bool host_memory, synchronous, opaque;
@@ -67,7 +67,7 @@ struct tn_device {
   struct {
     _Atomic uint64_t calls, bytes;
     _Atomic bool warned;
-  } *fallback; /* [OPS_MAX] */
+  } * fallback; /* [OPS_MAX] */
 };
 
 struct tn_stream {
@@ -120,11 +120,10 @@ extern _Atomic uint32_t fork_generation;
 /* TN_ERR_FORKED, TN_ERR_CLOSED or TN_OK. */
 tn_status runtime_check_slow(const tn_runtime *runtime);
 static inline tn_status runtime_check(const tn_runtime *runtime) {
-  if (__builtin_expect(
-          atomic_load_explicit(&fork_generation, memory_order_relaxed) ==
-                  runtime->fork_generation &&
-              !atomic_load_explicit(&runtime->closed, memory_order_relaxed),
-          1))
+  if (__builtin_expect(atomic_load_explicit(&fork_generation, memory_order_relaxed) ==
+                               runtime->fork_generation &&
+                           !atomic_load_explicit(&runtime->closed, memory_order_relaxed),
+                       1))
     return TN_OK;
   return runtime_check_slow(runtime);
 }
@@ -135,8 +134,7 @@ static inline tn_status device_check(const tn_device *device) {
   if (status) return status;
   if (__builtin_expect(atomic_load_explicit(&device->lost, memory_order_relaxed), 0))
     return fail(TN_ERR_DEVICE_LOST,
-                "device %s is lost after a fault; restart the process to use it again",
-                device->id);
+                "device %s is lost after a fault; restart the process to use it again", device->id);
   return TN_OK;
 }
 
@@ -145,8 +143,7 @@ tn_status device_open_slow(tn_device *device);
 static inline tn_status device_ready(tn_device *device) {
   tn_status status = device_check(device);
   if (status) return status;
-  if (__builtin_expect(atomic_load_explicit(&device->ready, memory_order_acquire), 1))
-    return TN_OK;
+  if (__builtin_expect(atomic_load_explicit(&device->ready, memory_order_acquire), 1)) return TN_OK;
   return device_open_slow(device);
 }
 
@@ -167,8 +164,7 @@ void device_sort(tn_runtime *runtime);
 /* select.c: the device that the configuration asks for. */
 tn_status device_choose(tn_runtime *runtime, tn_device **device);
 /* A device whose memory is host memory and that has a kernel for the slot, opened. */
-tn_device *device_fallback(tn_runtime *runtime, const tn_device *from, uint32_t op,
-                           tn_dtype dtype);
+tn_device *device_fallback(tn_runtime *runtime, const tn_device *from, uint32_t op, tn_dtype dtype);
 
 /* tensor.c: gives memory back to its pool or its producer. */
 void storage_free(storage *s);

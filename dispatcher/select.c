@@ -3,8 +3,8 @@
  * by score. A name that is unknown or unusable is an error that lists what exists and
  * why the rest cannot be used; nothing is ever substituted in silence.
  */
-#include <stdio.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/runtime.h"
@@ -32,8 +32,7 @@ static void list_devices(const tn_runtime *r, char *text, size_t size) {
   if (count == 0) append(text, size, "none");
   for (uint32_t i = 0; i < atomic_load(&r->registry.num_types); ++i) {
     const device_type *t = r->registry.types[i];
-    if (t->unavailable[0])
-      append(text, size, "; %s: %s", t->backend.device_type, t->unavailable);
+    if (t->unavailable[0]) append(text, size, "; %s: %s", t->backend.device_type, t->unavailable);
   }
   for (size_t i = 0; i < r->num_records; ++i) {
     const plugin_record *record = &r->records[i];
@@ -76,8 +75,8 @@ static tn_status find_text(tn_runtime *r, const char *id, size_t length, tn_devi
   if (!parse_id(id, length, type, sizeof type, &index)) {
     list_devices(r, list, sizeof list);
     return fail(TN_ERR_INVALID_ARGUMENT,
-                "'%.*s' is no device name; write type or type:number. Devices: %s", (int)length,
-                id, list);
+                "'%.*s' is no device name; write type or type:number. Devices: %s", (int)length, id,
+                list);
   }
   *device = find(r, type, index);
   if (*device) return TN_OK;

@@ -66,8 +66,12 @@ static tn_status check_bounds(const shape_query *q) {
   const tn_adam_step_attrs *adam = q->attrs;
   double p = 0;
   switch (q->op->id) {
-  case TN_OP_DROPOUT: p = ((const tn_dropout_attrs *)q->attrs)->p; break;
-  case TN_OP_DROPOUT_GRAD: p = ((const tn_dropout_grad_attrs *)q->attrs)->p; break;
+  case TN_OP_DROPOUT:
+    p = ((const tn_dropout_attrs *)q->attrs)->p;
+    break;
+  case TN_OP_DROPOUT_GRAD:
+    p = ((const tn_dropout_grad_attrs *)q->attrs)->p;
+    break;
   case TN_OP_UNIFORM:
     if (!(uniform->low <= uniform->high))
       return wrong_attribute(q, "low", uniform->low, "at most attrs->high");
@@ -98,7 +102,9 @@ static tn_status broadcast(const shape_query *q, extents *out, uint32_t num_out)
   shape_copy(out, q->in[0]);
   for (uint32_t i = 1; i < q->num_in; ++i) {
     const DLTensor *x = q->in[i];
-    if (!x || (x->ndim == out->rank && (x->ndim == 0 || memcmp(x->shape, out->dim, (size_t)x->ndim * sizeof *x->shape) == 0)))
+    if (!x ||
+        (x->ndim == out->rank &&
+         (x->ndim == 0 || memcmp(x->shape, out->dim, (size_t)x->ndim * sizeof *x->shape) == 0)))
       continue;
     if (!shape_broadcast(out, x))
       return shape_refuse(q, "the shapes do not broadcast together", q->in[0], x);

@@ -80,8 +80,8 @@ static tn_status check_conv(const shape_query *q, const int64_t x[4], const int6
     if (!window_count(x[2 + i], w[2 + i], attrs->stride[i], attrs->padding[i], attrs->dilation[i],
                       &out[2 + i]))
       return fail(TN_ERR_INVALID_ARGUMENT,
-                  "tn_%s: a window of %" PRId64 " (dilation %" PRId64
-                  ") does not fit %" PRId64 " elements with padding %" PRId64,
+                  "tn_%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit %" PRId64
+                  " elements with padding %" PRId64,
                   q->op->name, w[2 + i], attrs->dilation[i], x[2 + i], attrs->padding[i]);
   return TN_OK;
 }
@@ -174,8 +174,7 @@ static tn_status pool_windows(const shape_query *q, const int64_t size[2], int64
 tn_status shape_rule_pool2d(const shape_query *q, extents *out, uint32_t num_out) {
   const DLTensor *x = q->in[0];
   if (x->ndim != 4) return shape_refuse(q, "x needs 4 axes", x, NULL);
-  if (x->shape[2] > INT32_MAX || x->shape[3] > INT32_MAX ||
-      x->shape[2] * x->shape[3] > INT32_MAX)
+  if (x->shape[2] > INT32_MAX || x->shape[3] > INT32_MAX || x->shape[2] * x->shape[3] > INT32_MAX)
     return shape_refuse(q, "an image may have at most 2^31 - 1 elements", x, NULL);
   int64_t y[4] = {x->shape[0], x->shape[1], 0, 0};
   tn_status status = pool_windows(q, &x->shape[2], &y[2]);
@@ -186,9 +185,8 @@ tn_status shape_rule_pool2d(const shape_query *q, extents *out, uint32_t num_out
 
 /* attrs->size follows the pool attributes at an offset that depends on the operator. */
 static const int64_t *pool_grad_size(const shape_query *q) {
-  return q->op->id == TN_OP_MAX_POOL2D_GRAD
-             ? ((const tn_max_pool2d_grad_attrs *)q->attrs)->size
-             : ((const tn_avg_pool2d_grad_attrs *)q->attrs)->size;
+  return q->op->id == TN_OP_MAX_POOL2D_GRAD ? ((const tn_max_pool2d_grad_attrs *)q->attrs)->size
+                                            : ((const tn_avg_pool2d_grad_attrs *)q->attrs)->size;
 }
 
 tn_status shape_rule_pool2d_grad(const shape_query *q, extents *out, uint32_t num_out) {

@@ -134,12 +134,13 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
   tn_device *d = event->device;
   if (!stream) stream = d->default_stream;
   if (stream->device != d)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_event_record: the stream is of device %s, the event "
-                                         "of %s",
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_event_record: the stream is of device %s, the event "
+                "of %s",
                 stream->device->id, d->id);
   if (event->handle)
-    status = device_result(d, d->type->backend.event_record(d->handle, event->handle,
-                                                            stream->queue));
+    status =
+        device_result(d, d->type->backend.event_record(d->handle, event->handle, stream->queue));
   else
     event->recorded_ns = now_ns();
   if (!status) event->recorded = true;
@@ -168,8 +169,8 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
   if (!event->handle || !event->recorded) return TN_OK;
   if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
     return device_result(d, d->type->backend.event_wait(d->handle, event->handle));
-  return device_result(d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue,
-                                                            event->handle));
+  return device_result(
+      d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
 }
 
 tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
@@ -181,5 +182,6 @@ tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
                 "tn_event_elapsed: needs two recorded events of one device");
   tn_device *d = begin->device;
   if (!begin->handle) return *ns = end->recorded_ns - begin->recorded_ns, TN_OK;
-  return device_result(d, d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
+  return device_result(d,
+                       d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
 }

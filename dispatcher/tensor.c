@@ -15,9 +15,9 @@
 
 DLDataType dtype_to_dl(tn_dtype dtype) {
   static const DLDataType types[] = {
-      [TN_BOOL] = {kDLBool, 8, 1},   [TN_U8] = {kDLUInt, 8, 1},    [TN_I8] = {kDLInt, 8, 1},
-      [TN_I16] = {kDLInt, 16, 1},    [TN_I32] = {kDLInt, 32, 1},   [TN_I64] = {kDLInt, 64, 1},
-      [TN_F16] = {kDLFloat, 16, 1},  [TN_BF16] = {kDLBfloat, 16, 1}, [TN_F32] = {kDLFloat, 32, 1},
+      [TN_BOOL] = {kDLBool, 8, 1},  [TN_U8] = {kDLUInt, 8, 1},      [TN_I8] = {kDLInt, 8, 1},
+      [TN_I16] = {kDLInt, 16, 1},   [TN_I32] = {kDLInt, 32, 1},     [TN_I64] = {kDLInt, 64, 1},
+      [TN_F16] = {kDLFloat, 16, 1}, [TN_BF16] = {kDLBfloat, 16, 1}, [TN_F32] = {kDLFloat, 32, 1},
       [TN_F64] = {kDLFloat, 64, 1},
   };
   return types[dtype];
@@ -72,8 +72,7 @@ static void header_init(tn_tensor *t, tn_device *device, tn_dtype dtype, int32_t
 tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
                       const int64_t *shape, int64_t elements, tn_tensor **out) {
   block *b;
-  tn_status status =
-      pool_alloc(stream->cache, (size_t)elements * tn_dtype_size(dtype), &b);
+  tn_status status = pool_alloc(stream->cache, (size_t)elements * tn_dtype_size(dtype), &b);
   if (__builtin_expect(status != TN_OK, 0)) {
     fail_prefix("device %s: ", device->id);
     return status;
@@ -217,8 +216,8 @@ tn_status tn_tensor_empty_on(tn_device *device, tn_stream *stream, tn_dtype dtyp
   tn_status status = check_shape("tn_tensor_empty", dtype, rank, shape, &elements);
   if (!status) status = device_ready(device);
   if (status) return status;
-  return tensor_make(device, stream ? stream : device->default_stream, dtype, rank, shape,
-                     elements, tensor);
+  return tensor_make(device, stream ? stream : device->default_stream, dtype, rank, shape, elements,
+                     tensor);
 }
 
 tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
@@ -259,8 +258,7 @@ const char *tensor_text(char *text, size_t size, const tn_tensor *t) {
   }
   char dims[128], strides[128];
   snprintf(text, size, "%s %s %s%s%s", t->device->id, tn_dtype_name((tn_dtype)t->dtype),
-           shape_text(dims, sizeof dims, t->dl.ndim, t->shape),
-           t->contiguous ? "" : " strides ",
+           shape_text(dims, sizeof dims, t->dl.ndim, t->shape), t->contiguous ? "" : " strides ",
            t->contiguous ? "" : shape_text(strides, sizeof strides, t->dl.ndim, t->strides));
   return text;
 }

@@ -27,8 +27,8 @@ tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, s
 static tn_status check_bytes(const char *function, const tn_tensor *t, const void *data,
                              size_t bytes) {
   if (bytes != tn_tensor_bytes(t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "%s: %zu bytes given, the tensor has %zu", function,
-                bytes, tn_tensor_bytes(t));
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: %zu bytes given, the tensor has %zu", function, bytes,
+                tn_tensor_bytes(t));
   if (bytes && !data) return fail(TN_ERR_INVALID_ARGUMENT, "%s: data is NULL", function);
   return TN_OK;
 }
@@ -78,8 +78,8 @@ tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
   return status ? status : stream_wait(tensor->device->default_stream);
 }
 
-tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank,
-                              const int64_t *shape, const void *data, tn_tensor **tensor) {
+tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
+                              const void *data, tn_tensor **tensor) {
   if (!tensor) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_host: tensor is NULL");
   tn_tensor *t;
   tn_status status = tn_tensor_empty(device, dtype, rank, shape, &t);
@@ -135,7 +135,8 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     status = tn_copy(NULL, tensor, &dense);
   }
   if (!status)
-    status = tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);
+    status =
+        tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);
   if (!status && tn_tensor_bytes(made)) status = copy_across(dense, made, tn_tensor_bytes(made));
   tn_tensor_release(dense);
   if (status)

@@ -34,8 +34,7 @@ static bool complete_shape(int64_t elements, int32_t rank, const int64_t *shape,
 
 /* The strides that the new shape has over x's memory. Axes of x that lie behind one
  * another in memory form runs; each run must be covered by whole new axes. */
-static bool view_strides(const tn_tensor *x, int32_t rank, const int64_t *shape,
-                         int64_t *strides) {
+static bool view_strides(const tn_tensor *x, int32_t rank, const int64_t *shape, int64_t *strides) {
   if (x->elements == 0 || x->contiguous) {
     strides_fill(rank, shape, strides);
     return true;
@@ -159,8 +158,8 @@ tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shap
   int32_t added = rank - x->dl.ndim;
   int64_t elements;
   for (int32_t i = 0; fits && i < rank; ++i)
-    fits = shape[i] >= 0 &&
-           (i < added || shape[i] == x->shape[i - added] || x->shape[i - added] == 1);
+    fits =
+        shape[i] >= 0 && (i < added || shape[i] == x->shape[i - added] || x->shape[i - added] == 1);
   if (!fits || !shape_elements(rank, shape, tn_dtype_size((tn_dtype)x->dtype), &elements))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_expand: %s cannot become %s",
                 tensor_text(from, sizeof from, x),

@@ -17,8 +17,7 @@
     tn_status got_ = (call);                                                                       \
     ck_assert_msg(got_ == (status), "%s gave %s (%s)", #call, tn_status_name(got_),                \
                   tn_last_error());                                                                \
-    ck_assert_msg(strstr(tn_last_error(), (words)), "'%s' not in '%s'", (words),                   \
-                  tn_last_error());                                                                \
+    ck_assert_msg(strstr(tn_last_error(), (words)), "'%s' not in '%s'", (words), tn_last_error()); \
   } while (0)
 
 static inline tn_runtime *open_runtime(const tn_runtime_options *options) {

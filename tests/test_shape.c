@@ -237,7 +237,8 @@ START_TEST(the_table_is_sound) {
   ck_assert_uint_ne(op->shape, TN_SHAPE_CUSTOM);
   ck_assert_uint_le(op->num_args, TN_MAX_ARGS);
   for (uint32_t i = 1; i < op->num_args; ++i)
-    ck_assert_msg(op->args[i].doc[0] && (op->args[i].kind + 1) / 2 >= (op->args[i - 1].kind + 1) / 2,
+    ck_assert_msg(op->args[i].doc[0] &&
+                      (op->args[i].kind + 1) / 2 >= (op->args[i - 1].kind + 1) / 2,
                   "%s: arguments come as inputs, in-out, outputs", op->name);
   for (uint32_t i = 0; i < op->num_attrs; ++i)
     ck_assert_uint_lt(op->attrs[i].offset, op->attrs_size);

@@ -64,16 +64,15 @@ typedef tn_status (*tn_range_fn)(void *ctx, int64_t begin, int64_t end);
  * plugin's close returns. All functions are thread-safe. */
 struct tn_host {
   uint32_t struct_size;
-  uint32_t abi_min, abi_max;  /* the range of ABI versions that the host serves */
-  uint32_t math;              /* tn_math: how float32 products may be computed */
-  uint32_t deterministic;     /* 1: the same call twice must give the same bits */
-  uint32_t num_threads;       /* threads that parallel_for spreads over, caller included */
-  const char *version;        /* of the host library, for people */
-  void *impl;                 /* the runtime's own */
+  uint32_t abi_min, abi_max; /* the range of ABI versions that the host serves */
+  uint32_t math;             /* tn_math: how float32 products may be computed */
+  uint32_t deterministic;    /* 1: the same call twice must give the same bits */
+  uint32_t num_threads;      /* threads that parallel_for spreads over, caller included */
+  const char *version;       /* of the host library, for people */
+  void *impl;                /* the runtime's own */
 
   /* Sets the calling thread's error message (printf format) and returns `code`. */
-  tn_status (*fail)(tn_status code, const char *format, ...)
-      __attribute__((format(printf, 2, 3)));
+  tn_status (*fail)(tn_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
   /* Writes to the host's log, if the level is on. */
   void (*log)(const tn_host *host, tn_log_level level, const char *format, ...)
@@ -97,8 +96,8 @@ struct tn_host {
 /* Whether an argument is read, written, or both. */
 typedef enum tn_arg_kind {
   TN_ARG_IN = 0,
-  TN_ARG_OPTIONAL_IN = 1,  /* may be NULL */
-  TN_ARG_INOUT = 2,        /* given by the caller, updated in place; kernels find it among out */
+  TN_ARG_OPTIONAL_IN = 1, /* may be NULL */
+  TN_ARG_INOUT = 2,       /* given by the caller, updated in place; kernels find it among out */
   TN_ARG_OUT = 3,
   TN_ARG_OPTIONAL_OUT = 4, /* written only if the caller asks for it */
 } tn_arg_kind;
@@ -138,21 +137,21 @@ typedef struct tn_attr {
  * row's infer function. */
 typedef enum tn_shape_rule {
   TN_SHAPE_CUSTOM = 0,
-  TN_SHAPE_GIVEN = 1,         /* no input tells: the caller gives the output */
-  TN_SHAPE_SAME = 2,          /* every output has the first input's shape */
-  TN_SHAPE_BROADCAST = 3,     /* the inputs' shapes broadcast together (NumPy's rule) */
-  TN_SHAPE_REDUCE = 4,        /* attributes axes, keepdims */
-  TN_SHAPE_ARG_REDUCE = 5,    /* attributes axis, keepdims */
+  TN_SHAPE_GIVEN = 1,      /* no input tells: the caller gives the output */
+  TN_SHAPE_SAME = 2,       /* every output has the first input's shape */
+  TN_SHAPE_BROADCAST = 3,  /* the inputs' shapes broadcast together (NumPy's rule) */
+  TN_SHAPE_REDUCE = 4,     /* attributes axes, keepdims */
+  TN_SHAPE_ARG_REDUCE = 5, /* attributes axis, keepdims */
   TN_SHAPE_MATMUL = 6,
   TN_SHAPE_CONV2D = 7,
   TN_SHAPE_CONV2D_GRAD_INPUT = 8,
   TN_SHAPE_CONV2D_GRAD_WEIGHT = 9,
   TN_SHAPE_POOL2D = 10,
   TN_SHAPE_POOL2D_GRAD = 11,
-  TN_SHAPE_SOFTMAX = 12,      /* same shape; checks attribute axis */
-  TN_SHAPE_CLASS_LOSS = 13,   /* [n, c, ...] and [n, ...] to scalar or [n, ...] */
+  TN_SHAPE_SOFTMAX = 12,    /* same shape; checks attribute axis */
+  TN_SHAPE_CLASS_LOSS = 13, /* [n, c, ...] and [n, ...] to scalar or [n, ...] */
   TN_SHAPE_CLASS_LOSS_GRAD = 14,
-  TN_SHAPE_UPDATE = 15,       /* every argument has the first one's shape */
+  TN_SHAPE_UPDATE = 15, /* every argument has the first one's shape */
   TN_SHAPE_RULES
 } tn_shape_rule;
 
@@ -206,13 +205,13 @@ struct tn_kernel_args {
    * byte_offset is 0, so data points at the first element. */
   const DLTensor *const *in;
   DLTensor *const *out;
-  const void *attrs;     /* the operator's attribute struct, complete; NULL if it has none */
+  const void *attrs; /* the operator's attribute struct, complete; NULL if it has none */
   const tn_host *host;
   const tn_kernel *kernel; /* the row being run */
-  void *device;          /* the handle that the device's backend made */
-  void *queue;           /* the backend's stream handle */
-  void *native_stream;   /* what the vendor's API calls a stream (cudaStream_t), or NULL */
-  void *workspace;       /* as many bytes as the row's workspace function asked for */
+  void *device;            /* the handle that the device's backend made */
+  void *queue;             /* the backend's stream handle */
+  void *native_stream;     /* what the vendor's API calls a stream (cudaStream_t), or NULL */
+  void *workspace;         /* as many bytes as the row's workspace function asked for */
   size_t workspace_bytes;
 };
 
@@ -235,9 +234,9 @@ struct tn_kernel {
   uint32_t op;         /* TN_OP_*, or 0 with op_name set */
   const char *op_name; /* for operators that plugins bring */
   const char *device_type;
-  const char *name;    /* stable, for people and traces: "cpu.add.f32.avx512" */
+  const char *name; /* stable, for people and traces: "cpu.add.f32.avx512" */
   int32_t priority;
-  uint32_t flags;      /* TN_KERNEL_* */
+  uint32_t flags; /* TN_KERNEL_* */
   /* Element types taken, per type variable; 0 = all that the operator allows. */
   tn_dtype_set types[TN_MAX_TYPE_VARS];
   tn_kernel_fn run;
@@ -278,9 +277,9 @@ enum {
 /* What a device says of itself. The host zeroes the struct and sets struct_size. */
 typedef struct tn_device_props {
   uint32_t struct_size;
-  int32_t dl_device_type;   /* DLDeviceType of its tensors */
+  int32_t dl_device_type; /* DLDeviceType of its tensors */
   int32_t dl_device_id;
-  int32_t score;            /* higher is preferred when nobody chose; 0 = only when named */
+  int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
   uint64_t memory_bytes;
   uint64_t alignment_bytes; /* of allocations; 0 = 64 */
   char name[128];           /* "NVIDIA H200" */
@@ -292,7 +291,7 @@ typedef struct tn_device_props {
  * TN_BACKEND_SYNCHRONOUS. `context` is what tn_plugin.open made. */
 typedef struct tn_backend {
   uint32_t struct_size;
-  uint32_t flags; /* TN_BACKEND_* */
+  uint32_t flags;          /* TN_BACKEND_* */
   const char *device_type; /* + "cuda": lower case letters, digits, '_' */
 
   /* + How many devices there are; 0 with a host->fail message says why none. May
@@ -378,9 +377,9 @@ typedef struct tn_plugin {
   uint32_t struct_size;
   uint32_t abi_min, abi_max; /* as in the note */
   uint32_t reserved;
-  const char *name;          /* as in the note: "cuda" for libtenon-cuda.so */
+  const char *name; /* as in the note: "cuda" for libtenon-cuda.so */
   const char *version;
-  const char *description;   /* one line, for people */
+  const char *description; /* one line, for people */
   const tn_backend *const *backends;
   uint32_t num_backends;
   uint32_t num_operators;
@@ -455,9 +454,12 @@ typedef struct tn_plugin_note_image {
 /* Written once per plugin, at file scope, before the definition of
  * tn_plugin_query: TN_PLUGIN_DEFINE("mine") */
 #define TN_PLUGIN_DEFINE(plugin_name)                                                              \
-  __attribute__((section(TN_NOTE_SECTION), used, aligned(4)))                                      \
-  static const tn_plugin_note_image tn_plugin_note_ = {                                            \
-      sizeof TN_NOTE_OWNER, sizeof(tn_plugin_note), TN_NOTE_TYPE, TN_NOTE_OWNER,                   \
+  __attribute__((section(TN_NOTE_SECTION), used,                                                   \
+                 aligned(4))) static const tn_plugin_note_image tn_plugin_note_ = {                \
+      sizeof TN_NOTE_OWNER,                                                                        \
+      sizeof(tn_plugin_note),                                                                      \
+      TN_NOTE_TYPE,                                                                                \
+      TN_NOTE_OWNER,                                                                               \
       {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)

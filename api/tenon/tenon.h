@@ -34,8 +34,8 @@
  *  Tensors.    Strided views of device memory with at most TN_MAX_RANK axes; sizes
  *              and strides count elements. Images are n, c, h, w in that order
  *              whatever their strides.
- *  Operators.  tn_<name>(stream, inputs..., attrs, outputs...). Inputs, and outputs
- *              that are given, are on one device. An output pointer y with *y ==
+ *  Operators.  tn_<name>(stream, inputs..., updated..., attrs, outputs...). Inputs and outputs
+ *              that are given are on one device. An output pointer y with *y ==
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
  *              overlap inputs, except that an elementwise operator may write to the
@@ -111,15 +111,15 @@ typedef struct tn_parallel {
  * variables, and where those are unset, the defaults. */
 typedef struct tn_runtime_options {
   uint32_t struct_size;
-  uint32_t fallback;        /* tn_fallback */
-  const char *device;       /* as TENON_DEVICE: "cuda:1", or a list "cuda,cpu": the first usable */
-  const char *plugin_path;  /* as TENON_PLUGIN_PATH: files and folders, ':' between, absolute */
-  const char *plugins;      /* as TENON_PLUGINS: globs of plugin names, "-glob" disables */
-  const char *layers;       /* as TENON_LAYERS: names, outermost first */
-  uint32_t num_threads;     /* as TENON_NUM_THREADS; 0 = the processors this process may use */
-  uint32_t log_level;       /* tn_log_level plus 1; 0 = TENON_LOG */
-  int32_t math;             /* tn_math plus 1; 0 = TENON_MATH, else ieee */
-  int32_t deterministic;    /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
+  uint32_t fallback;       /* tn_fallback */
+  const char *device;      /* as TENON_DEVICE: "cuda:1", or a list "cuda,cpu": the first usable */
+  const char *plugin_path; /* as TENON_PLUGIN_PATH: files and folders, ':' between, absolute */
+  const char *plugins;     /* as TENON_PLUGINS: globs of plugin names, "-glob" disables */
+  const char *layers;      /* as TENON_LAYERS: names, outermost first */
+  uint32_t num_threads;    /* as TENON_NUM_THREADS; 0 = the processors this process may use */
+  uint32_t log_level;      /* tn_log_level plus 1; 0 = TENON_LOG */
+  int32_t math;            /* tn_math plus 1; 0 = TENON_MATH, else ieee */
+  int32_t deterministic;   /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
   const tn_allocator *allocator;
   const tn_parallel *parallel;
   /* Gets log lines instead of standard error. Thread-safe. */
@@ -130,7 +130,7 @@ typedef struct tn_runtime_options {
    * again. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
-  uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
+  uint64_t memory_limit; /* bytes of device memory to take per device; 0 = no limit */
 } tn_runtime_options;
 
 /* Opens a runtime: finds plugins, devices and the device to use by default.
@@ -156,13 +156,13 @@ tn_device *tn_runtime_device(const tn_runtime *runtime);
 /* What became of one plugin candidate. The host sets struct_size and zeroes. */
 typedef struct tn_plugin_info {
   uint32_t struct_size;
-  uint32_t taken;        /* 1 loaded, 0 refused or left out */
-  const char *name;      /* "" where it could not be read */
+  uint32_t taken;   /* 1 loaded, 0 refused or left out */
+  const char *name; /* "" where it could not be read */
   const char *version;
   const char *description;
   const char *path;
-  const char *origin;    /* where the candidate came from: "TENON_PLUGIN_PATH", ... */
-  const char *reason;    /* why not taken; if taken, why it found no device; else "" */
+  const char *origin; /* where the candidate came from: "TENON_PLUGIN_PATH", ... */
+  const char *reason; /* why not taken; if taken, why it found no device; else "" */
   uint32_t num_backends, num_kernels, num_operators, num_layers;
 } tn_plugin_info;
 
@@ -173,13 +173,13 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
 
 typedef struct tn_device_info {
   uint32_t struct_size;
-  int32_t index;              /* among devices of its type */
-  const char *type;           /* "cuda" */
-  const char *id;             /* "cuda:1", what TENON_DEVICE takes */
-  const char *name;           /* "NVIDIA H200" */
+  int32_t index;    /* among devices of its type */
+  const char *type; /* "cuda" */
+  const char *id;   /* "cuda:1", what TENON_DEVICE takes */
+  const char *name; /* "NVIDIA H200" */
   const char *features;
   const char *plugin;
-  const char *unavailable;    /* why it cannot be used; "" if it can */
+  const char *unavailable; /* why it cannot be used; "" if it can */
   uint64_t memory_bytes;
   uint64_t memory_free_bytes; /* as of this call */
   uint32_t host_memory;       /* 1 if the host can read its tensors in place */
@@ -202,13 +202,13 @@ tn_status tn_device_synchronize(tn_device *device);
 /* The caching allocator's figures, in bytes. */
 typedef struct tn_memory_stats {
   uint32_t struct_size;
-  uint32_t segments;         /* raw allocations held */
-  uint64_t reserved;         /* taken from the device */
-  uint64_t in_use;           /* in tensors and pending work */
+  uint32_t segments; /* raw allocations held */
+  uint64_t reserved; /* taken from the device */
+  uint64_t in_use;   /* in tensors and pending work */
   uint64_t peak_reserved;
-  uint64_t limit;            /* 0 = none */
-  uint64_t raw_allocs;       /* calls to the backend's allocator so far */
-  uint64_t out_of_memory;    /* times that allocation failed at first */
+  uint64_t limit;         /* 0 = none */
+  uint64_t raw_allocs;    /* calls to the backend's allocator so far */
+  uint64_t out_of_memory; /* times that allocation failed at first */
 } tn_memory_stats;
 tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats);
 
@@ -254,8 +254,8 @@ tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const
 tn_status tn_tensor_empty_on(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
                              const int64_t *shape, tn_tensor **tensor);
 /* A new tensor from row-major host memory, which may be reused at once. */
-tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank,
-                              const int64_t *shape, const void *data, tn_tensor **tensor);
+tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
+                              const void *data, tn_tensor **tensor);
 /* Overwrites a tensor (any strides) from row-major host memory, in the stream's
  * order. Pageable memory may be reused at once; pinned memory when the stream has
  * got there. bytes: must be the tensor's. */
@@ -318,13 +318,13 @@ tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor
 /* One operator call, as the functions in ops.h make it. */
 typedef struct tn_call {
   uint32_t struct_size;
-  uint32_t op;                  /* TN_OP_*, or from tn_op_find */
-  tn_stream *stream;            /* NULL: default stream */
-  const tn_tensor *const *in;   /* inputs in schema order, optional ones may be NULL */
-  tn_tensor **out;              /* in-out tensors, then outputs; outputs that are NULL are made */
-  const void *attrs;            /* the attribute struct; NULL = defaults */
-  uint16_t num_in, num_out;     /* as many as the schema has */
-  uint32_t skip_out;            /* bit i: optional output i is not wanted */
+  uint32_t op;                /* TN_OP_*, or from tn_op_find */
+  tn_stream *stream;          /* NULL: default stream */
+  const tn_tensor *const *in; /* inputs in schema order, optional ones may be NULL */
+  tn_tensor **out;            /* in-out tensors, then outputs; outputs that are NULL are made */
+  const void *attrs;          /* the attribute struct; NULL = defaults */
+  uint16_t num_in, num_out;   /* as many as the schema has */
+  uint32_t skip_out;          /* bit i: optional output i is not wanted */
 } tn_call;
 
 /* Validates the call, makes missing outputs, runs the best kernel on the stream.
