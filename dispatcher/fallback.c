@@ -8,6 +8,14 @@
 
 #include "dispatcher/plan.h"
 
+/* Near is what serves this device with other types, or other devices with this type. */
+static bool is_near(const plan *p, const kernel_entry *k) {
+  if (k->op != p->op) return false;
+  tn_dtype_set types = k->row.types[0] ? k->row.types[0] : k->op->row.types[0];
+  return strcmp(k->row.device_type, p->device->type->backend.device_type) == 0 ||
+         types >> p->types[0] & 1;
+}
+
 void plan_describe_kernels(const plan *p, char *text, size_t size) {
   const registry *r = &p->device->runtime->registry;
   size_t used = 0;
@@ -15,7 +23,7 @@ void plan_describe_kernels(const plan *p, char *text, size_t size) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t k = 0; k < e->num_kernels && used < size; ++k) {
       const tn_kernel *row = &e->kernels[k].row;
-      if (e->kernels[k].op != p->op) continue;
+      if (!is_near(p, &e->kernels[k])) continue;
       used += (size_t)snprintf(text + used, size - used, "%s%s (device %s, plugin %s)",
                                used ? ", " : "", row->name, row->device_type, e->name);
     }
