@@ -26,6 +26,12 @@ static inline tn_runtime *open_runtime(const tn_runtime_options *options) {
   return runtime;
 }
 
+/* A runtime whose default device's memory the test can read in place. */
+static inline tn_runtime *open_host_runtime(void) {
+  tn_runtime_options options = {.struct_size = sizeof options, .plugins = "cpu,reference"};
+  return open_runtime(&options);
+}
+
 /* A float32 tensor of rank 1 with values 1, 2, 3... */
 static inline tn_tensor *counting(tn_device *device, int64_t size) {
   float *values = malloc((size_t)(size ? size : 1) * sizeof *values);

@@ -3,7 +3,7 @@
 
 static tn_runtime *rt;
 static tn_device *dev;
-static void setup(void) { rt = open_runtime(NULL), dev = tn_runtime_device(rt); }
+static void setup(void) { rt = open_host_runtime(), dev = tn_runtime_device(rt); }
 static void teardown(void) { tn_runtime_close(rt); }
 
 _Static_assert(offsetof(DLTensor, byte_offset) == 40 && sizeof(DLTensor) == 48, "DLPack 1.x ABI");
