@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/overlap.h"
 #include "dispatcher/schema.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -187,81 +188,23 @@ static tn_status take_attrs(plan *p, const void *given) {
 
 /* --- outputs --- */
 
-/* The bytes from a tensor's first to behind its last element in memory. */
-static void memory_range(const tn_tensor *t, intptr_t *begin, intptr_t *end) {
-  intptr_t size = (intptr_t)tn_dtype_size((tn_dtype)t->dtype);
-  intptr_t at = (intptr_t)t->dl.data + (intptr_t)t->dl.byte_offset;
-  *begin = at;
-  *end = at + size;
-  for (int32_t i = 0; i < t->dl.ndim; ++i) {
-    intptr_t reach = (intptr_t)((t->shape[i] - 1) * t->strides[i]) * size;
-    *(reach < 0 ? begin : end) += reach;
-  }
-}
-
-static bool overlap(const tn_tensor *a, const tn_tensor *b) {
-  if (likely(a->storage != b->storage && a->storage->block && b->storage->block)) return false;
-  if (a->elements == 0 || b->elements == 0) return false;
-  intptr_t a0, a1, b0, b1;
-  memory_range(a, &a0, &a1);
-  memory_range(b, &b0, &b1);
-  return a0 < b1 && b0 < a1;
-}
-
-/* The very same elements at the very same places. */
-static bool same_view(const tn_tensor *a, const tn_tensor *b) {
-  if (a->dl.data != b->dl.data || a->dl.byte_offset != b->dl.byte_offset ||
-      a->dl.ndim != b->dl.ndim ||
-      tn_dtype_size((tn_dtype)a->dtype) != tn_dtype_size((tn_dtype)b->dtype))
-    return false;
-  for (int32_t i = 0; i < a->dl.ndim; ++i)
-    if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->strides[i] != b->strides[i]))
-      return false;
-  return true;
-}
-
-/* Whether two indexes may reach the same element: strides must nest. */
-static bool repeats_elements(const tn_tensor *t) {
-  if (likely(t->contiguous)) return false;
-  int32_t order[TN_MAX_RANK], count = 0;
-  for (int32_t i = 0; i < t->dl.ndim; ++i) {
-    if (t->shape[i] <= 1) continue;
-    int64_t stride = t->strides[i] < 0 ? -t->strides[i] : t->strides[i];
-    int32_t at = count++;
-    for (; at > 0; --at) {
-      int64_t other =
-          t->strides[order[at - 1]] < 0 ? -t->strides[order[at - 1]] : t->strides[order[at - 1]];
-      if (other <= stride) break;
-      order[at] = order[at - 1];
-    }
-    order[at] = i;
-  }
-  int64_t reach = 0;
-  for (int32_t k = 0; k < count; ++k) {
-    int64_t stride = t->strides[order[k]] < 0 ? -t->strides[order[k]] : t->strides[order[k]];
-    if (stride <= reach) return true;
-    reach += stride * (t->shape[order[k]] - 1);
-  }
-  return false;
-}
-
 static tn_status check_written(const plan *p, uint32_t i) {
   const tn_tensor *y = p->out[i];
   const char *name = p->op->row.args[p->num_in + i].name;
   if (unlikely(y->read_only))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is read-only", name);
-  if (unlikely(repeats_elements(y)))
+  if (unlikely(tensor_repeats_elements(y)))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                        "%s has the same element in several places and cannot be written", name);
   for (uint32_t k = 0; k < p->num_in; ++k) {
-    if (!p->in[k] || likely(!overlap(y, p->in[k]))) continue;
-    if (p->op->elementwise && same_view(y, p->in[k])) continue;
+    if (!p->in[k] || likely(!tensors_overlap(y, p->in[k]))) continue;
+    if (p->op->elementwise && tensors_same_view(y, p->in[k])) continue;
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s%s", name,
                        p->op->row.args[k].name,
                        p->op->elementwise ? " without being the same view" : "");
   }
   for (uint32_t k = 0; k < i; ++k)
-    if (p->out[k] && !(p->made >> k & 1) && unlikely(overlap(y, p->out[k])))
+    if (p->out[k] && !(p->made >> k & 1) && unlikely(tensors_overlap(y, p->out[k])))
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s", name,
                          p->op->row.args[p->num_in + k].name);
   return TN_OK;

@@ -194,9 +194,10 @@ static tn_status find_in_shortage(pool_cache *cache, size_t need, piece **found)
 /* Other threads may hold a stack for the moment of their pop. Before more memory is taken
  * they get time to put it back. */
 static block *pop_patiently(pool_cache *cache, unsigned class) {
+  enum { TRIES = 32 }; /* some microseconds, little beside a growing segment's cost */
   if (class >= STACKED_CLASSES) return NULL;
   block *b = stack_pop(&cache->stacks[class]);
-  for (int i = 0; !b && i < 2; i++) {
+  for (int i = 0; !b && i < TRIES; i++) {
     sched_yield();
     b = stack_pop(&cache->stacks[class]);
   }

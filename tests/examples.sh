@@ -212,7 +212,7 @@ test_train_interrupt() {
   "$examples/train" --data "$work/idx" --epochs 1000000 --save "$work/stopped" \
     --plot "$work/stopped.svg" >"$work/out" 2>"$work/err" &
   pid=$!
-  for i in 1 2 3 4 5 6 7 8 9 10; do
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 1
     grep -q '^epoch 1/' "$work/out" && break
   done

@@ -83,7 +83,7 @@ START_TEST(a_fork_is_noticed) {
     bool told = tn_add(NULL, x, x, &y) == TN_ERR_FORKED && strstr(tn_last_error(), "fork");
     told = told && tn_tensor_empty(dev, TN_F32, 0, NULL, &y) == TN_ERR_FORKED;
     told = told && tn_device_synchronize(dev) == TN_ERR_FORKED;
-    tn_runtime_close(rt); /* does nothing */
+    tn_runtime_close(rt);                    /* does nothing */
     tn_runtime *fresh = open_host_runtime(); /* a new one works */
     tn_tensor *z = counting(tn_runtime_device(fresh), 2);
     told = told && tn_add(NULL, z, z, &y) == TN_OK;
@@ -268,7 +268,8 @@ static void loop_here(void *user, int64_t n, int64_t grain, void (*body)(void *,
 START_TEST(the_embedder_may_bring_threads) {
   int used = 0;
   tn_parallel parallel = {loop_here, &used, 2};
-  tn_runtime_options options = {.struct_size = sizeof options, .parallel = &parallel};
+  tn_runtime_options options = {
+      .struct_size = sizeof options, .parallel = &parallel, .plugins = "cpu,reference"};
   tn_runtime *rt = open_runtime(&options);
   tn_tensor *x = shaped(tn_runtime_device(rt), TN_F32, 1, SHAPE(1 << 20)), *y = NULL;
   tn_fill_attrs fill = TN_FILL_DEFAULTS;
