@@ -1,7 +1,10 @@
 /*
  * The CPU plugin: looks at the processor and returns the table whose kernels were built
- * for the widest instruction set it has.
+ * for the widest instruction set it has, or that TENON_CPU_ISA allows.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "backend.h"
 
 static const tn_backend *const backends[] = {&cpu_backend};
@@ -47,14 +50,45 @@ PLUGIN(avx2)
 PLUGIN(avx512)
 #endif
 
-TN_PLUGIN_DEFINE("cpu") {
-  (void)host;
+/* Instruction sets from the narrowest on. */
+enum { BASELINE, AVX2, AVX512, ISAS };
+static const char *const isa_names[ISAS] = {"baseline", "avx2", "avx512"};
+
+static int widest_here(void) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    return &plugin_avx512;
-  if (avx2) return &plugin_avx2;
+    return AVX512;
+  if (avx2) return AVX2;
 #endif
-  return &plugin_baseline;
+  return BASELINE;
+}
+
+/* What TENON_CPU_ISA asks for at most; -1 for a word that names nothing. */
+static int widest_wanted(const char *word) {
+  if (!word || !*word) return ISAS - 1;
+  for (int i = 0; i < ISAS; i++)
+    if (strcmp(word, isa_names[i]) == 0) return i;
+  return -1;
+}
+
+TN_PLUGIN_DEFINE("cpu") {
+  const char *word = secure_getenv("TENON_CPU_ISA");
+  const int here = widest_here(), wanted = widest_wanted(word);
+  if (wanted < 0) {
+    host->fail(TN_ERR_INVALID_ARGUMENT, "TENON_CPU_ISA=%s: it takes baseline, avx2 or avx512",
+               word);
+    return NULL;
+  }
+  switch (wanted < here ? wanted : here) {
+#if defined(__x86_64__)
+  case AVX512:
+    return &plugin_avx512;
+  case AVX2:
+    return &plugin_avx2;
+#endif
+  default:
+    return &plugin_baseline;
+  }
 }
