@@ -93,6 +93,7 @@ tn_status device_open_slow(tn_device *d) {
     fail(TN_OK, "no reason given");
     status = open_parts(d);
     if (!status) {
+      fail_clear();
       atomic_store_explicit(&d->ready, true, memory_order_release);
     } else {
       snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());

@@ -34,6 +34,8 @@ void fail_prefix(const char *format, ...) {
   memcpy(message, text, sizeof message);
 }
 
+void fail_clear(void) { message[0] = 0; }
+
 const char *tn_last_error(void) { return message; }
 
 const char *tn_status_name(tn_status status) {

@@ -11,6 +11,9 @@ tn_status fail(tn_status status, const char *format, ...) __attribute__((format(
 /* Puts words before the calling thread's present message. */
 void fail_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Forgets the message: what failed on the way to a success is no failure. */
+void fail_clear(void);
+
 /* Host memory of one runtime: the embedder's allocator or the C library's. */
 typedef tn_allocator host_memory;
 

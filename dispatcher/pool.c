@@ -106,6 +106,8 @@ void pool_cache_close(pool_cache *cache) {
   pthread_mutex_unlock(&p->lock);
 }
 
+void *pool_cache_stream(const pool_cache *cache) { return cache->closed ? NULL : cache->stream; }
+
 /* --------------------------------------------------------------- the misses --- */
 
 static void drain_all(pool *p) {

@@ -78,6 +78,9 @@ tn_status pool_cache_open(pool *p, void *stream, pool_cache **out);
  * freed later; the cache may be reused by a later pool_cache_open afterwards. */
 void pool_cache_close(pool_cache *cache);
 
+/* The stream given to pool_cache_open, NULL once the cache is closed. */
+void *pool_cache_stream(const pool_cache *cache);
+
 /* A block of at least `bytes` bytes (0 counts as 1) for work on the cache's stream.
  * On shortage: polls pending blocks, empties caches, waits for pending blocks, asks
  * ops->pressure, then fails with TN_ERR_DEVICE_OUT_OF_MEMORY and the figures.

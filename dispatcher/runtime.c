@@ -119,6 +119,7 @@ tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
   pthread_mutex_lock(&runtime->mutex);
   status = try_plugin(runtime, path, "tn_runtime_load_plugin", false);
   pthread_mutex_unlock(&runtime->mutex);
+  if (!status) fail_clear();
   if (!status || status == TN_ERR_OUT_OF_MEMORY) return status;
   fail_prefix("plugin %s: ", path);
   return TN_ERR_PLUGIN_REFUSED;
@@ -274,6 +275,7 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
     destroy(r);
     return status;
   }
+  fail_clear();
   *runtime = r;
   return TN_OK;
 }

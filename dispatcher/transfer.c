@@ -73,9 +73,19 @@ tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data,
   return status;
 }
 
+/* The stream whose work made the tensor, as far as that is known: the one that its memory
+ * was taken for. */
+static tn_stream *home_stream(const tn_tensor *t) {
+  tn_stream *made_on = t->storage->block ? pool_cache_stream(t->storage->block->cache) : NULL;
+  return made_on ? made_on : t->device->default_stream;
+}
+
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
-  tn_status status = tn_tensor_read(NULL, tensor, data, bytes);
-  return status ? status : stream_wait(tensor->device->default_stream);
+  tn_status status = tensor_check(tensor, "tn_tensor_to_host");
+  if (status) return status;
+  tn_stream *stream = home_stream(tensor);
+  status = tn_tensor_read(stream, tensor, data, bytes);
+  return status ? status : stream_wait(stream);
 }
 
 tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
@@ -97,7 +107,7 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
 /* Contiguous bytes from one device to another, through the host unless one of the
  * devices has host memory. */
 static tn_status copy_across(const tn_tensor *src, tn_tensor *dst, size_t bytes) {
-  tn_stream *from = src->device->default_stream, *to = dst->device->default_stream;
+  tn_stream *from = home_stream(src), *to = dst->device->default_stream;
   if (src->device->host_memory) return transfer_to_device(to, dst, src->dl.data, bytes);
   if (dst->device->host_memory) {
     tn_status status = transfer_to_host(from, src, dst->dl.data, bytes);
@@ -122,7 +132,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: device and copy must not be NULL");
   tn_tensor *made = NULL, *dense = NULL;
   if (device == tensor->device) {
-    status = tn_copy(NULL, tensor, &made);
+    status = tn_copy(home_stream(tensor), tensor, &made);
     if (!status) *copy = made;
     return status;
   }
@@ -132,7 +142,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     dense = (tn_tensor *)(uintptr_t)tensor;
     tn_tensor_retain(dense);
   } else {
-    status = tn_copy(NULL, tensor, &dense);
+    status = tn_copy(home_stream(tensor), tensor, &dense);
   }
   if (!status)
     status =

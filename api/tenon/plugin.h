@@ -25,10 +25,10 @@
  *              the boundary. A kernel that fails has written nothing it cannot
  *              leave behind.
  *  Threads.    Every function may be called from any thread. Calls that name the
- *              same stream come one at a time, except on the default stream of a
- *              synchronous device (TN_BACKEND_SYNCHRONOUS), where kernels may run
- *              concurrently. Make no threads of your own for kernels: use
- *              host->parallel_for.
+ *              same stream come one at a time, with two exceptions: several threads
+ *              may use a device's default stream at once, kernels included, and
+ *              event_record may be called for any stream at any time. Make no
+ *              threads of your own for kernels: use host->parallel_for.
  *  Trust.      The dispatcher has validated every call against the operator's
  *              schema before a kernel runs: devices, element types, shapes,
  *              aliasing. Kernels do not check again.

@@ -260,11 +260,13 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
  * order. Pageable memory may be reused at once; pinned memory when the stream has
  * got there. bytes: must be the tensor's. */
 tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes);
-/* Copies a tensor (any strides) to row-major host memory and waits for it. */
+/* Copies a tensor (any strides) to row-major host memory, behind the work of the stream
+ * that the tensor was made on, and waits for it. */
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes);
 /* The same in the stream's order without waiting, where data is pinned memory. */
 tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes);
-/* A copy on another device; on the same device a contiguous copy. */
+/* A copy on another device; on the same device a contiguous copy. Ordered as in
+ * tn_tensor_to_host. */
 tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy);
 
 void tn_tensor_retain(tn_tensor *tensor);
