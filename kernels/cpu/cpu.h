@@ -68,6 +68,10 @@ typedef void (*elementwise_fn)(int64_t n, void *const *p, const int64_t *step, c
 tn_status ISA(elementwise)(const tn_kernel_args *args, elementwise_fn fn, const void *ctx,
                            int64_t grain);
 
+/* Copies by tiles where input and output are dense along different axes; false, with
+ * nothing done, where they are not. */
+bool ISA(transpose)(const tn_kernel_args *args, tn_status *status);
+
 /* The table of this build. */
 extern const tn_kernel ISA(cpu_kernels)[];
 extern const uint32_t ISA(cpu_kernels_count);

@@ -33,6 +33,8 @@ MOVE_LOOPS(32, uint32_t)
 MOVE_LOOPS(64, uint64_t)
 
 tn_status ISA(copy_any)(const tn_kernel_args *args) {
+  tn_status status;
+  if (ISA(transpose)(args, &status)) return status;
   switch (args->out[0]->dtype.bits) {
   case 8:
     return ISA(elementwise)(args, copy_8, NULL, CPU_GRAIN_CHEAP);
