@@ -4,9 +4,9 @@
  * A loop is cut into shares. `ticket` holds the loop's number and the next share nobody
  * has claimed; a share is claimed by compare-and-swap, by workers and caller alike. So a
  * worker that is not scheduled costs nothing: the caller does its shares. A claim can
- * only succeed while its loop runs, and a loop's description is only rewritten when all
- * shares of the last one are done; what a late worker has read of it is thrown away with
- * its failed claim.
+ * only succeed while its loop runs: before a loop's description is rewritten, which is
+ * when all shares of the last one are done, the last one's ticket is closed. What a late
+ * worker has read of the new description is thrown away with its failed claim.
  *
  * Invariant: `busy` is held from before a loop's description is written until its last
  * share is done.
@@ -119,10 +119,10 @@ static bool work_once(thread_pool *pool, uint64_t loop) {
   uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
   for (;;) {
     if (loop_of(ticket) != loop) return false;
-    share_body *body = atomic_load_explicit(&pool->body, memory_order_relaxed);
-    void *ctx = atomic_load_explicit(&pool->ctx, memory_order_relaxed);
-    int64_t n = atomic_load_explicit(&pool->n, memory_order_relaxed);
-    uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_relaxed);
+    share_body *body = atomic_load_explicit(&pool->body, memory_order_acquire);
+    void *ctx = atomic_load_explicit(&pool->ctx, memory_order_acquire);
+    int64_t n = atomic_load_explicit(&pool->n, memory_order_acquire);
+    uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_acquire);
     uint32_t share = (uint32_t)(ticket & MOST_SHARES);
     if (share >= shares) return false;
     if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1,
@@ -221,14 +221,19 @@ static uint32_t count_shares(const thread_pool *pool, int64_t n, int64_t grain) 
   return (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES);
 }
 
+/* The old ticket is closed before a word of the new description is written, so that a
+ * worker who has read any of it holds a ticket that can no longer be claimed: the last
+ * loop's number of shares says nothing about the next one's. */
 static uint64_t publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body,
                         void *ctx) {
-  atomic_store_explicit(&pool->body, body, memory_order_relaxed);
-  atomic_store_explicit(&pool->ctx, ctx, memory_order_relaxed);
-  atomic_store_explicit(&pool->n, n, memory_order_relaxed);
-  atomic_store_explicit(&pool->shares, shares, memory_order_relaxed);
+  uint64_t last = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
+  atomic_store_explicit(&pool->ticket, last | MOST_SHARES, memory_order_relaxed);
+  atomic_store_explicit(&pool->body, body, memory_order_release);
+  atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
+  atomic_store_explicit(&pool->n, n, memory_order_release);
+  atomic_store_explicit(&pool->shares, shares, memory_order_release);
   atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
-  uint64_t loop = loop_of(atomic_load_explicit(&pool->ticket, memory_order_relaxed)) + 1;
+  uint64_t loop = loop_of(last) + 1;
   atomic_store(&pool->ticket, loop << SHARE_BITS);
   atomic_fetch_add(&pool->epoch, 1);
   wake_workers(pool, shares - 1);

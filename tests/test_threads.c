@@ -119,6 +119,33 @@ START_TEST(short_loops_in_a_row) {
 }
 END_TEST
 
+/* A late worker of a short loop must not take a share of the long one that follows: the
+ * sum would be more than whole, and a caller could wait for ever. */
+static _Atomic(int) times_done[256];
+
+static void count_each(void *ctx, int64_t begin, int64_t end) {
+  (void)ctx;
+  for (int64_t i = begin; i < end; i++) atomic_fetch_add(&times_done[i], 1);
+}
+
+START_TEST(loops_of_changing_length) {
+  thread_pool *pool = make(2);
+  /* Nothing slow between the loops: the next must begin while workers leave the last. */
+  const int rounds = TSAN ? 20000 : 400000;
+  int wrong = 0;
+  uint32_t random = 1;
+  for (int round = 0; round < rounds && !wrong; round++) {
+    random = random * 1103515245u + 12345u;
+    const int64_t n = 2 + (random >> 16) % (round & 1 ? 3 : 200);
+    memset((void *)times_done, 0, sizeof times_done);
+    thread_pool_run(pool, n, 1, count_each, NULL);
+    for (int64_t i = 0; i < n; i++) wrong += times_done[i] != 1;
+  }
+  ck_assert_int_eq(wrong, 0);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(workers_wake_after_sleep) {
   thread_pool *pool = make(3);
   for (int i = 0; i < 50; i++) {
@@ -445,6 +472,7 @@ static Suite *threads_suite(void) {
   tcase_add_loop_test(loops, every_index_is_done_once, 0, 4);
   tcase_add_loop_test(loops, short_loops_in_a_row, 0, 4);
   tcase_add_test(loops, largest_loops_do_not_overflow);
+  tcase_add_test(loops, loops_of_changing_length);
   tcase_add_test(loops, workers_wake_after_sleep);
   tcase_add_test(loops, workers_take_part);
   tcase_add_test(loops, workers_are_decent_threads);
