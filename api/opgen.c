@@ -23,6 +23,11 @@
 #define TN_OPERATOR_RANDOM 2
 #define TN_OPERATOR_ACCUMULATES 4
 #define TN_OPERATOR_DATA_DEPENDENT 8
+#define TN_OPERATOR_TYPED 16
+#define TN_OPERATOR_ZERO_SIGN_OPEN 32
+#define TN_OPERATOR_NEEDS_ELEMENTS 64
+#define TN_ARG_LIST 1
+enum { TN_BOUND_NONE, TN_BOUND_CLOSED, TN_BOUND_OPEN };
 
 typedef struct row {
   int id;
@@ -30,51 +35,53 @@ typedef struct row {
   int since, flags;
   double tolerance;
   const char *types[4];
-  const char *shape, *doc, *maths, *source;
+  int shape;
+  const char *doc, *maths, *source;
   const char *fields; /* as written in ops.def */
 } row;
 
 typedef struct arg {
   char kind; /* i input, p optional input, u in-out, o output, q optional output */
   const char *name, *type, *doc;
+  int flags;
+  double low, high;
 } arg;
 
 typedef struct attr {
   const char *kind, *name, *value, *doc;
+  double low, high;
+  int low_bound, high_bound;
 } attr;
 
-/* The shape rules' names, so that rows print them. */
-#define TN_SHAPE_GIVEN "given"
-#define TN_SHAPE_SAME "same"
-#define TN_SHAPE_BROADCAST "broadcast"
-#define TN_SHAPE_REDUCE "reduce"
-#define TN_SHAPE_ARG_REDUCE "arg_reduce"
-#define TN_SHAPE_MATMUL "matmul"
-#define TN_SHAPE_CONV2D "conv2d"
-#define TN_SHAPE_CONV2D_GRAD_INPUT "conv2d_grad_input"
-#define TN_SHAPE_CONV2D_GRAD_WEIGHT "conv2d_grad_weight"
-#define TN_SHAPE_POOL2D "pool2d"
-#define TN_SHAPE_POOL2D_GRAD "pool2d_grad"
-#define TN_SHAPE_SOFTMAX "softmax"
-#define TN_SHAPE_CLASS_LOSS "class_loss"
-#define TN_SHAPE_CLASS_LOSS_GRAD "class_loss_grad"
-#define TN_SHAPE_UPDATE "update"
+enum {
+#define SHAPE(number, name, NAME, ...) TN_SHAPE_##NAME = number,
+#include "shapes.def"
+};
+
+static const struct {
+  int number;
+  const char *name, *NAME, *doc;
+} shapes[] = {
+#define SHAPE(number, name, NAME, family, doc) {number, #name, #NAME, doc},
+#include "shapes.def"
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 #define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, .fields = #__VA_ARGS__, __VA_ARGS__},
 static const row rows[] = {
 #include "ops.def"
 };
 
-#define ARG_IN(n, t, d) {'i', #n, #t, d},
-#define ARG_OPT(n, t, d) {'p', #n, #t, d},
-#define ARG_INOUT(n, t, d) {'u', #n, #t, d},
-#define ARG_OUT(n, t, d) {'o', #n, #t, d},
-#define ARG_OPTOUT(n, t, d) {'q', #n, #t, d},
-#define ATTR(k, n, v, d) {#k, #n, #v, d},
+#define ARG_IN(n, t, ...) {'i', #n, #t, __VA_ARGS__},
+#define ARG_OPT(n, t, ...) {'p', #n, #t, __VA_ARGS__},
+#define ARG_INOUT(n, t, ...) {'u', #n, #t, __VA_ARGS__},
+#define ARG_OUT(n, t, ...) {'o', #n, #t, __VA_ARGS__},
+#define ARG_OPTOUT(n, t, ...) {'q', #n, #t, __VA_ARGS__},
+#define ATTR(k, n, v, ...) {#k, #n, #v, __VA_ARGS__},
 #define OP(ID, n, N, ...)                                                                          \
   static const arg n##_args[] = {                                                                  \
-      TN_ARGS_##n(ARG_IN, ARG_OPT, ARG_INOUT, ARG_OUT, ARG_OPTOUT){0, "", "", ""}};                \
-  static const attr n##_attrs[] = {TN_ATTRS_##n(ATTR){"", NULL, "", ""}};
+      TN_ARGS_##n(ARG_IN, ARG_OPT, ARG_INOUT, ARG_OUT, ARG_OPTOUT){0, "", "", "", 0, 0, 0}};       \
+  static const attr n##_attrs[] = {TN_ATTRS_##n(ATTR){"", NULL, "", "", 0, 0, 0, 0}};
 #include "ops.def"
 
 static const struct {
@@ -92,8 +99,9 @@ static const char banner[] =
 
 static const char *c_type(const char *kind) {
   static const char *const types[][2] = {
-      {"i64", "int64_t"},   {"u64", "uint64_t"}, {"f64", "double"},  {"flag", "int32_t"},
-      {"dtype", "int32_t"}, {"pair", "int64_t"}, {"axes", "tn_axes"}};
+      {"i64", "int64_t"},  {"u64", "uint64_t"},   {"f64", "double"},
+      {"flag", "int32_t"}, {"dtype", "int32_t"},  {"pair", "int64_t"},
+      {"axes", "tn_axes"}, {"triple", "int64_t"}, {"dims", "tn_dims"}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (strcmp(types[i][0], kind) == 0) return types[i][1];
   return "?";
@@ -104,10 +112,18 @@ static bool is_output(char kind) { return kind == 'o' || kind == 'q'; }
 static void print_default(const attr *a) {
   if (strcmp(a->kind, "pair") == 0)
     printf("{%s, %s}", a->value, a->value);
+  else if (strcmp(a->kind, "triple") == 0)
+    printf("{%s, %s, %s}", a->value, a->value, a->value);
   else if (strcmp(a->kind, "axes") == 0)
     printf("{0, {0}}");
+  else if (strcmp(a->kind, "dims") == 0)
+    printf("{0, 0, {0}}");
   else
     printf("%s", a->value);
+}
+
+static const char *extent(const attr *a) {
+  return strcmp(a->kind, "pair") == 0 ? "[2]" : strcmp(a->kind, "triple") == 0 ? "[3]" : "";
 }
 
 static void print_attr_struct(const row *op, const attr *attrs) {
@@ -116,8 +132,7 @@ static void print_attr_struct(const row *op, const attr *attrs) {
          "  uint32_t struct_size; /* sizeof(tn_%s_attrs) */\n",
          op->name, op->name, op->name);
   for (const attr *a = attrs; a->name; ++a)
-    printf("  %s %s%s; /* %s */\n", c_type(a->kind), a->name,
-           strcmp(a->kind, "pair") == 0 ? "[2]" : "", a->doc);
+    printf("  %s %s%s; /* %s */\n", c_type(a->kind), a->name, extent(a), a->doc);
   printf("} tn_%s_attrs;\n#define TN_%s_DEFAULTS {sizeof(tn_%s_attrs)", op->name, op->NAME,
          op->name);
   for (const attr *a = attrs; a->name; ++a) {
@@ -128,13 +143,22 @@ static void print_attr_struct(const row *op, const attr *attrs) {
 }
 
 static void print_types(void) {
-  printf("%s#ifndef TENON_OP_TYPES_H\n#define TENON_OP_TYPES_H\n\n#include \"tenon/base.h\"\n\n"
+  printf("%s#ifndef TENON_OP_TYPES_H\n#define TENON_OP_TYPES_H\n\n#include <math.h>\n\n#include "
+         "\"tenon/base.h\"\n\n"
          "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
          "/* The operators' numbers: ABI, appended only. */\ntypedef enum tn_op {\n",
          banner);
   for (int i = 0; i < ROWS; ++i) printf("  TN_OP_%s = %d,\n", rows[i].NAME, rows[i].id);
   printf("} tn_op;\n\n"
-         "/* Attribute structs. Start from the operator's TN_<NAME>_DEFAULTS and change fields:\n"
+         "/* How output shapes follow from inputs and attributes. */\n"
+         "typedef enum tn_shape_rule {\n");
+  int rules = 0;
+  for (int i = 0; i < SHAPES; ++i) {
+    printf("  TN_SHAPE_%s = %d, /* %s */\n", shapes[i].NAME, shapes[i].number, shapes[i].doc);
+    if (shapes[i].number >= rules) rules = shapes[i].number + 1;
+  }
+  printf("  TN_SHAPE_RULES = %d\n} tn_shape_rule;\n\n", rules);
+  printf("/* Attribute structs. Start from the operator's TN_<NAME>_DEFAULTS and change fields:\n"
          " *     tn_softmax_attrs attrs = TN_SOFTMAX_DEFAULTS;\n"
          " *     attrs.axis = 1;\n"
          " * A NULL pointer in place of the struct means the defaults. */\n");
@@ -182,6 +206,17 @@ static void print_functions(void) {
   puts("\n#pragma GCC visibility pop\n#ifdef __cplusplus\n}\n#endif\n#endif /* TENON_OPS_H */");
 }
 
+/* " (at least 0, less than 1)" */
+static void print_bounds(const attr *a) {
+  if (!a->low_bound && !a->high_bound) return;
+  printf(" (");
+  if (a->low_bound) printf(a->low_bound == TN_BOUND_OPEN ? "more than %g" : "at least %g", a->low);
+  if (a->low_bound && a->high_bound) printf(", ");
+  if (a->high_bound)
+    printf(a->high_bound == TN_BOUND_OPEN ? "less than %g" : "at most %g", a->high);
+  printf(")");
+}
+
 static void print_docs(void) {
   puts("# Operators\n\nPrinted by `opgen` from `api/ops.def`; `./dev docs` prints it anew. Types:\n"
        "`T` and `U` stand for one element type each out of the sets given.\n");
@@ -191,8 +226,12 @@ static void print_docs(void) {
     puts("```\n");
     for (const arg *a = lists[i].args; a->kind; ++a)
       printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a->kind), a->doc);
-    for (const attr *a = lists[i].attrs; a->name; ++a)
-      printf("- `attrs->%s` (%s, default `%s`): %s\n", a->name, c_type(a->kind), a->value, a->doc);
+    for (const attr *a = lists[i].attrs; a->name; ++a) {
+      printf("- `attrs->%s` (%s%s, default `%s`): %s", a->name, c_type(a->kind), extent(a),
+             a->value, a->doc);
+      print_bounds(a);
+      puts("");
+    }
     for (int t = 0; t < 4 && rows[i].types[t]; ++t)
       printf("- `%c`: %s\n", "TUVW"[t], rows[i].types[t]);
     printf("- error bound in float32: %g %s\n", rows[i].tolerance,
@@ -202,11 +241,19 @@ static void print_docs(void) {
   }
 }
 
+static const char *shape_name(int number) {
+  for (int i = 0; i < SHAPES; ++i)
+    if (shapes[i].number == number) return shapes[i].name;
+  return "?";
+}
+
 static void print_abi(void) {
   for (int i = 0; i < ROWS; ++i) {
-    printf("%d %s since %d shape %s\n", rows[i].id, rows[i].name, rows[i].since, rows[i].shape);
+    printf("%d %s since %d shape %s\n", rows[i].id, rows[i].name, rows[i].since,
+           shape_name(rows[i].shape));
     for (const arg *a = lists[i].args; a->kind; ++a)
-      printf("%d %s arg %c %s %s\n", rows[i].id, rows[i].name, a->kind, a->type, a->name);
+      printf("%d %s arg %c %s %s%s\n", rows[i].id, rows[i].name, a->kind, a->type, a->name,
+             a->flags & TN_ARG_LIST ? " list" : "");
     for (const attr *a = lists[i].attrs; a->name; ++a)
       printf("%d %s attr %s %s = %s\n", rows[i].id, rows[i].name, a->kind, a->name, a->value);
   }
@@ -237,10 +284,10 @@ static void print_quoted(const char *text) {
 }
 
 static const char *attr_constant(const char *kind) {
-  static const char *const names[][2] = {{"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},
-                                         {"f64", "TN_ATTR_F64"},     {"flag", "TN_ATTR_FLAG"},
-                                         {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
-                                         {"axes", "TN_ATTR_AXES"}};
+  static const char *const names[][2] = {
+      {"i64", "TN_ATTR_I64"},   {"u64", "TN_ATTR_U64"},       {"f64", "TN_ATTR_F64"},
+      {"flag", "TN_ATTR_FLAG"}, {"dtype", "TN_ATTR_DTYPE"},   {"pair", "TN_ATTR_PAIR"},
+      {"axes", "TN_ATTR_AXES"}, {"triple", "TN_ATTR_TRIPLE"}, {"dims", "TN_ATTR_DIMS"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(names[i][0], kind) == 0) return names[i][1];
   return "?";
@@ -253,12 +300,12 @@ static int print_schema_args(int i) {
     bool variable = a->type[1] == 0;
     printf("  {\"%s\", %s, ", a->name, kind_constant(a->kind));
     if (variable)
-      printf("TN_TYPE_VAR(%d)", a->type[0] == 'T' ? 0 : 1);
+      printf("TN_TYPE_VAR(%d)", a->type[0] - 'T');
     else
       printf("TN_TYPE_FIXED(TN_%s)", a->type);
-    printf(", {0}, ");
+    printf(", %d, {0}, ", a->flags);
     print_quoted(a->doc);
-    puts("},");
+    printf(", %.17g, %.17g, 0},\n", a->low, a->high);
   }
   puts("};");
   return count;
@@ -272,7 +319,7 @@ static int print_schema_attrs(int i) {
     printf("  {\"%s\", %s, offsetof(tn_%s_attrs, %s), %s, ", a->name, attr_constant(a->kind),
            rows[i].name, a->name, a->value);
     print_quoted(a->doc);
-    puts("},");
+    printf(", %.17g, %.17g, %d, %d, {0}, 0},\n", a->low, a->high, a->low_bound, a->high_bound);
   }
   puts("};");
   return count;

@@ -159,6 +159,79 @@ static tn_status complete_attrs(plan *p, const void *given, uint32_t size) {
   return TN_OK;
 }
 
+static tn_status out_of_bounds(const plan *p, const tn_attr *a, double value) {
+  char low[48] = "", high[48] = "";
+  if (a->low_bound)
+    snprintf(low, sizeof low, a->low_bound == TN_BOUND_OPEN ? "more than %g" : "at least %g",
+             a->low);
+  if (a->high_bound)
+    snprintf(high, sizeof high, a->high_bound == TN_BOUND_OPEN ? "less than %g" : "at most %g",
+             a->high);
+  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %g, it must be %s%s%s", a->name,
+                     value, low, *low && *high ? " and " : "", high);
+}
+
+static bool inside_bounds(const tn_attr *a, double value) {
+  bool low = a->low_bound == TN_BOUND_NONE || value > a->low ||
+             (a->low_bound == TN_BOUND_CLOSED && value == a->low);
+  bool high = a->high_bound == TN_BOUND_NONE || value < a->high ||
+              (a->high_bound == TN_BOUND_CLOSED && value == a->high);
+  return low && high;
+}
+
+/* Reads number i of an attribute; false if it has no more. */
+static bool attr_number(const char *at, uint32_t type, int32_t i, double *value) {
+  const int64_t *whole = (const void *)at;
+  switch (type) {
+  case TN_ATTR_F64:
+    *value = *(const double *)(const void *)at;
+    return i < 1;
+  case TN_ATTR_U64:
+    *value = (double)*(const uint64_t *)(const void *)at;
+    return i < 1;
+  case TN_ATTR_I64:
+  case TN_ATTR_PAIR:
+  case TN_ATTR_TRIPLE:
+    if (i >= (type == TN_ATTR_I64 ? 1 : type == TN_ATTR_PAIR ? 2 : 3)) return false;
+    *value = (double)whole[i];
+    return true;
+  case TN_ATTR_DIMS: {
+    const tn_dims *dims = (const void *)at;
+    *value = i < dims->count ? (double)dims->dim[i] : 0;
+    return i < dims->count;
+  }
+  default:
+    return false;
+  }
+}
+
+/* An attribute of kind dtype says what the first output's type variable is. */
+static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
+  const tn_operator *row = &p->op->row;
+  uint8_t var = p->op->arg[p->num_in + p->op->num_inout].type;
+  if (dtype < 0 || dtype >= TN_DTYPE_SLOTS || !(row->types[var] >> dtype & 1))
+    return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %d (%s)", a->name, dtype,
+                       tn_dtype_name((tn_dtype)dtype));
+  p->types[var] = (uint8_t)dtype;
+  return TN_OK;
+}
+
+static tn_status check_attr(plan *p, const tn_attr *a) {
+  const char *at = (const char *)p->args.attrs + a->offset;
+  int32_t count;
+  memcpy(&count, at, sizeof count);
+  if (a->type == TN_ATTR_DTYPE) return bind_dtype(p, a, count);
+  if (a->type == TN_ATTR_AXES || a->type == TN_ATTR_DIMS)
+    if (count < 0 || count > TN_MAX_RANK)
+      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s.count is %d, it must be 0 to %d",
+                         a->name, count, TN_MAX_RANK);
+  double value;
+  if (likely(a->low_bound == TN_BOUND_NONE && a->high_bound == TN_BOUND_NONE)) return TN_OK;
+  for (int32_t i = 0; attr_number(at, a->type, i, &value); ++i)
+    if (unlikely(!inside_bounds(a, value))) return out_of_bounds(p, a, value);
+  return TN_OK;
+}
+
 static tn_status take_attrs(plan *p, const void *given) {
   const tn_operator *row = &p->op->row;
   tn_status status = TN_OK;
@@ -172,17 +245,7 @@ static tn_status take_attrs(plan *p, const void *given) {
     else
       status = complete_attrs(p, given, size);
   }
-  /* An attribute of kind dtype says what the first output's type variable is. */
-  for (uint32_t i = 0; !status && i < row->num_attrs; ++i) {
-    if (row->attrs[i].type != TN_ATTR_DTYPE) continue;
-    int32_t dtype;
-    memcpy(&dtype, (const char *)p->args.attrs + row->attrs[i].offset, sizeof dtype);
-    uint8_t var = p->op->arg[p->num_in + p->op->num_inout].type;
-    if (dtype < 0 || dtype >= TN_DTYPE_SLOTS || !(row->types[var] >> dtype & 1))
-      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %d (%s)", row->attrs[i].name,
-                         dtype, tn_dtype_name((tn_dtype)dtype));
-    p->types[var] = (uint8_t)dtype;
-  }
+  for (uint32_t i = 0; !status && i < row->num_attrs; ++i) status = check_attr(p, &row->attrs[i]);
   return status;
 }
 

@@ -54,11 +54,13 @@ static void set_default(void *attrs, const tn_attr *a) {
     memcpy(at, &small, sizeof small);
     break;
   case TN_ATTR_PAIR:
-    memcpy(at, &whole, sizeof whole);
-    memcpy(at + sizeof whole, &whole, sizeof whole);
+  case TN_ATTR_TRIPLE:
+    for (size_t i = 0; i < (a->type == TN_ATTR_PAIR ? 2 : 3); ++i)
+      memcpy(at + i * sizeof whole, &whole, sizeof whole);
     break;
   case TN_ATTR_AXES:
-    break; /* zero: all axes */
+  case TN_ATTR_DIMS:
+    break; /* zero: none given */
   }
 }
 

@@ -14,8 +14,8 @@
 #include "tenon/plugin.h"
 
 enum {
-  OPS_MAX = 512,          /* operator numbers below this */
-  OPS_PLUGIN_FIRST = 256, /* numbers from here on are given to plugins' operators */
+  OPS_MAX = 1024,         /* operator numbers below this */
+  OPS_PLUGIN_FIRST = 512, /* numbers from here on are given to plugins' operators */
   DEVICE_TYPES_MAX = 16,
 };
 

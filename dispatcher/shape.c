@@ -53,52 +53,20 @@ bool shape_same(const DLTensor *a, const DLTensor *b) {
          (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
 }
 
-static tn_status wrong_attribute(const shape_query *q, const char *name, double value,
-                                 const char *rule) {
-  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: attrs->%s is %g, it must be %s", q->op->name, name,
-              value, rule);
-}
-
-/* Attributes that have bounds of their own; NaN is inside none. */
-static tn_status check_bounds(const shape_query *q) {
+tn_status shape_rule_given(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_uniform_attrs *uniform = q->attrs;
-  const tn_normal_attrs *normal = q->attrs;
-  const tn_adam_step_attrs *adam = q->attrs;
-  double p = 0;
-  switch (q->op->id) {
-  case TN_OP_DROPOUT:
-    p = ((const tn_dropout_attrs *)q->attrs)->p;
-    break;
-  case TN_OP_DROPOUT_GRAD:
-    p = ((const tn_dropout_grad_attrs *)q->attrs)->p;
-    break;
-  case TN_OP_UNIFORM:
-    if (!(uniform->low <= uniform->high))
-      return wrong_attribute(q, "low", uniform->low, "at most attrs->high");
-    break;
-  case TN_OP_NORMAL:
-    if (!(normal->std >= 0)) return wrong_attribute(q, "std", normal->std, "at least 0");
-    break;
-  case TN_OP_ADAM_STEP:
-    if (adam->step < 1)
-      return wrong_attribute(q, "step", (double)adam->step, "at least 1, the first step's number");
-    break;
-  }
-  if (!(p >= 0 && p < 1)) return wrong_attribute(q, "p", p, "at least 0 and less than 1");
+  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->inout[0]);
+  if (q->op->id == TN_OP_UNIFORM && !(uniform->low <= uniform->high))
+    return shape_refuse(q, "attrs->low must be at most attrs->high", NULL, NULL);
   return TN_OK;
 }
 
-static tn_status given(const shape_query *q, extents *out, uint32_t num_out) {
-  for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->inout[0]);
-  return check_bounds(q);
-}
-
-static tn_status same(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_same(const shape_query *q, extents *out, uint32_t num_out) {
   for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
-  return check_bounds(q);
+  return TN_OK;
 }
 
-static tn_status broadcast(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_broadcast(const shape_query *q, extents *out, uint32_t num_out) {
   shape_copy(out, q->in[0]);
   for (uint32_t i = 1; i < q->num_in; ++i) {
     const DLTensor *x = q->in[i];
@@ -126,7 +94,7 @@ bool shape_broadcast(extents *s, const DLTensor *x) {
 }
 
 /* Every argument has the first input's shape. */
-static tn_status update(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_update(const shape_query *q, extents *out, uint32_t num_out) {
   for (uint32_t i = 1; i < q->num_in; ++i)
     if (q->in[i] && !shape_same(q->in[0], q->in[i]))
       return shape_refuse(q, "the shapes must be equal", q->in[0], q->in[i]);
@@ -134,7 +102,7 @@ static tn_status update(const shape_query *q, extents *out, uint32_t num_out) {
     if (!shape_same(q->in[0], q->inout[i]))
       return shape_refuse(q, "the shapes must be equal", q->in[0], q->inout[i]);
   for (uint32_t i = 0; i < num_out; ++i) shape_copy(&out[i], q->in[0]);
-  return check_bounds(q);
+  return TN_OK;
 }
 
 /* Removes the marked axes of x, or keeps them with size 1. */
@@ -154,7 +122,7 @@ static bool reduces_nothing(const DLTensor *x, uint32_t marked) {
   return false;
 }
 
-static tn_status reduce(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_reduce(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_sum_attrs *attrs = q->attrs; /* sum, mean, max share one layout */
   const DLTensor *x = q->in[0];
   uint32_t marked = 0;
@@ -171,13 +139,13 @@ static tn_status reduce(const shape_query *q, extents *out, uint32_t num_out) {
   drop_axes(x, marked, attrs->keepdims, out);
   int64_t elements;
   bool empty_out = shape_elements(out->rank, out->dim, 1, &elements) && elements == 0;
-  if (q->op->id == TN_OP_MAX && reduces_nothing(x, marked) && !empty_out)
+  if (q->op->flags & TN_OPERATOR_NEEDS_ELEMENTS && reduces_nothing(x, marked) && !empty_out)
     return shape_refuse(q, "the maximum of no elements is undefined", x, NULL);
   (void)num_out;
   return TN_OK;
 }
 
-static tn_status arg_reduce(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_arg_reduce(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_argmax_attrs *attrs = q->attrs;
   const DLTensor *x = q->in[0];
   int32_t axis;
@@ -192,7 +160,7 @@ static tn_status arg_reduce(const shape_query *q, extents *out, uint32_t num_out
   return TN_OK;
 }
 
-static tn_status softmax(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_softmax(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_softmax_attrs *attrs = q->attrs; /* the family shares one layout */
   const DLTensor *x = q->in[0];
   int32_t axis;
@@ -215,7 +183,7 @@ static tn_status check_classes(const shape_query *q, const DLTensor *x, const DL
   return TN_OK;
 }
 
-static tn_status class_loss(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_class_loss(const shape_query *q, extents *out, uint32_t num_out) {
   tn_status status = check_classes(q, q->in[0], q->in[1]);
   if (status) return status;
   out->rank = 0;
@@ -225,7 +193,7 @@ static tn_status class_loss(const shape_query *q, extents *out, uint32_t num_out
   return TN_OK;
 }
 
-static tn_status class_loss_grad(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_class_loss_grad(const shape_query *q, extents *out, uint32_t num_out) {
   const DLTensor *dy = q->in[0], *x = q->in[1], *target = q->in[2];
   tn_status status = check_classes(q, x, target);
   if (status) return status;
@@ -238,7 +206,7 @@ static tn_status class_loss_grad(const shape_query *q, extents *out, uint32_t nu
   return TN_OK;
 }
 
-static tn_status custom(const shape_query *q, extents *out, uint32_t num_out) {
+tn_status shape_rule_custom(const shape_query *q, extents *out, uint32_t num_out) {
   DLTensor tensors[TN_MAX_ARGS];
   DLTensor *pointers[TN_MAX_ARGS] = {NULL};
   for (uint32_t i = 0; i < num_out; ++i) {
@@ -259,22 +227,8 @@ static tn_status custom(const shape_query *q, extents *out, uint32_t num_out) {
 
 tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out) {
   static tn_status (*const rules[TN_SHAPE_RULES])(const shape_query *, extents *, uint32_t) = {
-      [TN_SHAPE_CUSTOM] = custom,
-      [TN_SHAPE_GIVEN] = given,
-      [TN_SHAPE_SAME] = same,
-      [TN_SHAPE_BROADCAST] = broadcast,
-      [TN_SHAPE_REDUCE] = reduce,
-      [TN_SHAPE_ARG_REDUCE] = arg_reduce,
-      [TN_SHAPE_MATMUL] = shape_rule_matmul,
-      [TN_SHAPE_CONV2D] = shape_rule_conv2d,
-      [TN_SHAPE_CONV2D_GRAD_INPUT] = shape_rule_conv2d_grad_input,
-      [TN_SHAPE_CONV2D_GRAD_WEIGHT] = shape_rule_conv2d_grad_weight,
-      [TN_SHAPE_POOL2D] = shape_rule_pool2d,
-      [TN_SHAPE_POOL2D_GRAD] = shape_rule_pool2d_grad,
-      [TN_SHAPE_SOFTMAX] = softmax,
-      [TN_SHAPE_CLASS_LOSS] = class_loss,
-      [TN_SHAPE_CLASS_LOSS_GRAD] = class_loss_grad,
-      [TN_SHAPE_UPDATE] = update,
+#define SHAPE(number, name, NAME, ...) [TN_SHAPE_##NAME] = shape_rule_##name,
+#include "shapes.def"
   };
   return rules[query->op->shape](query, out, num_out);
 }

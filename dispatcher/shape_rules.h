@@ -17,11 +17,9 @@ bool shape_same(const DLTensor *a, const DLTensor *b);
 /* Broadcasts s with x's shape; false leaves s as it was. */
 bool shape_broadcast(extents *s, const DLTensor *x);
 
-tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out);
-tn_status shape_rule_conv2d(const shape_query *q, extents *out, uint32_t num_out);
-tn_status shape_rule_conv2d_grad_input(const shape_query *q, extents *out, uint32_t num_out);
-tn_status shape_rule_conv2d_grad_weight(const shape_query *q, extents *out, uint32_t num_out);
-tn_status shape_rule_pool2d(const shape_query *q, extents *out, uint32_t num_out);
-tn_status shape_rule_pool2d_grad(const shape_query *q, extents *out, uint32_t num_out);
+/* One per row of shapes.def: fills out[0..num_out-1]. */
+#define SHAPE(number, name, ...)                                                                   \
+  tn_status shape_rule_##name(const shape_query *q, extents *out, uint32_t num_out);
+#include "shapes.def"
 
 #endif

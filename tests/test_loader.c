@@ -399,11 +399,12 @@ static void reset_tables(void) {
   const tn_plugin *good = opens(FIXTURE("good"));
   backend = *good->backends[0];
   kernels[0] = kernels[1] = *good->kernels;
-  args[0] = (tn_arg){"x", TN_ARG_IN, TN_TYPE_VAR(0), {0}, "an input"};
-  args[1] = (tn_arg){"state", TN_ARG_INOUT, TN_TYPE_FIXED(TN_F32), {0}, "changed"};
-  args[2] = (tn_arg){"y", TN_ARG_OUT, TN_TYPE_VAR(0), {0}, "the output"};
-  attrs[0] = (tn_attr){"alpha", TN_ATTR_F64, 8, 1, "a factor"};
-  attrs[1] = (tn_attr){"axes", TN_ATTR_AXES, 16, 0, "axes"};
+  args[0] = (tn_arg){.name = "x", .kind = TN_ARG_IN, .doc = "an input"};
+  args[1] = (tn_arg){
+      .name = "state", .kind = TN_ARG_INOUT, .type = TN_TYPE_FIXED(TN_F32), .doc = "changed"};
+  args[2] = (tn_arg){.name = "y", .kind = TN_ARG_OUT, .doc = "the output"};
+  attrs[0] = (tn_attr){.name = "alpha", .type = TN_ATTR_F64, .offset = 8, .default_value = 1};
+  attrs[1] = (tn_attr){.name = "axes", .type = TN_ATTR_AXES, .offset = 16};
   operators[0] = (tn_operator){.struct_size = sizeof(tn_operator),
                                .since = 1,
                                .name = "warp",

@@ -88,6 +88,14 @@ typedef struct tn_axes {
   int32_t axis[TN_MAX_RANK];
 } tn_axes;
 
+/* A list of sizes or counts, one per axis or as the operator says; count == 0 means that
+ * none was given. */
+typedef struct tn_dims {
+  int32_t count;
+  int32_t reserved;
+  int64_t dim[TN_MAX_RANK];
+} tn_dims;
+
 /* How float32 products may be computed. */
 typedef enum tn_math {
   TN_MATH_IEEE = 0, /* float32 means float32 */

@@ -106,54 +106,52 @@ typedef enum tn_arg_kind {
 #define TN_TYPE_VAR(index) (index)
 #define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
 
+/* Any number of tensors, one after the other. All lists of a call have one length, which
+ * follows from the number of tensors given. */
+#define TN_ARG_LIST 1u
+
 typedef struct tn_arg {
   const char *name;
-  uint8_t kind; /* tn_arg_kind */
-  uint8_t type; /* TN_TYPE_VAR or TN_TYPE_FIXED */
-  uint8_t reserved[6];
+  uint8_t kind;  /* tn_arg_kind */
+  uint8_t type;  /* TN_TYPE_VAR or TN_TYPE_FIXED */
+  uint8_t flags; /* TN_ARG_LIST */
+  uint8_t reserved[5];
   const char *doc;
+  double low, high; /* where conformance cases draw from; equal: anywhere */
+  uint64_t reserved2;
 } tn_arg;
 
 typedef enum tn_attr_type {
-  TN_ATTR_I64 = 0,   /* int64_t */
-  TN_ATTR_U64 = 1,   /* uint64_t */
-  TN_ATTR_F64 = 2,   /* double */
-  TN_ATTR_FLAG = 3,  /* int32_t, 0 or 1 */
-  TN_ATTR_DTYPE = 4, /* int32_t, a tn_dtype */
-  TN_ATTR_PAIR = 5,  /* int64_t[2]: height, width */
-  TN_ATTR_AXES = 6,  /* tn_axes */
+  TN_ATTR_I64 = 0,    /* int64_t */
+  TN_ATTR_U64 = 1,    /* uint64_t */
+  TN_ATTR_F64 = 2,    /* double */
+  TN_ATTR_FLAG = 3,   /* int32_t, 0 or 1 */
+  TN_ATTR_DTYPE = 4,  /* int32_t, a tn_dtype */
+  TN_ATTR_PAIR = 5,   /* int64_t[2]: height, width */
+  TN_ATTR_AXES = 6,   /* tn_axes */
+  TN_ATTR_TRIPLE = 7, /* int64_t[3]: depth, height, width */
+  TN_ATTR_DIMS = 8,   /* tn_dims */
 } tn_attr_type;
+
+/* Whether an attribute has a bound, and whether the bound itself is allowed. */
+typedef enum tn_bound {
+  TN_BOUND_NONE = 0,
+  TN_BOUND_CLOSED = 1,
+  TN_BOUND_OPEN = 2,
+} tn_bound;
 
 /* One field of an operator's attribute struct. */
 typedef struct tn_attr {
   const char *name;
   uint32_t type; /* tn_attr_type */
   uint32_t offset;
-  double default_value; /* both numbers of a pair; axes default to all */
+  double default_value; /* every number of a pair or triple; axes and dims default to none */
   const char *doc;
+  double low, high;              /* of every number of the attribute; NaN is inside no bounds */
+  uint8_t low_bound, high_bound; /* tn_bound */
+  uint8_t reserved[6];
+  uint64_t reserved2;
 } tn_attr;
-
-/* How output shapes follow from inputs and attributes. TN_SHAPE_CUSTOM asks the
- * row's infer function. */
-typedef enum tn_shape_rule {
-  TN_SHAPE_CUSTOM = 0,
-  TN_SHAPE_GIVEN = 1,      /* no input tells: the caller gives the output */
-  TN_SHAPE_SAME = 2,       /* every output has the first input's shape */
-  TN_SHAPE_BROADCAST = 3,  /* the inputs' shapes broadcast together (NumPy's rule) */
-  TN_SHAPE_REDUCE = 4,     /* attributes axes, keepdims */
-  TN_SHAPE_ARG_REDUCE = 5, /* attributes axis, keepdims */
-  TN_SHAPE_MATMUL = 6,
-  TN_SHAPE_CONV2D = 7,
-  TN_SHAPE_CONV2D_GRAD_INPUT = 8,
-  TN_SHAPE_CONV2D_GRAD_WEIGHT = 9,
-  TN_SHAPE_POOL2D = 10,
-  TN_SHAPE_POOL2D_GRAD = 11,
-  TN_SHAPE_SOFTMAX = 12,    /* same shape; checks attribute axis */
-  TN_SHAPE_CLASS_LOSS = 13, /* [n, c, ...] and [n, ...] to scalar or [n, ...] */
-  TN_SHAPE_CLASS_LOSS_GRAD = 14,
-  TN_SHAPE_UPDATE = 15, /* every argument has the first one's shape */
-  TN_SHAPE_RULES
-} tn_shape_rule;
 
 /* What an operator's row promises. */
 enum {
@@ -165,8 +163,18 @@ enum {
   TN_OPERATOR_RANDOM = 1u << 1,
   /* Sums many terms: results are judged by relative norm, not in ULP. */
   TN_OPERATOR_ACCUMULATES = 1u << 2,
-  /* The output's shape depends on data: the call waits for the device. */
+  /* The output's shape depends on data: the call waits for the device. The shape rule
+   * gives the largest shape there can be; the last output is a scalar I64 in which the
+   * kernel says how long axis 0 of the others came out. Outputs that the call made are
+   * cut to that length; outputs given have the largest shape and keep it. */
   TN_OPERATOR_DATA_DEPENDENT = 1u << 3,
+  /* The result depends on the element type beyond rounding (conversions, random
+   * numbers): it is judged by the reference in the call's own types, not in float64. */
+  TN_OPERATOR_TYPED = 1u << 4,
+  /* The sign of a result that is zero is left open. */
+  TN_OPERATOR_ZERO_SIGN_OPEN = 1u << 5,
+  /* There is no value over no elements: reducing none is an error. */
+  TN_OPERATOR_NEEDS_ELEMENTS = 1u << 6,
 };
 
 /* An operator's schema: what the dispatcher checks and what documentation says.

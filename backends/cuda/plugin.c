@@ -14,14 +14,12 @@ enum { own = 200, direct = 100, vendor = 300 };
     .struct_size = sizeof(tn_kernel), .op = TN_OP_##NAME, .device_type = "cuda", .name = row_name, \
     .priority = rank, .flags = row_flags, __VA_ARGS__                                              \
   }
-#define STRIDED(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name)
-#define DENSE(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name)
-#define REDUCE(NAME, name)                                                                         \
-  ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name,                             \
-      .workspace = cuda_reduce_workspace)
-#define LOSS(NAME, name)                                                                           \
-  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name,                               \
-      .workspace = cuda_loss_workspace)
+#define STRIDED(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name),
+#define DENSE(NAME, name) ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name),
+#define WITH_WORKSPACE(NAME, name, fn)                                                             \
+  ROW(NAME, "cuda." #name, own, FLAGS_STRIDED, .run = cuda_run_##name, .workspace = fn),
+#define DENSE_WITH_WORKSPACE(NAME, name, fn)                                                       \
+  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = fn),
 /* cuDNN's rows are deterministic because the plan takes only such algorithms while
  * the host asks for that. */
 #define CONV(NAME, name)                                                                           \
@@ -36,37 +34,7 @@ enum { own = 200, direct = 100, vendor = 300 };
 static const char channels_last;
 
 static const tn_kernel cuda_kernels[] = {
-    STRIDED(COPY, copy),
-    STRIDED(CAST, cast),
-    STRIDED(FILL, fill),
-    STRIDED(ADD, add),
-    STRIDED(SUB, sub),
-    STRIDED(MUL, mul),
-    STRIDED(DIV, div),
-    STRIDED(MAXIMUM, maximum),
-    STRIDED(MINIMUM, minimum),
-    STRIDED(EQUAL, equal),
-    STRIDED(NOT_EQUAL, not_equal),
-    STRIDED(LESS, less),
-    STRIDED(LESS_EQUAL, less_equal),
-    STRIDED(GREATER, greater),
-    STRIDED(GREATER_EQUAL, greater_equal),
-    STRIDED(NEG, neg),
-    STRIDED(EXP, exp),
-    STRIDED(LOG, log),
-    STRIDED(SQRT, sqrt),
-    STRIDED(RELU, relu),
-    STRIDED(SIGMOID, sigmoid),
-    STRIDED(TANH, tanh),
-    STRIDED(GELU, gelu),
-    STRIDED(RELU_GRAD, relu_grad),
-    STRIDED(SIGMOID_GRAD, sigmoid_grad),
-    STRIDED(TANH_GRAD, tanh_grad),
-    STRIDED(GELU_GRAD, gelu_grad),
-    REDUCE(SUM, sum),
-    REDUCE(MEAN, mean),
-    REDUCE(MAX, max),
-    REDUCE(ARGMAX, argmax),
+#include "kernels/cuda/rows.def"
     ROW(MATMUL, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(MATMUL, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
@@ -78,24 +46,6 @@ static const tn_kernel cuda_kernels[] = {
     ROW(CONV2D_GRAD_WEIGHT, "cuda.conv2d_grad_weight.thin", vendor + 20, FLAGS_STRIDED,
         .run = cuda_run_conv2d_grad_weight, .supports = cuda_conv2d_grad_weight_is_thin),
     CONV(CONV2D_GRAD_WEIGHT, conv2d_grad_weight),
-    DENSE(MAX_POOL2D, max_pool2d),
-    DENSE(MAX_POOL2D_GRAD, max_pool2d_grad),
-    DENSE(AVG_POOL2D, avg_pool2d),
-    DENSE(AVG_POOL2D_GRAD, avg_pool2d_grad),
-    DENSE(SOFTMAX, softmax),
-    DENSE(LOG_SOFTMAX, log_softmax),
-    DENSE(SOFTMAX_GRAD, softmax_grad),
-    DENSE(LOG_SOFTMAX_GRAD, log_softmax_grad),
-    LOSS(NLL_LOSS, nll_loss),
-    DENSE(NLL_LOSS_GRAD, nll_loss_grad),
-    LOSS(CROSS_ENTROPY, cross_entropy),
-    DENSE(CROSS_ENTROPY_GRAD, cross_entropy_grad),
-    DENSE(DROPOUT, dropout),
-    DENSE(DROPOUT_GRAD, dropout_grad),
-    DENSE(UNIFORM, uniform),
-    DENSE(NORMAL, normal),
-    DENSE(SGD_STEP, sgd_step),
-    DENSE(ADAM_STEP, adam_step),
 };
 
 static const tn_backend *const backends[] = {&cuda_backend};

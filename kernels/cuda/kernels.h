@@ -32,55 +32,13 @@ tn_dtype cuda_dtype(const DLTensor *tensor);
 
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
-CUDA_DECLARE(copy);
-CUDA_DECLARE(cast);
-CUDA_DECLARE(fill);
-CUDA_DECLARE(add);
-CUDA_DECLARE(sub);
-CUDA_DECLARE(mul);
-CUDA_DECLARE(div);
-CUDA_DECLARE(maximum);
-CUDA_DECLARE(minimum);
-CUDA_DECLARE(equal);
-CUDA_DECLARE(not_equal);
-CUDA_DECLARE(less);
-CUDA_DECLARE(less_equal);
-CUDA_DECLARE(greater);
-CUDA_DECLARE(greater_equal);
-CUDA_DECLARE(neg);
-CUDA_DECLARE(exp);
-CUDA_DECLARE(log);
-CUDA_DECLARE(sqrt);
-CUDA_DECLARE(relu);
-CUDA_DECLARE(sigmoid);
-CUDA_DECLARE(tanh);
-CUDA_DECLARE(gelu);
-CUDA_DECLARE(relu_grad);
-CUDA_DECLARE(sigmoid_grad);
-CUDA_DECLARE(tanh_grad);
-CUDA_DECLARE(gelu_grad);
-CUDA_DECLARE(sum);
-CUDA_DECLARE(mean);
-CUDA_DECLARE(max);
-CUDA_DECLARE(argmax);
-CUDA_DECLARE(max_pool2d);
-CUDA_DECLARE(max_pool2d_grad);
-CUDA_DECLARE(avg_pool2d);
-CUDA_DECLARE(avg_pool2d_grad);
-CUDA_DECLARE(softmax);
-CUDA_DECLARE(log_softmax);
-CUDA_DECLARE(softmax_grad);
-CUDA_DECLARE(log_softmax_grad);
-CUDA_DECLARE(nll_loss);
-CUDA_DECLARE(nll_loss_grad);
-CUDA_DECLARE(cross_entropy);
-CUDA_DECLARE(cross_entropy_grad);
-CUDA_DECLARE(dropout);
-CUDA_DECLARE(dropout_grad);
-CUDA_DECLARE(uniform);
-CUDA_DECLARE(normal);
-CUDA_DECLARE(sgd_step);
-CUDA_DECLARE(adam_step);
+#define STRIDED(NAME, name) CUDA_DECLARE(name);
+#define DENSE(NAME, name) CUDA_DECLARE(name);
+#define WITH_WORKSPACE(NAME, name, fn)                                                             \
+  CUDA_DECLARE(name);                                                                              \
+  tn_status fn(const tn_kernel_args *args, size_t *bytes);
+#define DENSE_WITH_WORKSPACE(NAME, name, fn) WITH_WORKSPACE(NAME, name, fn)
+#include "kernels/cuda/rows.def"
 
 /* Direct convolutions: any strides, empty tensors too. The predicates say where they are
  * likely to beat a matrix kernel. */
@@ -89,10 +47,6 @@ CUDA_DECLARE(conv2d_grad_input);
 CUDA_DECLARE(conv2d_grad_weight);
 bool cuda_conv2d_is_thin(const tn_kernel_args *args);
 bool cuda_conv2d_grad_weight_is_thin(const tn_kernel_args *args);
-
-/* Scratch memory of the kernels that work in two stages. */
-tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes);
-tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes);
 
 #undef CUDA_DECLARE
 

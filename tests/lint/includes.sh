@@ -20,7 +20,7 @@ allowed() {
 # Where `#include "$2"` written in file $1 leads: a room, or nothing if to no file.
 room_of() {
   case $2 in
-    tenon/* | ops.def) echo api; return ;;
+    tenon/* | ops.def | shapes.def) echo api; return ;;
   esac
   if [ -f "$(dirname "$1")/$2" ]; then
     path=$(realpath --relative-to=. "$(dirname "$1")/$2")

@@ -72,3 +72,16 @@ void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) 
     sink.take(sink.ctx, &c);
   }
 }
+
+void sizes_matmul(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  static const int64_t sides[] = {128, 512, 1024, 4096, 8192};
+  for (unsigned i = 0; i < (large >= 1 << 26 ? 5 : 3); i++) {
+    int64_t n = sides[i];
+    op_case c = case_begin(op, types);
+    c.arg[2].absent = true;
+    case_shape(&c, 0, 2, (int64_t[]){n, n});
+    case_shape(&c, 1, 2, (int64_t[]){n, n});
+    c.flops = 2.0 * (double)n * (double)n * (double)n;
+    sink.take(sink.ctx, &c);
+  }
+}

@@ -16,6 +16,22 @@ static const pool pools[] = {
     {1, 1, 3, 200, {1, 2}, {1, 2}, {0, 0}},
 };
 
+/* An element that lies in the window, as max_pool2d might have chosen it. */
+static int64_t draw_index(const op_case *c, uint32_t arg, const int64_t *at, uint64_t random) {
+  int64_t place[2];
+  (void)arg;
+  for (int i = 0; i < 2; i++) {
+    int64_t kernel = (int64_t)case_get(c, "kernel", i), size = (int64_t)case_get(c, "size", i);
+    int64_t stride = (int64_t)case_get(c, "stride", i), pad = (int64_t)case_get(c, "padding", i);
+    int64_t begin = at[2 + i] * (stride ? stride : kernel) - pad, end = begin + kernel;
+    if (begin < 0) begin = 0;
+    if (end > size) end = size;
+    random = case_mix(random);
+    place[i] = begin + (int64_t)(random % (uint64_t)(end - begin));
+  }
+  return place[0] * (int64_t)case_get(c, "size", 1) + place[1];
+}
+
 static void shapes(op_case *c, const pool *p) {
   int64_t x[] = {p->n, p->c, p->h, p->w}, y[] = {p->n, p->c, 0, 0};
   for (int i = 0; i < 2; i++) {
@@ -24,6 +40,8 @@ static void shapes(op_case *c, const pool *p) {
   }
   bool forward = c->op->shape == TN_SHAPE_POOL2D;
   for (uint32_t i = 0; i < op_inputs(c->op); i++) case_shape(c, i, 4, forward ? x : y);
+  for (uint32_t i = 0; i < op_inputs(c->op); i++)
+    if (c->op->args[i].type == TN_TYPE_FIXED(TN_I32)) c->arg[i].index = draw_index;
   case_set_pair(c, "kernel", p->kernel);
   case_set_pair(c, "stride", p->stride);
   case_set_pair(c, "padding", p->padding);
@@ -49,4 +67,12 @@ void cases_pool2d(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       c.typical = i == 0 && round == 0;
       sink.take(sink.ctx, &c);
     }
+}
+
+void sizes_pool2d(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  pool p = {64, 64, 24, 24, {2, 2}, {2, 2}, {0, 0}};
+  op_case c = case_begin(op, types);
+  if (large > 100 * 64 * 64 * 24 * 24) p.n = 256;
+  shapes(&c, &p);
+  sink.take(sink.ctx, &c);
 }

@@ -35,14 +35,21 @@ enum {
 #define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
 #define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)
 
+typedef struct op_case op_case;
+
+/* Draws one integer for the element at index at[] of argument `arg`: for arguments whose
+ * numbers are places in another tensor. */
+typedef int64_t (*case_index)(const op_case *c, uint32_t arg, const int64_t *at, uint64_t random);
+
 typedef struct case_arg {
   bool absent;  /* optional, and not passed or not wanted */
   int32_t rank; /* of inputs and in-out arguments; outputs follow from the operator */
   int64_t shape[TN_MAX_RANK];
   uint32_t expanded; /* bit per axis along which elements repeat */
+  case_index index;  /* NULL: drawn as op_case.values says */
 } case_arg;
 
-typedef struct op_case {
+struct op_case {
   const tn_operator *op;
   tn_dtype types[TN_MAX_TYPE_VARS];
   case_arg arg[TN_MAX_ARGS];
@@ -51,7 +58,8 @@ typedef struct op_case {
   uint64_t seed;
   uint32_t variants;
   bool typical; /* small and plain: what bad calls start from */
-} op_case;
+  double flops; /* of the bench's cases: multiplications and additions; 0 = not counted */
+};
 
 /* Gets each case in turn. */
 typedef struct case_sink {
@@ -84,16 +92,20 @@ const char *variant_name(uint32_t variant);
  * gives the same numbers whatever the layout. */
 void case_fill(const op_case *c, uint32_t arg, void *data);
 
+/* The next number of a sequence that begins anywhere (splitmix64). */
+uint64_t case_mix(uint64_t x);
+
 /* All cases of an operator for one choice of element types, by its shape rule. */
 void cases_emit(const tn_operator *op, const tn_dtype *types, case_sink sink);
 
-/* The families, called by cases_emit. */
-void cases_elementwise(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_conv2d(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_pool2d(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_softmax(const tn_operator *op, const tn_dtype *types, case_sink sink);
-void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink sink);
+/* The sizes at which the bench times an operator, smallest first; `large` is the number
+ * of elements that keeps the device busy. */
+void sizes_emit(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
+
+/* The families of shapes.def, called by the two above; several rules share one. */
+#define SHAPE(number, name, NAME, family, ...)                                                     \
+  void cases_##family(const tn_operator *op, const tn_dtype *types, case_sink sink);               \
+  void sizes_##family(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
+#include "shapes.def"
 
 #endif

@@ -30,8 +30,15 @@ static void attr_store(unsigned char *attrs, const tn_attr *a, int index, double
     *(int32_t *)(void *)at = (int32_t)value;
     break;
   case TN_ATTR_PAIR:
-    ((int64_t *)(void *)at)[index] = (int64_t)value;
+  case TN_ATTR_TRIPLE:
+    if (index < (a->type == TN_ATTR_PAIR ? 2 : 3)) ((int64_t *)(void *)at)[index] = (int64_t)value;
     break;
+  case TN_ATTR_DIMS: {
+    tn_dims *dims = (void *)at;
+    dims->dim[index] = (int64_t)value;
+    if (dims->count <= index) dims->count = index + 1;
+    break;
+  }
   default:
     break;
   }
@@ -47,7 +54,10 @@ static double attr_load(const unsigned char *attrs, const tn_attr *a, int index)
   case TN_ATTR_F64:
     return *(const double *)(const void *)at;
   case TN_ATTR_PAIR:
+  case TN_ATTR_TRIPLE:
     return (double)((const int64_t *)(const void *)at)[index];
+  case TN_ATTR_DIMS:
+    return (double)((const tn_dims *)(const void *)at)->dim[index];
   default:
     return *(const int32_t *)(const void *)at;
   }
@@ -59,7 +69,8 @@ op_case case_begin(const tn_operator *op, const tn_dtype *types) {
   uint32_t size = op->attrs_size;
   memcpy(c.attrs, &size, sizeof size);
   for (uint32_t i = 0; i < op->num_attrs; i++)
-    for (int k = 0; k < 2; k++) attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
+    for (int k = 0; k < 3 && op->attrs[i].type != TN_ATTR_DIMS; k++)
+      attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
   if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, types[1]);
   return c;
 }
@@ -151,8 +162,11 @@ static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
     put(w, ")");
     return;
   }
-  put(w, " %s=%.17g", a->name, attr_load(c->attrs, a, 0));
-  if (a->type == TN_ATTR_PAIR) put(w, ",%.17g", attr_load(c->attrs, a, 1));
+  int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
+  if (a->type == TN_ATTR_DIMS)
+    count = ((const tn_dims *)(const void *)(c->attrs + a->offset))->count;
+  put(w, " %s=", a->name);
+  for (int i = 0; i < count; i++) put(w, "%s%.17g", i ? "," : "", attr_load(c->attrs, a, i));
 }
 
 void case_describe(const op_case *c, char *text, size_t size) {

@@ -164,3 +164,12 @@ void cases_elementwise(const tn_operator *op, const tn_dtype *types, case_sink s
   huge(op, types, sink);
   if (op->shape == TN_SHAPE_BROADCAST) by_broadcast(op, types, sink);
 }
+
+void sizes_elementwise(const tn_operator *op, const tn_dtype *types, int64_t large,
+                       case_sink sink) {
+  const int64_t list[] = {1000, 100000, large};
+  for (unsigned i = 0; i < 3; i++) {
+    op_case c = same_shape(op, types, 1, &list[i], 0);
+    sink.take(sink.ctx, &c);
+  }
+}

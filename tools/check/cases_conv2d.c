@@ -63,3 +63,19 @@ void cases_conv2d(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       sink.take(sink.ctx, &c);
     }
 }
+
+/* A layer as in the example network and one of a residual network. */
+void sizes_conv2d(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  static const conv list[] = {{64, 32, 26, 26, 64, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 1},
+                              {8, 128, 28, 28, 128, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}};
+  (void)large;
+  for (unsigned i = 0; i < 2; i++) {
+    op_case c = case_begin(op, types);
+    const conv *v = &list[i];
+    shapes(&c, v);
+    c.arg[2].absent = op->shape == TN_SHAPE_CONV2D;
+    c.flops = 2.0 * (double)(v->n * v->k * out_size(v, 0, v->h) * out_size(v, 1, v->w)) *
+              (double)(v->c / v->groups * v->kernel[0] * v->kernel[1]);
+    sink.take(sink.ctx, &c);
+  }
+}

@@ -9,25 +9,7 @@
 #include "number.h"
 #include "op_case.h"
 
-/* Results judged by relative norm need inputs that do not cancel: arguments whose
- * numbers are drawn from a narrower range than usual. */
-typedef struct domain {
-  uint32_t op, arg;
-  double low, high;             /* in tensors of up to SMALL elements */
-  double large_low, large_high; /* in larger ones */
-} domain;
-enum { SMALL = 200 };
-
-static const domain domains[] = {
-    {TN_OP_GELU, 0, -1, 8, -8, 8},          {TN_OP_SIGMOID_GRAD, 1, 0, 1, 0, 1},
-    {TN_OP_TANH_GRAD, 1, -0.9, 0.9, -1, 1}, {TN_OP_GELU_GRAD, 1, 0, 8, -8, 8},
-    {TN_OP_SOFTMAX_GRAD, 1, 0, 0.5, 0, 1},  {TN_OP_LOG_SOFTMAX_GRAD, 1, -8, 0, -8, 0},
-    {TN_OP_NLL_LOSS, 0, -8, 0, -8, 0},      {TN_OP_CROSS_ENTROPY, 0, -1, 1, -3, 3},
-    {TN_OP_ADAM_STEP, 3, 0.01, 1, 0.01, 1}, {TN_OP_SOFTMAX, 0, -8, 8, -8, 8},
-    {TN_OP_LOG_SOFTMAX, 0, -8, 8, -8, 8},
-};
-
-static uint64_t mix(uint64_t x) { /* splitmix64 */
+uint64_t case_mix(uint64_t x) { /* splitmix64 */
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -40,18 +22,14 @@ static bool has_specials(value_kind v) {
   return v == VALUES_SPECIAL || v == VALUES_SPARSE || v == VALUES_BITS || v == VALUES_WIDE;
 }
 
-static const domain *domain_find(const op_case *c, uint32_t arg) {
-  for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
-    if (domains[i].op == c->op->id && domains[i].arg == arg) return &domains[i];
-  return NULL;
+/* Whether the schema says where the argument's numbers are drawn from. */
+static bool has_domain(const op_case *c, uint32_t arg) {
+  return c->op->args[arg].low != c->op->args[arg].high;
 }
 
 static double plain(const op_case *c, uint32_t arg, double u) {
-  const domain *d = domain_find(c, arg);
-  bool small = case_elements(&c->arg[arg]) <= SMALL;
-  if (d)
-    return small ? d->low + (d->high - d->low) * u
-                 : d->large_low + (d->large_high - d->large_low) * u;
+  const tn_arg *a = &c->op->args[arg];
+  if (has_domain(c, arg)) return a->low + (a->high - a->low) * u;
   if (c->op->flags & TN_OPERATOR_ACCUMULATES) return -0.25 + 1.25 * u;
   return 2 * u - 1;
 }
@@ -83,24 +61,24 @@ static double sparse(uint64_t random, double otherwise) {
 static double wide(tn_dtype dtype, uint64_t random) {
   int span = dtype == TN_F16 ? 10 : 20;
   int exponent = (int)(random % (2 * (unsigned)span + 1)) - span;
-  double size = ldexp(1 + unit(mix(random)), exponent);
+  double size = ldexp(1 + unit(case_mix(random)), exponent);
   return random >> 63 ? -size : size;
 }
 
 static double draw_float(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random) {
   double u = unit(random);
-  bool fixed = domain_find(c, arg) && !(c->op->num_args == 2);
+  bool fixed = has_domain(c, arg) && !(c->op->num_args == 2);
   switch (fixed && has_specials(c->values) ? VALUES_PLAIN : c->values) {
   case VALUES_RANGE:
-    return domain_find(c, arg) ? plain(c, arg, u) : 16 * u - 8;
+    return has_domain(c, arg) ? plain(c, arg, u) : 16 * u - 8;
   case VALUES_EXP:
     return 205 * u - 110;
   case VALUES_WIDE:
     return wide(dtype, random);
   case VALUES_SPECIAL:
-    return random & 1 ? special(dtype, mix(random)) : wide(dtype, random);
+    return random & 1 ? special(dtype, case_mix(random)) : wide(dtype, random);
   case VALUES_SPARSE:
-    return sparse(mix(random), plain(c, arg, u));
+    return sparse(case_mix(random), plain(c, arg, u));
   case VALUES_TIES:
     return (double)(random % 5) - 2;
   default:
@@ -114,7 +92,7 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
   switch (c->values) {
   case VALUES_WIDE:
   case VALUES_BITS:
-    return (int64_t)mix(random);
+    return (int64_t)case_mix(random);
   case VALUES_SPECIAL:
     return extremes[random % 6];
   case VALUES_TIES:
@@ -124,52 +102,16 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
   }
 }
 
-/* A class, now and then outside the classes where the values are sparse. */
-static int64_t draw_target(const op_case *c, tn_dtype dtype, uint64_t random) {
-  uint32_t x = c->op->shape == TN_SHAPE_CLASS_LOSS_GRAD ? 1 : 0;
-  int64_t classes = c->arg[x].shape[1];
-  const int64_t outside[] = {-1, classes, number_min_int(dtype), number_max_int(dtype)};
-  if (classes == 0 || (c->values == VALUES_SPARSE && random % 8 == 0))
-    return outside[random / 8 % 4];
-  return (int64_t)(random % (uint64_t)classes);
-}
-
-/* An element that lies in the window, as max_pool2d might have chosen it. */
-static int64_t draw_index(const op_case *c, const int64_t *at, uint64_t random) {
-  int64_t place[2];
-  for (int i = 0; i < 2; i++) {
-    int64_t kernel = (int64_t)case_get(c, "kernel", i), size = (int64_t)case_get(c, "size", i);
-    int64_t stride = (int64_t)case_get(c, "stride", i), pad = (int64_t)case_get(c, "padding", i);
-    int64_t begin = at[2 + i] * (stride ? stride : kernel) - pad, end = begin + kernel;
-    if (begin < 0) begin = 0;
-    if (end > size) end = size;
-    random = mix(random);
-    place[i] = begin + (int64_t)(random % (uint64_t)(end - begin));
-  }
-  return place[0] * (int64_t)case_get(c, "size", 1) + place[1];
-}
-
-static bool is_index(const op_case *c, uint32_t arg) {
-  return c->op->args[arg].type == TN_TYPE_FIXED(TN_I32);
-}
-
-static bool is_target(const op_case *c, uint32_t arg) {
-  uint8_t type = c->op->args[arg].type;
-  return !(type & 0x40) && c->op->types[type] == TN_SET_INDEX;
-}
-
 static void draw(const op_case *c, uint32_t arg, const int64_t *at, uint64_t place, void *element) {
   tn_dtype dtype = case_dtype(c, arg);
-  uint64_t random = mix(mix(c->seed * 16 + arg) ^ place);
-  if (is_index(c, arg))
-    number_encode_int(dtype, draw_index(c, at, random), element);
-  else if (is_target(c, arg))
-    number_encode_int(dtype, draw_target(c, dtype, random), element);
+  uint64_t random = case_mix(case_mix(c->seed * 16 + arg) ^ place);
+  if (c->arg[arg].index)
+    number_encode_int(dtype, c->arg[arg].index(c, arg, at, random), element);
   else if (dtype == TN_BOOL)
     number_encode_int(dtype, (int64_t)(random & 1), element);
   else if (!number_is_float(dtype))
     number_encode_int(dtype, draw_int(c, dtype, random), element);
-  else if (c->values == VALUES_BITS && !domain_find(c, arg))
+  else if (c->values == VALUES_BITS && !has_domain(c, arg))
     number_encode_int(
         dtype, tn_dtype_size(dtype) == 2 && arg == 0 ? (int64_t)place : (int64_t)random, element);
   else

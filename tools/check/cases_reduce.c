@@ -92,3 +92,17 @@ void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink) 
   each_shape(op, types, sink);
   large(op, types, sink);
 }
+
+/* All elements, rows and columns. */
+void sizes_reduce(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  const int64_t side = large >= 1 << 26 ? 8192 : 2048;
+  const reduced whole = {1, {large}}, square = {2, {side, side}};
+  if (op->shape == TN_SHAPE_ARG_REDUCE) {
+    one_axis(op, types, &square, 1, 1, sink);
+    one_axis(op, types, &square, 0, 1, sink);
+    return;
+  }
+  subset(op, types, &whole, 0, 0, sink);
+  subset(op, types, &square, 2, 1, sink);
+  subset(op, types, &square, 1, 1, sink);
+}

@@ -13,23 +13,11 @@
 #include "number.h"
 #include "tenon/tenon.h"
 
-bool compare_in_own_types(const tn_operator *op) {
-  return op->flags & TN_OPERATOR_RANDOM || op->id == TN_OP_CAST || op->id == TN_OP_COPY ||
-         op->id == TN_OP_FILL || op->id == TN_OP_DROPOUT_GRAD;
-}
+bool compare_in_own_types(const tn_operator *op) { return op->flags & TN_OPERATOR_TYPED; }
 
 /* Operators that leave the sign of a zero open. */
 static bool zero_sign_is_open(const tn_operator *op) {
-  switch (op->id) {
-  case TN_OP_MAXIMUM:
-  case TN_OP_MINIMUM:
-  case TN_OP_RELU:
-  case TN_OP_MAX:
-  case TN_OP_MAX_POOL2D:
-    return true;
-  default:
-    return op->tolerance > 0;
-  }
+  return op->flags & TN_OPERATOR_ZERO_SIGN_OPEN || op->tolerance > 0;
 }
 
 static bool wide_reference(const output *got, const output *want) {

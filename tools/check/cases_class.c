@@ -1,4 +1,5 @@
 /* Cases of softmax along every axis, and of losses over classes. */
+#include "number.h"
 #include "op_case.h"
 
 typedef struct tensor {
@@ -47,6 +48,18 @@ static tensor targets_of(const tensor *x) {
   return t;
 }
 
+/* A class, now and then outside the classes where the values are sparse. */
+static int64_t draw_target(const op_case *c, uint32_t arg, const int64_t *at, uint64_t random) {
+  uint32_t x = c->op->shape == TN_SHAPE_CLASS_LOSS_GRAD ? 1 : 0;
+  int64_t classes = c->arg[x].shape[1];
+  tn_dtype dtype = case_dtype(c, arg);
+  const int64_t outside[] = {-1, classes, number_min_int(dtype), number_max_int(dtype)};
+  (void)at;
+  if (classes == 0 || (c->values == VALUES_SPARSE && random % 8 == 0))
+    return outside[random / 8 % 4];
+  return (int64_t)(random % (uint64_t)classes);
+}
+
 static void loss_shapes(op_case *c, const tensor *x, int reduction) {
   tensor target = targets_of(x), scalar = {0, {0}};
   const tensor *dy = reduction == TN_REDUCTION_NONE ? &target : &scalar;
@@ -54,6 +67,7 @@ static void loss_shapes(op_case *c, const tensor *x, int reduction) {
   if (first) case_shape(c, 0, dy->rank, dy->shape);
   case_shape(c, first, x->rank, x->shape);
   case_shape(c, first + 1, target.rank, target.shape);
+  c->arg[first + 1].index = draw_target;
   case_set(c, "reduction", 0, reduction);
 }
 
@@ -74,4 +88,18 @@ void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink si
         if (i == 2) c.variants |= VARIANT_PREPARED;
         sink.take(sink.ctx, &c);
       }
+}
+
+void sizes_softmax(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  const int64_t shape[] = {large >= 1 << 26 ? 16384 : 1024, 1000};
+  op_case c = case_begin(op, types);
+  for (uint32_t a = 0; a < op_inputs(op); a++) case_shape(&c, a, 2, shape);
+  sink.take(sink.ctx, &c);
+}
+
+void sizes_class_loss(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
+  const tensor x = {2, {large >= 1 << 26 ? 16384 : 1024, 1000}};
+  op_case c = case_begin(op, types);
+  loss_shapes(&c, &x, TN_REDUCTION_MEAN);
+  sink.take(sink.ctx, &c);
 }
