@@ -9,13 +9,8 @@
 
 static const tn_backend *const backends[] = {&cpu_backend};
 
-/* Tables of kernels/cpu, one per instruction set. */
-extern const tn_kernel cpu_kernels_baseline[];
-extern const uint32_t cpu_kernels_count_baseline;
-#if defined(__x86_64__)
-extern const tn_kernel cpu_kernels_avx2[];
-extern const tn_kernel cpu_kernels_avx512[];
-#endif
+/* Tables of kernels/cpu, one per instruction set that meson's option cpu_isa names. */
+extern const tn_kernel cpu_kernels_baseline[], cpu_kernels_avx2[], cpu_kernels_avx512[];
 
 /* All builds have the same rows, which the test of the kernels checks. */
 #define PLUGIN(isa)                                                                                \
@@ -44,14 +39,29 @@ enum {
 #undef ROW_ANY
 #undef ROW_BLAS
 
-PLUGIN(baseline)
-#if defined(__x86_64__)
-PLUGIN(avx2)
-PLUGIN(avx512)
-#endif
-
 /* Instruction sets from the narrowest on. */
 enum { BASELINE, AVX2, AVX512, ISAS };
+#ifdef CPU_WITH_BASELINE
+PLUGIN(baseline)
+#endif
+#ifdef CPU_WITH_AVX2
+PLUGIN(avx2)
+#endif
+#ifdef CPU_WITH_AVX512
+PLUGIN(avx512)
+#endif
+static const tn_plugin *const builds[ISAS] = {
+#ifdef CPU_WITH_BASELINE
+    [BASELINE] = &plugin_baseline,
+#endif
+#ifdef CPU_WITH_AVX2
+    [AVX2] = &plugin_avx2,
+#endif
+#ifdef CPU_WITH_AVX512
+    [AVX512] = &plugin_avx512,
+#endif
+};
+
 static const char *const isa_names[ISAS] = {"baseline", "avx2", "avx512"};
 
 static int widest_here(void) {
@@ -81,14 +91,9 @@ TN_PLUGIN_DEFINE("cpu") {
                word);
     return NULL;
   }
-  switch (wanted < here ? wanted : here) {
-#if defined(__x86_64__)
-  case AVX512:
-    return &plugin_avx512;
-  case AVX2:
-    return &plugin_avx2;
-#endif
-  default:
-    return &plugin_baseline;
-  }
+  for (int i = wanted < here ? wanted : here; i >= 0; i--)
+    if (builds[i]) return builds[i];
+  host->fail(TN_ERR_UNSUPPORTED, "no kernels for this processor's instruction set (%s) were built",
+             isa_names[here]);
+  return NULL;
 }
