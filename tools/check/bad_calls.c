@@ -330,7 +330,9 @@ static bool make_good(bad *b) {
     b->arg[i] = b->good[i];
   }
   tn_call call = call_of(b, in, out);
-  if (tn_invoke(&call) != TN_OK) return false;
+  tn_prepared *prepared = NULL; /* not run: outputs keep their largest shape */
+  if (tn_prepare(&call, &prepared) != TN_OK) return false;
+  tn_prepared_release(prepared);
   for (uint32_t i = b->num_in; i < c->op->num_args; i++) {
     tn_tensor *made = out[i - b->num_in];
     if (b->good[i]) continue;
