@@ -150,6 +150,8 @@ static tn_status check_kernels(const tn_plugin *p) {
 
 static bool is_type(const tn_operator *op, uint8_t type) {
   if (type < TN_MAX_TYPE_VARS) return op->types[type] != 0;
+  if (type >= TN_TYPE_WIDE(0) && type < TN_TYPE_WIDE(TN_MAX_TYPE_VARS))
+    return op->types[type - TN_TYPE_WIDE(0)] != 0;
   return type >= TN_TYPE_FIXED(0) && tn_dtype_size((tn_dtype)(type - TN_TYPE_FIXED(0))) != 0;
 }
 

@@ -136,7 +136,8 @@ static bool var_is_shared(const tn_operator *op, uint32_t arg) {
 static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
   const tn_operator *op = b->c->op;
   uint8_t type = op->args[i].type;
-  tn_dtype_set allowed = type & 0x40 ? TN_SET(type & 0x3f) : op->types[type];
+  bool follows = type & (0x40 | 0x20); /* fixed, or from another argument's */
+  tn_dtype_set allowed = follows ? TN_SET(case_dtype(b->c, i)) : op->types[type];
   for (int d = TN_BOOL; d <= TN_F64; d++) {
     bool fits = allowed >> d & 1;
     bool clash = var_is_shared(op, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
