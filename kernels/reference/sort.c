@@ -64,9 +64,9 @@ static void store_item(tn_dtype dtype, void *to, const item *from) {
 /* Slices along one axis; y or index may be missing. */
 typedef struct sorting {
   const tn_host *host;
-  view kept[3];             /* x, y, index without the axis */
+  view kept[3]; /* x, y, index without the axis */
   bool has[3];
-  int64_t step[3], n, k;    /* along the axis: n elements of x, k of y and index */
+  int64_t step[3], n, k; /* along the axis: n elements of x, k of y and index */
   before_fn before;
 } sorting;
 
