@@ -204,7 +204,8 @@ static tn_status sort_range(void *ctx, int64_t begin, int64_t end) {
 
 static tn_status run(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
                      int64_t axis, bool descending) {
-  sorting call = {args->host, args->in[0], y, index, cpu_view_axis(args->in[0], axis), 0, descending};
+  sorting call = {args->host, args->in[0], y, index, cpu_view_axis(args->in[0], axis),
+                  0,          descending};
   const DLTensor *shown = y ? y : index;
   call.k = shown->shape[axis < 0 ? axis + shown->ndim : axis];
   const int64_t n = call.k ? call.view.outer * call.view.inner : 0;
