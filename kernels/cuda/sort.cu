@@ -105,8 +105,7 @@ __global__ void __launch_bounds__(threads)
   item[i] = (uint32_t)i;
 }
 
-__global__ void __launch_bounds__(threads)
-    row_keys(rows r, uint64_t *key, const uint32_t *item) {
+__global__ void __launch_bounds__(threads) row_keys(rows r, uint64_t *key, const uint32_t *item) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i < r.outer * r.inner * r.n) key[i] = item[i] / r.n;
 }
@@ -137,7 +136,8 @@ tn_status scratch_of(scratch *s, void *memory, int64_t n, const tn_kernel_args *
   cub::DoubleBuffer<uint32_t> item(NULL, NULL);
   cudaError_t error = cub::DeviceRadixSort::SortPairs(NULL, sort, key, item, (uint32_t)n, 0, 64);
   if (error == cudaSuccess)
-    error = cub::DeviceScan::InclusiveSum(NULL, scan, (const uint32_t *)NULL, (uint32_t *)NULL, (uint32_t)n);
+    error = cub::DeviceScan::InclusiveSum(NULL, scan, (const uint32_t *)NULL, (uint32_t *)NULL,
+                                          (uint32_t)n);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
   char *at = (char *)memory;
   s->key[0] = (uint64_t *)at;
@@ -154,8 +154,8 @@ tn_status scratch_of(scratch *s, void *memory, int64_t n, const tn_kernel_args *
 tn_status sort_keys(const tn_kernel_args *args, scratch *s, int64_t n, int bits) {
   cub::DoubleBuffer<uint64_t> key(s->key[0], s->key[1]);
   cub::DoubleBuffer<uint32_t> item(s->item[0], s->item[1]);
-  cudaError_t error = cub::DeviceRadixSort::SortPairs(s->temp, s->temp_bytes, key, item, (uint32_t)n, 0,
-                                                      bits, (cudaStream_t)args->native_stream);
+  cudaError_t error = cub::DeviceRadixSort::SortPairs(
+      s->temp, s->temp_bytes, key, item, (uint32_t)n, 0, bits, (cudaStream_t)args->native_stream);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: radix sort");
   s->key[0] = key.Current();
   s->key[1] = key.Alternate();
@@ -186,7 +186,8 @@ tn_status sort_together(const tn_kernel_args *args, const rows &r) {
   scratch s = {};
   tn_status status = scratch_of(&s, args->workspace, total, args);
   if (status == TN_OK)
-    status = launch(args, make_keys, blocks_for(total), threads, 0, r, s.key[0], s.item[0], with_row);
+    status =
+        launch(args, make_keys, blocks_for(total), threads, 0, r, s.key[0], s.item[0], with_row);
   if (status == TN_OK)
     status = sort_keys(args, &s, total, r.type.bits + (with_row ? bits_for(count) : 0));
   if (status == TN_OK && !with_row && count > 1) {
@@ -197,8 +198,8 @@ tn_status sort_together(const tn_kernel_args *args, const rows &r) {
   return launch(args, write_items, blocks_for(count * r.k), threads, 0, r, s.item[0]);
 }
 
-rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index, int64_t attr_axis,
-             bool descending) {
+rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
+             int64_t attr_axis, bool descending) {
   const DLTensor *x = args->in[0], *shown = y ? y : index;
   int axis = (int)(attr_axis < 0 ? attr_axis + x->ndim : attr_axis);
   rows r = {x->data, y ? y->data : NULL, index ? (int64_t *)index->data : NULL};
@@ -220,7 +221,8 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
 }
 
 /* unique: 1 where a sorted item differs from the one before. */
-__global__ void __launch_bounds__(threads) mark_heads(const uint64_t *key, uint32_t *head, int64_t n) {
+__global__ void __launch_bounds__(threads)
+    mark_heads(const uint64_t *key, uint32_t *head, int64_t n) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i < n) head[i] = i == 0 || key[i] != key[i - 1];
 }
@@ -303,8 +305,8 @@ tn_status cuda_run_unique(const tn_kernel_args *args) {
   if (status == TN_OK)
     status = launch(args, mark_heads, blocks_for(n), threads, 0, s.key[0], s.item[1], n);
   if (status != TN_OK) return status;
-  cudaError_t error = cub::DeviceScan::InclusiveSum(s.temp, s.temp_bytes, s.item[1], s.item[1], (uint32_t)n,
-                                                    (cudaStream_t)args->native_stream);
+  cudaError_t error = cub::DeviceScan::InclusiveSum(s.temp, s.temp_bytes, s.item[1], s.item[1],
+                                                    (uint32_t)n, (cudaStream_t)args->native_stream);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: scan");
   int64_t *starts = args->out[1] ? (int64_t *)s.key[1] : NULL;
   status = launch(args, write_heads, blocks_for(n), threads, 0, r, s.key[0], s.item[0], s.item[1],
