@@ -157,8 +157,7 @@ static bool output_matches(const node_case *c, int i, char *why, size_t size) {
   const tn_tensor *y = c->y[i];
   if (!y) return snprintf(why, size, "output %d is missing", i), false;
   bool same = tn_tensor_rank(y) == want->rank && tn_tensor_dtype(y) == want->dtype;
-  for (int32_t d = 0; same && d < want->rank; d++)
-    same = tn_tensor_shape(y)[d] == want->shape[d];
+  for (int32_t d = 0; same && d < want->rank; d++) same = tn_tensor_shape(y)[d] == want->shape[d];
   if (!same) {
     snprintf(why, size, "output %d has another shape or type (rank %d, %s)", i, tn_tensor_rank(y),
              tn_dtype_name(tn_tensor_dtype(y)));
