@@ -31,8 +31,8 @@ static void store_real(const series *s, int64_t at, double x) {
   else if (s->type.bits == 32)
     ((float *)s->y)[at] = (float)x;
   else
-    ((uint16_t *)s->y)[at] = s->type.code == kDLBfloat ? bf16_store(float_to_odd(x))
-                                                       : f16_store(float_to_odd(x));
+    ((uint16_t *)s->y)[at] =
+        s->type.code == kDLBfloat ? bf16_store(float_to_odd(x)) : f16_store(float_to_odd(x));
 }
 
 static tn_status series_range(void *ctx, int64_t begin, int64_t end) {

@@ -8,7 +8,14 @@
 
 #include "cpu.h"
 
-typedef enum axis_kind { AXIS_SAME, AXIS_PAD, AXIS_TILE, AXIS_REPEAT, AXIS_FLIP, AXIS_ROLL } axis_kind;
+typedef enum axis_kind {
+  AXIS_SAME,
+  AXIS_PAD,
+  AXIS_TILE,
+  AXIS_REPEAT,
+  AXIS_FLIP,
+  AXIS_ROLL
+} axis_kind;
 
 typedef struct axis {
   axis_kind kind;
