@@ -110,6 +110,14 @@ typedef enum tn_reduction {
   TN_REDUCTION_SUM = 2,  /* their sum, a scalar */
 } tn_reduction;
 
+/* A function applied to every element of a result before it is written. */
+typedef enum tn_activation {
+  TN_ACTIVATION_NONE = 0,
+  TN_ACTIVATION_RELU = 1,
+  TN_ACTIVATION_GELU = 2,      /* x Phi(x) */
+  TN_ACTIVATION_GELU_TANH = 3, /* its approximation by tanh */
+} tn_activation;
+
 typedef enum tn_log_level {
   TN_LOG_NONE = 0,
   TN_LOG_ERROR = 1,
