@@ -219,7 +219,8 @@ static void print_bounds(const attr *a) {
 
 static void print_docs(void) {
   puts("# Operators\n\nPrinted by `opgen` from `api/ops.def`; `./dev docs` prints it anew. Types:\n"
-       "`T` and `U` stand for one element type each out of the sets given.\n");
+       "`T` and `U` stand for one element type each out of the sets given, `WIDE_T` for\n"
+       "float32 where `T` is a 16-bit float and for `T` where it is not.\n");
   for (int i = 0; i < ROWS; ++i) {
     printf("## %s\n\n%s `%s`\n\n```c\n", rows[i].name, rows[i].doc, rows[i].maths);
     print_prototype(i);
@@ -297,10 +298,11 @@ static int print_schema_args(int i) {
   int count = 0;
   printf("static const tn_arg %s_args[] = {\n", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a, ++count) {
-    bool variable = a->type[1] == 0;
     printf("  {\"%s\", %s, ", a->name, kind_constant(a->kind));
-    if (variable)
+    if (a->type[1] == 0)
       printf("TN_TYPE_VAR(%d)", a->type[0] - 'T');
+    else if (strncmp(a->type, "WIDE_", 5) == 0)
+      printf("TN_TYPE_WIDE(%d)", a->type[5] - 'T');
     else
       printf("TN_TYPE_FIXED(TN_%s)", a->type);
     printf(", %d, {0}, ", a->flags);

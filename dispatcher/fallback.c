@@ -74,6 +74,17 @@ static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t 
   return status;
 }
 
+/* Makes every output as large as the shape rule says, so that the call on the host device
+ * does not cut it. */
+static tn_status make_whole(const plan *p, tn_device *host, tn_tensor **out) {
+  tn_status status = TN_OK;
+  for (uint32_t i = p->op->num_inout; !status && i < p->num_out; ++i)
+    if (p->out[i])
+      status = tn_tensor_empty(host, (tn_dtype)p->out[i]->dtype, p->out[i]->dl.ndim,
+                               p->out[i]->shape, &out[i]);
+  return status;
+}
+
 tn_status fallback_run(plan *p) {
   tn_runtime *runtime = p->device->runtime;
   if (runtime->config.fallback == TN_FALLBACK_ERROR)
@@ -92,6 +103,7 @@ tn_status fallback_run(plan *p) {
   }
   for (uint32_t i = 0; !status && i < p->op->num_inout; ++i)
     status = fetch(p->out[i], host, &bytes, &out[i]);
+  if (!status && p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT) status = make_whole(p, host, out);
   tn_call call = {.struct_size = sizeof call,
                   .op = p->op->row.id,
                   .in = in,

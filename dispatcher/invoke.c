@@ -26,12 +26,17 @@ static tn_status run_once(plan *p) {
   return status;
 }
 
+static inline bool depends_on_data(const plan *p) {
+  return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
+}
+
 /* Apart from tn_invoke so that the short way does not pay for the plan's stack. */
 static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);
   if (__builtin_expect(status, 0)) return status;
   status = run_once(&p);
+  if (__builtin_expect(depends_on_data(&p), 0) && !status) status = plan_cut(&p);
   if (__builtin_expect(status, 0)) {
     plan_abandon(&p);
     return status;

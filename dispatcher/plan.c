@@ -87,12 +87,19 @@ static tn_status outline(plan *p, const tn_call *call) {
 
 /* --- element types and devices --- */
 
+/* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
+static inline tn_dtype type_of(const plan *p, uint8_t type) {
+  if (type & 0x40) return (tn_dtype)(type & 0x3f);
+  if (unlikely(type & 0x20)) return tn_dtype_wide((tn_dtype)p->types[type & 0x1f]);
+  return (tn_dtype)p->types[type];
+}
+
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   const char *name = p->op->row.args[arg].name;
-  if (type & 0x40)
+  if (type & (0x40 | 0x20))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s must be %s; use tn_cast", name,
-                       tn_dtype_name((tn_dtype)(type & 0x3f)));
+                       tn_dtype_name(type_of(p, type)));
   if (p->types[type])
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is %s where %s is called for; use tn_cast",
                        name, tn_dtype_name((tn_dtype)t->dtype),
@@ -109,10 +116,8 @@ static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
                        p->op->row.args[arg].name, t->device->id, p->device->id);
   uint8_t type = p->op->arg[arg].type;
   bool fits;
-  if (type & 0x40) {
-    fits = (type & 0x3f) == t->dtype;
-  } else if (p->types[type]) {
-    fits = p->types[type] == t->dtype;
+  if (type & (0x40 | 0x20) || p->types[type]) {
+    fits = type_of(p, type) == (tn_dtype)t->dtype;
   } else {
     fits = p->op->row.types[type] >> t->dtype & 1;
     if (likely(fits)) p->types[type] = t->dtype;
@@ -289,8 +294,11 @@ static tn_status check_given(plan *p, uint32_t i, const extents *shape) {
 
 static tn_status make_output(plan *p, uint32_t i, const extents *shape) {
   uint8_t type = p->op->arg[p->num_in + i].type;
-  tn_dtype dtype = (tn_dtype)(type & 0x40 ? type & 0x3f : p->types[type]);
+  tn_dtype dtype = type_of(p, type);
   int64_t elements;
+  if (unlikely(!dtype))
+    return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "nothing says what type %s has; give it",
+                       p->op->row.args[p->num_in + i].name);
   if (unlikely(!shape_elements(shape->rank, shape->dim, tn_dtype_size(dtype), &elements)))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the size of %s overflows",
                        p->op->row.args[p->num_in + i].name);

@@ -55,6 +55,10 @@ tn_status plan_equip(plan *p);
 /* Runs the kernel and writes outputs that went through a stand-in. */
 tn_status plan_run(plan *p);
 
+/* cut.c: after the run of an operator whose output shape depends on data: waits, and cuts
+ * the outputs that the plan made to the length that the kernel counted. */
+tn_status plan_cut(plan *p);
+
 /* Releases temporaries and workspace. */
 void plan_finish(plan *p);
 

@@ -150,6 +150,8 @@ static tn_status check_kernels(const tn_plugin *p) {
 
 static bool is_type(const tn_operator *op, uint8_t type) {
   if (type < TN_MAX_TYPE_VARS) return op->types[type] != 0;
+  if (type >= TN_TYPE_WIDE(0) && type < TN_TYPE_WIDE(TN_MAX_TYPE_VARS))
+    return op->types[type - TN_TYPE_WIDE(0)] != 0;
   return type >= TN_TYPE_FIXED(0) && tn_dtype_size((tn_dtype)(type - TN_TYPE_FIXED(0))) != 0;
 }
 
@@ -172,7 +174,12 @@ static const char *args_fault(const tn_operator *op) {
     inputs += group == 0;
   }
   if (inputs > TN_MAX_ARGS || op->num_args - inputs > TN_MAX_ARGS) return "too many arguments";
-  return inputs == op->num_args ? "no output" : NULL;
+  if (inputs == op->num_args) return "no output";
+  const tn_arg *last = &op->args[op->num_args - 1];
+  if (op->flags & TN_OPERATOR_DATA_DEPENDENT &&
+      (last->kind != TN_ARG_OUT || last->type != TN_TYPE_FIXED(TN_I64)))
+    return "a shape that depends on data, and no i64 count as its last output";
+  return NULL;
 }
 
 static size_t attr_size(uint32_t type) {

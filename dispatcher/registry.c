@@ -143,7 +143,7 @@ static tn_status check_operator(const registration *g, const tn_operator *row) {
     return fail(TN_ERR_PLUGIN_REFUSED, "operator %s exists already", row->name);
   for (uint32_t i = 0; i < row->num_args; ++i) {
     if (row->args[i].kind > TN_ARG_OPTIONAL_OUT ||
-        (!(row->args[i].type & 0x40) && row->args[i].type >= TN_MAX_TYPE_VARS))
+        (!(row->args[i].type & 0x40) && (row->args[i].type & 0x1f) >= TN_MAX_TYPE_VARS))
       return fail(TN_ERR_PLUGIN_REFUSED, "operator %s: argument %u is malformed", row->name, i);
     if (i && (row->args[i].kind + 1) / 2 < (row->args[i - 1].kind + 1) / 2)
       return fail(TN_ERR_PLUGIN_REFUSED,

@@ -524,6 +524,8 @@ START_TEST(spoiled_operators) {
   SPOILED(args[0].kind = 5, "malformed argument");
   SPOILED(args[0].type = TN_TYPE_VAR(1), "an argument of no type");
   SPOILED(args[0].type = 7, "an argument of no type");
+  SPOILED(args[0].type = TN_TYPE_WIDE(1), "an argument of no type");
+  SPOILED(args[0].type = TN_TYPE_WIDE(7), "an argument of no type");
   SPOILED(args[1].type = TN_TYPE_FIXED(0), "an argument of no type");
   SPOILED(args[1].type = 0xff, "an argument of no type");
   reset_tables();

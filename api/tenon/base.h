@@ -81,6 +81,11 @@ static inline size_t tn_dtype_size(tn_dtype dtype) {
   return (unsigned)dtype < sizeof size ? size[dtype] : 0;
 }
 
+/* The type in which sums over elements of a type are kept: float32 of the 16-bit floats. */
+static inline tn_dtype tn_dtype_wide(tn_dtype dtype) {
+  return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
+}
+
 /* A list of axes as operators take it; negative axes count from the end and
  * count == 0 means every axis. */
 typedef struct tn_axes {

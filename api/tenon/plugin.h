@@ -102,8 +102,10 @@ typedef enum tn_arg_kind {
   TN_ARG_OPTIONAL_OUT = 4, /* written only if the caller asks for it */
 } tn_arg_kind;
 
-/* The element type of an argument: type variable 0..3 of the row, or a fixed type. */
+/* The element type of an argument: type variable 0..3 of the row, tn_dtype_wide of one that
+ * an earlier argument has, or a fixed type. */
 #define TN_TYPE_VAR(index) (index)
+#define TN_TYPE_WIDE(index) (0x20 | (index))
 #define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
 
 /* Any number of tensors, one after the other. All lists of a call have one length, which
@@ -113,7 +115,7 @@ typedef enum tn_arg_kind {
 typedef struct tn_arg {
   const char *name;
   uint8_t kind;  /* tn_arg_kind */
-  uint8_t type;  /* TN_TYPE_VAR or TN_TYPE_FIXED */
+  uint8_t type;  /* TN_TYPE_VAR, TN_TYPE_WIDE or TN_TYPE_FIXED */
   uint8_t flags; /* TN_ARG_LIST */
   uint8_t reserved[5];
   const char *doc;

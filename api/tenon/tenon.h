@@ -329,14 +329,18 @@ typedef struct tn_call {
   uint32_t skip_out;          /* bit i: optional output i is not wanted */
 } tn_call;
 
-/* Validates the call, makes missing outputs, runs the best kernel on the stream.
+/* Validates the call, makes missing outputs, runs the best kernel on the stream. Of an
+ * operator whose output shape depends on data (nonzero) it waits for the stream and cuts
+ * the outputs that it made along axis 0; outputs given have the largest shape, and the
+ * count that is the last output says how much of them was written.
  * Errors: INVALID_ARGUMENT (operator, tensors and remedy in the message),
  * UNSUPPORTED (no kernel, and the fallback policy is error). */
 tn_status tn_invoke(const tn_call *call);
 
 /* The same call with everything resolved, to be run many times: tensors, kernel and
  * workspace are kept by the handle. Outputs that are NULL are made and returned in
- * call->out, owned by the caller as with tn_invoke. */
+ * call->out, owned by the caller as with tn_invoke; where their shape depends on data
+ * they have and keep the largest one. */
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
 tn_status tn_run(tn_prepared *prepared);
 void tn_prepared_release(tn_prepared *prepared);

@@ -30,6 +30,10 @@ enum { own = 200, direct = 100, vendor = 300 };
           .workspace = cuda_conv_workspace),                                                       \
       ROW(NAME, "cuda." #name ".direct", direct, FLAGS_STRIDED, .run = cuda_run_##name)
 
+#define SORT(NAME, name, workspace_fn)                                                             \
+  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
+      .supports = cuda_sort_supports)
+
 /* A row's user pointer that is not NULL says that its tensors are channels-last. */
 static const char channels_last;
 
@@ -46,6 +50,10 @@ static const tn_kernel cuda_kernels[] = {
     ROW(CONV2D_GRAD_WEIGHT, "cuda.conv2d_grad_weight.thin", vendor + 20, FLAGS_STRIDED,
         .run = cuda_run_conv2d_grad_weight, .supports = cuda_conv2d_grad_weight_is_thin),
     CONV(CONV2D_GRAD_WEIGHT, conv2d_grad_weight),
+    SORT(SORT, sort, cuda_sort_workspace),
+    SORT(ARGSORT, argsort, cuda_sort_workspace),
+    SORT(TOPK, topk, cuda_sort_workspace),
+    SORT(UNIQUE, unique, cuda_unique_workspace),
 };
 
 static const tn_backend *const backends[] = {&cuda_backend};

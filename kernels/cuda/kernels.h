@@ -48,6 +48,15 @@ CUDA_DECLARE(conv2d_grad_weight);
 bool cuda_conv2d_is_thin(const tn_kernel_args *args);
 bool cuda_conv2d_grad_weight_is_thin(const tn_kernel_args *args);
 
+/* Sorting: rows that the backend lists with cuda_sort_supports. */
+CUDA_DECLARE(sort);
+CUDA_DECLARE(argsort);
+CUDA_DECLARE(topk);
+CUDA_DECLARE(unique);
+bool cuda_sort_supports(const tn_kernel_args *args);
+tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes);
+
 #undef CUDA_DECLARE
 
 #ifdef __cplusplus

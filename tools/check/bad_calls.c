@@ -136,7 +136,8 @@ static bool var_is_shared(const tn_operator *op, uint32_t arg) {
 static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
   const tn_operator *op = b->c->op;
   uint8_t type = op->args[i].type;
-  tn_dtype_set allowed = type & 0x40 ? TN_SET(type & 0x3f) : op->types[type];
+  bool follows = type & (0x40 | 0x20); /* fixed, or from another argument's */
+  tn_dtype_set allowed = follows ? TN_SET(case_dtype(b->c, i)) : op->types[type];
   for (int d = TN_BOOL; d <= TN_F64; d++) {
     bool fits = allowed >> d & 1;
     bool clash = var_is_shared(op, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
@@ -330,7 +331,9 @@ static bool make_good(bad *b) {
     b->arg[i] = b->good[i];
   }
   tn_call call = call_of(b, in, out);
-  if (tn_invoke(&call) != TN_OK) return false;
+  tn_prepared *prepared = NULL; /* not run: outputs keep their largest shape */
+  if (tn_prepare(&call, &prepared) != TN_OK) return false;
+  tn_prepared_release(prepared);
   for (uint32_t i = b->num_in; i < c->op->num_args; i++) {
     tn_tensor *made = out[i - b->num_in];
     if (b->good[i]) continue;

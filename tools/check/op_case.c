@@ -112,7 +112,8 @@ bool arg_is_output(const tn_arg *arg) {
 
 tn_dtype case_dtype(const op_case *c, uint32_t arg) {
   uint8_t type = c->op->args[arg].type;
-  return type & 0x40 ? (tn_dtype)(type & 0x3f) : c->types[type];
+  if (type & 0x40) return (tn_dtype)(type & 0x3f);
+  return type & 0x20 ? tn_dtype_wide(c->types[type & 0x1f]) : c->types[type];
 }
 
 int64_t case_elements(const case_arg *arg) {

@@ -93,6 +93,18 @@ static tn_status output_read(const tn_tensor *t, output *o) {
   return tn_tensor_to_host(t, o->data, tn_tensor_bytes(t));
 }
 
+static bool depends_on_data(const op_case *c) { return c->op->flags & TN_OPERATOR_DATA_DEPENDENT; }
+
+/* Prepared calls leave outputs whose shape depends on data as large as they can be. */
+static tn_status call_prepared(const tn_call *call, bool twice) {
+  tn_prepared *prepared = NULL;
+  tn_status status = tn_prepare(call, &prepared);
+  if (status == TN_OK) status = tn_run(prepared);
+  if (status == TN_OK && twice) status = tn_run(prepared);
+  tn_prepared_release(prepared);
+  return status;
+}
+
 /* Asks the reference; its own types where float64 would change the question. */
 static tn_status ask_reference(work *w, tn_device *reference) {
   tn_tensor *t[TN_MAX_ARGS] = {0};
@@ -103,7 +115,7 @@ static tn_status ask_reference(work *w, tn_device *reference) {
   for (uint32_t i = 0; i < w->num_in; i++) in[i] = t[i];
   if (status == TN_OK) {
     tn_call call = call_of(w, in, t + w->num_in);
-    status = tn_invoke(&call);
+    status = depends_on_data(w->c) ? call_prepared(&call, false) : tn_invoke(&call);
   }
   for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++)
     if (t[i]) status = output_read(t[i], &w->want[i]);
@@ -170,15 +182,6 @@ static tn_status place_all(work *w, uint32_t variant) {
   return status;
 }
 
-static tn_status call_prepared(const tn_call *call, bool twice) {
-  tn_prepared *prepared = NULL;
-  tn_status status = tn_prepare(call, &prepared);
-  if (status == TN_OK) status = tn_run(prepared);
-  if (status == TN_OK && twice) status = tn_run(prepared);
-  tn_prepared_release(prepared);
-  return status;
-}
-
 static bool updates(const tn_operator *op) {
   for (uint32_t i = 0; i < op->num_args; i++)
     if (op->args[i].kind == TN_ARG_INOUT && op->num_args > 1) return true;
@@ -221,6 +224,13 @@ static tn_status read_back(const work *w, uint32_t i, output *o, bool *guarded) 
   return placed_read(p, o->data, guarded);
 }
 
+/* The output's first rows, as many as the reference counted; the rest is anything. */
+static void cut_output(const work *w, output *o) {
+  int64_t count = *(const int64_t *)w->want[w->c->op->num_args - 1].data;
+  o->elements = o->shape[0] ? o->elements / o->shape[0] * count : 0;
+  o->shape[0] = count;
+}
+
 static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   output got = {0};
   bool guarded = true;
@@ -228,7 +238,12 @@ static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   uint32_t at = w->shares[i] >= 0 ? (uint32_t)w->shares[i] : i;
   bool ok = w->at[at].view && read_back(w, at, &got, &guarded) == TN_OK;
   if (w->at[at].view && !ok) snprintf(why, sizeof why, "%s", tn_last_error());
-  ok = ok && compare_outputs(w->c, &got, &w->want[i], why, sizeof why);
+  output want = w->want[i];
+  if (depends_on_data(w->c) && i + 1 < w->c->op->num_args) {
+    cut_output(w, &want);
+    if (ok && variant != VARIANT_MADE) cut_output(w, &got);
+  }
+  ok = ok && compare_outputs(w->c, &got, &want, why, sizeof why);
   if (!ok)
     complain(w, variant, t, w->c->op->args[i].name, why);
   else if (!guarded)
