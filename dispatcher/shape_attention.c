@@ -42,7 +42,8 @@ tn_status shape_rule_outer(const shape_query *q, extents *out, uint32_t num_out)
 tn_status shape_rule_embedding(const shape_query *q, extents *out, uint32_t num_out) {
   const DLTensor *table = q->in[0], *index = q->in[1];
   if (table->ndim != 2) return shape_refuse(q, "table must be [v, d]", table, NULL);
-  if (index->ndim + 1 > TN_MAX_RANK) return shape_refuse(q, "y would have too many axes", index, NULL);
+  if (index->ndim + 1 > TN_MAX_RANK)
+    return shape_refuse(q, "y would have too many axes", index, NULL);
   shape_copy(out, index);
   out->dim[out->rank++] = table->shape[1];
   (void)num_out;

@@ -30,7 +30,8 @@ tn_status shape_rule_given_random(const shape_query *q, extents *out, uint32_t n
   if (q->op->id == TN_OP_RANDINT) return check_randint(q);
   if (q->op->id == TN_OP_RANDPERM) {
     if (y->ndim != 1) return shape_refuse(q, "y must have one axis", y, NULL);
-    if (y->shape[0] > INT32_MAX) return shape_refuse(q, "y must have less than 2^31 elements", y, NULL);
+    if (y->shape[0] > INT32_MAX)
+      return shape_refuse(q, "y must have less than 2^31 elements", y, NULL);
   }
   const tn_truncated_normal_attrs *normal = q->attrs;
   if (q->op->id == TN_OP_TRUNCATED_NORMAL && !(normal->low < normal->high))
@@ -43,7 +44,8 @@ tn_status shape_rule_multinomial(const shape_query *q, extents *out, uint32_t nu
   const DLTensor *weights = q->in[0];
   if (weights->ndim < 1) return shape_refuse(q, "weights need at least 1 axis", weights, NULL);
   int64_t n = weights->shape[weights->ndim - 1];
-  if (n > INT32_MAX) return shape_refuse(q, "weights must be less than 2^31 in a row", weights, NULL);
+  if (n > INT32_MAX)
+    return shape_refuse(q, "weights must be less than 2^31 in a row", weights, NULL);
   if (!attrs->replacement && attrs->samples > n)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_multinomial: %" PRId64 " samples of %" PRId64 " places need attrs->replacement",

@@ -105,7 +105,7 @@ typedef struct tn_dims {
 typedef enum tn_math {
   TN_MATH_IEEE = 0, /* float32 means float32 */
   TN_MATH_TF32 = 1, /* products may round their inputs to 10 bits of mantissa */
-  TN_MATH_FAST = 2, /* products may use 16-bit inputs where the device has them */
+  TN_MATH_FAST = 2, /* products may use 16-bit inputs and approximate activations */
 } tn_math;
 
 /* What a loss does with the values of its targets. */

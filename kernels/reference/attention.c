@@ -11,7 +11,7 @@
 typedef struct attention_call {
   const tn_host *host;
   view dy, q, k, v, y, lse, dq, dk, dv;
-  view mask, bias; /* broadcast to the scores, or without data */
+  view mask, bias;                /* broadcast to the scores, or without data */
   int64_t heads, shared, s, t, d; /* shared: heads of q per head of k */
   double scale;
   bool causal;

@@ -79,8 +79,7 @@ static void draw_row(const tn_multinomial_attrs *attrs, int64_t row, uint64_t su
     uint64_t number = (uint64_t)(row * attrs->samples + k);
     places[k] = -1;
     if (sum == 0) continue;
-    places[k] =
-        place_of(units, draw_below(philox_pair(attrs->seed, attrs->offset, number), sum));
+    places[k] = place_of(units, draw_below(philox_pair(attrs->seed, attrs->offset, number), sum));
     if (attrs->replacement) continue;
     sum -= units[places[k]];
     units[places[k]] = 0;

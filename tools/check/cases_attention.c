@@ -40,11 +40,11 @@ static op_case look_up(const tn_operator *op, const tn_dtype *types, const looku
 }
 
 void cases_embedding(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const lookup list[] = {
-      {7, 5, 2, {2, 3}},      {1, 1, 0, {0}},         {3, 4, 1, {0}},   {0, 3, 1, {4}},
-      {5, 0, 1, {3}},         {10, 16, 1, {33}},      {4, 33, 1, {64}}, {100, 8, 2, {5, 7}},
-      {2, 3, 1, {300}},       {3, 64, 3, {2, 3, 4}},  {50, 129, 1, {1}}, {9, 1, 2, {17, 3}},
-      {300, 2, 2, {40, 50}},  {6, 7, 4, {2, 1, 3, 2}}};
+  static const lookup list[] = {{7, 5, 2, {2, 3}},     {1, 1, 0, {0}},         {3, 4, 1, {0}},
+                                {0, 3, 1, {4}},        {5, 0, 1, {3}},         {10, 16, 1, {33}},
+                                {4, 33, 1, {64}},      {100, 8, 2, {5, 7}},    {2, 3, 1, {300}},
+                                {3, 64, 3, {2, 3, 4}}, {50, 129, 1, {1}},      {9, 1, 2, {17, 3}},
+                                {300, 2, 2, {40, 50}}, {6, 7, 4, {2, 1, 3, 2}}};
   for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
     for (unsigned k = 0; k < 4; k++) {
       op_case c = look_up(op, types, &list[i], 4 * i + k);
@@ -91,8 +91,8 @@ static op_case rotate(const tn_operator *op, const tn_dtype *types, const int64_
 
 void cases_rope(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const int64_t list[][6] = {
-      {2, 3, 4, 8, 9, 4}, {1, 1, 1, 2, 1, 1},    {2, 2, 3, 7, 5, 3},   {1, 2, 5, 16, 5, 3},
-      {0, 2, 3, 4, 3, 2}, {2, 0, 3, 4, 3, 2},    {1, 2, 0, 4, 0, 2},   {2, 1, 3, 5, 4, 0},
+      {2, 3, 4, 8, 9, 4}, {1, 1, 1, 2, 1, 1},     {2, 2, 3, 7, 5, 3},     {1, 2, 5, 16, 5, 3},
+      {0, 2, 3, 4, 3, 2}, {2, 0, 3, 4, 3, 2},     {1, 2, 0, 4, 0, 2},     {2, 1, 3, 5, 4, 0},
       {1, 2, 3, 4, 0, 2}, {1, 3, 17, 64, 20, 32}, {2, 2, 33, 30, 33, 15}, {1, 2, 6, 128, 4, 64}};
   for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
     for (unsigned round = 0; round < 8; round++) {
@@ -197,13 +197,15 @@ static void attention_specials(const tn_operator *op, const tn_dtype *types, cas
 }
 
 void cases_attention(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const heads small[] = {
-      {2, 4, 2, 5, 7, 8},  {1, 1, 1, 1, 1, 1},   {1, 2, 2, 3, 2, 5},  {2, 3, 1, 1, 9, 16},
-      {0, 2, 1, 3, 4, 4},  {2, 0, 0, 3, 4, 4},   {1, 2, 1, 0, 4, 4},  {1, 2, 2, 3, 0, 4},
-      {1, 2, 2, 3, 4, 0},  {1, 2, 1, 16, 16, 64}, {1, 1, 1, 17, 33, 32}, {2, 2, 1, 9, 65, 24},
-      {1, 6, 2, 3, 5, 96}, {1, 1, 1, 40, 20, 128}};
-  static const heads large[] = {{1, 2, 1, 130, 135, 64}, {1, 1, 1, 64, 257, 128},
-                                {1, 1, 1, 200, 100, 40}, {1, 2, 2, 65, 193, 72}};
+  static const heads small[] = {{2, 4, 2, 5, 7, 8},    {1, 1, 1, 1, 1, 1},    {1, 2, 2, 3, 2, 5},
+                                {2, 3, 1, 1, 9, 16},   {0, 2, 1, 3, 4, 4},    {2, 0, 0, 3, 4, 4},
+                                {1, 2, 1, 0, 4, 4},    {1, 2, 2, 3, 0, 4},    {1, 2, 2, 3, 4, 0},
+                                {1, 2, 1, 16, 16, 64}, {1, 1, 1, 17, 33, 32}, {2, 2, 1, 9, 65, 24},
+                                {1, 6, 2, 3, 5, 96},   {1, 1, 1, 40, 20, 128}};
+  static const heads large[] = {{1, 2, 1, 130, 135, 64},
+                                {1, 1, 1, 64, 257, 128},
+                                {1, 1, 1, 200, 100, 40},
+                                {1, 2, 2, 65, 193, 72}};
   attention_cases(op, types, sink, small, sizeof small / sizeof *small, 7);
   attention_cases(op, types, sink, large, sizeof large / sizeof *large, 4);
   attention_specials(op, types, sink);
