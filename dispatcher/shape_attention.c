@@ -115,8 +115,8 @@ tn_status shape_rule_attention(const shape_query *q, extents *out, uint32_t num_
 }
 
 tn_status shape_rule_attention_grad(const shape_query *q, extents *out, uint32_t num_out) {
-  const DLTensor *dy = q->in[0], *query = q->in[1], *y = q->in[6], *lse = q->in[7];
-  tn_status status = check_attention(q, query, q->in[2], q->in[3], q->in[4], q->in[5]);
+  const DLTensor *dy = q->in[0], *query = q->in[1], *y = q->in[4], *lse = q->in[5];
+  tn_status status = check_attention(q, query, q->in[2], q->in[3], q->in[6], q->in[7]);
   if (status) return status;
   if (!shape_same(dy, query) || !shape_same(y, query))
     return shape_refuse(q, "dy and y must have q's shape", dy, y);

@@ -22,7 +22,8 @@ static view scores_view(const DLTensor *tensor, const attention_call *c) {
   return tensor ? view_broadcast(view_of(tensor), 4, shape) : (view){.data = NULL};
 }
 
-static attention_call attention_call_of(const tn_kernel_args *args, int first) {
+/* `first` is the place of q among the inputs, `hides` that of mask. */
+static attention_call attention_call_of(const tn_kernel_args *args, int first, int hides) {
   const tn_scaled_dot_product_attention_attrs *attrs = args->attrs; /* the gradient's too */
   attention_call c = {.host = args->host, .causal = attrs->causal};
   c.q = view_of(args->in[first]);
@@ -33,8 +34,8 @@ static attention_call attention_call_of(const tn_kernel_args *args, int first) {
   c.s = c.q.shape[2];
   c.t = c.k.shape[2];
   c.d = c.q.shape[3];
-  c.mask = scores_view(args->in[first + 3], &c);
-  c.bias = scores_view(args->in[first + 4], &c);
+  c.mask = scores_view(args->in[hides], &c);
+  c.bias = scores_view(args->in[hides + 1], &c);
   c.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)c.d);
   return c;
 }
@@ -120,7 +121,7 @@ static tn_status attention_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 tn_status reference_scaled_dot_product_attention(const tn_kernel_args *args) {
-  attention_call c = attention_call_of(args, 0);
+  attention_call c = attention_call_of(args, 0, 3);
   c.y = view_of(args->out[0]);
   if (args->out[1]) c.lse = view_of(args->out[1]);
   int64_t queries = c.q.shape[0] * c.heads * c.s;
@@ -198,10 +199,10 @@ static tn_status key_grad_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 tn_status reference_scaled_dot_product_attention_grad(const tn_kernel_args *args) {
-  attention_call c = attention_call_of(args, 1);
+  attention_call c = attention_call_of(args, 1, 6);
   c.dy = view_of(args->in[0]);
-  c.y = view_of(args->in[6]);
-  c.lse = view_of(args->in[7]);
+  c.y = view_of(args->in[4]);
+  c.lse = view_of(args->in[5]);
   c.dq = view_of(args->out[0]);
   c.dk = view_of(args->out[1]);
   c.dv = view_of(args->out[2]);

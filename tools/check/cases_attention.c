@@ -155,11 +155,11 @@ static op_case attend(const tn_operator *op, const tn_dtype *types, const heads 
   case_shape(&c, first, 4, q);
   case_shape(&c, first + 1, 4, k);
   case_shape(&c, first + 2, 4, k);
-  mask_shape(&c, first + 3, x, round % 7);
-  mask_shape(&c, first + 4, x, round / 2 % 5);
+  mask_shape(&c, first ? 6 : 3, x, round % 7);
+  mask_shape(&c, first ? 7 : 4, x, round / 2 % 5);
   if (first) {
-    case_shape(&c, 6, 4, q);
-    case_shape(&c, 7, 3, q);
+    case_shape(&c, 4, 4, q);
+    case_shape(&c, 5, 3, q);
   } else {
     c.arg[6].absent = round % 4 == 3;
   }
@@ -220,7 +220,7 @@ void sizes_attention(const tn_operator *op, const tn_dtype *types, int64_t large
     op_case c = attend(op, types, &list[i], 0);
     uint32_t first = op->shape == TN_SHAPE_ATTENTION_GRAD;
     const heads *x = &list[i];
-    c.arg[first + 3].absent = c.arg[first + 4].absent = true;
+    c.arg[first ? 6 : 3].absent = c.arg[first ? 7 : 4].absent = true;
     c.flops = (first ? 10.0 : 4.0) * (double)(x->b * x->h * x->s * x->t * x->d);
     sink.take(sink.ctx, &c);
   }
