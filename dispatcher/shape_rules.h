@@ -24,8 +24,7 @@ int shape_spatial(const shape_query *q);
 const int64_t *shape_numbers(const shape_query *q, uint32_t attr);
 
 /* Fails unless a, and b if there is one, have `rank` axes. */
-tn_status shape_need_rank(const shape_query *q, int32_t rank, const DLTensor *a,
-                          const DLTensor *b);
+tn_status shape_need_rank(const shape_query *q, int32_t rank, const DLTensor *a, const DLTensor *b);
 
 /* The windows that fit along one axis: false if none or on overflow. */
 bool shape_windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,

@@ -111,8 +111,8 @@ static tn_status check_groups(const conv *c) {
       c->w[0] % c->groups == 0)
     return TN_OK;
   return fail(TN_ERR_INVALID_ARGUMENT,
-              "tn_%s: %" PRId64 " groups of %" PRId64 " channels to %" PRId64
-              " do not fit %" PRId64 " channels",
+              "tn_%s: %" PRId64 " groups of %" PRId64 " channels to %" PRId64 " do not fit %" PRId64
+              " channels",
               c->q->op->name, c->groups, c->w[1], c->w[0], c->x[1]);
 }
 

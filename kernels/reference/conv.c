@@ -22,9 +22,9 @@ typedef struct conv {
   const tn_host *host;
   view x, w, y, bias; /* [n, c, d, h, w] each, by forward names */
   window_conv at;
-  int64_t images, channels, kernels;         /* channels and kernels of one group */
+  int64_t images, channels, kernels;          /* channels and kernels of one group */
   int64_t size[3], out[3], kernel[3], window; /* of x, y, w; window = kd kh kw */
-  int64_t chunk_rows;                        /* rows of y in one chunk */
+  int64_t chunk_rows;                         /* rows of y in one chunk */
 } conv;
 
 /* A chunk: rows first <= i < first + rows at one depth of y. */
@@ -154,8 +154,7 @@ static void set(double *to, int64_t n, double value) {
 
 /* The bias of each of `count` channels of a group, repeated over their elements; 0 where
  * the call has none. */
-static void fill_bias(const conv *c, int64_t group, int64_t count, int64_t elements,
-                      double *to) {
+static void fill_bias(const conv *c, int64_t group, int64_t count, int64_t elements, double *to) {
   for (int64_t k = 0; k < count; ++k) {
     double bias = 0;
     if (c->bias.data) gather(view_slice(c->bias, 0, group * count + k, 1), &bias);
@@ -185,8 +184,7 @@ static tn_status forward_range(void *ctx, int64_t begin, int64_t end) {
   int64_t chunks = chunk_count(c);
   double *room = scratch_alloc(c->host, (c->kernels + windows) * terms + c->kernels * windows);
   if (!room) return TN_ERR_OUT_OF_MEMORY;
-  for (int64_t i = begin; i < end; ++i)
-    forward_chunk(c, i / chunks, chunk_at(c, i % chunks), room);
+  for (int64_t i = begin; i < end; ++i) forward_chunk(c, i / chunks, chunk_at(c, i % chunks), room);
   c->host->free(c->host, room);
   return TN_OK;
 }
@@ -202,9 +200,7 @@ static tn_status forward(const tn_kernel_args *args) {
 /* -------------------------------------------------------- gradient by input --- */
 
 /* Axes of w as [c, kd, kh, kw, k]. */
-static view weight_transposed(view w) {
-  return view_permute(w, 5, (const int[]){1, 2, 3, 4, 0});
-}
+static view weight_transposed(view w) { return view_permute(w, 5, (const int[]){1, 2, 3, 4, 0}); }
 
 /* One group of one image. */
 static void grad_input_item(const conv *c, int64_t item, double *room) {

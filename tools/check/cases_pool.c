@@ -82,8 +82,7 @@ static void shapes(op_case *c, const pool *p, bool ceil_mode) {
   int axes = axes_of(c->op), first = 3 - axes;
   int64_t x[5] = {p->n, p->c}, y[5] = {p->n, p->c};
   uint32_t rule = c->op->shape;
-  bool forward =
-      rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_ADAPTIVE_POOL;
+  bool forward = rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_ADAPTIVE_POOL;
   for (int i = 0; i < axes; i++) {
     x[2 + i] = p->size[first + i];
     y[2 + i] = is_adaptive(c->op) ? p->output[first + i] : windows(p, first + i, ceil_mode);
@@ -118,10 +117,9 @@ void cases_pool(const tn_operator *op, const tn_dtype *types, case_sink sink) {
 }
 
 void sizes_pool(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
-  static const pool list[3] = {
-      {64, 64, {1, 1, 576}, {1, 1, 2}, {1, 1, 2}, {0, 0, 0}, {1, 1, 288}},
-      {64, 64, {1, 24, 24}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, {1, 12, 12}},
-      {64, 64, {8, 8, 8}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {4, 4, 4}}};
+  static const pool list[3] = {{64, 64, {1, 1, 576}, {1, 1, 2}, {1, 1, 2}, {0, 0, 0}, {1, 1, 288}},
+                               {64, 64, {1, 24, 24}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}, {1, 12, 12}},
+                               {64, 64, {8, 8, 8}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {4, 4, 4}}};
   pool p = list[axes_of(op) - 1];
   op_case c = case_begin(op, types);
   if (large > 100 * 64 * 64 * 24 * 24) p.n = 256;
