@@ -2,9 +2,10 @@
  * Operator tests, made from ops.def: one test per operator and device. Every choice of
  * element types that the schema allows runs the cases of its shape rule and is held
  * against the reference device; then the calls that must fail. TENON_TEST_DEVICE=type
- * narrows to one type of device; CK_FORK=no runs all in one process.
+ * narrows to one type of device, TENON_TEST_OP=glob to operators; CK_FORK=no runs all in one process.
  */
 #include <check.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,12 @@ static trial trial_begin(int i) {
   return t;
 }
 
+/* Whether TENON_TEST_OP names other operators. */
+static bool is_left_out(const tn_operator *op) {
+  const char *only = getenv("TENON_TEST_OP");
+  return only && op && fnmatch(only, op->name, 0);
+}
+
 static bool is_host(tn_device *device) {
   tn_device_info info = {.struct_size = sizeof info};
   return tn_device_get_info(device, &info) == TN_OK && info.host_memory;
@@ -100,6 +107,7 @@ static void report(const trial *t, int i) {
 
 START_TEST(matches_reference) {
   trial t = trial_begin(_i);
+  if (is_left_out(t.op)) return;
   ck_assert_msg(t.op && t.device && t.reference, "%s", tn_last_error());
   each_types(t.op, try_types, &t);
   report(&t, _i);
@@ -114,6 +122,7 @@ END_TEST
 
 START_TEST(refuses_bad_calls) {
   trial t = trial_begin(_i);
+  if (is_left_out(t.op)) return;
   ck_assert_msg(t.op && t.device && t.reference, "%s", tn_last_error());
   each_types(t.op, spoil_types, &t);
   session_shared()->bad_calls += t.tally.runs;
