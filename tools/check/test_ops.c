@@ -54,10 +54,15 @@ static void each_types(const tn_operator *op, void (*visit)(trial *t, const tn_d
 
 static void try_types(trial *t, const tn_dtype *types) {
   tn_kernel_info info = {.struct_size = sizeof info};
-  t->combos++;
-  if (tn_kernel_find(t->device, t->op->id, types[0], 0, &info) != TN_OK) return;
+  if (tn_kernel_find(t->device, t->op->id, types[0], 0, &info) != TN_OK) {
+    t->combos++;
+    return;
+  }
   uint64_t before = t->tally.unsupported, runs = t->tally.runs;
   cases_emit(t->op, types, (case_sink){take_case, t});
+  if (t->tally.runs == runs)
+    return; /* types that the operator's rule does not let stand together */
+  t->combos++;
   uint64_t refused = t->tally.unsupported - before;
   if (refused < t->tally.runs - runs) t->native++;
   if (refused && refused < t->tally.runs - runs)
@@ -68,7 +73,8 @@ static void try_types(trial *t, const tn_dtype *types) {
 /* Float32 where the operator takes it, else int32. */
 static void spoil_types(trial *t, const tn_dtype *types) {
   tn_dtype usual = t->op->types[0] & TN_SET(TN_F32) ? TN_F32 : TN_I32;
-  bool plain = types[0] == usual && (!types[1] || types[1] == TN_I32 || types[1] == TN_F16);
+  bool beside = types[1] == TN_I32 || types[1] == TN_F16 || types[1] == TN_F32;
+  bool plain = types[0] == usual && (!types[1] || beside);
   if (plain) cases_emit(t->op, types, (case_sink){take_typical, t});
 }
 
