@@ -254,6 +254,7 @@ static const bad_attr bad_attrs[] = {
     {"before", 3, 0},     {"after", -1, 0},      {"after", 9e18, 0},
     {"reps", -1, 0},      {"reps", 4e18, 0},     {"repeats", -1, 0},
     {"repeats", 4e18, 0}, {"classes", -1, 0},    {"classes", 4e18, 0},
+    {"ord", 3, 0},        {"ord", NAN, 0},       {"ord", 0.5, 0},
 };
 
 static void spoil_attr(bad *b, const bad_attr *bad_one) {
