@@ -15,16 +15,16 @@ enum { NORM_BATCH = -1, NORM_BLOCK = 2048, NORM_TILE = 256, NORM_ROWS = 64, NORM
 typedef struct norm_call {
   const tn_host *host;
   const void *x, *dy;
-  void *y;                         /* or dx */
-  const void *gamma, *beta;        /* of the type computed in, always there */
-  const void *mean_in, *rstd_in;   /* mean_in NULL: not centred */
-  void *mean, *rstd;               /* NULL: nobody asks */
+  void *y;                       /* or dx */
+  const void *gamma, *beta;      /* of the type computed in, always there */
+  const void *mean_in, *rstd_in; /* mean_in NULL: not centred */
+  void *mean, *rstd;             /* NULL: nobody asks */
   void *running_mean, *running_var;
-  double *sums;                    /* per plane, or per part and channel: sum dy, sum dy z */
-  void *shift, *slope;             /* per set: means of g and of g z */
+  double *sums;                     /* per plane, or per part and channel: sum dy, sum dy z */
+  void *shift, *slope;              /* per set: means of g and of g z */
   int64_t n, c, inner, groups, per; /* per: channels of a group */
-  int64_t size;                    /* elements of a set */
-  int64_t parts;                   /* of the rows, where columns are summed */
+  int64_t size;                     /* elements of a set */
+  int64_t parts;                    /* of the rows, where columns are summed */
   bool centred;
   double eps, momentum;
 } norm_call;
@@ -32,8 +32,7 @@ typedef struct norm_call {
 static norm_call norm_open(const tn_kernel_args *args, const DLTensor *x, int first, int last,
                            int64_t groups) {
   norm_call k = {.host = args->host, .x = x->data, .n = 1, .c = 1, .inner = 1, .centred = true};
-  for (int d = 0; d < x->ndim; d++)
-    *(d < first ? &k.n : d < last ? &k.c : &k.inner) *= x->shape[d];
+  for (int d = 0; d < x->ndim; d++) *(d < first ? &k.n : d < last ? &k.c : &k.inner) *= x->shape[d];
   k.groups = groups;
   k.per = groups > 0 ? k.c / groups : k.c;
   k.size = groups == NORM_BATCH ? k.n * k.inner : k.per * k.inner;

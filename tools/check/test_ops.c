@@ -2,7 +2,8 @@
  * Operator tests, made from ops.def: one test per operator and device. Every choice of
  * element types that the schema allows runs the cases of its shape rule and is held
  * against the reference device; then the calls that must fail. TENON_TEST_DEVICE=type
- * narrows to one type of device, TENON_TEST_OP=glob to operators; CK_FORK=no runs all in one process.
+ * narrows to one type of device, TENON_TEST_OP=glob to operators; CK_FORK=no runs all in one
+ * process.
  */
 #include <check.h>
 #include <fnmatch.h>
