@@ -73,6 +73,7 @@ typedef uint32_t tn_dtype_set;
   (TN_SET(TN_U8) | TN_SET(TN_I8) | TN_SET(TN_I16) | TN_SET(TN_I32) | TN_SET(TN_I64))
 #define TN_SET_INDEX (TN_SET(TN_I32) | TN_SET(TN_I64))
 #define TN_SET_NUMBER (TN_SET_FLOAT | TN_SET_INT)
+#define TN_SET_BITS (TN_SET_INT | TN_SET(TN_BOOL))
 #define TN_SET_ALL (TN_SET_NUMBER | TN_SET(TN_BOOL))
 
 /* Bytes of one element, 0 for an unknown type. */
@@ -105,8 +106,15 @@ typedef struct tn_dims {
 typedef enum tn_math {
   TN_MATH_IEEE = 0, /* float32 means float32 */
   TN_MATH_TF32 = 1, /* products may round their inputs to 10 bits of mantissa */
-  TN_MATH_FAST = 2, /* products may use 16-bit inputs where the device has them */
+  TN_MATH_FAST = 2, /* products may use 16-bit inputs and approximate activations */
 } tn_math;
+
+/* What pad puts around a tensor. */
+typedef enum tn_pad_mode {
+  TN_PAD_CONSTANT = 0, /* a value */
+  TN_PAD_REFLECT = 1,  /* the tensor mirrored at its edge, the edge itself not repeated */
+  TN_PAD_EDGE = 2,     /* the nearest element of the edge */
+} tn_pad_mode;
 
 /* What a loss does with the values of its targets. */
 typedef enum tn_reduction {
@@ -114,6 +122,14 @@ typedef enum tn_reduction {
   TN_REDUCTION_MEAN = 1, /* their mean, a scalar */
   TN_REDUCTION_SUM = 2,  /* their sum, a scalar */
 } tn_reduction;
+
+/* A function applied to every element of a result before it is written. */
+typedef enum tn_activation {
+  TN_ACTIVATION_NONE = 0,
+  TN_ACTIVATION_RELU = 1,
+  TN_ACTIVATION_GELU = 2,      /* x Phi(x) */
+  TN_ACTIVATION_GELU_TANH = 3, /* its approximation by tanh */
+} tn_activation;
 
 typedef enum tn_log_level {
   TN_LOG_NONE = 0,

@@ -84,8 +84,8 @@ static bool find_plugin(const check_options *o, tn_runtime *rt, agenda *a, tn_pl
 static bool serves(tn_device *device, const tn_operator *op, const char *plugin) {
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; dtype++)
-    for (uint32_t rank = 0;
-         tn_kernel_find(device, op->id, (tn_dtype)dtype, rank, &kernel) == TN_OK; rank++)
+    for (uint32_t rank = 0; tn_kernel_find(device, op->id, (tn_dtype)dtype, rank, &kernel) == TN_OK;
+         rank++)
       if (!strcmp(kernel.plugin, plugin)) return true;
   return false;
 }

@@ -60,17 +60,34 @@ static bool number(const char *name, const char *text, uint64_t most, uint64_t *
 static bool take_option(int option, check_options *o) {
   uint64_t n = 0;
   switch (option) {
-  case 'd': o->device = optarg; return true;
-  case 'o': o->op = optarg; return true;
-  case 't': o->dtype = optarg; return true;
-  case 'e': o->expect = optarg; return true;
-  case 'u': o->junit = optarg; return true;
-  case 's': return number("seed", optarg, UINT64_MAX, &o->seed);
-  case 'c': o->has_case = true; return number("case", optarg, UINT64_MAX, &o->only_case);
-  case 'l': return o->list = true;
-  case 'L': return o->large = true;
-  case 'J': return o->json = true;
-  case 'F': return o->no_fork = true;
+  case 'd':
+    o->device = optarg;
+    return true;
+  case 'o':
+    o->op = optarg;
+    return true;
+  case 't':
+    o->dtype = optarg;
+    return true;
+  case 'e':
+    o->expect = optarg;
+    return true;
+  case 'u':
+    o->junit = optarg;
+    return true;
+  case 's':
+    return number("seed", optarg, UINT64_MAX, &o->seed);
+  case 'c':
+    o->has_case = true;
+    return number("case", optarg, UINT64_MAX, &o->only_case);
+  case 'l':
+    return o->list = true;
+  case 'L':
+    return o->large = true;
+  case 'J':
+    return o->json = true;
+  case 'F':
+    return o->no_fork = true;
   case 'T':
     if (!number("timeout", optarg, 1000000, &n)) return false;
     o->timeout_s = (uint32_t)n;
@@ -79,7 +96,8 @@ static bool take_option(int option, check_options *o) {
     if (!number("jobs", optarg, 64, &n)) return false;
     o->jobs = n ? (uint32_t)n : 1;
     return true;
-  default: return false;
+  default:
+    return false;
   }
 }
 
@@ -94,15 +112,21 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'}, {"op", required_argument, NULL, 'o'},
-      {"dtype", required_argument, NULL, 't'},  {"seed", required_argument, NULL, 's'},
-      {"case", required_argument, NULL, 'c'},   {"expect", required_argument, NULL, 'e'},
-      {"junit", required_argument, NULL, 'u'},  {"json", no_argument, NULL, 'J'},
-      {"list", no_argument, NULL, 'l'},         {"large", no_argument, NULL, 'L'},
-      {"jobs", required_argument, NULL, 'j'},   {"timeout", required_argument, NULL, 'T'},
-      {"no-fork", no_argument, NULL, 'F'},      {"help", no_argument, NULL, 'h'},
-      {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"case", required_argument, NULL, 'c'},
+                                          {"expect", required_argument, NULL, 'e'},
+                                          {"junit", required_argument, NULL, 'u'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"large", no_argument, NULL, 'L'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"timeout", required_argument, NULL, 'T'},
+                                          {"no-fork", no_argument, NULL, 'F'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(usage, stderr), EXIT_USAGE + 1;

@@ -45,8 +45,7 @@ bool expect_read(expectations *e, const char *path) {
     if (!*text || *text == '#') continue;
     snprintf(one.from, sizeof one.from, "%s", path);
     ok = parse(text, &one) && add(e, &one);
-    if (!ok)
-      fprintf(stderr, "%s:%u: not 'operator element-type reason': %s\n", path, number, text);
+    if (!ok) fprintf(stderr, "%s:%u: not 'operator element-type reason': %s\n", path, number, text);
   }
   fclose(file);
   return ok;

@@ -30,7 +30,8 @@ static void *region_map(region *r, size_t bytes, bool at_begin) {
   r->map = mmap(NULL, r->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (r->map == MAP_FAILED) return NULL;
   char *begin = (char *)r->map + page;
-  if (inner && mprotect(begin, inner, PROT_READ | PROT_WRITE)) return munmap(r->map, r->bytes), NULL;
+  if (inner && mprotect(begin, inner, PROT_READ | PROT_WRITE))
+    return munmap(r->map, r->bytes), NULL;
   return at_begin ? begin : begin + inner - bytes;
 }
 

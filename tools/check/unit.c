@@ -220,7 +220,8 @@ static void list_types(trial *t, const tn_dtype *types) {
   char text[64];
   emit(t, types, (case_sink){count_case, t});
   types_text(types, text, sizeof text);
-  if (t->number) printf("%-28s %-12s %5llu cases\n", t->op->name, text, (unsigned long long)t->number);
+  if (t->number)
+    printf("%-28s %-12s %5llu cases\n", t->op->name, text, (unsigned long long)t->number);
 }
 
 void unit_list(const workbench *w, const agenda *a, uint32_t op) {

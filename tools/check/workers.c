@@ -36,7 +36,7 @@ bool workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx) {
 }
 
 typedef struct worker {
-  pid_t pid; /* 0: none */
+  pid_t pid;            /* 0: none */
   _Atomic int64_t unit; /* what it is at, -1 */
   bool stuck;
 } worker;
