@@ -258,13 +258,26 @@ static const bad_attr bad_attrs[] = {
     {"reps", -1, 0},      {"reps", 4e18, 0},     {"repeats", -1, 0},
     {"repeats", 4e18, 0}, {"classes", -1, 0},    {"classes", 4e18, 0},
     {"ord", 3, 0},        {"ord", NAN, 0},       {"ord", 0.5, 0},
+    {"output", 0, 0},     {"output", -1, 0},     {"output_padding", -1, 0},
+    {"ceil_mode", 2, 0},  {"output_padding", 77, 0},
 };
+
+/* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
+ * sizes that any other fits. */
+static bool is_right(const tn_operator *op, const bad_attr *a) {
+  uint32_t rule = op->shape;
+  bool pool = rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_POOL_GRAD ||
+              rule == TN_SHAPE_POOL2D_GRAD;
+  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD;
+  return (a->except && a->except == rule) ||
+         (pool && !strcmp(a->name, "stride") && a->value == 0) ||
+         (any_size && !strcmp(a->name, "size") && a->value > 0);
+}
 
 static void spoil_attr(bad *b, const bad_attr *bad_one) {
   op_case spoiled = *b->c;
   char what[64];
-  bool pool = b->c->op->shape == TN_SHAPE_POOL2D || b->c->op->shape == TN_SHAPE_POOL2D_GRAD;
-  if (!case_has(b->c, bad_one->name) || (bad_one->except && pool)) return;
+  if (!case_has(b->c, bad_one->name) || is_right(b->c->op, bad_one)) return;
   for (int made = 0; made < 2; made++) {
     snprintf(what, sizeof what, "%s=%g", bad_one->name, bad_one->value);
     case_set(&spoiled, bad_one->name, 0, bad_one->value);
