@@ -18,8 +18,8 @@ typedef struct bad {
   tn_device *device, *other;
   tally *tally;
   uint32_t num_in;
-  tn_tensor *good[TN_MAX_ARGS]; /* every argument, outputs given and poisoned */
-  tn_tensor *arg[TN_MAX_ARGS];  /* what the next call passes */
+  tn_tensor *good[CASE_ARGS]; /* every argument, outputs given and poisoned */
+  tn_tensor *arg[CASE_ARGS];  /* what the next call passes */
   _Alignas(16) unsigned char attrs[256];
   const char *what; /* how the call is spoiled, for messages */
 } bad;
@@ -68,9 +68,12 @@ static void check_status(bad *b, const char *arg, tn_status status) {
 
 /* Makes the call as it is spoiled now. */
 static void expect_failure(bad *b, const char *arg) {
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
-  tn_tensor *out[TN_MAX_ARGS] = {0};
-  void *before[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
+  void *before[CASE_ARGS] = {0};
+  char how[100];
+  snprintf(how, sizeof how, "bad call (%s%s%s)", b->what, *arg ? " " : "", arg);
+  if (!tally_begin(b->tally, b->c, how)) return;
   tn_call call = call_of(b, in, out);
   for (uint32_t i = 0; i < call.num_out; i++)
     if (out[i]) before[i] = bytes_of(out[i]);
@@ -89,7 +92,7 @@ static void expect_failure(bad *b, const char *arg) {
     }
     free(before[i]);
   }
-  b->tally->runs++;
+  b->tally->bad_calls++;
 }
 
 static const char *name_of(const bad *b, uint32_t i) { return b->c->op->args[i].name; }
@@ -349,8 +352,8 @@ static void overflow(bad *b) {
 /* Every argument of the good call; the outputs' shapes from the call itself. */
 static bool make_good(bad *b) {
   const op_case *c = b->c;
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
-  tn_tensor *out[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
   memcpy(b->attrs, c->attrs, sizeof b->attrs);
   for (uint32_t i = 0; i < c->op->num_args; i++) {
     if (arg_is_output(&c->op->args[i])) continue;
