@@ -18,6 +18,7 @@
 #define TN_SET_INT "u8 i8 i16 i32 i64"
 #define TN_SET_INDEX "i32 i64"
 #define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
+#define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
 #define TN_OPERATOR_ELEMENTWISE 1
 #define TN_OPERATOR_RANDOM 2
@@ -237,6 +238,9 @@ static void print_docs(void) {
       printf("- `%c`: %s\n", "TUVW"[t], rows[i].types[t]);
     printf("- error bound in float32: %g %s\n", rows[i].tolerance,
            rows[i].flags & TN_OPERATOR_ACCUMULATES ? "relative norm" : "ULP");
+    if (rows[i].flags & TN_OPERATOR_DATA_DEPENDENT)
+      puts("- waits for the stream; outputs that the call makes are cut along axis 0 to the count, "
+           "which is the last output; outputs given have the largest shape");
     if (rows[i].source) printf("- source: %s\n", rows[i].source);
     puts("");
   }

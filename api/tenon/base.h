@@ -73,6 +73,7 @@ typedef uint32_t tn_dtype_set;
   (TN_SET(TN_U8) | TN_SET(TN_I8) | TN_SET(TN_I16) | TN_SET(TN_I32) | TN_SET(TN_I64))
 #define TN_SET_INDEX (TN_SET(TN_I32) | TN_SET(TN_I64))
 #define TN_SET_NUMBER (TN_SET_FLOAT | TN_SET_INT)
+#define TN_SET_BITS (TN_SET_INT | TN_SET(TN_BOOL))
 #define TN_SET_ALL (TN_SET_NUMBER | TN_SET(TN_BOOL))
 
 /* Bytes of one element, 0 for an unknown type. */
@@ -121,6 +122,14 @@ typedef enum tn_reduction {
   TN_REDUCTION_MEAN = 1, /* their mean, a scalar */
   TN_REDUCTION_SUM = 2,  /* their sum, a scalar */
 } tn_reduction;
+
+/* From which elements of an image resize makes one of its output, along each axis. */
+typedef enum tn_resize_mode {
+  TN_RESIZE_NEAREST = 0,       /* the one at floor(i size / out), or the nearest corner-aligned */
+  TN_RESIZE_BILINEAR = 1,      /* two */
+  TN_RESIZE_BICUBIC = 2,       /* four */
+  TN_RESIZE_NEAREST_EXACT = 3, /* the one whose centre is nearest; of two, the later */
+} tn_resize_mode;
 
 /* A function applied to every element of a result before it is written. */
 typedef enum tn_activation {

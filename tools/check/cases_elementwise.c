@@ -3,6 +3,8 @@
  * UPDATE. Lengths around the widths of vectors, every rank, broadcasts, every way of
  * drawing numbers.
  */
+#include <math.h>
+
 #include "number.h"
 #include "op_case.h"
 
@@ -26,6 +28,8 @@ static void vary(op_case *c, unsigned round) {
   case_set(c, "p", 0, p[round % 4]);
   case_set(c, "value", 0, round % 11 == 10 ? (double)__builtin_nan("") : fill[round % 11]);
   case_set(c, "tanh", 0, round % 2);
+  if (round % 5) case_set(c, "min", 0, round % 5 == 4 ? (double)NAN : round % 5 == 3 ? 0.7 : -0.3);
+  if (round % 3) case_set(c, "max", 0, round % 3 == 1 ? 0.3 : round % 2 ? 2.5 : 1e30);
   case_set(c, "seed", 0, (double)((uint64_t)round * 0x123456789u));
   case_set(c, "offset", 0, round % 3 == 2 ? 4294967295.0 : round % 3 * 7.0);
   case_set(c, "low", 0, round % 2 ? -3 : 0);
@@ -145,7 +149,7 @@ static void by_broadcast(const tn_operator *op, const tn_dtype *types, case_sink
     for (unsigned k = 0; k < 2; k++) {
       op_case c = case_begin(op, types);
       for (uint32_t arg = 0; arg < op_inputs(op); arg++) {
-        uint32_t which = arg ? 1 : 0;
+        uint32_t which = arg == 1 || (arg == 2 && k) ? 1 : 0;
         case_shape(&c, arg, broadcasts[i].rank[which], broadcasts[i].shape[which]);
       }
       c.values = values_of(op, i + k);
