@@ -218,7 +218,8 @@ tn_status ISA(randperm_any)(const tn_kernel_args *args) {
   while ((int64_t)8 << bits < call.n) bits++;
   const int64_t count = (int64_t)1 << bits;
   const size_t list_bytes = (size_t)call.n * sizeof(keyed);
-  char *room = args->host->alloc(args->host, list_bytes + (size_t)(count + 2) * sizeof(int64_t), 64);
+  char *room =
+      args->host->alloc(args->host, list_bytes + (size_t)(count + 2) * sizeof(int64_t), 64);
   if (!room)
     return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld keys", (long long)call.n);
   buckets b = {(keyed *)(void *)room, (int64_t *)(void *)(room + list_bytes), 64 - bits};

@@ -93,8 +93,8 @@ static tn_status embedding_grad_run(const tn_kernel_args *args, tn_range_fn fn) 
   c.by_row.place = c.by_row.start + c.rows + 2;
   sort_places(args->in[1], c.rows, attrs->padding_index, &c.by_row);
   const int64_t grain = 1 + CPU_GRAIN_CHEAP / c.d;
-  tn_status status = c.rows <= grain ? fn(&c, 0, c.rows)
-                                     : c.host->parallel_for(c.host, c.rows, grain, fn, &c);
+  tn_status status =
+      c.rows <= grain ? fn(&c, 0, c.rows) : c.host->parallel_for(c.host, c.rows, grain, fn, &c);
   c.host->free(c.host, c.by_row.start);
   return status;
 }

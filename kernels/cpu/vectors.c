@@ -14,7 +14,7 @@ static void batch_steps(const DLTensor *x, const DLTensor *y, int rank, int64_t 
 
 typedef struct dot_call {
   const DLTensor *a, *b, *y;
-  int64_t k, step_a, step_b;                        /* of the vectors */
+  int64_t k, step_a, step_b;                          /* of the vectors */
   int64_t batch_a[TN_MAX_RANK], batch_b[TN_MAX_RANK]; /* of the axes around them */
 } dot_call;
 
