@@ -18,6 +18,7 @@
 #define TN_SET_INT "u8 i8 i16 i32 i64"
 #define TN_SET_INDEX "i32 i64"
 #define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
+#define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
 #define TN_OPERATOR_ELEMENTWISE 1
 #define TN_OPERATOR_RANDOM 2
