@@ -90,8 +90,8 @@ static tn_status outline(plan *p, const tn_call *call) {
 /* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
 static inline tn_dtype type_of(const plan *p, uint8_t type) {
   if (type & 0x40) return (tn_dtype)(type & 0x3f);
-  if (unlikely(type & 0x20)) return tn_dtype_wide((tn_dtype)p->types[type & 0x1f]);
-  return (tn_dtype)p->types[type];
+  tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
+  return unlikely(type & 0x20) ? tn_dtype_wide(bound) : bound;
 }
 
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {

@@ -109,6 +109,13 @@ typedef enum tn_math {
   TN_MATH_FAST = 2, /* products may use 16-bit inputs where the device has them */
 } tn_math;
 
+/* What pad puts around a tensor. */
+typedef enum tn_pad_mode {
+  TN_PAD_CONSTANT = 0, /* a value */
+  TN_PAD_REFLECT = 1,  /* the tensor mirrored at its edge, the edge itself not repeated */
+  TN_PAD_EDGE = 2,     /* the nearest element of the edge */
+} tn_pad_mode;
+
 /* What a loss does with the values of its targets. */
 typedef enum tn_reduction {
   TN_REDUCTION_NONE = 0, /* one value per target */

@@ -63,8 +63,10 @@ static void try_types(trial *t, const tn_dtype *types) {
            (unsigned long long)refused, (unsigned long long)(t->tally.runs - runs));
 }
 
+/* Float32 where the operator takes it, else int32. */
 static void spoil_types(trial *t, const tn_dtype *types) {
-  bool plain = types[0] == TN_F32 && (!types[1] || types[1] == TN_I32 || types[1] == TN_F16);
+  tn_dtype usual = t->op->types[0] & TN_SET(TN_F32) ? TN_F32 : TN_I32;
+  bool plain = types[0] == usual && (!types[1] || types[1] == TN_I32 || types[1] == TN_F16);
   if (plain) cases_emit(t->op, types, (case_sink){take_typical, t});
 }
 
