@@ -26,6 +26,10 @@ static void vary(op_case *c, unsigned round) {
   case_set(c, "p", 0, p[round % 4]);
   case_set(c, "value", 0, round % 11 == 10 ? (double)__builtin_nan("") : fill[round % 11]);
   case_set(c, "tanh", 0, round % 2);
+  case_set(c, "slope", 0, round % 2 ? 0.01 : -0.3);
+  case_set(c, "alpha", 0, round % 2 ? 1 : 0.7);
+  case_set(c, "beta", 0, round % 2 ? 1 : 2.3);
+  case_set(c, "threshold", 0, round % 3 ? 20 : 1);
   case_set(c, "seed", 0, (double)((uint64_t)round * 0x123456789u));
   case_set(c, "offset", 0, round % 3 == 2 ? 4294967295.0 : round % 3 * 7.0);
   case_set(c, "low", 0, round % 2 ? -3 : 0);
