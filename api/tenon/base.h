@@ -106,7 +106,7 @@ typedef struct tn_dims {
 typedef enum tn_math {
   TN_MATH_IEEE = 0, /* float32 means float32 */
   TN_MATH_TF32 = 1, /* products may round their inputs to 10 bits of mantissa */
-  TN_MATH_FAST = 2, /* products may use 16-bit inputs where the device has them */
+  TN_MATH_FAST = 2, /* products may use 16-bit inputs and approximate activations */
 } tn_math;
 
 /* What pad puts around a tensor. */
@@ -122,6 +122,22 @@ typedef enum tn_reduction {
   TN_REDUCTION_MEAN = 1, /* their mean, a scalar */
   TN_REDUCTION_SUM = 2,  /* their sum, a scalar */
 } tn_reduction;
+
+/* From which elements of an image resize makes one of its output, along each axis. */
+typedef enum tn_resize_mode {
+  TN_RESIZE_NEAREST = 0,       /* the one at floor(i size / out), or the nearest corner-aligned */
+  TN_RESIZE_BILINEAR = 1,      /* two */
+  TN_RESIZE_BICUBIC = 2,       /* four */
+  TN_RESIZE_NEAREST_EXACT = 3, /* the one whose centre is nearest; of two, the later */
+} tn_resize_mode;
+
+/* A function applied to every element of a result before it is written. */
+typedef enum tn_activation {
+  TN_ACTIVATION_NONE = 0,
+  TN_ACTIVATION_RELU = 1,
+  TN_ACTIVATION_GELU = 2,      /* x Phi(x) */
+  TN_ACTIVATION_GELU_TANH = 3, /* its approximation by tanh */
+} tn_activation;
 
 typedef enum tn_log_level {
   TN_LOG_NONE = 0,

@@ -2,6 +2,8 @@
  * Matrix products by cuBLASLt. cuBLASLt thinks in columns, so the row-major product
  * y = a b is asked for as y' = b' a': the left operand is b, the right one a, and the
  * bias, one value per column of y, is one per row of y', which is its bias epilogue.
+ * Its other epilogues take NaN for 0 and approximate, so activations are a pass of our own
+ * unless the host asked for fast mathematics.
  * The heuristic's choice for a shape is kept as a plan in the queue.
  */
 #include <stdlib.h>
@@ -22,7 +24,8 @@ typedef struct operand {
 
 /* All that the plan depends on. */
 typedef struct product {
-  int32_t dtype, math, has_bias, reserved;
+  int32_t dtype, math, has_bias;
+  int32_t fused; /* the tn_activation that the epilogue is to apply */
   int64_t m, n, k, batch;
   operand a, b, y, bias;
 } product;
@@ -41,6 +44,7 @@ typedef struct product_plan {
   cublasLtMatmulAlgo_t algo;
   size_t workspace_bytes;
   bool adds_bias; /* no kernel with that epilogue: y holds the bias beforehand */
+  int32_t fused;  /* the tn_activation that the epilogue applies */
 } product_plan;
 
 /* ---------------------------------------------------------------- geometry --- */
@@ -113,6 +117,14 @@ static int32_t alignment_of(const DLTensor *t, const cuda_shape *outer, int k) {
   return (int32_t)(bits & -bits);
 }
 
+/* What a fast product's epilogue may compute, TN_ACTIVATION_NONE for nothing. */
+static int32_t fused_activation(const tn_kernel_args *args) {
+  int64_t activation = ((const tn_matmul_attrs *)args->attrs)->activation;
+  bool has = activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_GELU_TANH;
+  bool fast = args->host->math == TN_MATH_FAST && cuda_dtype(args->out[0]) != TN_F64;
+  return has && fast ? (int32_t)activation : TN_ACTIVATION_NONE;
+}
+
 /* False where cuBLASLt cannot walk an operand; contiguous ones it always can. */
 static bool describe(product_call *call, const tn_kernel_args *args) {
   const DLTensor *a = args->in[0], *b = args->in[1], *bias = args->in[2], *y = args->out[0];
@@ -122,6 +134,7 @@ static bool describe(product_call *call, const tn_kernel_args *args) {
   int ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
   p->dtype = cuda_dtype(y);
   p->math = p->dtype == TN_F32 ? (int32_t)args->host->math : 0;
+  p->fused = fused_activation(args);
   p->m = y->shape[y->ndim - 2];
   p->n = y->shape[y->ndim - 1];
   p->k = a->shape[a->ndim - (ta ? 2 : 1)];
@@ -216,8 +229,19 @@ static tn_status layout_of(const tn_host *host, cublasLtMatrixLayout_t *layout, 
   return TN_OK;
 }
 
+static cublasLtEpilogue_t epilogue_of(int32_t fused, bool bias) {
+  switch (fused) {
+  case TN_ACTIVATION_RELU:
+    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  case TN_ACTIVATION_GELU_TANH:
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  default:
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
 static tn_status set_epilogue(const tn_host *host, product_plan *plan, const void *bias) {
-  cublasLtEpilogue_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  cublasLtEpilogue_t epilogue = epilogue_of(plan->fused, bias != NULL);
   BLAS_TRY(host, cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                 &epilogue, sizeof epilogue));
   if (!bias) return TN_OK;
@@ -299,11 +323,12 @@ static tn_status make_plan(cuda_queue *queue, product_plan *plan, const void *bi
   const product *p = &plan->key;
   int found = 0;
   tn_status status = describe_plan(host, plan);
-  if (status == TN_OK) status = set_epilogue(host, plan, bias);
-  if (status == TN_OK) status = choose(host, queue->blas, plan, &found);
-  if (status == TN_OK && !found && bias) {
-    plan->adds_bias = true;
-    status = set_epilogue(host, plan, NULL);
+  /* With its whole epilogue, then without the bias, then both without the activation. */
+  for (int attempt = 0; attempt < 4 && status == TN_OK && !found; attempt++) {
+    plan->fused = attempt < 2 ? p->fused : TN_ACTIVATION_NONE;
+    plan->adds_bias = attempt % 2 && bias;
+    if ((attempt % 2 && !bias) || (attempt >= 2 && !p->fused)) continue;
+    status = set_epilogue(host, plan, plan->adds_bias ? NULL : bias);
     if (status == TN_OK) status = choose(host, queue->blas, plan, &found);
   }
   if (status != TN_OK || found) return status;
@@ -413,6 +438,20 @@ tn_status cuda_matmul_workspace(const tn_kernel_args *args, size_t *bytes) {
   return status;
 }
 
+/* Applies what the epilogue has not: y = activation(y). */
+static tn_status activate(const tn_kernel_args *args) {
+  int64_t activation = ((const tn_matmul_attrs *)args->attrs)->activation;
+  tn_gelu_attrs gelu = TN_GELU_DEFAULTS;
+  const DLTensor *in[] = {args->out[0]};
+  tn_kernel_args sub = *args;
+  if (activation == TN_ACTIVATION_NONE) return TN_OK;
+  sub.in = in;
+  sub.num_in = 1;
+  sub.attrs = activation == TN_ACTIVATION_RELU ? NULL : &gelu;
+  gelu.tanh = activation == TN_ACTIVATION_GELU_TANH;
+  return activation == TN_ACTIVATION_RELU ? cuda_run_relu(&sub) : cuda_run_gelu(&sub);
+}
+
 static tn_status run_planned(const tn_kernel_args *args, const product_call *call) {
   const void *bias = args->in[2] ? args->in[2]->data : NULL;
   product_plan *plan = NULL;
@@ -424,13 +463,17 @@ static tn_status run_planned(const tn_kernel_args *args, const product_call *cal
   }
   if (bias && plan->adds_bias) status = fill_with_bias(args);
   if (status == TN_OK && bias && !plan->adds_bias) status = set_epilogue(args->host, plan, bias);
-  return status == TN_OK ? multiply_all(args, plan, &call->outer) : status;
+  if (status == TN_OK) status = multiply_all(args, plan, &call->outer);
+  return status == TN_OK && !plan->fused ? activate(args) : status;
 }
 
 tn_status cuda_run_matmul(const tn_kernel_args *args) {
   cuda_queue *queue = args->queue;
   product_call call;
-  if (is_empty(args)) return fill_with_bias(args);
+  if (is_empty(args)) {
+    tn_status filled = fill_with_bias(args);
+    return filled == TN_OK ? activate(args) : filled;
+  }
   tn_status status = cuda_make_current(args->host, args->device);
   if (status != TN_OK) return status;
   if (!describe(&call, args)) {

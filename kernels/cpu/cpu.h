@@ -72,6 +72,9 @@ tn_status ISA(elementwise)(const tn_kernel_args *args, elementwise_fn fn, const 
  * nothing done, where they are not. */
 bool ISA(transpose)(const tn_kernel_args *args, tn_status *status);
 
+/* A number as an element of a type, converted as tn_cast does, in the first bytes of bits. */
+void ISA(value_bits)(DLDataType type, double value, uint64_t *bits);
+
 /* The table of this build. */
 extern const tn_kernel ISA(cpu_kernels)[];
 extern const uint32_t ISA(cpu_kernels_count);

@@ -12,25 +12,44 @@ typedef struct loss_call {
   void *y;
   double *terms;
   int64_t reduction;
+  int64_t ignored;  /* a target that does not count */
+  double smoothing; /* of labels */
+  double counted;   /* targets that count */
   int64_t n, classes, inner;
 } loss_call;
 
-/* The class of target i, -1 where it is none. */
-static inline int64_t loss_class(const loss_call *call, int64_t i) {
-  const int64_t c =
-      call->wide ? ((const int64_t *)call->target)[i] : ((const int32_t *)call->target)[i];
-  return c >= 0 && c < call->classes ? c : -1;
+/* Targets that are no class. */
+enum { LOSS_OUTSIDE = -1, LOSS_IGNORED = -2 };
+
+static inline int64_t loss_target(const loss_call *call, int64_t i) {
+  return call->wide ? ((const int64_t *)call->target)[i] : ((const int32_t *)call->target)[i];
 }
 
-static loss_call loss_open(const DLTensor *x, const DLTensor *target, int64_t reduction) {
+/* The class of target i, negative where it is none. */
+static inline int64_t loss_class(const loss_call *call, int64_t i) {
+  const int64_t c = loss_target(call, i);
+  if (c == call->ignored && c != INT64_MIN) return LOSS_IGNORED;
+  return c >= 0 && c < call->classes ? c : LOSS_OUTSIDE;
+}
+
+/* nll_loss's attributes begin those of the whole family. */
+static loss_call loss_open(const DLTensor *x, const DLTensor *target,
+                           const tn_nll_loss_attrs *attrs, double smoothing) {
   loss_call call = {.x = x->data,
                     .target = target->data,
                     .wide = target->dtype.bits == 64,
-                    .reduction = reduction,
+                    .reduction = attrs->reduction,
+                    .ignored = attrs->ignore_index,
+                    .smoothing = smoothing,
                     .n = x->shape[0],
                     .classes = x->shape[1],
                     .inner = 1};
   for (int d = 2; d < x->ndim; d++) call.inner *= x->shape[d];
+  int64_t ignored = 0;
+  if (call.ignored != INT64_MIN)
+    for (int64_t i = 0; i < call.n * call.inner; i++)
+      ignored += loss_target(&call, i) == call.ignored;
+  call.counted = (double)(call.n * call.inner - ignored);
   return call;
 }
 
@@ -46,7 +65,7 @@ static double loss_reduce(const loss_call *call) {
   const int64_t targets = call->n * call->inner;
   double sum = 0;
   for (int64_t i = 0; i < targets; i++) sum += call->terms[i];
-  return call->reduction == TN_REDUCTION_MEAN ? sum / (double)targets : sum;
+  return call->reduction == TN_REDUCTION_MEAN ? sum / call->counted : sum;
 }
 
 #define BODY "loss.inc"

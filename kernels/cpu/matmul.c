@@ -1,12 +1,13 @@
 /*
  * matmul on the BLAS: operands that it can address are used where they lie, others and
  * 16-bit floats are packed first. The product is cut into blocks that run in parallel,
- * one BLAS call each, with the bias added while the block is in cache.
+ * one BLAS call each, with bias and activation applied while the block is in cache.
  */
 #include <string.h>
 
 #include "gemm.h"
 #include "half.h"
+#include "vmath.h"
 
 typedef struct operand {
   const void *data;
@@ -20,6 +21,7 @@ typedef struct matmul_call {
   operand a, b, y; /* y may be a temporary in type C */
   const void *bias;
   int64_t bias_step;
+  int64_t activation; /* a tn_activation */
   int64_t m, n, k;
   int rank; /* batch dimensions */
   int64_t batch[TN_MAX_RANK], batches;

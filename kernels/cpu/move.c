@@ -90,13 +90,20 @@ static elementwise_fn fill_int(DLDataType type, double value, int64_t *out) {
   }
 }
 
+static elementwise_fn fill_any(DLDataType type, double value, uint64_t *bits) {
+  const bool real = type.code == kDLFloat || type.code == kDLBfloat;
+  *bits = 0;
+  return real ? fill_float(type.bits, type.code == kDLBfloat, value, bits)
+              : fill_int(type, value, (int64_t *)bits);
+}
+
+void ISA(value_bits)(DLDataType type, double value, uint64_t *bits) {
+  (void)fill_any(type, value, bits);
+}
+
 tn_status ISA(fill_any)(const tn_kernel_args *args) {
   const tn_fill_attrs *attrs = args->attrs;
-  const DLDataType type = args->out[0]->dtype;
-  int64_t value = 0;
-  const bool real = type.code == kDLFloat || type.code == kDLBfloat;
-  const elementwise_fn fn =
-      real ? fill_float(type.bits, type.code == kDLBfloat, attrs->value, &value)
-           : fill_int(type, attrs->value, &value);
+  uint64_t value;
+  const elementwise_fn fn = fill_any(args->out[0]->dtype, attrs->value, &value);
   return ISA(elementwise)(args, fn, &value, CPU_GRAIN_CHEAP);
 }

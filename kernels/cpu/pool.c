@@ -30,6 +30,12 @@ static inline pool_span pool_window(const pool_call *call, int dim, int64_t out)
   return (pool_span){cpu_max(begin, 0), cpu_min(end, size)};
 }
 
+/* The elements of window `out` with the padding. */
+static inline int64_t pool_padded(const pool_call *call, int dim, int64_t out) {
+  const int64_t rest = (dim == 0 ? call->h : call->w) + 2 * call->padding[dim];
+  return cpu_min(call->kernel[dim], rest - out * call->stride[dim]);
+}
+
 static void pool_geometry(pool_call *call, const DLTensor *image, const DLTensor *pooled,
                           const int64_t *kernel, const int64_t *stride, const int64_t *padding) {
   call->h = image->shape[2];

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "activation.h"
 #include "bodies.h"
 #include "kernels.h"
 
@@ -29,6 +30,17 @@ static double gelu_exact_slope(double x) {
 static double gelu_tanh(double x) {
   double u = SQRT_2_OVER_PI * (x + GELU_CUBIC * x * x * x);
   return x == -INFINITY ? 0 : x * sigmoid(2 * u);
+}
+
+void activate(int64_t activation, int64_t n, double *x) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (activation == TN_ACTIVATION_RELU)
+      x[i] = x[i] <= 0 ? 0 : x[i];
+    else if (activation == TN_ACTIVATION_GELU)
+      x[i] = gelu_exact(x[i]);
+    else if (activation == TN_ACTIVATION_GELU_TANH)
+      x[i] = gelu_tanh(x[i]);
+  }
 }
 
 static double gelu_tanh_slope(double x) {

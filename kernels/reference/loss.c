@@ -1,6 +1,7 @@
 /*
  * Losses over classes. Each target names one element of a slice of x along axis 1. A
- * target outside the classes makes its loss NaN and its gradient 0.
+ * target outside the classes makes its loss NaN and its gradient 0; one that equals
+ * ignore_index has loss and gradient 0 and is not counted.
  */
 #include <math.h>
 
@@ -8,8 +9,9 @@
 #include "kernels.h"
 
 /* The loss of one target, or its gradient by the slice of x (with dy = 1). */
-typedef double (*loss_fn)(int64_t classes, const double *x, int64_t target);
-typedef void (*loss_grad_fn)(int64_t classes, const double *x, int64_t target, double *dx);
+typedef double (*loss_fn)(int64_t classes, const double *x, int64_t target, double smoothing);
+typedef void (*loss_grad_fn)(int64_t classes, const double *x, int64_t target, double smoothing,
+                             double *dx);
 
 enum { X, TARGET, DY, DX, LOSS_VIEWS };
 
@@ -18,15 +20,17 @@ typedef struct loss_call {
   view views[LOSS_VIEWS];           /* one element per target; X and DX without axis 1 */
   int64_t classes, x_step, dx_step; /* along axis 1 */
   int64_t count;                    /* of targets */
-  double scale;                     /* of gradients */
-  double *losses;                   /* one per target */
+  int64_t ignored;                  /* the target that does not count */
+  double smoothing;
+  double scale;   /* of gradients */
+  double *losses; /* one per target */
   loss_fn loss;
   loss_grad_fn grad;
 } loss_call;
 
-static loss_call loss_call_of(const tn_kernel_args *args, const DLTensor *x,
-                              const DLTensor *target) {
-  loss_call c = {.host = args->host};
+static loss_call loss_call_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *target,
+                              int64_t ignored, double smoothing) {
+  loss_call c = {.host = args->host, .ignored = ignored, .smoothing = smoothing};
   view all = view_of(x);
   c.classes = all.shape[1];
   c.x_step = all.stride[1];
@@ -34,6 +38,23 @@ static loss_call loss_call_of(const tn_kernel_args *args, const DLTensor *x,
   c.views[TARGET] = view_of(target);
   c.count = view_count(&c.views[TARGET]);
   return c;
+}
+
+static bool loss_ignores(const loss_call *c, int64_t target) {
+  return target == c->ignored && target != INT64_MIN;
+}
+
+/* The targets that are not ignored. */
+static double loss_counted(const loss_call *c) {
+  int64_t counted = 0, target;
+  walk w = walk_over(&c->views[TARGET], 1, 0, c->count);
+  while (walk_next(&w)) {
+    for (int64_t i = 0; i < w.n; ++i) {
+      load_i64(c->views[TARGET].dtype, walk_at(&w, 0, i), 1, 1, &target);
+      counted += !loss_ignores(c, target);
+    }
+  }
+  return (double)counted;
 }
 
 static tn_status loss_range(void *ctx, int64_t begin, int64_t end) {
@@ -47,7 +68,9 @@ static tn_status loss_range(void *ctx, int64_t begin, int64_t end) {
       load_i64(c->views[TARGET].dtype, walk_at(&w, TARGET, i), 1, 1, &target);
       load_f64(c->views[X].dtype, walk_at(&w, X, i), c->x_step, c->classes, x);
       bool valid = target >= 0 && target < c->classes;
-      c->losses[w.first + i] = valid ? c->loss(c->classes, x, target) : NAN;
+      double *loss = &c->losses[w.first + i];
+      *loss = valid ? c->loss(c->classes, x, target, c->smoothing) : NAN;
+      if (loss_ignores(c, target)) *loss = 0;
     }
   }
   c->host->free(c->host, x);
@@ -64,12 +87,13 @@ static void store_losses(const loss_call *c, view y, tn_reduction reduction) {
     return;
   }
   for (int64_t i = 0; i < c->count; ++i) total += c->losses[i];
-  if (reduction == TN_REDUCTION_MEAN) total /= (double)c->count;
+  if (reduction == TN_REDUCTION_MEAN) total /= loss_counted(c);
   store_f64(y.dtype, y.data, 1, 1, &total);
 }
 
-static tn_status loss_forward(const tn_kernel_args *args, int64_t reduction, loss_fn fn) {
-  loss_call c = loss_call_of(args, args->in[0], args->in[1]);
+static tn_status loss_forward(const tn_kernel_args *args, int64_t reduction, int64_t ignored,
+                              double smoothing, loss_fn fn) {
+  loss_call c = loss_call_of(args, args->in[0], args->in[1], ignored, smoothing);
   tn_status status = TN_OK;
   c.loss = fn;
   c.losses = scratch_alloc(c.host, c.count);
@@ -87,11 +111,11 @@ static void slice_grad(const loss_call *c, const walk *w, int64_t i, double *x, 
   load_i64(c->views[TARGET].dtype, walk_at(w, TARGET, i), 1, 1, &target);
   load_f64(c->views[DY].dtype, walk_at(w, DY, i), 1, 1, &dy);
   load_f64(c->views[X].dtype, walk_at(w, X, i), c->x_step, c->classes, x);
-  if (target < 0 || target >= c->classes) {
+  if (target < 0 || target >= c->classes || loss_ignores(c, target)) {
     for (int64_t k = 0; k < c->classes; ++k) dx[k] = 0;
     return;
   }
-  c->grad(c->classes, x, target, dx);
+  c->grad(c->classes, x, target, c->smoothing, dx);
   for (int64_t k = 0; k < c->classes; ++k)
     if (dx[k] != 0) dx[k] *= dy * c->scale;
 }
@@ -112,25 +136,27 @@ static tn_status loss_grad_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static tn_status loss_backward(const tn_kernel_args *args, int64_t reduction, loss_grad_fn fn) {
-  loss_call c = loss_call_of(args, args->in[1], args->in[2]);
+static tn_status loss_backward(const tn_kernel_args *args, int64_t reduction, int64_t ignored,
+                               double smoothing, loss_grad_fn fn) {
+  loss_call c = loss_call_of(args, args->in[1], args->in[2], ignored, smoothing);
   view dx = view_of(args->out[0]), dy = view_of(args->in[0]);
   c.grad = fn;
   c.dx_step = dx.stride[1];
   c.views[DX] = view_drop(dx, 1);
   c.views[DY] = view_broadcast(dy, c.views[TARGET].ndim, c.views[TARGET].shape);
-  c.scale = reduction == TN_REDUCTION_MEAN ? 1 / (double)c.count : 1;
+  c.scale = reduction == TN_REDUCTION_MEAN ? 1 / loss_counted(&c) : 1;
   if (c.count == 0) return TN_OK;
   return c.host->parallel_for(c.host, c.count, loss_grain(&c), loss_grad_range, &c);
 }
 
-static double nll(int64_t classes, const double *x, int64_t target) {
-  (void)classes;
+static double nll(int64_t classes, const double *x, int64_t target, double smoothing) {
+  (void)classes, (void)smoothing;
   return -x[target];
 }
 
-static void nll_grad(int64_t classes, const double *x, int64_t target, double *dx) {
-  (void)x;
+static void nll_grad(int64_t classes, const double *x, int64_t target, double smoothing,
+                     double *dx) {
+  (void)x, (void)smoothing;
   for (int64_t k = 0; k < classes; ++k) dx[k] = k == target ? -1 : 0;
 }
 
@@ -141,34 +167,32 @@ static double maximum_of(int64_t n, const double *x) {
   return most;
 }
 
-static double cross_entropy(int64_t classes, const double *x, int64_t target) {
-  double most = maximum_of(classes, x), sum = 0;
-  for (int64_t k = 0; k < classes; ++k) sum += exp(x[k] - most);
-  return log(sum) - (x[target] - most);
+static double cross_entropy(int64_t classes, const double *x, int64_t target, double smoothing) {
+  double most = maximum_of(classes, x), sum = 0, all = 0;
+  for (int64_t k = 0; k < classes; ++k) {
+    sum += exp(x[k] - most);
+    all += x[k] - most;
+  }
+  double wanted = x[target] - most;
+  if (smoothing > 0) wanted = (1 - smoothing) * wanted + smoothing / (double)classes * all;
+  return log(sum) - wanted;
 }
 
-static void cross_entropy_grad(int64_t classes, const double *x, int64_t target, double *dx) {
-  double most = maximum_of(classes, x), sum = 0;
+static void cross_entropy_grad(int64_t classes, const double *x, int64_t target, double smoothing,
+                               double *dx) {
+  double most = maximum_of(classes, x), sum = 0, share = smoothing / (double)classes;
   for (int64_t k = 0; k < classes; ++k) sum += dx[k] = exp(x[k] - most);
-  for (int64_t k = 0; k < classes; ++k) dx[k] = dx[k] / sum - (k == target);
+  for (int64_t k = 0; k < classes; ++k)
+    dx[k] = dx[k] / sum - (k == target ? 1 - smoothing : 0) - share;
 }
 
-tn_status reference_nll_loss(const tn_kernel_args *args) {
-  const tn_nll_loss_attrs *attrs = args->attrs;
-  return loss_forward(args, attrs->reduction, nll);
-}
+#define LOSS_KERNEL(name, run, fn, smoothing)                                                      \
+  tn_status reference_##name(const tn_kernel_args *args) {                                         \
+    const tn_##name##_attrs *attrs = args->attrs;                                                  \
+    return run(args, attrs->reduction, attrs->ignore_index, smoothing, fn);                        \
+  }
 
-tn_status reference_nll_loss_grad(const tn_kernel_args *args) {
-  const tn_nll_loss_grad_attrs *attrs = args->attrs;
-  return loss_backward(args, attrs->reduction, nll_grad);
-}
-
-tn_status reference_cross_entropy(const tn_kernel_args *args) {
-  const tn_cross_entropy_attrs *attrs = args->attrs;
-  return loss_forward(args, attrs->reduction, cross_entropy);
-}
-
-tn_status reference_cross_entropy_grad(const tn_kernel_args *args) {
-  const tn_cross_entropy_grad_attrs *attrs = args->attrs;
-  return loss_backward(args, attrs->reduction, cross_entropy_grad);
-}
+LOSS_KERNEL(nll_loss, loss_forward, nll, 0)
+LOSS_KERNEL(nll_loss_grad, loss_backward, nll_grad, 0)
+LOSS_KERNEL(cross_entropy, loss_forward, cross_entropy, attrs->label_smoothing)
+LOSS_KERNEL(cross_entropy_grad, loss_backward, cross_entropy_grad, attrs->label_smoothing)

@@ -2,6 +2,7 @@
  * Batched matrix product: shares of rows, each gathered with its operands into dense
  * doubles.
  */
+#include "activation.h"
 #include "iterate.h"
 #include "kernels.h"
 #include "product.h"
@@ -15,7 +16,7 @@ typedef struct matmul_call {
   const tn_host *host;
   view a, b, y; /* [m, k], [k, n], [m, n] under the same batch axes */
   view bias;    /* [n], or without data */
-  int64_t m, n, k;
+  int64_t m, n, k, activation;
 } matmul_call;
 
 /* The last two axes swapped. */
@@ -63,6 +64,7 @@ static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64
     gather(view_slice(b, 0, p, depth), right);
     product_add(rows, c->n, depth, left, right, sums);
   }
+  activate(c->activation, rows * c->n, sums);
   scatter(view_slice(matrix_of(c->y, item), 0, first, rows), sums);
 }
 
@@ -89,6 +91,7 @@ tn_status reference_matmul(const tn_kernel_args *args) {
   matmul_call c = {.host = args->host, .y = view_of(args->out[0])};
   c.a = batched(view_of(args->in[0]), attrs->trans_a, &c.y);
   c.b = batched(view_of(args->in[1]), attrs->trans_b, &c.y);
+  c.activation = attrs->activation;
   if (args->in[2]) c.bias = view_of(args->in[2]);
   c.m = c.y.shape[c.y.ndim - 2];
   c.n = c.y.shape[c.y.ndim - 1];

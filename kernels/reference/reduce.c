@@ -1,21 +1,11 @@
 /*
- * Reductions over axes: each output element is one walk over the reduced axes, in
- * row-major order, by one thread.
+ * Reductions over axes; see reduce.h. Here are sums, products, extremes and logic; those
+ * that need maths are in reduce_float.c.
  */
 #include <math.h>
 
-#include "iterate.h"
 #include "kernels.h"
-
-/* One reduction: the kept axes of x and y side by side, and the reduced axes of x. */
-typedef struct reduction {
-  view kept[2]; /* x, y */
-  view inner;
-  int64_t count; /* of elements behind one output */
-} reduction;
-
-/* Writes one output element at y from the elements that the walk finds. */
-typedef void (*reduce_fn)(const reduction *r, walk *w, void *y);
+#include "reduce.h"
 
 typedef struct reduce_call {
   reduction r;
@@ -61,9 +51,9 @@ static uint32_t axes_mask(const tn_axes *axes, int ndim) {
   return mask;
 }
 
-static tn_status reduce(const tn_kernel_args *args, const tn_axes *axes, bool keepdims,
-                        reduce_fn fn) {
+tn_status reduce(const tn_kernel_args *args, const tn_axes *axes, bool keepdims, reduce_fn fn) {
   reduce_call call = {reduction_of(args, axes_mask(axes, args->in[0]->ndim), keepdims), fn};
+  call.r.attrs = args->attrs;
   int64_t outputs = view_count(&call.r.kept[1]), grain = 1 + 4096 / (call.r.count + 1);
   return outputs ? args->host->parallel_for(args->host, outputs, grain, reduce_range, &call)
                  : TN_OK;
@@ -116,61 +106,116 @@ tn_status reference_mean(const tn_kernel_args *args) {
   return reduce(args, &attrs->axes, attrs->keepdims, mean_f64);
 }
 
-/* The largest element and where it stands first; NaN is larger than everything. */
-typedef struct largest {
+static void prod_f64(const reduction *r, walk *w, void *y) {
+  double total = 1, x[WALK_RUN];
+  while (walk_next(w)) {
+    load_f64(r->inner.dtype, w->at[0], w->step[0], w->n, x);
+    for (int64_t i = 0; i < w->n; ++i) total *= x[i];
+  }
+  store_f64(r->kept[1].dtype, y, 1, 1, &total);
+}
+
+static void prod_i64(const reduction *r, walk *w, void *y) {
+  int64_t x[WALK_RUN];
+  uint64_t total = 1;
+  while (walk_next(w)) {
+    load_i64(r->inner.dtype, w->at[0], w->step[0], w->n, x);
+    for (int64_t i = 0; i < w->n; ++i) total *= (uint64_t)x[i];
+  }
+  int64_t wrapped = (int64_t)total;
+  store_i64(r->kept[1].dtype, y, 1, 1, &wrapped);
+}
+
+tn_status reference_prod(const tn_kernel_args *args) {
+  const tn_prod_attrs *attrs = args->attrs;
+  return reduce(args, &attrs->axes, attrs->keepdims, is_float(args) ? prod_f64 : prod_i64);
+}
+
+/* How many elements are not 0. */
+static int64_t count_true(const reduction *r, walk *w) {
+  int64_t count = 0;
+  double x[WALK_RUN];
+  while (walk_next(w)) {
+    load_f64(r->inner.dtype, w->at[0], w->step[0], w->n, x);
+    for (int64_t i = 0; i < w->n; ++i) count += x[i] != 0;
+  }
+  return count;
+}
+
+static void any_of(const reduction *r, walk *w, void *y) { *(uint8_t *)y = count_true(r, w) > 0; }
+
+static void all_of(const reduction *r, walk *w, void *y) {
+  *(uint8_t *)y = count_true(r, w) == r->count;
+}
+
+tn_status reference_any(const tn_kernel_args *args) {
+  const tn_any_attrs *attrs = args->attrs;
+  return reduce(args, &attrs->axes, attrs->keepdims, any_of);
+}
+
+tn_status reference_all(const tn_kernel_args *args) {
+  const tn_all_attrs *attrs = args->attrs;
+  return reduce(args, &attrs->axes, attrs->keepdims, all_of);
+}
+
+/* The largest or smallest element and where it stands first; NaN is beyond everything. */
+typedef struct extreme {
   double f64;
   int64_t i64, index;
-} largest;
+} extreme;
 
-static largest largest_f64(const reduction *r, walk *w) {
+static extreme extreme_f64(const reduction *r, walk *w, bool smallest) {
   double x[WALK_RUN];
-  largest best = {.f64 = -INFINITY};
+  extreme best = {.f64 = smallest ? INFINITY : -INFINITY};
   while (walk_next(w)) {
     load_f64(r->inner.dtype, w->at[0], w->step[0], w->n, x);
     for (int64_t i = 0; i < w->n; ++i) {
-      if (x[i] != x[i]) return (largest){.f64 = x[i], .index = w->first + i};
-      if (x[i] > best.f64) best = (largest){.f64 = x[i], .index = w->first + i};
+      if (x[i] != x[i]) return (extreme){.f64 = x[i], .index = w->first + i};
+      if (smallest ? x[i] < best.f64 : x[i] > best.f64)
+        best = (extreme){.f64 = x[i], .index = w->first + i};
     }
   }
   return best;
 }
 
-static largest largest_i64(const reduction *r, walk *w) {
+static extreme extreme_i64(const reduction *r, walk *w, bool smallest) {
   int64_t x[WALK_RUN];
-  largest best = {.i64 = INT64_MIN};
+  extreme best = {.i64 = smallest ? INT64_MAX : INT64_MIN};
   while (walk_next(w)) {
     load_i64(r->inner.dtype, w->at[0], w->step[0], w->n, x);
     for (int64_t i = 0; i < w->n; ++i)
-      if (x[i] > best.i64) best = (largest){.i64 = x[i], .index = w->first + i};
+      if (smallest ? x[i] < best.i64 : x[i] > best.i64)
+        best = (extreme){.i64 = x[i], .index = w->first + i};
   }
   return best;
 }
 
-static void max_f64(const reduction *r, walk *w, void *y) {
-  largest best = largest_f64(r, w);
-  store_f64(r->kept[1].dtype, y, 1, 1, &best.f64);
-}
+/* max, min, argmax and argmin. */
+#define EXTREMES(name, smallest)                                                                   \
+  static void name##_f64(const reduction *r, walk *w, void *y) {                                   \
+    extreme best = extreme_f64(r, w, smallest);                                                    \
+    store_f64(r->kept[1].dtype, y, 1, 1, &best.f64);                                               \
+  }                                                                                                \
+  static void name##_i64(const reduction *r, walk *w, void *y) {                                   \
+    extreme best = extreme_i64(r, w, smallest);                                                    \
+    store_i64(r->kept[1].dtype, y, 1, 1, &best.i64);                                               \
+  }                                                                                                \
+  static void arg##name##_f64(const reduction *r, walk *w, void *y) {                              \
+    *(int64_t *)y = extreme_f64(r, w, smallest).index;                                             \
+  }                                                                                                \
+  static void arg##name##_i64(const reduction *r, walk *w, void *y) {                              \
+    *(int64_t *)y = extreme_i64(r, w, smallest).index;                                             \
+  }                                                                                                \
+  tn_status reference_##name(const tn_kernel_args *args) {                                         \
+    const tn_##name##_attrs *attrs = args->attrs;                                                  \
+    return reduce(args, &attrs->axes, attrs->keepdims, is_float(args) ? name##_f64 : name##_i64);  \
+  }                                                                                                \
+  tn_status reference_arg##name(const tn_kernel_args *args) {                                      \
+    const tn_arg##name##_attrs *attrs = args->attrs;                                               \
+    tn_axes axes = {1, {(int32_t)attrs->axis}};                                                    \
+    return reduce(args, &axes, attrs->keepdims,                                                    \
+                  is_float(args) ? arg##name##_f64 : arg##name##_i64);                             \
+  }
 
-static void max_i64(const reduction *r, walk *w, void *y) {
-  largest best = largest_i64(r, w);
-  store_i64(r->kept[1].dtype, y, 1, 1, &best.i64);
-}
-
-static void argmax_f64(const reduction *r, walk *w, void *y) {
-  *(int64_t *)y = largest_f64(r, w).index;
-}
-
-static void argmax_i64(const reduction *r, walk *w, void *y) {
-  *(int64_t *)y = largest_i64(r, w).index;
-}
-
-tn_status reference_max(const tn_kernel_args *args) {
-  const tn_max_attrs *attrs = args->attrs;
-  return reduce(args, &attrs->axes, attrs->keepdims, is_float(args) ? max_f64 : max_i64);
-}
-
-tn_status reference_argmax(const tn_kernel_args *args) {
-  const tn_argmax_attrs *attrs = args->attrs;
-  tn_axes axes = {1, {(int32_t)attrs->axis}};
-  return reduce(args, &axes, attrs->keepdims, is_float(args) ? argmax_f64 : argmax_i64);
-}
+EXTREMES(max, false)
+EXTREMES(min, true)

@@ -69,12 +69,15 @@ static const loss losses[] = {{reference_nll_loss, reference_nll_loss_grad},
                               {reference_cross_entropy, reference_cross_entropy_grad}};
 
 /* The four attribute structs lie alike. */
-static tn_nll_loss_attrs reduction(int64_t r) {
-  return (tn_nll_loss_attrs){sizeof(tn_nll_loss_attrs), r};
+/* Of any of the four: cross_entropy's begin as nll_loss's do. */
+static tn_cross_entropy_attrs reduction(int64_t r) {
+  tn_cross_entropy_attrs attrs = TN_CROSS_ENTROPY_DEFAULTS;
+  attrs.reduction = r;
+  return attrs;
 }
 
 static tensor *loss_of(const loss *l, tensor *x, tensor *target, int64_t r) {
-  tn_nll_loss_attrs attrs = reduction(r);
+  tn_cross_entropy_attrs attrs = reduction(r);
   tensor *y =
       r == TN_REDUCTION_NONE ? make_like(target, x->dtype, DENSE) : make(x->dtype, DENSE, SCALAR);
   call c = {l->forward, &attrs, 2, 1, {x, target}, {y}};
@@ -83,7 +86,7 @@ static tensor *loss_of(const loss *l, tensor *x, tensor *target, int64_t r) {
 }
 
 static tensor *grad_of(const loss *l, tensor *dy, tensor *x, tensor *target, int64_t r) {
-  tn_nll_loss_attrs attrs = reduction(r);
+  tn_cross_entropy_attrs attrs = reduction(r);
   tensor *dx = make_like(x, x->dtype, DENSE);
   call c = {l->backward, &attrs, 3, 1, {dy, x, target}, {dx}};
   check_layouts(&c);
@@ -148,7 +151,7 @@ START_TEST(loss_gradients) {
                     : random_tensor(TN_F64, 5, -2, 2, SHAPE(12, 4));
   tensor *target = image ? random_tensor(TN_I64, 6, 0, 4, SHAPE(2, 3, 2))
                          : random_tensor(TN_I64, 6, 0, 4, SHAPE(12));
-  tn_nll_loss_attrs attrs = reduction(r);
+  tn_cross_entropy_attrs attrs = reduction(r);
   tensor *y =
       r == TN_REDUCTION_NONE ? make_like(target, TN_F64, DENSE) : make(TN_F64, DENSE, SCALAR);
   tensor *dy = random_tensor(TN_F64, 7, -1, 1, y->dl.ndim, y->shape);

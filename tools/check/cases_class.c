@@ -83,6 +83,10 @@ void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink si
         loss_shapes(&c, &list[i], reduction);
         c.values = k == 2 ? VALUES_SPARSE : VALUES_PLAIN;
         c.seed += i * 9 + (unsigned)reduction * 3 + k;
+        /* A class that occurs, or one of the numbers outside the classes. */
+        if (k == 1) case_set(&c, "ignore_index", 0, 0);
+        if (k == 2 && i % 2) case_set(&c, "ignore_index", 0, -1);
+        if (k) case_set(&c, "label_smoothing", 0, i % 3 == 2 ? 1 : 0.25);
         c.typical = i == 0 && reduction == 1 && k == 0;
         if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
         if (i == 2) c.variants |= VARIANT_PREPARED;

@@ -3,6 +3,8 @@
  * UPDATE. Lengths around the widths of vectors, every rank, broadcasts, every way of
  * drawing numbers.
  */
+#include <math.h>
+
 #include "number.h"
 #include "op_case.h"
 
@@ -30,6 +32,8 @@ static void vary(op_case *c, unsigned round) {
   case_set(c, "alpha", 0, round % 2 ? 1 : 0.7);
   case_set(c, "beta", 0, round % 2 ? 1 : 2.3);
   case_set(c, "threshold", 0, round % 3 ? 20 : 1);
+  if (round % 5) case_set(c, "min", 0, round % 5 == 4 ? (double)NAN : round % 5 == 3 ? 0.7 : -0.3);
+  if (round % 3) case_set(c, "max", 0, round % 3 == 1 ? 0.3 : round % 2 ? 2.5 : 1e30);
   case_set(c, "seed", 0, (double)((uint64_t)round * 0x123456789u));
   case_set(c, "offset", 0, round % 3 == 2 ? 4294967295.0 : round % 3 * 7.0);
   case_set(c, "low", 0, round % 2 ? -3 : 0);
@@ -149,7 +153,7 @@ static void by_broadcast(const tn_operator *op, const tn_dtype *types, case_sink
     for (unsigned k = 0; k < 2; k++) {
       op_case c = case_begin(op, types);
       for (uint32_t arg = 0; arg < op_inputs(op); arg++) {
-        uint32_t which = arg ? 1 : 0;
+        uint32_t which = arg == 1 || (arg == 2 && k) ? 1 : 0;
         case_shape(&c, arg, broadcasts[i].rank[which], broadcasts[i].shape[which]);
       }
       c.values = values_of(op, i + k);

@@ -47,13 +47,14 @@ static op_case multiply(const tn_operator *op, const tn_dtype *types, product p,
   c.values = round % 7 == 6 ? VALUES_SPARSE : VALUES_PLAIN;
   case_set(&c, "trans_a", 0, ta);
   case_set(&c, "trans_b", 0, tb);
+  case_set(&c, "activation", 0, round / 8 % 4);
   return c;
 }
 
 void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const batch none = {{0, 0}, {{0}}};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    for (unsigned round = 0; round < 8; round++) {
+    for (unsigned round = 0; round < (i < 12 ? 8 : 32); round++) {
       op_case c = multiply(op, types, sizes[i], &none, round);
       c.typical = i == 1 && round == 0;
       if (round == 1) c.arg[0].expanded = 1;
@@ -61,12 +62,12 @@ void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       sink.take(sink.ctx, &c);
     }
   for (unsigned i = 0; i < sizeof batches / sizeof *batches; i++)
-    for (unsigned round = 0; round < 8; round++) {
+    for (unsigned round = 0; round < 32; round += round < 8 ? 1 : 5) {
       op_case c = multiply(op, types, (product){3, 5, 4}, &batches[i], round);
       if (c.arg[0].rank == 4 || c.arg[1].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
-  for (unsigned round = 0; round < 4; round++) {
+  for (unsigned round = 0; round < 32; round += 3) {
     op_case c = multiply(op, types, (product){129, 140, 271}, &none, round);
     c.variants = VARIANT_MADE | VARIANT_PERMUTED;
     sink.take(sink.ctx, &c);

@@ -1,4 +1,6 @@
 /* Cases of reductions: every subset of axes of small tensors, keeping them or not. */
+#include <math.h>
+
 #include "number.h"
 #include "op_case.h"
 
@@ -15,9 +17,7 @@ static const reduced shapes[] = {
 };
 
 /* An empty maximum has no value: the dispatcher refuses it. */
-static bool needs_elements(const tn_operator *op) {
-  return op->id == TN_OP_MAX || op->shape == TN_SHAPE_ARG_REDUCE;
-}
+static bool needs_elements(const tn_operator *op) { return op->flags & TN_OPERATOR_NEEDS_ELEMENTS; }
 
 static value_kind values_of(const tn_operator *op, unsigned round) {
   static const value_kind exact[] = {VALUES_TIES, VALUES_PLAIN, VALUES_SPECIAL, VALUES_WIDE};
@@ -32,6 +32,8 @@ static op_case begin(const tn_operator *op, const tn_dtype *types, int32_t rank,
   c.values = values_of(op, round);
   c.seed += round;
   case_set(&c, "keepdims", 0, round % 2);
+  case_set(&c, "correction", 0, round % 3 == 1 ? 0 : round % 7 == 3 ? 2.5 : 1);
+  case_set(&c, "ord", 0, round % 3 == 2 ? (double)INFINITY : 2 - round % 3);
   if (rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
   return c;
 }
@@ -82,10 +84,11 @@ static void large(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       one_axis(op, types, &list[i], i == 2 ? 0 : list[i].rank - 1, i, sink);
     else
       subset(op, types, &list[i], i < 2 ? 1u << (list[i].rank - 1) : 1, i, sink);
-  for (unsigned k = 0; k < 4 && op->shape == TN_SHAPE_REDUCE; k++)
+  for (unsigned k = 0; k < 4 && op->shape != TN_SHAPE_ARG_REDUCE; k++)
     subset(op, types, &deep, (uint32_t[]){0x55, 0xaa, 0x0f, 0x81}[k], k, sink);
   static const reduced huge = {1, {(1 << 21) + 5}};
-  if (op->id == TN_OP_SUM && types[0] == TN_F32) subset(op, types, &huge, 0, 0, sink);
+  bool first = op->id == TN_OP_SUM || op->id == TN_OP_VAR || op->id == TN_OP_NORM;
+  if (first && types[0] == TN_F32) subset(op, types, &huge, 0, 0, sink);
 }
 
 void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink) {
