@@ -159,6 +159,11 @@ static void wrong_dtypes(bad *b) {
   }
 }
 
+/* Whether the operator takes any shape for the argument, whatever the others have. */
+static bool shape_is_free(const tn_operator *op, uint32_t i) {
+  return op->shape == TN_SHAPE_SCALARS && op->args[i].flags & TN_ARG_LIST;
+}
+
 /* Arguments that others need only be no larger than. */
 static bool may_be_larger(const bad *b, uint32_t i) {
   uint32_t rule = b->c->op->shape;
@@ -167,6 +172,7 @@ static bool may_be_larger(const bad *b, uint32_t i) {
 
 static void wrong_shapes(bad *b) {
   for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    if (shape_is_free(b->c->op, i)) continue;
     const tn_tensor *g = b->good[i];
     int32_t rank = tn_tensor_rank(g);
     int64_t shape[TN_MAX_RANK + 1];

@@ -49,7 +49,8 @@ typedef struct work {
 /* The type that the reference computes argument `arg` in. */
 static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
   tn_dtype dtype = case_dtype(c, arg);
-  return number_is_float(dtype) && !compare_in_own_types(c->op) ? TN_F64 : dtype;
+  bool fixed = c->op->args[arg].type & 0x40;
+  return number_is_float(dtype) && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
 }
 
 static void widen(tn_dtype from, const void *values, tn_dtype to, int64_t n, void *out) {
