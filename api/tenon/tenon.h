@@ -39,7 +39,9 @@
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
  *              overlap inputs, except that an elementwise operator may write to the
- *              very tensor it reads. Optional tensors may be NULL.
+ *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              come as arrays with one count for all of them, behind the last: at
+ *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it
@@ -296,6 +298,11 @@ tn_status tn_tensor_permute(const tn_tensor *x, const int32_t *axes, tn_tensor *
  * begin and end count from the end. */
 tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
                           int64_t step, tn_tensor **view);
+/* Cuts one axis into `count` parts, one after the other: views[i] has sizes[i] elements of
+ * it, which must add up to the axis, or equal parts of it where sizes is NULL. Negative
+ * axis counts from the end. On failure no view is left. */
+tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
+                          tn_tensor **views);
 /* Repeats axes of size 1 (and adds leading axes) to reach shape, with stride 0. */
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view);
@@ -325,7 +332,7 @@ typedef struct tn_call {
   const tn_tensor *const *in; /* inputs in schema order, optional ones may be NULL */
   tn_tensor **out;            /* in-out tensors, then outputs; outputs that are NULL are made */
   const void *attrs;          /* the attribute struct; NULL = defaults */
-  uint16_t num_in, num_out;   /* as many as the schema has */
+  uint16_t num_in, num_out;   /* as many as the schema has; of a list all its tensors */
   uint32_t skip_out;          /* bit i: optional output i is not wanted */
 } tn_call;
 

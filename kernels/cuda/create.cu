@@ -20,8 +20,7 @@ template <> struct is_real<half_t> { static constexpr bool value = true; };
 template <> struct is_real<bfloat_t> { static constexpr bool value = true; };
 
 template <class T>
-__global__ void __launch_bounds__(place_threads)
-    count_up(T *y, const __grid_constant__ series s) {
+__global__ void __launch_bounds__(place_threads) count_up(T *y, const __grid_constant__ series s) {
   int64_t i = thread_index<int64_t>();
   if (i >= s.n) return;
   if (!is_real<T>::value) {

@@ -150,7 +150,8 @@ tn_status cuda_run_take_along_axis(const tn_kernel_args *args) {
 tn_status cuda_run_one_hot(const tn_kernel_args *args) {
   const tn_one_hot_attrs *attrs = (const tn_one_hot_attrs *)args->attrs;
   const DLTensor *index = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, y->ndim), axis = attrs->axis < 0 ? attrs->axis + y->ndim : attrs->axis;
+  int64_t n = cuda_size(y, 0, y->ndim),
+          axis = attrs->axis < 0 ? attrs->axis + y->ndim : attrs->axis;
   if (n == 0) return TN_OK;
   marking m = {indexes_of(index, attrs->classes), place_divisor_of(attrs->classes),
                place_divisor_of(cuda_size(y, (int)axis + 1, y->ndim)),

@@ -74,6 +74,20 @@ bool cuda_sort_supports(const tn_kernel_args *args);
 tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes);
 
+/* What indexes of 32 bits reach. */
+CUDA_DECLARE(dot);
+CUDA_DECLARE(embedding_grad);
+bool cuda_dot_supports(const tn_kernel_args *args);
+bool cuda_embedding_grad_supports(const tn_kernel_args *args);
+tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+
+/* Attention over vectors that fit the kernels' tiles. */
+CUDA_DECLARE(scaled_dot_product_attention);
+CUDA_DECLARE(scaled_dot_product_attention_grad);
+bool cuda_attention_supports(const tn_kernel_args *args);
+bool cuda_attention_grad_supports(const tn_kernel_args *args);
+tn_status cuda_attention_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+
 #undef CUDA_DECLARE
 
 #ifdef __cplusplus

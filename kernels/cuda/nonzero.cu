@@ -16,8 +16,7 @@ struct search {
   place_divisor size[TN_MAX_RANK];
 };
 
-template <class U>
-__device__ __forceinline__ bool is_set(const U *x, int64_t i, const search &s) {
+template <class U> __device__ __forceinline__ bool is_set(const U *x, int64_t i, const search &s) {
   return i < s.n && (x[i] & (U)s.mask) != 0;
 }
 
@@ -100,8 +99,7 @@ template <class U> tn_status run_search(const tn_kernel_args *args, const search
   int64_t *y = (int64_t *)args->out[0]->data, *count = (int64_t *)args->out[1]->data;
   int64_t *first = (int64_t *)args->workspace, parts = ceil_div(s.n, PART);
   tn_status status = TN_OK;
-  if (parts)
-    status = launch(args, count_part<U>, (unsigned)parts, place_threads, 0, x, first, s);
+  if (parts) status = launch(args, count_part<U>, (unsigned)parts, place_threads, 0, x, first, s);
   if (status == TN_OK) status = launch(args, sum_parts, 1, 1024, 0, first, parts, count);
   if (status == TN_OK && parts)
     status = launch(args, write_part<U>, (unsigned)parts, place_threads, 0, x,

@@ -8,7 +8,7 @@ namespace {
 
 struct unpadding {
   int rank, mode;
-  place_divisor size[TN_MAX_RANK]; /* of dx */
+  place_divisor size[TN_MAX_RANK];                                    /* of dx */
   int64_t before[TN_MAX_RANK], after[TN_MAX_RANK], step[TN_MAX_RANK]; /* step of dy */
 };
 

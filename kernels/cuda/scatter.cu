@@ -18,10 +18,10 @@ namespace {
 /* Where updates go: the index's shape over y, the axis of y held at 0. */
 struct scattering {
   indexes index;
-  uint32_t n;      /* updates */
-  int64_t step;    /* of y along the axis */
-  uint64_t places; /* elements of y */
-  int shared;      /* 1: the index has the axis alone */
+  uint32_t n;                /* updates */
+  int64_t step;              /* of y along the axis */
+  uint64_t places;           /* elements of y */
+  int shared;                /* 1: the index has the axis alone */
   cuda_divisor inner, count; /* of updates behind the axis, along it */
   int rank;
   cuda_divisor size[TN_MAX_RANK];
@@ -222,9 +222,8 @@ tn_status sums_of(const tn_kernel_args *args, char *base, uint32_t n, uint64_t k
 tn_status sort_sums(const tn_kernel_args *args, sums *s) {
   cub::DoubleBuffer<uint64_t> key(s->key[0], s->key[1]);
   cub::DoubleBuffer<uint32_t> item(s->item[0], s->item[1]);
-  cudaError_t error =
-      cub::DeviceRadixSort::SortPairs(s->temp, s->temp_bytes, key, item, s->n, 0, s->end_bit,
-                                      (cudaStream_t)args->native_stream);
+  cudaError_t error = cub::DeviceRadixSort::SortPairs(
+      s->temp, s->temp_bytes, key, item, s->n, 0, s->end_bit, (cudaStream_t)args->native_stream);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: radix sort");
   s->key[0] = key.Current();
   s->item[0] = item.Current();
@@ -294,8 +293,8 @@ template <class T> tn_status run_sum(const tn_kernel_args *args, const scatterin
     status = launch(args, place_keys, place_blocks(s.n), place_threads, 0, m.key[0], m.item[0], s);
   if (status == TN_OK) status = sort_sums(args, &m);
   if (status != TN_OK) return status;
-  return launch(args, add_places<T>, place_blocks(s.n), place_threads, 0,
-                (T *)args->out[0]->data, (const T *)args->in[0]->data, (const uint64_t *)m.key[0],
+  return launch(args, add_places<T>, place_blocks(s.n), place_threads, 0, (T *)args->out[0]->data,
+                (const T *)args->in[0]->data, (const uint64_t *)m.key[0],
                 (const uint32_t *)m.item[0], s.n, s.places);
 }
 
@@ -313,8 +312,8 @@ template <class T> tn_status run_row_sum(const tn_kernel_args *args, const scatt
   int64_t across = ceil_div(inner * outer, place_threads);
   return launch(args, add_rows<T>, dim3(count, (unsigned)(across < 65535 ? across : 65535)),
                 place_threads, 0, (T *)y->data, (const T *)args->in[0]->data,
-                (const uint64_t *)m.key[0], (const uint32_t *)m.item[0], count,
-                (uint64_t)s.index.n, inner, outer);
+                (const uint64_t *)m.key[0], (const uint32_t *)m.item[0], count, (uint64_t)s.index.n,
+                inner, outer);
 }
 
 /* Whether whole rows follow each index, so that a block can sum them side by side. */
@@ -354,8 +353,8 @@ tn_status sum_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) 
   sums m;
   if (s.n == 0 || s.places == 0 || !(TN_SET(cuda_dtype(args->out[0])) & TN_SET_FLOAT)) return TN_OK;
   bool rows = has_rows(s);
-  tn_status status = sums_of(args, NULL, rows ? s.count.value : s.n,
-                             rows ? (uint64_t)s.index.n : s.places, &m);
+  tn_status status =
+      sums_of(args, NULL, rows ? s.count.value : s.n, rows ? (uint64_t)s.index.n : s.places, &m);
   if (status == TN_OK) *bytes = m.bytes;
   return status;
 }

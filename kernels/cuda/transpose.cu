@@ -17,7 +17,7 @@ typedef pack<uint64_t, 2> wide_t;
  * walked outside. Strides count elements. */
 struct tiling {
   int64_t rows, columns;
-  int64_t x_column, y_row; /* strides */
+  int64_t x_column, y_row;   /* strides */
   cuda_divisor across, down; /* tiles along columns, along rows */
   int rank;
   cuda_divisor size[TN_MAX_RANK];

@@ -159,6 +159,11 @@ static void wrong_dtypes(bad *b) {
   }
 }
 
+/* Whether the operator takes any shape for the argument, whatever the others have. */
+static bool shape_is_free(const tn_operator *op, uint32_t i) {
+  return op->shape == TN_SHAPE_SCALARS && op->args[i].flags & TN_ARG_LIST;
+}
+
 /* Arguments that others need only be no larger than. */
 static bool may_be_larger(const bad *b, uint32_t i) {
   uint32_t rule = b->c->op->shape;
@@ -167,6 +172,7 @@ static bool may_be_larger(const bad *b, uint32_t i) {
 
 static void wrong_shapes(bad *b) {
   for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    if (shape_is_free(b->c->op, i)) continue;
     const tn_tensor *g = b->good[i];
     int32_t rank = tn_tensor_rank(g);
     int64_t shape[TN_MAX_RANK + 1];
@@ -243,23 +249,31 @@ typedef struct bad_attr {
 } bad_attr;
 
 static const bad_attr bad_attrs[] = {
-    {"axis", 7, 0},       {"axis", -8, 0},       {"stride", -1, 0},
-    {"stride", -1e18, 0}, {"padding", -1, 0},    {"dilation", 0, 0},
-    {"dilation", -2, 0},  {"groups", 0, 0},      {"groups", -1, 0},
-    {"groups", 5, 0},     {"p", 1, 0},           {"p", -0.25, 0},
-    {"p", 2, 0},          {"p", NAN, 0},         {"reduction", 3, 0},
-    {"reduction", -1, 0}, {"dtype", 0, 0},       {"dtype", 31, 0},
-    {"dtype", -1, 0},     {"std", -1, 0},        {"low", 1e9, 0},
-    {"step", 0, 0},       {"kernel", 0, 0},      {"kernel", -3, 0},
-    {"size", -1, 0},      {"size", 77, 0},       {"kernel", 1e9, 0},
-    {"padding", 4e18, 0}, {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
-    {"mode", 77, 0},      {"mode", -1, 0},       {"before", -1, 0},
-    {"before", 3, 0},     {"after", -1, 0},      {"after", 9e18, 0},
-    {"reps", -1, 0},      {"reps", 4e18, 0},     {"repeats", -1, 0},
-    {"repeats", 4e18, 0}, {"classes", -1, 0},    {"classes", 4e18, 0},
-    {"ord", 3, 0},        {"ord", NAN, 0},       {"ord", 0.5, 0},
-    {"output", 0, 0},     {"output", -1, 0},     {"output_padding", -1, 0},
-    {"ceil_mode", 2, 0},  {"output_padding", 77, 0},
+    {"axis", 7, 0},        {"axis", -8, 0},
+    {"stride", -1, 0},     {"stride", -1e18, 0},
+    {"padding", -1, 0},    {"dilation", 0, 0},
+    {"dilation", -2, 0},   {"groups", 0, 0},
+    {"groups", -1, 0},     {"groups", 5, 0},
+    {"p", 1, 0},           {"p", -0.25, 0},
+    {"p", 2, 0},           {"p", NAN, 0},
+    {"reduction", 3, 0},   {"reduction", -1, 0},
+    {"dtype", 0, 0},       {"dtype", 31, 0},
+    {"dtype", -1, 0},      {"std", -1, 0},
+    {"low", 1e9, 0},       {"step", 0, 0},
+    {"kernel", 0, 0},      {"kernel", -3, 0},
+    {"size", -1, 0},       {"size", 77, 0},
+    {"kernel", 1e9, 0},    {"padding", 4e18, 0},
+    {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
+    {"mode", 77, 0},       {"mode", -1, 0},
+    {"before", -1, 0},     {"before", 3, 0},
+    {"after", -1, 0},      {"after", 9e18, 0},
+    {"reps", -1, 0},       {"reps", 4e18, 0},
+    {"repeats", -1, 0},    {"repeats", 4e18, 0},
+    {"classes", -1, 0},    {"classes", 4e18, 0},
+    {"ord", 3, 0},         {"ord", NAN, 0},
+    {"ord", 0.5, 0},       {"output", 0, 0},
+    {"output", -1, 0},     {"output_padding", -1, 0},
+    {"ceil_mode", 2, 0},   {"output_padding", 77, 0},
 };
 
 /* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
@@ -289,6 +303,38 @@ static void spoil_attr(bad *b, const bad_attr *bad_one) {
   }
 }
 
+/* One number of an attribute set to what its schema says it cannot be. */
+static void spoil_number(bad *b, const tn_attr *a, int index, double value) {
+  op_case spoiled = *b->c;
+  char what[96];
+  snprintf(what, sizeof what, "%s[%d]=%g", a->name, index, value);
+  case_set(&spoiled, a->name, index, value);
+  begin(b, what);
+  memcpy(b->attrs, spoiled.attrs, sizeof b->attrs);
+  expect_failure(b, "out of bounds");
+}
+
+/* The nearest number outside a bound. */
+static double beyond(const tn_attr *a, double bound, uint8_t kind, double direction) {
+  if (kind == TN_BOUND_OPEN) return bound;
+  return a->type == TN_ATTR_F64 ? nextafter(bound, direction * INFINITY) : bound + direction;
+}
+
+/* Every bound that the schema states, from just outside it. */
+static void spoil_bounds(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_attrs; i++) {
+    const tn_attr *a = &b->c->op->attrs[i];
+    int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
+    bool number = a->type != TN_ATTR_AXES && a->type != TN_ATTR_DTYPE;
+    bool below_zero = a->type == TN_ATTR_U64 && beyond(a, a->low, a->low_bound, -1) < 0;
+    for (int k = 0; k < count && number; k++) {
+      if (a->low_bound && !below_zero) spoil_number(b, a, k, beyond(a, a->low, a->low_bound, -1));
+      if (a->high_bound) spoil_number(b, a, k, beyond(a, a->high, a->high_bound, 1));
+      if (a->type == TN_ATTR_F64 && (a->low_bound || a->high_bound)) spoil_number(b, a, k, NAN);
+    }
+  }
+}
+
 static void spoil_axes(bad *b) {
   static const tn_axes wrong[] = {{1, {2}},     {1, {-3}}, {2, {0, 0}},
                                   {2, {1, -1}}, {9, {0}},  {-1, {0}}};
@@ -305,6 +351,7 @@ static void spoil_axes(bad *b) {
 
 static void attributes(bad *b) {
   for (size_t i = 0; i < sizeof bad_attrs / sizeof *bad_attrs; i++) spoil_attr(b, &bad_attrs[i]);
+  spoil_bounds(b);
   spoil_axes(b);
   for (uint32_t size = 0; size < 4 && b->c->op->num_attrs; size += 3) {
     begin(b, "struct_size");
