@@ -14,15 +14,15 @@ enum { ALONG_WIDTH = 256, ALONG_SPLIT = 4096 };
 typedef struct along {
   const tn_host *host;
   const void *index;
-  bool wide;         /* the index is i64, not i32 */
-  bool shared;       /* the index has the axis alone */
-  int64_t n, step;   /* the data's size and stride along the axis */
-  int64_t count;     /* indexes along the axis */
-  int64_t part;      /* elements of the update from one index to the next */
-  int64_t last;      /* size of the innermost axis inside the axis, 1 without */
-  int64_t chunks;    /* columns that a row of `last` elements falls into */
-  int64_t splits;    /* parts of `count` that go on their own: 1 where order matters */
-  int64_t inner;     /* rows of `last` elements inside the axis */
+  bool wide;       /* the index is i64, not i32 */
+  bool shared;     /* the index has the axis alone */
+  int64_t n, step; /* the data's size and stride along the axis */
+  int64_t count;   /* indexes along the axis */
+  int64_t part;    /* elements of the update from one index to the next */
+  int64_t last;    /* size of the innermost axis inside the axis, 1 without */
+  int64_t chunks;  /* columns that a row of `last` elements falls into */
+  int64_t splits;  /* parts of `count` that go on their own: 1 where order matters */
+  int64_t inner;   /* rows of `last` elements inside the axis */
   int rank, axis;
   int64_t size[TN_MAX_RANK], stride[TN_MAX_RANK]; /* of the update, of the data */
   const void *from;
@@ -95,8 +95,8 @@ static inline int64_t along_place(const along *a, int64_t i) {
 
 static inline tn_status along_run(along *a, tn_range_fn fn) {
   const int64_t columns = along_columns(a);
-  const int64_t work = cpu_min(a->last, ALONG_WIDTH) *
-                       (a->splits > 1 ? (int64_t)ALONG_SPLIT : a->count);
+  const int64_t work =
+      cpu_min(a->last, ALONG_WIDTH) * (a->splits > 1 ? (int64_t)ALONG_SPLIT : a->count);
   if (columns == 0) return TN_OK;
   return a->host->parallel_for(a->host, columns, 1 + CPU_GRAIN_MATHS / (work + 1), fn, a);
 }

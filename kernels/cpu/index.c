@@ -11,7 +11,7 @@
 typedef struct gathering {
   const char *x;
   char *y;
-  along index; /* only n and the index */
+  along index;          /* only n and the index */
   int64_t count, block; /* block in bytes */
 } gathering;
 
