@@ -238,6 +238,9 @@ static void print_docs(void) {
       printf("- `%c`: %s\n", "TUVW"[t], rows[i].types[t]);
     printf("- error bound in float32: %g %s\n", rows[i].tolerance,
            rows[i].flags & TN_OPERATOR_ACCUMULATES ? "relative norm" : "ULP");
+    if (rows[i].flags & TN_OPERATOR_DATA_DEPENDENT)
+      puts("- waits for the stream; outputs that the call makes are cut along axis 0 to the count, "
+           "which is the last output; outputs given have the largest shape");
     if (rows[i].source) printf("- source: %s\n", rows[i].source);
     puts("");
   }

@@ -1,10 +1,12 @@
 /*
- * Shape rules of matrix products and of operators that slide a window over images.
+ * Shape rules of matrix products and of convolutions over one, two or three spatial axes.
  * Output sizes follow Dumoulin and Visin 2016 (arXiv 1603.07285), section 4.
  */
 #include "dispatcher/shape_rules.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_matmul_attrs *attrs = q->attrs;
@@ -34,24 +36,32 @@ tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out
   return TN_OK;
 }
 
-/* The leading fields that the convolutions' attribute structs share. */
-typedef tn_conv2d_attrs conv_attrs;
-
-static tn_status check_conv_attrs(const shape_query *q) {
-  const conv_attrs *attrs = q->attrs;
-  for (int i = 0; i < 2; ++i) {
-    if (attrs->stride[i] < 1 || attrs->dilation[i] < 1)
-      return shape_refuse(q, "attrs->stride and attrs->dilation must be at least 1", NULL, NULL);
-    if (attrs->padding[i] < 0)
-      return shape_refuse(q, "attrs->padding must not be negative", NULL, NULL);
+int shape_spatial(const shape_query *q) {
+  switch (q->op->attrs[0].type) {
+  case TN_ATTR_I64:
+    return 1;
+  case TN_ATTR_PAIR:
+    return 2;
+  default:
+    return 3;
   }
-  if (attrs->groups < 1) return shape_refuse(q, "attrs->groups must be at least 1", NULL, NULL);
-  return TN_OK;
 }
 
-/* The windows that fit along one axis: false if none or on overflow. */
-static bool window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
-                         int64_t dilation, int64_t *count) {
+const int64_t *shape_numbers(const shape_query *q, uint32_t attr) {
+  return (const int64_t *)(const void *)((const char *)q->attrs + q->op->attrs[attr].offset);
+}
+
+tn_status shape_need_rank(const shape_query *q, int32_t rank, const DLTensor *a,
+                          const DLTensor *b) {
+  char what[64];
+  if (a->ndim == rank && (!b || b->ndim == rank)) return TN_OK;
+  (void)snprintf(what, sizeof what, "%s %d axes", b ? "both tensors need" : "the tensor needs",
+                 (int)rank);
+  return shape_refuse(q, what, a, b);
+}
+
+bool shape_windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                   int64_t *count) {
   int64_t padded, extent;
   if (kernel < 1 || __builtin_mul_overflow(padding, 2, &padded) ||
       __builtin_add_overflow(padded, size, &padded) ||
@@ -61,148 +71,240 @@ static bool window_count(int64_t size, int64_t kernel, int64_t stride, int64_t p
   return true;
 }
 
-/* Checks that dy is what conv2d makes of x-shaped and w-shaped tensors. */
-static tn_status check_conv(const shape_query *q, const int64_t x[4], const int64_t w[4],
-                            int64_t out[4]) {
-  const conv_attrs *attrs = q->attrs;
-  tn_status status = check_conv_attrs(q);
-  if (status) return status;
+/* A convolution's attributes, which stand in one order in all of its operators, and the
+ * shapes of its tensors by their forward names: x [n, c, ...], w [k, c / groups, ...],
+ * y [n, k, ...]. */
+typedef struct conv {
+  const shape_query *q;
+  int spatial;
+  const int64_t *stride, *padding, *dilation, *extra; /* extra: the attribute behind groups */
+  int64_t groups;
+  int64_t x[TN_MAX_RANK], w[TN_MAX_RANK], y[TN_MAX_RANK];
+} conv;
+
+enum { STRIDE, PADDING, DILATION, GROUPS, EXTRA, KERNEL_OF_TRANSPOSE };
+
+static void copy_shape(int64_t *to, const DLTensor *from) {
+  memcpy(to, from->shape, (size_t)from->ndim * sizeof *to);
+}
+
+static tn_status conv_begin(conv *c, const shape_query *q) {
+  *c = (conv){.q = q, .spatial = shape_spatial(q)};
+  c->stride = shape_numbers(q, STRIDE);
+  c->padding = shape_numbers(q, PADDING);
+  c->dilation = shape_numbers(q, DILATION);
+  c->groups = *shape_numbers(q, GROUPS);
+  if (q->op->num_attrs > EXTRA) c->extra = shape_numbers(q, EXTRA);
+  for (int i = 0; i < c->spatial; ++i) {
+    if (c->stride[i] < 1 || c->dilation[i] < 1)
+      return shape_refuse(q, "attrs->stride and attrs->dilation must be at least 1", NULL, NULL);
+    if (c->padding[i] < 0)
+      return shape_refuse(q, "attrs->padding must not be negative", NULL, NULL);
+  }
+  if (c->groups < 1) return shape_refuse(q, "attrs->groups must be at least 1", NULL, NULL);
+  return shape_need_rank(q, c->spatial + 2, q->in[0], q->in[1]);
+}
+
+static tn_status check_groups(const conv *c) {
   int64_t channels;
-  if (__builtin_mul_overflow(w[1], attrs->groups, &channels) || channels != x[1] ||
-      w[0] % attrs->groups != 0)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_%s: %" PRId64 " groups of %" PRId64 " channels to %" PRId64
-                " do not fit an image of %" PRId64 " channels",
-                q->op->name, attrs->groups, w[1], w[0], x[1]);
-  out[0] = x[0];
-  out[1] = w[0];
-  for (int i = 0; i < 2; ++i)
-    if (!window_count(x[2 + i], w[2 + i], attrs->stride[i], attrs->padding[i], attrs->dilation[i],
-                      &out[2 + i]))
+  if (!__builtin_mul_overflow(c->w[1], c->groups, &channels) && channels == c->x[1] &&
+      c->w[0] % c->groups == 0)
+    return TN_OK;
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "tn_%s: %" PRId64 " groups of %" PRId64 " channels to %" PRId64 " do not fit %" PRId64
+              " channels",
+              c->q->op->name, c->groups, c->w[1], c->w[0], c->x[1]);
+}
+
+/* y from x and w. */
+static tn_status conv_forward(conv *c) {
+  tn_status status = check_groups(c);
+  if (status) return status;
+  c->y[0] = c->x[0];
+  c->y[1] = c->w[0];
+  for (int i = 0; i < c->spatial; ++i)
+    if (!shape_windows(c->x[2 + i], c->w[2 + i], c->stride[i], c->padding[i], c->dilation[i],
+                       &c->y[2 + i]))
       return fail(TN_ERR_INVALID_ARGUMENT,
                   "tn_%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit %" PRId64
                   " elements with padding %" PRId64,
-                  q->op->name, w[2 + i], attrs->dilation[i], x[2 + i], attrs->padding[i]);
+                  c->q->op->name, c->w[2 + i], c->dilation[i], c->x[2 + i], c->padding[i]);
   return TN_OK;
 }
 
-static tn_status need_rank4(const shape_query *q, const DLTensor *a, const DLTensor *b) {
-  if (a->ndim == 4 && b->ndim == 4) return TN_OK;
-  return shape_refuse(q, "both tensors need 4 axes", a, b);
+static bool equals(const conv *c, const int64_t *dim, const DLTensor *t) {
+  return memcmp(dim, t->shape, (size_t)(c->spatial + 2) * sizeof *dim) == 0;
 }
 
-static void set4(extents *out, const int64_t dim[4]) {
-  out->rank = 4;
-  for (int i = 0; i < 4; ++i) out->dim[i] = dim[i];
+static tn_status give(const conv *c, const int64_t *dim, extents *out) {
+  out->rank = c->spatial + 2;
+  memcpy(out->dim, dim, (size_t)out->rank * sizeof *dim);
+  return TN_OK;
+}
+
+/* The optional third input. */
+static tn_status check_bias(const shape_query *q, int64_t channels) {
+  const DLTensor *bias = q->num_in > 2 ? q->in[2] : NULL;
+  if (!bias || (bias->ndim == 1 && bias->shape[0] == channels)) return TN_OK;
+  return shape_refuse(q, "bias must have an element per channel of y for w", bias, q->in[1]);
+}
+
+tn_status shape_rule_conv(const shape_query *q, extents *out, uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
+  if (status) return status;
+  copy_shape(c.x, q->in[0]);
+  copy_shape(c.w, q->in[1]);
+  status = conv_forward(&c);
+  if (!status) status = check_bias(q, c.w[0]);
+  (void)num_out;
+  return status ? status : give(&c, c.y, out);
+}
+
+tn_status shape_rule_conv_grad_input(const shape_query *q, extents *out, uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
+  if (status) return status;
+  const DLTensor *dy = q->in[0], *w = q->in[1];
+  copy_shape(c.w, w);
+  c.x[0] = dy->shape[0];
+  bool fits = !__builtin_mul_overflow(c.w[1], c.groups, &c.x[1]);
+  for (int i = 0; i < c.spatial; ++i) {
+    c.x[2 + i] = c.extra[i];
+    fits = fits && c.extra[i] >= 0;
+  }
+  if (!fits)
+    return shape_refuse(q, "attrs->size must be the forward input's spatial size", NULL, NULL);
+  status = conv_forward(&c);
+  if (status) return status;
+  if (!equals(&c, c.y, dy))
+    return shape_refuse(q, "dy is not what the convolution makes of attrs->size and w", dy, w);
+  (void)num_out;
+  return give(&c, c.x, out);
+}
+
+/* w from the channels of x and y and from attrs->kernel. */
+static tn_status set_weight(conv *c, const int64_t *kernel) {
+  if (c->x[1] % c->groups != 0)
+    return shape_refuse(c->q, "attrs->groups does not divide the channels", c->q->in[0],
+                        c->q->in[1]);
+  c->w[0] = c->y[1];
+  c->w[1] = c->x[1] / c->groups;
+  memcpy(&c->w[2], kernel, (size_t)c->spatial * sizeof *kernel);
+  return TN_OK;
+}
+
+tn_status shape_rule_conv_grad_weight(const shape_query *q, extents *out, uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
+  if (status) return status;
+  const DLTensor *dy = q->in[0], *x = q->in[1];
+  copy_shape(c.y, dy);
+  copy_shape(c.x, x);
+  status = set_weight(&c, c.extra);
+  if (!status) status = conv_forward(&c);
+  if (status) return status;
+  if (!equals(&c, c.y, dy))
+    return shape_refuse(q, "dy is not what the convolution makes of x and attrs->kernel", dy, x);
+  (void)num_out;
+  return give(&c, c.w, out);
 }
 
 tn_status shape_rule_conv2d(const shape_query *q, extents *out, uint32_t num_out) {
-  const DLTensor *x = q->in[0], *w = q->in[1], *bias = q->in[2];
-  int64_t y[4];
-  tn_status status = need_rank4(q, x, w);
-  if (!status) status = check_conv(q, x->shape, w->shape, y);
-  if (status) return status;
-  if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[0]))
-    return shape_refuse(q, "bias must be [k] for w", bias, w);
-  set4(out, y);
-  (void)num_out;
-  return TN_OK;
-}
-
-static bool equal4(const int64_t *a, const int64_t *b) {
-  return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+  return shape_rule_conv(q, out, num_out);
 }
 
 tn_status shape_rule_conv2d_grad_input(const shape_query *q, extents *out, uint32_t num_out) {
-  const tn_conv2d_grad_input_attrs *attrs = q->attrs;
-  const DLTensor *dy = q->in[0], *w = q->in[1];
-  tn_status status = need_rank4(q, dy, w);
-  if (!status) status = check_conv_attrs(q);
-  if (status) return status;
-  int64_t x[4] = {dy->shape[0], 0, attrs->size[0], attrs->size[1]}, y[4];
-  if (x[2] < 0 || x[3] < 0 || __builtin_mul_overflow(w->shape[1], attrs->groups, &x[1]))
-    return shape_refuse(q, "attrs->size must be the forward input's height and width", NULL, NULL);
-  status = check_conv(q, x, w->shape, y);
-  if (status) return status;
-  if (!equal4(y, dy->shape))
-    return shape_refuse(q, "dy is not what conv2d makes of attrs->size and w", dy, w);
-  set4(out, x);
-  (void)num_out;
-  return TN_OK;
+  return shape_rule_conv_grad_input(q, out, num_out);
 }
 
 tn_status shape_rule_conv2d_grad_weight(const shape_query *q, extents *out, uint32_t num_out) {
-  const tn_conv2d_grad_weight_attrs *attrs = q->attrs;
-  const DLTensor *dy = q->in[0], *x = q->in[1];
-  tn_status status = need_rank4(q, dy, x);
-  if (!status) status = check_conv_attrs(q);
-  if (status) return status;
-  if (x->shape[1] % attrs->groups != 0)
-    return shape_refuse(q, "attrs->groups does not divide the channels of x", x, NULL);
-  int64_t w[4] = {dy->shape[1], x->shape[1] / attrs->groups, attrs->kernel[0], attrs->kernel[1]};
-  int64_t y[4];
-  status = check_conv(q, x->shape, w, y);
-  if (status) return status;
-  if (!equal4(y, dy->shape))
-    return shape_refuse(q, "dy is not what conv2d makes of x and attrs->kernel", dy, x);
-  set4(out, w);
-  (void)num_out;
-  return TN_OK;
+  return shape_rule_conv_grad_weight(q, out, num_out);
 }
 
-/* The leading fields that the pooling operators' attribute structs share. */
-typedef tn_max_pool2d_attrs pool_attrs;
+/* A transposed convolution's input is y of the convolution whose gradient it is, and its
+ * output x. */
 
-static tn_status pool_windows(const shape_query *q, const int64_t size[2], int64_t out[2]) {
-  const pool_attrs *attrs = q->attrs;
-  for (int i = 0; i < 2; ++i) {
-    int64_t kernel = attrs->kernel[i], stride = attrs->stride[i] ? attrs->stride[i] : kernel;
-    if (kernel < 1 || stride < 1)
-      return shape_refuse(q, "attrs->kernel must be at least 1, attrs->stride at least 0", NULL,
+/* One size of x: (y - 1) stride - 2 padding + dilation (kernel - 1) + 1 + output_padding. */
+static bool transposed_size(const conv *c, int i, int64_t *size) {
+  int64_t y = c->y[2 + i], kernel = c->w[2 + i], added = c->extra[i], reach, extent, border;
+  if (y < 1 || kernel < 1 || __builtin_mul_overflow(y - 1, c->stride[i], &reach) ||
+      __builtin_mul_overflow(kernel - 1, c->dilation[i], &extent) ||
+      __builtin_mul_overflow(c->padding[i], 2, &border) ||
+      __builtin_add_overflow(extent, added + 1, &extent) ||
+      __builtin_add_overflow(reach, extent, size))
+    return false;
+  *size -= border;
+  return *size >= 1;
+}
+
+/* x from y and w. */
+static tn_status conv_backward(conv *c) {
+  for (int i = 0; i < c->spatial; ++i)
+    if (c->extra[i] < 0 || c->extra[i] >= c->stride[i])
+      return shape_refuse(c->q, "attrs->output_padding must be from 0 to attrs->stride - 1", NULL,
                           NULL);
-    if (attrs->padding[i] < 0 || attrs->padding[i] > kernel / 2)
-      return shape_refuse(q, "attrs->padding must be from 0 to half the kernel", NULL, NULL);
-    if (!window_count(size[i], kernel, stride, attrs->padding[i], 1, &out[i]))
+  bool fits = c->y[1] == c->w[0] && !__builtin_mul_overflow(c->w[1], c->groups, &c->x[1]);
+  if (!fits)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_%s: %" PRId64 " groups and a weight of %" PRId64 " by %" PRId64
+                " channels do not fit %" PRId64 " channels",
+                c->q->op->name, c->groups, c->w[0], c->w[1], c->y[1]);
+  c->x[0] = c->y[0];
+  for (int i = 0; i < c->spatial; ++i)
+    if (!transposed_size(c, i, &c->x[2 + i]))
       return fail(TN_ERR_INVALID_ARGUMENT,
-                  "tn_%s: a window of %" PRId64 " does not fit %" PRId64
-                  " elements with padding %" PRId64,
-                  q->op->name, kernel, size[i], attrs->padding[i]);
-  }
-  return TN_OK;
+                  "tn_%s: nothing is left of %" PRId64 " windows of %" PRId64 " (dilation %" PRId64
+                  ") with padding %" PRId64,
+                  c->q->op->name, c->y[2 + i], c->w[2 + i], c->dilation[i], c->padding[i]);
+  return check_groups(c);
 }
 
-tn_status shape_rule_pool2d(const shape_query *q, extents *out, uint32_t num_out) {
-  const DLTensor *x = q->in[0];
-  if (x->ndim != 4) return shape_refuse(q, "x needs 4 axes", x, NULL);
-  if (x->shape[2] > INT32_MAX || x->shape[3] > INT32_MAX || x->shape[2] * x->shape[3] > INT32_MAX)
-    return shape_refuse(q, "an image may have at most 2^31 - 1 elements", x, NULL);
-  int64_t y[4] = {x->shape[0], x->shape[1], 0, 0};
-  tn_status status = pool_windows(q, &x->shape[2], &y[2]);
+tn_status shape_rule_conv_transpose(const shape_query *q, extents *out, uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
   if (status) return status;
-  for (uint32_t i = 0; i < num_out; ++i) set4(&out[i], y);
-  return TN_OK;
-}
-
-/* attrs->size follows the pool attributes at an offset that depends on the operator. */
-static const int64_t *pool_grad_size(const shape_query *q) {
-  return q->op->id == TN_OP_MAX_POOL2D_GRAD ? ((const tn_max_pool2d_grad_attrs *)q->attrs)->size
-                                            : ((const tn_avg_pool2d_grad_attrs *)q->attrs)->size;
-}
-
-tn_status shape_rule_pool2d_grad(const shape_query *q, extents *out, uint32_t num_out) {
-  const DLTensor *dy = q->in[0];
-  const int64_t *size = pool_grad_size(q);
-  if (dy->ndim != 4) return shape_refuse(q, "dy needs 4 axes", dy, NULL);
-  if (q->num_in > 1 && !shape_same(dy, q->in[1]))
-    return shape_refuse(q, "index must have the shape of dy", dy, q->in[1]);
-  if (size[0] < 0 || size[1] < 0)
-    return shape_refuse(q, "attrs->size must be the forward input's height and width", NULL, NULL);
-  int64_t windows[2];
-  tn_status status = pool_windows(q, size, windows);
-  if (status) return status;
-  if (windows[0] != dy->shape[2] || windows[1] != dy->shape[3])
-    return shape_refuse(q, "dy is not what the pooling makes of attrs->size", dy, NULL);
-  set4(out, (int64_t[]){dy->shape[0], dy->shape[1], size[0], size[1]});
+  copy_shape(c.y, q->in[0]);
+  copy_shape(c.w, q->in[1]);
+  status = conv_backward(&c);
+  if (!status) status = check_bias(q, c.x[1]);
   (void)num_out;
-  return TN_OK;
+  return status ? status : give(&c, c.x, out);
+}
+
+/* The y whose conv_backward has x's sizes: output_padding < stride leaves one answer. */
+tn_status shape_rule_conv_transpose_grad_input(const shape_query *q, extents *out,
+                                               uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
+  if (status) return status;
+  const DLTensor *dy = q->in[0], *w = q->in[1];
+  copy_shape(c.x, dy);
+  copy_shape(c.w, w);
+  status = conv_forward(&c);
+  if (!status) status = conv_backward(&c);
+  if (status) return status;
+  if (!equals(&c, c.x, dy))
+    return shape_refuse(q, "dy is not what the forward operator makes with these attributes", dy,
+                        w);
+  (void)num_out;
+  return give(&c, c.y, out);
+}
+
+tn_status shape_rule_conv_transpose_grad_weight(const shape_query *q, extents *out,
+                                                uint32_t num_out) {
+  conv c;
+  tn_status status = conv_begin(&c, q);
+  if (status) return status;
+  const DLTensor *dy = q->in[0], *x = q->in[1];
+  copy_shape(c.x, dy);
+  copy_shape(c.y, x);
+  status = set_weight(&c, shape_numbers(q, KERNEL_OF_TRANSPOSE));
+  if (!status) status = conv_backward(&c);
+  if (status) return status;
+  if (!equals(&c, c.x, dy))
+    return shape_refuse(q, "dy is not what the forward operator makes of x and attrs->kernel", dy,
+                        x);
+  (void)num_out;
+  return give(&c, c.w, out);
 }

@@ -149,6 +149,45 @@ tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64
   return TN_OK;
 }
 
+/* Whether the sizes, or `count` equal parts, make up an axis of `whole` elements. */
+static bool parts_fit(int64_t whole, size_t count, const int64_t *sizes) {
+  if (!sizes) return count > 0 && count <= INT64_MAX && whole % (int64_t)count == 0;
+  int64_t left = whole;
+  for (size_t i = 0; i < count; ++i) {
+    if (sizes[i] < 0 || sizes[i] > left) return false;
+    left -= sizes[i];
+  }
+  return left == 0;
+}
+
+tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
+                          tn_tensor **views) {
+  tn_status status = check_view("tn_tensor_split", x, views);
+  if (status) return status;
+  int32_t rank = x->dl.ndim;
+  if (axis < -rank || axis >= rank)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_split: axis %d of a tensor of rank %d", axis,
+                rank);
+  int64_t whole = x->shape[axis < 0 ? axis + rank : axis], begin = 0;
+  if (!parts_fit(whole, count, sizes))
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_tensor_split: %zu %s do not make up an axis of %" PRId64, count,
+                sizes ? "sizes" : "equal parts", whole);
+  for (size_t i = 0; i < count; ++i) {
+    int64_t size = sizes ? sizes[i] : whole / (int64_t)count;
+    status = tn_tensor_slice(x, axis, begin, begin + size, 1, &views[i]);
+    if (status) {
+      for (size_t k = 0; k < i; ++k) {
+        tn_tensor_release(views[k]);
+        views[k] = NULL;
+      }
+      return status;
+    }
+    begin += size;
+  }
+  return TN_OK;
+}
+
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view) {
   tn_status status = check_view("tn_tensor_expand", x, view);

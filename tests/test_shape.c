@@ -145,7 +145,8 @@ START_TEST(convolution_gradients) {
   i.stride[0] = i.stride[1] = 2; /* 27 and 28 both give 13 windows */
   GIVES(TN_OP_CONV2D_GRAD_INPUT, &i, D(8, 2, 28, 28), D(8, 4, 13, 13), D(4, 2, 3, 3));
   i.size[0] = 30;
-  REFUSES(TN_OP_CONV2D_GRAD_INPUT, &i, "not what conv2d makes", D(8, 4, 13, 13), D(4, 2, 3, 3));
+  REFUSES(TN_OP_CONV2D_GRAD_INPUT, &i, "not what the convolution makes", D(8, 4, 13, 13),
+          D(4, 2, 3, 3));
   i.size[0] = -1;
   REFUSES(TN_OP_CONV2D_GRAD_INPUT, &i, "attrs->size", D(8, 4, 13, 13), D(4, 2, 3, 3));
   tn_conv2d_grad_weight_attrs w = TN_CONV2D_GRAD_WEIGHT_DEFAULTS;

@@ -145,10 +145,32 @@ START_TEST(views_keep_memory_alive) {
 }
 END_TEST
 
+START_TEST(split_makes_parts_of_an_axis) {
+  tn_tensor *x = cube(), *v[4] = {NULL};
+  ok(tn_tensor_split(x, -1, 2, NULL, v));
+  EXPECT(v[0], 1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22);
+  EXPECT(v[1], 3, 4, 7, 8, 11, 12, 15, 16, 19, 20, 23, 24);
+  tn_tensor_release(v[0]);
+  tn_tensor_release(v[1]);
+  ok(tn_tensor_split(x, 1, 3, SHAPE(1, 0, 2), v));
+  EXPECT(v[0], 1, 2, 3, 4, 13, 14, 15, 16);
+  ck_assert_int_eq(tn_tensor_elements(v[1]), 0);
+  ck_assert_int_eq(tn_tensor_shape(v[2])[1], 2);
+  for (int i = 0; i < 3; ++i) tn_tensor_release(v[i]);
+  refused(tn_tensor_split(x, 1, 2, NULL, v), TN_ERR_INVALID_ARGUMENT, "2 equal parts");
+  refused(tn_tensor_split(x, 1, 2, SHAPE(1, 1), v), TN_ERR_INVALID_ARGUMENT, "axis of 3");
+  refused(tn_tensor_split(x, 1, 2, SHAPE(4, -1), v), TN_ERR_INVALID_ARGUMENT, "axis of 3");
+  refused(tn_tensor_split(x, 3, 1, NULL, v), TN_ERR_INVALID_ARGUMENT, "axis 3");
+  refused(tn_tensor_split(x, 0, 0, NULL, v), TN_ERR_INVALID_ARGUMENT, "0 equal parts");
+  tn_tensor_release(x);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, permute_moves_axes);
   tcase_add_test(t, slice_takes_every_step);
+  tcase_add_test(t, split_makes_parts_of_an_axis);
   tcase_add_test(t, expand_repeats_without_memory);
   tcase_add_test(t, reshape_infers_and_refuses);
   tcase_add_test(t, reshape_agrees_with_a_copy);

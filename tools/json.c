@@ -1,6 +1,7 @@
 /* Writes JSON to a stream; see json.h. */
 #include "json.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Bytes of the UTF-8 sequence at `s`, 0 if there is no valid one (RFC 3629: no
@@ -34,10 +35,12 @@ static void write_string(FILE *out, const char *text) {
   putc('"', out);
 }
 
-static void new_line(json *j) { fprintf(j->out, "\n%*s", 2 * j->depth, ""); }
+static void new_line(json *j) {
+  if (!j->compact) fprintf(j->out, "\n%*s", 2 * j->depth, "");
+}
 
 static void begin_item(json *j, const char *name) {
-  if (j->follows) putc(',', j->out);
+  if (j->follows) fputs(j->compact ? ", " : ",", j->out);
   if (j->depth) new_line(j);
   j->follows = true;
   if (!name) return;
@@ -68,6 +71,14 @@ void json_string(json *j, const char *name, const char *value) {
 void json_number(json *j, const char *name, uint64_t value) {
   begin_item(j, name);
   fprintf(j->out, "%llu", (unsigned long long)value);
+}
+
+void json_real(json *j, const char *name, double value) {
+  begin_item(j, name);
+  if (isfinite(value))
+    fprintf(j->out, "%.6g", value);
+  else
+    fputs("null", j->out);
 }
 
 void json_bool(json *j, const char *name, bool value) {

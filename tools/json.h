@@ -12,6 +12,7 @@ typedef struct json {
   FILE *out;
   int depth;
   bool follows; /* an item stands before the next one at this depth */
+  bool compact; /* all in one line */
 } json;
 
 /* name: the member's name inside an object, NULL inside an array or at the top. */
@@ -19,6 +20,8 @@ void json_open(json *j, const char *name, char bracket); /* '{' or '[' */
 void json_close(json *j, char bracket);                  /* '}' or ']' */
 void json_string(json *j, const char *name, const char *value);
 void json_number(json *j, const char *name, uint64_t value);
+/* What is no number becomes null. */
+void json_real(json *j, const char *name, double value);
 void json_bool(json *j, const char *name, bool value);
 
 #endif

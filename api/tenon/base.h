@@ -123,6 +123,14 @@ typedef enum tn_reduction {
   TN_REDUCTION_SUM = 2,  /* their sum, a scalar */
 } tn_reduction;
 
+/* From which elements of an image resize makes one of its output, along each axis. */
+typedef enum tn_resize_mode {
+  TN_RESIZE_NEAREST = 0,       /* the one at floor(i size / out), or the nearest corner-aligned */
+  TN_RESIZE_BILINEAR = 1,      /* two */
+  TN_RESIZE_BICUBIC = 2,       /* four */
+  TN_RESIZE_NEAREST_EXACT = 3, /* the one whose centre is nearest; of two, the later */
+} tn_resize_mode;
+
 /* A function applied to every element of a result before it is written. */
 typedef enum tn_activation {
   TN_ACTIVATION_NONE = 0,

@@ -296,6 +296,11 @@ tn_status tn_tensor_permute(const tn_tensor *x, const int32_t *axes, tn_tensor *
  * begin and end count from the end. */
 tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
                           int64_t step, tn_tensor **view);
+/* Cuts one axis into `count` parts, one after the other: views[i] has sizes[i] elements of
+ * it, which must add up to the axis, or equal parts of it where sizes is NULL. Negative
+ * axis counts from the end. On failure no view is left. */
+tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
+                          tn_tensor **views);
 /* Repeats axes of size 1 (and adds leading axes) to reach shape, with stride 0. */
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view);

@@ -34,6 +34,10 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
       .supports = cuda_sort_supports)
 
+#define SCATTER(NAME, name, workspace_fn)                                                          \
+  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
+      .supports = cuda_scatter_supports)
+
 /* A row's user pointer that is not NULL says that its tensors are channels-last. */
 static const char channels_last;
 
@@ -43,6 +47,14 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(MATMUL, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ROW(DOT, "cuda.dot", own, FLAGS_STRIDED, .run = cuda_run_dot, .supports = cuda_dot_supports),
+    ROW(EMBEDDING_GRAD, "cuda.embedding_grad", own, FLAGS_DENSE, .run = cuda_run_embedding_grad,
+        .workspace = cuda_embedding_grad_workspace, .supports = cuda_embedding_grad_supports),
+    ROW(SCALED_DOT_PRODUCT_ATTENTION, "cuda.scaled_dot_product_attention", own, FLAGS_DENSE,
+        .run = cuda_run_scaled_dot_product_attention, .supports = cuda_attention_supports),
+    ROW(SCALED_DOT_PRODUCT_ATTENTION_GRAD, "cuda.scaled_dot_product_attention_grad", own,
+        FLAGS_DENSE, .run = cuda_run_scaled_dot_product_attention_grad,
+        .workspace = cuda_attention_grad_workspace, .supports = cuda_attention_grad_supports),
     ROW(CONV2D, "cuda.conv2d.thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv2d,
         .supports = cuda_conv2d_is_thin),
     CONV(CONV2D, conv2d),
@@ -50,6 +62,10 @@ static const tn_kernel cuda_kernels[] = {
     ROW(CONV2D_GRAD_WEIGHT, "cuda.conv2d_grad_weight.thin", vendor + 20, FLAGS_STRIDED,
         .run = cuda_run_conv2d_grad_weight, .supports = cuda_conv2d_grad_weight_is_thin),
     CONV(CONV2D_GRAD_WEIGHT, conv2d_grad_weight),
+    SCATTER(SCATTER, scatter, cuda_scatter_workspace),
+    SCATTER(SCATTER_ADD, scatter_add, cuda_scatter_add_workspace),
+    SCATTER(SCATTER_MAX, scatter_max, NULL),
+    SCATTER(INDEX_ADD, index_add, cuda_index_add_workspace),
     SORT(SORT, sort, cuda_sort_workspace),
     SORT(ARGSORT, argsort, cuda_sort_workspace),
     SORT(TOPK, topk, cuda_sort_workspace),

@@ -30,6 +30,13 @@ tn_status cuda_status(const tn_host *host, int error, const char *call);
 /* The element type of a tensor. */
 tn_dtype cuda_dtype(const DLTensor *tensor);
 
+/* A number as bits of an element type, converted as tn_cast does. */
+uint64_t cuda_value_bits(tn_dtype dtype, double value);
+
+/* Copies tensors that do not lie alike where tiles or wide accesses help; false, with
+ * nothing done, where they do not. */
+bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
+
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
 #define STRIDED(NAME, name) CUDA_DECLARE(name);
@@ -48,6 +55,16 @@ CUDA_DECLARE(conv2d_grad_weight);
 bool cuda_conv2d_is_thin(const tn_kernel_args *args);
 bool cuda_conv2d_grad_weight_is_thin(const tn_kernel_args *args);
 
+/* Scattering: rows that the backend lists with cuda_scatter_supports. */
+CUDA_DECLARE(scatter);
+CUDA_DECLARE(scatter_add);
+CUDA_DECLARE(scatter_max);
+CUDA_DECLARE(index_add);
+bool cuda_scatter_supports(const tn_kernel_args *args);
+tn_status cuda_scatter_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes);
+
 /* Sorting: rows that the backend lists with cuda_sort_supports. */
 CUDA_DECLARE(sort);
 CUDA_DECLARE(argsort);
@@ -56,6 +73,20 @@ CUDA_DECLARE(unique);
 bool cuda_sort_supports(const tn_kernel_args *args);
 tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes);
+
+/* What indexes of 32 bits reach. */
+CUDA_DECLARE(dot);
+CUDA_DECLARE(embedding_grad);
+bool cuda_dot_supports(const tn_kernel_args *args);
+bool cuda_embedding_grad_supports(const tn_kernel_args *args);
+tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+
+/* Attention over vectors that fit the kernels' tiles. */
+CUDA_DECLARE(scaled_dot_product_attention);
+CUDA_DECLARE(scaled_dot_product_attention_grad);
+bool cuda_attention_supports(const tn_kernel_args *args);
+bool cuda_attention_grad_supports(const tn_kernel_args *args);
+tn_status cuda_attention_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 
 #undef CUDA_DECLARE
 

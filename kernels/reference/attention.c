@@ -36,7 +36,7 @@ static attention_call attention_call_of(const tn_kernel_args *args, int first, i
   c.d = c.q.shape[3];
   c.mask = scores_view(args->in[hides], &c);
   c.bias = scores_view(args->in[hides + 1], &c);
-  c.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)c.d);
+  c.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt(c.d ? (double)c.d : 1);
   return c;
 }
 

@@ -137,20 +137,25 @@ static void weight_grads(const norm *s, const double *dy, const double *z, doubl
   }
 }
 
-/* z becomes dx; g_mean and gz_mean are scratch. */
+/* z becomes dx. A set's sums are its channels' sums of dy and of dy z, times gamma: two are
+ * kept for each of `parts` channels of sets and, behind those, for each set. */
 static void input_grad(const norm *s, const double *dy, const double *gamma, const double *rstd,
-                       double *z, double *g_mean, double *gz_mean) {
-  double share = 1 / (double)s->per_set;
-  for (int64_t k = 0; k < s->sets; ++k) g_mean[k] = gz_mean[k] = 0;
+                       double *z, int64_t parts, double *sums) {
+  double *of_set = sums + 2 * parts;
+  for (int64_t i = 0; i < 2 * (parts + s->sets); ++i) sums[i] = 0;
   for (int64_t i = 0; i < s->elements; ++i) {
-    double g = dy[i] * gamma[channel_of(s, i)];
-    g_mean[set_of(s, i)] += g * share;
-    gz_mean[set_of(s, i)] += g * z[i] * share;
+    sums[2 * (i / s->inner % parts)] += dy[i];
+    sums[2 * (i / s->inner % parts) + 1] += dy[i] * z[i];
+  }
+  for (int64_t p = 0; p < parts; ++p) {
+    double share = gamma[p % s->c] / (double)s->per_set;
+    of_set[2 * set_of(s, p * s->inner)] += sums[2 * p] * share;
+    of_set[2 * set_of(s, p * s->inner) + 1] += sums[2 * p + 1] * share;
   }
   for (int64_t i = 0; i < s->elements; ++i) {
-    int64_t k = set_of(s, i);
+    const double *mean = &of_set[2 * set_of(s, i)];
     double g = dy[i] * gamma[channel_of(s, i)];
-    z[i] = rstd[k] * (g - (s->centred ? g_mean[k] : 0) - z[i] * gz_mean[k]);
+    z[i] = rstd[set_of(s, i)] * (g - (s->centred ? mean[0] : 0) - z[i] * mean[1]);
   }
 }
 
@@ -161,17 +166,18 @@ static tn_status backward(const tn_kernel_args *args, const norm *s, double **at
   at[MEAN] = dense(s->host, rms ? NULL : args->in[2], s->sets, 0);
   at[RSTD] = dense(s->host, args->in[rms ? 2 : 3], s->sets, 0);
   at[GAMMA] = dense(s->host, args->in[rms ? 3 : 4], s->c, 1);
-  at[VAR] = scratch_alloc(s->host, s->sets + s->c);
+  int64_t parts = s->elements == 0 ? 0 : s->groups == BATCH ? s->c : s->n * s->c;
+  at[VAR] = scratch_alloc(s->host, 2 * (parts + s->sets) + s->c);
   at[BETA] = scratch_alloc(s->host, s->c);
   if (!at[DY] || !at[X] || !at[GAMMA] || !at[MEAN] || !at[RSTD] || !at[VAR] || !at[BETA])
     return TN_ERR_OUT_OF_MEMORY;
-  double *z = at[X], *dgamma = at[VAR] + s->sets;
+  double *z = at[X], *dgamma = at[VAR];
   for (int64_t i = 0; i < s->elements; ++i)
     z[i] = (z[i] - at[MEAN][set_of(s, i)]) * at[RSTD][set_of(s, i)];
   weight_grads(s, at[DY], z, dgamma, at[BETA]);
   put(args->out[1], dgamma);
   if (!rms) put(args->out[2], at[BETA]);
-  input_grad(s, at[DY], at[GAMMA], at[RSTD], z, at[MEAN], at[VAR]);
+  input_grad(s, at[DY], at[GAMMA], at[RSTD], z, parts, at[VAR]);
   put(args->out[0], z);
   return TN_OK;
 }

@@ -93,6 +93,8 @@ op_call call_begin(node_case *c, const char *op) {
 
 void call_in(op_call *k, const tn_tensor *x) { k->in[k->num_in++] = x; }
 
+void call_update(op_call *k, tn_tensor *x) { k->inout[k->num_inout++] = x; }
+
 void call_set(op_call *k, const char *attr, int index, double value) {
   const tn_attr *a = NULL;
   if (!k->op) return;
@@ -140,14 +142,15 @@ tn_status call_run(op_call *k, tn_tensor **y, int num_out) {
   tn_call call = {.struct_size = sizeof call, .op = k->op->id, .in = k->in, .out = out};
   for (uint32_t i = 0; i < k->op->num_args; i++)
     declared += k->op->args[i].kind == TN_ARG_OUT || k->op->args[i].kind == TN_ARG_OPTIONAL_OUT;
+  for (int i = 0; i < k->num_inout; i++) out[i] = k->inout[i];
   call.num_in = (uint16_t)k->num_in;
-  call.num_out = (uint16_t)declared;
+  call.num_out = (uint16_t)(declared + (uint32_t)k->num_inout);
   call.attrs = k->op->num_attrs ? k->attrs : NULL;
   tn_status status = tn_invoke(&call);
   for (uint32_t i = 0; i < declared && status == TN_OK; i++)
     if ((int)i < num_out)
-      y[i] = out[i];
+      y[i] = out[i + (uint32_t)k->num_inout];
     else
-      tn_tensor_release(out[i]);
+      tn_tensor_release(out[i + (uint32_t)k->num_inout]);
   return status;
 }

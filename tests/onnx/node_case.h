@@ -60,15 +60,19 @@ typedef struct op_call {
   const tn_operator *op; /* NULL: there is none; the case is skipped */
   const tn_tensor *in[NODE_TENSORS];
   int num_in;
+  tn_tensor *inout[NODE_TENSORS]; /* updated in place */
+  int num_inout;
   _Alignas(16) unsigned char attrs[512];
 } op_call;
 
 op_call call_begin(node_case *c, const char *op);
 /* Appends an input, which may be NULL. */
 void call_in(op_call *k, const tn_tensor *x);
+/* Appends a tensor that the call updates. */
+void call_update(op_call *k, tn_tensor *x);
 /* Sets number `index` of an attribute; a name that the operator lacks fails the case. */
 void call_set(op_call *k, const char *attr, int index, double value);
-/* Calls; wanted[i] false leaves an optional output out. Outputs go to y[0..num_out-1]. */
+/* Calls. The operator's first outputs go to y[0..num_out-1]. */
 tn_status call_run(op_call *k, tn_tensor **y, int num_out);
 
 #endif

@@ -18,8 +18,8 @@ typedef struct bad {
   tn_device *device, *other;
   tally *tally;
   uint32_t num_in;
-  tn_tensor *good[TN_MAX_ARGS]; /* every argument, outputs given and poisoned */
-  tn_tensor *arg[TN_MAX_ARGS];  /* what the next call passes */
+  tn_tensor *good[CASE_ARGS]; /* every argument, outputs given and poisoned */
+  tn_tensor *arg[CASE_ARGS];  /* what the next call passes */
   _Alignas(16) unsigned char attrs[256];
   const char *what; /* how the call is spoiled, for messages */
 } bad;
@@ -68,9 +68,12 @@ static void check_status(bad *b, const char *arg, tn_status status) {
 
 /* Makes the call as it is spoiled now. */
 static void expect_failure(bad *b, const char *arg) {
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
-  tn_tensor *out[TN_MAX_ARGS] = {0};
-  void *before[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
+  void *before[CASE_ARGS] = {0};
+  char how[100];
+  snprintf(how, sizeof how, "bad call (%s%s%s)", b->what, *arg ? " " : "", arg);
+  if (!tally_begin(b->tally, b->c, how)) return;
   tn_call call = call_of(b, in, out);
   for (uint32_t i = 0; i < call.num_out; i++)
     if (out[i]) before[i] = bytes_of(out[i]);
@@ -89,7 +92,7 @@ static void expect_failure(bad *b, const char *arg) {
     }
     free(before[i]);
   }
-  b->tally->runs++;
+  b->tally->bad_calls++;
 }
 
 static const char *name_of(const bad *b, uint32_t i) { return b->c->op->args[i].name; }
@@ -240,28 +243,49 @@ typedef struct bad_attr {
 } bad_attr;
 
 static const bad_attr bad_attrs[] = {
-    {"axis", 7, 0},       {"axis", -8, 0},       {"stride", -1, 0},
-    {"stride", -1e18, 0}, {"padding", -1, 0},    {"dilation", 0, 0},
-    {"dilation", -2, 0},  {"groups", 0, 0},      {"groups", -1, 0},
-    {"groups", 5, 0},     {"p", 1, 0},           {"p", -0.25, 0},
-    {"p", 2, 0},          {"p", NAN, 0},         {"reduction", 3, 0},
-    {"reduction", -1, 0}, {"dtype", 0, 0},       {"dtype", 31, 0},
-    {"dtype", -1, 0},     {"std", -1, 0},        {"low", 1e9, 0},
-    {"step", 0, 0},       {"kernel", 0, 0},      {"kernel", -3, 0},
-    {"size", -1, 0},      {"size", 77, 0},       {"kernel", 1e9, 0},
-    {"padding", 4e18, 0}, {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
-    {"mode", 77, 0},      {"mode", -1, 0},       {"before", -1, 0},
-    {"before", 3, 0},     {"after", -1, 0},      {"after", 9e18, 0},
-    {"reps", -1, 0},      {"reps", 4e18, 0},     {"repeats", -1, 0},
-    {"repeats", 4e18, 0}, {"classes", -1, 0},    {"classes", 4e18, 0},
-    {"ord", 3, 0},        {"ord", NAN, 0},       {"ord", 0.5, 0},
+    {"axis", 7, 0},        {"axis", -8, 0},
+    {"stride", -1, 0},     {"stride", -1e18, 0},
+    {"padding", -1, 0},    {"dilation", 0, 0},
+    {"dilation", -2, 0},   {"groups", 0, 0},
+    {"groups", -1, 0},     {"groups", 5, 0},
+    {"p", 1, 0},           {"p", -0.25, 0},
+    {"p", 2, 0},           {"p", NAN, 0},
+    {"reduction", 3, 0},   {"reduction", -1, 0},
+    {"dtype", 0, 0},       {"dtype", 31, 0},
+    {"dtype", -1, 0},      {"std", -1, 0},
+    {"low", 1e9, 0},       {"step", 0, 0},
+    {"kernel", 0, 0},      {"kernel", -3, 0},
+    {"size", -1, 0},       {"size", 77, 0},
+    {"kernel", 1e9, 0},    {"padding", 4e18, 0},
+    {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
+    {"mode", 77, 0},       {"mode", -1, 0},
+    {"before", -1, 0},     {"before", 3, 0},
+    {"after", -1, 0},      {"after", 9e18, 0},
+    {"reps", -1, 0},       {"reps", 4e18, 0},
+    {"repeats", -1, 0},    {"repeats", 4e18, 0},
+    {"classes", -1, 0},    {"classes", 4e18, 0},
+    {"ord", 3, 0},         {"ord", NAN, 0},
+    {"ord", 0.5, 0},       {"output", 0, 0},
+    {"output", -1, 0},     {"output_padding", -1, 0},
+    {"ceil_mode", 2, 0},   {"output_padding", 77, 0},
 };
+
+/* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
+ * sizes that any other fits. */
+static bool is_right(const tn_operator *op, const bad_attr *a) {
+  uint32_t rule = op->shape;
+  bool pool = rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_POOL_GRAD ||
+              rule == TN_SHAPE_POOL2D_GRAD;
+  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD;
+  return (a->except && a->except == rule) ||
+         (pool && !strcmp(a->name, "stride") && a->value == 0) ||
+         (any_size && !strcmp(a->name, "size") && a->value > 0);
+}
 
 static void spoil_attr(bad *b, const bad_attr *bad_one) {
   op_case spoiled = *b->c;
   char what[64];
-  bool pool = b->c->op->shape == TN_SHAPE_POOL2D || b->c->op->shape == TN_SHAPE_POOL2D_GRAD;
-  if (!case_has(b->c, bad_one->name) || (bad_one->except && pool)) return;
+  if (!case_has(b->c, bad_one->name) || is_right(b->c->op, bad_one)) return;
   for (int made = 0; made < 2; made++) {
     snprintf(what, sizeof what, "%s=%g", bad_one->name, bad_one->value);
     case_set(&spoiled, bad_one->name, 0, bad_one->value);
@@ -328,8 +352,8 @@ static void overflow(bad *b) {
 /* Every argument of the good call; the outputs' shapes from the call itself. */
 static bool make_good(bad *b) {
   const op_case *c = b->c;
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
-  tn_tensor *out[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
   memcpy(b->attrs, c->attrs, sizeof b->attrs);
   for (uint32_t i = 0; i < c->op->num_args; i++) {
     if (arg_is_output(&c->op->args[i])) continue;

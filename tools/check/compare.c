@@ -55,33 +55,36 @@ static void place_text(const output *o, int64_t i, char *text, size_t size) {
     used += (size_t)snprintf(text + used, size - used, "%s%lld", k ? "," : "", (long long)at[k]);
 }
 
-static bool differ(const output *got, int64_t i, double a, double b, double error, double bound,
-                   char *why, size_t size) {
+static bool differ(const output *got, int64_t i, double a, double b, judgement *j) {
   char place[120];
   place_text(got, i, place, sizeof place);
-  snprintf(why, size, "element [%s] is %.17g, reference %.17g (error %.3g ULP, bound %.3g)", place,
-           a, b, error, bound);
+  snprintf(j->why, sizeof j->why,
+           "element [%s] is %.17g, reference %.17g (error %.3g ULP, bound %.3g)", place, a, b,
+           j->error, j->bound);
   return false;
 }
 
-static bool same_ints(const output *got, const output *want, char *why, size_t size) {
+static bool same_ints(const output *got, const output *want, judgement *j) {
   for (int64_t i = 0; i < got->elements; i++) {
     int64_t a = number_decode_int(got->dtype, element(got, i));
     int64_t b = number_decode_int(want->dtype, element(want, i));
     if (a == b) continue;
     char place[120];
     place_text(got, i, place, sizeof place);
-    snprintf(why, size, "element [%s] is %lld, reference %lld", place, (long long)a, (long long)b);
+    snprintf(j->why, sizeof j->why, "element [%s] is %lld, reference %lld", place, (long long)a,
+             (long long)b);
     return false;
   }
   return true;
 }
 
-static bool same_bits(const output *got, const output *want, char *why, size_t size) {
-  for (int64_t i = 0; i < got->elements; i++)
-    if (memcmp(element(got, i), element(want, i), tn_dtype_size(got->dtype)))
-      return differ(got, i, number_decode(got->dtype, element(got, i)),
-                    number_decode(want->dtype, element(want, i)), INFINITY, 0, why, size);
+static bool same_bits(const output *got, const output *want, judgement *j) {
+  for (int64_t i = 0; i < got->elements; i++) {
+    if (!memcmp(element(got, i), element(want, i), tn_dtype_size(got->dtype))) continue;
+    j->error = INFINITY;
+    return differ(got, i, number_decode(got->dtype, element(got, i)),
+                  number_decode(want->dtype, element(want, i)), j);
+  }
   return true;
 }
 
@@ -102,30 +105,32 @@ static double error_ulp(tn_dtype dtype, double got, double want) {
   return fabs(a - b) / number_ulp(dtype, near);
 }
 
-static bool near_each(const op_case *c, const output *got, const output *want, char *why,
-                      size_t size) {
-  double bound = bound_ulp(c, got, want);
+static bool near_each(const op_case *c, const output *got, const output *want, judgement *j) {
+  j->bound = bound_ulp(c, got, want);
   bool signs = !zero_sign_is_open(c->op);
   for (int64_t i = 0; i < got->elements; i++) {
     double a = number_decode(got->dtype, element(got, i));
     double b = number_decode(want->dtype, element(want, i));
-    if (bound == 0) b = number_round(got->dtype, b);
+    if (j->bound == 0) b = number_round(got->dtype, b);
     double error = error_ulp(got->dtype, a, b);
     if (signs && a == 0 && b == 0 && signbit(a) != signbit(b)) error = INFINITY;
-    if (!(error <= bound)) return differ(got, i, a, b, error, bound, why, size);
+    if (error > j->error) j->error = error;
+    if (!(error <= j->bound)) return differ(got, i, a, b, j);
   }
   return true;
 }
 
-static bool near_norm(const op_case *c, const output *got, const output *want, char *why,
-                      size_t size) {
-  double error = 0, norm = 0, worst = -1, bound = bound_norm(c, got, want);
+static bool near_norm(const op_case *c, const output *got, const output *want, judgement *j) {
+  double error = 0, norm = 0, worst = -1;
   int64_t where = 0;
+  j->bound = bound_norm(c, got, want);
   for (int64_t i = 0; i < got->elements; i++) {
     double a = number_decode(got->dtype, element(got, i));
     double b = number_decode(want->dtype, element(want, i)), r = number_round(got->dtype, b);
-    if (isnan(a) != isnan(r) || (isinf(a) || isinf(r) ? !isnan(a) && a != r : false))
-      return differ(got, i, a, b, INFINITY, 0, why, size);
+    if (isnan(a) != isnan(r) || (isinf(a) || isinf(r) ? !isnan(a) && a != r : false)) {
+      j->error = INFINITY;
+      return differ(got, i, a, b, j);
+    }
     if (isnan(a) || isinf(a)) continue;
     double d = fabs(a - b);
     error += d * d;
@@ -133,24 +138,27 @@ static bool near_norm(const op_case *c, const output *got, const output *want, c
     if (d > worst) worst = d, where = i;
   }
   double floor = sqrt((double)got->elements) * number_least(got->dtype);
-  if (sqrt(error) <= bound * sqrt(norm) + floor) return true;
+  double beyond = sqrt(error) - floor;
+  if (beyond > 0) j->error = norm > 0 ? beyond / sqrt(norm) : INFINITY;
+  if (sqrt(error) <= j->bound * sqrt(norm) + floor) return true;
   char place[120];
   place_text(got, where, place, sizeof place);
-  snprintf(why, size,
+  snprintf(j->why, sizeof j->why,
            "relative norm of the error %.3g, bound %.3g; worst at [%s]: %.9g, reference %.9g",
-           sqrt(error) / sqrt(norm), bound, place, number_decode(got->dtype, element(got, where)),
+           sqrt(error) / sqrt(norm), j->bound, place,
+           number_decode(got->dtype, element(got, where)),
            number_decode(want->dtype, element(want, where)));
   return false;
 }
 
-bool compare_outputs(const op_case *c, const output *got, const output *want, char *why,
-                     size_t size) {
+bool compare_outputs(const op_case *c, const output *got, const output *want, judgement *j) {
   bool same_shape = got->rank == want->rank && got->elements == want->elements;
+  *j = (judgement){0};
   for (int32_t i = 0; same_shape && i < got->rank; i++)
     same_shape = got->shape[i] == want->shape[i];
-  if (!same_shape) return snprintf(why, size, "shapes differ"), false;
-  if (!number_is_float(got->dtype)) return same_ints(got, want, why, size);
-  if (c->op->id == TN_OP_COPY) return same_bits(got, want, why, size);
-  if (c->op->flags & TN_OPERATOR_ACCUMULATES) return near_norm(c, got, want, why, size);
-  return near_each(c, got, want, why, size);
+  if (!same_shape) return snprintf(j->why, sizeof j->why, "shapes differ"), false;
+  if (!number_is_float(got->dtype)) return same_ints(got, want, j);
+  if (c->op->id == TN_OP_COPY) return same_bits(got, want, j);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) return near_norm(c, got, want, j);
+  return near_each(c, got, want, j);
 }

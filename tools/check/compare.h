@@ -13,10 +13,15 @@ typedef struct output {
   void *data;
 } output;
 
+/* How far an output is from the reference, and how far the operator's row lets it be. */
+typedef struct judgement {
+  double error, bound; /* in ULP, or as relative norm where the operator accumulates */
+  char why[400];       /* where they differ first, if the bound does not hold */
+} judgement;
+
 /* Whether `got` is as close to `want` as the operator's row promises; `want` may have a
- * wider float type. If not, `why` says where they differ first. */
-bool compare_outputs(const op_case *c, const output *got, const output *want, char *why,
-                     size_t size);
+ * wider float type. */
+bool compare_outputs(const op_case *c, const output *got, const output *want, judgement *j);
 
 /* Whether the reference must compute in the case's own types: its result depends on
  * them (random numbers, conversions). Otherwise it is asked in float64. */

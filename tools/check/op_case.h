@@ -30,10 +30,14 @@ enum {
   VARIANT_IN_PLACE_SLICED = 1u << 5, /* the same with gaps */
   VARIANT_CHANNELS_LAST = 1u << 6,   /* rank 4 as n, h, w, c in memory */
   VARIANT_PREPARED = 1u << 7,        /* tn_prepare, then tn_run twice */
-  VARIANTS = 8,
+  VARIANT_TRAPPED = 1u << 8,         /* every tensor ends, or begins, at a page that traps */
+  VARIANTS = 9,
 };
 #define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
 #define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)
+
+/* Most arguments of a case; each tensor of a list is one. */
+enum { CASE_ARGS = 40 };
 
 typedef struct op_case op_case;
 
@@ -52,7 +56,7 @@ typedef struct case_arg {
 struct op_case {
   const tn_operator *op;
   tn_dtype types[TN_MAX_TYPE_VARS];
-  case_arg arg[TN_MAX_ARGS];
+  case_arg arg[CASE_ARGS];
   _Alignas(16) unsigned char attrs[256];
   value_kind values;
   uint64_t seed;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trapped.h"
+
 /* All ones: NaN in every float type, so that a kernel that adds to what it should
  * overwrite, or reads a gap, shows. */
 enum { GUARD = 0xff };
@@ -80,7 +82,9 @@ static tn_status make_off_by_one(tn_device *device, tn_dtype dtype, int32_t rank
 static tn_status make_planned(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
                               layout how, uint32_t expanded, placed *out) {
   plan p = plan_axes(rank, shape, how, expanded);
-  tn_status status = tn_tensor_empty(device, dtype, rank, p.base, &out->base);
+  tn_status status = how == LAYOUT_TRAPPED
+                         ? trapped_make(device, dtype, rank, p.base, &out->base)
+                         : tn_tensor_empty(device, dtype, rank, p.base, &out->base);
   return status == TN_OK ? view_of(&p, out->base, shape, &out->view) : status;
 }
 

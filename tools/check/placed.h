@@ -13,6 +13,7 @@ typedef enum layout {
   LAYOUT_REVERSED,      /* axes in opposite order in memory */
   LAYOUT_SLICED,        /* gaps around every axis, step 2 on the last */
   LAYOUT_CHANNELS_LAST, /* n, h, w, c in memory; rank 4 only, else reversed */
+  LAYOUT_TRAPPED,       /* row-major, at the end or the beginning of pages between two that trap */
 } layout;
 
 typedef struct placed {

@@ -14,16 +14,24 @@
 #include "number.h"
 #include "placed.h"
 
-enum { PRINTED = 4 };
+bool tally_begin(tally *t, const op_case *c, const char *how) {
+  return t->watch.before(t->watch.ctx, c, how);
+}
 
 void tally_fail(tally *t, const char *format, ...) {
-  char text[sizeof t->first];
+  char text[1400];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  if (t->failures++ == 0) memcpy(t->first, text, sizeof text);
-  if (t->failures <= PRINTED) fprintf(stderr, "FAIL %s\n", text);
+  t->failures++;
+  t->watch.failed(t->watch.ctx, text);
+}
+
+/* Keeps the error that came nearest to its bound. */
+static void note_error(tally *t, const judgement *j) {
+  double was = t->bound > 0 ? t->error / t->bound : 0;
+  if (j->bound > 0 && j->error / j->bound >= was) t->error = j->error, t->bound = j->bound;
 }
 
 /* A case at work. Arguments are indexed as in the schema. */
@@ -31,10 +39,10 @@ typedef struct work {
   const op_case *c;
   tn_device *device;
   uint32_t num_in, num_out;
-  void *values[TN_MAX_ARGS];   /* drawn inputs and in-out arguments, in the case's types */
-  output want[TN_MAX_ARGS];    /* the reference's outputs, in-out arguments among them */
-  placed at[TN_MAX_ARGS];      /* on the device */
-  int32_t shares[TN_MAX_ARGS]; /* output i is input shares[i], or -1 */
+  void *values[CASE_ARGS];   /* drawn inputs and in-out arguments, in the case's types */
+  output want[CASE_ARGS];    /* the reference's outputs, in-out arguments among them */
+  placed at[CASE_ARGS];      /* on the device */
+  int32_t shares[CASE_ARGS]; /* output i is input shares[i], or -1 */
 } work;
 
 /* The type that the reference computes argument `arg` in. */
@@ -107,8 +115,8 @@ static tn_status call_prepared(const tn_call *call, bool twice) {
 
 /* Asks the reference; its own types where float64 would change the question. */
 static tn_status ask_reference(work *w, tn_device *reference) {
-  tn_tensor *t[TN_MAX_ARGS] = {0};
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
+  tn_tensor *t[CASE_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
   tn_status status = TN_OK;
   for (uint32_t i = 0; i < w->c->op->num_args && status == TN_OK; i++)
     if (w->values[i]) status = to_reference(w, reference, i, &t[i]);
@@ -134,6 +142,8 @@ static layout layout_of(uint32_t variant, bool is_output) {
     return LAYOUT_SLICED;
   case VARIANT_CHANNELS_LAST:
     return LAYOUT_CHANNELS_LAST;
+  case VARIANT_TRAPPED:
+    return LAYOUT_TRAPPED;
   default:
     return LAYOUT_ROW_MAJOR;
   }
@@ -189,8 +199,8 @@ static bool updates(const tn_operator *op) {
 }
 
 static tn_status call_device(work *w, uint32_t variant) {
-  const tn_tensor *in[TN_MAX_ARGS] = {0};
-  tn_tensor *out[TN_MAX_ARGS] = {0};
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
   for (uint32_t i = 0; i < w->num_in; i++) in[i] = w->at[i].view;
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
     out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
@@ -234,18 +244,19 @@ static void cut_output(const work *w, output *o) {
 static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   output got = {0};
   bool guarded = true;
-  char why[400] = "missing";
+  judgement j = {.why = "missing"};
   uint32_t at = w->shares[i] >= 0 ? (uint32_t)w->shares[i] : i;
   bool ok = w->at[at].view && read_back(w, at, &got, &guarded) == TN_OK;
-  if (w->at[at].view && !ok) snprintf(why, sizeof why, "%s", tn_last_error());
+  if (w->at[at].view && !ok) snprintf(j.why, sizeof j.why, "%s", tn_last_error());
   output want = w->want[i];
   if (depends_on_data(w->c) && i + 1 < w->c->op->num_args) {
     cut_output(w, &want);
     if (ok && variant != VARIANT_MADE) cut_output(w, &got);
   }
-  ok = ok && compare_outputs(w->c, &got, &want, why, sizeof why);
+  ok = ok && compare_outputs(w->c, &got, &want, &j);
+  note_error(t, &j);
   if (!ok)
-    complain(w, variant, t, w->c->op->args[i].name, why);
+    complain(w, variant, t, w->c->op->args[i].name, j.why);
   else if (!guarded)
     complain(w, variant, t, w->c->op->args[i].name, "wrote outside the output");
   free(got.data);
@@ -265,6 +276,7 @@ static void check_input(work *w, uint32_t i, uint32_t variant, tally *t) {
 }
 
 static void run_variant(work *w, uint32_t variant, tally *t) {
+  if (!tally_begin(t, w->c, variant_name(variant))) return;
   tn_status status = place_all(w, variant);
   if (status == TN_OK) status = call_device(w, variant);
   t->runs++;
@@ -285,16 +297,43 @@ static bool can_share(work *w) {
          w->c->op->args[w->num_in].kind == TN_ARG_OUT && input_to_share(w, w->num_in) >= 0;
 }
 
+/* Whether tensors can be wrapped around memory that ends at a page that traps: the device
+ * is the one that imports go to, and its memory the host's. */
+static bool can_trap(const work *w) {
+  int64_t most = 0;
+  tn_device_info info = {.struct_size = sizeof info};
+  if (tn_runtime_device(tn_device_runtime(w->device)) != w->device) return false;
+  if (tn_device_get_info(w->device, &info) != TN_OK || !info.host_memory) return false;
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) {
+    int64_t n = w->values[i] ? case_elements(&w->c->arg[i]) : w->want[i].elements;
+    if (n > most) most = n;
+  }
+  return most <= 1 << 20;
+}
+
+static bool variant_fits(work *w, uint32_t v) {
+  if (v == VARIANT_TRAPPED) return can_trap(w);
+  return w->c->variants & v && (!in_place(v) || can_share(w));
+}
+
+/* A plugin's own shape rule may not take what was made up for it. */
+static bool declined(const op_case *c, tn_status status) {
+  return c->op->shape == TN_SHAPE_CUSTOM && status == TN_ERR_INVALID_ARGUMENT;
+}
+
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t) {
   work w = {.c = c, .device = device, .num_in = op_inputs(c->op)};
   w.num_out = c->op->num_args - w.num_in;
+  if (!tally_begin(t, c, "reference")) return;
   draw_values(&w);
-  t->cases++;
-  if (ask_reference(&w, reference) != TN_OK)
+  tn_status status = ask_reference(&w, reference);
+  if (declined(c, status))
+    t->declined++;
+  else if (status != TN_OK)
     complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
-  else
-    for (uint32_t v = 1; v < 1u << VARIANTS; v <<= 1)
-      if (c->variants & v && (!in_place(v) || can_share(&w))) run_variant(&w, v, t);
+  t->cases += !declined(c, status);
+  for (uint32_t v = 1; status == TN_OK && v < 1u << VARIANTS; v <<= 1)
+    if (variant_fits(&w, v)) run_variant(&w, v, t);
   for (uint32_t i = 0; i < c->op->num_args; i++) {
     free(w.values[i]);
     free(w.want[i].data);

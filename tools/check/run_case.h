@@ -5,18 +5,32 @@
 #include "op_case.h"
 #include "tenon/tenon.h"
 
+/* Hears of every run. `before` may say no, and the run is left out. */
+typedef struct tally_watch {
+  void *ctx;
+  bool (*before)(void *ctx, const op_case *c, const char *how);
+  void (*failed)(void *ctx, const char *text);
+} tally_watch;
+
 /* What running the cases of one operator on one device came to. */
 typedef struct tally {
   uint64_t cases, runs; /* cases, and the variants in which they ran */
   uint64_t unsupported; /* runs for which the device has no kernel */
+  uint64_t bad_calls, repeats;
+  uint64_t declined; /* cases that a plugin's own shape rule does not take */
   uint64_t failures;
-  char first[1400]; /* the first failure */
+  double error, bound; /* of the output that came nearest to its bound, or passed it */
+  tally_watch watch;
 } tally;
 
 /* Runs every variant of a case on `device` and judges it by `reference`. */
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t);
 
-/* Counts a failure; keeps the first and prints the first few. */
+/* Makes a case's call twice on a device of a deterministic runtime and compares bits. */
+void repeat_case(const op_case *c, tn_device *device, tally *t);
+
+/* Says that a run is about to begin; false: leave it out. */
+bool tally_begin(tally *t, const op_case *c, const char *how);
 void tally_fail(tally *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

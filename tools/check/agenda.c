@@ -1,0 +1,205 @@
+/*
+ * What there is to check: the devices that the options name, or that a plugin brings, and
+ * the operators of each. Made in a process of its own, since a runtime does not survive
+ * fork and the process that watches must never start a vendor's driver.
+ */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+/* Threads of each runtime: with several processes at work, the processors are shared, but
+ * a kernel always has two threads to go wrong with. */
+static uint32_t threads_of(const check_options *o) {
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  uint32_t share = (uint32_t)(processors > 0 ? processors : 1) / (o->jobs ? o->jobs : 1);
+  if (getenv("TENON_NUM_THREADS")) return 0;
+  return share < 2 ? 2 : share > 8 ? 8 : share;
+}
+
+/* PLUGIN.so before whatever TENON_PLUGIN_PATH says. */
+static void plugin_path(const check_options *o, char *path, size_t size) {
+  const char *others = getenv("TENON_PLUGIN_PATH");
+  snprintf(path, size, "%s%s%s", o->plugin, others && *others ? ":" : "", others ? others : "");
+}
+
+tn_status session_open(const check_options *o, const char *device, bool deterministic,
+                       tn_runtime **runtime) {
+  char path[8192];
+  tn_runtime_options options = {.struct_size = sizeof options, .fallback = TN_FALLBACK_ERROR};
+  options.device = device;
+  options.deterministic = deterministic ? 1 : -1;
+  options.num_threads = threads_of(o);
+  if (o->plugin) {
+    plugin_path(o, path, sizeof path);
+    options.plugin_path = path;
+  }
+  return tn_runtime_open(&options, runtime);
+}
+
+tn_device *session_device(tn_runtime *runtime, const char *id) {
+  tn_device *device = NULL;
+  return tn_device_find(runtime, id, &device) == TN_OK ? device : NULL;
+}
+
+const tn_operator *session_operator(tn_runtime *runtime, uint32_t id) {
+  for (size_t i = 0; i < tn_op_count(runtime); i++)
+    if (tn_op_at(runtime, i)->id == id) return tn_op_at(runtime, i);
+  return NULL;
+}
+
+static void note(agenda *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(agenda *a, const char *format, ...) {
+  size_t used = strlen(a->notes);
+  va_list list;
+  va_start(list, format);
+  vsnprintf(a->notes + used, sizeof a->notes - used, format, list);
+  va_end(list);
+}
+
+static tn_device_info info_of(tn_device *device) {
+  tn_device_info info = {.struct_size = sizeof info};
+  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = "?";
+  return info;
+}
+
+/* Of the plugin named on the command line; false when it was not taken. */
+static bool find_plugin(const check_options *o, tn_runtime *rt, agenda *a, tn_plugin_info *found) {
+  tn_plugin_info info = {.struct_size = sizeof info};
+  for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++) {
+    if (strcmp(info.path, o->plugin)) continue;
+    *found = info;
+    if (!info.taken) note(a, "%s was not taken: %s\n", o->plugin, info.reason);
+    return info.taken;
+  }
+  note(a, "%s was not looked at\n", o->plugin);
+  return false;
+}
+
+/* Whether a plugin has a kernel for the operator, in any place among the candidates. */
+static bool serves(tn_device *device, const tn_operator *op, const char *plugin) {
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  for (int dtype = 0; dtype < TN_DTYPE_SLOTS; dtype++)
+    for (uint32_t rank = 0; tn_kernel_find(device, op->id, (tn_dtype)dtype, rank, &kernel) == TN_OK;
+         rank++)
+      if (!strcmp(kernel.plugin, plugin)) return true;
+  return false;
+}
+
+/* The operators to check on a device; `plugin`: only those it has kernels for, or NULL. */
+static bool choose_ops(const check_options *o, tn_runtime *rt, const agenda *a, tn_device *device,
+                       const char *plugin, checked_device *d) {
+  bool any = false;
+  for (uint32_t i = 0; i < a->num_ops; i++) {
+    const tn_operator *op = session_operator(rt, a->op[i].id);
+    if (o->op && fnmatch(o->op, op->name, 0)) continue;
+    d->wanted[i] = !plugin || serves(device, op, plugin);
+    any |= d->wanted[i];
+  }
+  return any;
+}
+
+/* A plugin's expected failures stand beside it, in <plugin>.expect. */
+static void find_expectations(tn_runtime *rt, const char *plugin, checked_device *d) {
+  tn_plugin_info info = {.struct_size = sizeof info};
+  for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++) {
+    if (!info.taken || strcmp(info.name, plugin)) continue;
+    snprintf(d->expect, sizeof d->expect, "%s", info.path);
+    char *dot = strrchr(d->expect, '.');
+    if (dot) snprintf(dot, sizeof d->expect - (size_t)(dot - d->expect), ".expect");
+    if (access(d->expect, R_OK)) d->expect[0] = 0;
+  }
+}
+
+static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_device *device,
+                        const char *plugin) {
+  tn_device_info info = info_of(device);
+  checked_device *d = &a->device[a->num_devices];
+  bool own = plugin && !strcmp(info.plugin, plugin);
+  if (a->num_devices == CHECK_DEVICES) return;
+  if (*info.unavailable) {
+    note(a, "skipped: no %s device: %s\n", info.type, info.unavailable);
+    return;
+  }
+  *d = (checked_device){.host = info.host_memory};
+  snprintf(d->id, sizeof d->id, "%s", info.id);
+  snprintf(d->type, sizeof d->type, "%s", info.type);
+  snprintf(d->name, sizeof d->name, "%s", info.name);
+  find_expectations(rt, plugin ? plugin : info.plugin, d);
+  if (choose_ops(o, rt, a, device, own ? NULL : plugin, d)) a->num_devices++;
+}
+
+static bool type_is_taken(const agenda *a, const char *type) {
+  for (uint32_t i = 0; i < a->num_devices; i++)
+    if (!strcmp(a->device[i].type, type)) return true;
+  return false;
+}
+
+/* One device of every type but the reference, which only checks itself when asked to. */
+static void take_devices(const check_options *o, tn_runtime *rt, agenda *a, const char *plugin) {
+  bool own = false;
+  for (size_t i = 0; plugin && i < tn_device_count(rt); i++)
+    own |= !strcmp(info_of(tn_device_at(rt, i)).plugin, plugin);
+  for (size_t i = 0; i < tn_device_count(rt); i++) {
+    tn_device *device = tn_device_at(rt, i);
+    tn_device_info info = info_of(device);
+    if (type_is_taken(a, info.type) || !strcmp(info.type, "reference")) continue;
+    if (!own || !strcmp(info.plugin, plugin)) take_device(o, rt, a, device, plugin);
+  }
+}
+
+static bool plugin_has_device(tn_runtime *rt, const char *plugin) {
+  for (size_t i = 0; i < tn_device_count(rt); i++)
+    if (!strcmp(info_of(tn_device_at(rt, i)).plugin, plugin)) return true;
+  return false;
+}
+
+/* Backends that came without a device. */
+static void note_absent(tn_runtime *rt, agenda *a) {
+  tn_plugin_info info = {.struct_size = sizeof info};
+  for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++)
+    if (*info.name && (!info.taken || info.num_backends) && !plugin_has_device(rt, info.name))
+      note(a, "skipped: no %s device%s%s\n", info.name, *info.reason ? ": " : "", info.reason);
+}
+
+static void take_ops(tn_runtime *rt, agenda *a) {
+  for (size_t i = 0; i < tn_op_count(rt) && a->num_ops < CHECK_OPS; i++) {
+    const tn_operator *op = tn_op_at(rt, i);
+    a->op[a->num_ops].id = op->id;
+    snprintf(a->op[a->num_ops++].name, sizeof a->op->name, "%s", op->name);
+  }
+}
+
+static void fill(const check_options *o, tn_runtime *rt, agenda *a) {
+  tn_plugin_info plugin = {.struct_size = sizeof plugin};
+  bool chosen = o->device || (getenv("TENON_DEVICE") && *getenv("TENON_DEVICE"));
+  take_ops(rt, a);
+  if (o->plugin && !find_plugin(o, rt, a, &plugin)) {
+    a->refused = true;
+    return;
+  }
+  if (chosen)
+    take_device(o, rt, a, tn_runtime_device(rt), plugin.name);
+  else
+    take_devices(o, rt, a, plugin.name);
+  if (!o->plugin && !chosen) note_absent(rt, a);
+  if (!session_device(rt, "reference")) {
+    note(a, "there is no reference device to compare with\n");
+    a->num_devices = 0;
+  }
+}
+
+void agenda_make(const check_options *o, agenda *a) {
+  tn_runtime *rt;
+  a->status = session_open(o, o->device, false, &rt);
+  if (a->status != TN_OK) {
+    note(a, "%s\n", tn_last_error());
+    return;
+  }
+  fill(o, rt, a);
+  tn_runtime_close(rt);
+}

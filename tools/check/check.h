@@ -1,0 +1,160 @@
+/* What the parts of `tenon check` share: options, what there is to check, and how far the
+ * checking of one operator on one device has come. */
+#ifndef TENON_CHECK_CHECK_H
+#define TENON_CHECK_CHECK_H
+
+#include <stdatomic.h>
+
+#include "run_case.h"
+
+typedef struct check_options {
+  const char *plugin; /* absolute path, or NULL */
+  const char *device, *op, *dtype, *expect, *junit;
+  uint64_t seed, only_case;
+  bool has_case;
+  bool json, list, large, no_fork;
+  uint32_t jobs;      /* 0: as the device bears */
+  uint32_t timeout_s; /* of one run */
+} check_options;
+
+enum { CHECK_DEVICES = 16, CHECK_OPS = 1024, CHECK_KEPT = 4, CHECK_CRASHES = 3 };
+
+typedef struct checked_device {
+  char id[48], type[32], name[128];
+  char expect[512]; /* the list of expected failures that its plugin ships, or "" */
+  bool host;
+  uint8_t wanted[CHECK_OPS]; /* by place in agenda.ops */
+} checked_device;
+
+/* What there is to check. Lies in memory that forked children share. */
+typedef struct agenda {
+  tn_status status; /* of making it; the message is in notes */
+  bool refused;     /* PLUGIN.so was not taken */
+  uint32_t num_devices, num_ops;
+  checked_device device[CHECK_DEVICES];
+  struct {
+    uint32_t id;
+    char name[64];
+  } op[CHECK_OPS];
+  char notes[4096]; /* lines for people: devices that are left out, and why */
+} agenda;
+
+typedef struct check_failure {
+  tn_dtype dtype; /* of type variable T */
+  bool expected;
+  char text[1400];
+  char again[400]; /* the command that runs this case */
+} check_failure;
+
+enum { UNIT_IDLE, UNIT_TODO, UNIT_TAKEN, UNIT_DONE };
+
+/* One operator on one device. Lies in shared memory: what a process that dies had
+ * reached can be read here, and another goes on behind it. */
+typedef struct unit {
+  uint32_t device, op; /* places in the agenda */
+  _Atomic int state;
+  tally tally;
+  uint64_t begun;  /* runs begun so far; the order of runs is always the same */
+  uint64_t resume; /* runs up to here have been made by processes that died */
+  uint32_t crashes;
+  uint32_t combos, native;    /* choices of types: all, and those with kernels */
+  tn_dtype_set seen, natives; /* the same of type variable T */
+  uint64_t failed[TN_DTYPE_SLOTS];
+  uint32_t kept;
+  check_failure failure[CHECK_KEPT];
+  _Atomic uint64_t run_began_ns; /* 0 while nothing runs */
+  double seconds;
+  /* The run under way. */
+  tn_dtype types[TN_MAX_TYPE_VARS];
+  uint64_t number; /* of the case */
+  char how[100], what[900];
+  char note[256]; /* why nothing was checked */
+} unit;
+
+/* ------------------------------------------------------------- agenda.c --- */
+
+/* Fills *a; opens and closes a runtime. */
+void agenda_make(const check_options *o, agenda *a);
+
+/* Opens a runtime as the options say; `device`: what it uses by default, or NULL. */
+tn_status session_open(const check_options *o, const char *device, bool deterministic,
+                       tn_runtime **runtime);
+/* The device's identifier is one that the runtime has, else NULL. */
+tn_device *session_device(tn_runtime *runtime, const char *id);
+const tn_operator *session_operator(tn_runtime *runtime, uint32_t id);
+
+/* --------------------------------------------------------------- unit.c --- */
+
+/* The runtimes of one process that checks. */
+typedef struct workbench {
+  const check_options *options;
+  tn_runtime *runtime, *deterministic;
+  tn_device *device, *repeating, *reference, *other;
+} workbench;
+
+tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w);
+void workbench_close(workbench *w);
+
+/* Checks one operator; returns when it is done. */
+void unit_run(const workbench *w, const agenda *a, unit *u);
+/* Records a failure at the run under way. */
+void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text);
+/* Prints the cases that there would be. */
+void unit_list(const workbench *w, const agenda *a, uint32_t op);
+
+uint64_t clock_ns(void);
+
+/* Shape rules' own cases may be followed by these: more than 2^31 elements. */
+void cases_large(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
+/* ------------------------------------------------------------ workers.c --- */
+
+/* Runs all units of a device in forked processes, or in this one; `done` hears of each
+ * in order. False when no process could begin. */
+bool workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
+                 void (*done)(void *ctx, unit *u), void *ctx);
+/* Runs fn(ctx) in a forked process, or in this one. False if it died. */
+bool workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx);
+/* Zeroed memory that forked processes share; ends the program when there is none. */
+void *shared_memory(size_t bytes);
+
+/* ------------------------------------------------------------- expect.c --- */
+
+typedef struct expectation {
+  char op[64], dtype[32], reason[200], from[512];
+  uint32_t line;
+  uint64_t used;
+} expectation;
+
+typedef struct expectations {
+  expectation *list;
+  size_t count;
+} expectations;
+
+/* Adds the lines of a file: "op-glob dtype-glob reason". False, with a message printed,
+ * when the file cannot be read or a line is malformed. */
+bool expect_read(expectations *e, const char *path);
+void expect_free(expectations *e);
+/* Marks what was expected among a unit's failures; returns how many were. */
+uint64_t expect_match(expectations *e, const agenda *a, unit *u);
+
+/* ------------------------------------------------------------- report.c --- */
+
+typedef struct totals {
+  uint64_t operators, cases, runs, bad_calls, repeats, failures, expected, stale;
+  uint64_t combos, native;
+  double seconds;
+} totals;
+
+void report_unit_text(const agenda *a, const unit *u, uint64_t expected);
+void report_unit_json(const agenda *a, const unit *u, uint64_t expected);
+void report_device_text(const checked_device *d, const totals *t);
+void report_totals(const check_options *o, const totals *t);
+bool report_junit(const char *path, const agenda *a, const unit *units, size_t count,
+                  const expectations *e, const totals *t);
+
+/* "f32" or "f32,i64"; "-" for an operator without type variables. */
+void types_text(const tn_dtype *types, char *text, size_t size);
+void dtypes_text(tn_dtype_set set, char *text, size_t size);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * One operator on one device: every choice of element types, and of each the cases of the
+ * operator's shape rule. Every case is held against the reference; now and then its call
+ * is made twice in deterministic mode; the typical case is spoiled into bad calls. Runs
+ * come in an order that is always the same, so that where one process died another can
+ * go on.
+ */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "bad_calls.h"
+#include "check.h"
+
+uint64_t clock_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w) {
+  *w = (workbench){.options = o};
+  tn_status status = session_open(o, d->id, false, &w->runtime);
+  if (status != TN_OK) return status;
+  w->device = session_device(w->runtime, d->id);
+  w->reference = session_device(w->runtime, "reference");
+  w->other = w->device == w->reference ? session_device(w->runtime, "cpu") : w->reference;
+  status = session_open(o, d->id, true, &w->deterministic);
+  if (status != TN_OK)
+    tn_runtime_close(w->runtime);
+  else
+    w->repeating = session_device(w->deterministic, d->id);
+  return status;
+}
+
+void workbench_close(workbench *w) {
+  tn_runtime_close(w->deterministic);
+  tn_runtime_close(w->runtime);
+}
+
+void types_text(const tn_dtype *types, char *text, size_t size) {
+  size_t used = (size_t)snprintf(text, size, "%s", types[0] ? tn_dtype_name(types[0]) : "-");
+  for (int i = 1; i < TN_MAX_TYPE_VARS && types[i] && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, ",%s", tn_dtype_name(types[i]));
+}
+
+/* --- what is kept of each run --- */
+
+/* An operator at work. */
+typedef struct trial {
+  const workbench *bench;
+  const agenda *agenda;
+  const tn_operator *op;
+  unit *unit;
+  uint64_t number; /* of cases of these types so far */
+} trial;
+
+void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text) {
+  char types[64];
+  u->failed[u->types[0]]++;
+  if (u->kept == CHECK_KEPT) return;
+  check_failure *f = &u->failure[u->kept++];
+  f->dtype = u->types[0];
+  types_text(u->types, types, sizeof types);
+  snprintf(f->text, sizeof f->text, "%s", text);
+  snprintf(f->again, sizeof f->again,
+           "tenon check%s%s --device %s --op %s --dtype %s --seed %llu --case %llu%s",
+           o->plugin ? " " : "", o->plugin ? o->plugin : "", a->device[u->device].id,
+           a->op[u->op].name, types, (unsigned long long)o->seed, (unsigned long long)u->number,
+           o->large ? " --large" : "");
+}
+
+static bool before_run(void *ctx, const op_case *c, const char *how) {
+  trial *t = ctx;
+  unit *u = t->unit;
+  if (++u->begun <= u->resume) return false;
+  snprintf(u->how, sizeof u->how, "%s", how);
+  case_describe(c, u->what, sizeof u->what);
+  atomic_store(&u->run_began_ns, clock_ns());
+  return true;
+}
+
+static void run_failed(void *ctx, const char *text) {
+  trial *t = ctx;
+  unit_fail(t->bench->options, t->agenda, t->unit, text);
+}
+
+/* --- cases --- */
+
+/* Every fourth case, and every one with work for several threads. */
+static bool worth_repeating(const op_case *c, uint64_t number) {
+  int64_t most = 0;
+  for (uint32_t i = 0; i < c->op->num_args; i++)
+    if (case_elements(&c->arg[i]) > most) most = case_elements(&c->arg[i]);
+  return number % 4 == 0 || most > 4096;
+}
+
+/* Another seed draws other numbers, here and in the operator. */
+static op_case seeded(const op_case *c, uint64_t seed) {
+  op_case other = *c;
+  if (seed == 0) return other;
+  other.seed = case_mix(c->seed ^ case_mix(seed));
+  if (c->op->flags & TN_OPERATOR_RANDOM)
+    case_set(&other, "seed", 0, case_get(c, "seed", 0) + (double)(seed % (1u << 30)));
+  return other;
+}
+
+static void take_case(void *ctx, const op_case *c) {
+  trial *t = ctx;
+  const check_options *o = t->bench->options;
+  uint64_t number = t->number++;
+  if (o->has_case && number != o->only_case) return;
+  op_case mine = seeded(c, o->seed);
+  t->unit->number = number;
+  run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
+  if (t->bench->repeating && worth_repeating(&mine, number))
+    repeat_case(&mine, t->bench->repeating, &t->unit->tally);
+  if (mine.typical) bad_calls(&mine, t->bench->device, t->bench->other, &t->unit->tally);
+}
+
+static void emit(trial *t, const tn_dtype *types, case_sink sink) {
+  t->number = 0;
+  cases_emit(t->op, types, sink);
+  if (t->bench->options->large) cases_large(t->op, types, sink);
+}
+
+static bool has_kernel(tn_device *device, uint32_t op, tn_dtype dtype) {
+  tn_kernel_info info = {.struct_size = sizeof info};
+  return device && tn_kernel_find(device, op, dtype, 0, &info) == TN_OK;
+}
+
+/* Types that the operator's rule does not let stand together make no cases and count as
+ * no choice. */
+static void try_types(trial *t, const tn_dtype *types) {
+  unit *u = t->unit;
+  uint64_t runs = u->tally.runs, refused = u->tally.unsupported, begun = u->begun;
+  memcpy(u->types, types, sizeof u->types);
+  if (!has_kernel(t->bench->reference, t->op->id, types[0])) {
+    snprintf(u->note, sizeof u->note, "no reference kernel for %s",
+             types[0] ? tn_dtype_name(types[0]) : "it");
+    return;
+  }
+  bool native = has_kernel(t->bench->device, t->op->id, types[0]);
+  if (native) emit(t, types, (case_sink){take_case, t});
+  if (native && u->begun == begun) return;
+  runs = u->tally.runs - runs;
+  refused = u->tally.unsupported - refused;
+  u->combos++;
+  u->seen |= TN_SET(types[0]);
+  if (!native || (runs && refused == runs)) return;
+  u->native++;
+  u->natives |= TN_SET(types[0]);
+}
+
+/* --- choices of types --- */
+
+/* "f16", "i*" or "f16,i64": globs for the type variables in turn. */
+static bool types_match(const char *globs, const tn_dtype *types) {
+  char one[32];
+  for (int i = 0; globs && *globs && i < TN_MAX_TYPE_VARS; i++) {
+    size_t length = strcspn(globs, ",");
+    snprintf(one, sizeof one, "%.*s", (int)length, globs);
+    if (fnmatch(one, types[i] ? tn_dtype_name(types[i]) : "-", 0)) return false;
+    globs += length + (globs[length] == ',');
+  }
+  return true;
+}
+
+/* Calls visit for every choice of types for the type variables from `var` on. */
+static void each_types(trial *t, void (*visit)(trial *t, const tn_dtype *types), int var,
+                       tn_dtype *types) {
+  if (var == TN_MAX_TYPE_VARS || !t->op->types[var]) {
+    if (types_match(t->bench->options->dtype, types)) visit(t, types);
+    return;
+  }
+  for (int dtype = 1; dtype < TN_DTYPE_SLOTS; dtype++) {
+    if (!(t->op->types[var] >> dtype & 1)) continue;
+    types[var] = (tn_dtype)dtype;
+    each_types(t, visit, var + 1, types);
+  }
+  types[var] = TN_DTYPE_NONE;
+}
+
+/* A device whose memory is the host's runs the reference kernels if nothing else. */
+static void check_completeness(trial *t) {
+  unit *u = t->unit;
+  char text[300];
+  if (!t->agenda->device[u->device].host || u->native == u->combos) return;
+  snprintf(text, sizeof text, "%s has kernels for %u of %u choices of types on a host device",
+           t->op->name, u->native, u->combos);
+  unit_fail(t->bench->options, t->agenda, u, text);
+  u->tally.failures++;
+}
+
+void unit_run(const workbench *w, const agenda *a, unit *u) {
+  tn_dtype types[TN_MAX_TYPE_VARS] = {TN_DTYPE_NONE};
+  trial t = {.bench = w, .agenda = a, .unit = u};
+  uint64_t began = clock_ns();
+  t.op = session_operator(w->runtime, a->op[u->op].id);
+  u->tally.watch = (tally_watch){&t, before_run, run_failed};
+  u->begun = u->tally.cases = u->combos = u->native = 0;
+  if (t.op) each_types(&t, try_types, 0, types);
+  check_completeness(&t);
+  if (u->combos && !u->tally.runs && u->native)
+    snprintf(u->note, sizeof u->note, "no case fits its shape rule");
+  u->seconds += (double)(clock_ns() - began) / 1e9;
+  atomic_store(&u->run_began_ns, 0);
+}
+
+/* --- the list --- */
+
+static void count_case(void *ctx, const op_case *c) {
+  trial *t = ctx;
+  (void)c;
+  t->number++;
+}
+
+static void list_types(trial *t, const tn_dtype *types) {
+  char text[64];
+  emit(t, types, (case_sink){count_case, t});
+  types_text(types, text, sizeof text);
+  if (t->number)
+    printf("%-28s %-12s %5llu cases\n", t->op->name, text, (unsigned long long)t->number);
+}
+
+void unit_list(const workbench *w, const agenda *a, uint32_t op) {
+  tn_dtype types[TN_MAX_TYPE_VARS] = {TN_DTYPE_NONE};
+  trial t = {.bench = w, .agenda = a};
+  t.op = session_operator(w->runtime, a->op[op].id);
+  if (t.op) each_types(&t, list_types, 0, types);
+}
