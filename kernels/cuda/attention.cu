@@ -86,20 +86,21 @@ __global__ void __launch_bounds__(tile_threads, sizeof(C) * D <= 512 ? 2 : 1)
     int row = tile_y() + 16 * i;
     factor[i] = sum[i] == 0 ? (C)0 : (C)1 / sum[i];
     if (p.lse && row < rows && tile_x() == 0)
-      ((C *)p.lse)[at.head * p.s + first + row] =
-          sum[i] == 0 ? -(C)INFINITY : top[i] + log(sum[i]);
+      ((C *)p.lse)[at.head * p.s + first + row] = sum[i] == 0 ? -(C)INFINITY : top[i] + log(sum[i]);
   }
   tile_store<T, C, D>((T *)p.out + (at.head * p.s + first) * p.d, y, factor, rows, p.d);
 }
 
-template <class T, class C, int D> tn_status run_tiles(const tn_kernel_args *args, attention_params p) {
+template <class T, class C, int D>
+tn_status run_tiles(const tn_kernel_args *args, attention_params p) {
   using S = tile_sizes<C, D>;
   p.blocks = (int)ceil_div(p.s, S::side);
   return launch_tiles(args, attend_tiles<T, C, D>, p.batch * p.heads * p.blocks, tile_threads,
                       (2 * S::vectors + S::scores) * sizeof(C), p);
 }
 
-template <class T, class C> tn_status run_tiles_by_size(const tn_kernel_args *args, attention_params p) {
+template <class T, class C>
+tn_status run_tiles_by_size(const tn_kernel_args *args, attention_params p) {
   if (p.d <= 64) return run_tiles<T, C, 64>(args, p);
   return p.d <= 128 ? run_tiles<T, C, 128>(args, p) : run_tiles<T, C, 256>(args, p);
 }
@@ -111,7 +112,8 @@ template <class T, int D, int W> tn_status run_mma(const tn_kernel_args *args, a
 }
 
 /* More queries to a block read keys less often, where there are blocks enough. */
-template <class T, int D> tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
+template <class T, int D>
+tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
   int64_t blocks = p.batch * p.heads * ceil_div(p.s, 128);
   int processors = ((const cuda_info *)args->device)->multiprocessors;
   return blocks >= processors ? run_mma<T, D, 8>(args, p) : run_mma<T, D, 4>(args, p);

@@ -21,7 +21,7 @@ struct attention_params {
   int64_t mask_step[4], bias_step[4];
   int64_t batch;
   int heads, groups, s, t, d;
-  int blocks; /* of one head's queries, or of one group's keys */
+  int blocks;        /* of one head's queries, or of one group's keys */
   bool causal, wide; /* wide: rows allow accesses of 16 bytes */
   double scale;
 };

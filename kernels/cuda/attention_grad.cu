@@ -1,8 +1,10 @@
 /*
- * The gradient of attention by fused multiply-adds on tiles in shared memory: one pass over
- * queries for dq, one over keys for dk and dv, so that no two blocks add to one number and
- * the sums have one order. Weights are computed anew from the lse.
+ * The gradient of attention, on tensor cores where the element type and the size of the
+ * vectors allow (attention_grad_mma.cuh), else by fused multiply-adds on tiles in shared
+ * memory: one pass over queries for dq, one over keys for dk and dv, so that no two blocks
+ * add to one number and the sums have one order. Weights are computed anew from the lse.
  */
+#include "kernels/cuda/attention_grad_mma.cuh"
 #include "kernels/cuda/attention_tile.cuh"
 
 namespace {
@@ -43,7 +45,8 @@ __device__ __forceinline__ void tile_grads(const attention_params &p, const atte
   }
 }
 
-template <class C, int D> __device__ __forceinline__ void all_ones(C (&factor)[tile_sizes<C, D>::own]) {
+template <class C, int D>
+__device__ __forceinline__ void all_ones(C (&factor)[tile_sizes<C, D>::own]) {
 #pragma unroll
   for (int i = 0; i < tile_sizes<C, D>::own; i++) factor[i] = 1;
 }
@@ -135,7 +138,8 @@ tn_status run_deltas(const tn_kernel_args *args, const attention_params &p) {
                 0, (C *)p.delta, (const T *)p.dy, (const T *)p.y, rows, p.d);
 }
 
-template <class T, class C, int D> tn_status run_grad(const tn_kernel_args *args, attention_params p) {
+template <class T, class C, int D>
+tn_status run_grad(const tn_kernel_args *args, attention_params p) {
   using S = tile_sizes<C, D>;
   size_t bytes = (4 * S::vectors + S::scores) * sizeof(C);
   tn_status status = run_deltas<T, C>(args, p);
@@ -150,9 +154,31 @@ template <class T, class C, int D> tn_status run_grad(const tn_kernel_args *args
   return status;
 }
 
-template <class T, class C> tn_status run_grad_by_size(const tn_kernel_args *args, attention_params p) {
+template <class T, class C>
+tn_status run_grad_by_size(const tn_kernel_args *args, attention_params p) {
   if (p.d <= 64) return run_grad<T, C, 64>(args, p);
   return p.d <= 128 ? run_grad<T, C, 128>(args, p) : run_grad<T, C, 256>(args, p);
+}
+
+template <class T, int D> tn_status run_grad_mma(const tn_kernel_args *args, attention_params p) {
+  tn_status status = run_deltas<T, float>(args, p);
+  p.blocks = (int)ceil_div(p.s, grad_rows);
+  if (status == TN_OK)
+    status = launch_tiles(args, query_grad_mma<T, D>, p.batch * p.heads * p.blocks, grad_threads,
+                          grad_shared_bytes<D>(), p);
+  p.blocks = (int)ceil_div(p.t, grad_rows);
+  if (status == TN_OK)
+    status = launch_tiles(args, key_grad_mma<T, D>, p.batch * p.groups * p.blocks, grad_threads,
+                          grad_shared_bytes<D>(), p);
+  return status;
+}
+
+template <class T> tn_status run_grad_half(const tn_kernel_args *args, attention_params p) {
+  p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
+           is_aligned(p.dy, 16) && is_aligned(p.out, 16) && is_aligned(p.dk, 16) &&
+           is_aligned(p.dv, 16);
+  if (p.d > 128) return run_grad<T, float, 256>(args, p);
+  return p.d <= 64 ? run_grad_mma<T, 64>(args, p) : run_grad_mma<T, 128>(args, p);
 }
 
 } // namespace
@@ -178,9 +204,9 @@ tn_status cuda_run_scaled_dot_product_attention_grad(const tn_kernel_args *args)
   case TN_F64:
     return run_grad_by_size<double, double>(args, p);
   case TN_F16:
-    return run_grad_by_size<half_t, float>(args, p);
+    return run_grad_half<half_t>(args, p);
   case TN_BF16:
-    return run_grad_by_size<bfloat_t, float>(args, p);
+    return run_grad_half<bfloat_t>(args, p);
   default:
     return bad_dtype(args);
   }

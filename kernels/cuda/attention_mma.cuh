@@ -24,7 +24,9 @@ __device__ __forceinline__ void copy_16(void *to, const void *from, bool valid) 
                "r"(valid ? 16 : 0)
                : "memory");
 }
-__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /* Four 8 by 8 matrices of 16-bit elements; lane i points at row i % 8 of matrix i / 8. */
@@ -221,8 +223,7 @@ __device__ __forceinline__ void warp_store(const warp_sums<D> &w, const attentio
 
 /* One block computes 16 W queries of a head; late ones, which may see most, come first. */
 template <class T, int D, int W>
-__global__ void __launch_bounds__(32 * W)
-    attend_mma(const __grid_constant__ attention_params p) {
+__global__ void __launch_bounds__(32 * W) attend_mma(const __grid_constant__ attention_params p) {
   constexpr int pitch = D + 8, queries = 16 * W;
   extern __shared__ __align__(16) unsigned char memory[];
   T *k = (T *)memory, *v = k + mma_keys * pitch;
@@ -261,8 +262,8 @@ __global__ void __launch_bounds__(32 * W)
     copies_wait();
     __syncthreads();
     if (j + mma_keys < end)
-      stage_rows<T, D>(k, keys + (int64_t)(j + mma_keys) * p.d,
-                       least(mma_keys, p.t - j - mma_keys), mma_keys, p);
+      stage_rows<T, D>(k, keys + (int64_t)(j + mma_keys) * p.d, least(mma_keys, p.t - j - mma_keys),
+                       mma_keys, p);
     bool plain = !p.mask && !p.bias && j + mma_keys <= keys_seen(p, first + 1);
     warp_scores<T>(s, p, at, i, j, plain);
     warp_soften<D>(s, w);

@@ -28,9 +28,7 @@ template <class C, int D> struct tile_sizes {
 template <class C, int D> struct tile_sums {
   C v[tile_sizes<C, D>::own][tile_sizes<C, D>::chunks][tile_sizes<C, D>::vec];
 };
-template <class C, int D> struct tile_scores {
-  C v[tile_sizes<C, D>::own][tile_sizes<C, D>::own];
-};
+template <class C, int D> struct tile_scores { C v[tile_sizes<C, D>::own][tile_sizes<C, D>::own]; };
 
 __device__ __forceinline__ int tile_x() { return threadIdx.x % 16; }
 __device__ __forceinline__ int tile_y() { return threadIdx.x / 16; }

@@ -59,8 +59,8 @@ template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
-                (V *)args->out[0]->data, n, a->seed, a->offset,
-                bernoulli_threshold(a->probability), one);
+                (V *)args->out[0]->data, n, a->seed, a->offset, bernoulli_threshold(a->probability),
+                one);
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {
@@ -206,8 +206,9 @@ __global__ void __launch_bounds__(threads)
 
 size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
 
-template <class I> cudaError_t sort_keys(void *temp, size_t *bytes, const uint64_t *from, uint64_t *to,
-                                         const I *place, I *y, int64_t n, cudaStream_t stream) {
+template <class I>
+cudaError_t sort_keys(void *temp, size_t *bytes, const uint64_t *from, uint64_t *to, const I *place,
+                      I *y, int64_t n, cudaStream_t stream) {
   return cub::DeviceRadixSort::SortPairs(temp, *bytes, from, to, place, y, (uint32_t)n, 0, 64,
                                          stream);
 }
@@ -292,8 +293,8 @@ tn_status cuda_run_truncated_normal(const tn_kernel_args *args) {
 tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes) {
   const DLTensor *x = args->in[0];
   int64_t n = x->shape[x->ndim - 1];
-  *bytes = (size_t)cuda_size(x, 0, x->ndim - 1) * (size_t)(n + ceil_div(n, stretch)) *
-           sizeof(uint64_t);
+  *bytes =
+      (size_t)cuda_size(x, 0, x->ndim - 1) * (size_t)(n + ceil_div(n, stretch)) * sizeof(uint64_t);
   return TN_OK;
 }
 

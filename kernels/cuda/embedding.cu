@@ -126,9 +126,9 @@ tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, vo
   }
   s->temp = at + 4 * list;
   s->temp_bytes = 0;
-  cudaError_t error = cub::DeviceRadixSort::SortPairs(NULL, s->temp_bytes, s->key[0], s->key[1],
-                                                      s->place[0], s->place[1], (uint32_t)count, 0,
-                                                      bits_of(rows));
+  cudaError_t error =
+      cub::DeviceRadixSort::SortPairs(NULL, s->temp_bytes, s->key[0], s->key[1], s->place[0],
+                                      s->place[1], (uint32_t)count, 0, bits_of(rows));
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
   s->bytes = 4 * list + s->temp_bytes;
   return TN_OK;
@@ -143,7 +143,8 @@ tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s, int64_t 
                 (const T *)args->in[0]->data, s.key[1], s.place[1], (uint32_t)count, rows, d);
 }
 
-template <class T> tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
+template <class T>
+tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
   constexpr int N = 16 / (int)sizeof(T);
   bool wide = args->out[0]->shape[1] % N == 0 && is_aligned(args->out[0]->data, 16) &&
               is_aligned(args->in[0]->data, 16);
@@ -155,17 +156,16 @@ tn_status sort_places(const tn_kernel_args *args, const grad_scratch &s, int64_t
   const DLTensor *index = args->in[1];
   int64_t skip = ((const tn_embedding_grad_attrs *)args->attrs)->padding_index;
   unsigned blocks = (unsigned)ceil_div(count, threads);
-  tn_status status =
-      index->dtype.bits == 32
-          ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0], s.place[0],
-                   (const int32_t *)index->data, count, rows, skip)
-          : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0], s.place[0],
-                   (const int64_t *)index->data, count, rows, skip);
+  tn_status status = index->dtype.bits == 32
+                         ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0],
+                                  s.place[0], (const int32_t *)index->data, count, rows, skip)
+                         : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0],
+                                  s.place[0], (const int64_t *)index->data, count, rows, skip);
   if (status != TN_OK) return status;
   size_t bytes = s.temp_bytes;
-  cudaError_t error = cub::DeviceRadixSort::SortPairs(
-      s.temp, bytes, s.key[0], s.key[1], s.place[0], s.place[1], (uint32_t)count, 0, bits_of(rows),
-      (cudaStream_t)args->native_stream);
+  cudaError_t error = cub::DeviceRadixSort::SortPairs(s.temp, bytes, s.key[0], s.key[1], s.place[0],
+                                                      s.place[1], (uint32_t)count, 0, bits_of(rows),
+                                                      (cudaStream_t)args->native_stream);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
 }
 
@@ -230,7 +230,8 @@ tn_status cuda_run_embedding(const tn_kernel_args *args) {
   const DLTensor *table = args->in[0], *y = args->out[0];
   int64_t bytes = table->shape[1] * ((table->dtype.bits + 7) / 8);
   if (cuda_size(y, 0, y->ndim) == 0) return TN_OK;
-  uint64_t mixed = (uint64_t)bytes | (uint64_t)(uintptr_t)table->data | (uint64_t)(uintptr_t)y->data;
+  uint64_t mixed =
+      (uint64_t)bytes | (uint64_t)(uintptr_t)table->data | (uint64_t)(uintptr_t)y->data;
   if (mixed % 16 == 0) return run_take<uint4>(args, bytes / 16);
   if (mixed % 4 == 0) return run_take<uint32_t>(args, bytes / 4);
   return mixed % 2 == 0 ? run_take<uint16_t>(args, bytes / 2) : run_take<uint8_t>(args, bytes);
