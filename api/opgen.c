@@ -167,10 +167,24 @@ static void print_types(void) {
   puts("\n#ifdef __cplusplus\n}\n#endif\n#endif /* TENON_OP_TYPES_H */");
 }
 
+static bool is_list(const arg *a) { return a->flags & TN_ARG_LIST; }
+
+/* The last list among an operator's arguments, NULL if there is none. */
+static const arg *last_list(int i) {
+  const arg *last = NULL;
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_list(a)) last = a;
+  return last;
+}
+
 static void print_signature(int i) {
   printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
-  for (const arg *a = lists[i].args; a->kind; ++a)
-    if (!is_output(a->kind)) printf(", %stn_tensor *%s", a->kind == 'u' ? "" : "const ", a->name);
+  for (const arg *a = lists[i].args; a->kind; ++a) {
+    if (is_output(a->kind)) continue;
+    printf(", %stn_tensor *%s%s", a->kind == 'u' ? "" : "const ", is_list(a) ? "const *" : "",
+           a->name);
+    if (a == last_list(i)) printf(", size_t count");
+  }
   if (lists[i].attrs->name) printf(", const tn_%s_attrs *attrs", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a)
     if (is_output(a->kind)) printf(", tn_tensor **%s", a->name);
@@ -182,8 +196,10 @@ static void print_prototype(int i) {
   puts(";");
 }
 
-static const char *kind_word(char kind) {
-  return kind == 'p' ? "optional, " : kind == 'q' ? "optional, " : kind == 'u' ? "updated, " : "";
+static const char *kind_word(const arg *a) {
+  bool optional = a->kind == 'p' || a->kind == 'q', updated = a->kind == 'u';
+  if (is_list(a)) return updated ? "list, updated, " : "list, ";
+  return optional ? "optional, " : updated ? "updated, " : "";
 }
 
 static void print_functions(void) {
@@ -195,7 +211,8 @@ static void print_functions(void) {
   for (int i = 0; i < ROWS; ++i) {
     printf("\n/* %s\n *     %s\n", rows[i].doc, rows[i].maths);
     for (const arg *a = lists[i].args; a->kind; ++a)
-      printf(" * %s: %s%s (%s)\n", a->name, kind_word(a->kind), a->doc, a->type);
+      printf(" * %s: %s%s (%s)\n", a->name, kind_word(a), a->doc, a->type);
+    if (last_list(i)) puts(" * count: tensors in each list");
     for (const attr *a = lists[i].attrs; a->name; ++a)
       printf(" * attrs->%s: %s (default %s)\n", a->name, a->doc, a->value);
     for (int t = 0; t < 4 && rows[i].types[t]; ++t)
@@ -227,7 +244,8 @@ static void print_docs(void) {
     print_prototype(i);
     puts("```\n");
     for (const arg *a = lists[i].args; a->kind; ++a)
-      printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a->kind), a->doc);
+      printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a), a->doc);
+    if (last_list(i)) puts("- `count`: tensors in each list");
     for (const attr *a = lists[i].attrs; a->name; ++a) {
       printf("- `attrs->%s` (%s%s, default `%s`): %s", a->name, c_type(a->kind), extent(a),
              a->value, a->doc);
@@ -359,11 +377,39 @@ static int print_names(int i, const char *kinds) {
   return count;
 }
 
+static int count_args(int i, const char *kinds) {
+  int count = 0;
+  for (const arg *a = lists[i].args; a->kind; ++a) count += strchr(kinds, a->kind) != NULL;
+  return count;
+}
+
+static void print_list_body(int i) {
+  int inputs = count_args(i, "ip"), inouts = count_args(i, "u"), results = count_args(i, "oq");
+  printf(" {\n  const list_arg args[] = {");
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_list(a))
+      printf("{\"%s\", NULL, (const tn_tensor *const *)%s, true}, ", a->name, a->name);
+    else if (!is_output(a->kind))
+      printf("{\"%s\", %s, NULL, false}, ", a->name, a->name);
+  printf("};\n  tn_tensor **const results[] = {");
+  print_names(i, "oq");
+  printf(
+      "};\n  const tn_call call = {.struct_size = sizeof call, .op = TN_OP_%s, .stream = stream,\n"
+      "    .attrs = %s, .num_in = %d, .num_out = %d};\n"
+      "  return call_operator_of_lists(&call, \"%s\", args, %d, count, results);\n}\n",
+      rows[i].NAME, lists[i].attrs->name ? "attrs" : "NULL", inputs, inouts + results, rows[i].name,
+      inouts);
+}
+
 static void print_bodies(void) {
   printf("%s#include \"dispatcher/ops_call.h\"\n", banner);
   for (int i = 0; i < ROWS; ++i) {
     puts("");
     print_signature(i);
+    if (last_list(i)) {
+      print_list_body(i);
+      continue;
+    }
     printf(" {\n  const tn_tensor *const in[] = {");
     int inputs = print_names(i, "ip");
     printf("};\n  tn_tensor *out[TN_MAX_ARGS] = {");

@@ -74,14 +74,68 @@ static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t 
   return status;
 }
 
+/* The tensors of a call, and room for as many of the host device's. */
+typedef struct detour {
+  const tn_tensor *const *in;
+  tn_tensor *const *out;
+  uint32_t num_in, num_inout, num_out;
+  const tn_tensor **host_in;
+  tn_tensor **host_out;
+} detour;
+
 /* Makes every output as large as the shape rule says, so that the call on the host device
  * does not cut it. */
-static tn_status make_whole(const plan *p, tn_device *host, tn_tensor **out) {
+static tn_status make_whole(const detour *d, tn_device *host) {
   tn_status status = TN_OK;
-  for (uint32_t i = p->op->num_inout; !status && i < p->num_out; ++i)
-    if (p->out[i])
-      status = tn_tensor_empty(host, (tn_dtype)p->out[i]->dtype, p->out[i]->dl.ndim,
-                               p->out[i]->shape, &out[i]);
+  for (uint32_t i = d->num_inout; !status && i < d->num_out; ++i)
+    if (d->out[i])
+      status = tn_tensor_empty(host, (tn_dtype)d->out[i]->dtype, d->out[i]->dl.ndim,
+                               d->out[i]->shape, &d->host_out[i]);
+  return status;
+}
+
+static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
+  uint64_t bytes = 0;
+  tn_status status = stream_wait(p->stream);
+  for (uint32_t i = 0; !status && i < d->num_in; ++i) {
+    tn_tensor *t;
+    status = fetch(d->in[i], host, &bytes, &t);
+    d->host_in[i] = t;
+  }
+  for (uint32_t i = 0; !status && i < d->num_inout; ++i)
+    status = fetch(d->out[i], host, &bytes, &d->host_out[i]);
+  if (!status && p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT) status = make_whole(d, host);
+  tn_call call = {.struct_size = sizeof call,
+                  .op = p->op->row.id,
+                  .in = d->host_in,
+                  .out = d->host_out,
+                  .attrs = p->args.attrs,
+                  .num_in = (uint16_t)d->num_in,
+                  .num_out = (uint16_t)d->num_out,
+                  .skip_out = p->skipped};
+  if (!status) status = tn_invoke(&call);
+  for (uint32_t i = 0; !status && i < d->num_out; ++i)
+    if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
+  for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);
+  for (uint32_t i = 0; i < d->num_out; ++i) tn_tensor_release(d->host_out[i]);
+  if (!status) count(p, bytes);
+  return status;
+}
+
+static tn_status run_list(plan *p, tn_device *host) {
+  const list_plan *l = p->list;
+  const host_memory *memory = &p->device->runtime->memory;
+  void **room = host_alloc(memory, ((size_t)l->num_in + l->num_out) * sizeof *room);
+  if (!room) return plan_refuse(p, TN_ERR_OUT_OF_MEMORY, "no host memory");
+  detour d = {l->in,
+              l->out,
+              l->num_in,
+              l->num_inout,
+              l->num_out,
+              (const tn_tensor **)(void *)room,
+              (tn_tensor **)(void *)(room + l->num_in)};
+  tn_status status = run_detour(p, &d, host);
+  host_free(memory, room);
   return status;
 }
 
@@ -92,33 +146,11 @@ tn_status fallback_run(plan *p) {
   tn_device *host = device_fallback(runtime, p->device, p->op->row.id, (tn_dtype)p->types[0]);
   if (!host) return no_kernel(p, ", and no host device has one either");
   announce(p, host);
+  if (p->op->lists) return run_list(p, host);
   const tn_tensor *in[TN_MAX_ARGS] = {NULL};
   tn_tensor *out[TN_MAX_ARGS] = {NULL};
-  uint64_t bytes = 0;
-  tn_status status = stream_wait(p->stream);
-  for (uint32_t i = 0; !status && i < p->num_in; ++i) {
-    tn_tensor *t;
-    status = fetch(p->in[i], host, &bytes, &t);
-    in[i] = t;
-  }
-  for (uint32_t i = 0; !status && i < p->op->num_inout; ++i)
-    status = fetch(p->out[i], host, &bytes, &out[i]);
-  if (!status && p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT) status = make_whole(p, host, out);
-  tn_call call = {.struct_size = sizeof call,
-                  .op = p->op->row.id,
-                  .in = in,
-                  .out = out,
-                  .attrs = p->args.attrs,
-                  .num_in = (uint16_t)p->num_in,
-                  .num_out = (uint16_t)p->num_out,
-                  .skip_out = p->skipped};
-  if (!status) status = tn_invoke(&call);
-  for (uint32_t i = 0; !status && i < p->num_out; ++i)
-    if (p->out[i]) status = store(p, out[i], p->out[i], &bytes);
-  for (uint32_t i = 0; i < p->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)in[i]);
-  for (uint32_t i = 0; i < p->num_out; ++i) tn_tensor_release(out[i]);
-  if (!status) count(p, bytes);
-  return status;
+  detour d = {p->in, p->out, p->num_in, p->op->num_inout, p->num_out, in, out};
+  return run_detour(p, &d, host);
 }
 
 tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stats *stats) {

@@ -26,6 +26,26 @@ static tn_status run_once(plan *p) {
   return status;
 }
 
+static tn_status run_list_once(plan *p) {
+  if (!p->cell) return fallback_run(p);
+  tn_status status = list_equip(p);
+  if (!status) status = list_run(p);
+  if (status) status = kernel_failed(p, status);
+  list_finish(p);
+  return status;
+}
+
+static __attribute__((noinline)) tn_status invoke_list(plan *p, const tn_call *call) {
+  tn_status status = list_make(p, call);
+  if (status) return status;
+  status = run_list_once(p);
+  if (status) list_abandon(p);
+  for (uint32_t i = p->list->num_inout; !status && i < p->list->num_out; ++i)
+    call->out[i] = p->list->out[i];
+  list_free(p);
+  return status;
+}
+
 static inline bool depends_on_data(const plan *p) {
   return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
 }
@@ -34,7 +54,8 @@ static inline bool depends_on_data(const plan *p) {
 static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);
-  if (__builtin_expect(status, 0)) return status;
+  if (__builtin_expect(status, 0))
+    return status == (tn_status)PLAN_OF_LISTS ? invoke_list(&p, call) : status;
   status = run_once(&p);
   if (__builtin_expect(depends_on_data(&p), 0) && !status) status = plan_cut(&p);
   if (__builtin_expect(status, 0)) {
@@ -58,11 +79,23 @@ struct tn_prepared {
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
 };
 
-static void keep_tensors(plan *p) {
-  for (uint32_t i = 0; i < p->num_in; ++i)
-    if (p->in[i]) tn_tensor_retain((tn_tensor *)(uintptr_t)p->in[i]);
-  for (uint32_t i = 0; i < p->num_out; ++i)
-    if (p->out[i]) tn_tensor_retain(p->out[i]);
+typedef struct tensors {
+  const tn_tensor *const *in;
+  tn_tensor **out;
+  uint32_t num_in, num_out;
+} tensors;
+
+static tensors tensors_of(plan *p) {
+  const list_plan *l = p->list;
+  if (p->op->lists) return (tensors){l->in, l->out, l->num_in, l->num_out};
+  return (tensors){p->in, p->out, p->num_in, p->num_out};
+}
+
+static void keep_tensors(const tensors *t) {
+  for (uint32_t i = 0; i < t->num_in; ++i)
+    if (t->in[i]) tn_tensor_retain((tn_tensor *)(uintptr_t)t->in[i]);
+  for (uint32_t i = 0; i < t->num_out; ++i)
+    if (t->out[i]) tn_tensor_retain(t->out[i]);
 }
 
 /* The caller's attribute struct may go: keep a copy. */
@@ -71,6 +104,17 @@ static void keep_attrs(tn_prepared *prepared) {
   if (!p->op->row.attrs_size || p->args.attrs == p->op->defaults) return;
   memmove(prepared->attrs, p->args.attrs, p->op->row.attrs_size);
   p->args.attrs = prepared->attrs;
+}
+
+/* Makes a plan's temporaries; `direct` says whether they serve every run. */
+static tn_status equip(plan *p, bool *direct) {
+  *direct = p->cell != NULL;
+  if (!*direct) return TN_OK;
+  tn_status status = p->op->lists ? list_equip(p) : plan_equip(p);
+  /* Stand-ins are made for each run, since inputs change between runs. */
+  if (p->op->lists ? p->list->num_temps : p->num_temps) *direct = false;
+  if (status || !*direct) p->op->lists ? list_finish(p) : plan_finish(p);
+  return status;
 }
 
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
@@ -85,21 +129,20 @@ tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
   plan *p = &made->plan;
   status = plan_make(p, call);
+  if (status == (tn_status)PLAN_OF_LISTS) status = list_make(p, call);
   if (status) goto fail;
   keep_attrs(made);
-  made->direct = p->cell != NULL;
-  if (made->direct) {
-    status = plan_equip(p);
-    /* Stand-ins are made for each run, since inputs change between runs. */
-    if (!status && p->num_temps) made->direct = false;
-    if (status || !made->direct) plan_finish(p);
-  }
+  status = equip(p, &made->direct);
   if (status) {
-    plan_abandon(p);
+    if (p->op->lists)
+      list_abandon(p), list_free(p);
+    else
+      plan_abandon(p);
     goto fail;
   }
-  keep_tensors(p);
-  for (uint32_t i = 0; i < p->num_out; ++i) call->out[i] = p->out[i];
+  tensors t = tensors_of(p);
+  keep_tensors(&t);
+  for (uint32_t i = 0; i < t.num_out; ++i) call->out[i] = t.out[i];
   *prepared = made;
   return TN_OK;
 fail:
@@ -110,14 +153,15 @@ fail:
 /* The whole way again, with the outputs given. */
 static tn_status run_anew(tn_prepared *prepared) {
   plan *p = &prepared->plan;
+  tensors t = tensors_of(p);
   tn_call call = {.struct_size = sizeof call,
                   .op = p->op->row.id,
                   .stream = p->stream,
-                  .in = p->in,
-                  .out = p->out,
+                  .in = t.in,
+                  .out = t.out,
                   .attrs = p->args.attrs,
-                  .num_in = (uint16_t)p->num_in,
-                  .num_out = (uint16_t)p->num_out,
+                  .num_in = (uint16_t)t.num_in,
+                  .num_out = (uint16_t)t.num_out,
                   .skip_out = p->skipped};
   return tn_invoke(&call);
 }
@@ -137,8 +181,11 @@ void tn_prepared_release(tn_prepared *prepared) {
   if (!prepared) return;
   plan *p = &prepared->plan;
   host_memory memory = p->device->runtime->memory;
-  if (prepared->direct) plan_finish(p);
-  for (uint32_t i = 0; i < p->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)p->in[i]);
-  for (uint32_t i = 0; i < p->num_out; ++i) tn_tensor_release(p->out[i]);
+  list_plan *list = p->op->lists ? p->list : NULL;
+  tensors t = tensors_of(p);
+  if (prepared->direct) list ? list_finish(p) : plan_finish(p);
+  for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
+  for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);
+  host_free(&memory, list);
   host_free(&memory, prepared);
 }

@@ -26,4 +26,18 @@ static inline tn_status call_operator(uint32_t op, tn_stream *stream, const tn_t
   return TN_OK;
 }
 
+/* An argument of an operator with lists: `one` tensor, or a list of them. */
+typedef struct list_arg {
+  const char *name;
+  const tn_tensor *one;
+  const tn_tensor *const *list;
+  bool is_list;
+} list_arg;
+
+/* The same for operators with lists, all of them `count` tensors long; ops_call.c. `args`
+ * are the inputs and then the in-out arguments; call->num_in and num_out count arguments,
+ * call->in and out are not read. */
+tn_status call_operator_of_lists(const tn_call *call, const char *name, const list_arg *args,
+                                 uint32_t num_inout, size_t count, tn_tensor **const *results);
+
 #endif

@@ -60,3 +60,54 @@ bool tensor_repeats_elements(const tn_tensor *t) {
   }
   return false;
 }
+
+/* --- many at once --- */
+
+void span_of(const tn_tensor *t, span *out) {
+  out->tensor = t;
+  memory_range(t, &out->begin, &out->end);
+}
+
+/* Behind the last of the elements from `at` on that stand in order. */
+static uint32_t run_end(const span *r, uint32_t at, uint32_t count) {
+  if (at < count) ++at;
+  while (at < count && r[at - 1].begin <= r[at].begin) ++at;
+  return at;
+}
+
+static void merge(const span *r, uint32_t begin, uint32_t middle, uint32_t end, span *to) {
+  for (uint32_t a = begin, b = middle, k = begin; k < end; ++k) {
+    bool first = b == end || (a < middle && r[a].begin <= r[b].begin);
+    to[k] = first ? r[a++] : r[b++];
+  }
+}
+
+/* Natural merge sort: tensors made one after the other often lie so. Returns the array
+ * that holds the result. */
+static const span *sorted(span *r, span *spare, uint32_t count) {
+  for (;;) {
+    uint32_t merges = 0;
+    for (uint32_t at = 0, middle, end; at < count; at = end, ++merges) {
+      middle = run_end(r, at, count);
+      if (at == 0 && middle == count) return r;
+      end = run_end(r, middle, count);
+      merge(r, at, middle, end, spare);
+    }
+    if (merges == 0) return r;
+    span *swap = r;
+    r = spare;
+    spare = swap;
+  }
+}
+
+bool spans_overlap(span *spans, span *spare, uint32_t count, const span **a, const span **b) {
+  const span *r = sorted(spans, spare, count);
+  for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t k = i + 1; k < count && r[k].begin < r[i].end; ++k) {
+      if (!(r[i].written || r[k].written) || !tensors_overlap(r[i].tensor, r[k].tensor)) continue;
+      *a = r[i].written ? &r[i] : &r[k];
+      *b = r[i].written ? &r[k] : &r[i];
+      return true;
+    }
+  return false;
+}

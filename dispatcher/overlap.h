@@ -13,4 +13,18 @@ bool tensors_same_view(const tn_tensor *a, const tn_tensor *b);
 /* Whether two indexes may reach the same element. */
 bool tensor_repeats_elements(const tn_tensor *t);
 
+/* A tensor's place in memory, for sorting. */
+typedef struct span {
+  intptr_t begin, end;
+  const tn_tensor *tensor;
+  uint32_t index;
+  bool written;
+} span;
+
+void span_of(const tn_tensor *t, span *out);
+
+/* Finds two of `count` tensors, at least one of them written, that may share memory; the
+ * written one first. Reorders the array; `spare` is as long. */
+bool spans_overlap(span *spans, span *spare, uint32_t count, const span **a, const span **b);
+
 #endif

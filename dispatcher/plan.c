@@ -22,7 +22,8 @@ tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) 
   va_end(args);
   size_t used = 0;
   uint32_t inputs_and_inout = p->num_in + p->op->num_inout;
-  for (uint32_t i = 0; i < p->num_in + p->num_out && used < sizeof tensors; ++i) {
+  if (p->op->lists) list_text(p, tensors, sizeof tensors);
+  for (uint32_t i = 0; !p->op->lists && i < p->num_in + p->num_out && used < sizeof tensors; ++i) {
     const tn_tensor *t = i < p->num_in ? p->in[i] : p->out[i - p->num_in];
     if (i >= inputs_and_inout && !t) continue; /* an output to be made */
     used += (size_t)snprintf(tensors + used, sizeof tensors - used, "%s%s = %s", used ? ", " : "",
@@ -50,9 +51,15 @@ static tn_status no_tensor(uint32_t op) {
 }
 
 bool call_is_whole(const tn_call *call) {
-  return call && call->struct_size >= sizeof *call && call->num_in <= TN_MAX_ARGS &&
-         call->num_out <= TN_MAX_ARGS && (call->in || !call->num_in) &&
+  return call && call->struct_size >= sizeof *call && (call->in || !call->num_in) &&
          (call->out || !call->num_out);
+}
+
+/* The call has other numbers of tensors than the operator. */
+static tn_status wrong_counts(const plan *p, const tn_call *call) {
+  if (p->op->lists) return (tn_status)PLAN_OF_LISTS;
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: %u inputs and %u outputs given, it has %u and %u",
+              p->op->row.name, call->num_in, call->num_out, p->op->call_in, p->op->call_out);
 }
 
 static tn_status outline(plan *p, const tn_call *call) {
@@ -66,11 +73,10 @@ static tn_status outline(plan *p, const tn_call *call) {
   p->op = registry_op(&p->device->runtime->registry, call->op);
   if (unlikely(!p->op))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: %u is no operator", call->op);
-  p->num_in = p->op->num_in;
-  p->num_out = p->op->num_inout + p->op->num_out;
-  if (unlikely(call->num_in != p->num_in || call->num_out != p->num_out))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: %u inputs and %u outputs given, it has %u and %u",
-                p->op->row.name, call->num_in, call->num_out, p->num_in, p->num_out);
+  p->num_in = call->num_in;
+  p->num_out = call->num_out;
+  if (unlikely(p->num_in != p->op->call_in || p->num_out != p->op->call_out))
+    return wrong_counts(p, call);
   p->stream = call->stream ? call->stream : p->device->default_stream;
   p->made = p->num_temps = p->via = 0;
   p->skipped = call->skip_out;
@@ -93,6 +99,8 @@ static inline tn_dtype type_of(const plan *p, uint8_t type) {
   tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
   return unlikely(type & 0x20) ? tn_dtype_wide(bound) : bound;
 }
+
+tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->arg[arg].type); }
 
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
@@ -124,6 +132,8 @@ static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
   }
   return likely(fits) ? TN_OK : wrong_type(p, arg, t);
 }
+
+tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t) { return bind(p, arg, t); }
 
 static tn_status bind_inputs(plan *p) {
   tn_status status;
@@ -213,7 +223,7 @@ static bool attr_number(const char *at, uint32_t type, int32_t i, double *value)
 /* An attribute of kind dtype says what the first output's type variable is. */
 static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
   const tn_operator *row = &p->op->row;
-  uint8_t var = p->op->arg[p->num_in + p->op->num_inout].type;
+  uint8_t var = p->op->arg[p->op->num_in + p->op->num_inout].type;
   if (dtype < 0 || dtype >= TN_DTYPE_SLOTS || !(row->types[var] >> dtype & 1))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %d (%s)", a->name, dtype,
                        tn_dtype_name((tn_dtype)dtype));
@@ -237,7 +247,7 @@ static tn_status check_attr(plan *p, const tn_attr *a) {
   return TN_OK;
 }
 
-static tn_status take_attrs(plan *p, const void *given) {
+tn_status plan_take_attrs(plan *p, const void *given) {
   const tn_operator *row = &p->op->row;
   tn_status status = TN_OK;
   if (row->attrs_size == 0 || !given) {
@@ -376,7 +386,7 @@ static inline void note_streams(plan *p) {
       pool_note_use(p->out[i]->storage->block, p->stream->cache);
 }
 
-static void set_args(plan *p) {
+void plan_set_args(plan *p) {
   tn_kernel_args *a = &p->args;
   a->struct_size = sizeof *a;
   a->num_in = (uint16_t)p->num_in;
@@ -401,7 +411,7 @@ static bool takes(const plan *p, const cell *c) {
   return !row->supports || row->supports(&p->args);
 }
 
-static void pick_kernel(plan *p) {
+void plan_pick_kernel(plan *p) {
   const cell *c = registry_cells(p->device->table, p->op->row.id, (tn_dtype)p->types[0]);
   for (; c; c = atomic_load_explicit(&c->next, memory_order_acquire)) {
     p->args.kernel = &c->kernel->row;
@@ -415,12 +425,12 @@ tn_status plan_make(plan *p, const tn_call *call) {
   tn_status status = outline(p, call);
   if (unlikely(status)) return status;
   if (unlikely(status = bind_inputs(p))) return status;
-  if (unlikely(status = take_attrs(p, call->attrs))) return status;
+  if (unlikely(status = plan_take_attrs(p, call->attrs))) return status;
   const DLTensor *inout[TN_MAX_ARGS];
   for (uint32_t i = 0; i < p->op->num_inout; ++i) inout[i] = &p->out[i]->dl;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
-  shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,   p->num_in,
-                       inout,       p->op->num_inout,          p->args.attrs};
+  shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,    p->num_in,
+                       inout,       p->op->num_inout,          p->args.attrs, 0};
   if (unlikely(status = shape_infer(&query, p->shape, p->op->num_out))) return status;
   status = take_outputs(p);
   if (unlikely(status)) {
@@ -429,8 +439,8 @@ tn_status plan_make(plan *p, const tn_call *call) {
   }
   set_views(p);
   note_streams(p);
-  set_args(p);
-  pick_kernel(p);
+  plan_set_args(p);
+  plan_pick_kernel(p);
   return TN_OK;
 }
 
@@ -440,7 +450,7 @@ void plan_abandon(plan *p) {
   p->made = 0;
 }
 
-static bool view_is_contiguous(const DLTensor *t) {
+bool view_is_contiguous(const DLTensor *t) {
   for (int32_t i = 0; i < t->ndim; ++i)
     if (t->shape[i] == 0) return true;
   return strides_are_contiguous(t->ndim, t->shape, t->strides);
@@ -477,7 +487,7 @@ static tn_status densify_output(plan *p, uint32_t i) {
   return TN_OK;
 }
 
-static tn_status take_workspace(plan *p) {
+tn_status plan_take_workspace(plan *p) {
   size_t bytes = 0;
   tn_status status = p->args.kernel->workspace(&p->args, &bytes);
   if (status || bytes == 0) return device_result(p->device, status);
@@ -497,7 +507,7 @@ tn_status plan_equip(plan *p) {
     for (uint32_t i = 0; !status && i < p->num_out; ++i)
       if (p->out[i] && !p->out[i]->contiguous) status = densify_output(p, i);
   }
-  if (!status && p->cell->kernel->row.workspace) status = take_workspace(p);
+  if (!status && p->cell->kernel->row.workspace) status = plan_take_workspace(p);
   return status;
 }
 

@@ -11,6 +11,10 @@
 
 enum { ATTRS_MAX = 256 };
 
+/* What plan_make returns, having done nothing, for an operator with lists among its
+ * arguments: list_make is for those. No tn_status. */
+enum { PLAN_OF_LISTS = 1 << 20 };
+
 typedef struct plan {
   const op_entry *op;
   tn_device *device;
@@ -37,6 +41,7 @@ typedef struct plan {
   tn_tensor *temps[2 * TN_MAX_ARGS];   /* to be released */
   tn_tensor *written_via[TN_MAX_ARGS]; /* contiguous stand-in of out[i]; set where via bit is */
   uint32_t via;
+  struct list_plan *list; /* set where op->lists; num_in, num_out and their arrays are not */
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
 } plan;
 
@@ -69,10 +74,44 @@ void plan_abandon(plan *p);
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
+tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
+tn_dtype plan_type_of(const plan *p, uint32_t arg);
+tn_status plan_take_attrs(plan *p, const void *given);
+void plan_set_args(plan *p);
+void plan_pick_kernel(plan *p);
+tn_status plan_take_workspace(plan *p);
+bool view_is_contiguous(const DLTensor *t);
+
 /* fallback.c: serves a call that no kernel of its device takes. */
 tn_status fallback_run(plan *p);
 
 /* "<name> (types f32 f64; plugin cpu), ...": kernels of the operator, for messages. */
 void plan_describe_kernels(const plan *p, char *text, size_t size);
+
+/* plan_list.c: operators with lists among their arguments. The tensors of a list stand
+ * one after the other, so that argument numbers and places of tensors differ. */
+typedef struct list_plan {
+  uint32_t length;                     /* tensors in each list */
+  uint32_t num_in, num_inout, num_out; /* tensors; num_out counts the in-out ones first */
+  uint32_t made;                       /* bit k: the k-th tensor behind the in-out ones was made */
+  uint32_t num_temps;
+  const tn_tensor **in;
+  tn_tensor **out;
+  const DLTensor **in_view; /* what args.in points to */
+  DLTensor **out_view;
+  tn_tensor **temps; /* to be released */
+  tn_tensor **via;   /* contiguous stand-ins of out, NULL where there is none */
+} list_plan;
+
+/* As the functions of the same names above. list_free comes after list_finish. */
+tn_status list_make(plan *p, const tn_call *call);
+tn_status list_equip(plan *p);
+tn_status list_run(plan *p);
+void list_finish(plan *p);
+void list_abandon(plan *p);
+void list_free(plan *p);
+/* The tensors of the call, for messages; none of a plan whose list is NULL. */
+void list_text(const plan *p, char *text, size_t size);
 
 #endif

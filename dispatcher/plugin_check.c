@@ -160,6 +160,13 @@ static int arg_group(uint8_t kind) {
   return kind == TN_ARG_IN || kind == TN_ARG_OPTIONAL_IN ? 0 : kind == TN_ARG_INOUT ? 1 : 2;
 }
 
+/* Lists are read or updated, and always given. */
+static bool is_list_fit(const tn_operator *op, const tn_arg *arg) {
+  if (!(arg->flags & TN_ARG_LIST)) return true;
+  return (arg->kind == TN_ARG_IN || arg->kind == TN_ARG_INOUT) &&
+         !(op->flags & (TN_OPERATOR_ELEMENTWISE | TN_OPERATOR_DATA_DEPENDENT));
+}
+
 static const char *args_fault(const tn_operator *op) {
   if (op->num_args == 0 || op->num_args > 2 * TN_MAX_ARGS || !op->args)
     return "a number of arguments out of range";
@@ -169,6 +176,7 @@ static const char *args_fault(const tn_operator *op) {
     const tn_arg *arg = &op->args[i];
     if (!arg->name || arg->kind > TN_ARG_OPTIONAL_OUT) return "a malformed argument";
     if (!is_type(op, arg->type)) return "an argument of no type";
+    if (!is_list_fit(op, arg)) return "a list where none can be";
     if (arg_group(arg->kind) < group) return "arguments out of order";
     group = arg_group(arg->kind);
     inputs += group == 0;
@@ -189,7 +197,9 @@ static size_t attr_size(uint32_t type) {
                                  [TN_ATTR_FLAG] = 4,
                                  [TN_ATTR_DTYPE] = 4,
                                  [TN_ATTR_PAIR] = 16,
-                                 [TN_ATTR_AXES] = sizeof(tn_axes)};
+                                 [TN_ATTR_AXES] = sizeof(tn_axes),
+                                 [TN_ATTR_TRIPLE] = 24,
+                                 [TN_ATTR_DIMS] = sizeof(tn_dims)};
   return type < COUNT(sizes) ? sizes[type] : 0;
 }
 

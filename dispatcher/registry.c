@@ -25,6 +25,8 @@ static void op_prepare(op_entry *e) {
   for (uint32_t i = 0; i < row->num_args; ++i) {
     e->arg[i].kind = row->args[i].kind;
     e->arg[i].type = row->args[i].type;
+    e->arg[i].flags = row->args[i].flags;
+    e->lists = e->lists || row->args[i].flags & TN_ARG_LIST;
     if (row->args[i].kind <= TN_ARG_OPTIONAL_IN)
       ++e->num_in;
     else if (row->args[i].kind == TN_ARG_INOUT)
@@ -33,6 +35,8 @@ static void op_prepare(op_entry *e) {
       ++e->num_out;
     if (!keyed && row->args[i].type == TN_TYPE_VAR(0)) e->key_arg = (uint8_t)i, keyed = true;
   }
+  e->call_in = e->lists ? UINT32_MAX : e->num_in;
+  e->call_out = e->lists ? UINT32_MAX : (uint32_t)e->num_inout + e->num_out;
   e->elementwise = row->flags & TN_OPERATOR_ELEMENTWISE;
   e->quick = quick_suits(e);
 }

@@ -22,14 +22,16 @@ enum {
 /* An operator with what validation needs in handy form. */
 typedef struct op_entry {
   tn_operator row;
-  uint8_t num_in, num_inout, num_out; /* num_out without in-out */
+  uint8_t num_in, num_inout, num_out; /* arguments; num_out without in-out */
   uint8_t key_arg; /* an argument whose type is variable 0; in-out count after inputs */
   bool elementwise;
-  bool quick; /* calls may take the short way: quick.c */
+  bool quick;                 /* calls may take the short way: quick.c */
+  bool lists;                 /* some argument is a list: plan_list.c */
+  uint32_t call_in, call_out; /* tensors in a call; UINT32_MAX where lists leave it open */
   struct {
-    uint8_t kind, type;
-  } arg[TN_MAX_ARGS]; /* schema order */
-  void *defaults;     /* attribute struct filled with defaults, NULL if none */
+    uint8_t kind, type, flags;
+  } arg[2 * TN_MAX_ARGS]; /* schema order */
+  void *defaults;         /* attribute struct filled with defaults, NULL if none */
 } op_entry;
 
 struct plugin_entry;

@@ -22,6 +22,8 @@ typedef struct shape_query {
   const DLTensor *const *inout; /* in-out tensors, given */
   uint32_t num_inout;
   const void *attrs; /* complete */
+  uint32_t length;   /* of the lists among the arguments, which stand in `in` and `inout` one
+                        tensor after the other; 0 where there are none */
 } shape_query;
 
 /* Fills out[0..num_out-1]. Errors: TN_ERR_INVALID_ARGUMENT with a message that begins

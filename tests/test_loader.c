@@ -537,12 +537,16 @@ END_TEST
 START_TEST(spoiled_arguments_and_attributes) {
   SPOILED((args[0].kind = TN_ARG_OUT, args[2].kind = TN_ARG_IN), "out of order");
   SPOILED((args[0].kind = TN_ARG_INOUT, args[1].kind = TN_ARG_IN), "out of order");
+  SPOILED(args[2].flags = TN_ARG_LIST, "a list where none can be");
+  SPOILED(
+      (args[0].flags = TN_ARG_LIST, operators[0].flags = TN_OPERATOR_ELEMENTWISE),
+      "a list where none can be");
   SPOILED(operators[0].attrs = NULL, "no list of its attributes");
   SPOILED(operators[0].num_attrs = UINT32_MAX, "attributes out of range");
   SPOILED(operators[0].attrs_size = UINT32_MAX, "attributes out of range");
   SPOILED(operators[0].attrs_size = 3, "attributes out of range");
   SPOILED(attrs[0].name = NULL, "malformed attribute");
-  SPOILED(attrs[0].type = 7, "malformed attribute");
+  SPOILED(attrs[0].type = 9, "malformed attribute");
   SPOILED(attrs[0].offset = 12, "outside its struct");
   SPOILED(attrs[0].offset = 0, "outside its struct");
   SPOILED(attrs[1].offset = 20, "outside its struct");

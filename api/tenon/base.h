@@ -23,8 +23,10 @@ extern "C" {
 
 /* Most dimensions a tensor can have. */
 #define TN_MAX_RANK 8
-/* Most inputs, and most outputs, that one operator can have. */
+/* Most inputs, and most outputs, that one operator can have; a list counts once. */
 #define TN_MAX_ARGS 12
+/* Most tensors in a list among an operator's arguments. */
+#define TN_MAX_LIST 4096
 /* Most type variables in one operator's schema. */
 #define TN_MAX_TYPE_VARS 4
 

@@ -108,8 +108,10 @@ typedef enum tn_arg_kind {
 #define TN_TYPE_WIDE(index) (0x20 | (index))
 #define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
 
-/* Any number of tensors, one after the other. All lists of a call have one length, which
- * follows from the number of tensors given. */
+/* One tensor or more (TN_MAX_LIST at the most), none of them NULL and all of one type, one
+ * after the other among the tensors of a call. All lists of a call have one length, which
+ * follows from the number of tensors given. Inputs and in-out arguments can be lists, unless
+ * the operator is TN_OPERATOR_ELEMENTWISE or TN_OPERATOR_DATA_DEPENDENT. */
 #define TN_ARG_LIST 1u
 
 typedef struct tn_arg {
@@ -199,7 +201,8 @@ typedef struct tn_operator {
   const char *maths;  /* one line */
   const char *source; /* where the maths comes from, or NULL */
   /* For TN_SHAPE_CUSTOM: fills out[i]->ndim and out[i]->shape[] (room for
-   * TN_MAX_RANK) from the inputs, or fails with a message. */
+   * TN_MAX_RANK) from the inputs, or fails with a message. Where arguments are lists, the
+   * in-out tensors follow the inputs in `in`, and NULL follows the last of them. */
   tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
                      const void *attrs);
 } tn_operator;
@@ -210,9 +213,10 @@ typedef struct tn_operator {
 struct tn_kernel_args {
   uint32_t struct_size;
   uint16_t num_in, num_out;
-  /* In schema order. An absent optional tensor is NULL. In-out arguments stand
-   * first in out. Strides are never NULL. On devices with addressable memory
-   * byte_offset is 0, so data points at the first element. */
+  /* In schema order, lists laid out one tensor after the other; num_in and num_out count
+   * tensors. An absent optional tensor is NULL. In-out arguments stand first in out. Strides are
+   * never NULL. On devices with addressable memory byte_offset is 0, so data points at the first
+   * element. */
   const DLTensor *const *in;
   DLTensor *const *out;
   const void *attrs; /* the operator's attribute struct, complete; NULL if it has none */

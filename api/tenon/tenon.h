@@ -39,7 +39,9 @@
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
  *              overlap inputs, except that an elementwise operator may write to the
- *              very tensor it reads. Optional tensors may be NULL.
+ *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              come as arrays with one count for all of them, behind the last: at
+ *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it
@@ -330,7 +332,7 @@ typedef struct tn_call {
   const tn_tensor *const *in; /* inputs in schema order, optional ones may be NULL */
   tn_tensor **out;            /* in-out tensors, then outputs; outputs that are NULL are made */
   const void *attrs;          /* the attribute struct; NULL = defaults */
-  uint16_t num_in, num_out;   /* as many as the schema has */
+  uint16_t num_in, num_out;   /* as many as the schema has; of a list all its tensors */
   uint32_t skip_out;          /* bit i: optional output i is not wanted */
 } tn_call;
 

@@ -86,11 +86,9 @@ static inline column along_column(const along *a, int64_t i) {
 }
 
 /* An index as a place on an axis of n; -1 outside it. */
-static inline int64_t along_place(const along *a, int64_t i) {
-  const int64_t k =
-      a->wide ? ((const int64_t *)a->index)[i] : (int64_t)((const int32_t *)a->index)[i];
-  const int64_t at = k < 0 ? k + a->n : k; /* does not overflow */
-  return at >= 0 && at < a->n ? at : -1;
+static inline int64_t along_place(int64_t index, int64_t n) {
+  const int64_t at = index < 0 ? index + n : index; /* does not overflow */
+  return (uint64_t)at < (uint64_t)n ? at : -1;
 }
 
 static inline tn_status along_run(along *a, tn_range_fn fn) {

@@ -11,97 +11,128 @@
 typedef struct gathering {
   const char *x;
   char *y;
-  along index;          /* only n and the index */
-  int64_t count, block; /* block in bytes */
+  const void *index;
+  int64_t n, count, block; /* block in bytes */
 } gathering;
 
-#define GATHER_LOOP(U)                                                                             \
-  for (int64_t i = begin; i < end; i++) {                                                          \
-    const int64_t k = along_place(&g->index, i % g->count);                                        \
-    ((U *)(void *)g->y)[i] =                                                                       \
-        k < 0 ? 0 : ((const U *)(const void *)g->x)[i / g->count * g->index.n + k];                \
-  }                                                                                                \
-  return TN_OK;
+/* Blocks that are one element. The share's entries first <= k < last of row `outer` and
+ * so on: no division for each. */
+#define GATHER_LOOPS(name, U, I)                                                                   \
+  static tn_status name(void *ctx, int64_t begin, int64_t end) {                                   \
+    const gathering *g = ctx;                                                                      \
+    const I *index = g->index;                                                                     \
+    const int64_t n = g->n, count = g->count;                                                      \
+    while (begin < end) {                                                                          \
+      const int64_t outer = begin / count, first = begin - outer * count;                          \
+      const int64_t m = cpu_min(count - first, end - begin);                                       \
+      const U *x = (const U *)(const void *)g->x + outer * n;                                      \
+      U *y = (U *)(void *)g->y + begin;                                                            \
+      for (int64_t i = 0; i < m; i++) {                                                            \
+        const int64_t k = along_place(index[first + i], n);                                        \
+        y[i] = k < 0 ? 0 : x[k];                                                                   \
+      }                                                                                            \
+      begin += m;                                                                                  \
+    }                                                                                              \
+    return TN_OK;                                                                                  \
+  }
 
-static tn_status gather_range(void *ctx, int64_t begin, int64_t end) {
-  const gathering *g = ctx;
-  switch (g->block) {
-  case 1:
-    GATHER_LOOP(uint8_t)
-  case 2:
-    GATHER_LOOP(uint16_t)
-  case 4:
-    GATHER_LOOP(uint32_t)
-  case 8:
-    GATHER_LOOP(uint64_t)
-  default:
-    break;
+#define GATHER_BLOCKS(name, I)                                                                     \
+  static tn_status name(void *ctx, int64_t begin, int64_t end) {                                   \
+    const gathering *g = ctx;                                                                      \
+    for (int64_t i = begin; i < end; i++) {                                                        \
+      const int64_t outer = i / g->count;                                                          \
+      const int64_t k = along_place(((const I *)g->index)[i - outer * g->count], g->n);            \
+      char *y = g->y + i * g->block;                                                               \
+      if (k < 0)                                                                                   \
+        memset(y, 0, (size_t)g->block);                                                            \
+      else                                                                                         \
+        memcpy(y, g->x + (outer * g->n + k) * g->block, (size_t)g->block);                         \
+    }                                                                                              \
+    return TN_OK;                                                                                  \
   }
-  for (int64_t i = begin; i < end; i++) {
-    const int64_t k = along_place(&g->index, i % g->count);
-    char *y = g->y + i * g->block;
-    if (k < 0)
-      memset(y, 0, (size_t)g->block);
-    else
-      memcpy(y, g->x + (i / g->count * g->index.n + k) * g->block, (size_t)g->block);
-  }
-  return TN_OK;
+GATHER_LOOPS(gather_8_narrow, uint8_t, int32_t)
+GATHER_LOOPS(gather_8_wide, uint8_t, int64_t)
+GATHER_LOOPS(gather_16_narrow, uint16_t, int32_t)
+GATHER_LOOPS(gather_16_wide, uint16_t, int64_t)
+GATHER_LOOPS(gather_32_narrow, uint32_t, int32_t)
+GATHER_LOOPS(gather_32_wide, uint32_t, int64_t)
+GATHER_LOOPS(gather_64_narrow, uint64_t, int32_t)
+GATHER_LOOPS(gather_64_wide, uint64_t, int64_t)
+GATHER_BLOCKS(gather_blocks_narrow, int32_t)
+GATHER_BLOCKS(gather_blocks_wide, int64_t)
+
+/* The function for elements of `bits` and an index of i32 or i64. */
+#define BY_SIZE(name, bits, wide)                                                                  \
+  ((bits) == 8    ? (wide) ? name##_8_wide : name##_8_narrow                                       \
+   : (bits) == 16 ? (wide) ? name##_16_wide : name##_16_narrow                                     \
+   : (bits) == 32 ? (wide) ? name##_32_wide : name##_32_narrow                                     \
+   : (wide)       ? name##_64_wide                                                                 \
+                  : name##_64_narrow)
+
+static tn_range_fn gather_fn(int64_t block, bool wide) {
+  if (block == 1 || block == 2 || block == 4 || block == 8) return BY_SIZE(gather, 8 * block, wide);
+  return wide ? gather_blocks_wide : gather_blocks_narrow;
 }
 
 tn_status ISA(gather_any)(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0], *index = args->in[1];
   const cpu_axis_view v = cpu_view_axis(x, ((const tn_gather_attrs *)args->attrs)->axis);
-  gathering g = {.x = x->data, .y = args->out[0]->data};
-  g.index = (along){.index = index->data, .wide = index->dtype.bits == 64, .n = v.size};
+  gathering g = {.x = x->data, .y = args->out[0]->data, .index = index->data, .n = v.size};
   g.count = cpu_count(index);
   g.block = v.inner * (x->dtype.bits / 8);
   const int64_t rows = v.outer * g.count;
   if (rows * g.block == 0) return TN_OK;
   const int64_t grain = 1 + 2 * CPU_GRAIN_CHEAP / (g.block + 8);
-  if (rows <= grain) return gather_range(&g, 0, rows);
-  return args->host->parallel_for(args->host, rows, grain, gather_range, &g);
+  const tn_range_fn fn = gather_fn(g.block, index->dtype.bits == 64);
+  if (rows <= grain) return fn(&g, 0, rows);
+  return args->host->parallel_for(args->host, rows, grain, fn, &g);
 }
 
 tn_status ISA(index_select_any)(const tn_kernel_args *args) { return ISA(gather_any)(args); }
 
 /* --- take_along_axis, scatter --- */
 
-#define ALONG_LOOPS(bits, U)                                                                       \
-  static tn_status take_##bits(void *ctx, int64_t begin, int64_t end) {                            \
+#define ALONG_LOOPS(suffix, U, I)                                                                  \
+  static tn_status take_##suffix(void *ctx, int64_t begin, int64_t end) {                          \
     const along *a = ctx;                                                                          \
-    const U *x = a->from;                                                                          \
-    U *y = a->to;                                                                                  \
+    const int64_t n = a->n, step = a->step, part = a->part;                                        \
     for (int64_t i = begin; i < end; i++) {                                                        \
       const column c = along_column(a, i);                                                         \
+      const U *x = (const U *)a->from + c.data;                                                    \
+      const I *index = (const I *)a->index + c.update;                                             \
+      U *y = (U *)a->to + c.update;                                                                \
       for (int64_t k = c.begin; k < c.end; k++)                                                    \
         for (int64_t j = 0; j < c.width; j++) {                                                    \
-          const int64_t at = c.update + k * a->part + j, from = along_place(a, at);                \
-          y[at] = from < 0 ? 0 : x[c.data + from * a->step + j];                                   \
+          const int64_t from = along_place(index[k * part + j], n);                                \
+          y[k * part + j] = from < 0 ? 0 : x[from * step + j];                                     \
         }                                                                                          \
     }                                                                                              \
     return TN_OK;                                                                                  \
   }                                                                                                \
-  static tn_status set_##bits(void *ctx, int64_t begin, int64_t end) {                             \
+  static tn_status set_##suffix(void *ctx, int64_t begin, int64_t end) {                           \
     const along *a = ctx;                                                                          \
-    const U *x = a->from;                                                                          \
-    U *y = a->to;                                                                                  \
+    const int64_t n = a->n, step = a->step, part = a->part;                                        \
     for (int64_t i = begin; i < end; i++) {                                                        \
       const column c = along_column(a, i);                                                         \
+      const U *x = (const U *)a->from + c.update;                                                  \
+      const I *index = (const I *)a->index + c.update;                                             \
+      U *y = (U *)a->to + c.data;                                                                  \
       for (int64_t k = c.begin; k < c.end; k++)                                                    \
         for (int64_t j = 0; j < c.width; j++) {                                                    \
-          const int64_t at = c.update + k * a->part + j, to = along_place(a, at);                  \
-          if (to >= 0) y[c.data + to * a->step + j] = x[at];                                       \
+          const int64_t to = along_place(index[k * part + j], n);                                  \
+          if (to >= 0) y[to * step + j] = x[k * part + j];                                         \
         }                                                                                          \
     }                                                                                              \
     return TN_OK;                                                                                  \
   }
-ALONG_LOOPS(8, uint8_t)
-ALONG_LOOPS(16, uint16_t)
-ALONG_LOOPS(32, uint32_t)
-ALONG_LOOPS(64, uint64_t)
-
-#define BY_SIZE(name, bits)                                                                        \
-  ((bits) == 8 ? name##_8 : (bits) == 16 ? name##_16 : (bits) == 32 ? name##_32 : name##_64)
+ALONG_LOOPS(8_narrow, uint8_t, int32_t)
+ALONG_LOOPS(8_wide, uint8_t, int64_t)
+ALONG_LOOPS(16_narrow, uint16_t, int32_t)
+ALONG_LOOPS(16_wide, uint16_t, int64_t)
+ALONG_LOOPS(32_narrow, uint32_t, int32_t)
+ALONG_LOOPS(32_wide, uint32_t, int64_t)
+ALONG_LOOPS(64_narrow, uint64_t, int32_t)
+ALONG_LOOPS(64_wide, uint64_t, int64_t)
 
 static int64_t axis_of(const tn_kernel_args *args) {
   return ((const tn_gather_attrs *)args->attrs)->axis; /* one layout for all of them */
@@ -113,7 +144,7 @@ tn_status ISA(take_along_axis_any)(const tn_kernel_args *args) {
   a.from = x->data;
   a.to = args->out[0]->data;
   a.splits = cpu_ceil_div(a.count, ALONG_SPLIT);
-  return along_run(&a, BY_SIZE(take, x->dtype.bits));
+  return along_run(&a, BY_SIZE(take, x->dtype.bits, a.wide));
 }
 
 tn_status ISA(scatter_any)(const tn_kernel_args *args) {
@@ -121,48 +152,53 @@ tn_status ISA(scatter_any)(const tn_kernel_args *args) {
   along a = along_of(args, updates, args->in[1], args->out[0], axis_of(args));
   a.from = updates->data;
   a.to = args->out[0]->data;
-  return along_run(&a, BY_SIZE(set, updates->dtype.bits));
+  return along_run(&a, BY_SIZE(set, updates->dtype.bits, a.wide));
 }
 
 /* --- one_hot: y as [outer, classes, inner], the index as [outer, inner] --- */
 
 typedef struct marking {
   void *y;
-  along index;
-  int64_t inner;
+  const void *index;
+  int64_t classes, inner;
   uint64_t on, off;
 } marking;
 
-#define MARK_LOOPS(bits, U)                                                                        \
-  static tn_status mark_##bits(void *ctx, int64_t begin, int64_t end) {                            \
+#define MARK_LOOPS(suffix, U, I)                                                                   \
+  static tn_status mark_##suffix(void *ctx, int64_t begin, int64_t end) {                          \
     const marking *m = ctx;                                                                        \
-    const int64_t block = m->index.n * m->inner;                                                   \
+    const int64_t inner = m->inner, block = m->classes * inner;                                    \
+    const U on = (U)m->on, off = (U)m->off;                                                        \
     for (int64_t i = begin; i < end; i++) {                                                        \
       U *y = (U *)m->y + i * block;                                                                \
-      for (int64_t j = 0; j < block; j++) y[j] = (U)m->off;                                        \
-      for (int64_t j = 0; j < m->inner; j++) {                                                     \
-        const int64_t k = along_place(&m->index, i * m->inner + j);                                \
-        if (k >= 0) y[k * m->inner + j] = (U)m->on;                                                \
+      for (int64_t j = 0; j < block; j++) y[j] = off;                                              \
+      for (int64_t j = 0; j < inner; j++) {                                                        \
+        const int64_t k = along_place(((const I *)m->index)[i * inner + j], m->classes);           \
+        if (k >= 0) y[k * inner + j] = on;                                                         \
       }                                                                                            \
     }                                                                                              \
     return TN_OK;                                                                                  \
   }
-MARK_LOOPS(8, uint8_t)
-MARK_LOOPS(16, uint16_t)
-MARK_LOOPS(32, uint32_t)
-MARK_LOOPS(64, uint64_t)
+MARK_LOOPS(8_narrow, uint8_t, int32_t)
+MARK_LOOPS(8_wide, uint8_t, int64_t)
+MARK_LOOPS(16_narrow, uint16_t, int32_t)
+MARK_LOOPS(16_wide, uint16_t, int64_t)
+MARK_LOOPS(32_narrow, uint32_t, int32_t)
+MARK_LOOPS(32_wide, uint32_t, int64_t)
+MARK_LOOPS(64_narrow, uint64_t, int32_t)
+MARK_LOOPS(64_wide, uint64_t, int64_t)
 
 tn_status ISA(one_hot_any)(const tn_kernel_args *args) {
   const tn_one_hot_attrs *attrs = args->attrs;
   const DLTensor *index = args->in[0], *y = args->out[0];
   const cpu_axis_view v = cpu_view_axis(y, attrs->axis);
-  marking m = {.y = y->data, .inner = v.inner};
-  m.index = (along){.index = index->data, .wide = index->dtype.bits == 64, .n = v.size};
+  marking m = {.y = y->data, .index = index->data, .classes = v.size, .inner = v.inner};
   ISA(value_bits)(y->dtype, attrs->on, &m.on);
   ISA(value_bits)(y->dtype, attrs->off, &m.off);
   const int64_t block = v.size * v.inner, grain = 1 + CPU_GRAIN_CHEAP / (block + 1);
   if (v.outer * block == 0) return TN_OK;
-  return args->host->parallel_for(args->host, v.outer, grain, BY_SIZE(mark, y->dtype.bits), &m);
+  return args->host->parallel_for(args->host, v.outer, grain,
+                                  BY_SIZE(mark, y->dtype.bits, index->dtype.bits == 64), &m);
 }
 
 /* --- nonzero: counts in parts, then each part writes where its predecessors end --- */
@@ -178,12 +214,30 @@ typedef struct search {
   int64_t first[PARTS + 1]; /* hits in a part, then hits before it */
 } search;
 
-static void write_index(const search *s, int64_t flat, int64_t row) {
-  const int rank = s->shape->ndim;
-  for (int d = rank - 1; d >= 0; d--) {
-    s->y[row * rank + d] = d ? flat % s->shape->shape[d] : flat;
-    flat /= s->shape->shape[d];
+/* The coordinates of one row of x, from one hit in it to the next. */
+typedef struct row {
+  int64_t first, last; /* flat indexes of the row */
+  int64_t at[TN_MAX_RANK];
+} row;
+
+/* Goes to the row that holds flat index i. */
+static void find_row(const DLTensor *x, int64_t i, row *r) {
+  const int inner = x->ndim - 1;
+  const int64_t width = inner < 0 ? 1 : x->shape[inner];
+  int64_t rest = i / width;
+  r->first = rest * width;
+  r->last = r->first + width;
+  for (int d = inner - 1; d >= 0; d--) {
+    r->at[d] = rest % x->shape[d];
+    rest /= x->shape[d];
   }
+}
+
+static void write_index(const DLTensor *x, row *r, int64_t i, int64_t *y) {
+  const int inner = x->ndim - 1;
+  if (i >= r->last) find_row(x, i, r);
+  for (int d = 0; d < inner; d++) y[d] = r->at[d];
+  if (inner >= 0) y[inner] = i - r->first;
 }
 
 #define SEARCH_LOOPS(bits, U)                                                                      \
@@ -201,11 +255,16 @@ static void write_index(const search *s, int64_t flat, int64_t row) {
   static tn_status write_##bits(void *ctx, int64_t begin, int64_t end) {                           \
     const search *s = ctx;                                                                         \
     const U *x = s->x, mask = (U)s->mask;                                                          \
+    const int rank = s->shape->ndim;                                                               \
     for (int64_t p = begin; p < end; p++) {                                                        \
       const int64_t last = cpu_min((p + 1) * s->part, s->n);                                       \
-      int64_t row = s->first[p];                                                                   \
+      int64_t *y = s->y + s->first[p] * rank;                                                      \
+      row r = {0};                                                                                 \
       for (int64_t i = p * s->part; i < last; i++)                                                 \
-        if (x[i] & mask) write_index(s, i, row++);                                                 \
+        if (x[i] & mask) {                                                                         \
+          write_index(s->shape, &r, i, y);                                                         \
+          y += rank;                                                                               \
+        }                                                                                          \
     }                                                                                              \
     return TN_OK;                                                                                  \
   }
@@ -213,6 +272,9 @@ SEARCH_LOOPS(8, uint8_t)
 SEARCH_LOOPS(16, uint16_t)
 SEARCH_LOOPS(32, uint32_t)
 SEARCH_LOOPS(64, uint64_t)
+
+#define SEARCH(name, bits)                                                                         \
+  ((bits) == 8 ? name##_8 : (bits) == 16 ? name##_16 : (bits) == 32 ? name##_32 : name##_64)
 
 tn_status ISA(nonzero_any)(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
@@ -223,10 +285,10 @@ tn_status ISA(nonzero_any)(const tn_kernel_args *args) {
   s.part = cpu_max(CPU_GRAIN_CHEAP, cpu_ceil_div(s.n, PARTS));
   const int64_t parts = cpu_ceil_div(s.n, s.part);
   tn_status status = TN_OK;
-  if (parts) status = args->host->parallel_for(args->host, parts, 1, BY_SIZE(count, bits), &s);
+  if (parts) status = args->host->parallel_for(args->host, parts, 1, SEARCH(count, bits), &s);
   for (int64_t p = 0; p < parts; p++) s.first[p + 1] += s.first[p];
   if (parts && status == TN_OK)
-    status = args->host->parallel_for(args->host, parts, 1, BY_SIZE(write, bits), &s);
+    status = args->host->parallel_for(args->host, parts, 1, SEARCH(write, bits), &s);
   *(int64_t *)args->out[1]->data = s.first[parts];
   return status;
 }

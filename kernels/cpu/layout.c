@@ -118,9 +118,41 @@ static void fill(const layout *l, char *y, int64_t bytes) {
   }
 }
 
+/* Elements begin <= i < end of a row that repeats each of x's, more than once. */
+#define REPEAT_LOOP(U)                                                                             \
+  {                                                                                                \
+    U *to = (void *)y;                                                                             \
+    const U *from = (const void *)x;                                                               \
+    from += begin / by;                                                                            \
+    int64_t left = cpu_min(by - begin % by, end - begin);                                          \
+    for (; begin < end; begin += left, left = cpu_min(by, end - begin), from++) {                  \
+      for (int64_t i = 0; i < left; i++) to[i] = *from;                                            \
+      to += left;                                                                                  \
+    }                                                                                              \
+    return true;                                                                                   \
+  }
+
+/* False, with nothing done, where a block is no element. */
+static bool repeat_row(char *y, const char *x, int64_t by, int64_t begin, int64_t end,
+                       int64_t block) {
+  switch (block) {
+  case 1:
+    REPEAT_LOOP(uint8_t)
+  case 2:
+    REPEAT_LOOP(uint16_t)
+  case 4:
+    REPEAT_LOOP(uint32_t)
+  case 8:
+    REPEAT_LOOP(uint64_t)
+  default:
+    return false;
+  }
+}
+
 /* Blocks begin <= i < end of one row of y, which reads the row of x at `x`. */
 static void copy_row(const layout *l, char *y, const char *x, int64_t begin, int64_t end) {
   const axis *a = &l->axis[l->rank - 1];
+  if (a->kind == AXIS_REPEAT && repeat_row(y, x, a->by, begin, end, l->block)) return;
   while (begin < end) {
     const run r = run_at(a, begin, l->mode);
     const int64_t n = cpu_min(r.length, end - begin);

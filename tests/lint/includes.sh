@@ -21,6 +21,7 @@ allowed() {
 room_of() {
   case $2 in
     tenon/* | ops.def | shapes.def) echo api; return ;;
+    *.pb-c.h) echo "${1%%/*}"; return ;; # printed into the build folder
   esac
   if [ -f "$(dirname "$1")/$2" ]; then
     path=$(realpath --relative-to=. "$(dirname "$1")/$2")

@@ -159,6 +159,11 @@ static void wrong_dtypes(bad *b) {
   }
 }
 
+/* Whether the operator takes any shape for the argument, whatever the others have. */
+static bool shape_is_free(const tn_operator *op, uint32_t i) {
+  return op->shape == TN_SHAPE_SCALARS && op->args[i].flags & TN_ARG_LIST;
+}
+
 /* Arguments that others need only be no larger than. */
 static bool may_be_larger(const bad *b, uint32_t i) {
   uint32_t rule = b->c->op->shape;
@@ -167,6 +172,7 @@ static bool may_be_larger(const bad *b, uint32_t i) {
 
 static void wrong_shapes(bad *b) {
   for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    if (shape_is_free(b->c->op, i)) continue;
     const tn_tensor *g = b->good[i];
     int32_t rank = tn_tensor_rank(g);
     int64_t shape[TN_MAX_RANK + 1];
@@ -297,6 +303,38 @@ static void spoil_attr(bad *b, const bad_attr *bad_one) {
   }
 }
 
+/* One number of an attribute set to what its schema says it cannot be. */
+static void spoil_number(bad *b, const tn_attr *a, int index, double value) {
+  op_case spoiled = *b->c;
+  char what[96];
+  snprintf(what, sizeof what, "%s[%d]=%g", a->name, index, value);
+  case_set(&spoiled, a->name, index, value);
+  begin(b, what);
+  memcpy(b->attrs, spoiled.attrs, sizeof b->attrs);
+  expect_failure(b, "out of bounds");
+}
+
+/* The nearest number outside a bound. */
+static double beyond(const tn_attr *a, double bound, uint8_t kind, double direction) {
+  if (kind == TN_BOUND_OPEN) return bound;
+  return a->type == TN_ATTR_F64 ? nextafter(bound, direction * INFINITY) : bound + direction;
+}
+
+/* Every bound that the schema states, from just outside it. */
+static void spoil_bounds(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_attrs; i++) {
+    const tn_attr *a = &b->c->op->attrs[i];
+    int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
+    bool number = a->type != TN_ATTR_AXES && a->type != TN_ATTR_DTYPE;
+    bool below_zero = a->type == TN_ATTR_U64 && beyond(a, a->low, a->low_bound, -1) < 0;
+    for (int k = 0; k < count && number; k++) {
+      if (a->low_bound && !below_zero) spoil_number(b, a, k, beyond(a, a->low, a->low_bound, -1));
+      if (a->high_bound) spoil_number(b, a, k, beyond(a, a->high, a->high_bound, 1));
+      if (a->type == TN_ATTR_F64 && (a->low_bound || a->high_bound)) spoil_number(b, a, k, NAN);
+    }
+  }
+}
+
 static void spoil_axes(bad *b) {
   static const tn_axes wrong[] = {{1, {2}},     {1, {-3}}, {2, {0, 0}},
                                   {2, {1, -1}}, {9, {0}},  {-1, {0}}};
@@ -313,6 +351,7 @@ static void spoil_axes(bad *b) {
 
 static void attributes(bad *b) {
   for (size_t i = 0; i < sizeof bad_attrs / sizeof *bad_attrs; i++) spoil_attr(b, &bad_attrs[i]);
+  spoil_bounds(b);
   spoil_axes(b);
   for (uint32_t size = 0; size < 4 && b->c->op->num_attrs; size += 3) {
     begin(b, "struct_size");

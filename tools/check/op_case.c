@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tenon/tenon.h"
@@ -61,6 +62,48 @@ static double attr_load(const unsigned char *attrs, const tn_attr *a, int index)
   default:
     return *(const int32_t *)(const void *)at;
   }
+}
+
+/* A schema written out, with the names of its arguments. */
+typedef struct written_out {
+  struct written_out *next;
+  const tn_operator *from;
+  uint32_t length;
+  tn_operator op;
+  tn_arg args[CASE_ARGS];
+  char names[CASE_ARGS][32];
+} written_out;
+
+static void write_out(written_out *w) {
+  uint32_t n = 0;
+  w->op = *w->from;
+  for (uint32_t i = 0; i < w->from->num_args; i++) {
+    const tn_arg *a = &w->from->args[i];
+    bool list = a->flags & TN_ARG_LIST;
+    for (uint32_t k = 0; k < (list ? w->length : 1) && n < CASE_ARGS; k++, n++) {
+      w->args[n] = *a;
+      if (!list) continue;
+      snprintf(w->names[n], sizeof w->names[n], "%s[%u]", a->name, k);
+      w->args[n].name = w->names[n];
+    }
+  }
+  w->op.args = w->args;
+  w->op.num_args = n;
+}
+
+const tn_operator *op_of_length(const tn_operator *op, uint32_t length) {
+  static written_out *all;
+  bool lists = false;
+  for (uint32_t i = 0; i < op->num_args; i++) lists = lists || op->args[i].flags & TN_ARG_LIST;
+  if (!lists) return op;
+  for (written_out *w = all; w; w = w->next)
+    if (w->from == op && w->length == length) return &w->op;
+  written_out *w = calloc(1, sizeof *w);
+  if (!w) abort();
+  *w = (written_out){.next = all, .from = op, .length = length};
+  write_out(w);
+  all = w;
+  return &w->op;
 }
 
 op_case case_begin(const tn_operator *op, const tn_dtype *types) {

@@ -71,6 +71,12 @@ typedef struct case_sink {
   void *ctx;
 } case_sink;
 
+/* The schema of a call of an operator with lists: every list is `length` arguments x[0],
+ * x[1], ... instead, still marked TN_ARG_LIST. Cases and everything that runs them know
+ * only such schemas. Kept until the process ends. An operator without lists is returned as it is.
+ */
+const tn_operator *op_of_length(const tn_operator *op, uint32_t length);
+
 /* A case with default attributes, every argument present and of rank 0. */
 op_case case_begin(const tn_operator *op, const tn_dtype *types);
 void case_shape(op_case *c, uint32_t arg, int32_t rank, const int64_t *shape);

@@ -1,0 +1,82 @@
+#!/bin/sh
+# tenon check finds each planted fault, names the operator and says what is wrong; the
+# command that it prints runs the very case again; expected failures are as they say.
+#
+# usage: faults.sh TENON libtenon-faulty.so
+set -eu
+tenon=$1 plugin=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
+
+die() {
+  echo "failed: $*" >&2
+  cat "$scratch/out" >&2
+  exit 1
+}
+check() { # STATUS ARGUMENTS...
+  wanted=$1 status=0
+  shift
+  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted: $(cat "$scratch/err")"
+}
+# The lines of one operator's report.
+lines_of() { awk -v op="$1" '/^[^ ]+ +[a-z0-9_]+ .* runs/ { on = $2 == op } on' "$2"; }
+found() { # OPERATOR WHAT
+  lines_of "$1" "$scratch/all" >"$scratch/out"
+  grep -q "^FAILED *$1 " "$scratch/out" || die "$1: its fault was not found"
+  grep -qE "$2" "$scratch/out" || die "$1: no '$2' in the report"
+}
+
+check 1 "$plugin" --dtype f32 --timeout 3 --junit "$scratch/junit.xml"
+cp "$scratch/out" "$scratch/all"
+lines_of add "$scratch/all" | grep -q '^ok' || die "add is sound"
+[ "$(grep -c '^FAILED' "$scratch/all")" -eq 14 ] || die "not one failure per fault"
+found relu 'element \[[0-9]+\] is .*, reference 0'
+found mul '\((permuted|sliced)\).*element'
+found softmax 'relative norm|element'
+found sub 'element|outside'
+found maximum 'reference -?nan'
+found div 'TN_ERR_BACKEND.*made up'
+found minimum 'TN_ERR_UNSUPPORTED.*too large'
+found sqrt 'wrote outside|signal'
+found sigmoid 'trapped.*signal'
+found log 'changed its input'
+found exp 'deterministic, twice.*other bits'
+found neg 'in place'
+found tanh 'signal'
+found hypot 'did not end within 3 s'
+
+again=$(lines_of sub "$scratch/all" | sed -n 's/.*again: tenon //p' | head -n 1)
+# shellcheck disable=SC2086 # the words of a command
+status=0 && "$tenon" $again >"$scratch/out" 2>&1 || status=$?
+[ "$status" -eq 1 ] || die "'tenon $again' does not fail"
+grep -q '^1 cases' "$scratch/out" || die "'tenon $again' runs more than one case"
+
+if command -v python3 >/dev/null; then
+  python3 - "$scratch/junit.xml" <<'PYTHON' || die "not what JUnit XML should be"
+import sys, xml.etree.ElementTree as tree
+suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
+cases = suite.findall("testcase")
+failed = {c.get("name") for c in cases if c.find("failure") is not None}
+assert len(cases) == int(suite.get("tests")) == 15, len(cases)
+assert len(failed) == int(suite.get("failures")) == 14 and "add" not in failed, failed
+PYTHON
+fi
+
+# With the faults explained, by a file beside the plugin, the run passes.
+cp "$plugin" "$scratch/libtenon-faulty.so"
+for op in relu mul softmax sub maximum div minimum sqrt sigmoid log exp neg tanh hypot; do
+  echo "$op f32 a planted fault"
+done >"$scratch/libtenon-faulty.expect"
+check 0 "$scratch/libtenon-faulty.so" --dtype f32 --timeout 3
+grep -q '^expected *relu' "$scratch/out" || die "relu is not called expected"
+# An entry that nothing uses fails an unnarrowed run.
+cp "$scratch/libtenon-faulty.expect" "$scratch/stale"
+echo 'add f* never was wrong' >>"$scratch/stale"
+rm "$scratch/libtenon-faulty.expect"
+check 1 "$scratch/libtenon-faulty.so" --expect "$scratch/stale" --timeout 3
+grep -q '^stale: .*/stale:15: add' "$scratch/out" || die "the stale entry is not named"
+[ "$(grep -c '^stale' "$scratch/out")" -eq 1 ] || die "entries in use are called stale"
+grep -q '^0 failures, .* expected ones, 1 stale' "$scratch/out" || die "wrong totals"
+echo "all planted faults were found"
