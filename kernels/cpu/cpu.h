@@ -34,6 +34,12 @@ static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t cpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t cpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/* Whether `bytes` bytes at either pointer can be read and written as one integer. */
+static inline bool cpu_is_word(int64_t bytes, const void *a, const void *b) {
+  const bool word = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  return word && (((uintptr_t)a | (uintptr_t)b) & (uintptr_t)(bytes - 1)) == 0;
+}
+
 static inline int64_t cpu_count(const DLTensor *t) {
   int64_t n = 1;
   for (int d = 0; d < t->ndim; d++) n *= t->shape[d];

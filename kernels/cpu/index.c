@@ -69,8 +69,8 @@ GATHER_BLOCKS(gather_blocks_wide, int64_t)
    : (wide)       ? name##_64_wide                                                                 \
                   : name##_64_narrow)
 
-static tn_range_fn gather_fn(int64_t block, bool wide) {
-  if (block == 1 || block == 2 || block == 4 || block == 8) return BY_SIZE(gather, 8 * block, wide);
+static tn_range_fn gather_fn(const gathering *g, bool wide) {
+  if (cpu_is_word(g->block, g->x, g->y)) return BY_SIZE(gather, 8 * g->block, wide);
   return wide ? gather_blocks_wide : gather_blocks_narrow;
 }
 
@@ -83,7 +83,7 @@ tn_status ISA(gather_any)(const tn_kernel_args *args) {
   const int64_t rows = v.outer * g.count;
   if (rows * g.block == 0) return TN_OK;
   const int64_t grain = 1 + 2 * CPU_GRAIN_CHEAP / (g.block + 8);
-  const tn_range_fn fn = gather_fn(g.block, index->dtype.bits == 64);
+  const tn_range_fn fn = gather_fn(&g, index->dtype.bits == 64);
   if (rows <= grain) return fn(&g, 0, rows);
   return args->host->parallel_for(args->host, rows, grain, fn, &g);
 }

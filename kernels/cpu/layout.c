@@ -30,6 +30,7 @@ typedef struct layout {
   int64_t step[TN_MAX_RANK]; /* bytes from one index of x to the next */
   int rank;                  /* 0: one block is all */
   int64_t block;             /* bytes inside the last axis */
+  int64_t word;              /* the same where a block can be read at once, else 0 */
   int64_t mode;              /* of pad */
   size_t size;               /* of an element */
   uint64_t value;            /* bits of what pad puts there */
@@ -85,8 +86,9 @@ static run run_at(const axis *a, int64_t i, int64_t mode) {
   }
 
 /* n blocks, from one and the same or backwards. */
-static void copy_blocks(char *to, const char *from, int64_t n, int64_t step, int64_t block) {
-  switch (block) {
+static void copy_blocks(char *to, const char *from, int64_t n, int64_t step, int64_t block,
+                        int64_t word) {
+  switch (word) {
   case 1:
     RUN_LOOPS(uint8_t)
   case 2:
@@ -132,10 +134,10 @@ static void fill(const layout *l, char *y, int64_t bytes) {
     return true;                                                                                   \
   }
 
-/* False, with nothing done, where a block is no element. */
+/* False, with nothing done, where a block is no word. */
 static bool repeat_row(char *y, const char *x, int64_t by, int64_t begin, int64_t end,
-                       int64_t block) {
-  switch (block) {
+                       int64_t word) {
+  switch (word) {
   case 1:
     REPEAT_LOOP(uint8_t)
   case 2:
@@ -152,7 +154,7 @@ static bool repeat_row(char *y, const char *x, int64_t by, int64_t begin, int64_
 /* Blocks begin <= i < end of one row of y, which reads the row of x at `x`. */
 static void copy_row(const layout *l, char *y, const char *x, int64_t begin, int64_t end) {
   const axis *a = &l->axis[l->rank - 1];
-  if (a->kind == AXIS_REPEAT && repeat_row(y, x, a->by, begin, end, l->block)) return;
+  if (a->kind == AXIS_REPEAT && repeat_row(y, x, a->by, begin, end, l->word)) return;
   while (begin < end) {
     const run r = run_at(a, begin, l->mode);
     const int64_t n = cpu_min(r.length, end - begin);
@@ -161,7 +163,7 @@ static void copy_row(const layout *l, char *y, const char *x, int64_t begin, int
     else if (r.step == 1)
       memcpy(y, x + r.from * l->block, (size_t)(n * l->block));
     else
-      copy_blocks(y, x + r.from * l->block, n, r.step, l->block);
+      copy_blocks(y, x + r.from * l->block, n, r.step, l->block, l->word);
     y += n * l->block;
     begin += n;
   }
@@ -200,8 +202,8 @@ static tn_status copy_range(void *ctx, int64_t begin, int64_t end) {
 /* Appends an axis of y; begins with the outermost. */
 static void add_axis(layout *l, axis a) {
   if (a.kind == AXIS_TILE && a.in == a.out) a.kind = AXIS_SAME;
-  axis *last = &l->axis[l->rank - 1];
-  if (l->rank && last->kind == AXIS_SAME && a.kind == AXIS_SAME) {
+  axis *last = l->rank ? &l->axis[l->rank - 1] : NULL;
+  if (last && last->kind == AXIS_SAME && a.kind == AXIS_SAME) {
     last->in *= a.in;
     last->out *= a.out;
   } else {
@@ -217,6 +219,7 @@ static tn_status run_layout(const tn_kernel_args *args, layout *l) {
   l->size = l->block = args->out[0]->dtype.bits / 8;
   if (l->rank && l->axis[l->rank - 1].kind == AXIS_SAME) l->block *= l->axis[--l->rank].out;
   if (l->rank == 0) l->axis[l->rank++] = (axis){AXIS_SAME, 1, 1, 0};
+  l->word = cpu_is_word(l->block, l->x, l->y) ? l->block : 0;
   int64_t step = l->block;
   for (int d = l->rank - 1; d >= 0; d--) {
     l->step[d] = step;
