@@ -61,8 +61,10 @@ template <class T> struct logsumexp_of {
   }
   __device__ void write(void *y, int64_t at, A a) const {
     double v = (double)a.most;
-    if (a.sum != a.sum) v = a.sum;
-    else if (v - v == 0) v += log(a.sum);
+    if (a.sum != a.sum)
+      v = a.sum;
+    else if (v - v == 0)
+      v += log(a.sum);
     element<T>::write(y, at, (C)v, dtype);
   }
 };
@@ -109,8 +111,10 @@ template <> struct norm_of<double> {
   }
   __device__ void write(void *y, int64_t at, A a) const {
     double v = a.most;
-    if (a.sum != a.sum) v = a.sum;
-    else if (v - v == 0 && kind != norm_inf) v *= kind == norm_2 ? sqrt(a.sum) : a.sum;
+    if (a.sum != a.sum)
+      v = a.sum;
+    else if (v - v == 0 && kind != norm_inf)
+      v *= kind == norm_2 ? sqrt(a.sum) : a.sum;
     ((double *)y)[at] = v;
   }
 };
