@@ -344,9 +344,8 @@ tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row) {
   const kernel_entry *k = kernel_at(runtime, index);
   pthread_mutex_unlock(&runtime->mutex);
   if (!k) return fail(TN_ERR_NOT_FOUND, "tn_kernel_at: there are fewer kernels than %zu", index);
-  tn_kernel_row full = {row->struct_size, k->op->row.id,      k->row.name,
-                        k->plugin->name,  k->row.device_type, {0},
-                        k->row.priority,  k->row.flags};
+  tn_kernel_row full = {row->struct_size,   k->op->row.id, k->row.name,     k->plugin->name,
+                        k->row.device_type, {0},           k->row.priority, k->row.flags};
   memcpy(full.types, k->row.types, sizeof full.types);
   memcpy(row, &full, row->struct_size < sizeof full ? row->struct_size : sizeof full);
   return TN_OK;

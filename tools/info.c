@@ -161,11 +161,12 @@ int command_info(int argc, char **argv) {
                                           {"kernels", no_argument, NULL, 'k'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-  static const char usage[] = "usage: tenon info [-v|--verbose] [--json] [--kernels]\n"
-                              "  -v         which kernel serves each operator and element type\n"
-                              "  --json     for programs\n"
-                              "  --kernels  a table of what runs natively on which type of device,\n"
-                              "             present or not\n";
+  static const char usage[] =
+      "usage: tenon info [-v|--verbose] [--json] [--kernels]\n"
+      "  -v         which kernel serves each operator and element type\n"
+      "  --json     for programs\n"
+      "  --kernels  a table of what runs natively on which type of device,\n"
+      "             present or not\n";
   bool verbose = false, as_json = false, kernels = false;
   for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK;

@@ -29,8 +29,8 @@ static const char usage[] =
     "\n"
     "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
     "  --op GLOB   only operators of this name\n"
-    "  --dtype T   only these element types, a glob (default: f32, f16 and bf16, or the\n"
-    "              operator's first where it takes none of them)\n"
+    "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
+    "              first where it does not take that)\n"
     "  --json      JSON lines in place of columns\n";
 
 /* --- what others are compared with --- */
@@ -168,13 +168,12 @@ static void run_types(bench *b, const tn_operator *op, tn_dtype first) {
 }
 
 static void run_operator(bench *b, const bench_options *o, const tn_operator *op) {
-  const tn_dtype_set floats = TN_SET(TN_F32) | TN_SET(TN_F16) | TN_SET(TN_BF16);
   tn_dtype_set set = op->types[0];
   if (!set) {
     run_types(b, op, TN_DTYPE_NONE);
     return;
   }
-  if (!o->dtype) set = set & floats ? set & floats : TN_SET(first_of(set));
+  if (!o->dtype) set = set & TN_SET(TN_F32) ? TN_SET(TN_F32) : TN_SET(first_of(set));
   for (int t = TN_BOOL; t < TN_DTYPE_SLOTS; t++) {
     if (!(set >> t & 1)) continue;
     if (!o->dtype || !fnmatch(o->dtype, tn_dtype_name((tn_dtype)t), 0))
@@ -196,7 +195,7 @@ static int run(const bench_options *o) {
   if (tn_runtime_open(&options, &b.runtime) != TN_OK) return failed();
   b.device = tn_runtime_device(b.runtime);
   tn_device_get_info(b.device, &b.info);
-  b.large = b.info.host_memory ? 10000000 : 100000000;
+  b.large = b.info.host_memory ? 10000000 : 1 << 26;
   measure_copy(&b);
   fprintf(stderr, "%s (%s): copies %.1f GB/s\n", b.info.id, b.info.name, b.copy_gbs);
   for (size_t i = 0; i < tn_op_count(b.runtime); i++) {
@@ -208,11 +207,13 @@ static int run(const bench_options *o) {
 }
 
 int command_bench(int argc, char **argv) {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'}, {"op", required_argument, NULL, 'o'},
-      {"dtype", required_argument, NULL, 't'},  {"json", no_argument, NULL, 'j'},
-      {"table", no_argument, NULL, 'T'},        {"help", no_argument, NULL, 'h'},
-      {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"table", no_argument, NULL, 'T'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   bench_options o = {0};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK;

@@ -100,7 +100,8 @@ void job_free(job *j) {
 
 double job_bytes(const job *j) {
   double bytes = 0;
-  for (uint32_t i = 0; i < j->num_args; i++) bytes += j->arg[i] ? (double)tn_tensor_bytes(j->arg[i]) : 0;
+  for (uint32_t i = 0; i < j->num_args; i++)
+    bytes += j->arg[i] ? (double)tn_tensor_bytes(j->arg[i]) : 0;
   return bytes;
 }
 
