@@ -35,7 +35,8 @@ static const char usage[] =
     "                 has a file beside it that ends in .expect for .so, it is read anyway\n"
     "  --junit FILE   writes the result as JUnit XML\n"
     "  --json         JSON lines in place of text\n"
-    "  -j, --jobs N   processes (default: the processors, 8 at the most)\n"
+    "  -j, --jobs N   processes (default: the processors, 8 at the most, 4 where the\n"
+    "                 device is not the processor)\n"
     "  --timeout S    seconds that one run may take (default 120)\n"
     "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
     "\n"
@@ -99,6 +100,7 @@ static bool take_option(int option, check_options *o) {
   case 'j':
     if (!number("jobs", optarg, 64, &n)) return false;
     o->jobs = n ? (uint32_t)n : 1;
+    o->jobs_given = true;
     return true;
   default:
     return false;

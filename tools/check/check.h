@@ -13,7 +13,8 @@ typedef struct check_options {
   uint64_t seed, only_case;
   bool has_case;
   bool json, list, complete, large, no_fork;
-  uint32_t jobs;      /* 0: as the device bears */
+  uint32_t jobs; /* 0: as many as there are processors */
+  bool jobs_given;
   uint32_t timeout_s; /* of one run */
 } check_options;
 

@@ -60,8 +60,7 @@ static tn_dtype_set referenced(const workbench *w, const tn_operator *op) {
   tn_kernel_info info = {.struct_size = sizeof info};
   tn_dtype_set set = 0;
   for (int t = 0; t < TN_DTYPE_SLOTS; t++)
-    if (tn_kernel_find(w->reference, op->id, (tn_dtype)t, 0, &info) == TN_OK)
-      set |= TN_SET(t);
+    if (tn_kernel_find(w->reference, op->id, (tn_dtype)t, 0, &info) == TN_OK) set |= TN_SET(t);
   return set;
 }
 
