@@ -1,5 +1,5 @@
 /*
- * argmax along one axis: the first maximum, the first NaN before all numbers.
+ * argmax and argmin along one axis: the first extreme, the first NaN before all numbers.
  */
 #include "cpu.h"
 #include "half.h"
@@ -11,7 +11,7 @@ typedef struct argmax_call {
 } argmax_call;
 
 static tn_status argmax_run(const tn_kernel_args *args, tn_range_fn fn) {
-  const tn_argmax_attrs *attrs = args->attrs;
+  const tn_argmax_attrs *attrs = args->attrs; /* argmin has the same layout */
   argmax_call call = {args->in[0]->data, args->out[0]->data,
                       cpu_view_axis(args->in[0], attrs->axis)};
   const int64_t n = call.view.outer * call.view.inner;
@@ -20,6 +20,6 @@ static tn_status argmax_run(const tn_kernel_args *args, tn_range_fn fn) {
   return args->host->parallel_for(args->host, n, grain, fn, &call);
 }
 
-#define BODY "argmax.inc"
+#define BODY "argextreme.inc"
 #include "stamp_float.inc"
 #include "stamp_int.inc"

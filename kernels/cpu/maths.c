@@ -1,9 +1,9 @@
 /*
- * Elementwise functions of floats and their gradients.
+ * Elementary functions of floats.
  */
-#include "cpu.h"
-#include "stencil.h"
-#include "vmath.h"
+#include "unary.h"
+
+#define TRIG_BLOCK 512
 
 #define BODY "maths.inc"
 #include "stamp_float.inc"

@@ -1,6 +1,6 @@
 /*
- * sum, mean and max over any axes of tensors with any strides. Floats are summed in
- * double, integers in unsigned 64 bits. Every sum has a fixed order.
+ * Reductions over any axes of tensors with any strides. Floats are summed in double,
+ * integers in unsigned 64 bits. Every sum has a fixed order.
  */
 #include "reduce.h"
 
@@ -71,6 +71,7 @@ tn_status ISA(reduce_run)(const tn_host *host, reduce_plan *p, size_t bytes, tn_
                           tn_range_fn part, tn_range_fn finish) {
   if (p->outputs == 0) return TN_OK;
   p->parts = choose_parts(p);
+  p->partial = NULL;
   const int64_t grain = cpu_max(1, CPU_GRAIN_CHEAP / cpu_max(p->terms, 1));
   if (p->parts > 1) p->partial = host->alloc(host, (size_t)(p->parts * p->outputs) * bytes, 64);
   if (p->partial == NULL) {
@@ -88,4 +89,9 @@ tn_status ISA(reduce_run)(const tn_host *host, reduce_plan *p, size_t bytes, tn_
 #include "stamp_float.inc"
 #undef BODY
 #define BODY "reduce_int.inc"
+#include "stamp_int.inc"
+#undef BODY
+#define BODY "reduce_truth.inc"
+#include "stamp_bool.inc"
+#include "stamp_float.inc"
 #include "stamp_int.inc"

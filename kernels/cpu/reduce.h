@@ -26,6 +26,8 @@ typedef struct reduce_plan {
    * do not depend on the number of threads. */
   int64_t parts;
   void *partial;
+  double *centre; /* one number per output that its terms are taken from, or NULL */
+  const void *attrs;
 } reduce_plan;
 
 void ISA(reduce_plan_build)(reduce_plan *p, const DLTensor *x, const DLTensor *y,

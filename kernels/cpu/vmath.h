@@ -1,7 +1,9 @@
 /*
- * Float functions without branches, tables or calls, so that the compiler vectorises the
- * loops they stand in; the doubles call libm. Polynomials were fitted to these intervals
- * at Chebyshev nodes in 40 digits. NaN, infinities and subnormals come out as C says.
+ * Fast float functions, good to about 2 ULP, for kernels that sum or go on to compute; the
+ * operators that are such a function themselves use kernels/wide. They have no branches,
+ * tables or calls, so that loops over them vectorise; the doubles call libm. Polynomials
+ * were fitted to these intervals at Chebyshev nodes in 40 digits. NaN, infinities and
+ * subnormals come out as C says.
  */
 #ifndef TENON_KERNELS_CPU_VMATH_H
 #define TENON_KERNELS_CPU_VMATH_H

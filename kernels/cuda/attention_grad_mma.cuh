@@ -220,7 +220,8 @@ __global__ void __launch_bounds__(grad_threads)
         float delta = i < p.s ? ((const float *)p.delta)[query] : 0.f;
 #pragma unroll
         for (int e = column; e < 4; e += 2) {
-          float weight = weight_of<T>(p, at, i, j + own + lane / 4 + e / 2 * 8, s[n][e], lse, plain);
+          float weight =
+              weight_of<T>(p, at, i, j + own + lane / 4 + e / 2 * 8, s[n][e], lse, plain);
           ds[n][e] = score_grad(weight, ds[n][e], delta);
           s[n][e] = weight;
         }

@@ -1,297 +1,87 @@
 /*
- * Reductions: sum, mean, max, argmax over any axes of any strides. A block holds
- * `lanes` threads for each of several outputs; every thread goes through its share of
- * the elements in fixed order, the block combines them in a fixed tree, and where one
- * block per output would leave the device idle, several share an output and a second
- * kernel combines their partial results. Nothing is atomic: the same call gives the
- * same bits.
+ * sum, mean, prod, any and all; the frame is in reduce.cuh.
  */
-#include <string.h>
-
-#include "kernels/cuda/common.cuh"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce.cuh"
 
 namespace {
-
-enum { threads = cuda_reduce_threads };
-
-/* Integers of every width are reduced as int64: one kernel serves all. */
-struct any_int {};
-
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <> struct accumulator<any_int> { using type = int64_t; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
-
-template <class T> struct element {
-  static __device__ accumulator_t<T> read(const void *x, int64_t at, int) {
-    return load(((const T *)x)[at]);
-  }
-  static __device__ void write(void *y, int64_t at, accumulator_t<T> v, int) {
-    ((T *)y)[at] = stored<T>::from(v);
-  }
-};
-template <> struct element<any_int> {
-  static __device__ int64_t read(const void *x, int64_t at, int dtype) {
-    switch (dtype) {
-    case TN_I64:
-      return ((const int64_t *)x)[at];
-    case TN_I32:
-      return ((const int32_t *)x)[at];
-    case TN_I16:
-      return ((const int16_t *)x)[at];
-    case TN_I8:
-      return ((const int8_t *)x)[at];
-    default:
-      return ((const uint8_t *)x)[at];
-    }
-  }
-  static __device__ void write(void *y, int64_t at, int64_t v, int dtype) {
-    switch (dtype) {
-    case TN_I64:
-      ((int64_t *)y)[at] = v;
-      break;
-    case TN_I32:
-      ((int32_t *)y)[at] = (int32_t)v;
-      break;
-    case TN_I16:
-      ((int16_t *)y)[at] = (int16_t)v;
-      break;
-    case TN_I8:
-      ((int8_t *)y)[at] = (int8_t)v;
-      break;
-    default:
-      ((uint8_t *)y)[at] = (uint8_t)v;
-      break;
-    }
-  }
-};
-
-__device__ float lowest(float) { return -INFINITY; }
-__device__ double lowest(double) { return -(double)INFINITY; }
-__device__ int64_t lowest(int64_t) { return INT64_MIN; }
 
 __device__ float add(float a, float b) { return a + b; }
 __device__ double add(double a, double b) { return a + b; }
 __device__ int64_t add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
-/* A reduction: what it carries (A), how it begins, joins and ends. */
-template <class T> struct sum_of { /* mean has a divisor of the count, sum of 1 */
+template <class T> struct sum_of {
   using C = accumulator_t<T>;
   using A = C;
   int dtype;
-  C divisor;
+  int64_t divisor; /* of mean: the count; of sum: 1 */
+  __device__ void start(const void *, int64_t) {}
   __device__ A init() const { return 0; }
   __device__ A read(const void *x, int64_t at, int64_t) const {
     return element<T>::read(x, at, dtype);
   }
   __device__ A join(A a, A b) const { return add(a, b); }
   __device__ void write(void *y, int64_t at, A a) const {
-    element<T>::write(y, at, divisor == 1 ? a : a / divisor, dtype);
+    element<T>::write(y, at, divisor == 1 ? a : a / (C)divisor, dtype);
   }
 };
 
-template <class T> struct max_of {
+/* Products leave float's range and come back: floats are multiplied in double. */
+template <class C> struct wide { using type = double; };
+template <> struct wide<int64_t> { using type = int64_t; };
+
+__device__ double multiply(double a, double b) { return a * b; }
+__device__ int64_t multiply(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
+template <class T> struct prod_of {
   using C = accumulator_t<T>;
-  using A = C;
+  using A = typename wide<C>::type;
   int dtype;
-  C divisor;
-  __device__ A init() const { return lowest(A()); }
+  __device__ void start(const void *, int64_t) {}
+  __device__ A init() const { return 1; }
   __device__ A read(const void *x, int64_t at, int64_t) const {
     return element<T>::read(x, at, dtype);
   }
-  __device__ A join(A a, A b) const { return a != a || a >= b ? a : b; }
-  __device__ void write(void *y, int64_t at, A a) const { element<T>::write(y, at, a, dtype); }
+  __device__ A join(A a, A b) const { return multiply(a, b); }
+  __device__ void write(void *y, int64_t at, A a) const { element<T>::write(y, at, (C)a, dtype); }
 };
 
-template <class C> struct place {
-  C value;
-  int64_t index;
-};
-
-/* The first of equals wins, and the first NaN over everything. */
-template <class T> struct argmax_of {
-  using C = accumulator_t<T>;
-  using A = place<C>;
+/* any counts what is not 0 as 1 and takes the larger; all takes the smaller. */
+template <class T> struct truth_of {
+  using A = int;
   int dtype;
-  C divisor;
-  __device__ A init() const { return {lowest(C()), INT64_MAX}; }
-  __device__ A read(const void *x, int64_t at, int64_t index) const {
-    return {element<T>::read(x, at, dtype), index};
+  int all;
+  __device__ void start(const void *, int64_t) {}
+  __device__ A init() const { return all; }
+  __device__ A read(const void *x, int64_t at, int64_t) const {
+    return element<T>::read(x, at, dtype) != 0;
   }
-  __device__ A join(A a, A b) const {
-    bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-    bool tie = (a_nan && b_nan) || a.value == b.value;
-    bool take_a = tie ? a.index < b.index : a_nan || (!b_nan && a.value > b.value);
-    return take_a ? a : b;
-  }
-  __device__ void write(void *y, int64_t at, A a) const { ((int64_t *)y)[at] = a.index; }
+  __device__ A join(A a, A b) const { return all ? a & b : a | b; }
+  __device__ void write(void *y, int64_t at, A a) const { ((uint8_t *)y)[at] = (uint8_t)a; }
 };
-
-template <class A> __device__ A shuffle_down(A a, int delta) {
-  constexpr int words = sizeof(A) / 4;
-  int w[words];
-  memcpy(w, &a, sizeof a);
-#pragma unroll
-  for (int i = 0; i < words; i++) w[i] = __shfl_down_sync(0xffffffffu, w[i], delta);
-  memcpy(&a, w, sizeof a);
-  return a;
-}
-
-/* The offset of element i of a walk in operand k. */
-__device__ __forceinline__ int64_t offset_of(const cuda_walk &walk, int k, int64_t i) {
-  if (walk.rank == 1) return i * walk.stride[k][0];
-  int64_t offset = 0;
-#pragma unroll 1
-  for (int d = walk.rank - 1; d > 0; d--) {
-    int64_t q = walk.wide ? i / walk.size[d] : (int64_t)quotient((uint32_t)i, walk.divisor[d]);
-    offset += (i - q * walk.size[d]) * walk.stride[k][d];
-    i = q;
-  }
-  return offset + i * walk.stride[k][0];
-}
-
-/* One thread's share of an output's elements: first, first + step, ... below end. Four
- * loads are in flight at a time. */
-template <class R>
-__device__ typename R::A gather(const R &r, const void *x, int64_t base, const cuda_walk &walk,
-                                int64_t first, int64_t end, int64_t step) {
-  typename R::A a[4] = {r.init(), r.init(), r.init(), r.init()};
-  int64_t i = first;
-  for (; i + 3 * step < end; i += 4 * step) {
-    typename R::A v[4];
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-      v[k] = r.read(x, base + offset_of(walk, 0, i + k * step), i + k * step);
-    }
-#pragma unroll
-    for (int k = 0; k < 4; k++) a[k] = r.join(a[k], v[k]);
-  }
-  for (; i < end; i += step) a[0] = r.join(a[0], r.read(x, base + offset_of(walk, 0, i), i));
-  return r.join(r.join(a[0], a[1]), r.join(a[2], a[3]));
-}
-
-/* Joins the lanes of every output of a block; the result is right in lane 0. Row
- * blocks have lanes side by side (32 or all threads), column blocks lanes `outputs`
- * threads apart. */
-template <class R>
-__device__ typename R::A join_lanes(const R &r, typename R::A a, int lanes, bool by_row) {
-  using A = typename R::A;
-  __shared__ __align__(16) unsigned char memory[threads * sizeof(A)];
-  A *shared = (A *)memory;
-  if (by_row) {
-    for (int delta = 16; delta > 0; delta /= 2) a = r.join(a, shuffle_down(a, delta));
-    if (lanes == 32) return a;
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = a;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (int i = 1; i < threads / 32; i++) a = r.join(a, shared[i]);
-    }
-    return a;
-  }
-  if (lanes == 1) return a;
-  int outputs = threads / lanes;
-  shared[threadIdx.x] = a;
-  __syncthreads();
-  if ((int)threadIdx.x < outputs) {
-    for (int i = 1; i < lanes; i++) a = r.join(a, shared[threadIdx.x + i * outputs]);
-  }
-  return a;
-}
-
-template <class R>
-__global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, void *partials,
-                                                  const __grid_constant__ cuda_reduce_plan p) {
-  int outputs = threads / p.lanes;
-  int lane = p.by_row ? threadIdx.x % p.lanes : threadIdx.x / outputs;
-  int local = p.by_row ? threadIdx.x / p.lanes : threadIdx.x % outputs;
-  int64_t split = blockIdx.x % p.splits;
-  int64_t output = blockIdx.x / p.splits * outputs + local;
-  bool mine = output < p.kept.count;
-  typename R::A a = r.init();
-  if (mine) {
-    int64_t share = (p.reduced.count + p.splits - 1) / p.splits;
-    int64_t begin = split * share, end = begin + share;
-    if (end > p.reduced.count) end = p.reduced.count;
-    a = gather(r, x, offset_of(p.kept, 0, output), p.reduced, begin + lane, end, p.lanes);
-  }
-  a = join_lanes(r, a, p.lanes, p.by_row);
-  if (!mine || lane != 0) return;
-  if (p.splits > 1) {
-    ((typename R::A *)partials)[output * p.splits + split] = a;
-  } else {
-    r.write(y, offset_of(p.kept, 1, output), a);
-  }
-}
-
-/* One warp joins the partial results of one output. */
-template <class R>
-__global__ void __launch_bounds__(threads)
-    reduce_partials(R r, const void *partials, void *y, int64_t splits,
-                    const __grid_constant__ cuda_walk kept) {
-  int64_t output = ((int64_t)blockIdx.x * threads + threadIdx.x) / 32;
-  if (output >= kept.count) return; /* whole warps */
-  const typename R::A *list = (const typename R::A *)partials + output * splits;
-  typename R::A a = r.init();
-  for (int64_t i = threadIdx.x % 32; i < splits; i += 32) a = r.join(a, list[i]);
-  for (int delta = 16; delta > 0; delta /= 2) a = r.join(a, shuffle_down(a, delta));
-  if (threadIdx.x % 32 == 0) r.write(y, offset_of(kept, 1, output), a);
-}
-
-template <class R>
-tn_status run_reduce(const tn_kernel_args *args, R r, const cuda_reduce_plan *plan) {
-  static_assert(sizeof(typename R::A) <= cuda_reduce_partial_bytes, "scratch is too small");
-  if (plan->kept.count == 0) return TN_OK;
-  void *y = args->out[0]->data;
-  tn_status status = launch(args, reduce<R>, (unsigned)(plan->blocks * plan->splits), threads, 0, r,
-                            args->in[0]->data, y, args->workspace, *plan);
-  if (status != TN_OK || plan->splits == 1) return status;
-  unsigned blocks = (unsigned)ceil_div(plan->kept.count * 32, threads);
-  return launch(args, reduce_partials<R>, blocks, threads, 0, r, args->workspace, y, plan->splits,
-                plan->kept);
-}
-
-/* mean divides by the count, the others by 1. */
-template <template <class> class Reduction>
-tn_status run(const tn_kernel_args *args, const tn_axes *axes, bool keepdims, bool divides) {
-  cuda_reduce_plan plan;
-  cuda_reduce_plan_of(&plan, args->in[0], args->out[0], axes, keepdims,
-                      (const cuda_info *)args->device);
-  int64_t divisor = divides ? plan.reduced.count : 1;
-  int dtype = cuda_dtype(args->in[0]);
-  switch (dtype) {
-  case TN_F32:
-    return run_reduce(args, Reduction<float>{dtype, (float)divisor}, &plan);
-  case TN_F16:
-    return run_reduce(args, Reduction<half_t>{dtype, (float)divisor}, &plan);
-  case TN_BF16:
-    return run_reduce(args, Reduction<bfloat_t>{dtype, (float)divisor}, &plan);
-  case TN_F64:
-    return run_reduce(args, Reduction<double>{dtype, (double)divisor}, &plan);
-  default:
-    return run_reduce(args, Reduction<any_int>{dtype, divisor}, &plan);
-  }
-}
 
 } // namespace
 
 tn_status cuda_run_sum(const tn_kernel_args *args) {
-  const tn_sum_attrs *attrs = (const tn_sum_attrs *)args->attrs;
-  return run<sum_of>(args, &attrs->axes, attrs->keepdims != 0, false);
+  cuda_reduce_plan plan = plan_of_axes(args);
+  return run_plan<sum_of>(args, &plan, (int64_t)1);
 }
 
 tn_status cuda_run_mean(const tn_kernel_args *args) {
-  const tn_mean_attrs *attrs = (const tn_mean_attrs *)args->attrs;
-  return run<sum_of>(args, &attrs->axes, attrs->keepdims != 0, true);
+  cuda_reduce_plan plan = plan_of_axes(args);
+  return run_float_plan<sum_of>(args, &plan, plan.reduced.count);
 }
 
-tn_status cuda_run_max(const tn_kernel_args *args) {
-  const tn_max_attrs *attrs = (const tn_max_attrs *)args->attrs;
-  return run<max_of>(args, &attrs->axes, attrs->keepdims != 0, false);
+tn_status cuda_run_prod(const tn_kernel_args *args) {
+  cuda_reduce_plan plan = plan_of_axes(args);
+  return run_plan<prod_of>(args, &plan);
 }
 
-tn_status cuda_run_argmax(const tn_kernel_args *args) {
-  const tn_argmax_attrs *attrs = (const tn_argmax_attrs *)args->attrs;
-  tn_axes axes = {1, {(int32_t)attrs->axis}};
-  return run<argmax_of>(args, &axes, attrs->keepdims != 0, false);
+tn_status cuda_run_any(const tn_kernel_args *args) {
+  cuda_reduce_plan plan = plan_of_axes(args);
+  return run_plan<truth_of>(args, &plan, 0);
+}
+
+tn_status cuda_run_all(const tn_kernel_args *args) {
+  cuda_reduce_plan plan = plan_of_axes(args);
+  return run_plan<truth_of>(args, &plan, 1);
 }

@@ -79,11 +79,11 @@ tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes) {
   cuda_reduce_plan plan;
   tn_axes axes;
   bool keepdims;
-  if (args->kernel->op == TN_OP_ARGMAX) {
+  if (args->kernel->op == TN_OP_ARGMAX || args->kernel->op == TN_OP_ARGMIN) {
     const tn_argmax_attrs *attrs = args->attrs;
     axes = (tn_axes){1, {(int32_t)attrs->axis}};
     keepdims = attrs->keepdims;
-  } else { /* sum, mean and max have the same attributes */
+  } else { /* the attributes of the others begin like this */
     const tn_sum_attrs *attrs = args->attrs;
     axes = attrs->axes;
     keepdims = attrs->keepdims;

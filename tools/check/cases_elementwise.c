@@ -28,6 +28,10 @@ static void vary(op_case *c, unsigned round) {
   case_set(c, "p", 0, p[round % 4]);
   case_set(c, "value", 0, round % 11 == 10 ? (double)__builtin_nan("") : fill[round % 11]);
   case_set(c, "tanh", 0, round % 2);
+  case_set(c, "slope", 0, round % 2 ? 0.01 : -0.3);
+  case_set(c, "alpha", 0, round % 2 ? 1 : 0.7);
+  case_set(c, "beta", 0, round % 2 ? 1 : 2.3);
+  case_set(c, "threshold", 0, round % 3 ? 20 : 1);
   if (round % 5) case_set(c, "min", 0, round % 5 == 4 ? (double)NAN : round % 5 == 3 ? 0.7 : -0.3);
   if (round % 3) case_set(c, "max", 0, round % 3 == 1 ? 0.3 : round % 2 ? 2.5 : 1e30);
   case_set(c, "seed", 0, (double)((uint64_t)round * 0x123456789u));
