@@ -12,10 +12,10 @@
 namespace {
 
 enum {
-  scan_items = 4,                     /* elements of a thread in one tile */
-  scan_warp_tile = 32 * scan_items,   /* of a warp */
-  scan_column_row = 32,               /* longest row of a single thread */
-  scan_warp_row = 512,                /* longest row of a single warp */
+  scan_items = 4,                   /* elements of a thread in one tile */
+  scan_warp_tile = 32 * scan_items, /* of a warp */
+  scan_column_row = 32,             /* longest row of a single thread */
+  scan_warp_row = 512,              /* longest row of a single warp */
   scan_least_piece = 8 * threads * scan_items,
 };
 
@@ -259,8 +259,7 @@ template <class S> tn_status run_scan(const tn_kernel_args *args, S s, scan_plan
   unsigned blocks = (unsigned)(blocks_of(&p) * p.pieces);
   if (p.pieces > 1) {
     p.first_pass = 1;
-    tn_status status =
-        launch(args, kernel, blocks, threads, 0, s, x, y, index, args->workspace, p);
+    tn_status status = launch(args, kernel, blocks, threads, 0, s, x, y, index, args->workspace, p);
     if (status != TN_OK) return status;
     p.first_pass = 0;
   }
