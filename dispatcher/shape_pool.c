@@ -71,6 +71,7 @@ tn_status shape_rule_pool(const shape_query *q, extents *out, uint32_t num_out) 
   tn_status status = shape_need_rank(q, shape_spatial(q) + 2, x, NULL);
   if (!status) status = check_plane(q, &x->shape[2]);
   if (!status) status = pool_windows(q, &x->shape[2], y);
+  if (!status) status = check_plane(q, y);
   for (uint32_t i = 0; !status && i < num_out; ++i) give(q, x, y, &out[i]);
   return status;
 }
@@ -94,6 +95,7 @@ tn_status shape_rule_pool_grad(const shape_query *q, extents *out, uint32_t num_
   int64_t windows[3];
   tn_status status = check_gradient(q, size);
   if (!status) status = pool_windows(q, size, windows);
+  if (!status) status = check_plane(q, windows);
   if (status) return status;
   for (int i = 0; i < shape_spatial(q); ++i)
     if (windows[i] != dy->shape[2 + i])

@@ -538,9 +538,8 @@ START_TEST(spoiled_arguments_and_attributes) {
   SPOILED((args[0].kind = TN_ARG_OUT, args[2].kind = TN_ARG_IN), "out of order");
   SPOILED((args[0].kind = TN_ARG_INOUT, args[1].kind = TN_ARG_IN), "out of order");
   SPOILED(args[2].flags = TN_ARG_LIST, "a list where none can be");
-  SPOILED(
-      (args[0].flags = TN_ARG_LIST, operators[0].flags = TN_OPERATOR_ELEMENTWISE),
-      "a list where none can be");
+  SPOILED((args[0].flags = TN_ARG_LIST, operators[0].flags = TN_OPERATOR_ELEMENTWISE),
+          "a list where none can be");
   SPOILED(operators[0].attrs = NULL, "no list of its attributes");
   SPOILED(operators[0].num_attrs = UINT32_MAX, "attributes out of range");
   SPOILED(operators[0].attrs_size = UINT32_MAX, "attributes out of range");

@@ -69,7 +69,22 @@ tn_status cuda_matmul_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_matmul(const tn_kernel_args *args);
 void cuda_product_destroy(cuda_plan *plan);
 
-/* Convolution and its gradients by cuDNN; the row's operator says which. */
+/* What a convolution's inputs and output are, by the forward names x, w and y of the
+ * convolution that it is or whose gradient it is. */
+typedef enum cuda_conv_role {
+  CUDA_CONV_FORWARD,          /* x, w, bias: y */
+  CUDA_CONV_BACKWARD,         /* y, w, bias: x */
+  CUDA_CONV_WEIGHT,           /* y, x: w */
+  CUDA_CONV_TRANSPOSE_WEIGHT, /* x, y: w */
+} cuda_conv_role;
+
+/* What a row of a convolution by cuDNN has as its user pointer. */
+typedef struct cuda_conv_row {
+  cuda_conv_role role;
+  bool channels_last;
+  tn_kernel_fn direct; /* for what cuDNN does not take */
+} cuda_conv_row;
+
 bool cuda_conv_is_channels_last(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);

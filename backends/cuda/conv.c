@@ -1,6 +1,7 @@
 /*
- * Convolution and its two gradients by cuDNN. All three see the same picture: x, w and
- * y of the forward operator, of which one is the result. The algorithm that cuDNN's
+ * Convolutions of every rank, their gradients and transposed ones by cuDNN. All see the
+ * same picture: x, w and y of a convolution, of which one is the result; a transposed one
+ * is the gradient by x. One axis is two with a height of 1. The algorithm that cuDNN's
  * heuristic puts first, within the limits on memory, precision and determinism, is kept
  * as a plan in the queue. What cuDNN has no algorithm for goes to our direct kernels.
  */
@@ -9,16 +10,17 @@
 
 #include "backends/cuda/backend.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/window.h"
 
 enum { most_algorithms = 8 };
 static const size_t workspace_limit = (size_t)1 << 30;
 
-/* All that the plan depends on. Sizes are x [n, c, h, w], w [k, c / groups, kh, kw],
- * y [n, k, oh, ow]. */
+/* All that the plan depends on. Sizes are x [n, c, d, h, w], w [k, c / groups, kd, kh, kw],
+ * y [n, k, od, oh, ow]; unless `deep`, depths are 1 and left out of what cuDNN sees. */
 typedef struct convolution {
-  int32_t op, dtype, math, deterministic, channels_last;
-  int32_t x[4], w[4], y[4];
-  int32_t stride[2], padding[2], dilation[2], groups;
+  int32_t role, dtype, math, deterministic, channels_last, deep;
+  int32_t x[5], w[5], y[5];
+  int32_t stride[3], padding[3], dilation[3], groups;
 } convolution;
 
 typedef struct conv_plan {
@@ -37,14 +39,20 @@ typedef struct conv_tensors {
   const DLTensor *x, *w, *y, *bias;
 } conv_tensors;
 
+static const cuda_conv_row *row_of(const tn_kernel_args *args) { return args->kernel->user; }
+
 static conv_tensors tensors_of(const tn_kernel_args *args) {
-  switch (args->kernel->op) {
-  case TN_OP_CONV2D:
-    return (conv_tensors){args->in[0], args->in[1], args->out[0], args->in[2]};
-  case TN_OP_CONV2D_GRAD_INPUT:
-    return (conv_tensors){args->out[0], args->in[1], args->in[0], NULL};
+  const DLTensor *first = args->in[0], *second = args->in[1], *result = args->out[0];
+  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  switch (row_of(args)->role) {
+  case CUDA_CONV_FORWARD:
+    return (conv_tensors){first, second, result, bias};
+  case CUDA_CONV_BACKWARD:
+    return (conv_tensors){result, second, first, bias};
+  case CUDA_CONV_WEIGHT:
+    return (conv_tensors){second, result, first, NULL};
   default:
-    return (conv_tensors){args->in[1], args->out[0], args->in[0], NULL};
+    return (conv_tensors){first, result, second, NULL};
   }
 }
 
@@ -61,47 +69,51 @@ static bool is_packed_channels_last(const DLTensor *t) {
 
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
+  return t.x->ndim == 4 && is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
          is_packed_channels_last(t.y) && (!t.bias || t.bias->strides[0] == 1);
 }
 
 /* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */
-static bool sizes_of(int32_t out[4], const DLTensor *t) {
-  for (int i = 0; i < 4; i++) {
-    if (t->shape[i] > INT32_MAX) return false;
-    out[i] = (int32_t)t->shape[i];
+static bool sizes_of(int32_t out[5], const DLTensor *t) {
+  const window_shape shape = window_shape_of(t);
+  for (int i = 0; i < 5; i++) {
+    if (shape.size[i] > INT32_MAX) return false;
+    out[i] = (int32_t)shape.size[i];
   }
-  return cuda_size(t, 0, 4) <= INT32_MAX;
+  return cuda_size(t, 0, t->ndim) <= INT32_MAX;
 }
 
-static void pair_of(int32_t out[2], const int64_t *pair) {
-  out[0] = (int32_t)pair[0];
-  out[1] = (int32_t)pair[1];
+static bool triple_of(int32_t out[3], const int64_t from[3]) {
+  for (int i = 0; i < 3; i++) out[i] = (int32_t)from[i];
+  return from[0] <= INT32_MAX && from[1] <= INT32_MAX && from[2] <= INT32_MAX;
 }
 
-/* False where 32 bits do not hold a size. */
+/* False where 32 bits do not hold a number. */
 static bool describe(convolution *c, const tn_kernel_args *args) {
-  /* The three operators' attributes begin alike. */
-  const tn_conv2d_attrs *attrs = args->attrs;
   conv_tensors t = tensors_of(args);
+  const window_conv attrs = window_conv_of(args->attrs, window_axes(t.x));
   memset(c, 0, sizeof *c);
-  c->op = (int32_t)args->kernel->op;
+  c->role = (int32_t)row_of(args)->role;
+  if (c->role == CUDA_CONV_TRANSPOSE_WEIGHT) c->role = CUDA_CONV_WEIGHT;
   c->dtype = cuda_dtype(t.x);
   c->math = c->dtype == TN_F32 ? (int32_t)args->host->math : 0;
   c->deterministic = args->host->deterministic != 0;
-  c->channels_last = args->kernel->user != NULL;
-  c->groups = (int32_t)attrs->groups;
-  pair_of(c->stride, attrs->stride);
-  pair_of(c->padding, attrs->padding);
-  pair_of(c->dilation, attrs->dilation);
-  bool fits = sizes_of(c->x, t.x);
+  c->channels_last = row_of(args)->channels_last;
+  c->deep = t.x->ndim == 5;
+  c->groups = (int32_t)attrs.groups;
+  bool fits = triple_of(c->stride, attrs.stride);
+  fits = triple_of(c->padding, attrs.padding) && fits;
+  fits = triple_of(c->dilation, attrs.dilation) && fits;
+  fits = sizes_of(c->x, t.x) && fits;
   fits = sizes_of(c->w, t.w) && fits;
   return sizes_of(c->y, t.y) && fits;
 }
 
+static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 0; }
+
 static bool is_empty(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  return cuda_size(t.x, 0, 4) == 0 || cuda_size(t.w, 0, 4) == 0 || cuda_size(t.y, 0, 4) == 0;
+  return !has_elements(t.x) || !has_elements(t.w) || !has_elements(t.y);
 }
 
 /* ------------------------------------------------------------------- plans --- */
@@ -157,19 +169,32 @@ static tn_status create_descriptors(const tn_host *host, conv_plan *p) {
   return TN_OK;
 }
 
+/* [n, c, ...] with the last `axes` of three spatial sizes. */
+static void spatial_sizes(int out[5], const int32_t size[5], int axes) {
+  out[0] = size[0];
+  out[1] = size[1];
+  for (int i = 0; i < axes; i++) out[2 + i] = size[5 - axes + i];
+}
+
 static tn_status describe_plan(const tn_host *host, conv_plan *p) {
   const convolution *c = &p->key;
   cudnnDataType_t type = data_type(c->dtype);
   cudnnTensorFormat_t format = c->channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
   tn_status status = create_descriptors(host, p);
   if (status != TN_OK) return status;
-  DNN_TRY(host, cudnnSetTensor4dDescriptor(p->x, format, type, c->x[0], c->x[1], c->x[2], c->x[3]));
-  DNN_TRY(host, cudnnSetTensor4dDescriptor(p->y, format, type, c->y[0], c->y[1], c->y[2], c->y[3]));
-  DNN_TRY(host, cudnnSetFilter4dDescriptor(p->w, type, format, c->w[0], c->w[1], c->w[2], c->w[3]));
-  DNN_TRY(host, cudnnSetConvolution2dDescriptor(
-                    p->conv, c->padding[0], c->padding[1], c->stride[0], c->stride[1],
-                    c->dilation[0], c->dilation[1], CUDNN_CROSS_CORRELATION,
-                    c->dtype == TN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  /* Depth, where there is none, stands in front of the other spatial axes. */
+  const int axes = c->deep ? 3 : 2, first = 3 - axes;
+  int x[5], w[5], y[5];
+  spatial_sizes(x, c->x, axes);
+  spatial_sizes(w, c->w, axes);
+  spatial_sizes(y, c->y, axes);
+  DNN_TRY(host, cudnnSetTensorNdDescriptorEx(p->x, format, type, axes + 2, x));
+  DNN_TRY(host, cudnnSetTensorNdDescriptorEx(p->y, format, type, axes + 2, y));
+  DNN_TRY(host, cudnnSetFilterNdDescriptor(p->w, type, format, axes + 2, w));
+  DNN_TRY(host,
+          cudnnSetConvolutionNdDescriptor(
+              p->conv, axes, c->padding + first, c->stride + first, c->dilation + first,
+              CUDNN_CROSS_CORRELATION, c->dtype == TN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
   DNN_TRY(host, cudnnSetConvolutionGroupCount(p->conv, c->groups));
   DNN_TRY(host, cudnnSetConvolutionMathType(p->conv, math_type(c)));
   return TN_OK;
@@ -191,13 +216,13 @@ typedef struct candidate {
 
 static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, candidate *list, int *count) {
   cudnnStatus_t status;
-  if (p->key.op == TN_OP_CONV2D) {
+  if (p->key.role == CUDA_CONV_FORWARD) {
     cudnnConvolutionFwdAlgoPerf_t perf[most_algorithms];
     status = cudnnGetConvolutionForwardAlgorithm_v7(dnn, p->x, p->w, p->conv, p->y, most_algorithms,
                                                     count, perf);
     if (status != CUDNN_STATUS_SUCCESS) return status;
     for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
-  } else if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+  } else if (p->key.role == CUDA_CONV_BACKWARD) {
     cudnnConvolutionBwdDataAlgoPerf_t perf[most_algorithms];
     status = cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p->w, p->y, p->conv, p->x,
                                                          most_algorithms, count, perf);
@@ -216,11 +241,11 @@ static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, candidate *list,
 /* The heuristic's memory is an estimate; this is what the call will demand. */
 static cudnnStatus_t ask_workspace(cudnnHandle_t dnn, conv_plan *p) {
   size_t *bytes = &p->workspace_bytes;
-  if (p->key.op == TN_OP_CONV2D) {
+  if (p->key.role == CUDA_CONV_FORWARD) {
     return cudnnGetConvolutionForwardWorkspaceSize(dnn, p->x, p->w, p->conv, p->y,
                                                    (cudnnConvolutionFwdAlgo_t)p->algorithm, bytes);
   }
-  if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+  if (p->key.role == CUDA_CONV_BACKWARD) {
     return cudnnGetConvolutionBackwardDataWorkspaceSize(
         dnn, p->w, p->y, p->conv, p->x, (cudnnConvolutionBwdDataAlgo_t)p->algorithm, bytes);
   }
@@ -288,7 +313,7 @@ static tn_status plan_of(cuda_queue *queue, const convolution *key, conv_plan **
     return status;
   }
   choose(queue->dnn, plan);
-  host->log(host, TN_LOG_DEBUG, "cuda: conv op %d: cuDNN algorithm %d, %zu bytes%s", key->op,
+  host->log(host, TN_LOG_DEBUG, "cuda: conv role %d: cuDNN algorithm %d, %zu bytes%s", key->role,
             plan->algorithm, plan->workspace_bytes, plan->direct ? ", none fits: direct" : "");
   cuda_plans_add(&queue->convolutions, &plan->plan);
   *out = plan;
@@ -297,14 +322,16 @@ static tn_status plan_of(cuda_queue *queue, const convolution *key, conv_plan **
 
 /* ----------------------------------------------------------------- running --- */
 
-/* y += bias. Our own kernel: it takes every element type and either layout. */
-static tn_status add_bias(const tn_kernel_args *args, const conv_tensors *t) {
-  int64_t strides[4] = {0, t->bias->strides[0], 0, 0};
-  DLTensor expanded = *t->bias;
-  expanded.ndim = 4;
-  expanded.shape = t->y->shape;
+/* result += bias of its channels. Our own kernel: it takes every element type and any
+ * layout. */
+static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
+                          const DLTensor *bias) {
+  int64_t strides[5] = {0, bias->strides[0], 0, 0, 0};
+  DLTensor expanded = *bias;
+  expanded.ndim = result->ndim;
+  expanded.shape = result->shape;
   expanded.strides = strides;
-  const DLTensor *in[] = {t->y, &expanded};
+  const DLTensor *in[] = {result, &expanded};
   tn_kernel_args sub = *args;
   sub.in = in;
   sub.num_in = 2;
@@ -322,13 +349,13 @@ static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   const void *zero = is64 ? (const void *)&zero64 : &zero32;
   conv_tensors t = tensors_of(args);
   size_t bytes = p->workspace_bytes;
-  if (p->key.op == TN_OP_CONV2D_GRAD_INPUT) {
+  if (p->key.role == CUDA_CONV_BACKWARD) {
     DNN_TRY(host, cudnnConvolutionBackwardData(dnn, one, p->w, t.w->data, p->y, t.y->data, p->conv,
                                                (cudnnConvolutionBwdDataAlgo_t)p->algorithm,
                                                args->workspace, bytes, zero, p->x, t.x->data));
-    return TN_OK;
+    return t.bias ? add_bias(args, t.x, t.bias) : TN_OK;
   }
-  if (p->key.op == TN_OP_CONV2D_GRAD_WEIGHT) {
+  if (p->key.role == CUDA_CONV_WEIGHT) {
     DNN_TRY(host,
             cudnnConvolutionBackwardFilter(dnn, one, p->x, t.x->data, p->y, t.y->data, p->conv,
                                            (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
@@ -338,18 +365,7 @@ static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, t.x->data, p->w, t.w->data, p->conv,
                                         (cudnnConvolutionFwdAlgo_t)p->algorithm, args->workspace,
                                         bytes, zero, p->y, t.y->data));
-  return t.bias ? add_bias(args, &t) : TN_OK;
-}
-
-static tn_status run_direct(const tn_kernel_args *args) {
-  switch (args->kernel->op) {
-  case TN_OP_CONV2D:
-    return cuda_run_conv2d(args);
-  case TN_OP_CONV2D_GRAD_INPUT:
-    return cuda_run_conv2d_grad_input(args);
-  default:
-    return cuda_run_conv2d_grad_weight(args);
-  }
+  return t.bias ? add_bias(args, t.y, t.bias) : TN_OK;
 }
 
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -384,12 +400,12 @@ static tn_status run_planned(const tn_kernel_args *args, const convolution *key,
 tn_status cuda_run_conv(const tn_kernel_args *args) {
   cuda_queue *queue = args->queue;
   convolution key;
-  if (is_empty(args) || !describe(&key, args)) return run_direct(args);
+  if (is_empty(args) || !describe(&key, args)) return row_of(args)->direct(args);
   bool direct = false;
   tn_status status = cuda_make_current(args->host, args->device);
   if (status != TN_OK) return status;
   pthread_mutex_lock(&queue->lock);
   status = run_planned(args, &key, &direct);
   pthread_mutex_unlock(&queue->lock);
-  return direct && status == TN_OK ? run_direct(args) : status;
+  return direct && status == TN_OK ? row_of(args)->direct(args) : status;
 }

@@ -22,13 +22,20 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = fn),
 /* cuDNN's rows are deterministic because the plan takes only such algorithms while
  * the host asks for that. */
-#define CONV(NAME, name)                                                                           \
+#define CONV(NAME, name, role)                                                                     \
+  ROW(NAME, "cuda." #name ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                     \
+      .workspace = cuda_conv_workspace, .user = &conv_##role),                                     \
+      ROW(NAME, "cuda." #name ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role)
+/* Two axes: channels-last as well. */
+#define CONV2D(NAME, name, role)                                                                   \
   ROW(NAME, "cuda." #name ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED, .run = cuda_run_conv,         \
       .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
-      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &channels_last),       \
-      ROW(NAME, "cuda." #name ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                 \
-          .workspace = cuda_conv_workspace),                                                       \
-      ROW(NAME, "cuda." #name ".direct", direct, FLAGS_STRIDED, .run = cuda_run_##name)
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc),  \
+      CONV(NAME, name, role)
+/* Our own kernels first where there is little to reuse. */
+#define CONV_THIN(NAME, name, role, when)                                                          \
+  ROW(NAME, "cuda." #name ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,        \
+      .supports = when)
 
 #define SORT(NAME, name, workspace_fn)                                                             \
   ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
@@ -38,8 +45,13 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
       .supports = cuda_scatter_supports)
 
-/* A row's user pointer that is not NULL says that its tensors are channels-last. */
-static const char channels_last;
+#define CONV_ROLE(name, NAME)                                                                      \
+  static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
+  static const cuda_conv_row conv_##name##_nhwc = {CUDA_CONV_##NAME, true, cuda_run_conv_##name};
+CONV_ROLE(forward, FORWARD)
+CONV_ROLE(backward, BACKWARD)
+CONV_ROLE(weight, WEIGHT)
+CONV_ROLE(transpose_weight, TRANSPOSE_WEIGHT)
 
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
@@ -55,13 +67,33 @@ static const tn_kernel cuda_kernels[] = {
     ROW(SCALED_DOT_PRODUCT_ATTENTION_GRAD, "cuda.scaled_dot_product_attention_grad", own,
         FLAGS_DENSE, .run = cuda_run_scaled_dot_product_attention_grad,
         .workspace = cuda_attention_grad_workspace, .supports = cuda_attention_grad_supports),
-    ROW(CONV2D, "cuda.conv2d.thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv2d,
-        .supports = cuda_conv2d_is_thin),
-    CONV(CONV2D, conv2d),
-    CONV(CONV2D_GRAD_INPUT, conv2d_grad_input),
-    ROW(CONV2D_GRAD_WEIGHT, "cuda.conv2d_grad_weight.thin", vendor + 20, FLAGS_STRIDED,
-        .run = cuda_run_conv2d_grad_weight, .supports = cuda_conv2d_grad_weight_is_thin),
-    CONV(CONV2D_GRAD_WEIGHT, conv2d_grad_weight),
+    CONV_THIN(CONV1D, conv1d, forward, cuda_conv_is_thin),
+    CONV(CONV1D, conv1d, forward),
+    CONV(CONV1D_GRAD_INPUT, conv1d_grad_input, backward),
+    CONV_THIN(CONV1D_GRAD_WEIGHT, conv1d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV(CONV1D_GRAD_WEIGHT, conv1d_grad_weight, weight),
+    CONV(CONV_TRANSPOSE1D, conv_transpose1d, backward),
+    CONV_THIN(CONV_TRANSPOSE1D_GRAD_INPUT, conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
+    CONV(CONV_TRANSPOSE1D_GRAD_INPUT, conv_transpose1d_grad_input, forward),
+    CONV(CONV_TRANSPOSE1D_GRAD_WEIGHT, conv_transpose1d_grad_weight, transpose_weight),
+    CONV_THIN(CONV2D, conv2d, forward, cuda_conv_is_thin),
+    CONV2D(CONV2D, conv2d, forward),
+    CONV2D(CONV2D_GRAD_INPUT, conv2d_grad_input, backward),
+    CONV_THIN(CONV2D_GRAD_WEIGHT, conv2d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV2D(CONV2D_GRAD_WEIGHT, conv2d_grad_weight, weight),
+    CONV2D(CONV_TRANSPOSE2D, conv_transpose2d, backward),
+    CONV_THIN(CONV_TRANSPOSE2D_GRAD_INPUT, conv_transpose2d_grad_input, forward, cuda_conv_is_thin),
+    CONV2D(CONV_TRANSPOSE2D_GRAD_INPUT, conv_transpose2d_grad_input, forward),
+    CONV2D(CONV_TRANSPOSE2D_GRAD_WEIGHT, conv_transpose2d_grad_weight, transpose_weight),
+    CONV_THIN(CONV3D, conv3d, forward, cuda_conv_is_thin),
+    CONV(CONV3D, conv3d, forward),
+    CONV(CONV3D_GRAD_INPUT, conv3d_grad_input, backward),
+    CONV_THIN(CONV3D_GRAD_WEIGHT, conv3d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV(CONV3D_GRAD_WEIGHT, conv3d_grad_weight, weight),
+    CONV(CONV_TRANSPOSE3D, conv_transpose3d, backward),
+    CONV_THIN(CONV_TRANSPOSE3D_GRAD_INPUT, conv_transpose3d_grad_input, forward, cuda_conv_is_thin),
+    CONV(CONV_TRANSPOSE3D_GRAD_INPUT, conv_transpose3d_grad_input, forward),
+    CONV(CONV_TRANSPOSE3D_GRAD_WEIGHT, conv_transpose3d_grad_weight, transpose_weight),
     SCATTER(SCATTER, scatter, cuda_scatter_workspace),
     SCATTER(SCATTER_ADD, scatter_add, cuda_scatter_add_workspace),
     SCATTER(SCATTER_MAX, scatter_max, NULL),

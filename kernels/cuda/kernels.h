@@ -49,11 +49,12 @@ bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
 
 /* Direct convolutions: any strides, empty tensors too. The predicates say where they are
  * likely to beat a matrix kernel. */
-CUDA_DECLARE(conv2d);
-CUDA_DECLARE(conv2d_grad_input);
-CUDA_DECLARE(conv2d_grad_weight);
-bool cuda_conv2d_is_thin(const tn_kernel_args *args);
-bool cuda_conv2d_grad_weight_is_thin(const tn_kernel_args *args);
+CUDA_DECLARE(conv_forward);          /* x, w, bias: y */
+CUDA_DECLARE(conv_backward);         /* y, w, bias: x */
+CUDA_DECLARE(conv_weight);           /* y, x: w */
+CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
+bool cuda_conv_is_thin(const tn_kernel_args *args);
+bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 
 /* Scattering: rows that the backend lists with cuda_scatter_supports. */
 CUDA_DECLARE(scatter);
