@@ -11,6 +11,7 @@ int main(void) {
   srunner_add_suite(runner, reduce_suite());
   srunner_add_suite(runner, product_suite());
   srunner_add_suite(runner, pool_suite());
+  srunner_add_suite(runner, window_suite());
   srunner_add_suite(runner, softmax_suite());
   srunner_add_suite(runner, random_suite());
   srunner_add_suite(runner, backend_suite());

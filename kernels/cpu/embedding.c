@@ -9,6 +9,8 @@
 #include "cpu.h"
 #include "half.h"
 
+enum { GRAD_STRETCH = 32 /* places that are summed by themselves */ };
+
 static int64_t number_at(const DLTensor *t, int64_t i) {
   return t->dtype.bits == 32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }

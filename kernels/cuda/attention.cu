@@ -122,7 +122,7 @@ tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
 template <class T> tn_status run_half(const tn_kernel_args *args, attention_params p) {
   p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
            is_aligned(p.out, 16);
-  if (p.d > 128) return run_tiles<T, float, 256>(args, p);
+  if (!suits_tensor_cores(p)) return run_tiles_by_size<T, float>(args, p);
   return p.d <= 64 ? run_mma_by_count<T, 64>(args, p) : run_mma_by_count<T, 128>(args, p);
 }
 

@@ -69,6 +69,10 @@ __device__ __forceinline__ C score_of(const attention_params &p, const attention
   return score;
 }
 
+/* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
+ * out, and there is little to gain. */
+static bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
+
 /* Steps of a contiguous tensor broadcast to [b, h, s, t]. */
 static const void *scores_like(const DLTensor *x, int64_t *step) {
   if (!x) return NULL;

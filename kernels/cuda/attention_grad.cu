@@ -177,7 +177,7 @@ template <class T> tn_status run_grad_half(const tn_kernel_args *args, attention
   p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
            is_aligned(p.dy, 16) && is_aligned(p.out, 16) && is_aligned(p.dk, 16) &&
            is_aligned(p.dv, 16);
-  if (p.d > 128) return run_grad<T, float, 256>(args, p);
+  if (!suits_tensor_cores(p)) return run_grad_by_size<T, float>(args, p);
   return p.d <= 64 ? run_grad_mma<T, 64>(args, p) : run_grad_mma<T, 128>(args, p);
 }
 

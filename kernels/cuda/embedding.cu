@@ -10,6 +10,8 @@
 namespace {
 
 enum { threads = 256 };
+/* Places that are summed by themselves, so that errors do not grow with their number. */
+constexpr uint32_t grad_stretch = 32;
 
 /* Blocks whose x runs along a row of `width` units and whose y counts rows. */
 dim3 row_block(int64_t width) {
@@ -85,15 +87,22 @@ __global__ void __launch_bounds__(threads)
   uint32_t first = first_place(key, count, (uint32_t)row);
   uint32_t last = first_place(key, count, (uint32_t)row + 1);
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
-    C sum[N];
+    C sum[N], part[N];
     V result;
 #pragma unroll
     for (int e = 0; e < N; e++) sum[e] = 0;
-#pragma unroll 4
-    for (uint32_t p = first; p < last; p++) {
-      V v = *(const V *)(dy + place[p] * d + c);
+    for (uint32_t stretch = first; stretch < last; stretch += grad_stretch) {
+      uint32_t end = last - stretch < grad_stretch ? last : stretch + grad_stretch;
 #pragma unroll
-      for (int e = 0; e < N; e++) sum[e] += load(v.v[e]);
+      for (int e = 0; e < N; e++) part[e] = 0;
+#pragma unroll 4
+      for (uint32_t p = stretch; p < end; p++) {
+        V v = *(const V *)(dy + place[p] * d + c);
+#pragma unroll
+        for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
+      }
+#pragma unroll
+      for (int e = 0; e < N; e++) sum[e] += part[e];
     }
 #pragma unroll
     for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e]);

@@ -65,15 +65,15 @@ template <class C, int N> __device__ __forceinline__ void read_pack(C *out, cons
 }
 
 /* N elements, as numbers. */
-template <class T, int N, class C> __device__ __forceinline__ void read_elements(C *out,
-                                                                                 const T *from) {
+template <class T, int N, class C>
+__device__ __forceinline__ void read_elements(C *out, const T *from) {
   pack<T, N> p = *(const pack<T, N> *)from;
 #pragma unroll
   for (int j = 0; j < N; j++) out[j] = load(p.v[j]);
 }
 
-template <class T, int N, class C> __device__ __forceinline__ void write_elements(T *to,
-                                                                                  const C *from) {
+template <class T, int N, class C>
+__device__ __forceinline__ void write_elements(T *to, const C *from) {
   pack<T, N> p;
 #pragma unroll
   for (int j = 0; j < N; j++) p.v[j] = stored<T>::from(from[j]);

@@ -11,14 +11,12 @@ namespace {
 enum { threads = 256, column_lanes = 8, most_splits = 1024 };
 
 /* sum dy and sum dy z. */
-template <class C> struct pair_sum {
-  C one, by_z;
-};
+template <class C> struct pair_sum { C one, by_z; };
 
 template <class T> struct channel_args {
   using C = accumulator_t<T>;
   const T *x, *dy;
-  const C *mean, *rstd; /* of sets, for sums */
+  const C *mean, *rstd;                    /* of sets, for sums */
   int64_t n, c, inner, groups, per, count; /* count: elements of a channel */
   cuda_divisor divide;                     /* by inner */
   bool small;                              /* count is below 2^31 */
@@ -28,8 +26,8 @@ template <class T> struct channel_args {
   pair_sum<C> *sums_out;
 };
 
-template <class T> __device__ __forceinline__ int64_t sample_of(const channel_args<T> &a,
-                                                                int64_t i) {
+template <class T>
+__device__ __forceinline__ int64_t sample_of(const channel_args<T> &a, int64_t i) {
   return a.small ? (int64_t)quotient((uint32_t)i, a.divide) : i / a.inner;
 }
 
@@ -189,8 +187,7 @@ __global__ void __launch_bounds__(threads)
   running_var[channel] += momentum * (var - running_var[channel]);
 }
 
-template <class T, class C>
-__device__ void put_weight(norm_weight_out w, int64_t at, C value) {
+template <class T, class C> __device__ void put_weight(norm_weight_out w, int64_t at, C value) {
   if (w.data == NULL) return;
   if (w.wide) {
     ((C *)w.data)[at] = value;
@@ -290,8 +287,8 @@ __global__ void __launch_bounds__(threads) apply_grad(const __grid_constant__ ap
 int splits_of(const tn_kernel_args *args, const norm_shape &s, int width) {
   int64_t busy = 8 * (int64_t)((const cuda_info *)args->device)->multiprocessors;
   int64_t tiles = s.inner == 1 ? ceil_div(s.c, 32 * width) : s.c;
-  int64_t most = s.inner == 1 ? ceil_div(s.n, 4 * column_lanes)
-                              : ceil_div(s.n * s.inner, 2 * threads * width);
+  int64_t most =
+      s.inner == 1 ? ceil_div(s.n, 4 * column_lanes) : ceil_div(s.n * s.inner, 2 * threads * width);
   int64_t wanted = ceil_div(busy, tiles < 1 ? 1 : tiles);
   if (wanted > most) wanted = most;
   if (wanted > most_splits) wanted = most_splits;
@@ -321,8 +318,9 @@ channel_args<T> channels_of(const tn_kernel_args *args, const norm_shape &s, con
 }
 
 /* Whether rows of channels, or runs of a channel's elements, are whole packs of 16 bytes. */
-template <class T> bool fits_packs(const norm_shape &s, const void *x, const void *dy,
-                                   const void *y, const void *gamma, const void *beta) {
+template <class T>
+bool fits_packs(const norm_shape &s, const void *x, const void *dy, const void *y,
+                const void *gamma, const void *beta) {
   int64_t run = s.inner == 1 ? s.c : s.inner;
   return run % width_of<T>() == 0 && all_aligned(x, dy, y, gamma, beta);
 }
@@ -398,8 +396,8 @@ size_t parts_bytes(const tn_kernel_args *args, const norm_shape &s, const DLTens
 }
 
 /* Gradients of weights that the kernels can write: of x's type or the wide one. */
-tn_status check_weight_grad(const tn_kernel_args *args, const DLTensor *t,
-                                   const DLTensor *x, norm_weight_out *out) {
+tn_status check_weight_grad(const tn_kernel_args *args, const DLTensor *t, const DLTensor *x,
+                            norm_weight_out *out) {
   *out = {NULL, false};
   if (t == NULL) return TN_OK;
   bool same = t->dtype.bits == x->dtype.bits && t->dtype.code == x->dtype.code;

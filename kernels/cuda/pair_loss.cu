@@ -13,9 +13,7 @@ template <> struct accumulator<double> { using type = double; };
 template <class T> using accumulator_t = typename accumulator<T>::type;
 
 /* A pair with its weight of positive targets, and the operator's own attribute. */
-template <class C> struct pair {
-  C x, t, pos, option;
-};
+template <class C> struct pair { C x, t, pos, option; };
 
 struct squared {
   template <class C> static __device__ C loss(pair<C> p) { return (p.x - p.t) * (p.x - p.t); }

@@ -112,7 +112,7 @@ template <class T> struct moved {
 
 template <class T> tn_status run_joined(const tn_kernel_args *args, const cuda_shape *s) {
   return map_run_strided(args, moved<T>{}, (T *)args->out[0]->data, (const T *)args->in[0]->data,
-                         (const T *)NULL, s);
+                         (const T *)NULL, (const map_third_t<moved<T>> *)NULL, s);
 }
 
 } // namespace

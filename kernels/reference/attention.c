@@ -85,16 +85,14 @@ static double attend(const attention_call *c, int64_t b, int64_t h, double *scor
   for (int64_t k = 0; k < c->d; ++k) y[k] = 0;
   for (int64_t j = 0; j < c->t; ++j)
     if (!(scores[j] <= most)) most = scores[j];
-  if (most == -INFINITY) return most;
   for (int64_t j = 0; j < c->t; ++j) {
-    if (scores[j] == -INFINITY) continue;
-    double p = exp(scores[j] - most);
+    double p = exp(scores[j] - (most == -INFINITY ? 0 : most));
     sum += p;
     vector(&c->v, b, h / c->shared, j, room);
     add(c->d, p, room, y);
   }
-  for (int64_t k = 0; k < c->d; ++k) y[k] /= sum;
-  return most + log(sum);
+  for (int64_t k = 0; k < c->d; ++k) y[k] *= sum == 0 ? 0 : 1 / sum;
+  return sum == 0 ? -INFINITY : most + log(sum);
 }
 
 /* One index is one query of one head. */

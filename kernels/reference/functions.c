@@ -46,7 +46,7 @@ BODY_ONE(sign_i64, int64_t, (x > 0) - (x < 0))
 KERNEL_NUMBER(sign)
 
 BODY_ONE(square_f64, double, x *x)
-BODY_ONE(square_i64, int64_t, (int64_t)((uint64_t)x * (uint64_t)x))
+BODY_ONE(square_i64, int64_t, (int64_t)((uint64_t)x *(uint64_t)x))
 KERNEL_NUMBER(square)
 
 BODY_ONE(floor_f64, double, floor(x))

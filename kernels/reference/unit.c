@@ -59,7 +59,7 @@ KERNEL_FLOAT(mish)
 KERNEL_FLOAT(mish_grad)
 
 BODY_ONE(selu_f64, double, SELU_SCALE *elu(x, SELU_ALPHA))
-BODY_TWO(selu_grad_f64, double, a *(SELU_SCALE * elu_slope(b, SELU_ALPHA)))
+BODY_TWO(selu_grad_f64, double, a *(SELU_SCALE *elu_slope(b, SELU_ALPHA)))
 KERNEL_FLOAT(selu)
 KERNEL_FLOAT(selu_grad)
 

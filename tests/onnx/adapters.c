@@ -43,13 +43,15 @@ static tn_status with_factor(node_case *c, const char *op) {
   return call_run(&k, c->y, 1);
 }
 
-/* Some operators are built with constants that ONNX leaves open. */
+/* Some operators are built with constants that ONNX leaves open:
+ * "name attribute=ours:ONNX's default". */
 static tn_status with_constant(node_case *c, const char *op) {
   char name[64], onnx[2][32];
-  double is[2];
-  int n = sscanf(op, "%63s %31[^=]=%lf %31[^=]=%lf", name, onnx[0], &is[0], onnx[1], &is[1]);
-  for (int i = 0; i < (n - 1) / 2; i++)
-    if (fabs(node_float(c, onnx[i], is[i]) - is[i]) > 1e-5 * fabs(is[i]))
+  double is[2], otherwise[2];
+  int n = sscanf(op, "%63s %31[^=]=%lf:%lf %31[^=]=%lf:%lf", name, onnx[0], &is[0], &otherwise[0],
+                 onnx[1], &is[1], &otherwise[1]);
+  for (int i = 0; i < (n - 1) / 3; i++)
+    if (fabs(node_float(c, onnx[i], otherwise[i]) - is[i]) > 1e-5 * fabs(is[i]))
       return node_skip(c, "%s with another %s than %g", name, onnx[i], is[i]);
   op_call k = call_begin(c, name);
   call_in(&k, c->x[0]);
@@ -228,7 +230,7 @@ static const struct {
     {"Gemm", gemm, "matmul"},
     {"Greater", plain, "greater"},
     {"GreaterOrEqual", plain, "greater_equal"},
-    {"HardSigmoid", with_constant, "hardsigmoid alpha=0.16666667 beta=0.5"},
+    {"HardSigmoid", with_constant, "hardsigmoid alpha=0.16666667:0.2 beta=0.5:0.5"},
     {"HardSwish", plain, "hardswish"},
     {"Identity", plain, "copy"},
     {"IsInf", is_infinite, "isinf"},
@@ -259,7 +261,7 @@ static const struct {
     {"Relu", plain, "relu"},
     {"Reshape", reshape, NULL},
     {"Round", plain, "round"},
-    {"Selu", with_constant, "selu alpha=1.67326 gamma=1.0507"},
+    {"Selu", with_constant, "selu alpha=1.67326:1.67326 gamma=1.0507:1.0507"},
     {"Sigmoid", plain, "sigmoid"},
     {"Sign", plain, "sign"},
     {"Sin", plain, "sin"},

@@ -98,6 +98,7 @@ Suite *element_suite(void);
 Suite *elementwise_suite(void);
 Suite *reduce_suite(void);
 Suite *product_suite(void);
+Suite *window_suite(void);
 Suite *pool_suite(void);
 Suite *softmax_suite(void);
 Suite *random_suite(void);
