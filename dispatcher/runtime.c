@@ -325,3 +325,28 @@ tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_
   memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
   return TN_OK;
 }
+
+/* pre: the runtime's mutex is held. */
+static const kernel_entry *kernel_at(const tn_runtime *runtime, size_t index) {
+  for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
+    if (index < e->num_kernels) return &e->kernels[index];
+    index -= e->num_kernels;
+  }
+  return NULL;
+}
+
+tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row) {
+  if (!runtime || !row || row->struct_size < sizeof(uint32_t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_at: malformed arguments");
+  tn_status status = runtime_check(runtime);
+  if (status) return status;
+  pthread_mutex_lock(&runtime->mutex);
+  const kernel_entry *k = kernel_at(runtime, index);
+  pthread_mutex_unlock(&runtime->mutex);
+  if (!k) return fail(TN_ERR_NOT_FOUND, "tn_kernel_at: there are fewer kernels than %zu", index);
+  tn_kernel_row full = {row->struct_size,   k->op->row.id, k->row.name,     k->plugin->name,
+                        k->row.device_type, {0},           k->row.priority, k->row.flags};
+  memcpy(full.types, k->row.types, sizeof full.types);
+  memcpy(row, &full, row->struct_size < sizeof full ? row->struct_size : sizeof full);
+  return TN_OK;
+}

@@ -137,10 +137,15 @@ static int failed(tn_status status) {
   return EXIT_FAILED;
 }
 
-static int show(bool verbose, bool as_json) {
+static int show(bool verbose, bool as_json, bool kernels) {
   tn_runtime *runtime;
   tn_status status = tn_runtime_open(NULL, &runtime);
   if (status) return failed(status);
+  if (kernels) {
+    int done = info_print_support(runtime);
+    tn_runtime_close(runtime);
+    return done;
+  }
   survey s;
   status = survey_take(runtime, &s);
   if (!status) (as_json ? info_print_json : info_print_text)(&s, verbose);
@@ -153,18 +158,23 @@ static int show(bool verbose, bool as_json) {
 int command_info(int argc, char **argv) {
   static const struct option options[] = {{"verbose", no_argument, NULL, 'v'},
                                           {"json", no_argument, NULL, 'j'},
+                                          {"kernels", no_argument, NULL, 'k'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-  static const char usage[] = "usage: tenon info [-v|--verbose] [--json]\n"
-                              "  -v      which kernel serves each operator and element type\n"
-                              "  --json  for programs\n";
-  bool verbose = false, as_json = false;
+  static const char usage[] =
+      "usage: tenon info [-v|--verbose] [--json] [--kernels]\n"
+      "  -v         which kernel serves each operator and element type\n"
+      "  --json     for programs\n"
+      "  --kernels  a table of what runs natively on which type of device,\n"
+      "             present or not\n";
+  bool verbose = false, as_json = false, kernels = false;
   for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK;
     if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
     verbose |= option == 'v';
     as_json |= option == 'j';
+    kernels |= option == 'k';
   }
   if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
-  return show(verbose, as_json);
+  return show(verbose, as_json, kernels);
 }

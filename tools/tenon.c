@@ -17,9 +17,11 @@ static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
 
 static const command commands[] = {
-    {"info", "info [-v] [--json]", "plugins, devices, and which backend serves what", command_info},
+    {"info", "info [-v] [--json] [--kernels]", "plugins, devices, and which backend serves what",
+     command_info},
     {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
      command_check},
+    {"bench", "bench [...]", "times a device's operators", command_bench},
     {"help", "help", "this text", command_help},
     {"version", "version", "the library's version", command_version},
 };
@@ -28,7 +30,7 @@ enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
 static void print_help(FILE *out) {
   fputs("usage: tenon COMMAND [OPTIONS]\n\n", out);
   for (int i = 0; i < NUM_COMMANDS; ++i)
-    fprintf(out, "  tenon %-24s %s\n", commands[i].usage, commands[i].summary);
+    fprintf(out, "  tenon %-30s %s\n", commands[i].usage, commands[i].summary);
   fputs("\nTENON_DEVICE, TENON_PLUGIN_PATH and the other variables act as in any program.\n", out);
 }
 

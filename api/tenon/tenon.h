@@ -372,6 +372,20 @@ typedef struct tn_kernel_info {
 tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_t rank,
                          tn_kernel_info *info);
 
+/* A kernel that some plugin brought, for whatever device, present or not. */
+typedef struct tn_kernel_row {
+  uint32_t struct_size;
+  uint32_t op;
+  const char *name;
+  const char *plugin;
+  const char *device_type;              /* "*host": every device in host memory */
+  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* as in plugin.h: 0 = all that the operator allows */
+  int32_t priority;
+  uint32_t flags; /* TN_KERNEL_* of plugin.h */
+} tn_kernel_row;
+/* Describes kernel `index`, plugin by plugin; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row);
+
 /* What fell back to a host device so far. */
 typedef struct tn_fallback_stats {
   uint32_t struct_size;

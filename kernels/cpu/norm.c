@@ -10,7 +10,7 @@
 #include "cpu.h"
 #include "half.h"
 
-enum { NORM_BATCH = -1, NORM_BLOCK = 2048, NORM_TILE = 256, NORM_ROWS = 64, NORM_PART = 2048 };
+enum { NORM_BATCH = -1, NORM_BLOCK = 2048, NORM_TILE = 256, NORM_ROWS = 64, NORM_PARTS = 32 };
 
 typedef struct norm_call {
   const tn_host *host;
@@ -24,7 +24,8 @@ typedef struct norm_call {
   void *shift, *slope;              /* per set: means of g and of g z */
   int64_t n, c, inner, groups, per; /* per: channels of a group */
   int64_t size;                     /* elements of a set */
-  int64_t parts;                    /* of the rows, where columns are summed */
+  int64_t parts, part_rows;         /* of the rows, where columns are summed */
+  void *room;                       /* of parts: sums of few rows */
   bool centred;
   double eps, momentum;
 } norm_call;

@@ -15,6 +15,7 @@ enum {
   scan_items = 4,                   /* elements of a thread in one tile */
   scan_warp_tile = 32 * scan_items, /* of a warp */
   scan_column_row = 32,             /* longest row of a single thread */
+  scan_ahead = 8,                   /* elements that a thread loads at once */
   scan_warp_row = 512,              /* longest row of a single warp */
   scan_least_piece = 8 * threads * scan_items,
 };
@@ -200,12 +201,21 @@ __global__ void __launch_bounds__(threads)
   if (p.pieces > 1 && !p.first_pass) {
     for (int64_t i = 0; i < piece; i++) carry = s.join(carry, list[i]);
   }
-#pragma unroll 4
-  for (int64_t i = begin; i < end; i++) {
-    int64_t place = p.reverse ? p.n - 1 - i : i, at = base + place * p.inner;
-    A before = carry;
-    carry = s.join(carry, s.read(x, at, place));
-    if (!p.first_pass) s.write(y, index, at, p.exclusive ? before : carry);
+  for (int64_t from = begin; from < end; from += scan_ahead) {
+    A v[scan_ahead]; /* loads that stores need not wait for */
+#pragma unroll
+    for (int k = 0; k < scan_ahead; k++) {
+      int64_t i = from + k, place = p.reverse ? p.n - 1 - i : i;
+      v[k] = i < end ? s.read(x, base + place * p.inner, place) : s.init();
+    }
+#pragma unroll
+    for (int k = 0; k < scan_ahead; k++) {
+      int64_t i = from + k, place = p.reverse ? p.n - 1 - i : i;
+      A before = carry;
+      carry = s.join(carry, v[k]);
+      if (i < end && !p.first_pass)
+        s.write(y, index, base + place * p.inner, p.exclusive ? before : carry);
+    }
   }
   if (p.first_pass) list[piece] = carry;
 }

@@ -20,7 +20,7 @@ expect() { # STATUS ARGUMENTS...
 }
 
 expect 0 check --help
-for option in device op dtype seed case large list expect junit json jobs timeout no-fork; do
+for option in device op dtype seed case large list complete expect junit json jobs timeout no-fork; do
   grep -q -- "--$option" "$scratch/out" || die "--help does not explain --$option"
 done
 expect 2 check --nosuch
@@ -61,4 +61,12 @@ suite = tree.parse(sys.argv[1] + "/junit.xml").getroot().find("testsuite")
 assert suite.get("failures") == "0" and suite.find("testcase").get("name") == "neg"
 PYTHON
 fi
+expect 0 bench --help
+expect 2 bench --nosuch
+expect 2 bench more
+expect 1 bench --device nosuch
+expect 0 bench --device reference --op exp --dtype f64 --json
+grep -q '"op": "exp", "dtype": "f64"' "$scratch/out" || die "bench --json"
+expect 0 info --kernels
+grep -qE '^\| neg \|' "$scratch/out" || die "info --kernels lacks neg"
 echo "arguments and statuses as they should be"

@@ -180,4 +180,9 @@ void sizes_elementwise(const tn_operator *op, const tn_dtype *types, int64_t lar
     op_case c = same_shape(op, types, 1, &list[i], 0);
     sink.take(sink.ctx, &c);
   }
+  if (op->id != TN_OP_ADD) return;
+  static const int64_t image[] = {64, 64, 24, 24}, channel[] = {64, 1, 1};
+  op_case c = same_shape(op, types, 4, image, 0);
+  case_shape(&c, 1, 3, channel);
+  sink.take(sink.ctx, &c);
 }

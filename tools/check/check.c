@@ -29,11 +29,14 @@ static const char usage[] =
     "  --case N       only the Nth case of each operator and choice of types\n"
     "  --large        adds cases of more than 2^31 elements, where there is memory\n"
     "  --list         prints how many cases there are, and runs none\n"
+    "  --complete     says what operators lack before they can be checked: a reference kernel\n"
+    "                 for every element type, cases, a size for the bench, documentation\n"
     "  --expect FILE  expected failures: lines 'operator element-type reason'; where a plugin\n"
     "                 has a file beside it that ends in .expect for .so, it is read anyway\n"
     "  --junit FILE   writes the result as JUnit XML\n"
     "  --json         JSON lines in place of text\n"
-    "  -j, --jobs N   processes (default: the processors, 8 at the most)\n"
+    "  -j, --jobs N   processes (default: the processors, 8 at the most, 4 where the\n"
+    "                 device is not the processor)\n"
     "  --timeout S    seconds that one run may take (default 120)\n"
     "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
     "\n"
@@ -82,6 +85,8 @@ static bool take_option(int option, check_options *o) {
     return number("case", optarg, UINT64_MAX, &o->only_case);
   case 'l':
     return o->list = true;
+  case 'C':
+    return o->complete = true;
   case 'L':
     return o->large = true;
   case 'J':
@@ -95,6 +100,7 @@ static bool take_option(int option, check_options *o) {
   case 'j':
     if (!number("jobs", optarg, 64, &n)) return false;
     o->jobs = n ? (uint32_t)n : 1;
+    o->jobs_given = true;
     return true;
   default:
     return false;
@@ -112,21 +118,15 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"op", required_argument, NULL, 'o'},
-                                          {"dtype", required_argument, NULL, 't'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"case", required_argument, NULL, 'c'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"junit", required_argument, NULL, 'u'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"list", no_argument, NULL, 'l'},
-                                          {"large", no_argument, NULL, 'L'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"timeout", required_argument, NULL, 'T'},
-                                          {"no-fork", no_argument, NULL, 'F'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+  static const struct option options[] = {
+      {"device", required_argument, NULL, 'd'},  {"op", required_argument, NULL, 'o'},
+      {"dtype", required_argument, NULL, 't'},   {"seed", required_argument, NULL, 's'},
+      {"case", required_argument, NULL, 'c'},    {"expect", required_argument, NULL, 'e'},
+      {"junit", required_argument, NULL, 'u'},   {"json", no_argument, NULL, 'J'},
+      {"list", no_argument, NULL, 'l'},          {"complete", no_argument, NULL, 'C'},
+      {"large", no_argument, NULL, 'L'},         {"jobs", required_argument, NULL, 'j'},
+      {"timeout", required_argument, NULL, 'T'}, {"no-fork", no_argument, NULL, 'F'},
+      {"help", no_argument, NULL, 'h'},          {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(usage, stderr), EXIT_USAGE + 1;
@@ -243,6 +243,24 @@ static void list(void *ctx) {
   workbench_close(&w);
 }
 
+static void complete(void *ctx) {
+  check *k = ctx;
+  workbench w;
+  k->agenda->lacking = 1;
+  if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
+  k->agenda->lacking = 0;
+  for (uint32_t i = 0; i < k->agenda->num_ops; i++)
+    if (k->agenda->device[0].wanted[i])
+      k->agenda->lacking += complete_operator(&w, session_operator(w.runtime, k->agenda->op[i].id));
+  workbench_close(&w);
+}
+
+static int run_complete(check *k) {
+  bool ok = workers_apart(k->options, complete, k) && !k->agenda->lacking;
+  if (ok) puts("every operator can be checked and timed");
+  return ok ? EXIT_OK : EXIT_FAILED;
+}
+
 /* What stops before the first run: 0, or what to exit with. */
 static int stopped(const check *k) {
   const agenda *a = k->agenda;
@@ -268,6 +286,8 @@ int command_check(int argc, char **argv) {
   status = stopped(&k);
   if (!status && o.list)
     status = workers_apart(&o, list, &k) ? EXIT_OK : EXIT_FAILED;
+  else if (!status && o.complete)
+    status = run_complete(&k);
   else if (!status)
     status = run(&k);
   expect_free(&k.expect);

@@ -12,8 +12,9 @@ typedef struct check_options {
   const char *device, *op, *dtype, *expect, *junit;
   uint64_t seed, only_case;
   bool has_case;
-  bool json, list, large, no_fork;
-  uint32_t jobs;      /* 0: as the device bears */
+  bool json, list, complete, large, no_fork;
+  uint32_t jobs; /* 0: as many as there are processors */
+  bool jobs_given;
   uint32_t timeout_s; /* of one run */
 } check_options;
 
@@ -36,6 +37,7 @@ typedef struct agenda {
     uint32_t id;
     char name[64];
   } op[CHECK_OPS];
+  uint64_t lacking; /* by --complete */
   char notes[4096]; /* lines for people: devices that are left out, and why */
 } agenda;
 
@@ -101,6 +103,9 @@ void unit_run(const workbench *w, const agenda *a, unit *u);
 void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text);
 /* Prints the cases that there would be. */
 void unit_list(const workbench *w, const agenda *a, uint32_t op);
+
+/* Prints what an operator lacks before it can be checked; returns how much. complete.c */
+uint64_t complete_operator(const workbench *w, const tn_operator *op);
 
 uint64_t clock_ns(void);
 

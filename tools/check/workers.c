@@ -2,7 +2,8 @@
  * Processes that check. The parent opens no runtime: it forks workers, which take units
  * from shared memory, and watches them. Where a worker dies or stands still, the run that
  * it was at is a failure, and another worker goes on behind it. Devices in host memory
- * get a worker per processor; others one, since starting a vendor's driver takes long.
+ * get a worker per processor, others four at the most, since starting a vendor's driver
+ * takes long and the device is one.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ typedef struct worker {
   bool stuck;
 } worker;
 
-enum { WORKERS = 64 };
+enum { WORKERS = 64, DRIVERS = 4 };
 
 typedef struct pool {
   const check_options *options;
@@ -95,7 +96,7 @@ static void start(pool *p, worker *w) {
   if (pid == 0) { /* *w is shared: only the parent writes its pid */
     int failed = work(p, w) != TN_OK;
     fflush(NULL);
-    _exit(failed);
+    exit(failed); /* not _exit: leak checkers look when a process ends */
   }
   w->pid = pid < 0 ? 0 : pid;
   p->broken |= pid < 0;
@@ -166,7 +167,7 @@ static void supervise(pool *p, void (*done)(void *ctx, unit *u), void *ctx) {
 }
 
 static uint32_t workers_for(const check_options *o, const checked_device *d) {
-  uint32_t jobs = d->host ? o->jobs : 1;
+  uint32_t jobs = d->host || o->jobs_given || o->jobs < DRIVERS ? o->jobs : DRIVERS;
   return jobs < 1 ? 1 : jobs > WORKERS ? WORKERS : jobs;
 }
 

@@ -1,0 +1,228 @@
+/*
+ * tenon bench: how fast a device's operators are, over the same table as tenon check, at
+ * the sizes that their families give. Beside the time stand GB/s of what a call must read
+ * and write and GFLOP/s where it multiplies, and what part that is of the device's own
+ * copy and of its own large product, measured first.
+ */
+#include "bench.h"
+
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../command.h"
+#include "../json.h"
+#include "check.h"
+
+typedef struct bench_options {
+  const char *device, *op, *dtype;
+  bool as_json;
+} bench_options;
+
+static const char usage[] =
+    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json]\n"
+    "\n"
+    "Times the operators of a device: the median of a call, GB/s of what it must read and\n"
+    "write, GFLOP/s where it multiplies, and what part that is of the device's copy and of\n"
+    "its large matrix product, which are measured first. Inputs are random.\n"
+    "\n"
+    "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
+    "  --op GLOB   only operators of this name\n"
+    "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
+    "              first where it does not take that)\n"
+    "  --json      JSON lines in place of columns\n";
+
+/* --- what others are compared with --- */
+
+static double speed_of(bench *b, const op_case *c, bool bytes) {
+  job *j = job_make(b, c);
+  double ns = j ? job_time(b, j) : 0;
+  double speed = ns > 0 ? (bytes ? job_bytes(j) : c->flops) / ns : 0;
+  job_free(j);
+  return speed;
+}
+
+static void measure_copy(bench *b) {
+  const tn_operator *op = session_operator(b->runtime, TN_OP_COPY);
+  tn_dtype types[TN_MAX_TYPE_VARS] = {TN_F32};
+  op_case c = case_begin(op, types);
+  case_shape(&c, 0, 1, &b->large);
+  b->copy_gbs = speed_of(b, &c, true);
+}
+
+typedef struct largest {
+  op_case best;
+} largest;
+
+static void keep_largest(void *ctx, const op_case *c) {
+  largest *l = ctx;
+  if (c->flops > l->best.flops) l->best = *c;
+}
+
+static void measure_peak(bench *b, tn_dtype dtype) {
+  const tn_operator *op = session_operator(b->runtime, TN_OP_MATMUL);
+  tn_dtype types[TN_MAX_TYPE_VARS] = {dtype};
+  largest l = {.best = {.flops = 0}};
+  if (b->peak[dtype] != 0 || !(op->types[0] >> dtype & 1)) return;
+  sizes_emit(op, types, b->large, (case_sink){keep_largest, &l});
+  double peak = l.best.flops > 0 ? speed_of(b, &l.best, false) : 0;
+  b->peak[dtype] = peak > 0 ? peak : -1;
+}
+
+/* --- rows --- */
+
+typedef struct row {
+  char what[300];
+  double ns, gbs, gflops, of_copy, of_peak;
+} row;
+
+/* Shapes and what is not at its default: "add f32 [1000] [1000]". */
+static void describe(const op_case *c, row *r) {
+  char types[64];
+  size_t used = 0;
+  types_text(c->types, types, sizeof types);
+  used = (size_t)snprintf(r->what, sizeof r->what, "%s %s", c->op->name, types);
+  for (uint32_t i = 0; i < c->op->num_args && used < sizeof r->what - 80; i++) {
+    const case_arg *a = &c->arg[i];
+    bool given = c->op->shape == TN_SHAPE_GIVEN && arg_is_output(&c->op->args[i]);
+    if (a->absent || (arg_is_output(&c->op->args[i]) && !given)) continue;
+    r->what[used++] = ' ';
+    for (int32_t k = 0; k < a->rank && used < sizeof r->what - 40; k++)
+      used += (size_t)snprintf(r->what + used, sizeof r->what - used, "%s%lld", k ? "x" : "",
+                               (long long)a->shape[k]);
+    if (a->rank == 0) r->what[used++] = '.';
+    r->what[used] = 0;
+  }
+}
+
+static void print_columns(const row *r) {
+  printf("%-52s %12.2f us", r->what, r->ns / 1e3);
+  printf(" %9.2f GB/s %4.0f%%", r->gbs, 100 * r->of_copy);
+  if (r->gflops > 0) printf(" %10.1f GFLOP/s %4.0f%%", r->gflops, 100 * r->of_peak);
+  putchar('\n');
+}
+
+static void print_json(const bench *b, const op_case *c, const row *r) {
+  json j = {.out = stdout, .compact = true};
+  json_open(&j, NULL, '{');
+  json_string(&j, "bench", "ops");
+  json_string(&j, "device", b->info.id);
+  json_string(&j, "op", c->op->name);
+  json_string(&j, "dtype", c->types[0] ? tn_dtype_name(c->types[0]) : "-");
+  json_string(&j, "case", r->what);
+  json_real(&j, "time_us", r->ns / 1e3);
+  json_real(&j, "gbytes_s", r->gbs);
+  json_real(&j, "of_copy", r->of_copy);
+  if (r->gflops > 0) json_real(&j, "gflops", r->gflops);
+  if (r->gflops > 0) json_real(&j, "of_peak", r->of_peak);
+  json_close(&j, '}');
+}
+
+static void take_size(void *ctx, const op_case *c) {
+  bench *b = ctx;
+  row r = {.ns = 0};
+  describe(c, &r);
+  job *j = job_make(b, c);
+  r.ns = j ? job_time(b, j) : 0;
+  if (r.ns > 0) {
+    r.gbs = job_bytes(j) / r.ns;
+    r.gflops = c->flops / r.ns;
+    r.of_copy = b->copy_gbs > 0 ? r.gbs / b->copy_gbs : 0;
+    if (c->flops > 0 && c->types[0]) measure_peak(b, c->types[0]);
+    if (c->types[0] && b->peak[c->types[0]] > 0) r.of_peak = r.gflops / b->peak[c->types[0]];
+    b->as_json ? print_json(b, c, &r) : print_columns(&r);
+  } else {
+    fprintf(stderr, "%s: %s\n", r.what, tn_last_error());
+  }
+  job_free(j);
+  fflush(stdout);
+}
+
+/* --- which --- */
+
+static tn_dtype first_of(tn_dtype_set set) {
+  for (int t = TN_BOOL; t < TN_DTYPE_SLOTS; t++)
+    if (set >> t & 1) return (tn_dtype)t;
+  return TN_DTYPE_NONE;
+}
+
+/* What further type variables are: int32 for indexes, float16 to convert to. */
+static tn_dtype usual(tn_dtype_set set, tn_dtype first) {
+  static const tn_dtype list[] = {TN_I64, TN_F16, TN_F32};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (set >> list[i] & 1 && list[i] != first) return list[i];
+  return first_of(set);
+}
+
+static bool has_kernel(const bench *b, const tn_operator *op, tn_dtype dtype) {
+  tn_kernel_info info = {.struct_size = sizeof info};
+  return tn_kernel_find(b->device, op->id, dtype, 0, &info) == TN_OK;
+}
+
+static void run_types(bench *b, const tn_operator *op, tn_dtype first) {
+  tn_dtype types[TN_MAX_TYPE_VARS] = {first};
+  if (!has_kernel(b, op, first)) return;
+  for (int i = 1; i < TN_MAX_TYPE_VARS && op->types[i]; i++) types[i] = usual(op->types[i], first);
+  sizes_emit(op, types, b->large, (case_sink){take_size, b});
+}
+
+static void run_operator(bench *b, const bench_options *o, const tn_operator *op) {
+  tn_dtype_set set = op->types[0];
+  if (!set) {
+    run_types(b, op, TN_DTYPE_NONE);
+    return;
+  }
+  if (!o->dtype) set = set & TN_SET(TN_F32) ? TN_SET(TN_F32) : TN_SET(first_of(set));
+  for (int t = TN_BOOL; t < TN_DTYPE_SLOTS; t++) {
+    if (!(set >> t & 1)) continue;
+    if (!o->dtype || !fnmatch(o->dtype, tn_dtype_name((tn_dtype)t), 0))
+      run_types(b, op, (tn_dtype)t);
+  }
+}
+
+/* --- the command --- */
+
+static int failed(void) {
+  fprintf(stderr, "tenon bench: %s\n", tn_last_error());
+  return EXIT_FAILED;
+}
+
+static int run(const bench_options *o) {
+  bench b = {.as_json = o->as_json, .info = {.struct_size = sizeof b.info}};
+  tn_runtime_options options = {.struct_size = sizeof options, .device = o->device};
+  options.fallback = TN_FALLBACK_ERROR;
+  if (tn_runtime_open(&options, &b.runtime) != TN_OK) return failed();
+  b.device = tn_runtime_device(b.runtime);
+  tn_device_get_info(b.device, &b.info);
+  b.large = b.info.host_memory ? 10000000 : 1 << 26;
+  measure_copy(&b);
+  fprintf(stderr, "%s (%s): copies %.1f GB/s\n", b.info.id, b.info.name, b.copy_gbs);
+  for (size_t i = 0; i < tn_op_count(b.runtime); i++) {
+    const tn_operator *op = tn_op_at(b.runtime, i);
+    if (!o->op || !fnmatch(o->op, op->name, 0)) run_operator(&b, o, op);
+  }
+  tn_runtime_close(b.runtime);
+  return EXIT_OK;
+}
+
+int command_bench(int argc, char **argv) {
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"table", no_argument, NULL, 'T'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  bench_options o = {0};
+  for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    if (option == 'h') return fputs(usage, stdout), EXIT_OK;
+    if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+    if (option == 'd') o.device = optarg;
+    if (option == 'o') o.op = optarg;
+    if (option == 't') o.dtype = optarg;
+    if (option == 'j') o.as_json = true;
+  }
+  if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
+  return run(&o);
+}

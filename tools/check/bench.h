@@ -1,0 +1,31 @@
+/* What the parts of `tenon bench` share. */
+#ifndef TENON_CHECK_BENCH_H
+#define TENON_CHECK_BENCH_H
+
+#include "op_case.h"
+#include "tenon/tenon.h"
+
+/* A device at work, and the speeds that others are compared with. */
+typedef struct bench {
+  tn_runtime *runtime;
+  tn_device *device;
+  tn_device_info info;
+  int64_t large;               /* elements that keep the device busy */
+  double copy_gbs;             /* of a large copy, bytes read and written; 0 = unknown */
+  double peak[TN_DTYPE_SLOTS]; /* GFLOP/s of a large product, by element type */
+  bool as_json;
+} bench;
+
+/* One call, ready to be made many times. */
+typedef struct job job;
+
+/* Inputs on the device, outputs made; NULL, with a message in tn_last_error(), when the
+ * device cannot. */
+job *job_make(const bench *b, const op_case *c);
+void job_free(job *j);
+/* Median nanoseconds of one call, 0 if it fails. */
+double job_time(const bench *b, job *j);
+/* Bytes that the call must read and write. */
+double job_bytes(const job *j);
+
+#endif
