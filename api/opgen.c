@@ -69,9 +69,10 @@ static const struct {
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 #define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, .fields = #__VA_ARGS__, __VA_ARGS__},
-static const row rows[] = {
+static const row written_rows[] = {
 #include "ops.def"
 };
+enum { ROWS = sizeof written_rows / sizeof *written_rows };
 
 #define ARG_IN(n, t, ...) {'i', #n, #t, __VA_ARGS__},
 #define ARG_OPT(n, t, ...) {'p', #n, #t, __VA_ARGS__},
@@ -85,15 +86,37 @@ static const row rows[] = {
   static const attr n##_attrs[] = {TN_ATTRS_##n(ATTR){"", NULL, "", "", 0, 0, 0, 0}};
 #include "ops.def"
 
-static const struct {
+typedef struct row_lists {
   const arg *args;
   const attr *attrs;
-} lists[] = {
+} row_lists;
+
+static const row_lists written_lists[] = {
 #define OP(ID, n, N, ...) {n##_args, n##_attrs},
 #include "ops.def"
 };
 
-enum { ROWS = sizeof rows / sizeof *rows };
+/* The table in the order of its numbers, whatever files its rows stand in. */
+static row rows[ROWS];
+static row_lists lists[ROWS];
+
+/* Fills both; false where two rows have one number. */
+static bool sort_rows(void) {
+  for (int n = 0; n < ROWS; ++n) {
+    int at = n;
+    for (; at > 0 && rows[at - 1].id > written_rows[n].id; --at) {
+      rows[at] = rows[at - 1];
+      lists[at] = lists[at - 1];
+    }
+    rows[at] = written_rows[n];
+    lists[at] = written_lists[n];
+    if (at > 0 && rows[at - 1].id == rows[at].id)
+      return fprintf(stderr, "ops.def: %s and %s have one number\n", rows[at - 1].name,
+                     rows[at].name),
+             false;
+  }
+  return true;
+}
 
 static const char banner[] =
     "/* Printed by opgen from ops.def: change that file, not this one. */\n";
@@ -423,6 +446,7 @@ static void print_bodies(void) {
 
 int main(int argc, char **argv) {
   const char *what = argc == 2 ? argv[1] : "";
+  if (!sort_rows()) return 1;
   if (strcmp(what, "types") == 0)
     print_types();
   else if (strcmp(what, "functions") == 0)

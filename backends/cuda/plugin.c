@@ -45,6 +45,10 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name, .workspace = workspace_fn,    \
       .supports = cuda_scatter_supports)
 
+#define MULTI(NAME, name)                                                                          \
+  ROW(NAME, "cuda." #name, own, FLAGS_DENSE, .run = cuda_run_##name,                               \
+      .supports = cuda_multi_supports)
+
 #define CONV_ROLE(name, NAME)                                                                      \
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
   static const cuda_conv_row conv_##name##_nhwc = {CUDA_CONV_##NAME, true, cuda_run_conv_##name};
@@ -98,6 +102,11 @@ static const tn_kernel cuda_kernels[] = {
     SCATTER(SCATTER_ADD, scatter_add, cuda_scatter_add_workspace),
     SCATTER(SCATTER_MAX, scatter_max, NULL),
     SCATTER(INDEX_ADD, index_add, cuda_index_add_workspace),
+    MULTI(MULTI_SGD, multi_sgd),
+    MULTI(MULTI_ADAM, multi_adam),
+    MULTI(MULTI_ADAMW, multi_adamw),
+    MULTI(MULTI_RMSPROP, multi_rmsprop),
+    MULTI(MULTI_ADAGRAD, multi_adagrad),
     SORT(SORT, sort, cuda_sort_workspace),
     SORT(ARGSORT, argsort, cuda_sort_workspace),
     SORT(TOPK, topk, cuda_sort_workspace),

@@ -254,15 +254,18 @@ static tn_status backward_convolutions(model *m) {
 }
 
 static tn_status update(model *m) {
-  tn_adam_step_attrs adam = TN_ADAM_STEP_DEFAULTS;
+  const tn_tensor *grads[MODEL_PARAMETERS];
+  tn_tensor *values[MODEL_PARAMETERS], *first[MODEL_PARAMETERS], *second[MODEL_PARAMETERS];
+  for (int i = 0; i < MODEL_PARAMETERS; i++) {
+    grads[i] = m->parameters[i].grad;
+    values[i] = m->parameters[i].value;
+    first[i] = m->parameters[i].m;
+    second[i] = m->parameters[i].v;
+  }
+  tn_multi_adam_attrs adam = TN_MULTI_ADAM_DEFAULTS;
   adam.lr = m->lr;
   adam.step = ++m->steps;
-  tn_status s = TN_OK;
-  for (int i = 0; i < MODEL_PARAMETERS && !s; i++) {
-    parameter *p = &m->parameters[i];
-    s = tn_adam_step(NULL, p->grad, p->value, p->m, p->v, &adam);
-  }
-  return s;
+  return tn_multi_adam(NULL, grads, values, first, second, MODEL_PARAMETERS, &adam);
 }
 
 tn_status model_step(model *m, const tn_tensor *images, const tn_tensor *labels, tn_tensor *loss) {

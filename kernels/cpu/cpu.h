@@ -82,12 +82,16 @@ extern const uint32_t ISA(cpu_kernels_count);
 #define KERNEL_DECLARE(op, d) tn_status ISA(op##_##d)(const tn_kernel_args *args);
 #define ROW(OP, op, DTYPE, d, flags) KERNEL_DECLARE(op, d)
 #define ROW_ANY(OP, op, flags) KERNEL_DECLARE(op, any)
+#define ROW_MULTI(OP, op) KERNEL_DECLARE(op, any)
 #define ROW_BLAS(OP, op, DTYPE, d, flags) KERNEL_DECLARE(op, d)
 #include "rows.def"
 #undef ROW
 #undef ROW_ANY
+#undef ROW_MULTI
 #undef ROW_BLAS
 
 bool ISA(matmul_supports)(const tn_kernel_args *args);
+/* Whether the state of an optimiser over lists has a type that goes with its parameters'. */
+bool ISA(multi_supports)(const tn_kernel_args *args);
 
 #endif

@@ -25,6 +25,8 @@
 #define ROW(OP, op, DTYPE, d, flags)                                                               \
   ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_ANY(OP, op, flags) ROW_AS(OP, op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_MULTI(OP, op)                                                                          \
+  ROW_AS(OP, op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports))
 #define ROW_BLAS(OP, op, DTYPE, d, flags)                                                          \
   ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                          \
          .supports = ISA(matmul_supports))

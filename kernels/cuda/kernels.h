@@ -66,6 +66,14 @@ tn_status cuda_scatter_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes);
 
+/* Optimisers over lists: rows that the backend lists with cuda_multi_supports. */
+CUDA_DECLARE(multi_sgd);
+CUDA_DECLARE(multi_adam);
+CUDA_DECLARE(multi_adamw);
+CUDA_DECLARE(multi_rmsprop);
+CUDA_DECLARE(multi_adagrad);
+bool cuda_multi_supports(const tn_kernel_args *args);
+
 /* Sorting: rows that the backend lists with cuda_sort_supports. */
 CUDA_DECLARE(sort);
 CUDA_DECLARE(argsort);
