@@ -26,7 +26,7 @@ WIDE_FN double wide_erfc_tail(double a) {
 
 WIDE_FN double wide_erfc(double x) {
   const double y = wide_erfc_tail(fabs(x));
-  return x < 0.0 ? 2.0 - y : y;
+  return wide_select(x < 0.0, 2.0 - y, y);
 }
 
 WIDE_FN double wide_erf(double x) {
@@ -36,7 +36,7 @@ WIDE_FN double wide_erf(double x) {
   p = WIDE_FMA(p, z, 0.11283774013179537);
   p = WIDE_FMA(p, z, -0.37612638525650693);
   p = WIDE_FMA(p, z, 1.1283791670824095);
-  return a < 0.5 ? x * p : copysign(1.0 - wide_erfc_tail(a), x);
+  return wide_select(a < 0.5, x * p, copysign(1.0 - wide_erfc_tail(a), x));
 }
 
 #endif

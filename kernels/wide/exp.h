@@ -42,7 +42,7 @@ WIDE_FN double wide_exp2(double x) {
 
 WIDE_FN double wide_expm1(double x) {
   const wide_power y = wide_power_e(x);
-  return x == 0.0 ? x : WIDE_FMA(y.scale, y.rest, y.scale - 1.0);
+  return wide_select(x == 0.0, x, WIDE_FMA(y.scale, y.rest, y.scale - 1.0));
 }
 
 WIDE_FN double wide_sinh(double x) {

@@ -31,8 +31,8 @@ WIDE_FN wide_parts wide_parts_of(double x) {
 /* y, but for arguments without a finite logarithm. */
 WIDE_FN double wide_log_ends(double x, double y) {
   const double special = x == 0.0 ? -(double)INFINITY : (double)NAN;
-  y = x > 0.0 ? y : special;
-  return x == (double)INFINITY ? x : y;
+  const double end = x == (double)INFINITY ? x : special;
+  return wide_select((x > 0.0) & (x < (double)INFINITY), y, end);
 }
 
 WIDE_FN double wide_log(double x) {
@@ -48,18 +48,18 @@ WIDE_FN double wide_log1p(double x) {
   const double u = 1.0 + x;
   const wide_parts a = wide_parts_of(u);
   const double y = wide_log_ends(u, wide_log_sum(a.k, a.k == 0.0 ? x : a.f));
-  return x == 0.0 ? x : y;
+  return wide_select(x == 0.0, x, y);
 }
 
 WIDE_FN double wide_asinh(double x) {
   const double a = fabs(x), b = a > 1e39 ? 1e39 : a, s = b * b;
   const double y = wide_log1p(b + s / (1.0 + sqrt(s + 1.0)));
-  return copysign(a > 1e39 ? a : y, x);
+  return copysign(wide_select(a > 1e39, a, y), x);
 }
 
 WIDE_FN double wide_acosh(double x) {
   const double t = x - 1.0, y = wide_log1p(t + sqrt(t * (t + 2.0)));
-  return x < 1.0 ? (double)NAN : y;
+  return wide_select(x < 1.0, (double)NAN, y);
 }
 
 WIDE_FN double wide_atanh(double x) {
@@ -86,7 +86,7 @@ WIDE_FN double wide_cbrt(double x) {
   const double c0 = y0 * y0 * y0, y1 = y0 * (c0 + 2.0 * b) / WIDE_FMA(2.0, c0, b);
   const double c1 = y1 * y1 * y1, y2 = y1 * (c1 + 2.0 * b) / WIDE_FMA(2.0, c1, b);
   const double y = copysign(a < 0x1p-126 ? y2 * 0x1p-8 : y2, x);
-  return a > 0.0 && a < (double)INFINITY ? y : x;
+  return wide_select((a > 0.0) & (a < (double)INFINITY), y, x);
 }
 
 #endif

@@ -21,7 +21,12 @@
 #define WIDE_FMA(a, b, c) fma(a, b, c)
 #define WIDE_MUL(a, b) __dmul_rn(a, b) /* never part of a fused multiply-add */
 #else
+/* A call would keep the loop around it from becoming one of vectors. */
+#ifdef __GNUC__
+#define WIDE_FN static inline __attribute__((always_inline))
+#else
 #define WIDE_FN static inline
+#endif
 #define WIDE_MUL(a, b) ((a) * (b))
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define WIDE_FMA(a, b, c) __builtin_fma(a, b, c)
@@ -51,6 +56,17 @@ WIDE_FN double wide_of_bits(uint64_t u) {
   double x;
   memcpy(&x, &u, sizeof x);
   return x;
+#endif
+}
+
+/* a if yes, else b, both computed: compilers make branches of ?: around a division, which
+ * keeps loops from being vectorised. */
+WIDE_FN double wide_select(int yes, double a, double b) {
+#ifdef __CUDACC__
+  return yes ? a : b;
+#else
+  const uint64_t mask = yes ? UINT64_MAX : 0;
+  return wide_of_bits((wide_bits(a) & mask) | (wide_bits(b) & ~mask));
 #endif
 }
 
