@@ -13,6 +13,8 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+/* Steps of plan_make that plan_list.c takes too: the hot path keeps its own copy. */
+#define INLINE inline __attribute__((always_inline))
 
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) {
   char reason[512], tensors[1024] = "", text[256];
@@ -231,7 +233,7 @@ static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
   return TN_OK;
 }
 
-static tn_status check_attr(plan *p, const tn_attr *a) {
+static INLINE tn_status check_attr(plan *p, const tn_attr *a) {
   const char *at = (const char *)p->args.attrs + a->offset;
   int32_t count;
   memcpy(&count, at, sizeof count);
@@ -247,7 +249,7 @@ static tn_status check_attr(plan *p, const tn_attr *a) {
   return TN_OK;
 }
 
-tn_status plan_take_attrs(plan *p, const void *given) {
+static INLINE tn_status take_attrs(plan *p, const void *given) {
   const tn_operator *row = &p->op->row;
   tn_status status = TN_OK;
   if (row->attrs_size == 0 || !given) {
@@ -386,7 +388,7 @@ static inline void note_streams(plan *p) {
       pool_note_use(p->out[i]->storage->block, p->stream->cache);
 }
 
-void plan_set_args(plan *p) {
+static INLINE void set_args(plan *p) {
   tn_kernel_args *a = &p->args;
   a->struct_size = sizeof *a;
   a->num_in = (uint16_t)p->num_in;
@@ -411,7 +413,7 @@ static bool takes(const plan *p, const cell *c) {
   return !row->supports || row->supports(&p->args);
 }
 
-void plan_pick_kernel(plan *p) {
+static INLINE void pick_kernel(plan *p) {
   const cell *c = registry_cells(p->device->table, p->op->row.id, (tn_dtype)p->types[0]);
   for (; c; c = atomic_load_explicit(&c->next, memory_order_acquire)) {
     p->args.kernel = &c->kernel->row;
@@ -421,11 +423,15 @@ void plan_pick_kernel(plan *p) {
   if (unlikely(!c)) p->args.kernel = NULL;
 }
 
+tn_status plan_take_attrs(plan *p, const void *given) { return take_attrs(p, given); }
+void plan_set_args(plan *p) { set_args(p); }
+void plan_pick_kernel(plan *p) { pick_kernel(p); }
+
 tn_status plan_make(plan *p, const tn_call *call) {
   tn_status status = outline(p, call);
   if (unlikely(status)) return status;
   if (unlikely(status = bind_inputs(p))) return status;
-  if (unlikely(status = plan_take_attrs(p, call->attrs))) return status;
+  if (unlikely(status = take_attrs(p, call->attrs))) return status;
   const DLTensor *inout[TN_MAX_ARGS];
   for (uint32_t i = 0; i < p->op->num_inout; ++i) inout[i] = &p->out[i]->dl;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
@@ -439,8 +445,8 @@ tn_status plan_make(plan *p, const tn_call *call) {
   }
   set_views(p);
   note_streams(p);
-  plan_set_args(p);
-  plan_pick_kernel(p);
+  set_args(p);
+  pick_kernel(p);
   return TN_OK;
 }
 
