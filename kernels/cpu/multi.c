@@ -16,6 +16,7 @@ typedef struct multi_sgd {
 typedef struct multi_adam {
   double rate, scale; /* lr / (1 - beta1^step), 1 / (1 - beta2^step) */
   double beta1, beta2, eps, penalty, kept;
+  bool penalised; /* wd counts; 0 x is NaN for an infinite x */
 } multi_adam;
 
 typedef struct multi_rmsprop {
@@ -103,6 +104,7 @@ static tn_status run_adam(const tn_kernel_args *args, bool decoupled) {
                         .beta2 = a->beta2,
                         .eps = a->eps,
                         .penalty = decoupled ? 0 : a->weight_decay,
+                        .penalised = !decoupled,
                         .kept = decoupled ? 1 - a->lr * a->weight_decay : 1};
   return multi_run(args, pick(args, adam_steps), &k);
 }

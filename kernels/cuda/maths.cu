@@ -10,7 +10,7 @@
 
 namespace {
 
-PLAIN_UNARY(exp, exp(x))
+WIDE_UNARY(exp)
 PLAIN_UNARY(exp2, exp2(x))
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))

@@ -48,7 +48,10 @@ template <power_op op, class T> struct power_float {
   __device__ __forceinline__ Y operator()(A x, B y) const {
     double a = (double)load(x), b = (double)load(y);
     if (op == op_pow) return narrowed<T>::from(pow(a, b));
-    return narrowed<T>::from(op == op_atan2 ? atan2(a, b) : hypot(a, b));
+    if (op == op_atan2) return narrowed<T>::from(atan2(a, b));
+    /* The vendor's hypot overflows where the result is just the greatest double. */
+    double scale = sizeof(T) == 8 && fmax(fabs(a), fabs(b)) > 0x1p1000 ? 0.25 : 1;
+    return narrowed<T>::from(hypot(a * scale, b * scale) / scale);
   }
 };
 

@@ -101,21 +101,8 @@ template <int TAPS> __device__ span readers(int i, const axis &a) {
   return {(int)(begin < 0 ? 0 : begin), (int)(end > a.out ? a.out : end)};
 }
 
-/* The weight with which output o reads input position i, and whether it does. */
-template <class C, int TAPS> __device__ bool weight_of(int o, int i, const axis &a, C *weight) {
-  reading<C, TAPS> r = reading_at<C, TAPS>(o, a);
-  bool reads = false;
-  *weight = 0;
-#pragma unroll
-  for (int k = 0; k < TAPS; k++) {
-    if (bounded(r.first + k, a.size) == i) {
-      *weight += r.weight[k];
-      reads = true;
-    }
-  }
-  return reads;
-}
-
+/* Each product of weights counts by itself, also where two taps read the same border: so
+ * infinite gradients come out as in the definition. */
 template <class T, int TAPS>
 __global__ void __launch_bounds__(threads)
     resize_grad(T *dx, const T *dy, uint32_t count, const __grid_constant__ resize_shape s) {
@@ -125,15 +112,22 @@ __global__ void __launch_bounds__(threads)
   spot p = spot_of(i, s);
   dy += (int64_t)p.plane * s.area_out;
   span rows = readers<TAPS>(p.row, s.rows), columns = readers<TAPS>(p.column, s.columns);
-  C sum = 0, v, h;
+  C sum = 0;
   for (int r = rows.begin; r < rows.end; r++) {
-    if (!weight_of<C, TAPS>(r, p.row, s.rows, &v)) continue;
+    reading<C, TAPS> v = reading_at<C, TAPS>(r, s.rows);
     C line = 0;
     for (int c = columns.begin; c < columns.end; c++) {
-      if (weight_of<C, TAPS>(c, p.column, s.columns, &h))
-        line += h * load(dy[r * s.columns.out + c]);
+      reading<C, TAPS> h = reading_at<C, TAPS>(c, s.columns);
+      C slope = load(dy[r * s.columns.out + c]);
+#pragma unroll
+      for (int k = 0; k < TAPS; k++) {
+        if (bounded(h.first + k, s.columns.size) == p.column) line += h.weight[k] * slope;
+      }
     }
-    sum += v * line;
+#pragma unroll
+    for (int k = 0; k < TAPS; k++) {
+      if (bounded(v.first + k, s.rows.size) == p.row) sum += v.weight[k] * line;
+    }
   }
   dx[i] = stored<T>::from(sum);
 }

@@ -42,10 +42,10 @@ static void adam(const run *r, double *const *in, double *const *out, bool decou
   double *param = out[0], *m = out[1], *v = out[2];
   double bias1 = 1 - pow(attrs->beta1, (double)attrs->step);
   double bias2 = 1 - pow(attrs->beta2, (double)attrs->step);
-  double penalty = decoupled ? 0 : attrs->weight_decay;
+  double penalty = attrs->weight_decay;
   double kept = decoupled ? 1 - attrs->lr * attrs->weight_decay : 1;
   for (int64_t i = 0; i < r->n; ++i) {
-    double g = in[0][i] + penalty * param[i];
+    double g = decoupled ? in[0][i] : in[0][i] + penalty * param[i];
     m[i] = attrs->beta1 * m[i] + (1 - attrs->beta1) * g;
     v[i] = attrs->beta2 * v[i] + (1 - attrs->beta2) * g * g;
     param[i] = param[i] * kept - attrs->lr * (m[i] / bias1) / (sqrt(v[i] / bias2) + attrs->eps);
