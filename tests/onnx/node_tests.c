@@ -89,7 +89,7 @@ static void tensor_take(const Onnx__Tensor *t, host_tensor *to) {
     return;
   }
   to->data = calloc(bytes + 1, 1);
-  if (t->has_raw_data)
+  if (t->has_raw_data && bytes)
     memcpy(to->data, t->raw_data.data, bytes);
   else
     for (int64_t i = 0; i < to->elements; i++) put_listed(t, to, i);
