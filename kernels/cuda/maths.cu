@@ -11,7 +11,7 @@
 namespace {
 
 WIDE_UNARY(exp)
-PLAIN_UNARY(exp2, exp2(x))
+WIDE_UNARY(exp2)
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))
 PLAIN_UNARY(log2, log2(x))
