@@ -79,12 +79,14 @@ static bool is_whole(const Onnx__Tensor *t, const host_tensor *to) {
 static void tensor_take(const Onnx__Tensor *t, host_tensor *to) {
   *to = (host_tensor){.present = true, .dtype = dtype_of(t->data_type), .elements = 1};
   to->rank = (int32_t)t->n_dims;
+  bool sane = true; /* another message read as a tensor may have any sizes */
   for (int32_t i = 0; i < to->rank && i < 16; i++) {
     to->shape[i] = t->dims[i];
-    to->elements *= t->dims[i];
+    sane = sane && t->dims[i] >= 0 && t->dims[i] < 1 << 24 && to->elements < 1 << 24;
+    to->elements = sane ? to->elements * t->dims[i] : 0;
   }
   size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
-  if (!is_whole(t, to)) {
+  if (!sane || !is_whole(t, to)) {
     to->dtype = TN_DTYPE_NONE;
     return;
   }
