@@ -1,7 +1,7 @@
 /*
  * What no runtime on CUDA can beat: a loop of bare launches of a tiny add, the same
  * through a graph, a large add and a large copy. JSON lines, to be read beside the
- * figures of bench/dispatch and bench/ops from the same run.
+ * figures of bench/dispatch and `tenon bench` from the same run.
  */
 #include <algorithm>
 #include <chrono>
