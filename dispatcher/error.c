@@ -38,6 +38,16 @@ void fail_clear(void) { message[0] = 0; }
 
 const char *tn_last_error(void) { return message; }
 
+static _Thread_local const char *call_site;
+
+const char *tn_call_site(const char *site) {
+  const char *before = call_site;
+  call_site = site;
+  return before;
+}
+
+const char *error_call_site(void) { return call_site; }
+
 const char *tn_status_name(tn_status status) {
   static const char *const names[] = {
       [TN_OK] = "TN_OK",

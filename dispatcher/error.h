@@ -14,6 +14,9 @@ void fail_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Forgets the message: what failed on the way to a success is no failure. */
 void fail_clear(void);
 
+/* What the calling thread's tn_call_site said last. */
+const char *error_call_site(void);
+
 /* Host memory of one runtime: the embedder's allocator or the C library's. */
 typedef tn_allocator host_memory;
 

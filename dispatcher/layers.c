@@ -24,17 +24,30 @@ static tn_status step(const tn_layer_call *call, void *ctx) {
   return link->layer->call(link->state, call, step, w);
 }
 
+/* Rows for any host device do not say which device runs them; the handle does. */
+static const tn_device *device_of(const tn_runtime *runtime, const void *handle) {
+  uint32_t count = atomic_load_explicit(&runtime->num_devices, memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    const tn_device *d = atomic_load(&runtime->devices[i]);
+    if (d->handle == handle) return d;
+  }
+  return NULL;
+}
+
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
-  const DLTensor *any = args->num_out && args->out[0] ? args->out[0] : args->in[0];
+  const tn_device *device = device_of(runtime, args->device);
   tn_layer_call call = {
       .struct_size = sizeof call,
       .op = &kernel->op->row,
-      .device_type = kernel->row.device_type,
-      .device_index = any ? any->device.device_id : 0,
+      .device_type = device ? device->type->backend.device_type : kernel->row.device_type,
+      .device_index = device ? (int32_t)device->index : 0,
       .args = args,
       .plugin = kernel->plugin->name,
+      .stream = args->queue ? args->queue : args->device,
+      .site = error_call_site(),
+      .backend = device ? &device->type->backend : NULL,
   };
   walk w = {runtime, 0};
   return step(&call, &w);

@@ -140,7 +140,7 @@ static tn_status check_kernel(const tn_kernel *k, uint32_t i) {
 }
 
 static tn_status check_kernels(const tn_plugin *p) {
-  tn_status status = check_rows("kernel", p->kernels, p->num_kernels, SIZE_1(tn_kernel, user));
+  tn_status status = check_rows("kernel", p->kernels, p->num_kernels, SIZE_1(tn_kernel, note));
   for (uint32_t i = 0; i < p->num_kernels && !status; i++)
     status = check_kernel(plugin_kernel(p, i), i);
   return status;
@@ -231,7 +231,7 @@ static const char *operator_fault(const tn_operator *op) {
 
 static tn_status check_operators(const tn_plugin *p) {
   tn_status status =
-      check_rows("operator", p->operators, p->num_operators, SIZE_1(tn_operator, infer));
+      check_rows("operator", p->operators, p->num_operators, SIZE_1(tn_operator, attr_size));
   for (uint32_t i = 0; i < p->num_operators && !status; i++) {
     const tn_operator *op = plugin_operator(p, i);
     if (!op->name || !is_word(op->name))
@@ -245,7 +245,7 @@ static tn_status check_operators(const tn_plugin *p) {
 /* ------------------------------------------------------- layers, the plugin --- */
 
 static tn_status check_layers(const tn_plugin *p) {
-  tn_status status = check_rows("layer", p->layers, p->num_layers, SIZE_1(tn_layer, call));
+  tn_status status = check_rows("layer", p->layers, p->num_layers, SIZE_1(tn_layer, description));
   for (uint32_t i = 0; i < p->num_layers && !status; i++) {
     const tn_layer *layer = plugin_layer(p, i);
     if (!layer->name || !*layer->name || !layer->call)

@@ -51,6 +51,11 @@ extern "C" {
 #define TN_HAS_FIELD(ptr, type, field)                                                             \
   ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
 
+/* Words of flags have two halves. The lower bits are promises, which a reader that does not
+ * know one passes over; the upper bits are demands: a plugin that sets one which the host
+ * does not know is refused. */
+#define TN_FLAGS_DEMANDS 0xffff0000u
+
 typedef struct tn_host tn_host;
 typedef struct tn_kernel tn_kernel;
 typedef struct tn_kernel_args tn_kernel_args;
@@ -205,6 +210,8 @@ typedef struct tn_operator {
    * in-out tensors follow the inputs in `in`, and NULL follows the last of them. */
   tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
                      const void *attrs);
+  uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
+  uint32_t attr_size; /* sizeof(tn_attr), likewise */
 } tn_operator;
 
 /* -------------------------------------------------------------- the kernels --- */
@@ -260,6 +267,9 @@ struct tn_kernel {
   /* Optional: whether the row takes these shapes and attributes. */
   bool (*supports)(const tn_kernel_args *args);
   const void *user; /* the row's own constant */
+  /* Optional, for people: why the row has its priority, which calls `supports` takes:
+   * "faster than cpu.conv2d where channels >= 16". Shown by `tenon info -v`. */
+  const char *note;
 };
 
 /* -------------------------------------------------------------- the backend --- */
@@ -357,7 +367,8 @@ typedef struct tn_backend {
 
 /* --------------------------------------------------------------- the layers --- */
 
-/* One operator call on its way to its kernel. */
+/* One operator call on its way to its kernel. Pointers live until the call returns; `stream`
+ * and the like are identities, to be compared and never followed. */
 typedef struct tn_layer_call {
   uint32_t struct_size;
   uint32_t reserved;
@@ -367,13 +378,51 @@ typedef struct tn_layer_call {
   int32_t reserved2;
   const tn_kernel_args *args; /* args->kernel is the row that will run */
   const char *plugin;         /* of that row */
+  const void *stream;         /* which stream the call is on, the default one included */
+  const char *site;           /* what the host's tn_call_site said of this place, or NULL */
+  /* The device's backend, whose slots take args->device and args->queue: events to time
+   * the call by, copies to look at its outputs. Slots it lacks are NULL. */
+  const tn_backend *backend;
 } tn_layer_call;
 
-/* Stands between the dispatcher and the kernels when it is named in
- * TENON_LAYERS; costs nothing when it is not. */
+/* What else a layer is told of. */
+typedef enum tn_layer_event_kind {
+  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; a view has no stream */
+  TN_LAYER_TENSOR_RELEASED = 1, /* object, tensor, memory, bytes */
+  TN_LAYER_MEMORY_RELEASED = 2, /* memory: the last tensor that shared it is gone */
+  TN_LAYER_TENSOR_WRITTEN = 3,  /* from host memory: object, tensor, memory, bytes, stream */
+  TN_LAYER_TENSOR_READ = 4,     /* to host memory: likewise */
+  TN_LAYER_TENSOR_MISUSED = 5,  /* used after its release: object */
+  TN_LAYER_STREAM_MADE = 6,     /* stream */
+  TN_LAYER_STREAM_DESTROYED = 7,
+  TN_LAYER_STREAM_WAITED = 8,  /* the host waited for the stream */
+  TN_LAYER_STREAM_ORDERED = 9, /* work of `stream` from here on waits for event `object` */
+  TN_LAYER_EVENT_MADE = 10,    /* object */
+  TN_LAYER_EVENT_DESTROYED = 11,
+  TN_LAYER_EVENT_RECORDED = 12, /* object, stream */
+  TN_LAYER_EVENT_PASSED = 13,   /* the host waited for it or saw it passed: object */
+  TN_LAYER_RUNTIME_CLOSING = 14,
+} tn_layer_event_kind;
+
+typedef struct tn_layer_event {
+  uint32_t struct_size;
+  uint32_t kind; /* tn_layer_event_kind; pass over those you do not know */
+  const char *device_type;
+  int32_t device_index;
+  int32_t reserved;
+  const void *stream;     /* identities, as in tn_layer_call */
+  const void *object;     /* of the tensor or the event */
+  const void *memory;     /* of the memory that a tensor shares with its views */
+  const DLTensor *tensor; /* what the tensor looks like */
+  uint64_t bytes;
+  const char *site; /* as in tn_layer_call */
+} tn_layer_event;
+
+/* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
+ * nothing when it is not. */
 typedef struct tn_layer {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t flags; /* none yet */
   const char *name;
   /* Optional: the layer's state for one runtime. */
   tn_status (*open)(const tn_host *host, void **layer);
@@ -382,6 +431,11 @@ typedef struct tn_layer {
    * most once, whose status it returns unless it has its own. Thread-safe. */
   tn_status (*call)(void *layer, const tn_layer_call *call,
                     tn_status (*next)(const tn_layer_call *call, void *next_ctx), void *next_ctx);
+  /* Optional: told of what happens beside calls, in the thread where it happens and, but for
+   * TENSOR_RELEASED and MEMORY_RELEASED, after it has. Thread-safe. May not call back into the
+   * host but through tn_host. */
+  void (*notify)(void *layer, const tn_layer_event *event);
+  const char *description; /* one line, for people; may be NULL */
 } tn_layer;
 
 /* --------------------------------------------------------------- the plugin --- */
@@ -390,8 +444,8 @@ typedef struct tn_layer {
 typedef struct tn_plugin {
   uint32_t struct_size;
   uint32_t abi_min, abi_max; /* as in the note */
-  uint32_t reserved;
-  const char *name; /* as in the note: "cuda" for libtenon-cuda.so */
+  uint32_t flags;            /* none yet */
+  const char *name;          /* as in the note: "cuda" for libtenon-cuda.so */
   const char *version;
   const char *description; /* one line, for people */
   const tn_backend *const *backends;

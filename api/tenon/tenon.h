@@ -77,6 +77,11 @@ const char *tn_version(void);
  * until the thread's next failing call. */
 const char *tn_last_error(void);
 
+/* Names the place in the program that the calling thread is at, for layers that trace and
+ * validate: "decoder.c:91" or "layer 3". The string is not copied and must live until another
+ * one, or NULL, replaces it. Returns the one before. Costs one store. */
+const char *tn_call_site(const char *site);
+
 /* "TN_ERR_INVALID_ARGUMENT" and so on; never NULL. */
 const char *tn_status_name(tn_status status);
 
