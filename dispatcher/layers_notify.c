@@ -68,8 +68,7 @@ void notify_prepared(tn_layer_event_kind kind, const tn_device *device, const vo
 }
 
 void notify_closing(const tn_runtime *runtime) {
-  tn_layer_event event = {.struct_size = sizeof event,
-                          .kind = TN_LAYER_RUNTIME_CLOSING,
-                          .site = error_call_site()};
+  tn_layer_event event = {
+      .struct_size = sizeof event, .kind = TN_LAYER_RUNTIME_CLOSING, .site = error_call_site()};
   send(runtime, &event);
 }

@@ -55,7 +55,7 @@ void tensor_finish(tn_tensor *t) {
   for (int32_t i = 0; i < t->dl.ndim; ++i) elements *= t->shape[i];
   t->elements = elements;
   t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
-  if (__builtin_expect(t->spare < 0, 0)) watch_made(t);
+  if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);
 }
 
 static void header_init(tn_tensor *t, tn_device *device, tn_dtype dtype, int32_t rank) {
@@ -114,7 +114,7 @@ static __attribute__((noinline, cold)) tn_status make_slowly(tn_status status, t
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
   }
   tensor_init(t, block_header(*b), *b, device, dtype, rank, shape, elements);
-  watch_made(t);
+  watch_made(t, pool_cache_stream((*b)->cache));
   *out = t;
   return TN_OK;
 }

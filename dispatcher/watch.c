@@ -102,14 +102,13 @@ tn_tensor *watch_header(tn_runtime *runtime) {
   return &w->tensor;
 }
 
-void watch_made(tn_tensor *t) {
+void watch_made(tn_tensor *t, const tn_stream *stream) {
   watched *w = (watched *)(void *)t;
   if (w->told) return;
   w->told = true;
   w->device = t->device;
   atomic_store_explicit(&t->refs, WATCH_REFS + 1, memory_order_relaxed);
-  const block *b = t->storage->block;
-  notify_tensor(TN_LAYER_TENSOR_MADE, t, b ? pool_cache_stream(b->cache) : NULL);
+  notify_tensor(TN_LAYER_TENSOR_MADE, t, stream);
 }
 
 /* The header's shape stays, for messages; all that is looked at first says: nothing here. */

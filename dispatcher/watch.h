@@ -25,8 +25,9 @@ void watch_close(tn_runtime *runtime);
 
 /* A zeroed header whose `spare` says that it is watched; NULL when there is no memory. */
 tn_tensor *watch_header(tn_runtime *runtime);
-/* The header is filled: sets its count and tells the layers, the first time. */
-void watch_made(tn_tensor *t);
+/* The header is filled: sets its count and tells the layers, the first time. `stream`: whose
+ * memory was taken; NULL for views and imports. */
+void watch_made(tn_tensor *t, const tn_stream *stream);
 /* tn_tensor_release of a watched tensor. */
 void watch_release(tn_tensor *t);
 

@@ -68,7 +68,7 @@ START_TEST(tensors_are_told) {
   TOLD("note made stream 1 object 2 rank 1 bytes 16 site here",
        "note written stream 1 object 2 rank 1 bytes 16 site here");
   ok(tn_tensor_reshape(x, 2, SHAPE(2, 2), &view));
-  TOLD("note made stream 1 object 3 rank 2 bytes 16 site -");
+  TOLD("note made stream 0 object 3 rank 2 bytes 16 site -");
   ok(tn_add(NULL, x, x, &y));
   TOLD("note made stream 1 object 4 rank 1 bytes 16", "call add sim stream 1 site -");
   ok(tn_tensor_to_host(y, values, sizeof values));
@@ -117,7 +117,8 @@ START_TEST(prepared_calls_and_pinned_memory_are_told) {
   tn_runtime *runtime = open_noted("sim:0");
   tn_device *device = tn_runtime_device(runtime);
   tn_tensor *x = counting(device, 4), *y = NULL;
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_ADD, .out = &y, .num_in = 2, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_ADD, .out = &y, .num_in = 2, .num_out = 1};
   call.in = (const tn_tensor *[]){x, x};
   tn_prepared *prepared;
   void *pinned;
@@ -189,7 +190,8 @@ START_TEST(released_tensors_are_refused) {
   refused(tn_tensor_expand(x, 1, SHAPE(2), &z), TN_ERR_INVALID_ARGUMENT, USED);
   refused(tn_tensor_contiguous(NULL, x, &z), TN_ERR_INVALID_ARGUMENT, USED);
   refused(tn_tensor_to_dlpack(x, &managed), TN_ERR_INVALID_ARGUMENT, USED);
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_NEG, .out = &z, .num_in = 1, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_NEG, .out = &z, .num_in = 1, .num_out = 1};
   call.in = (const tn_tensor *[]){x};
   refused(tn_prepare(&call, &prepared), TN_ERR_INVALID_ARGUMENT, USED);
   ck_assert_uint_eq(times_told("note misused stream 0"), 16);
@@ -208,7 +210,8 @@ END_TEST
 START_TEST(a_prepared_call_finds_its_tensor_released_once_too_often) {
   tn_runtime *runtime = open_noted("reference:0");
   tn_tensor *x = counting(tn_runtime_device(runtime), 2), *y = NULL;
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_NEG, .out = &y, .num_in = 1, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_NEG, .out = &y, .num_in = 1, .num_out = 1};
   call.in = (const tn_tensor *[]){x};
   tn_prepared *prepared;
   ok(tn_prepare(&call, &prepared));

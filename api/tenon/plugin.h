@@ -400,7 +400,8 @@ typedef struct tn_layer_call {
 
 /* What else a layer is told of. */
 typedef enum tn_layer_event_kind {
-  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; a view has no stream */
+  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; views and
+                                    imports have no stream, and a view's memory is known */
   TN_LAYER_TENSOR_RELEASED = 1, /* object, tensor, memory, bytes */
   TN_LAYER_MEMORY_RELEASED = 2, /* memory: the last tensor that shared it is gone */
   TN_LAYER_TENSOR_WRITTEN = 3,  /* from host memory: object, tensor, memory, bytes, stream */
