@@ -514,7 +514,11 @@ tn_status plan_take_workspace(plan *p) {
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
   if (status && status != (tn_status)POOL_WATCHED) return status;
   p->args.workspace = p->workspace->handle;
-  if (!p->device->opaque) p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+  p->args.workspace_offset = p->workspace->offset;
+  if (!p->device->opaque) {
+    p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+    p->args.workspace_offset = 0;
+  }
   p->args.workspace_bytes = bytes;
   return TN_OK;
 }

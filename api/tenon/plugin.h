@@ -247,6 +247,7 @@ struct tn_kernel_args {
   void *native_stream;     /* what the vendor's API calls a stream (cudaStream_t), or NULL */
   void *workspace;         /* as many bytes as the row's workspace function asked for */
   size_t workspace_bytes;
+  uint64_t workspace_offset; /* of opaque memory: bytes from the handle that workspace then is */
 };
 
 typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
