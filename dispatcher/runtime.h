@@ -202,6 +202,9 @@ tn_status stream_wait(tn_stream *stream);
 /* layers.c */
 tn_status layers_open(tn_runtime *runtime);
 void layers_close(tn_runtime *runtime);
+/* For which device, NULL for none, the calling thread's calls stand in from here on; returns
+ * what it was before. The string must live as long. */
+const char *layers_fallback_from(const char *device);
 
 /* tensor.c: a tensor of memory on the stream; dims are valid and fit. */
 tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
