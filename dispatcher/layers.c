@@ -58,6 +58,13 @@ static const tn_layer *find_layer(const registry *r, const char *name, size_t le
   return NULL;
 }
 
+const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count) {
+  for (uint32_t i = 0; i < runtime->num_layers; ++i)
+    for (size_t k = 0; k < count; ++k)
+      if (runtime->layers[i].layer == &rows[k]) return &rows[k];
+  return NULL;
+}
+
 static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
   const tn_layer *layer = find_layer(&runtime->registry, name, length);
   if (!layer)

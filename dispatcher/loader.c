@@ -27,7 +27,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
-  memset(record, 0, sizeof *record);
+  host_free(memory, record);
 }
 
 static tn_status refuse_errno(const char *what, int error) {

@@ -29,8 +29,10 @@ typedef struct plugin_record {
   char name[48];           /* from the note; "" where it could not be read */
   const tn_plugin *plugin; /* what the query returned; NULL if not taken */
   uint32_t scan, scan_us;  /* as in tn_plugin_info */
+  bool unloaded;           /* was taken once */
 } plugin_record;
 
+/* Frees the record with all that it has. */
 void plugin_record_free(const host_memory *memory, plugin_record *record);
 
 /* Paths in order of discovery. */
