@@ -16,6 +16,7 @@
 
 #define TN_SET_FLOAT "f16 bf16 f32 f64"
 #define TN_SET_INT "u8 i8 i16 i32 i64"
+#define TN_SET_BYTE "u8 i8"
 #define TN_SET_INDEX "i32 i64"
 #define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
 #define TN_SET_BITS "bool " TN_SET_INT
