@@ -118,8 +118,7 @@ tn_status sim_run_sum(const tn_kernel_args *args) {
   sim_view x = view_of(args->in[0]);
   uint32_t reduced = attrs->axes.count ? 0 : ~0u;
   for (int32_t i = 0; i < attrs->axes.count; ++i)
-    reduced |= 1u << (attrs->axes.axis[i] < 0 ? attrs->axes.axis[i] + x.rank
-                                              : attrs->axes.axis[i]);
+    reduced |= 1u << (attrs->axes.axis[i] < 0 ? attrs->axes.axis[i] + x.rank : attrs->axes.axis[i]);
   sim_sum_params p = {.y = view_of(args->out[0]), .x = x, .count = 1};
   p.x.rank = 0;
   for (int32_t i = 0; i < x.rank; ++i)

@@ -19,7 +19,8 @@
     .priority = 200, .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC, .types = {set},         \
     .run = function, __VA_ARGS__                                                                   \
   }
-#define PROGRAM(name) .user = &(const sim_row){sim_program_##name}
+#define PROGRAM(name)                                                                              \
+  .user = &(const sim_row) { sim_program_##name }
 
 static const tn_kernel kernels[] = {
     /* The dispatcher itself copies with this one: a device wants it first, for all types. */
