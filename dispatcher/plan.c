@@ -53,7 +53,7 @@ static tn_status no_tensor(uint32_t op) {
 }
 
 bool call_is_whole(const tn_call *call) {
-  return call && call->struct_size >= sizeof *call && (call->in || !call->num_in) &&
+  return call && call->struct_size >= CALL_SIZE_1 && (call->in || !call->num_in) &&
          (call->out || !call->num_out);
 }
 
@@ -500,7 +500,11 @@ tn_status plan_take_workspace(plan *p) {
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
   if (status) return status;
   p->args.workspace = p->workspace->handle;
-  if (!p->device->opaque) p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+  p->args.workspace_offset = p->workspace->offset;
+  if (!p->device->opaque) {
+    p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+    p->args.workspace_offset = 0;
+  }
   p->args.workspace_bytes = bytes;
   return TN_OK;
 }
