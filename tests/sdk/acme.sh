@@ -23,7 +23,8 @@ PKG_CONFIG_PATH=$(dirname "$(find "$scratch/stage" -name tenon-plugin.pc)")
 PKG_CONFIG_SYSROOT_DIR=$scratch/stage
 LD_LIBRARY_PATH=$(dirname "$(find "$scratch/stage" -name 'libtenon.so.0')")
 PATH=$(dirname "$(find "$scratch/stage" -path '*/bin/tenon')"):$PATH
-export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH PATH
+XDG_CACHE_HOME=$scratch/cache # a first time: the scan remembers nothing yet
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH PATH XDG_CACHE_HOME
 # For this test nothing but tenon-plugin is there.
 rm "$PKG_CONFIG_PATH/tenon.pc"
 
