@@ -3,7 +3,7 @@
 #
 # usage: new-plugin.sh TENON SOURCE_ROOT
 set -eu
-tenon=$1 template=$2/plugins/template
+tenon=$(realpath "$1") template=$2/plugins/template
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
