@@ -6,7 +6,7 @@
  * only trace of that in the hot path is one comparison with a counter that the child's
  * fork handler raises.
  */
-#include "dispatcher/runtime.h"
+#include "dispatcher/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,7 @@ static void after_fork_in_child(void) { atomic_fetch_add(&fork_generation, 1); }
 static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
 tn_status runtime_check_slow(const tn_runtime *runtime) {
+  if (runtime->is_grave) return fail(TN_ERR_INVALID_ARGUMENT, "a tensor is used after its release");
   if (atomic_load(&fork_generation) != runtime->fork_generation)
     return fail(TN_ERR_FORKED, "this runtime was opened before fork(); open a new one in the "
                                "child, or fork before opening");
@@ -173,6 +174,7 @@ static void destroy(tn_runtime *r) {
   layers_close(r);
   for (uint32_t i = 0; r->devices && i < atomic_load(&r->num_devices); ++i)
     device_free(atomic_load(&r->devices[i]));
+  watch_close(r);
   registry_free(&memory, &r->registry);
   thread_pool_destroy(r->threads);
   for (size_t i = 0; i < r->num_records; ++i) plugin_record_free(&memory, &r->records[i]);
@@ -212,6 +214,7 @@ void tn_runtime_close(tn_runtime *runtime) {
     tn_device *d = atomic_load(&runtime->devices[i]);
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
   }
+  if (runtime->watch) notify_closing(runtime);
   atomic_store(&runtime->closed, true);
   runtime_release(runtime, NULL);
 }

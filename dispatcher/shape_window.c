@@ -8,6 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* [..., m, n], where the batch axes of the first two inputs broadcast together. */
+static tn_status product_shape(const shape_query *q, int64_t m, int64_t n, extents *out) {
+  DLTensor batch_a = *q->in[0], batch_b = *q->in[1];
+  batch_a.ndim -= 2;
+  batch_b.ndim -= 2;
+  shape_copy(out, &batch_a);
+  if (!shape_broadcast(out, &batch_b))
+    return shape_refuse(q, "the batch axes do not broadcast together", q->in[0], q->in[1]);
+  out->dim[out->rank++] = m;
+  out->dim[out->rank++] = n;
+  return TN_OK;
+}
+
 tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_matmul_attrs *attrs = q->attrs;
   const DLTensor *a = q->in[0], *b = q->in[1], *bias = q->in[2];
@@ -23,17 +36,26 @@ tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out
                 k, kb, attrs->trans_a, attrs->trans_b);
   if (bias && (bias->ndim != 1 || bias->shape[0] != n))
     return shape_refuse(q, "bias must be [n] for b", bias, b);
-  /* The batch axes broadcast. */
-  DLTensor batch_a = *a, batch_b = *b;
-  batch_a.ndim -= 2;
-  batch_b.ndim -= 2;
-  shape_copy(out, &batch_a);
-  if (!shape_broadcast(out, &batch_b))
-    return shape_refuse(q, "the batch axes do not broadcast together", a, b);
-  out->dim[out->rank++] = m;
-  out->dim[out->rank++] = n;
   (void)num_out;
-  return TN_OK;
+  return product_shape(q, m, n, out);
+}
+
+/* A zero point is one number, whatever its rank. */
+static bool is_one_element(const DLTensor *t) {
+  for (int32_t i = 0; t && i < t->ndim; i++)
+    if (t->shape[i] != 1) return false;
+  return true;
+}
+
+tn_status shape_rule_matmul_integer(const shape_query *q, extents *out, uint32_t num_out) {
+  const DLTensor *a = q->in[0], *b = q->in[1];
+  if (a->ndim < 2 || b->ndim < 2) return shape_refuse(q, "a and b need at least 2 axes", a, b);
+  if (a->shape[a->ndim - 1] != b->shape[b->ndim - 2])
+    return shape_refuse(q, "a must have as many columns as b has rows", a, b);
+  if (!is_one_element(q->in[2])) return shape_refuse(q, "a_zero must be one element", q->in[2], a);
+  if (!is_one_element(q->in[3])) return shape_refuse(q, "b_zero must be one element", q->in[3], b);
+  (void)num_out;
+  return product_shape(q, a->shape[a->ndim - 2], b->shape[b->ndim - 1], out);
 }
 
 int shape_spatial(const shape_query *q) {

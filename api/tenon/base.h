@@ -73,6 +73,7 @@ typedef uint32_t tn_dtype_set;
 #define TN_SET_FLOAT (TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32) | TN_SET(TN_F64))
 #define TN_SET_INT                                                                                 \
   (TN_SET(TN_U8) | TN_SET(TN_I8) | TN_SET(TN_I16) | TN_SET(TN_I32) | TN_SET(TN_I64))
+#define TN_SET_BYTE (TN_SET(TN_U8) | TN_SET(TN_I8))
 #define TN_SET_INDEX (TN_SET(TN_I32) | TN_SET(TN_I64))
 #define TN_SET_NUMBER (TN_SET_FLOAT | TN_SET_INT)
 #define TN_SET_BITS (TN_SET_INT | TN_SET(TN_BOOL))

@@ -1,6 +1,6 @@
 /*
- * Batched matrix product: shares of rows, each gathered with its operands into dense
- * doubles.
+ * Batched matrix products: shares of rows, each gathered with its operands into dense
+ * doubles, which hold sums of 8-bit products exactly, too.
  */
 #include "activation.h"
 #include "iterate.h"
@@ -17,6 +17,8 @@ typedef struct matmul_call {
   view a, b, y; /* [m, k], [k, n], [m, n] under the same batch axes */
   view bias;    /* [n], or without data */
   int64_t m, n, k, activation;
+  bool integer;          /* matmul_integer: */
+  double a_zero, b_zero; /* what stands for 0 */
 } matmul_call;
 
 /* The last two axes swapped. */
@@ -49,6 +51,15 @@ static view matrix_of(view v, int64_t item) {
   return view_permute(v, 2, order);
 }
 
+static void subtract(double zero, int64_t n, double *x) {
+  for (int64_t i = 0; zero != 0 && i < n; ++i) x[i] -= zero;
+}
+
+/* Sums modulo 2^32, as the int32 that they are stored in. */
+static void wrap(int64_t n, double *sums) {
+  for (int64_t i = 0; i < n; ++i) sums[i] = (int32_t)(uint32_t)(uint64_t)(int64_t)sums[i];
+}
+
 /* Rows first <= i < first + rows of one batch item; room holds the three operands. */
 static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64_t rows,
                         double *room) {
@@ -62,9 +73,11 @@ static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64
     int64_t depth = c->k - p < DEPTH ? c->k - p : DEPTH;
     gather(view_slice(a, 1, p, depth), left);
     gather(view_slice(b, 0, p, depth), right);
+    subtract(c->a_zero, rows * depth, left);
+    subtract(c->b_zero, depth * c->n, right);
     product_add(rows, c->n, depth, left, right, sums);
   }
-  activate(c->activation, rows * c->n, sums);
+  c->integer ? wrap(rows * c->n, sums) : activate(c->activation, rows * c->n, sums);
   scatter(view_slice(matrix_of(c->y, item), 0, first, rows), sums);
 }
 
@@ -86,17 +99,30 @@ static tn_status matmul_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Runs a call of which all but y, a, b and the sizes is filled in. */
+static tn_status multiply(const tn_kernel_args *args, bool trans_a, bool trans_b, matmul_call *c) {
+  c->host = args->host;
+  c->y = view_of(args->out[0]);
+  c->a = batched(view_of(args->in[0]), trans_a, &c->y);
+  c->b = batched(view_of(args->in[1]), trans_b, &c->y);
+  c->m = c->y.shape[c->y.ndim - 2];
+  c->n = c->y.shape[c->y.ndim - 1];
+  c->k = c->a.shape[c->a.ndim - 1];
+  int64_t count = view_count(&c->y);
+  if (count == 0) return TN_OK;
+  return c->host->parallel_for(c->host, count / c->n, ROWS, matmul_range, c);
+}
+
 tn_status reference_matmul(const tn_kernel_args *args) {
   const tn_matmul_attrs *attrs = args->attrs;
-  matmul_call c = {.host = args->host, .y = view_of(args->out[0])};
-  c.a = batched(view_of(args->in[0]), attrs->trans_a, &c.y);
-  c.b = batched(view_of(args->in[1]), attrs->trans_b, &c.y);
-  c.activation = attrs->activation;
+  matmul_call c = {.activation = attrs->activation};
   if (args->in[2]) c.bias = view_of(args->in[2]);
-  c.m = c.y.shape[c.y.ndim - 2];
-  c.n = c.y.shape[c.y.ndim - 1];
-  c.k = c.a.shape[c.a.ndim - 1];
-  int64_t count = view_count(&c.y);
-  if (count == 0) return TN_OK;
-  return c.host->parallel_for(c.host, count / c.n, ROWS, matmul_range, &c);
+  return multiply(args, attrs->trans_a, attrs->trans_b, &c);
+}
+
+tn_status reference_matmul_integer(const tn_kernel_args *args) {
+  matmul_call c = {.integer = true};
+  if (args->in[2]) gather(view_of(args->in[2]), &c.a_zero);
+  if (args->in[3]) gather(view_of(args->in[3]), &c.b_zero);
+  return multiply(args, false, false, &c);
 }

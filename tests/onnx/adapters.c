@@ -194,6 +194,14 @@ static tn_status matmul(node_case *c, const char *op) {
   return call_run(&k, c->y, 1);
 }
 
+/* Inputs in order, those that are missing included; one output, no attributes. */
+static tn_status optional_inputs(node_case *c, const char *op) {
+  op_call k = call_begin(c, op);
+  for (uint32_t i = 0; k.op && i < k.op->num_args - 1; i++)
+    call_in(&k, (int)i < c->num_in ? c->x[i] : NULL);
+  return call_run(&k, c->y, 1);
+}
+
 #include "adapters_nn.inc"
 
 static const struct {
@@ -241,6 +249,7 @@ static const struct {
     {"Log", plain, "log"},
     {"LogSoftmax", along_axis, "log_softmax"},
     {"MatMul", matmul, "matmul"},
+    {"MatMulInteger", optional_inputs, "matmul_integer"},
     {"Max", fold, "maximum"},
     {"Min", fold, "minimum"},
     {"Mod", mod, "mod"},

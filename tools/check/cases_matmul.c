@@ -79,10 +79,56 @@ void sizes_matmul(const tn_operator *op, const tn_dtype *types, int64_t large, c
   for (unsigned i = 0; i < (large >= 1 << 26 ? 5 : 3); i++) {
     int64_t n = sides[i];
     op_case c = case_begin(op, types);
-    c.arg[2].absent = true;
+    c.arg[2].absent = true; /* bias; or both zero points */
+    if (op->shape == TN_SHAPE_MATMUL_INTEGER) c.arg[3].absent = true;
     case_shape(&c, 0, 2, (int64_t[]){n, n});
     case_shape(&c, 1, 2, (int64_t[]){n, n});
     c.flops = 2.0 * (double)n * (double)n * (double)n;
     sink.take(sink.ctx, &c);
   }
+}
+
+/* Matrices of bytes: every round another zero point, missing or of rank 0 or 1. */
+static op_case multiply_integers(const tn_operator *op, const tn_dtype *types, product p,
+                                 const batch *b, unsigned round) {
+  static const value_kind kinds[] = {VALUES_PLAIN, VALUES_BITS, VALUES_SPECIAL};
+  static const int64_t one[] = {1};
+  op_case c = case_begin(op, types);
+  operand(&c, 0, b->rank[0], b->shape[0], p.m, p.k, false);
+  operand(&c, 1, b->rank[1], b->shape[1], p.k, p.n, false);
+  for (uint32_t zero = 2; zero < 4; zero++) {
+    case_shape(&c, zero, round >> (zero + 1) & 1, one);
+    c.arg[zero].absent = round >> (zero - 2) & 1;
+  }
+  c.values = kinds[round % 3];
+  c.seed += round;
+  return c;
+}
+
+void cases_matmul_integer(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const batch none = {{0, 0}, {{0}}};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (unsigned round = 0; round < 12; round++) {
+      op_case c = multiply_integers(op, types, sizes[i], &none, round);
+      c.typical = i == 1 && round == 0;
+      if (round == 1) c.arg[0].expanded = 1;
+      if (i == 8) c.variants |= VARIANT_PREPARED;
+      sink.take(sink.ctx, &c);
+    }
+  for (unsigned i = 0; i < sizeof batches / sizeof *batches; i++)
+    for (unsigned round = 0; round < 12; round++) {
+      op_case c = multiply_integers(op, types, (product){3, 5, 4}, &batches[i], round);
+      if (c.arg[0].rank == 4 || c.arg[1].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
+      sink.take(sink.ctx, &c);
+    }
+  for (unsigned round = 0; round < 12; round += 3) {
+    op_case c = multiply_integers(op, types, (product){129, 140, 271}, &none, round + round / 3);
+    c.variants = VARIANT_MADE | VARIANT_PERMUTED;
+    sink.take(sink.ctx, &c);
+  }
+}
+
+void sizes_matmul_integer(const tn_operator *op, const tn_dtype *types, int64_t large,
+                          case_sink sink) {
+  sizes_matmul(op, types, large, sink);
 }

@@ -1,0 +1,538 @@
+/*
+ * The plugin ABI: everything a shared object needs to bring devices, kernels,
+ * operators or layers to Tenon. Include this header alone; link nothing of Tenon.
+ *
+ * The rules, once:
+ *
+ *  Entry.      A plugin exports one symbol, tn_plugin_query, and carries one ELF
+ *              note (TN_PLUGIN_DEFINE writes both). The query runs no device code,
+ *              starts no thread and opens nothing: it looks at the CPU at most and
+ *              returns a static const table, or NULL after host->fail said why.
+ *  Versions.   The host offers a range of ABI versions in the tn_host it passes;
+ *              the plugin states its own range in the note and in tn_plugin. The
+ *              highest version both know is used. Structs begin with struct_size:
+ *              a reader uses a field only if it lies inside that size, and an
+ *              absent field means NULL or 0. Set struct_size with sizeof.
+ *  Ownership.  Tables and strings a plugin returns stay valid, unchanged, until the
+ *              process ends: libraries are never unmapped. Handles a plugin makes
+ *              (devices, streams, events, memory) go back to the plugin that made
+ *              them. Pointers in tn_kernel_args live until the kernel returns.
+ *  State.      No mutable statics: several runtimes in one process may open the
+ *              same plugin. Keep state in the device handle or the plugin context.
+ *  Errors.     Return a tn_status. Set the message with host->fail where the
+ *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
+ *              Never abort, exit, print, install signal handlers or throw across
+ *              the boundary. A kernel that fails has written nothing it cannot
+ *              leave behind.
+ *  Threads.    Every function may be called from any thread. Calls that name the
+ *              same stream come one at a time, with two exceptions: several threads
+ *              may use a device's default stream at once, kernels included, and
+ *              event_record may be called for any stream at any time. Make no
+ *              threads of your own for kernels: use host->parallel_for.
+ *  Trust.      The dispatcher has validated every call against the operator's
+ *              schema before a kernel runs: devices, element types, shapes,
+ *              aliasing. Kernels do not check again.
+ */
+#ifndef TENON_PLUGIN_H
+#define TENON_PLUGIN_H
+
+#include "tenon/base.h"
+#include "tenon/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The ABI version that this header describes, and the oldest it can serve. */
+#define TN_ABI_VERSION 1u
+#define TN_ABI_VERSION_MIN 1u
+
+/* True where `field` lies inside the size that a struct states of itself. */
+#define TN_HAS_FIELD(ptr, type, field)                                                             \
+  ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
+
+/* Words of flags have two halves. The lower bits are promises, which a reader that does not
+ * know one passes over; the upper bits are demands: a plugin that sets one which the host
+ * does not know is refused. */
+#define TN_FLAGS_DEMANDS 0xffff0000u
+
+typedef struct tn_host tn_host;
+typedef struct tn_kernel tn_kernel;
+typedef struct tn_kernel_args tn_kernel_args;
+
+/* ---------------------------------------------------------------- the host --- */
+
+/* One share of a parallel loop: indexes begin <= i < end. */
+typedef tn_status (*tn_range_fn)(void *ctx, int64_t begin, int64_t end);
+
+/* Services of the runtime that opened the plugin, append-only. Valid until the
+ * plugin's close returns. All functions are thread-safe. */
+struct tn_host {
+  uint32_t struct_size;
+  uint32_t abi_min, abi_max; /* the range of ABI versions that the host serves */
+  uint32_t math;             /* tn_math: how float32 products may be computed */
+  uint32_t deterministic;    /* 1: the same call twice must give the same bits */
+  uint32_t num_threads;      /* threads that parallel_for spreads over, caller included */
+  const char *version;       /* of the host library, for people */
+  void *impl;                /* the runtime's own */
+
+  /* Sets the calling thread's error message (printf format) and returns `code`. */
+  tn_status (*fail)(tn_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+  /* Writes to the host's log, if the level is on. */
+  void (*log)(const tn_host *host, tn_log_level level, const char *format, ...)
+      __attribute__((format(printf, 3, 4)));
+
+  /* Host memory of at least `bytes` bytes at an `align`-byte boundary (a power of
+   * two), NULL when there is none; `bytes` of 0 gives a pointer that can be freed.
+   * free accepts NULL. */
+  void *(*alloc)(const tn_host *host, size_t bytes, size_t align);
+  void (*free)(const tn_host *host, void *ptr);
+
+  /* Runs fn over 0 <= i < n in shares of at least `grain` indexes, in the caller
+   * and in the host's pool; returns the first status that is not TN_OK. A loop
+   * inside a loop runs in its caller. */
+  tn_status (*parallel_for)(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
+                            void *ctx);
+};
+
+/* ------------------------------------------------------------ the operators --- */
+
+/* Whether an argument is read, written, or both. */
+typedef enum tn_arg_kind {
+  TN_ARG_IN = 0,
+  TN_ARG_OPTIONAL_IN = 1, /* may be NULL */
+  TN_ARG_INOUT = 2,       /* given by the caller, updated in place; kernels find it among out */
+  TN_ARG_OUT = 3,
+  TN_ARG_OPTIONAL_OUT = 4, /* written only if the caller asks for it */
+} tn_arg_kind;
+
+/* The element type of an argument: type variable 0..3 of the row, tn_dtype_wide of one that
+ * an earlier argument has, or a fixed type. */
+#define TN_TYPE_VAR(index) (index)
+#define TN_TYPE_WIDE(index) (0x20 | (index))
+#define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
+
+/* One tensor or more (TN_MAX_LIST at the most), none of them NULL and all of one type, one
+ * after the other among the tensors of a call. All lists of a call have one length, which
+ * follows from the number of tensors given. Inputs and in-out arguments can be lists, unless
+ * the operator is TN_OPERATOR_ELEMENTWISE or TN_OPERATOR_DATA_DEPENDENT. */
+#define TN_ARG_LIST 1u
+
+typedef struct tn_arg {
+  const char *name;
+  uint8_t kind;  /* tn_arg_kind */
+  uint8_t type;  /* TN_TYPE_VAR, TN_TYPE_WIDE or TN_TYPE_FIXED */
+  uint8_t flags; /* TN_ARG_LIST */
+  uint8_t reserved[5];
+  const char *doc;
+  double low, high; /* where conformance cases draw from; equal: anywhere */
+  uint64_t reserved2;
+} tn_arg;
+
+typedef enum tn_attr_type {
+  TN_ATTR_I64 = 0,    /* int64_t */
+  TN_ATTR_U64 = 1,    /* uint64_t */
+  TN_ATTR_F64 = 2,    /* double */
+  TN_ATTR_FLAG = 3,   /* int32_t, 0 or 1 */
+  TN_ATTR_DTYPE = 4,  /* int32_t, a tn_dtype */
+  TN_ATTR_PAIR = 5,   /* int64_t[2]: height, width */
+  TN_ATTR_AXES = 6,   /* tn_axes */
+  TN_ATTR_TRIPLE = 7, /* int64_t[3]: depth, height, width */
+  TN_ATTR_DIMS = 8,   /* tn_dims */
+} tn_attr_type;
+
+/* Whether an attribute has a bound, and whether the bound itself is allowed. */
+typedef enum tn_bound {
+  TN_BOUND_NONE = 0,
+  TN_BOUND_CLOSED = 1,
+  TN_BOUND_OPEN = 2,
+} tn_bound;
+
+/* One field of an operator's attribute struct. */
+typedef struct tn_attr {
+  const char *name;
+  uint32_t type; /* tn_attr_type */
+  uint32_t offset;
+  double default_value; /* every number of a pair or triple; axes and dims default to none */
+  const char *doc;
+  double low, high;              /* of every number of the attribute; NaN is inside no bounds */
+  uint8_t low_bound, high_bound; /* tn_bound */
+  uint8_t reserved[6];
+  uint64_t reserved2;
+} tn_attr;
+
+/* What an operator's row promises. */
+enum {
+  /* Computes each output element from the input elements at the same place.
+   * Kernels get inputs expanded to the output's shape (stride 0 where broadcast),
+   * and an output may be the very tensor that is an input. */
+  TN_OPERATOR_ELEMENTWISE = 1u << 0,
+  /* Draws random numbers from attributes seed and offset. */
+  TN_OPERATOR_RANDOM = 1u << 1,
+  /* Sums many terms: results are judged by relative norm, not in ULP. */
+  TN_OPERATOR_ACCUMULATES = 1u << 2,
+  /* The output's shape depends on data: the call waits for the device. The shape rule
+   * gives the largest shape there can be; the last output is a scalar I64 in which the
+   * kernel says how long axis 0 of the others came out. Outputs that the call made are
+   * cut to that length; outputs given have the largest shape and keep it. */
+  TN_OPERATOR_DATA_DEPENDENT = 1u << 3,
+  /* The result depends on the element type beyond rounding (conversions, random
+   * numbers): it is judged by the reference in the call's own types, not in float64. */
+  TN_OPERATOR_TYPED = 1u << 4,
+  /* The sign of a result that is zero is left open. */
+  TN_OPERATOR_ZERO_SIGN_OPEN = 1u << 5,
+  /* There is no value over no elements: reducing none is an error. */
+  TN_OPERATOR_NEEDS_ELEMENTS = 1u << 6,
+};
+
+/* An operator's schema: what the dispatcher checks and what documentation says.
+ * Tenon's own rows come from ops.def; a plugin's own operators use the same struct. */
+typedef struct tn_operator {
+  uint32_t struct_size;
+  uint32_t id;    /* TN_OP_*; 0 in a plugin's own operator: the host numbers it */
+  uint32_t since; /* the ABI version that brought it */
+  uint32_t flags; /* TN_OPERATOR_* promises */
+  const char *name;
+  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* per type variable, 0 = variable unused */
+  uint32_t shape;                       /* tn_shape_rule */
+  uint32_t num_args;
+  const tn_arg *args; /* inputs first, then in-out, then outputs */
+  uint32_t num_attrs;
+  uint32_t attrs_size; /* bytes of the attribute struct, 0 = none */
+  const tn_attr *attrs;
+  double tolerance;   /* bound on the error in float32: ULP, or relative norm if it accumulates */
+  const char *doc;    /* one sentence */
+  const char *maths;  /* one line */
+  const char *source; /* where the maths comes from, or NULL */
+  /* For TN_SHAPE_CUSTOM: fills out[i]->ndim and out[i]->shape[] (room for
+   * TN_MAX_RANK) from the inputs, or fails with a message. Where arguments are lists, the
+   * in-out tensors follow the inputs in `in`, and NULL follows the last of them. */
+  tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
+                     const void *attrs);
+  uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
+  uint32_t attr_size; /* sizeof(tn_attr), likewise */
+} tn_operator;
+
+/* -------------------------------------------------------------- the kernels --- */
+
+/* One call as a kernel sees it. */
+struct tn_kernel_args {
+  uint32_t struct_size;
+  uint16_t num_in, num_out;
+  /* In schema order, lists laid out one tensor after the other; num_in and num_out count
+   * tensors. An absent optional tensor is NULL. In-out arguments stand first in out. Strides are
+   * never NULL. On devices with addressable memory byte_offset is 0, so data points at the first
+   * element. */
+  const DLTensor *const *in;
+  DLTensor *const *out;
+  const void *attrs; /* the operator's attribute struct, complete; NULL if it has none */
+  const tn_host *host;
+  const tn_kernel *kernel; /* the row being run */
+  void *device;            /* the handle that the device's backend made */
+  void *queue;             /* the backend's stream handle */
+  void *native_stream;     /* what the vendor's API calls a stream (cudaStream_t), or NULL */
+  void *workspace;         /* as many bytes as the row's workspace function asked for */
+  size_t workspace_bytes;
+};
+
+typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
+
+/* What a kernel can take and what it promises. */
+enum {
+  TN_KERNEL_STRIDED = 1u << 0,       /* any strides; otherwise tensors come row-major contiguous */
+  TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time */
+  TN_KERNEL_CAPTURE_SAFE = 1u << 2,  /* may be recorded into a device graph */
+};
+
+/* Device type that stands for every device whose memory is host memory. */
+#define TN_DEVICE_ANY_HOST "*host"
+
+/* One kernel. Of the rows that fit a call, the highest priority runs. Convention:
+ * reference 0, portable 100, tuned 200 and up, vendor library 300 and up. */
+struct tn_kernel {
+  uint32_t struct_size;
+  uint32_t op;         /* TN_OP_*, or 0 with op_name set */
+  const char *op_name; /* for operators that plugins bring */
+  const char *device_type;
+  const char *name; /* stable, for people and traces: "cpu.add.f32.avx512" */
+  int32_t priority;
+  uint32_t flags; /* TN_KERNEL_* */
+  /* Element types taken, per type variable; 0 = all that the operator allows. */
+  tn_dtype_set types[TN_MAX_TYPE_VARS];
+  tn_kernel_fn run;
+  /* Optional: bytes of device memory wanted for this call. args->workspace is
+   * NULL while asking. */
+  tn_status (*workspace)(const tn_kernel_args *args, size_t *bytes);
+  /* Optional: whether the row takes these shapes and attributes. */
+  bool (*supports)(const tn_kernel_args *args);
+  const void *user; /* the row's own constant */
+  /* Optional, for people: why the row has its priority, which calls `supports` takes:
+   * "faster than cpu.conv2d where channels >= 16". Shown by `tenon info -v`. */
+  const char *note;
+};
+
+/* -------------------------------------------------------------- the backend --- */
+
+/* The memory kinds of a backend. */
+enum {
+  TN_MEMORY_DEVICE = 0, /* what kernels work on */
+  TN_MEMORY_PINNED = 1, /* host memory that the device can copy asynchronously */
+};
+
+/* The direction of a copy. */
+enum {
+  TN_COPY_TO_DEVICE = 0, /* src is host memory */
+  TN_COPY_TO_HOST = 1,   /* dst is host memory */
+  TN_COPY_ON_DEVICE = 2,
+};
+
+enum {
+  /* Device memory is host memory: any host-memory device's tensors can be read
+   * in place, and *host kernels serve the device. */
+  TN_BACKEND_HOST_MEMORY = 1u << 0,
+  /* Work is done when the call returns; streams and events need no slots. */
+  TN_BACKEND_SYNCHRONOUS = 1u << 1,
+  /* Memory handles are no addresses: elements are found by data + byte_offset
+   * only inside the backend's own kernels. */
+  TN_BACKEND_OPAQUE_MEMORY = 1u << 2,
+};
+
+/* What a device says of itself. The host zeroes the struct and sets struct_size. */
+typedef struct tn_device_props {
+  uint32_t struct_size;
+  int32_t dl_device_type; /* DLDeviceType of its tensors */
+  int32_t dl_device_id;
+  int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
+  uint64_t memory_bytes;
+  uint64_t alignment_bytes; /* of allocations; 0 = 64 */
+  char name[128];           /* "NVIDIA H200" */
+  char features[256];       /* words: "sm_90 tensor-cores" */
+  char unique_id[64];       /* PCI address or the like, to tell the same device twice */
+} tn_device_props;
+
+/* A type of device. Slots marked + are mandatory; slots marked S may be NULL with
+ * TN_BACKEND_SYNCHRONOUS. `context` is what tn_plugin.open made. */
+typedef struct tn_backend {
+  uint32_t struct_size;
+  uint32_t flags;          /* TN_BACKEND_* */
+  const char *device_type; /* + "cuda": lower case letters, digits, '_' */
+
+  /* + How many devices there are; 0 with a host->fail message says why none. May
+   * start the vendor's driver. */
+  tn_status (*count)(const tn_host *host, void *context, uint32_t *count);
+  /* + Describes device `index`. */
+  tn_status (*describe)(const tn_host *host, void *context, uint32_t index, tn_device_props *out);
+  /* + Makes the handle through which everything below works. */
+  tn_status (*open)(const tn_host *host, void *context, uint32_t index, void **device);
+  /* + Frees it; streams, events and memory have been given back before. */
+  void (*close)(void *device);
+
+  /* + Raw memory; the host caches it, so this may be slow. A failed device
+   * allocation returns TN_ERR_DEVICE_OUT_OF_MEMORY. */
+  tn_status (*alloc)(void *device, uint32_t kind, size_t bytes, void **ptr);
+  void (*free)(void *device, uint32_t kind, void *ptr);
+  /* Free and total bytes right now. */
+  tn_status (*memory_info)(void *device, uint64_t *free_bytes, uint64_t *total_bytes);
+  /* + Copies `bytes` bytes in stream order. A host pointer in pageable memory has
+   * been read or written when the call returns; pinned memory may be in use until
+   * the stream gets there. Offsets are in bytes from the handle. */
+  tn_status (*copy)(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
+                    const void *src, uint64_t src_offset, size_t bytes);
+
+  /* S An in-order queue of work. queue_native gives the vendor's handle. */
+  tn_status (*queue_create)(void *device, void **queue);
+  void (*queue_destroy)(void *device, void *queue);
+  tn_status (*queue_wait)(void *device, void *queue); /* blocks until the queue is empty */
+  void *(*queue_native)(void *device, void *queue);
+
+  /* S A point in a queue. event_record may be called again; event_query returns
+   * TN_ERR_NOT_READY while work is pending; queue_wait_event makes later work of
+   * the queue wait; event_elapsed is in nanoseconds between two recorded events. */
+  tn_status (*event_create)(void *device, void **event);
+  void (*event_destroy)(void *device, void *event);
+  tn_status (*event_record)(void *device, void *event, void *queue);
+  tn_status (*event_query)(void *device, void *event);
+  tn_status (*event_wait)(void *device, void *event); /* blocks the caller */
+  tn_status (*queue_wait_event)(void *device, void *queue, void *event);
+  tn_status (*event_elapsed)(void *device, void *begin, void *end, uint64_t *ns);
+
+  /* Optional: records the queue's work into a graph instead of running it, and
+   * replays it. */
+  tn_status (*capture_begin)(void *device, void *queue);
+  tn_status (*capture_end)(void *device, void *queue, void **graph);
+  tn_status (*graph_launch)(void *device, void *graph, void *queue);
+  void (*graph_destroy)(void *device, void *graph);
+} tn_backend;
+
+/* --------------------------------------------------------------- the layers --- */
+
+/* One operator call on its way to its kernel. Pointers live until the call returns; `stream`
+ * and the like are identities, to be compared and never followed. */
+typedef struct tn_layer_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const tn_operator *op;
+  const char *device_type;
+  int32_t device_index;
+  int32_t reserved2;
+  const tn_kernel_args *args; /* args->kernel is the row that will run */
+  const char *plugin;         /* of that row */
+  const void *stream;         /* which stream the call is on, the default one included */
+  const char *site;           /* what the host's tn_call_site said of this place, or NULL */
+  /* The device's backend, whose slots take args->device and args->queue: events to time
+   * the call by, copies to look at its outputs. Slots it lacks are NULL. */
+  const tn_backend *backend;
+} tn_layer_call;
+
+/* What else a layer is told of. */
+typedef enum tn_layer_event_kind {
+  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; a view has no stream */
+  TN_LAYER_TENSOR_RELEASED = 1, /* object, tensor, memory, bytes */
+  TN_LAYER_MEMORY_RELEASED = 2, /* memory: the last tensor that shared it is gone */
+  TN_LAYER_TENSOR_WRITTEN = 3,  /* from host memory: object, tensor, memory, bytes, stream */
+  TN_LAYER_TENSOR_READ = 4,     /* to host memory: likewise */
+  TN_LAYER_TENSOR_MISUSED = 5,  /* used after its release: object */
+  TN_LAYER_STREAM_MADE = 6,     /* stream */
+  TN_LAYER_STREAM_DESTROYED = 7,
+  TN_LAYER_STREAM_WAITED = 8,  /* the host waited for the stream */
+  TN_LAYER_STREAM_ORDERED = 9, /* work of `stream` from here on waits for event `object` */
+  TN_LAYER_EVENT_MADE = 10,    /* object */
+  TN_LAYER_EVENT_DESTROYED = 11,
+  TN_LAYER_EVENT_RECORDED = 12, /* object, stream */
+  TN_LAYER_EVENT_PASSED = 13,   /* the host waited for it or saw it passed: object */
+  TN_LAYER_RUNTIME_CLOSING = 14,
+} tn_layer_event_kind;
+
+typedef struct tn_layer_event {
+  uint32_t struct_size;
+  uint32_t kind; /* tn_layer_event_kind; pass over those you do not know */
+  const char *device_type;
+  int32_t device_index;
+  int32_t reserved;
+  const void *stream;     /* identities, as in tn_layer_call */
+  const void *object;     /* of the tensor or the event */
+  const void *memory;     /* of the memory that a tensor shares with its views */
+  const DLTensor *tensor; /* what the tensor looks like */
+  uint64_t bytes;
+  const char *site; /* as in tn_layer_call */
+} tn_layer_event;
+
+/* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
+ * nothing when it is not. */
+typedef struct tn_layer {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  const char *name;
+  /* Optional: the layer's state for one runtime. */
+  tn_status (*open)(const tn_host *host, void **layer);
+  void (*close)(void *layer);
+  /* + Handles one call: does what it is for and calls next(call, next_ctx) at
+   * most once, whose status it returns unless it has its own. Thread-safe. */
+  tn_status (*call)(void *layer, const tn_layer_call *call,
+                    tn_status (*next)(const tn_layer_call *call, void *next_ctx), void *next_ctx);
+  /* Optional: told of what happens beside calls, in the thread where it happens and, but for
+   * TENSOR_RELEASED and MEMORY_RELEASED, after it has. Thread-safe. May not call back into the
+   * host but through tn_host. */
+  void (*notify)(void *layer, const tn_layer_event *event);
+  const char *description; /* one line, for people; may be NULL */
+} tn_layer;
+
+/* --------------------------------------------------------------- the plugin --- */
+
+/* What a plugin brings. Pointers to tables may be NULL where the count is 0. */
+typedef struct tn_plugin {
+  uint32_t struct_size;
+  uint32_t abi_min, abi_max; /* as in the note */
+  uint32_t flags;            /* none yet */
+  const char *name;          /* as in the note: "cuda" for libtenon-cuda.so */
+  const char *version;
+  const char *description; /* one line, for people */
+  const tn_backend *const *backends;
+  uint32_t num_backends;
+  uint32_t num_operators;
+  const tn_operator *operators;
+  const tn_kernel *kernels;
+  uint32_t num_kernels;
+  uint32_t num_layers;
+  const tn_layer *layers;
+  /* Optional: state for one runtime, passed to backends as `context`. `host`
+   * stays valid until close. Called once per runtime before anything else. */
+  tn_status (*open)(const tn_host *host, void **context);
+  void (*close)(void *context);
+} tn_plugin;
+
+typedef const tn_plugin *(*tn_plugin_query_fn)(const tn_host *host);
+#define TN_PLUGIN_QUERY "tn_plugin_query"
+
+/* ----------------------------------------------------------------- the note --- */
+
+/* Read by the loader before a line of the plugin runs. */
+typedef struct tn_plugin_note {
+  uint32_t abi_min, abi_max;
+  uint32_t flavour; /* TN_FLAVOUR_* the plugin was built with */
+  uint32_t reserved;
+  char name[48];
+} tn_plugin_note;
+
+#define TN_NOTE_OWNER "Tenon"
+#define TN_NOTE_TYPE 1u
+#define TN_NOTE_SECTION ".note.tenon"
+
+/* Sanitizers that must be in the host too. */
+#define TN_FLAVOUR_ASAN 1u
+#define TN_FLAVOUR_TSAN 2u
+#define TN_FLAVOUR_MSAN 4u
+
+#if defined(__has_feature)
+#define TN_HAS_SANITIZER(feature) __has_feature(feature)
+#else
+#define TN_HAS_SANITIZER(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TN_HAS_SANITIZER(address_sanitizer)
+#define TN_FLAVOUR_IS_ASAN TN_FLAVOUR_ASAN
+#else
+#define TN_FLAVOUR_IS_ASAN 0u
+#endif
+#if defined(__SANITIZE_THREAD__) || TN_HAS_SANITIZER(thread_sanitizer)
+#define TN_FLAVOUR_IS_TSAN TN_FLAVOUR_TSAN
+#else
+#define TN_FLAVOUR_IS_TSAN 0u
+#endif
+#if TN_HAS_SANITIZER(memory_sanitizer)
+#define TN_FLAVOUR_IS_MSAN TN_FLAVOUR_MSAN
+#else
+#define TN_FLAVOUR_IS_MSAN 0u
+#endif
+#define TN_FLAVOUR (TN_FLAVOUR_IS_ASAN | TN_FLAVOUR_IS_TSAN | TN_FLAVOUR_IS_MSAN)
+
+/* The note as it lies in the file: Elf64_Nhdr, owner padded to 8 bytes, descriptor. */
+typedef struct tn_plugin_note_image {
+  uint32_t owner_size, desc_size, type;
+  char owner[8];
+  tn_plugin_note desc;
+} tn_plugin_note_image;
+
+#ifdef __cplusplus
+#define TN_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
+#else
+#define TN_PLUGIN_EXPORT extern __attribute__((visibility("default")))
+#endif
+
+/* Written once per plugin, at file scope, before the definition of
+ * tn_plugin_query: TN_PLUGIN_DEFINE("mine") */
+#define TN_PLUGIN_DEFINE(plugin_name)                                                              \
+  __attribute__((section(TN_NOTE_SECTION), used,                                                   \
+                 aligned(4))) static const tn_plugin_note_image tn_plugin_note_ = {                \
+      sizeof TN_NOTE_OWNER,                                                                        \
+      sizeof(tn_plugin_note),                                                                      \
+      TN_NOTE_TYPE,                                                                                \
+      TN_NOTE_OWNER,                                                                               \
+      {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
+  TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
+  TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_PLUGIN_H */
