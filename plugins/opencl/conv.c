@@ -306,8 +306,7 @@ tn_status ocl_conv_grad_input_workspace(const tn_kernel_args *args, size_t *byte
  * slot. */
 static conv grad_weight_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *y) {
   conv c = conv_of(args, x, args->out[0], y);
-  take_slots(&c, c.window_panels * c.shape.terms,
-             c.k_panels * (c.shape.windows + c.shape.terms));
+  take_slots(&c, c.window_panels * c.shape.terms, c.k_panels * (c.shape.windows + c.shape.terms));
   c.bias = NULL;
   return c;
 }

@@ -223,8 +223,8 @@ static tn_status grad_input(const tn_kernel_args *args, const grad_call *c, cons
 static tn_status grad_weight(const tn_kernel_args *args, const grad_call *c, const norm_shape *s) {
   ocl_launch launch;
   const DLTensor *weight = c->dgamma ? c->dgamma : c->dbeta;
-  const int has = (c->dgamma ? HAS_GAMMA : 0) | (c->dbeta ? HAS_BETA : 0) |
-                  (c->mean ? HAS_MEAN : 0);
+  const int has =
+      (c->dgamma ? HAS_GAMMA : 0) | (c->dbeta ? HAS_BETA : 0) | (c->mean ? HAS_MEAN : 0);
   const bool batch = s->set_channels == 1 && s->segment_channels == 0;
   if (!weight || s->channels == 0) return TN_OK;
   tn_status status = begin(&launch, args, "norm_grad_weight", c->x, weight);

@@ -7,7 +7,7 @@
 #include "rows.h"
 #include "sources.h"
 
-enum { NUMBERS = 6 };
+enum { NUMBERS = 8 };
 
 /* A step: which optimiser, and its numbers as cl/optimise.cl wants them. */
 typedef struct rule {
@@ -61,8 +61,9 @@ static tn_status adam(const tn_kernel_args *args, const tn_multi_adam_attrs *a, 
   const double bias1 = 1 - pow(a->beta1, (double)a->step);
   const double bias2 = 1 - pow(a->beta2, (double)a->step);
   const double decay = decoupled ? 1 - a->lr * a->weight_decay : a->weight_decay;
-  const rule r = {decoupled ? "adamw" : "adam",
-                  {a->lr / bias1, a->beta1, a->beta2, a->eps, decay, bias2}};
+  const rule r = {
+      decoupled ? "adamw" : "adam",
+      {a->beta1, 1 - a->beta1, a->beta2, 1 - a->beta2, a->eps, bias2, a->lr / bias1, decay}};
   return steps(args, &r);
 }
 
@@ -76,7 +77,7 @@ tn_status ocl_run_adam_step(const tn_kernel_args *args) { return adam(args, args
 
 tn_status ocl_run_multi_rmsprop(const tn_kernel_args *args) {
   const tn_multi_rmsprop_attrs *a = args->attrs;
-  const rule r = {"rmsprop", {a->lr, a->decay, a->momentum, a->eps, a->weight_decay}};
+  const rule r = {"rmsprop", {a->lr, a->decay, 1 - a->decay, a->momentum, a->eps, a->weight_decay}};
   return steps(args, &r);
 }
 

@@ -34,9 +34,8 @@ static pool_shape shape_of(const tn_kernel_args *args, const DLTensor *image,
 
 static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function,
                        const DLTensor *typed) {
-  const ocl_key key = {.source = &ocl_source_pool,
-                       .function = function,
-                       .types = {(uint8_t)ocl_dtype(typed)}};
+  const ocl_key key = {
+      .source = &ocl_source_pool, .function = function, .types = {(uint8_t)ocl_dtype(typed)}};
   return ocl_begin(launch, args, &key);
 }
 

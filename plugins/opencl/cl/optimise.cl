@@ -1,6 +1,6 @@
 /*
  * Steps of optimisers, one work-item per element, and what is done to gradients as a whole. OP
- * names the optimiser; a0 .. a5 are its attributes in the order of its function here. T0 is the
+ * names the optimiser; a0 .. a7 are its numbers, `a` of its function here. T0 is the
  * type of parameters and gradients, T1 that of the state. See optimise.c.
  */
 
@@ -20,69 +20,71 @@ typedef struct {
   real param, s, t;
 } element_t;
 
-/* a0 .. a3: rate, momentum, weight decay, nesterov. Without momentum the buffer counts for
- * nothing, not even if it holds NaN. */
-inline element_t step_sgd(element_t e, real g, real rate, real momentum, real decay, real nesterov,
-                          real a4, real a5) {
-  g += decay * e.param;
-  e.s = momentum == 0 ? g : momentum * e.s + g;
-  e.param -= rate * (nesterov != 0 ? g + momentum * e.s : e.s);
+/* a: rate, momentum, weight decay, nesterov. Without momentum the buffer counts for nothing, not
+ * even if it holds NaN. */
+inline element_t step_sgd(element_t e, real g, const real *a) {
+  g += a[2] * e.param;
+  e.s = a[1] == 0 ? g : a[1] * e.s + g;
+  e.param -= a[0] * (a[3] != 0 ? g + a[1] * e.s : e.s);
   return e;
 }
 
-inline element_t moments(element_t e, real g, real beta1, real beta2) {
-  e.s = beta1 * e.s + (1 - beta1) * g;
-  e.t = beta2 * e.t + (1 - beta2) * g * g;
+/* a: beta1, 1 - beta1, beta2, 1 - beta2, then epsilon, 1 - beta2^step, rate / (1 - beta1^step). */
+inline element_t moments(element_t e, real g, const real *a) {
+  e.s = a[0] * e.s + a[1] * g;
+  e.t = a[2] * e.t + a[3] * g * g;
   return e;
 }
 
-/* a0 .. a5: rate over 1 - beta1^step, beta1, beta2, epsilon, penalty, 1 - beta2^step. */
-inline element_t step_adam(element_t e, real g, real rate, real beta1, real beta2, real epsilon,
-                           real penalty, real bias) {
-  e = moments(e, g + penalty * e.param, beta1, beta2);
-  e.param -= rate * e.s / (sqrt(e.t / bias) + epsilon);
+inline real adam_change(element_t e, const real *a) {
+  return a[6] * e.s / (sqrt(e.t / a[5]) + a[4]);
+}
+
+/* Behind these the penalty. */
+inline element_t step_adam(element_t e, real g, const real *a) {
+  e = moments(e, g + a[7] * e.param, a);
+  e.param -= adam_change(e, a);
   return e;
 }
 
-/* Likewise, with what a parameter keeps in place of the penalty. */
-inline element_t step_adamw(element_t e, real g, real rate, real beta1, real beta2, real epsilon,
-                            real kept, real bias) {
-  e = moments(e, g, beta1, beta2);
-  e.param = e.param * kept - rate * e.s / (sqrt(e.t / bias) + epsilon);
+/* Behind these what a parameter keeps of itself. */
+inline element_t step_adamw(element_t e, real g, const real *a) {
+  e = moments(e, g, a);
+  e.param = e.param * a[7] - adam_change(e, a);
   return e;
 }
 
-/* a0 .. a4: rate, decay, momentum, epsilon, penalty. */
-inline element_t step_rmsprop(element_t e, real g, real rate, real decay, real momentum,
-                              real epsilon, real penalty, real a5) {
-  g += penalty * e.param;
-  e.s = decay * e.s + (1 - decay) * g * g;
-  const real step = g / (sqrt(e.s) + epsilon);
-  e.t = momentum == 0 ? step : momentum * e.t + step;
-  e.param -= rate * e.t;
+/* a: rate, decay, 1 - decay, momentum, epsilon, penalty. */
+inline element_t step_rmsprop(element_t e, real g, const real *a) {
+  g += a[5] * e.param;
+  e.s = a[1] * e.s + a[2] * g * g;
+  const real step = g / (sqrt(e.s) + a[4]);
+  e.t = a[3] == 0 ? step : a[3] * e.t + step;
+  e.param -= a[0] * e.t;
   return e;
 }
 
-/* a0 .. a2: rate, epsilon, penalty. */
-inline element_t step_adagrad(element_t e, real g, real rate, real epsilon, real penalty, real a3,
-                              real a4, real a5) {
-  g += penalty * e.param;
+/* a: rate, epsilon, penalty. */
+inline element_t step_adagrad(element_t e, real g, const real *a) {
+  g += a[2] * e.param;
   e.s += g * g;
-  e.param -= rate * g / (sqrt(e.s) + epsilon);
+  e.param -= a[0] * g / (sqrt(e.s) + a[1]);
   return e;
 }
 
 /* Optimisers with one tensor of state have no t. */
 __kernel void optimise(CONST_TENSOR(T0, grad), TENSOR(T0, param), TENSOR(T1, s), TENSOR(T1, t),
                        const long count, const int has_t, const real a0, const real a1,
-                       const real a2, const real a3, const real a4, const real a5) {
+                       const real a2, const real a3, const real a4, const real a5, const real a6,
+                       const real a7) {
   const long i = get_global_id(0);
+  const real a[] = {a0, a1, a2, a3, a4, a5, a6, a7};
   element_t e;
   if (i >= count) return;
   e.param = LOAD(T0, AT(T0, param), i);
   e.s = LOAD(T1, AT(T1, s), i);
   e.t = has_t ? LOAD(T1, AT(T1, t), i) : 0;
-  e = PASTE(step_, OP)(e, LOAD(T0, AT(T0, grad), i), a0, a1, a2, a3, a4, a5);
+  e = PASTE(step_, OP)(e, LOAD(T0, AT(T0, grad), i), a);
   SAVE(T0, AT(T0, param), i, (WORK(T0))e.param);
   SAVE(T1, AT(T1, s), i, (WORK(T1))e.s);
   if (has_t) SAVE(T1, AT(T1, t), i, (WORK(T1))e.t);
