@@ -2,18 +2,20 @@
 #include "rows.h"
 #include "sources.h"
 
-static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function,
-                       tn_dtype type, const DLTensor *index) {
-  const ocl_key key = {.source = &ocl_source_index,
-                       .function = function,
-                       .types = {(uint8_t)type, (uint8_t)ocl_dtype(index)}};
-  return ocl_begin(launch, args, &key);
-}
-
 /* Elements of one size are moved alike. */
 static tn_dtype by_bytes(const DLTensor *t) {
   static const tn_dtype types[] = {[1] = TN_U8, [2] = TN_I16, [4] = TN_I32, [8] = TN_I64};
   return types[t->dtype.bits / 8];
+}
+
+/* `number` is the type of numbers that the kernel is given. */
+static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function,
+                       tn_dtype number, const DLTensor *index) {
+  const tn_dtype moved = by_bytes(args->out[0]);
+  const ocl_key key = {.source = &ocl_source_index,
+                       .function = function,
+                       .types = {(uint8_t)moved, (uint8_t)ocl_dtype(index), (uint8_t)number}};
+  return ocl_begin(launch, args, &key);
 }
 
 static int axis_index(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }

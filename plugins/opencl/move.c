@@ -25,9 +25,9 @@ static tn_dtype by_bytes(const DLTensor *t) {
 static int axis_index(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 
 static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function,
-                       tn_dtype type) {
+                       tn_dtype moved, tn_dtype number) {
   const ocl_key key = {
-      .source = &ocl_source_move, .function = function, .types = {(uint8_t)type}};
+      .source = &ocl_source_move, .function = function, .types = {(uint8_t)moved, (uint8_t)number}};
   return ocl_begin(launch, args, &key);
 }
 
@@ -48,11 +48,12 @@ static arrangement arrangement_of(const tn_kernel_args *args, int kind) {
   return a;
 }
 
+/* `type` is that of the number put where nothing is read. */
 static tn_status arrange(const tn_kernel_args *args, const arrangement *a, tn_dtype type,
                          double otherwise) {
   ocl_launch launch;
   if (a->count == 0) return TN_OK;
-  tn_status status = begin(&launch, args, "arrange", type);
+  tn_status status = begin(&launch, args, "arrange", by_bytes(args->in[0]), type);
   if (status) return status;
   ocl_arg_tensor(&launch, args->in[0]);
   ocl_arg_tensor(&launch, args->out[0]);
@@ -114,7 +115,7 @@ static tn_status join(const tn_kernel_args *args, int axis, bool is_new) {
     const DLTensor *x = args->in[i];
     const int64_t count = (int64_t)ocl_count(x), length = (is_new ? 1 : x->shape[axis]) * after;
     if (count == 0) continue;
-    status = begin(&launch, args, "join", by_bytes(x));
+    status = begin(&launch, args, "join", by_bytes(x), by_bytes(x));
     if (status) return status;
     ocl_arg_tensor(&launch, x);
     ocl_arg_tensor(&launch, y);
@@ -145,7 +146,7 @@ static tn_status triangle(const tn_kernel_args *args, int64_t diagonal, bool upp
   const DLTensor *x = args->in[0];
   const uint64_t count = ocl_count(x);
   if (count == 0) return TN_OK;
-  tn_status status = begin(&launch, args, "triangle", by_bytes(x));
+  tn_status status = begin(&launch, args, "triangle", by_bytes(x), by_bytes(x));
   if (status) return status;
   ocl_arg_tensor(&launch, x);
   ocl_arg_tensor(&launch, args->out[0]);

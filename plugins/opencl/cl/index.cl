@@ -1,8 +1,8 @@
 /*
  * Elements picked by index. An index below 0 counts from the end, except for embeddings; what is
- * outside the axis even so is read as 0. Bits are moved: T0 is the integer of an element's size,
- * but of one_hot the type itself; T1 is the type of the index. One work-item per element of the
- * result. See index.c.
+ * outside the axis even so is read as 0. Bits are moved: T0 is the integer of an element's size;
+ * T1 is the type of the index, T2 that of numbers given. One work-item per element of the result.
+ * See index.c.
  */
 
 /* An index as a place on an axis of n; -1 outside it. */
@@ -39,11 +39,11 @@ __kernel void take_along(CONST_TENSOR(T0, x), CONST_TENSOR(T1, index), TENSOR(T0
 
 /* y [before, classes, after] of an index [before, after]. */
 __kernel void one_hot(CONST_TENSOR(T1, index), TENSOR(T0, y), const long total,
-                      const long classes, const long after, const WORK(T0) on,
-                      const WORK(T0) off) {
+                      const long classes, const long after, const WORK(T2) on,
+                      const WORK(T2) off) {
   const long i = get_global_id(0);
   if (i >= total) return;
   const long a = i % after, c = i / after % classes, before = i / after / classes;
   const long k = place_of(LOAD(T1, AT(T1, index), before * after + a), classes);
-  SAVE(T0, AT(T0, y), i, c == k ? on : off);
+  SAVE(T2, (__global STORED(T2) *)AT(T0, y), i, c == k ? on : off);
 }

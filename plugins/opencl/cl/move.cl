@@ -1,7 +1,7 @@
 /*
  * Elements moved about, each result element from the one it reads. Bits are moved, not values:
- * T0 is the integer of an element's size, but of pad the type itself. One work-item per element
- * of the result. See move.c.
+ * T0 is the integer of an element's size, T1 the type of a number that is put where nothing is
+ * read. One work-item per element of the result. See move.c.
  */
 
 enum { PAD = 0, TILE = 1, REPEAT = 2, FLIP = 3, ROLL = 4 };
@@ -36,7 +36,7 @@ inline long source_of(const arrangement_t *a, int axis, long i) {
   }
 }
 
-__kernel void arrange(CONST_TENSOR(T0, x), TENSOR(T0, y), const WORK(T0) otherwise,
+__kernel void arrange(CONST_TENSOR(T0, x), TENSOR(T0, y), const WORK(T1) otherwise,
                       const arrangement_t a) {
   const long i = get_global_id(0);
   long rest = i, from = 0;
@@ -45,7 +45,7 @@ __kernel void arrange(CONST_TENSOR(T0, x), TENSOR(T0, y), const WORK(T0) otherwi
     const long at = source_of(&a, axis, rest % a.y_size[axis]);
     rest /= a.y_size[axis];
     if (at < 0) {
-      SAVE(T0, AT(T0, y), i, otherwise);
+      SAVE(T1, (__global STORED(T1) *)AT(T0, y), i, otherwise);
       return;
     }
     from += at * a.x_stride[axis];
