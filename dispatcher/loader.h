@@ -64,6 +64,10 @@ tn_status loader_inspect(const char *path, tn_plugin_note *note);
  * plugin is kept (its library stays mapped if dlopen went well). */
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin);
 
+/* The same for a file that loader_inspect has accepted, with the note that it read. */
+tn_status loader_load(const char *path, const tn_plugin_note *note, const tn_host *host,
+                      const tn_plugin **plugin);
+
 /* The two steps of opening that run the plugin's code: dlopen with the look for the query,
  * and the query. The thread's floating-point environment is the same afterwards. Errors as
  * loader_open. pre: loader_inspect accepted the file. */

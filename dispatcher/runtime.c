@@ -82,7 +82,9 @@ static tn_status scan(const tn_runtime *r, plugin_record *record) {
   tn_status status = scan_plugin(&r->config, record->path, &result);
   record->scan = result.outcome;
   record->scan_us = result.us;
-  if (result.note[0]) runtime_log(r, TN_LOG_INFO, "%s", result.note);
+  if (result.note[0])
+    runtime_log(r, TN_LOG_INFO, "the scan's verdict of %s cannot be remembered: %s", record->path,
+                result.note);
   return status;
 }
 
@@ -100,7 +102,7 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
                 other->path);
   const tn_plugin *plugin;
   status = scan(r, record);
-  if (!status) status = loader_open(record->path, &r->host, &plugin);
+  if (!status) status = loader_load(record->path, &note, &r->host, &plugin);
   if (status) return status;
   bool was_unloaded;
   status = unload_undo(r, plugin, &was_unloaded);
@@ -140,7 +142,7 @@ static tn_status take_plugins(tn_runtime *r) {
     if (status && status != TN_ERR_OUT_OF_MEMORY) status = TN_OK;
   }
   candidate_list_free(&r->memory, &list);
-  return status;
+  return status ? status : duplicates_find(r);
 }
 
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
@@ -217,6 +219,7 @@ static void destroy(tn_runtime *r) {
     next = t->next_spare;
     host_free(&memory, t);
   }
+  duplicates_free(&memory, r->duplicates);
   host_free(&memory, r->records);
   host_free(&memory, r->devices);
   config_free(&memory, &r->config);

@@ -45,6 +45,7 @@ struct tn_runtime {
   _Atomic uint64_t external;          /* imported storages alive */
   _Atomic(tn_tensor *) spare_tensors; /* headers of released views */
   struct watch *watch;                /* while a layer wants notices, else NULL: watch.h */
+  struct duplicate *duplicates;       /* libraries found twice */
   bool is_grave;                      /* stands in for the runtime of released tensors */
 };
 
@@ -205,6 +206,12 @@ void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *form
 /* unload.c: gives back what the plugin brought before it was unloaded, if it was.
  * pre: the runtime's mutex is held. */
 tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_unloaded);
+
+/* duplicates.c: notes the libraries that the process has twice; those known stay known.
+ * pre: no other thread uses the list. TN_ERR_OUT_OF_MEMORY. */
+typedef struct duplicate duplicate;
+tn_status duplicates_find(tn_runtime *runtime);
+void duplicates_free(const host_memory *memory, duplicate *first);
 
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);

@@ -2,6 +2,7 @@
  * What lives how long: plugins unloaded under live tensors and running threads, runtimes
  * that come and go in many threads, forks, and the end of the process.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -241,6 +242,44 @@ START_TEST(others_work_meanwhile) {
 }
 END_TEST
 
+/* --------------------------------------------------------------------- libraries --- */
+
+static void open_copy(const char *folder, const char *file, char path[300]) {
+  char name[96];
+  ck_assert_int_eq(mkdir(scratch_path(folder), 0755), 0);
+  snprintf(name, sizeof name, "%s/%s", folder, file);
+  snprintf(path, 300, "%s", copy_fixture(FIXTURE_DIR "/libabsent.so", name));
+  ck_assert_msg(dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL, "%s", dlerror());
+}
+
+static size_t find_pair(tn_runtime *runtime, const char *name, tn_duplicate_library *pair) {
+  tn_duplicate_library each = {.struct_size = sizeof each};
+  size_t found = 0;
+  for (size_t i = 0; tn_duplicate_library_at(runtime, i, &each) == TN_OK; i++)
+    if (strcmp(each.name, name) == 0) *pair = each, found++;
+  return found;
+}
+
+START_TEST(libraries_that_are_loaded_twice_are_told) {
+  char first[300], second[300], other[300];
+  tn_duplicate_library pair = {.struct_size = sizeof pair};
+  tn_runtime *runtime = open_reference();
+  open_copy("a", "libtwice-1.2.so.1", first);
+  open_copy("c", "libtwicer.so.1", other);
+  ck_assert_uint_eq(find_pair(runtime, "libtwice", &pair), 0);
+  open_copy("b", "libtwice-8774224f.so.2", second); /* later than the runtime */
+  ck_assert_uint_eq(find_pair(runtime, "libtwice", &pair), 1);
+  ck_assert_str_eq(pair.first, first);
+  ck_assert_str_eq(pair.second, second);
+  tn_runtime_close(runtime);
+  runtime = open_reference();
+  ck_assert_uint_eq(find_pair(runtime, "libtwice", &pair), 1);
+  ck_assert_uint_eq(find_pair(runtime, "libtwicer", &pair), 0);
+  refused(tn_duplicate_library_at(runtime, 0, NULL), TN_ERR_INVALID_ARGUMENT, "malformed");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 /* ---------------------------------------------------------------------- runtimes --- */
 
 static void *open_use_close(void *arg) {
@@ -346,6 +385,7 @@ START_TEST(the_process_may_end_at_any_time) {
 END_TEST
 
 static void add_tests(TCase *tc) {
+  tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
   tcase_add_test(tc, unloading_takes_everything_back);
   tcase_add_test(tc, the_report_says_so);
   tcase_add_test(tc, live_tensors_wait);
@@ -354,6 +394,7 @@ static void add_tests(TCase *tc) {
   tcase_add_test(tc, a_place_that_was_taken_stays_taken);
   tcase_add_test(tc, what_is_in_use_stays);
   tcase_add_test(tc, others_work_meanwhile);
+  tcase_add_test(tc, libraries_that_are_loaded_twice_are_told);
   tcase_add_test(tc, many_threads_open_and_close);
   tcase_add_test(tc, tensors_are_released_by_other_threads);
   tcase_add_test(tc, threads_end_after_their_runtime);

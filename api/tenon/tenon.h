@@ -207,6 +207,19 @@ typedef struct tn_plugin_info {
 /* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
 
+/* A library that the process has twice, from two places or in two versions, through plugins
+ * or otherwise. Each copy has a state of its own: a handle, a thread pool or memory of one
+ * means nothing to the other, and two thread pools fight for the processors. */
+typedef struct tn_duplicate_library {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* without version: "libfoo" */
+  const char *first, *second;
+} tn_duplicate_library;
+
+/* Describes pair `index` of those in the process by now; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_duplicate_library_at(tn_runtime *runtime, size_t index, tn_duplicate_library *info);
+
 /* ----------------------------------------------------------------- devices --- */
 
 typedef struct tn_device_info {
