@@ -1,12 +1,15 @@
 /*
- * The files of cl/ as the library carries them. A new one is added here and in meson.build.
+ * The texts of cl/ as the library carries them, some of several files. A new one is added here
+ * and in meson.build.
  */
 #ifndef OPENCL_SOURCES_H
 #define OPENCL_SOURCES_H
 
 #include "opencl.h"
 
-extern const ocl_source ocl_source_map;
+extern const ocl_source ocl_source_cast;
+extern const ocl_source ocl_source_plain;
 extern const ocl_source ocl_source_prelude;
+extern const ocl_source ocl_source_wide;
 
 #endif
