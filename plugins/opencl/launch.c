@@ -102,6 +102,13 @@ void ocl_arg_long(ocl_launch *launch, cl_long value) { ocl_arg(launch, &value, s
 void ocl_arg_float(ocl_launch *launch, cl_float value) { ocl_arg(launch, &value, sizeof value); }
 void ocl_arg_local(ocl_launch *launch, size_t bytes) { ocl_arg(launch, NULL, bytes); }
 
+void ocl_arg_wide(ocl_launch *launch, const tn_kernel_args *args, double value) {
+  if (ocl_has_double(args))
+    ocl_arg(launch, &value, sizeof value);
+  else
+    ocl_arg_float(launch, (cl_float)value);
+}
+
 static void arg_buffer(ocl_launch *launch, const void *handle, uint64_t first) {
   cl_mem buffer = (cl_mem)(uintptr_t)handle;
   cl_ulong offset = first;

@@ -133,6 +133,8 @@ void ocl_arg(ocl_launch *launch, const void *value, size_t bytes);
 void ocl_arg_int(ocl_launch *launch, cl_int value);
 void ocl_arg_long(ocl_launch *launch, cl_long value);
 void ocl_arg_float(ocl_launch *launch, cl_float value);
+/* A parameter of type WIDE. */
+void ocl_arg_wide(ocl_launch *launch, const tn_kernel_args *args, double value);
 void ocl_arg_tensor(ocl_launch *launch, const DLTensor *tensor);
 void ocl_arg_workspace(ocl_launch *launch, const tn_kernel_args *args, size_t offset,
                        size_t element_bytes);

@@ -8,8 +8,12 @@
 #include "opencl.h"
 
 extern const ocl_source ocl_source_cast;
+extern const ocl_source ocl_source_matmul;
 extern const ocl_source ocl_source_plain;
 extern const ocl_source ocl_source_prelude;
+extern const ocl_source ocl_source_random;
+extern const ocl_source ocl_source_reduce;
+extern const ocl_source ocl_source_softmax;
 extern const ocl_source ocl_source_wide;
 
 #endif
