@@ -53,7 +53,7 @@ extern "C" {
 
 /* Words of flags have two halves. The lower bits are promises, which a reader that does not
  * know one passes over; the upper bits are demands: a plugin that sets one which the host
- * does not know is refused. */
+ * does not know is refused. Flags narrower than that are demands all of them. */
 #define TN_FLAGS_DEMANDS 0xffff0000u
 
 typedef struct tn_host tn_host;
@@ -123,7 +123,7 @@ typedef struct tn_arg {
   const char *name;
   uint8_t kind;  /* tn_arg_kind */
   uint8_t type;  /* TN_TYPE_VAR, TN_TYPE_WIDE or TN_TYPE_FIXED */
-  uint8_t flags; /* TN_ARG_LIST */
+  uint8_t flags; /* TN_ARG_LIST; a host refuses all that it does not know */
   uint8_t reserved[5];
   const char *doc;
   double low, high; /* where conformance cases draw from; equal: anywhere */
@@ -213,6 +213,19 @@ typedef struct tn_operator {
   uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
   uint32_t attr_size; /* sizeof(tn_attr), likewise */
 } tn_operator;
+
+/* Argument and attribute `index` of an operator that somebody else made, whose rows may be
+ * longer or shorter than this header's: fields past `arg_size` and `attr_size` are not there. */
+static inline const tn_arg *tn_operator_arg(const tn_operator *op, uint32_t index) {
+  size_t size_1 = offsetof(tn_arg, reserved2) + sizeof op->args->reserved2;
+  const char *rows = (const char *)op->args;
+  return (const tn_arg *)(const void *)(rows + index * (op->arg_size ? op->arg_size : size_1));
+}
+static inline const tn_attr *tn_operator_attr(const tn_operator *op, uint32_t index) {
+  size_t size_1 = offsetof(tn_attr, reserved2) + sizeof op->attrs->reserved2;
+  const char *rows = (const char *)op->attrs;
+  return (const tn_attr *)(const void *)(rows + index * (op->attr_size ? op->attr_size : size_1));
+}
 
 /* -------------------------------------------------------------- the kernels --- */
 
@@ -388,21 +401,27 @@ typedef struct tn_layer_call {
 
 /* What else a layer is told of. */
 typedef enum tn_layer_event_kind {
-  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; a view has no stream */
+  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; views and
+                                    imports have no stream, and a view's memory is known */
   TN_LAYER_TENSOR_RELEASED = 1, /* object, tensor, memory, bytes */
   TN_LAYER_MEMORY_RELEASED = 2, /* memory: the last tensor that shared it is gone */
   TN_LAYER_TENSOR_WRITTEN = 3,  /* from host memory: object, tensor, memory, bytes, stream */
   TN_LAYER_TENSOR_READ = 4,     /* to host memory: likewise */
   TN_LAYER_TENSOR_MISUSED = 5,  /* used after its release: object */
-  TN_LAYER_STREAM_MADE = 6,     /* stream */
+  TN_LAYER_STREAM_MADE = 6,     /* stream; object: its handle, NULL for a default stream */
   TN_LAYER_STREAM_DESTROYED = 7,
   TN_LAYER_STREAM_WAITED = 8,  /* the host waited for the stream */
   TN_LAYER_STREAM_ORDERED = 9, /* work of `stream` from here on waits for event `object` */
   TN_LAYER_EVENT_MADE = 10,    /* object */
   TN_LAYER_EVENT_DESTROYED = 11,
-  TN_LAYER_EVENT_RECORDED = 12, /* object, stream */
-  TN_LAYER_EVENT_PASSED = 13,   /* the host waited for it or saw it passed: object */
-  TN_LAYER_RUNTIME_CLOSING = 14,
+  TN_LAYER_EVENT_RECORDED = 12,  /* object, stream */
+  TN_LAYER_EVENT_PASSED = 13,    /* the host waited for it or saw it passed: object */
+  TN_LAYER_RUNTIME_CLOSING = 14, /* devices still work, tensors may still be alive */
+  TN_LAYER_PREPARED_MADE = 15,   /* a prepared call: object, op */
+  TN_LAYER_PREPARED_RELEASED = 16,
+  TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
+  TN_LAYER_PINNED_FREED = 18,
+  TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -416,7 +435,9 @@ typedef struct tn_layer_event {
   const void *memory;     /* of the memory that a tensor shares with its views */
   const DLTensor *tensor; /* what the tensor looks like */
   uint64_t bytes;
-  const char *site; /* as in tn_layer_call */
+  const char *site;          /* as in tn_layer_call */
+  const tn_backend *backend; /* likewise; NULL only with RUNTIME_CLOSING */
+  const tn_operator *op;     /* of a prepared call, else NULL */
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
