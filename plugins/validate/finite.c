@@ -141,8 +141,8 @@ const char *tensor_name(char *text, size_t size, const tn_layer_call *call, bool
                         uint32_t index) {
   const tn_operator *op = call->op;
   uint32_t num_in = count_args(op, TN_ARG_IN, TN_ARG_OPTIONAL_IN);
-  if (call->args->num_in == num_in && (uint32_t)call->args->num_in + call->args->num_out ==
-                                          op->num_args)
+  if (call->args->num_in == num_in &&
+      (uint32_t)call->args->num_in + call->args->num_out == op->num_args)
     snprintf(text, size, "%s", arg_at(op, output ? num_in + index : index)->name);
   else
     snprintf(text, size, "%s %u", output ? "output" : "input", index);

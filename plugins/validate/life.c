@@ -48,7 +48,8 @@ void tensor_misused(validate *v, findings *f, const tn_layer_event *event) {
 }
 
 static const char *thing_text(char *text, size_t size, thing_kind kind, const thing *t) {
-  static const char *const names[] = {"tensor", "stream", "event", "prepared call", "pinned memory"};
+  static const char *const names[] = {"tensor", "stream", "event", "prepared call",
+                                      "pinned memory"};
   char shape[160];
   size_t used = (size_t)snprintf(text, size, "%s", names[kind]);
   if (kind == TENSOR)

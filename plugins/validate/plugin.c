@@ -12,8 +12,12 @@
 static const struct {
   const char *word;
   uint32_t checks;
-} words[] = {{"finite", CHECK_FINITE}, {"alias", CHECK_ALIAS}, {"lifetime", CHECK_LIFETIME},
-             {"races", CHECK_RACES},   {"leaks", CHECK_LEAKS}, {"all", CHECK_ALL},
+} words[] = {{"finite", CHECK_FINITE},
+             {"alias", CHECK_ALIAS},
+             {"lifetime", CHECK_LIFETIME},
+             {"races", CHECK_RACES},
+             {"leaks", CHECK_LEAKS},
+             {"all", CHECK_ALL},
              {"error", 0}};
 
 static tn_status read_word(validate *v, const char *word, size_t length) {

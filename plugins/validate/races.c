@@ -31,9 +31,7 @@ const device *device_of(validate *v, const char *type, int32_t index, const tn_b
   return d;
 }
 
-static uint64_t number_of(const validate *v, const device *d) {
-  return (uint64_t)(d - v->devices);
-}
+static uint64_t number_of(const validate *v, const device *d) { return (uint64_t)(d - v->devices); }
 
 static uint32_t free_actor(const validate *v) {
   for (uint32_t i = 1; i < ACTORS_MAX - 1; ++i)
@@ -102,6 +100,9 @@ void order_notice(validate *v, const tn_layer_event *e) {
   const device *d = device_of(v, e->device_type, e->device_index, e->backend);
   if (!d) return;
   switch (e->kind) {
+  case TN_LAYER_STREAM_MADE: /* streams count in the order of their making */
+    (void)actor_of(v, d, e->stream);
+    break;
   case TN_LAYER_STREAM_DESTROYED:
     actor_forget(v, d, e->stream);
     break;
@@ -137,8 +138,8 @@ typedef struct touch {
   const char *what; /* "y", "input 3" */
   const char *text; /* "f32 [2]" */
   access access;
-  bool owned;  /* it lies inside one piece of living memory */
-  bool raced;  /* one report for one tensor */
+  bool owned; /* it lies inside one piece of living memory */
+  bool raced; /* one report for one tensor */
 } touch;
 
 static void report_race(touch *t, const access *old) {
@@ -181,8 +182,8 @@ static void check_touch(touch *t) {
   if (t->owned || !(t->v->checks & CHECK_LIFETIME)) return;
   find(t->v, t->found, REPORT_LIFETIME, a->op, a->site, NULL, NULL,
        "lifetime: %s%s %s %s (%s:%d %s), whose memory belongs to no living tensor", a->op,
-       at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what,
-       t->device->type, t->device->index, t->text);
+       at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what, t->device->type,
+       t->device->index, t->text);
 }
 
 /* --- calls --- */
@@ -263,12 +264,12 @@ void check_copy(validate *v, findings *f, const tn_layer_event *e) {
   uint32_t actor = actor_of(v, d, e->stream);
   bool write = e->kind == TN_LAYER_TENSOR_WRITTEN;
   char text[160];
-  touch t = {.v = v,
-             .found = f,
-             .device = d,
-             .what = "a tensor",
-             .text = tensor_text(text, sizeof text, e->tensor->dtype, e->tensor->ndim,
-                                 e->tensor->shape)};
+  touch t = {
+      .v = v,
+      .found = f,
+      .device = d,
+      .what = "a tensor",
+      .text = tensor_text(text, sizeof text, e->tensor->dtype, e->tensor->ndim, e->tensor->shape)};
   t.access = (access){.where = extent_of(e->tensor, d->opaque),
                       .actor = actor,
                       .write = write,

@@ -7,9 +7,8 @@
 #include "validate.h"
 
 static const char *const kind_names[REPORT_KINDS] = {
-    [REPORT_NONFINITE] = "non-finite", [REPORT_PASSED_ON] = "passed on",
-    [REPORT_ALIAS] = "alias",          [REPORT_LIFETIME] = "lifetime",
-    [REPORT_RACE] = "race",            [REPORT_LEAK] = "leak",
+    [REPORT_NONFINITE] = "non-finite", [REPORT_PASSED_ON] = "passed on", [REPORT_ALIAS] = "alias",
+    [REPORT_LIFETIME] = "lifetime",    [REPORT_RACE] = "race",           [REPORT_LEAK] = "leak",
 };
 
 /* --- sites --- */
@@ -118,8 +117,8 @@ const char *tensor_text(char *text, size_t size, DLDataType dtype, int32_t rank,
                        : dtype.code == kDLUInt   ? "u"
                        : dtype.code == kDLBool   ? "bool"
                                                  : "i";
-  size_t used = (size_t)snprintf(text, size, dtype.code == kDLBool ? "%s [" : "%s%u [", letter,
-                                 dtype.bits);
+  size_t used =
+      (size_t)snprintf(text, size, dtype.code == kDLBool ? "%s [" : "%s%u [", letter, dtype.bits);
   for (int32_t i = 0; i < rank && used < size; ++i)
     used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "", shape[i]);
   if (used < size) snprintf(text + used, size - used, "]");

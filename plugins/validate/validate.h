@@ -23,15 +23,15 @@ enum {
 /* The bounds of what is kept. */
 enum {
   DEVICES_MAX = 64,
-  ACTORS_MAX = 64,      /* the host, and streams; more streams share the last */
-  ACCESSES_MAX = 64,    /* pending ones per piece of memory; the oldest are forgotten */
-  GHOSTS_MAX = 256,     /* pieces of released memory with work pending; likewise */
-  REPORTS_MAX = 1024,   /* different reports; more are only counted */
-  SITES_MAX = 16384,    /* different call sites; more are called "elsewhere" */
-  SITE_BYTES = 96,      /* of each site's text */
-  LEAKS_SHOWN = 32,     /* of each kind, one by one */
-  TEXT_BYTES = 768,     /* of one report */
-  FINDINGS_MAX = 4,     /* of one call, one by one */
+  ACTORS_MAX = 64,         /* the host, and streams; more streams share the last */
+  ACCESSES_MAX = 64,       /* pending ones per piece of memory; the oldest are forgotten */
+  GHOSTS_MAX = 256,        /* pieces of released memory with work pending; likewise */
+  REPORTS_MAX = 1024,      /* different reports; more are only counted */
+  SITES_MAX = 16384,       /* different call sites; more are called "elsewhere" */
+  SITE_BYTES = 96,         /* of each site's text */
+  LEAKS_SHOWN = 32,        /* of each kind, one by one */
+  TEXT_BYTES = 768,        /* of one report */
+  FINDINGS_MAX = 4,        /* of one call, one by one */
   STAGING_BYTES = 1 << 22, /* of device memory looked at in one go */
 };
 
@@ -128,7 +128,7 @@ typedef struct validate {
   bool actor_used[ACTORS_MAX];
   map events; /* event -> vclock */
   /* memory.c */
-  map memories; /* identity -> memory */
+  map memories;    /* identity -> memory */
   memory **sorted; /* of pools, by place: they do not meet while they live */
   size_t num_sorted, room_sorted;
   memory *imports, *ghosts;
