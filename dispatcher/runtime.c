@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/scan.h"
+
 _Atomic uint32_t fork_generation;
 
 static void after_fork_in_child(void) { atomic_fetch_add(&fork_generation, 1); }
@@ -60,6 +62,15 @@ static const plugin_entry *entry_of(const tn_runtime *r, const tn_plugin *plugin
   return NULL;
 }
 
+static tn_status scan(const tn_runtime *r, plugin_record *record) {
+  scan_result result;
+  tn_status status = scan_plugin(&r->config, record->path, &result);
+  record->scan = result.outcome;
+  record->scan_us = result.us;
+  if (result.note[0]) runtime_log(r, TN_LOG_INFO, "%s", result.note);
+  return status;
+}
+
 /* Inspects, loads and registers; on refusal the message says why. */
 static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered) {
   tn_plugin_note note = {0};
@@ -73,7 +84,8 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
     return fail(TN_ERR_PLUGIN_REFUSED, "a plugin named %s was taken from %s already", record->name,
                 other->path);
   const tn_plugin *plugin;
-  status = loader_open(record->path, &r->host, &plugin);
+  status = scan(r, record);
+  if (!status) status = loader_open(record->path, &r->host, &plugin);
   if (status) return status;
   uint32_t first_type = atomic_load(&r->registry.num_types);
   plugin_entry *entry;
@@ -160,6 +172,8 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
         .num_kernels = e ? (uint32_t)e->num_kernels : 0,
         .num_operators = e ? (uint32_t)e->num_operators : 0,
         .num_layers = e ? (uint32_t)e->num_layers : 0,
+        .scan = record->scan,
+        .scan_us = record->scan_us,
     };
     memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
   }
