@@ -68,7 +68,8 @@ END_TEST
 
 /* Every float type, dense, strided and read back from a device of its own memory. */
 START_TEST(every_float_type_and_layout_is_read) {
-  const uint16_t f16[] = {0x3c00, 0x7c00, 0x3c00, 0x7e01}, bf16[] = {0x3f80, 0x7f80, 0x3f80, 0x7fc1};
+  const uint16_t f16[] = {0x3c00, 0x7c00, 0x3c00, 0x7e01},
+                 bf16[] = {0x3f80, 0x7f80, 0x3f80, 0x7fc1};
   const float f32[] = {1, INFINITY, 1, NAN};
   const double f64[] = {1, INFINITY, 1, NAN};
   const struct {
@@ -99,7 +100,8 @@ END_TEST
 START_TEST(device_memory_is_read_back) {
   tn_runtime *runtime = open_validated("sim:0", "finite");
   tn_device *device = tn_runtime_device(runtime);
-  tn_tensor *x = F32(device, 3e38f, 1), *y = NULL, *m = shaped(device, TN_F32, 2, SHAPE(2, 2)), *view;
+  tn_tensor *x = F32(device, 3e38f, 1), *y = NULL, *m = shaped(device, TN_F32, 2, SHAPE(2, 2)),
+            *view;
   ok(tn_tensor_write(NULL, m, (float[]){0, 0, 0, 0}, 16));
   ok(tn_add(NULL, x, x, &y));
   SAID("non-finite: add by sim.add made infinity in y (sim:0 f32 [2])");
@@ -176,7 +178,8 @@ START_TEST(leaks_are_listed_with_their_sites) {
   ok(tn_stream_create(device, &stream));
   ok(tn_event_create(device, &event));
   ok(tn_pinned_alloc(device, 48, &pinned));
-  tn_call call = {.struct_size = sizeof call, .op = TN_OP_ADD, .out = &y, .num_in = 2, .num_out = 1};
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_ADD, .out = &y, .num_in = 2, .num_out = 1};
   call.in = (const tn_tensor *[]){x, x};
   ok(tn_prepare(&call, &prepared));
   tn_call_site(NULL);
@@ -261,8 +264,8 @@ static tn_status fake_fail(tn_status status, const char *format, ...) {
   (void)format;
   return status;
 }
-__attribute__((format(printf, 3, 4))) static void
-fake_log(const tn_host *host, tn_log_level level, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void fake_log(const tn_host *host, tn_log_level level,
+                                                           const char *format, ...) {
   (void)host, (void)level;
   va_list args;
   va_start(args, format);
@@ -292,12 +295,13 @@ static DLTensor laid(float *data, int64_t *shape, int64_t *strides) {
 }
 
 /* What the layer says of a copy or another operator with these two tensors. */
-static const char *verdict(const tn_layer *layer, void *state, uint32_t flags, DLTensor x, DLTensor y) {
-  static const tn_arg args[] = {{.name = "x", .kind = TN_ARG_IN}, {.name = "y", .kind = TN_ARG_OUT}};
-  static const tn_backend backend = {
-      .struct_size = sizeof backend,
-      .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
-      .device_type = "fake"};
+static const char *verdict(const tn_layer *layer, void *state, uint32_t flags, DLTensor x,
+                           DLTensor y) {
+  static const tn_arg args[] = {{.name = "x", .kind = TN_ARG_IN},
+                                {.name = "y", .kind = TN_ARG_OUT}};
+  static const tn_backend backend = {.struct_size = sizeof backend,
+                                     .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+                                     .device_type = "fake"};
   tn_operator op = {.struct_size = sizeof op, .name = "probe", .num_args = 2, .args = args};
   op.flags = flags;
   const DLTensor *in[] = {&x};
