@@ -63,12 +63,14 @@ static void runtimes_and_devices(const objects *o) {
   tn_device_info device = {.struct_size = sizeof device};
   tn_memory_stats memory = {.struct_size = sizeof memory};
   tn_duplicate_library library = {.struct_size = sizeof library};
+  tn_layer_info layer = {.struct_size = sizeof layer};
   tn_device *found;
   void *pinned;
   forked(tn_runtime_load_plugin(o->runtime, SIM_PLUGIN));
   forked(tn_runtime_unload_plugin(o->runtime, "sim"));
   forked(tn_plugin_report(o->runtime, 0, &plugin));
   forked(tn_duplicate_library_at(o->runtime, 0, &library));
+  forked(tn_layer_at(o->runtime, 0, &layer));
   forked(tn_device_find(o->runtime, "sim", &found));
   forked(tn_device_get_info(o->device, &device));
   forked(tn_device_synchronize(o->device));
