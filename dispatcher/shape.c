@@ -173,6 +173,7 @@ tn_status shape_rule_custom(const shape_query *q, extents *out, uint32_t num_out
   }
   tn_status status =
       q->length ? infer_lists(q, pointers) : q->op->infer(q->host, q->in, pointers, q->attrs);
+  if (status) fail_prefix("tn_%s: ", q->op->name);
   for (uint32_t i = 0; !status && i < num_out; ++i) {
     out[i].rank = tensors[i].ndim;
     if (out[i].rank < 0 || out[i].rank > TN_MAX_RANK)

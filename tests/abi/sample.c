@@ -109,11 +109,10 @@ static int64_t elements(const DLTensor *t) {
   return n;
 }
 
-/* A host of before passes less than this header has. */
+/* A host of before passes less than this header has: what lies behind traps. */
 static tn_status check_args(const tn_kernel_args *args) {
 #ifdef TN_GROWN
-  if (TN_HAS_FIELD(args, tn_kernel_args, later) && args->later[0])
-    return args->host->fail(TN_ERR_INTERNAL, "sample: the host filled what it does not know");
+  if (TN_HAS_FIELD(args, tn_kernel_args, later)) *(void *volatile *)(uintptr_t)&args->later[2];
 #endif
   return args->kernel ? TN_OK : args->host->fail(TN_ERR_INTERNAL, "sample: no kernel");
 }

@@ -23,6 +23,10 @@ typedef struct tally {
   tally_watch watch;
 } tally;
 
+/* Whether the status says that a plugin's own shape rule does not take what was made up
+ * for it. */
+bool case_declined(const op_case *c, tn_status status);
+
 /* Runs every variant of a case on `device` and judges it by `reference`. */
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t);
 
