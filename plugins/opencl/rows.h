@@ -23,4 +23,12 @@
 #undef ROW
 #undef NAMED
 
+/* What rows ask for as workspace. */
+tn_status ocl_conv_forward_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_grad_input_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_grad_weight_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_transpose_grad_weight_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_clip_grad_norm_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_loss_workspace(const tn_kernel_args *args, size_t *bytes);
+
 #endif

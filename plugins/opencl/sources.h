@@ -8,5 +8,15 @@
 
 extern const ocl_source ocl_source_map;
 extern const ocl_source ocl_source_prelude;
+extern const ocl_source ocl_source_class_loss;
+extern const ocl_source ocl_source_conv;
+extern const ocl_source ocl_source_gradients;
+extern const ocl_source ocl_source_index;
+extern const ocl_source ocl_source_loss;
+extern const ocl_source ocl_source_move;
+extern const ocl_source ocl_source_norm;
+extern const ocl_source ocl_source_optimise;
+extern const ocl_source ocl_source_pair_loss;
+extern const ocl_source ocl_source_pool;
 
 #endif
