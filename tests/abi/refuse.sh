@@ -8,7 +8,7 @@ here=$(realpath "$(dirname "$0")")
 # shellcheck source=tests/lint/elf.sh
 . "$here/../lint/elf.sh"
 skip_if_sanitized "$3"
-root=$1 build=$2 library=$3 cc=$4
+root=$1 build=$2 library=$(realpath "$3") cc=$4
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
