@@ -332,9 +332,9 @@ void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *
   if (!tally_begin(t, c, "reference")) return;
   draw_values(&w);
   tn_status status = ask_reference(&w, reference);
-  if (case_declined(c, status))
-    t->declined++;
-  else if (status != TN_OK)
+  if (case_declined(c, status)) {
+    if (!t->declined++) snprintf(t->reason, sizeof t->reason, "%s", tn_last_error());
+  } else if (status != TN_OK)
     complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
   t->cases += !case_declined(c, status);
   for (uint32_t v = 1; status == TN_OK && v < 1u << VARIANTS; v <<= 1)

@@ -18,6 +18,7 @@ typedef struct tally {
   uint64_t unsupported; /* runs for which the device has no kernel */
   uint64_t bad_calls, repeats;
   uint64_t declined; /* cases that a plugin's own shape rule does not take */
+  char reason[160];  /* of the first of them */
   uint64_t failures;
   double error, bound; /* of the output that came nearest to its bound, or passed it */
   tally_watch watch;
