@@ -113,9 +113,16 @@ static uint32_t place_of(const tn_runtime *runtime, const tn_layer *layer) {
   return 0;
 }
 
+const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (place_of(runtime, &rows[i])) return &rows[i];
+  return NULL;
+}
+
 /* pre: the runtime's mutex is held. */
 static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
+    if (atomic_load(&e->withdrawn)) continue;
     *plugin = e->name;
     if (index < e->num_layers) return &e->layers[index];
     index -= e->num_layers;
