@@ -12,4 +12,4 @@ for folder in "$@"; do
 done
 abidw "$@" --drop-private-types --exported-interfaces-only --drop-undefined-syms \
   --no-architecture --no-elf-needed --no-corpus-path --no-comp-dir-path --no-show-locs \
-  --no-parameter-names --no-write-default-sizes "$library" | sed "s/^ *//"
+  --no-parameter-names --no-write-default-sizes --type-id-style hash "$library" | sed "s/^ *//"
