@@ -397,6 +397,9 @@ typedef struct tn_layer_call {
   /* The device's backend, whose slots take args->device and args->queue: events to time
    * the call by, copies to look at its outputs. Slots it lacks are NULL. */
   const tn_backend *backend;
+  /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
+   * copies there and back; NULL for a call on its own device. */
+  const char *fallback_from;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -438,6 +441,9 @@ typedef struct tn_layer_event {
   const char *site;          /* as in tn_layer_call */
   const tn_backend *backend; /* likewise; NULL only with RUNTIME_CLOSING */
   const tn_operator *op;     /* of a prepared call, else NULL */
+  /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
+   * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
+  uint64_t began_ns;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
