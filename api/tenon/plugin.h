@@ -206,8 +206,8 @@ typedef struct tn_operator {
   const char *maths;  /* one line */
   const char *source; /* where the maths comes from, or NULL */
   /* For TN_SHAPE_CUSTOM: fills out[i]->ndim and out[i]->shape[] (room for
-   * TN_MAX_RANK) from the inputs, or fails with a message. Where arguments are lists, the
-   * in-out tensors follow the inputs in `in`, and NULL follows the last of them. */
+   * TN_MAX_RANK) from the inputs, or fails with a message: TN_ERR_INVALID_ARGUMENT for what it
+   * does not take. The in-out tensors follow the inputs in `in`, and NULL follows the last. */
   tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
                      const void *attrs);
   uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
