@@ -174,6 +174,9 @@ void runtime_release(tn_runtime *runtime, storage *s);
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Fills as much of *info as its struct_size has room for. */
+void kernel_describe(const cell *c, tn_kernel_info *info);
+
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);
 

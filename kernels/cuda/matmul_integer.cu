@@ -51,8 +51,7 @@ __device__ void load_panel(const operand &x, const unsigned char *data, int64_t 
   }
 }
 
-__global__ void __launch_bounds__(threads)
-    integer_tiles(const __grid_constant__ integer_call c) {
+__global__ void __launch_bounds__(threads) integer_tiles(const __grid_constant__ integer_call c) {
   __shared__ int panel_a[side][words + 1], panel_b[side][words + 1];
   const int row = threadIdx.x / 16, col = threadIdx.x % 16;
   const unsigned za = zero_of(c.a), zb = zero_of(c.b);
