@@ -383,10 +383,12 @@ static void print_schema(void) {
   puts("\nconst tn_operator builtin_operators[] = {");
   for (int i = 0; i < ROWS; ++i) {
     printf("  {.struct_size = sizeof(tn_operator), .id = %d, .name = \"%s\", %s,\n"
-           "   .num_args = %d, .args = %s_args, .num_attrs = %d",
+           "   .num_args = %d, .args = %s_args, .arg_size = sizeof(tn_arg), .num_attrs = %d",
            rows[i].id, rows[i].name, rows[i].fields, args[i], rows[i].name, attrs[i]);
     if (attrs[i])
-      printf(", .attrs = %s_attrs, .attrs_size = sizeof(tn_%s_attrs)", rows[i].name, rows[i].name);
+      printf(",\n   .attrs = %s_attrs, .attr_size = sizeof(tn_attr), .attrs_size = "
+             "sizeof(tn_%s_attrs)",
+             rows[i].name, rows[i].name);
     puts("},");
   }
   printf("};\nconst size_t builtin_operator_count = %d;\n", ROWS);

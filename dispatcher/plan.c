@@ -53,7 +53,7 @@ static tn_status no_tensor(uint32_t op) {
 }
 
 bool call_is_whole(const tn_call *call) {
-  return call && call->struct_size >= sizeof *call && (call->in || !call->num_in) &&
+  return call && call->struct_size >= CALL_SIZE_1 && (call->in || !call->num_in) &&
          (call->out || !call->num_out);
 }
 

@@ -9,7 +9,8 @@
 #include "dispatcher/runtime.h"
 #include "dispatcher/shape.h"
 
-enum { ATTRS_MAX = 256 };
+/* The size of a tn_call in version 1: programs built then pass no more. */
+#define CALL_SIZE_1 (offsetof(tn_call, skip_out) + sizeof((tn_call *)0)->skip_out)
 
 /* What plan_make returns, having done nothing, for an operator with lists among its
  * arguments: list_make is for those. No tn_status. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dispatcher/loader.h"
+#include "dispatcher/registry.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -48,6 +49,15 @@ static tn_status check_rows(const char *what, const void *rows, uint32_t count, 
                   first);
   }
   return TN_OK;
+}
+
+/* The upper half of a word of flags says what the host must know; this one knows none. */
+static tn_status check_demands(const char *what, const char *name, uint32_t flags) {
+  if (!(flags & TN_FLAGS_DEMANDS)) return TN_OK;
+  return fail(REFUSED,
+              "its %s '%.80s' demands what this host does not know (flags %#x): it needs a "
+              "newer Tenon",
+              what, name, flags & TN_FLAGS_DEMANDS);
 }
 
 /* ----------------------------------------------------------------- backends --- */
@@ -101,7 +111,8 @@ static tn_status check_backend(const tn_backend *b) {
   if ((b->flags & TN_BACKEND_HOST_MEMORY) && (b->flags & TN_BACKEND_OPAQUE_MEMORY))
     return fail(REFUSED, "its backend '%s' calls its memory both host memory and opaque",
                 b->device_type);
-  status = check_slots(b, mandatory, COUNT(mandatory), "is mandatory");
+  status = check_demands("backend", b->device_type, b->flags);
+  if (!status) status = check_slots(b, mandatory, COUNT(mandatory), "is mandatory");
   if (!status && !(b->flags & TN_BACKEND_SYNCHRONOUS))
     status = check_slots(b, asynchronous, COUNT(asynchronous),
                          "is mandatory without TN_BACKEND_SYNCHRONOUS");
@@ -136,7 +147,7 @@ static tn_status check_kernel(const tn_kernel *k, uint32_t i) {
                 "its kernel row %u (%.80s) is for device type '%.40s'; it takes a-z, "
                 "0-9 and _, or " TN_DEVICE_ANY_HOST,
                 i, name, k->device_type);
-  return TN_OK;
+  return check_demands("kernel", name, k->flags);
 }
 
 static tn_status check_kernels(const tn_plugin *p) {
@@ -148,11 +159,35 @@ static tn_status check_kernels(const tn_plugin *p) {
 
 /* ---------------------------------------------------------------- operators --- */
 
+/* All that can be wrong with one argument or attribute, or with the operator as a whole. */
+static tn_status bad(const tn_operator *op, const char *part, const char *fault) {
+  return fail(REFUSED, "its operator '%.80s' has %s%s%.80s%s", op->name, fault, part ? " (" : "",
+              part ? part : "", part ? ")" : "");
+}
+
+static tn_status check_distance(const tn_operator *op, const char *what, uint32_t distance,
+                                size_t size_1) {
+  if (distance == 0) return TN_OK;
+  if (distance >= size_1 && distance <= MAX_STRUCT && distance % _Alignof(void *) == 0)
+    return TN_OK;
+  return fail(REFUSED, "its operator '%.80s' says a %s row has %u bytes, ABI version 1 has %zu",
+              op->name, what, distance, size_1);
+}
+
 static bool is_type(const tn_operator *op, uint8_t type) {
   if (type < TN_MAX_TYPE_VARS) return op->types[type] != 0;
   if (type >= TN_TYPE_WIDE(0) && type < TN_TYPE_WIDE(TN_MAX_TYPE_VARS))
     return op->types[type - TN_TYPE_WIDE(0)] != 0;
   return type >= TN_TYPE_FIXED(0) && tn_dtype_size((tn_dtype)(type - TN_TYPE_FIXED(0))) != 0;
+}
+
+/* Types of a later version are as good as not there, but one type must be left. */
+static tn_status check_types(const tn_operator *op) {
+  if (!op->types[0]) return bad(op, NULL, "no element type");
+  for (int v = 0; v < TN_MAX_TYPE_VARS; v++)
+    if (op->types[v] && !(op->types[v] & TN_SET_ALL))
+      return bad(op, NULL, "a type variable without an element type that this host knows");
+  return TN_OK;
 }
 
 /* Inputs stand first, then in-out arguments, then outputs. */
@@ -167,30 +202,38 @@ static bool is_list_fit(const tn_operator *op, const tn_arg *arg) {
          !(op->flags & (TN_OPERATOR_ELEMENTWISE | TN_OPERATOR_DATA_DEPENDENT));
 }
 
-static const char *args_fault(const tn_operator *op) {
-  if (op->num_args == 0 || op->num_args > 2 * TN_MAX_ARGS || !op->args)
-    return "a number of arguments out of range";
+static const char *arg_fault(const tn_operator *op, const tn_arg *arg) {
+  if (arg->kind > TN_ARG_OPTIONAL_OUT) return "an argument of a kind that this host does not know";
+  if (arg->flags & ~TN_ARG_LIST) return "an argument with flags that this host does not know";
+  if (!is_type(op, arg->type)) return "an argument of no type that this host knows";
+  return is_list_fit(op, arg) ? NULL : "a list where none can be";
+}
+
+static tn_status check_args(const tn_operator *op) {
   uint32_t inputs = 0;
   int group = 0;
+  if (op->num_args == 0 || op->num_args > 2 * TN_MAX_ARGS || !op->args)
+    return bad(op, NULL, "a number of arguments out of range");
   for (uint32_t i = 0; i < op->num_args; i++) {
-    const tn_arg *arg = &op->args[i];
-    if (!arg->name || arg->kind > TN_ARG_OPTIONAL_OUT) return "a malformed argument";
-    if (!is_type(op, arg->type)) return "an argument of no type";
-    if (!is_list_fit(op, arg)) return "a list where none can be";
-    if (arg_group(arg->kind) < group) return "arguments out of order";
+    const tn_arg *arg = tn_operator_arg(op, i);
+    if (!arg->name) return bad(op, NULL, "an argument without a name");
+    const char *fault = arg_fault(op, arg);
+    if (!fault && arg_group(arg->kind) < group) fault = "arguments out of order";
+    if (fault) return bad(op, arg->name, fault);
     group = arg_group(arg->kind);
     inputs += group == 0;
   }
-  if (inputs > TN_MAX_ARGS || op->num_args - inputs > TN_MAX_ARGS) return "too many arguments";
-  if (inputs == op->num_args) return "no output";
-  const tn_arg *last = &op->args[op->num_args - 1];
+  if (inputs > TN_MAX_ARGS || op->num_args - inputs > TN_MAX_ARGS)
+    return bad(op, NULL, "too many arguments");
+  if (inputs == op->num_args) return bad(op, NULL, "no output");
+  const tn_arg *last = tn_operator_arg(op, op->num_args - 1);
   if (op->flags & TN_OPERATOR_DATA_DEPENDENT &&
       (last->kind != TN_ARG_OUT || last->type != TN_TYPE_FIXED(TN_I64)))
-    return "a shape that depends on data, and no i64 count as its last output";
-  return NULL;
+    return bad(op, NULL, "a shape that depends on data, and no i64 count as its last output");
+  return TN_OK;
 }
 
-static size_t attr_size(uint32_t type) {
+static size_t attr_bytes(uint32_t type) {
   static const size_t sizes[] = {[TN_ATTR_I64] = 8,
                                  [TN_ATTR_U64] = 8,
                                  [TN_ATTR_F64] = 8,
@@ -203,30 +246,46 @@ static size_t attr_size(uint32_t type) {
   return type < COUNT(sizes) ? sizes[type] : 0;
 }
 
-static const char *attrs_fault(const tn_operator *op) {
-  if (op->num_attrs > MAX_ROWS || op->attrs_size > MAX_STRUCT ||
-      (op->attrs_size && op->attrs_size < sizeof(uint32_t)))
-    return "attributes out of range";
-  if (op->num_attrs && !op->attrs) return "no list of its attributes";
-  for (uint32_t i = 0; i < op->num_attrs; i++) {
-    const tn_attr *attr = &op->attrs[i];
-    size_t size = attr_size(attr->type), align = size > 4 && attr->type != TN_ATTR_AXES ? 8 : 4;
-    if (!attr->name || size == 0) return "a malformed attribute";
-    /* The struct begins with its struct_size. */
-    if (attr->offset < sizeof(uint32_t) || attr->offset % align || size > op->attrs_size ||
-        attr->offset > op->attrs_size - size)
-      return "an attribute outside its struct";
-  }
-  return NULL;
+static const char *attr_fault(const tn_operator *op, const tn_attr *attr) {
+  size_t size = attr_bytes(attr->type), align = size > 4 && attr->type != TN_ATTR_AXES ? 8 : 4;
+  if (size == 0) return "an attribute of a type that this host does not know";
+  /* The struct begins with its struct_size. */
+  if (attr->offset < sizeof(uint32_t) || attr->offset % align || size > op->attrs_size ||
+      attr->offset > op->attrs_size - size)
+    return "an attribute outside its struct";
+  return attr->low_bound > TN_BOUND_OPEN || attr->high_bound > TN_BOUND_OPEN
+             ? "an attribute with a bound of a kind that this host does not know"
+             : NULL;
 }
 
-static const char *operator_fault(const tn_operator *op) {
-  if (op->id != 0) return "a number of its own (id must be 0)";
-  if (!op->doc || !op->maths) return "no doc or maths line";
-  if (op->shape >= TN_SHAPE_RULES) return "an unknown shape rule";
-  if (op->shape == TN_SHAPE_CUSTOM && !op->infer) return "no infer function";
-  const char *fault = args_fault(op);
-  return fault ? fault : attrs_fault(op);
+static tn_status check_attrs(const tn_operator *op) {
+  if (op->num_attrs > ATTRS_MAX || op->attrs_size > ATTRS_MAX ||
+      (op->attrs_size == 0) != (op->num_attrs == 0))
+    return fail(REFUSED, "its operator '%.80s' has %u attributes in %u bytes; at most %d are taken",
+                op->name, op->num_attrs, op->attrs_size, ATTRS_MAX);
+  if (op->num_attrs && !op->attrs) return bad(op, NULL, "no list of its attributes");
+  for (uint32_t i = 0; i < op->num_attrs; i++) {
+    const tn_attr *attr = tn_operator_attr(op, i);
+    if (!attr->name) return bad(op, NULL, "an attribute without a name");
+    const char *fault = attr_fault(op, attr);
+    if (fault) return bad(op, attr->name, fault);
+  }
+  return TN_OK;
+}
+
+static tn_status check_operator(const tn_operator *op) {
+  tn_status status = check_demands("operator", op->name, op->flags);
+  if (status) return status;
+  if (op->id != 0) return bad(op, NULL, "a number of its own (id must be 0)");
+  if (!op->doc || !op->maths) return bad(op, NULL, "no doc or maths line");
+  if (op->shape >= TN_SHAPE_RULES)
+    return bad(op, NULL, "a shape rule that this host does not know");
+  if (op->shape == TN_SHAPE_CUSTOM && !op->infer) return bad(op, NULL, "no infer function");
+  status = check_distance(op, "tn_arg", op->arg_size, SIZE_1(tn_arg, reserved2));
+  if (!status) status = check_distance(op, "tn_attr", op->attr_size, SIZE_1(tn_attr, reserved2));
+  if (!status) status = check_types(op);
+  if (!status) status = check_args(op);
+  return status ? status : check_attrs(op);
 }
 
 static tn_status check_operators(const tn_plugin *p) {
@@ -236,8 +295,7 @@ static tn_status check_operators(const tn_plugin *p) {
     const tn_operator *op = plugin_operator(p, i);
     if (!op->name || !is_word(op->name))
       return fail(REFUSED, "its operator row %u has a malformed name; it takes a-z, 0-9 and _", i);
-    const char *fault = operator_fault(op);
-    if (fault) status = fail(REFUSED, "its operator '%.80s' has %s", op->name, fault);
+    status = check_operator(op);
   }
   return status;
 }
@@ -248,8 +306,9 @@ static tn_status check_layers(const tn_plugin *p) {
   tn_status status = check_rows("layer", p->layers, p->num_layers, SIZE_1(tn_layer, description));
   for (uint32_t i = 0; i < p->num_layers && !status; i++) {
     const tn_layer *layer = plugin_layer(p, i);
-    if (!layer->name || !*layer->name || !layer->call)
-      status = fail(REFUSED, "its layer row %u has no name or no call function", i);
+    status = layer->name && *layer->name && layer->call
+                 ? check_demands("layer", layer->name, layer->flags)
+                 : fail(REFUSED, "its layer row %u has no name or no call function", i);
   }
   return status;
 }
@@ -276,6 +335,7 @@ static tn_status check_identity(const tn_plugin *p, const tn_plugin_note *note,
 tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, const tn_host *host) {
   tn_status status = check_size("plugin", plugin, SIZE_1(tn_plugin, close));
   if (!status) status = check_identity(plugin, note, host);
+  if (!status) status = check_demands("table", plugin->name, plugin->flags);
   if (!status) status = check_backends(plugin);
   if (!status) status = check_operators(plugin);
   if (!status) status = check_kernels(plugin);

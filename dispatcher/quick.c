@@ -86,7 +86,7 @@ static inline tn_status run(const tn_call *call, tn_device *device, const tn_str
 }
 
 bool quick_invoke(const tn_call *call, tn_status *status) {
-  if (!call || call->struct_size < sizeof *call || call->num_in == 0 || call->num_out != 1 ||
+  if (!call || call->struct_size < CALL_SIZE_1 || call->num_in == 0 || call->num_out != 1 ||
       call->num_in > TN_MAX_ARGS || call->skip_out || !call->in || !call->out)
     return false;
   const tn_tensor *x = call->in[0];

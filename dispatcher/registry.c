@@ -10,6 +10,12 @@
 #include "dispatcher/quick.h"
 #include "dispatcher/schema.h"
 
+/* Bytes of the rows whose distance an operator does not state. */
+enum {
+  ARG_SIZE_1 = offsetof(tn_arg, reserved2) + sizeof(uint64_t),
+  ATTR_SIZE_1 = offsetof(tn_attr, reserved2) + sizeof(uint64_t),
+};
+
 /* Memory of many cells at once. */
 typedef struct cell_block {
   struct cell_block *next;
@@ -141,24 +147,42 @@ static op_entry *find_new_op(const registration *g, const char *name) {
   return registry_find_op(g->registry, name);
 }
 
-static tn_status check_operator(const registration *g, const tn_operator *row) {
-  uint32_t in = 0, out = 0;
-  if (registry_find_op(g->registry, row->name))
-    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s exists already", row->name);
-  for (uint32_t i = 0; i < row->num_args; ++i) {
-    if (row->args[i].kind > TN_ARG_OPTIONAL_OUT ||
-        (!(row->args[i].type & 0x40) && (row->args[i].type & 0x1f) >= TN_MAX_TYPE_VARS))
-      return fail(TN_ERR_PLUGIN_REFUSED, "operator %s: argument %u is malformed", row->name, i);
-    if (i && (row->args[i].kind + 1) / 2 < (row->args[i - 1].kind + 1) / 2)
-      return fail(TN_ERR_PLUGIN_REFUSED,
-                  "operator %s: arguments must come as inputs, in-out, outputs", row->name);
-    row->args[i].kind <= TN_ARG_OPTIONAL_IN ? ++in : ++out;
-  }
-  if (row->num_args == 0 || in > TN_MAX_ARGS || out > TN_MAX_ARGS || row->types[0] == 0 ||
-      row->shape >= TN_SHAPE_RULES || (row->shape == TN_SHAPE_CUSTOM && !row->infer) ||
-      row->attrs_size > 256 || (row->attrs_size == 0) != (row->num_attrs == 0))
-    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s: its schema is malformed", row->name);
+/* The tables of arguments and attributes in structs of this host's size, so that they can
+ * be indexed plainly, however long the plugin's own rows are. */
+static tn_status own_tables(const host_memory *memory, op_entry *e) {
+  tn_operator *row = &e->row;
+  const tn_operator theirs = *row;
+  size_t args_bytes = row->num_args * sizeof(tn_arg);
+  e->tables = host_alloc(memory, args_bytes + row->num_attrs * sizeof(tn_attr));
+  if (!e->tables) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the operator table");
+  tn_arg *args = e->tables;
+  tn_attr *attrs = (void *)((char *)e->tables + args_bytes);
+  for (uint32_t i = 0; i < row->num_args; ++i)
+    copy_known(&args[i], sizeof *args, tn_operator_arg(&theirs, i),
+               theirs.arg_size ? theirs.arg_size : ARG_SIZE_1);
+  for (uint32_t i = 0; i < row->num_attrs; ++i)
+    copy_known(&attrs[i], sizeof *attrs, tn_operator_attr(&theirs, i),
+               theirs.attr_size ? theirs.attr_size : ATTR_SIZE_1);
+  row->args = args, row->arg_size = sizeof *args;
+  row->attrs = attrs, row->attr_size = sizeof *attrs;
   return TN_OK;
+}
+
+/* Takes one operator that plugin_check has passed. */
+static tn_status add_operator(registration *g, const tn_operator *row, uint32_t id) {
+  op_entry *e = &g->entry->operators[g->entry->num_operators];
+  copy_known(&e->row, sizeof e->row, row, row->struct_size);
+  if (registry_find_op(g->registry, e->row.name))
+    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s exists already", e->row.name);
+  if (find_new_op(g, e->row.name))
+    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s appears twice", e->row.name);
+  ++g->entry->num_operators;
+  e->row.id = id;
+  for (int v = 0; v < TN_MAX_TYPE_VARS; ++v) e->row.types[v] &= TN_SET_ALL;
+  tn_status status = own_tables(g->memory, e);
+  if (status) return status;
+  op_prepare(e);
+  return op_defaults(g->memory, e);
 }
 
 static tn_status add_operators(registration *g) {
@@ -170,20 +194,10 @@ static tn_status add_operators(registration *g) {
                 p->num_operators, OPS_MAX - first);
   g->entry->operators = host_alloc(g->memory, p->num_operators * sizeof *g->entry->operators);
   if (!g->entry->operators) return no_memory(p->name);
-  for (uint32_t i = 0; i < p->num_operators; ++i) {
-    op_entry *e = &g->entry->operators[i];
-    const tn_operator *row = element(p->operators, p->operators->struct_size, i);
-    copy_known(&e->row, sizeof e->row, row, row->struct_size);
-    tn_status status = check_operator(g, &e->row);
-    if (!status && find_new_op(g, e->row.name))
-      status = fail(TN_ERR_PLUGIN_REFUSED, "operator %s appears twice", e->row.name);
-    if (status) return status;
-    e->row.id = first + i;
-    op_prepare(e);
-    ++g->entry->num_operators;
-    if ((status = op_defaults(g->memory, e))) return status;
-  }
-  return TN_OK;
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < p->num_operators && !status; ++i)
+    status = add_operator(g, element(p->operators, p->operators->struct_size, i), first + i);
+  return status;
 }
 
 static tn_status add_kernels(registration *g) {
@@ -355,8 +369,10 @@ static void free_type(const host_memory *memory, device_type *t) {
 }
 
 static void free_entry(const host_memory *memory, plugin_entry *e) {
-  for (size_t i = 0; e->operators && i < e->num_operators; ++i)
+  for (size_t i = 0; e->operators && i < e->num_operators; ++i) {
     host_free(memory, e->operators[i].defaults);
+    host_free(memory, e->operators[i].tables);
+  }
   host_free(memory, e->operators);
   host_free(memory, e->kernels);
   host_free(memory, e->layers);

@@ -17,6 +17,7 @@ enum {
   OPS_MAX = 1024,         /* operator numbers below this */
   OPS_PLUGIN_FIRST = 512, /* numbers from here on are given to plugins' operators */
   DEVICE_TYPES_MAX = 16,
+  ATTRS_MAX = 256, /* bytes of an attribute struct */
 };
 
 /* An operator with what validation needs in handy form. */
@@ -32,6 +33,7 @@ typedef struct op_entry {
     uint8_t kind, type, flags;
   } arg[2 * TN_MAX_ARGS]; /* schema order */
   void *defaults;         /* attribute struct filled with defaults, NULL if none */
+  void *tables;           /* the row's args and attrs where they are copies, else NULL */
 } op_entry;
 
 struct plugin_entry;

@@ -53,7 +53,7 @@ extern "C" {
 
 /* Words of flags have two halves. The lower bits are promises, which a reader that does not
  * know one passes over; the upper bits are demands: a plugin that sets one which the host
- * does not know is refused. */
+ * does not know is refused. Flags narrower than that are demands all of them. */
 #define TN_FLAGS_DEMANDS 0xffff0000u
 
 typedef struct tn_host tn_host;
@@ -127,7 +127,7 @@ typedef struct tn_arg {
   const char *name;
   uint8_t kind;  /* tn_arg_kind */
   uint8_t type;  /* TN_TYPE_VAR, TN_TYPE_WIDE or TN_TYPE_FIXED */
-  uint8_t flags; /* TN_ARG_LIST */
+  uint8_t flags; /* TN_ARG_LIST; a host refuses all that it does not know */
   uint8_t reserved[5];
   const char *doc;
   double low, high; /* where conformance cases draw from; equal: anywhere */
@@ -217,6 +217,19 @@ typedef struct tn_operator {
   uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
   uint32_t attr_size; /* sizeof(tn_attr), likewise */
 } tn_operator;
+
+/* Argument and attribute `index` of an operator that somebody else made, whose rows may be
+ * longer or shorter than this header's: fields past `arg_size` and `attr_size` are not there. */
+static inline const tn_arg *tn_operator_arg(const tn_operator *op, uint32_t index) {
+  size_t size_1 = offsetof(tn_arg, reserved2) + sizeof op->args->reserved2;
+  const char *rows = (const char *)op->args;
+  return (const tn_arg *)(const void *)(rows + index * (op->arg_size ? op->arg_size : size_1));
+}
+static inline const tn_attr *tn_operator_attr(const tn_operator *op, uint32_t index) {
+  size_t size_1 = offsetof(tn_attr, reserved2) + sizeof op->attrs->reserved2;
+  const char *rows = (const char *)op->attrs;
+  return (const tn_attr *)(const void *)(rows + index * (op->attr_size ? op->attr_size : size_1));
+}
 
 /* -------------------------------------------------------------- the kernels --- */
 
