@@ -4,8 +4,8 @@
  * On a device that computes in the caller each figure is the time of one call; on others
  * it is the time per call of a loop of 1000 with one wait at its end.
  *
- * `dispatch --loop-add N` only makes N calls with the output given, so that an
- * instruction counter can count them: valgrind --tool=callgrind, twice with different N.
+ * `dispatch --loop WAY N` only goes one way N times, so that an instruction counter can
+ * count it: bench/instructions.sh.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { ROUNDS = 41, CALLS_HOST = 20000, CALLS_DEVICE = 1000 };
 
 typedef struct operands {
   bench *b;
-  tn_tensor *x, *y, *out;
+  tn_tensor *x, *y, *out, *scalar;
   tn_prepared *prepared;
 } operands;
 
@@ -36,6 +36,20 @@ static void allocate(operands *o) {
   int64_t one = 1;
   must(tn_tensor_empty(o->b->device, TN_F32, 1, &one, &made), "empty");
   tn_tensor_release(made);
+}
+
+/* Inputs of two shapes: the long way, through a plan. */
+static void add_planned(operands *o) { must(tn_add(NULL, o->x, o->scalar, &o->out), "add"); }
+
+static void view(operands *o) {
+  tn_tensor *made = NULL;
+  must(tn_tensor_slice(o->x, 0, 0, 1, 1, &made), "slice");
+  tn_tensor_release(made);
+}
+
+static void retain(operands *o) {
+  tn_tensor_retain(o->x);
+  tn_tensor_release(o->x);
 }
 
 typedef struct way {
@@ -76,6 +90,7 @@ static operands operands_make(bench *b) {
   o.x = bench_tensor(b, TN_F32, 1, &one);
   o.y = bench_tensor(b, TN_F32, 1, &one);
   o.out = bench_tensor(b, TN_F32, 1, &one);
+  o.scalar = bench_tensor(b, TN_F32, 0, NULL);
   tn_call call = {
       .struct_size = sizeof call, .op = TN_OP_ADD, .out = &o.out, .num_in = 2, .num_out = 1};
   call.in = (const tn_tensor *[]){o.x, o.y};
@@ -88,15 +103,35 @@ static void operands_free(operands *o) {
   tn_tensor_release(o->x);
   tn_tensor_release(o->y);
   tn_tensor_release(o->out);
+  tn_tensor_release(o->scalar);
+}
+
+static int loop(operands *o, const char *name, long count) {
+  static const struct {
+    const char *name;
+    void (*call)(operands *o);
+  } ways[] = {{"given", add_given},       {"made", add_made},  {"planned", add_planned},
+              {"prepared", add_prepared}, {"empty", allocate}, {"view", view},
+              {"retain", retain}};
+  for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+    if (strcmp(ways[w].name, name) != 0) continue;
+    for (long i = 0; i < count; i++) ways[w].call(o);
+    return 0;
+  }
+  fprintf(stderr, "dispatch: there is no way '%s'\n", name);
+  return 2;
 }
 
 int main(int argc, char **argv) {
-  long loop = argc == 3 && !strcmp(argv[1], "--loop-add") ? strtol(argv[2], NULL, 10) : 0;
-  bench b = bench_begin("dispatch", argc, argv, "--loop-add");
+  bool looping = argc == 4 && !strcmp(argv[1], "--loop");
+  bench b = bench_begin("dispatch", argc, argv, "--loop");
   operands o = operands_make(&b);
-  for (long i = 0; i < loop; i++) add_given(&o);
-  if (!loop) measure(&o);
+  int result = 0;
+  if (looping)
+    result = loop(&o, argv[2], strtol(argv[3], NULL, 10));
+  else
+    measure(&o);
   operands_free(&o);
   bench_end(&b);
-  return 0;
+  return result;
 }

@@ -25,6 +25,7 @@ static const word log_words[] = {{"none", TN_LOG_NONE},   {"error", TN_LOG_ERROR
                                  {"debug", TN_LOG_DEBUG}, {NULL, 0}};
 static const word math_words[] = {
     {"ieee", TN_MATH_IEEE}, {"tf32", TN_MATH_TF32}, {"fast", TN_MATH_FAST}, {NULL, 0}};
+static const word scan_words[] = {{"child", TN_SCAN_CHILD}, {"off", TN_SCAN_OFF}, {NULL, 0}};
 static const word flag_words[] = {{"0", 0}, {"1", 1}, {NULL, 0}};
 
 static const char *variable(const char *name) {
@@ -151,6 +152,7 @@ static tn_status read_strings(const host_memory *memory, const tn_runtime_option
 
 static tn_status read_choices(const tn_runtime_options *o, config *c) {
   int fallback = TN_FALLBACK_WARN, level = TN_LOG_WARN, math = TN_MATH_IEEE;
+  int scan = TN_SCAN_DEFAULT;
   tn_status status = choose("fallback", o->fallback, TN_FALLBACK_ERROR, TN_FALLBACK_WARN,
                             "TENON_FALLBACK", fallback_words, &fallback);
   if (!status)
@@ -159,11 +161,15 @@ static tn_status read_choices(const tn_runtime_options *o, config *c) {
   if (!status)
     status =
         choose("math", o->math, TN_MATH_FAST + 1, TN_MATH_IEEE, "TENON_MATH", math_words, &math);
+  if (!status)
+    status = choose("scan", o->scan, TN_SCAN_OFF, TN_SCAN_CHILD, "TENON_SCAN", scan_words, &scan);
   if (!status) status = read_deterministic(o->deterministic, &c->deterministic);
   if (!status) status = read_threads(o->num_threads, &c->num_threads);
   c->fallback = (tn_fallback)fallback;
   c->log_level = (tn_log_level)level;
   c->math = (tn_math)math;
+  c->scan = (tn_scan)scan;
+  c->scan_timeout_ms = o->scan_timeout_ms ? o->scan_timeout_ms : CONFIG_SCAN_TIMEOUT_MS;
   return status;
 }
 

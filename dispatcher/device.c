@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/watch.h"
 
 /* --- the pool's view of a device --- */
 
@@ -17,6 +17,7 @@ static tn_status pool_raw_alloc(void *ctx, size_t bytes, void **handle) {
 static void pool_raw_free(void *ctx, void *handle) {
   tn_device *d = ctx;
   d->type->backend.free(d->handle, TN_MEMORY_DEVICE, handle);
+  if (d->runtime->watch) notify_object(TN_LAYER_MEMORY_RETURNED, d, handle, 0);
 }
 
 static tn_status pool_mark(void *ctx, void *stream, void **mark) {
@@ -68,10 +69,14 @@ static tn_status open_parts(tn_device *d) {
       .alignment = d->props.alignment_bytes ? d->props.alignment_bytes : 64,
       .header_bytes = sizeof(storage),
       .limit = d->runtime->memory_limit,
+      .watched = d->runtime->watch != NULL,
   };
   status = pool_create(&wanted, &d->pool);
   if (!status) status = stream_make(d, &d->default_stream);
-  if (status) device_close(d);
+  if (status)
+    device_close(d);
+  else if (d->runtime->watch)
+    notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
@@ -247,11 +252,14 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_pinned_alloc: malformed arguments");
   tn_status status = device_ready(device);
   if (status) return status;
-  return device_result(device,
-                       device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
+  status = device_result(device,
+                         device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
+  if (!status && device->runtime->watch) watch_pinned(device, *ptr, bytes);
+  return status;
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {
-  if (device && ptr && device->handle)
-    device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
+  if (!device || !ptr || !device->handle) return;
+  if (device->runtime->watch) watch_unpinned(device, ptr);
+  device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
 }

@@ -121,7 +121,7 @@ static tn_status append_path(const host_memory *memory, candidate_list *list, co
 
 /* The folder of the library that this code is in, or of the program that it was linked
  * into. The program's name is the caller's to choose, so the kernel is asked instead. */
-static bool own_folder(char folder[PATH_MAX]) {
+bool loader_own_folder(char folder[PATH_MAX]) {
   static const char here[] = "";
   Dl_info self;
   struct link_map *map = NULL;
@@ -136,7 +136,7 @@ static bool own_folder(char folder[PATH_MAX]) {
 static tn_status append_own(const host_memory *memory, candidate_list *list) {
   char folder[PATH_MAX], below[PATH_MAX + sizeof "/tenon"];
   int count;
-  if (!own_folder(folder)) return TN_OK;
+  if (!loader_own_folder(folder)) return TN_OK;
   snprintf(below, sizeof below, "%s/tenon", folder);
   tn_status status =
       append_folder(memory, list, below, "the folder tenon/ beside the library", &count);

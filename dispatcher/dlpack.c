@@ -118,7 +118,9 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
                 "tn_tensor_from_dlpack: this runtime has no device of DLPack type %d, id %d",
                 (int)dl->device.device_type, (int)dl->device.device_id);
   size_t align = tn_dtype_size(*dtype);
-  if (!(*device)->opaque && ((uintptr_t)dl->data + dl->byte_offset) % align != 0)
+  /* A handle is no address: what counts there is the offset alone. */
+  uintptr_t address = (*device)->opaque ? 0 : (uintptr_t)dl->data;
+  if ((address + dl->byte_offset) % align != 0)
     return fail(TN_ERR_UNSUPPORTED, "tn_tensor_from_dlpack: data is not aligned to its elements");
   return device_ready(*device);
 }

@@ -188,17 +188,25 @@ static uint64_t round_up(uint64_t value, uint64_t align) {
   return (value + align - 1) & ~(align - 1);
 }
 
-static bool is_tenon(const elf_file *elf, uint64_t offset, const Elf64_Nhdr *header) {
-  char owner[sizeof TN_NOTE_OWNER];
-  return header->n_type == TN_NOTE_TYPE && header->n_namesz == sizeof owner &&
-         read_at(elf, offset, owner, sizeof owner) == TN_OK &&
-         memcmp(owner, TN_NOTE_OWNER, sizeof owner) == 0;
+/* Which note is looked for, and where it lies in the file once it is found. */
+typedef struct note_search {
+  const char *owner;
+  uint32_t type;
+  bool found;
+  uint64_t offset, size;
+} note_search;
+
+static bool is_wanted(const elf_file *elf, uint64_t offset, const Elf64_Nhdr *header,
+                      const note_search *search) {
+  char owner[16];
+  size_t bytes = strlen(search->owner) + 1;
+  return header->n_type == search->type && header->n_namesz == bytes && bytes <= sizeof owner &&
+         read_at(elf, offset, owner, bytes) == TN_OK && memcmp(owner, search->owner, bytes) == 0;
 }
 
 /* Looks through one PT_NOTE segment. Sums cannot overflow: segments lie in the file,
  * whose size fits an off_t, and a note's own sizes have 32 bits. */
-static tn_status search_notes(const elf_file *elf, const Elf64_Phdr *s, tn_plugin_note *note,
-                              bool *found) {
+static tn_status search_segment(const elf_file *elf, const Elf64_Phdr *s, note_search *search) {
   uint64_t align = s->p_align == 8 ? 8 : 4, at = 0;
   for (int i = 0; i < MAX_NOTES && inside(at, sizeof(Elf64_Nhdr), s->p_filesz); i++) {
     Elf64_Nhdr header;
@@ -206,22 +214,36 @@ static tn_status search_notes(const elf_file *elf, const Elf64_Phdr *s, tn_plugi
     if (status) return status;
     uint64_t desc = round_up(at + sizeof header + header.n_namesz, align);
     if (!inside(desc, header.n_descsz, s->p_filesz)) break;
-    *found = is_tenon(elf, s->p_offset + at + sizeof header, &header);
-    if (*found) return take_note(elf, s->p_offset + desc, header.n_descsz, note);
+    search->found = is_wanted(elf, s->p_offset + at + sizeof header, &header, search);
+    search->offset = s->p_offset + desc;
+    search->size = header.n_descsz;
+    if (search->found) return TN_OK;
     at = round_up(desc + header.n_descsz, align);
   }
   return TN_OK;
 }
 
+static tn_status search_notes(const elf_file *elf, note_search *search) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < elf->num_segments && !status && !search->found; i++)
+    if (elf->segments[i].p_type == PT_NOTE) status = search_segment(elf, &elf->segments[i], search);
+  return status;
+}
+
 tn_status elf_read_note(const elf_file *elf, tn_plugin_note *note) {
+  note_search search = {.owner = TN_NOTE_OWNER, .type = TN_NOTE_TYPE};
   memset(note, 0, sizeof *note);
-  for (uint32_t i = 0; i < elf->num_segments; i++) {
-    if (elf->segments[i].p_type != PT_NOTE) continue;
-    bool found = false;
-    tn_status status = search_notes(elf, &elf->segments[i], note, &found);
-    if (status || found) return status;
-  }
-  return fail(REFUSED, "is no Tenon plugin: it has no Tenon note");
+  tn_status status = search_notes(elf, &search);
+  if (status) return status;
+  if (!search.found) return fail(REFUSED, "is no Tenon plugin: it has no Tenon note");
+  return take_note(elf, search.offset, search.size, note);
+}
+
+size_t elf_read_build_id(const elf_file *elf, uint8_t *id, size_t size) {
+  note_search search = {.owner = ELF_NOTE_GNU, .type = NT_GNU_BUILD_ID};
+  if (search_notes(elf, &search) || !search.found) return 0;
+  size_t bytes = search.size < size ? (size_t)search.size : size;
+  return read_at(elf, search.offset, id, bytes) ? 0 : bytes;
 }
 
 /* --------------------------------------------------- the dynamic section --- */

@@ -31,6 +31,9 @@ tn_status elf_open(int fd, uint64_t size, elf_file *elf);
  * here. Errors: TN_ERR_PLUGIN_REFUSED if there is none, or it is too short or malformed. */
 tn_status elf_read_note(const elf_file *elf, tn_plugin_note *note);
 
+/* The linker's build id, cut to `size` bytes; the number of bytes, 0 if there is none. */
+size_t elf_read_build_id(const elf_file *elf, uint8_t *id, size_t size);
+
 /* The dynamic section up to its end, and its strings. */
 typedef struct elf_dynamic {
   uint32_t count;

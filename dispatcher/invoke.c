@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dispatcher/quick.h"
+#include "dispatcher/watch.h"
 
 /* A kernel failed: its message gets the call in front. */
 static tn_status kernel_failed(const plan *p, tn_status status) {
@@ -135,7 +136,7 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   plan refused;
   if (!any) return plan_make(&refused, call); /* fails, with the message */
   tn_status status = device_check(any->device);
-  if (status) return status;
+  if (status) return watch_explain(any, "tn_prepare", status);
   const host_memory *memory = &any->device->runtime->memory;
   tn_prepared *made = host_alloc(memory, sizeof *made);
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
@@ -156,6 +157,8 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   keep_tensors(&t);
   for (uint32_t i = 0; i < t.num_out; ++i) call->out[i] = t.out[i];
   *prepared = made;
+  if (p->device->runtime->watch)
+    notify_prepared(TN_LAYER_PREPARED_MADE, p->device, made, &p->op->row);
   return TN_OK;
 fail:
   host_free(memory, made);
@@ -216,6 +219,8 @@ void tn_prepared_release(tn_prepared *prepared) {
   host_memory memory = p->device->runtime->memory;
   list_plan *list = p->op->lists ? p->list : NULL;
   tensors t = tensors_of(p);
+  if (p->device->runtime->watch)
+    notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
   for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
   for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);

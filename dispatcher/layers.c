@@ -5,12 +5,8 @@
  */
 #include <string.h>
 
-#include "dispatcher/runtime.h"
-
-typedef struct layer_link {
-  const tn_layer *layer;
-  void *state;
-} layer_link;
+#include "dispatcher/layers.h"
+#include "dispatcher/watch.h"
 
 typedef struct walk {
   const tn_runtime *runtime;
@@ -50,7 +46,8 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .backend = device ? &device->type->backend : NULL,
   };
   walk w = {runtime, 0};
-  return step(&call, &w);
+  tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
+  return status ? status : step(&call, &w);
 }
 
 static const tn_layer *find_layer(const registry *r, const char *name, size_t length) {
@@ -76,6 +73,12 @@ static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length
   return TN_OK;
 }
 
+static bool wants_notices(const tn_runtime *runtime) {
+  for (uint32_t i = 0; i < runtime->num_layers; ++i)
+    if (runtime->layers[i].layer->notify) return true;
+  return false;
+}
+
 tn_status layers_open(tn_runtime *runtime) {
   const char *names = runtime->config.layers;
   if (!names) return TN_OK;
@@ -91,7 +94,7 @@ tn_status layers_open(tn_runtime *runtime) {
     if (!*at) break;
   }
   if (runtime->num_layers) registry_set_layers(&runtime->registry, layers_run);
-  return TN_OK;
+  return wants_notices(runtime) ? watch_open(runtime) : TN_OK;
 }
 
 void layers_close(tn_runtime *runtime) {

@@ -169,14 +169,18 @@ static tn_status ask(tn_plugin_query_fn query, const tn_host *host, const tn_plu
 /* Constructors and code linked with -ffast-math change the rounding mode or flush
  * denormals in the thread that loads them: both steps get the caller's floating-point
  * environment, and the caller gets it back. On x86 it includes MXCSR. */
-static tn_status open_and_ask(const char *path, const tn_host *host, const tn_plugin **plugin) {
+tn_status loader_map(const char *path, tn_plugin_query_fn *query) {
   fenv_t environment;
-  tn_plugin_query_fn query = NULL;
   fegetenv(&environment);
-  tn_status status = find_query(path, &query);
+  tn_status status = find_query(path, query);
   fesetenv(&environment);
-  if (status) return status;
-  status = ask(query, host, plugin);
+  return status;
+}
+
+tn_status loader_ask(tn_plugin_query_fn query, const tn_host *host, const tn_plugin **plugin) {
+  fenv_t environment;
+  fegetenv(&environment);
+  tn_status status = ask(query, host, plugin);
   fesetenv(&environment);
   return status;
 }
@@ -184,8 +188,10 @@ static tn_status open_and_ask(const char *path, const tn_host *host, const tn_pl
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin) {
   tn_plugin_note note;
   const tn_plugin *table = NULL;
+  tn_plugin_query_fn query = NULL;
   tn_status status = loader_inspect(path, &note);
-  if (!status) status = open_and_ask(path, host, &table);
+  if (!status) status = loader_map(path, &query);
+  if (!status) status = loader_ask(query, host, &table);
   if (!status) status = plugin_check(table, &note, host);
   if (!status) *plugin = table;
   return status;

@@ -16,6 +16,8 @@
 #ifndef TENON_DISPATCHER_LOADER_H
 #define TENON_DISPATCHER_LOADER_H
 
+#include <limits.h>
+
 #include "config.h"
 #include "tenon/plugin.h"
 
@@ -26,6 +28,7 @@ typedef struct plugin_record {
   char *reason;            /* why it was not taken; NULL if it was */
   char name[48];           /* from the note; "" where it could not be read */
   const tn_plugin *plugin; /* what the query returned; NULL if not taken */
+  uint32_t scan, scan_us;  /* as in tn_plugin_info */
 } plugin_record;
 
 void plugin_record_free(const host_memory *memory, plugin_record *record);
@@ -58,6 +61,15 @@ tn_status loader_inspect(const char *path, tn_plugin_note *note);
  * have been checked. Errors: TN_ERR_PLUGIN_REFUSED with the reason. Nothing of a refused
  * plugin is kept (its library stays mapped if dlopen went well). */
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin);
+
+/* The two steps of opening that run the plugin's code: dlopen with the look for the query,
+ * and the query. The thread's floating-point environment is the same afterwards. Errors as
+ * loader_open. pre: loader_inspect accepted the file. */
+tn_status loader_map(const char *path, tn_plugin_query_fn *query);
+tn_status loader_ask(tn_plugin_query_fn query, const tn_host *host, const tn_plugin **plugin);
+
+/* The folder that this library, or the program that it is linked into, lies in. */
+bool loader_own_folder(char folder[PATH_MAX]);
 
 /* Row `i` of a table of an accepted plugin. Rows stand as far apart as the plugin's own
  * struct_size says, which need not be this host's sizeof. pre: i < the table's count. */

@@ -10,6 +10,7 @@
 
 #include "dispatcher/overlap.h"
 #include "dispatcher/schema.h"
+#include "dispatcher/watch.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -44,6 +45,15 @@ const tn_tensor *call_first_tensor(const tn_call *call) {
   return NULL;
 }
 
+/* `status`, unless the reason for it is that the tensor was released. */
+static tn_status refuse_released(const tn_tensor *t, uint32_t op, tn_status status) {
+  char function[64] = "tn_invoke";
+  for (size_t i = 0; i < builtin_operator_count; ++i)
+    if (builtin_operators[i].id == op)
+      snprintf(function, sizeof function, "tn_%s", builtin_operators[i].name);
+  return watch_explain(t, function, status);
+}
+
 /* Without a tensor there is no runtime to ask: only operators of our own have a name. */
 static tn_status no_tensor(uint32_t op) {
   const char *name = "invoke";
@@ -71,7 +81,7 @@ static tn_status outline(plan *p, const tn_call *call) {
   if (unlikely(!t)) return no_tensor(call->op);
   p->device = t->device;
   tn_status status = device_check(p->device);
-  if (unlikely(status)) return status;
+  if (unlikely(status)) return refuse_released(t, call->op, status);
   p->op = registry_op(&p->device->runtime->registry, call->op);
   if (unlikely(!p->op))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: %u is no operator", call->op);
@@ -118,12 +128,16 @@ static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
                      tn_dtype_name((tn_dtype)t->dtype));
 }
 
+static tn_status wrong_device(const plan *p, uint32_t arg, const tn_tensor *t) {
+  if (watch_is_released(t)) return refuse_released(t, p->op->row.id, TN_OK);
+  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
+                     "%s is on device %s, another tensor on %s; use tn_tensor_to_device",
+                     p->op->row.args[arg].name, t->device->id, p->device->id);
+}
+
 /* Checks tensor `t` as argument `arg` and binds its type variable. */
 static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
-  if (unlikely(t->device != p->device))
-    return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
-                       "%s is on device %s, another tensor on %s; use tn_tensor_to_device",
-                       p->op->row.args[arg].name, t->device->id, p->device->id);
+  if (unlikely(t->device != p->device)) return wrong_device(p, arg, t);
   uint8_t type = p->op->arg[arg].type;
   bool fits;
   if (type & (0x40 | 0x20) || p->types[type]) {
@@ -510,9 +524,13 @@ tn_status plan_take_workspace(plan *p) {
   tn_status status = p->args.kernel->workspace(&p->args, &bytes);
   if (status || bytes == 0) return device_result(p->device, status);
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
-  if (status) return status;
+  if (status && status != (tn_status)POOL_WATCHED) return status;
   p->args.workspace = p->workspace->handle;
-  if (!p->device->opaque) p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+  p->args.workspace_offset = p->workspace->offset;
+  if (!p->device->opaque) {
+    p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
+    p->args.workspace_offset = 0;
+  }
   p->args.workspace_bytes = bytes;
   return TN_OK;
 }

@@ -6,10 +6,12 @@
  * only trace of that in the hot path is one comparison with a counter that the child's
  * fork handler raises.
  */
-#include "dispatcher/runtime.h"
+#include "dispatcher/watch.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "dispatcher/scan.h"
 
 _Atomic uint32_t fork_generation;
 
@@ -18,6 +20,7 @@ static void after_fork_in_child(void) { atomic_fetch_add(&fork_generation, 1); }
 static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
 tn_status runtime_check_slow(const tn_runtime *runtime) {
+  if (runtime->is_grave) return fail(TN_ERR_INVALID_ARGUMENT, "a tensor is used after its release");
   if (atomic_load(&fork_generation) != runtime->fork_generation)
     return fail(TN_ERR_FORKED, "this runtime was opened before fork(); open a new one in the "
                                "child, or fork before opening");
@@ -59,6 +62,15 @@ static const plugin_entry *entry_of(const tn_runtime *r, const tn_plugin *plugin
   return NULL;
 }
 
+static tn_status scan(const tn_runtime *r, plugin_record *record) {
+  scan_result result;
+  tn_status status = scan_plugin(&r->config, record->path, &result);
+  record->scan = result.outcome;
+  record->scan_us = result.us;
+  if (result.note[0]) runtime_log(r, TN_LOG_INFO, "%s", result.note);
+  return status;
+}
+
 /* Inspects, loads and registers; on refusal the message says why. */
 static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered) {
   tn_plugin_note note = {0};
@@ -72,7 +84,8 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
     return fail(TN_ERR_PLUGIN_REFUSED, "a plugin named %s was taken from %s already", record->name,
                 other->path);
   const tn_plugin *plugin;
-  status = loader_open(record->path, &r->host, &plugin);
+  status = scan(r, record);
+  if (!status) status = loader_open(record->path, &r->host, &plugin);
   if (status) return status;
   uint32_t first_type = atomic_load(&r->registry.num_types);
   plugin_entry *entry;
@@ -159,6 +172,8 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
         .num_kernels = e ? (uint32_t)e->num_kernels : 0,
         .num_operators = e ? (uint32_t)e->num_operators : 0,
         .num_layers = e ? (uint32_t)e->num_layers : 0,
+        .scan = record->scan,
+        .scan_us = record->scan_us,
     };
     memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
   }
@@ -173,6 +188,7 @@ static void destroy(tn_runtime *r) {
   layers_close(r);
   for (uint32_t i = 0; r->devices && i < atomic_load(&r->num_devices); ++i)
     device_free(atomic_load(&r->devices[i]));
+  watch_close(r);
   registry_free(&memory, &r->registry);
   thread_pool_destroy(r->threads);
   for (size_t i = 0; i < r->num_records; ++i) plugin_record_free(&memory, &r->records[i]);
@@ -212,6 +228,7 @@ void tn_runtime_close(tn_runtime *runtime) {
     tn_device *d = atomic_load(&runtime->devices[i]);
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
   }
+  if (runtime->watch) notify_closing(runtime);
   atomic_store(&runtime->closed, true);
   runtime_release(runtime, NULL);
 }

@@ -43,6 +43,8 @@ struct tn_runtime {
   uint32_t num_layers;
   _Atomic uint64_t external;          /* imported storages alive */
   _Atomic(tn_tensor *) spare_tensors; /* headers of released views */
+  struct watch *watch;                /* while a layer wants notices, else NULL: watch.h */
+  bool is_grave;                      /* stands in for the runtime of released tensors */
 };
 
 enum { DEVICES_MAX = 64 };
@@ -87,13 +89,20 @@ struct tn_event {
 
 typedef struct storage storage;
 
+/* Where a tensor's header lies. */
+enum {
+  SPARE_WATCHED = -1, /* in memory of its own, to be kept after the release: watch.h */
+  SPARE_NONE = 0,     /* in its storage */
+  SPARE_VIEW = 1,     /* in memory of its own, to be recycled */
+};
+
 /* A view of a storage. `dl` is first: kernels get its address. */
 struct tn_tensor {
   DLTensor dl; /* shape and strides point to the arrays below */
   _Atomic uint32_t refs;
   uint8_t dtype;
   bool contiguous;
-  bool spare; /* header came from host memory, not from its storage */
+  int8_t spare; /* where the header came from */
   bool read_only;
   storage *storage;
   tn_device *device;
@@ -128,7 +137,15 @@ static inline tn_status runtime_check(const tn_runtime *runtime) {
   return runtime_check_slow(runtime);
 }
 
-/* The same for a device, with TN_ERR_DEVICE_LOST. */
+/* Whether device_check says TN_OK. */
+static inline bool device_is_fine(const tn_device *device) {
+  const tn_runtime *r = device->runtime;
+  return atomic_load_explicit(&fork_generation, memory_order_relaxed) == r->fork_generation &&
+         !atomic_load_explicit(&r->closed, memory_order_relaxed) &&
+         !atomic_load_explicit(&device->lost, memory_order_relaxed);
+}
+
+/* The same as runtime_check for a device, with TN_ERR_DEVICE_LOST. */
 static inline tn_status device_check(const tn_device *device) {
   tn_status status = runtime_check(device->runtime);
   if (status) return status;

@@ -4,7 +4,7 @@
  */
 #include <time.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/watch.h"
 
 static tn_status queue_make(tn_stream *s) {
   tn_device *d = s->device;
@@ -37,16 +37,23 @@ tn_status stream_make(tn_device *device, tn_stream **out) {
 
 tn_status stream_wait(tn_stream *stream) {
   tn_device *d = stream->device;
-  if (d->synchronous) return TN_OK;
-  return device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
+  tn_status status = TN_OK;
+  if (!d->synchronous)
+    status = device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
+  if (d->runtime->watch && !status) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
+  return status;
 }
 
 void stream_free(tn_stream *stream) {
   if (!stream) return;
+  const tn_device *device = stream->device;
   (void)stream_wait(stream); /* a lost device has nothing left to wait for */
   pool_cache_close(stream->cache);
+  if (device->runtime->watch)
+    notify_stream(TN_LAYER_STREAM_DESTROYED, stream,
+                  stream == device->default_stream ? NULL : stream);
   queue_drop(stream);
-  host_free(&stream->device->runtime->memory, stream);
+  host_free(&device->runtime->memory, stream);
 }
 
 tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
@@ -61,6 +68,7 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
   if (made->next) made->next->previous = made;
   device->streams = made;
   pthread_mutex_unlock(&device->mutex);
+  if (device->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, made, made);
   *stream = made;
   return TN_OK;
 }
@@ -118,6 +126,7 @@ tn_status tn_event_create(tn_device *device, tn_event **event) {
     host_free(&device->runtime->memory, e);
   else
     *event = e;
+  if (!status && device->runtime->watch) notify_object(TN_LAYER_EVENT_MADE, device, e, 0);
   return status;
 }
 
@@ -125,6 +134,7 @@ void tn_event_destroy(tn_event *event) {
   if (!event) return;
   tn_device *d = event->device;
   if (event->handle) d->type->backend.event_destroy(d->handle, event->handle);
+  if (d->runtime->watch) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);
   host_free(&d->runtime->memory, event);
 }
 
@@ -143,22 +153,31 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
         device_result(d, d->type->backend.event_record(d->handle, event->handle, stream->queue));
   else
     event->recorded_ns = now_ns();
-  if (!status) event->recorded = true;
-  return status;
+  if (status) return status;
+  event->recorded = true;
+  if (d->runtime->watch) notify_stream(TN_LAYER_EVENT_RECORDED, stream, event);
+  return TN_OK;
+}
+
+/* What the backend said of an event that the host looked at. */
+static tn_status event_passed(const tn_event *event, tn_status status) {
+  tn_device *d = event->device;
+  if (!status && d->runtime->watch) notify_object(TN_LAYER_EVENT_PASSED, d, event, 0);
+  return device_result(d, status);
 }
 
 tn_status tn_event_query(tn_event *event) {
   tn_status status = event_check(event, "tn_event_query");
   if (status || !event->handle || !event->recorded) return status;
   tn_device *d = event->device;
-  return device_result(d, d->type->backend.event_query(d->handle, event->handle));
+  return event_passed(event, d->type->backend.event_query(d->handle, event->handle));
 }
 
 tn_status tn_event_synchronize(tn_event *event) {
   tn_status status = event_check(event, "tn_event_synchronize");
   if (status || !event->handle || !event->recorded) return status;
   tn_device *d = event->device;
-  return device_result(d, d->type->backend.event_wait(d->handle, event->handle));
+  return event_passed(event, d->type->backend.event_wait(d->handle, event->handle));
 }
 
 tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
@@ -168,9 +187,11 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
   if (!stream) stream = d->default_stream;
   if (!event->handle || !event->recorded) return TN_OK;
   if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
-    return device_result(d, d->type->backend.event_wait(d->handle, event->handle));
-  return device_result(
+    return event_passed(event, d->type->backend.event_wait(d->handle, event->handle));
+  status = device_result(
       d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
+  if (!status && d->runtime->watch) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);
+  return status;
 }
 
 tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {

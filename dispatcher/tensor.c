@@ -12,6 +12,7 @@
 
 #include "dispatcher/runtime.h"
 #include "dispatcher/shape.h"
+#include "dispatcher/watch.h"
 
 DLDataType dtype_to_dl(tn_dtype dtype) {
   static const DLDataType types[] = {
@@ -50,9 +51,11 @@ void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides) {
 }
 
 void tensor_finish(tn_tensor *t) {
-  t->elements = 1;
-  for (int32_t i = 0; i < t->dl.ndim; ++i) t->elements *= t->shape[i];
-  t->contiguous = t->elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
+  int64_t elements = 1;
+  for (int32_t i = 0; i < t->dl.ndim; ++i) elements *= t->shape[i];
+  t->elements = elements;
+  t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
+  if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);
 }
 
 static void header_init(tn_tensor *t, tn_device *device, tn_dtype dtype, int32_t rank) {
@@ -69,19 +72,14 @@ static void header_init(tn_tensor *t, tn_device *device, tn_dtype dtype, int32_t
   t->read_only = false;
 }
 
-tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
-                      const int64_t *shape, int64_t elements, tn_tensor **out) {
-  block *b;
-  tn_status status = pool_alloc(stream->cache, (size_t)elements * tn_dtype_size(dtype), &b);
-  if (__builtin_expect(status != TN_OK, 0)) {
-    fail_prefix("device %s: ", device->id);
-    return status;
-  }
-  storage *s = block_header(b);
+/* The tensor of a whole block. */
+static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, storage *s, block *b,
+                                                              tn_device *device, tn_dtype dtype,
+                                                              int32_t rank, const int64_t *shape,
+                                                              int64_t elements) {
   atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
   s->block = b;
   s->device = device;
-  tn_tensor *t = &s->first;
   header_init(t, device, dtype, rank);
   t->storage = s;
   t->contiguous = true;
@@ -99,7 +97,37 @@ tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int3
     /* Only strides of a tensor without elements can overflow, and they mean nothing. */
     (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
   }
+}
+
+/* Where pool_alloc did not say TN_OK: it failed, or the tensor is to be watched. */
+static __attribute__((noinline, cold)) tn_status make_slowly(tn_status status, tn_device *device,
+                                                             block *const *b, tn_dtype dtype,
+                                                             int32_t rank, const int64_t *shape,
+                                                             int64_t elements, tn_tensor **out) {
+  if (status != (tn_status)POOL_WATCHED) {
+    fail_prefix("device %s: ", device->id);
+    return status;
+  }
+  tn_tensor *t = watch_header(device->runtime);
+  if (!t) {
+    pool_free(*b);
+    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
+  }
+  tensor_init(t, block_header(*b), *b, device, dtype, rank, shape, elements);
+  watch_made(t, pool_cache_stream((*b)->cache));
   *out = t;
+  return TN_OK;
+}
+
+tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, int64_t elements, tn_tensor **out) {
+  block *b;
+  tn_status status = pool_alloc(stream->cache, (size_t)elements * tn_dtype_size(dtype), &b);
+  if (__builtin_expect(status != TN_OK, 0))
+    return make_slowly(status, device, &b, dtype, rank, shape, elements, out);
+  storage *s = block_header(b);
+  tensor_init(&s->first, s, b, device, dtype, rank, shape, elements);
+  *out = &s->first;
   return TN_OK;
 }
 
@@ -112,9 +140,16 @@ static void headers_push(tn_runtime *runtime, tn_tensor *first, tn_tensor *last)
   while (!atomic_compare_exchange_weak(&runtime->spare_tensors, &last->next_spare, first)) continue;
 }
 
+static tn_tensor *header_make(tn_runtime *runtime) {
+  if (runtime->watch) return watch_header(runtime);
+  tn_tensor *t = host_alloc(&runtime->memory, sizeof *t);
+  if (t) t->spare = SPARE_VIEW;
+  return t;
+}
+
 static tn_tensor *header_take(tn_runtime *runtime) {
   tn_tensor *head = atomic_exchange(&runtime->spare_tensors, NULL), *expected = NULL;
-  if (!head) return host_alloc(&runtime->memory, sizeof *head);
+  if (!head) return header_make(runtime);
   tn_tensor *rest = head->next_spare;
   if (rest && !atomic_compare_exchange_strong(&runtime->spare_tensors, &expected, rest)) {
     tn_tensor *last = rest;
@@ -131,7 +166,6 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out) {
   t->dl.data = x->dl.data;
   t->dl.byte_offset = x->dl.byte_offset;
   t->storage = x->storage;
-  t->spare = true;
   t->read_only = x->read_only;
   atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
   *out = t;
@@ -141,15 +175,19 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out) {
 tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out) {
   tn_runtime *runtime = device->runtime;
   storage *s = host_alloc(&runtime->memory, sizeof *s);
-  if (!s) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
+  tn_tensor *t = s && runtime->watch ? watch_header(runtime) : s ? &s->first : NULL;
+  if (!t) {
+    host_free(&runtime->memory, s);
+    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
+  }
   atomic_init(&s->refs, 1);
   s->device = device;
   s->destroy = destroy;
   s->destroy_ctx = ctx;
-  header_init(&s->first, device, TN_U8, 0);
-  s->first.storage = s;
+  header_init(t, device, TN_U8, 0);
+  t->storage = s;
   atomic_fetch_add(&runtime->external, 1);
-  *out = &s->first;
+  *out = t;
   return TN_OK;
 }
 
@@ -174,11 +212,24 @@ void tn_tensor_retain(tn_tensor *tensor) {
   if (tensor) atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
 }
 
+/* As drop_ref. A watched tensor's count is negative and left alone: those tensors are told
+ * from others at the next branch that there must be anyhow. */
+static inline bool drop_tensor_ref(tn_tensor *t) {
+  if ((int32_t)atomic_load_explicit(&t->refs, memory_order_acquire) <= 1) return true;
+  return atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1;
+}
+
 void tn_tensor_release(tn_tensor *tensor) {
-  if (!tensor || !drop_ref(&tensor->refs)) return;
+  if (!tensor || !drop_tensor_ref(tensor)) return;
   storage *s = tensor->storage;
   tn_runtime *runtime = s->device->runtime;
-  if (tensor->spare) headers_push(runtime, tensor, tensor);
+  if (tensor->spare) {
+    if (__builtin_expect(tensor->spare < 0, 0)) {
+      watch_release(tensor);
+      return;
+    }
+    headers_push(runtime, tensor, tensor);
+  }
   if (!drop_ref(&s->refs)) return;
   if (__builtin_expect(atomic_load_explicit(&runtime->closed, memory_order_relaxed), 0))
     runtime_release(runtime, s);
@@ -225,9 +276,13 @@ tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const
   return tn_tensor_empty_on(device, NULL, dtype, rank, shape, tensor);
 }
 
+static __attribute__((noinline)) tn_status refuse(const tn_tensor *t, const char *function) {
+  return watch_explain(t, function, device_check(t->device));
+}
+
 tn_status tensor_check(const tn_tensor *t, const char *function) {
   if (!t) return fail(TN_ERR_INVALID_ARGUMENT, "%s: the tensor is NULL", function);
-  return device_check(t->device);
+  return __builtin_expect(device_is_fine(t->device), 1) ? TN_OK : refuse(t, function);
 }
 
 /* --- looking at tensors --- */

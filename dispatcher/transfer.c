@@ -6,22 +6,33 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/watch.h"
 
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
   tn_device *device = dst->device;
-  return device_result(device, device->type->backend.copy(device->handle, stream->queue,
-                                                          TN_COPY_TO_DEVICE, dst->dl.data,
-                                                          dst->dl.byte_offset, src, 0, bytes));
+  tn_status status = device_result(
+      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_DEVICE,
+                                         dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
+  if (!status && device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, stream);
+  return status;
+}
+
+/* A copy to pageable memory is done when the backend returns, and all before it. */
+static void was_read(const tn_stream *stream, const tn_tensor *src, const void *dst) {
+  tn_runtime *runtime = src->device->runtime;
+  notify_tensor(TN_LAYER_TENSOR_READ, src, stream);
+  if (!watch_is_pinned(runtime, dst)) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
 }
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
   tn_device *device = src->device;
-  return device_result(device, device->type->backend.copy(device->handle, stream->queue,
-                                                          TN_COPY_TO_HOST, dst, 0, src->dl.data,
-                                                          src->dl.byte_offset, bytes));
+  tn_status status = device_result(
+      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_HOST, dst, 0,
+                                         src->dl.data, src->dl.byte_offset, bytes));
+  if (!status && device->runtime->watch) was_read(stream, src, dst);
+  return status;
 }
 
 static tn_status check_bytes(const char *function, const tn_tensor *t, const void *data,
@@ -108,9 +119,14 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
  * devices has host memory. */
 static tn_status copy_across(const tn_tensor *src, tn_tensor *dst, size_t bytes) {
   tn_stream *from = home_stream(src), *to = dst->device->default_stream;
-  if (src->device->host_memory) return transfer_to_device(to, dst, src->dl.data, bytes);
+  bool watched = src->device->runtime->watch != NULL;
+  if (src->device->host_memory) {
+    if (watched) notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+    return transfer_to_device(to, dst, src->dl.data, bytes);
+  }
   if (dst->device->host_memory) {
     tn_status status = transfer_to_host(from, src, dst->dl.data, bytes);
+    if (!status && watched) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, to);
     return status ? status : stream_wait(from);
   }
   const host_memory *memory = &src->device->runtime->memory;

@@ -40,6 +40,9 @@ static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   int indent = width + 13;
   printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused", p->path);
   if (verbose) printf("%*sorigin: %s\n", indent, "", p->origin);
+  if (verbose && p->scan)
+    printf("%*sscan: %s %.1f ms\n", indent, "",
+           p->scan == TN_SCAN_MADE ? "made in" : "verdict remembered, found in", p->scan_us / 1e3);
   if (!p->taken) {
     printf("%*s%s\n", indent, "", p->reason);
     return;

@@ -5,6 +5,7 @@
 #include "json.h"
 
 static void write_plugin(json *j, const tn_plugin_info *p) {
+  static const char *const scans[] = {"none", "remembered", "made"};
   json_open(j, NULL, '{');
   json_string(j, "name", p->name);
   json_bool(j, "taken", p->taken != 0);
@@ -17,6 +18,8 @@ static void write_plugin(json *j, const tn_plugin_info *p) {
   json_number(j, "kernels", p->num_kernels);
   json_number(j, "operators", p->num_operators);
   json_number(j, "layers", p->num_layers);
+  json_string(j, "scan", scans[p->scan < 3 ? p->scan : 0]);
+  json_number(j, "scan_us", p->scan_us);
   json_close(j, '}');
 }
 

@@ -251,6 +251,7 @@ struct tn_kernel_args {
   void *native_stream;     /* what the vendor's API calls a stream (cudaStream_t), or NULL */
   void *workspace;         /* as many bytes as the row's workspace function asked for */
   size_t workspace_bytes;
+  uint64_t workspace_offset; /* of opaque memory: bytes from the handle that workspace then is */
 };
 
 typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
@@ -404,21 +405,27 @@ typedef struct tn_layer_call {
 
 /* What else a layer is told of. */
 typedef enum tn_layer_event_kind {
-  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; a view has no stream */
+  TN_LAYER_TENSOR_MADE = 0,     /* object, tensor, memory, bytes, stream; views and
+                                    imports have no stream, and a view's memory is known */
   TN_LAYER_TENSOR_RELEASED = 1, /* object, tensor, memory, bytes */
   TN_LAYER_MEMORY_RELEASED = 2, /* memory: the last tensor that shared it is gone */
   TN_LAYER_TENSOR_WRITTEN = 3,  /* from host memory: object, tensor, memory, bytes, stream */
   TN_LAYER_TENSOR_READ = 4,     /* to host memory: likewise */
   TN_LAYER_TENSOR_MISUSED = 5,  /* used after its release: object */
-  TN_LAYER_STREAM_MADE = 6,     /* stream */
+  TN_LAYER_STREAM_MADE = 6,     /* stream; object: its handle, NULL for a default stream */
   TN_LAYER_STREAM_DESTROYED = 7,
   TN_LAYER_STREAM_WAITED = 8,  /* the host waited for the stream */
   TN_LAYER_STREAM_ORDERED = 9, /* work of `stream` from here on waits for event `object` */
   TN_LAYER_EVENT_MADE = 10,    /* object */
   TN_LAYER_EVENT_DESTROYED = 11,
-  TN_LAYER_EVENT_RECORDED = 12, /* object, stream */
-  TN_LAYER_EVENT_PASSED = 13,   /* the host waited for it or saw it passed: object */
-  TN_LAYER_RUNTIME_CLOSING = 14,
+  TN_LAYER_EVENT_RECORDED = 12,  /* object, stream */
+  TN_LAYER_EVENT_PASSED = 13,    /* the host waited for it or saw it passed: object */
+  TN_LAYER_RUNTIME_CLOSING = 14, /* devices still work, tensors may still be alive */
+  TN_LAYER_PREPARED_MADE = 15,   /* a prepared call: object, op */
+  TN_LAYER_PREPARED_RELEASED = 16,
+  TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
+  TN_LAYER_PINNED_FREED = 18,
+  TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -432,7 +439,9 @@ typedef struct tn_layer_event {
   const void *memory;     /* of the memory that a tensor shares with its views */
   const DLTensor *tensor; /* what the tensor looks like */
   uint64_t bytes;
-  const char *site; /* as in tn_layer_call */
+  const char *site;          /* as in tn_layer_call */
+  const tn_backend *backend; /* likewise; NULL only with RUNTIME_CLOSING */
+  const tn_operator *op;     /* of a prepared call, else NULL */
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs

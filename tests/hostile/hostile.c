@@ -1,0 +1,261 @@
+/*
+ * A plugin of many misdeeds. Which one it commits follows from its file's name: a copy
+ * named libtenon-spin.so spins in its constructor. Built from plugin.h alone, like any
+ * plugin.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fenv.h>
+#include <limits.h>
+#include <locale.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/plugins/fixture.h"
+
+static const tn_backend backend = FIXTURE_BACKEND("fixture");
+static const tn_backend *backends[] = {&backend};
+static tn_kernel kernels[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
+static tn_plugin plugin = {FIXTURE_PLUGIN("hostile", backends, kernels)};
+
+static Dl_info self;
+
+/* ----------------------------------------------------------------- constructors --- */
+
+static volatile int *volatile nowhere_near = (volatile int *)8;
+static void segfault(void) { *nowhere_near = 1; }
+static void trap(void) { __builtin_trap(); }
+static void exit_0(void) { exit(0); }
+static void exit_quick(void) { _exit(0); }
+static void killed(void) { raise(SIGKILL); }
+static void stopped(void) { raise(SIGSTOP); }
+static void kill_group(void) { kill(0, SIGTERM); }
+static void kill_parent(void) { kill(getppid(), SIGKILL); }
+static void folder(void) { (void)!chdir("/"); }
+static void mask(void) { umask(0777); }
+static void locale(void) { setlocale(LC_ALL, "C.UTF-8"); }
+static void rounding(void) { fesetround(FE_TOWARDZERO); }
+static void removes_itself(void) { unlink(self.dli_fname); }
+
+static volatile bool forever = true;
+
+static void spin(void) {
+  while (forever) continue;
+}
+
+static void sleeps(void) {
+  for (;;) pause();
+}
+
+static int deep(volatile char *above) {
+  volatile char here[4096];
+  here[0] = above[0];
+  return forever ? deep(here) + here[0] : 0;
+}
+static void stack(void) {
+  volatile char top = 0;
+  (void)deep(&top);
+}
+
+/* Leaves its number behind, so that the test can see whether it lives. */
+static void note_process(void) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s.pid", self.dli_fname);
+  FILE *file = fopen(path, "w");
+  if (!file) return;
+  fprintf(file, "%ld", (long)getpid());
+  fclose(file);
+}
+
+static void make_grandchild(void) {
+  if (fork()) return;
+  setsid();
+  note_process();
+  sleeps();
+}
+static void grandchild(void) {
+  make_grandchild();
+  usleep(20000);
+}
+static void grandchild_and_hang(void) {
+  make_grandchild();
+  sleeps();
+}
+
+static void close_all(void) {
+  for (int fd = 0; fd < 1024; fd++) close(fd);
+}
+
+static void scribble(void) {
+  static const char garbage[64] = {1, 0x7e, 0x5c, 1};
+  for (int fd = 3; fd < 64; fd++) (void)!write(fd, garbage, sizeof garbage);
+}
+
+static void noise(void) {
+  puts("garbage");
+  fprintf(stderr, "more garbage\n");
+}
+
+static void on_signal(int number) { (void)number; }
+static void handler(void) { signal(SIGUSR1, on_signal); }
+
+static void block(void) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+}
+static void block_and_spin(void) {
+  block();
+  spin();
+}
+
+static void *crash_soon(void *arg) {
+  usleep(1000);
+  segfault();
+  return arg;
+}
+static void thread(void) {
+  pthread_t id;
+  if (pthread_create(&id, NULL, crash_soon, NULL) == 0) pthread_detach(id);
+}
+
+static void closes_itself(void) {
+  void *library = dlopen(self.dli_fname, RTLD_NOW);
+  if (library) dlclose(library), dlclose(library);
+}
+
+static jmp_buf nowhere;
+static void jump(void) { longjmp(nowhere, 1); }
+
+static void memory(void) {
+  enum { PIECE = 16 << 20 };
+  for (char *p; (p = malloc(PIECE));) memset(p, 1, PIECE);
+}
+
+/* The file's bytes are another's by the time the scan is over. */
+static void rewrites_itself(void) {
+  FILE *file = fopen(self.dli_fname, "ab");
+  if (!file) return;
+  fputs("more", file);
+  fclose(file);
+}
+
+/* --------------------------------------------------------------- query and tables --- */
+
+#define WILD ((void *)(uintptr_t)0x1234560)
+
+static void no_return(void) { sleeps(); }
+static void bad_kernels(void) { plugin.kernels = WILD; }
+static void bad_backends(void) { plugin.backends = WILD; }
+static void bad_backend(void) { backends[0] = WILD; }
+static void bad_name(void) { plugin.name = WILD; }
+static void bad_row_name(void) { kernels[1].name = WILD; }
+static void bad_operators(void) { plugin.operators = WILD, plugin.num_operators = 3; }
+static void bad_layers(void) { plugin.layers = WILD, plugin.num_layers = 1; }
+static void endless(void) { plugin.num_kernels = 1 << 20; }
+static void no_names(void) { kernels[0].name = NULL; }
+static void crooked(void) { plugin.kernels = (const void *)((const char *)kernels + 4); }
+static void small(void) { plugin.struct_size = 12; }
+
+/* -------------------------------------------------------------------- destructors --- */
+
+static void exit_7(void) { _exit(7); }
+
+/* ------------------------------------------------------------------ the list of all --- */
+
+typedef enum moment { LOADED, QUERIED, ENDED } moment;
+
+static const struct misdeed {
+  const char *name;
+  moment when;
+  void (*commit)(void);
+} misdeeds[] = {
+    {"segfault", LOADED, segfault},
+    {"abort", LOADED, abort},
+    {"trap", LOADED, trap},
+    {"exit", LOADED, exit_0},
+    {"exit-quick", LOADED, exit_quick},
+    {"killed", LOADED, killed},
+    {"stopped", LOADED, stopped},
+    {"kill-group", LOADED, kill_group},
+    {"kill-parent", LOADED, kill_parent},
+    {"spin", LOADED, spin},
+    {"sleeps", LOADED, sleeps},
+    {"stack", LOADED, stack},
+    {"grandchild", LOADED, grandchild},
+    {"grandchild-and-hang", LOADED, grandchild_and_hang},
+    {"close-all", LOADED, close_all},
+    {"scribble", LOADED, scribble},
+    {"noise", LOADED, noise},
+    {"folder", LOADED, folder},
+    {"mask", LOADED, mask},
+    {"locale", LOADED, locale},
+    {"rounding", LOADED, rounding},
+    {"handler", LOADED, handler},
+    {"block", LOADED, block},
+    {"block-and-spin", LOADED, block_and_spin},
+    {"thread", LOADED, thread},
+    {"closes-itself", LOADED, closes_itself},
+    {"jump", LOADED, jump},
+    {"memory", LOADED, memory},
+    {"removes-itself", LOADED, removes_itself},
+    {"rewrites-itself", LOADED, rewrites_itself},
+    {"query-crash", QUERIED, segfault},
+    {"query-hang", QUERIED, no_return},
+    {"query-exit", QUERIED, exit_0},
+    {"query-stack", QUERIED, stack},
+    {"query-wild", QUERIED, NULL},
+    {"query-crooked", QUERIED, NULL},
+    {"bad-kernels", QUERIED, bad_kernels},
+    {"bad-backends", QUERIED, bad_backends},
+    {"bad-backend", QUERIED, bad_backend},
+    {"bad-name", QUERIED, bad_name},
+    {"bad-row-name", QUERIED, bad_row_name},
+    {"bad-operators", QUERIED, bad_operators},
+    {"bad-layers", QUERIED, bad_layers},
+    {"endless", QUERIED, endless},
+    {"no-names", QUERIED, no_names},
+    {"crooked", QUERIED, crooked},
+    {"small", QUERIED, small},
+    {"end-crash", ENDED, segfault},
+    {"end-hang", ENDED, sleeps},
+    {"end-exit", ENDED, exit_7},
+};
+
+static const struct misdeed *find_misdeed(void) {
+  const char *file = strrchr(self.dli_fname, '/') + 1;
+  for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "libtenon-%s.so", misdeeds[i].name);
+    if (strcmp(file, name) == 0) return &misdeeds[i];
+  }
+  return NULL;
+}
+
+static void commit(moment now) {
+  const struct misdeed *m = find_misdeed();
+  if (m && m->when == now && m->commit) m->commit();
+}
+
+__attribute__((constructor)) static void begin(void) {
+  if (dladdr(&misdeeds, &self)) commit(LOADED);
+}
+__attribute__((destructor)) static void end(void) { commit(ENDED); }
+
+static bool is(const char *name) {
+  const struct misdeed *m = find_misdeed();
+  return m && strcmp(m->name, name) == 0;
+}
+
+TN_PLUGIN_DEFINE("hostile") {
+  (void)host;
+  commit(QUERIED);
+  if (is("query-wild")) return WILD;
+  if (is("query-crooked")) return (const tn_plugin *)(const void *)((const char *)&plugin + 2);
+  return &plugin;
+}

@@ -1,0 +1,490 @@
+/*
+ * Tests of the layer trace through the public door: what its file holds is read back and held
+ * against what the test did.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tests/scratch.h"
+#include "tests/support.h"
+#include "tests/trace/events.h"
+
+/* --- runtimes that trace, and what they wrote --- */
+
+static void trace_into(const char *name) {
+  ck_assert_int_eq(setenv("TENON_TRACE_FILE", scratch_path(name), 1), 0);
+}
+
+static const tn_runtime_options tracing = {.struct_size = sizeof tracing,
+                                           .plugin_path = PACE_PLUGIN,
+                                           .plugins = "cpu,reference,pace,trace",
+                                           .layers = "trace",
+                                           .fallback = TN_FALLBACK_ALLOW};
+
+static tn_runtime *open_tracing(const char *device) {
+  tn_runtime_options options = tracing;
+  options.device = device;
+  return open_runtime(&options);
+}
+
+static value *read_trace(const char *name) {
+  size_t size;
+  char where[128];
+  unsigned char *bytes = read_file(scratch_path(name), &size);
+  value *v = tree_read((const char *)bytes, size, where, sizeof where);
+  ck_assert_msg(v != NULL, "%s: %s", name, where);
+  ck_assert_int_eq(v->kind, LIST);
+  free(bytes);
+  return v;
+}
+
+static const value *event_at(const value *v, const char *category, const char *name, size_t index) {
+  const value *e = events_at(v, category, name, index);
+  ck_assert_msg(e != NULL, "there is no event %zu of %s %s", index, category, name ? name : "");
+  return e;
+}
+
+static double length_of(const value *e) { return tree_number(e, "dur", NAN); }
+
+static void assert_nested(const value *v) {
+  char text[256];
+  ck_assert_msg(events_nest(v, NULL, false, text, sizeof text), "%s", text);
+  ck_assert_msg(events_nest(v, "kernel", true, text, sizeof text), "%s", text);
+}
+
+static void add_once(tn_stream *stream, const tn_tensor *a) {
+  tn_tensor *y = NULL;
+  ok(tn_add(stream, a, a, &y));
+  tn_tensor_release(y);
+}
+
+/* --- what the slices of a call say --- */
+
+START_TEST(calls_are_slices) {
+  char site[32], name[128], plugin[64];
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("cpu");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_tensor *a = counting(device, 5), *b = counting(device, 1);
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  ok(tn_kernel_find(device, TN_OP_ADD, TN_F32, 0, &kernel));
+  snprintf(name, sizeof name, "%s", kernel.name);
+  snprintf(plugin, sizeof plugin, "%s", kernel.plugin);
+  for (int i = 0; i < 100; ++i) {
+    tn_tensor *y = NULL;
+    snprintf(site, sizeof site, "step %d", i);
+    tn_call_site(site);
+    ok(tn_add(NULL, a, b, &y));
+    tn_tensor_release(y);
+  }
+  tn_call_site(NULL);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_runtime_close(runtime);
+
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "op", "add"), 100);
+  ck_assert_uint_eq(events_count(v, "op", NULL), 100);
+  ck_assert_uint_eq(events_count(v, "kernel", name), 100);
+  const value *e = event_at(v, "op", "add", 41), *k = event_at(v, "kernel", name, 41);
+  ck_assert_str_eq(event_arg(e, "kernel"), name);
+  ck_assert_str_eq(event_arg(e, "plugin"), plugin);
+  ck_assert_str_eq(event_arg(e, "device"), "cpu:0");
+  ck_assert_str_eq(event_arg(e, "in"), "f32[5] f32[5]");
+  ck_assert_str_eq(event_arg(e, "out"), "f32[5]");
+  ck_assert_str_eq(event_arg(e, "site"), "step 41");
+  /* The one element that was broadcast is read once. */
+  ck_assert_double_eq(tree_number(tree_member(e, "args"), "bytes", 0), 4 * (5 + 1 + 5));
+  ck_assert_double_eq(tree_number(e, "pid", 0), getpid());
+  ck_assert_double_eq(event_begin(e), event_begin(k));
+  ck_assert_double_eq(length_of(e), length_of(k));
+  assert_nested(v);
+  tree_free(v);
+}
+END_TEST
+
+START_TEST(attributes_other_than_the_defaults_are_shown) {
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("cpu");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_tensor *x = shaped(device, TN_F32, 4, SHAPE(2, 3, 8, 8)), *y = NULL, *z = NULL;
+  tn_sum_attrs sum = TN_SUM_DEFAULTS;
+  sum.axes = (tn_axes){2, {1, -1}};
+  sum.keepdims = 1;
+  tn_max_pool2d_attrs pool = TN_MAX_POOL2D_DEFAULTS;
+  pool.kernel[1] = 4;
+  tn_fill_attrs fill = TN_FILL_DEFAULTS;
+  ok(tn_fill(NULL, x, &fill));
+  ok(tn_sum(NULL, x, &sum, &y));
+  ok(tn_max_pool2d(NULL, x, &pool, &z, NULL));
+  tn_tensor_release(x);
+  tn_tensor_release(y);
+  tn_tensor_release(z);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "sum", 0), "attrs"), "axes=[1,-1] keepdims=1");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "max_pool2d", 0), "attrs"), "kernel=2,4");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "fill", 0), "attrs"), "(none)");
+  tree_free(v);
+}
+END_TEST
+
+/* What does not fit is counted; what is there is whole. */
+START_TEST(long_lists_and_odd_sites_fit) {
+  enum { TENSORS = 300 };
+  char odd[3000] = "quote \" back \\ tab \t bell \a line \n bad \xff\xc0\x80 good \xc3\xa4 ";
+  memset(odd + strlen(odd), '"', 2500);
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("cpu");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_tensor *x[TENSORS], *y = NULL;
+  for (int i = 0; i < TENSORS; ++i) x[i] = counting(device, 3);
+  tn_call_site(odd);
+  ok(tn_concat(NULL, (const tn_tensor *const *)x, TENSORS, &(tn_concat_attrs)TN_CONCAT_DEFAULTS,
+               &y));
+  tn_call_site(NULL);
+  for (int i = 0; i < TENSORS; ++i) tn_tensor_release(x[i]);
+  tn_tensor_release(y);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  const value *e = event_at(v, "op", "concat", 0);
+  const char *in = event_arg(e, "in"), *site = event_arg(e, "site"), *more = strstr(in, " more");
+  ck_assert_msg(more && !more[5] && atoi(strrchr(in, ']') + 1) > 100, "%s", in);
+  const char *begin = "quote \" back \\ tab \t bell \a line \n bad "
+                      "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd good \xc3\xa4 \"\"";
+  ck_assert_msg(strncmp(site, begin, strlen(begin)) == 0, "%s", site);
+  ck_assert_str_eq(event_arg(e, "out"), "f32[900]");
+  ck_assert_double_eq(tree_number(tree_member(e, "args"), "bytes", 0), 2 * 900 * 4);
+  tree_free(v);
+}
+END_TEST
+
+START_TEST(a_call_that_fails_has_no_slice_of_the_device) {
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("pace");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 2), *y = NULL;
+  refused(tn_sqrt(NULL, a, &y), TN_ERR_BACKEND, "always fails");
+  ok(tn_add(NULL, a, a, &y));
+  tn_tensor_release(y);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  const value *e = event_at(v, "op", "sqrt", 0);
+  ck_assert_double_eq(tree_number(tree_member(e, "args"), "failed", 0), TN_ERR_BACKEND);
+  ck_assert_uint_eq(events_count(v, "kernel", "pace.sqrt"), 0);
+  ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), 1);
+  tree_free(v);
+}
+END_TEST
+
+/* --- devices beside the host --- */
+
+/* Two streams work at once for as long as their elements say; the host only hands out. */
+START_TEST(streams_overlap_by_the_devices_clock) {
+  enum { CALLS = 20, ELEMENTS = 1000, US = ELEMENTS };
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("pace");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_stream *streams[2];
+  tn_tensor *a = counting(device, ELEMENTS), *kept[2][CALLS] = {{NULL}};
+  for (int s = 0; s < 2; ++s) ok(tn_stream_create(device, &streams[s]));
+  for (int i = 0; i < CALLS; ++i)
+    for (int s = 0; s < 2; ++s) ok(tn_add(streams[s], a, a, &kept[s][i]));
+  ok(tn_device_synchronize(device));
+  for (int i = 0; i < 2 * CALLS; ++i) tn_tensor_release(kept[i % 2][i / 2]);
+  tn_tensor_release(a);
+  for (int s = 0; s < 2; ++s) tn_stream_destroy(streams[s]);
+  tn_runtime_close(runtime);
+
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), 2 * CALLS);
+  double begin = INFINITY, end = 0;
+  size_t exact = 0;
+  for (size_t i = 0; i < 2 * CALLS; ++i) {
+    const value *k = event_at(v, "kernel", "pace.add", i);
+    ck_assert(length_of(k) > US - 0.01);
+    exact += length_of(k) < US + 0.01;
+    begin = fmin(begin, event_begin(k));
+    end = fmax(end, event_end(k));
+    const char *id = tree_text(k, "bind_id", "");
+    const value *call = event_at(v, "op", "add", strtoul(id, NULL, 10) - 1);
+    ck_assert_str_eq(tree_text(call, "bind_id", "?"), id);
+    ck_assert(event_begin(call) <= event_begin(k));
+  }
+  assert_nested(v);
+  ck_assert_uint_ge(exact, CALLS); /* an idle device's time counts from the call on */
+  /* One behind the other they would take twice as long. */
+  ck_assert_msg(end - begin < 1.5 * CALLS * US, "%g us", end - begin);
+  ck_assert_msg(end - begin > 0.99 * CALLS * US, "%g us", end - begin);
+  tree_free(v);
+}
+END_TEST
+
+static void *add_on_default_stream(void *tensor) {
+  for (int i = 0; i < 500; ++i) add_once(NULL, tensor);
+  return NULL;
+}
+
+/* Threads that share a stream mix their events; the slices must not cross for it. */
+START_TEST(threads_share_a_stream) {
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("pace");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_tensor *a = counting(device, 10);
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, add_on_default_stream, a);
+  for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
+  ok(tn_device_synchronize(device));
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "op", "add"), 1500);
+  ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), 1500);
+  assert_nested(v);
+  tree_free(v);
+}
+END_TEST
+
+/* The host runs far ahead of the device: times are collected on the way. */
+START_TEST(many_calls_are_pending) {
+  enum { CALLS = 20000 };
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("pace");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 20), *y = NULL;
+  ok(tn_add(NULL, a, a, &y));
+  for (int i = 1; i < CALLS; ++i) ok(tn_add(NULL, a, a, &y));
+  tn_tensor_release(a);
+  tn_tensor_release(y);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), CALLS);
+  double busy = events_length(v, "kernel", NULL),
+         first = event_begin(event_at(v, "kernel", NULL, 0));
+  ck_assert(busy > 20.0 * CALLS * 0.99999);
+  ck_assert(busy <= event_end(event_at(v, "kernel", NULL, CALLS - 1)) - first + CALLS * 0.001);
+  assert_nested(v);
+  tree_free(v);
+}
+END_TEST
+
+/* --- threads --- */
+
+enum { THREADS = 4, THREAD_CALLS = 3000 };
+
+static void *add_many(void *tensor) {
+  for (int i = 0; i < THREAD_CALLS; ++i) add_once(NULL, tensor);
+  return NULL;
+}
+
+START_TEST(threads_call_at_once) {
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("cpu");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 16);
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; ++i) pthread_create(&threads[i], NULL, add_many, a);
+  for (int i = 0; i < THREADS; ++i) pthread_join(threads[i], NULL);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "op", "add"), THREADS * THREAD_CALLS);
+  ck_assert_uint_eq(events_count(v, "kernel", NULL), THREADS * THREAD_CALLS);
+  size_t named = 0;
+  for (const value *e = v->first; e; e = e->next)
+    named +=
+        !strcmp(tree_text(e, "name", ""), "thread_name") && tree_number(e, "pid", 0) == getpid();
+  ck_assert_uint_eq(named, THREADS);
+  assert_nested(v);
+  tree_free(v);
+}
+END_TEST
+
+/* --- files --- */
+
+static bool file_exists(const char *name) { return access(scratch_path(name), F_OK) == 0; }
+
+START_TEST(every_runtime_has_a_file) {
+  trace_into("t.json");
+  tn_runtime *first = open_tracing("cpu"), *second = open_tracing("cpu");
+  tn_tensor *a = counting(tn_runtime_device(first), 2), *b = counting(tn_runtime_device(second), 2);
+  add_once(NULL, a);
+  add_once(NULL, b);
+  add_once(NULL, b);
+  tn_tensor_release(a);
+  tn_tensor_release(b);
+  tn_runtime_close(first);
+  tn_runtime_close(second);
+  tn_runtime_close(open_tracing("cpu"));
+  size_t calls[] = {1, 2, 0};
+  const char *names[] = {"t.json", "t-2.json", "t-3.json"};
+  for (int i = 0; i < 3; ++i) {
+    value *v = read_trace(names[i]);
+    ck_assert_uint_eq(events_count(v, "op", "add"), calls[i]);
+    tree_free(v);
+  }
+}
+END_TEST
+
+/* Processes that are told the same name must not write into one another's file. */
+START_TEST(a_file_being_written_is_left_alone) {
+  trace_into("t.json");
+  int pipes[2];
+  char byte = 0;
+  ck_assert_int_eq(pipe(pipes), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    tn_runtime *runtime = open_tracing("cpu");
+    tn_tensor *a = counting(tn_runtime_device(runtime), 2);
+    add_once(NULL, a);
+    (void)!write(pipes[1], "x", 1);
+    pause();
+  }
+  ck_assert_int_eq(read(pipes[0], &byte, 1), 1);
+  tn_runtime_close(open_tracing("cpu"));
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  ck_assert(file_exists("t-2.json"));
+  tree_free(read_trace("t.json"));
+  tree_free(read_trace("t-2.json"));
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_written_stops_the_runtime) {
+  tn_runtime *runtime = NULL;
+  trace_into("nosuch/t.json");
+  refused(tn_runtime_open(&tracing, &runtime), TN_ERR_IO, "nosuch/t.json: No such file");
+  refused(tn_runtime_open(&tracing, &runtime), TN_ERR_IO, "TENON_TRACE_FILE");
+  char name[5000];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  setenv("TENON_TRACE_FILE", name, 1);
+  refused(tn_runtime_open(&tracing, &runtime), TN_ERR_INVALID_ARGUMENT, "too long");
+}
+END_TEST
+
+static char logged[2048];
+static void keep_log(void *user, tn_log_level level, const char *line) {
+  (void)user, (void)level;
+  strncat(logged, line, sizeof logged - strlen(logged) - 1);
+}
+
+START_TEST(a_full_disk_ends_the_trace_and_nothing_else) {
+  tn_runtime_options options = tracing;
+  options.log = keep_log;
+  setenv("TENON_TRACE_FILE", "/dev/full", 1);
+  tn_runtime *runtime = open_runtime(&options);
+  tn_tensor *a = counting(tn_runtime_device(runtime), 2);
+  for (int i = 0; i < 2000; ++i) add_once(NULL, a);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  ck_assert_msg(strstr(logged, "cannot write /dev/full: No space left"), "%s", logged);
+}
+END_TEST
+
+/* A process that dies, as one that forgets to close, leaves a whole file. */
+START_TEST(a_crash_leaves_a_whole_file) {
+  trace_into("t.json");
+  pid_t child = fork();
+  if (child == 0) {
+    tn_runtime *runtime = open_tracing("cpu");
+    tn_tensor *a = counting(tn_runtime_device(runtime), 2);
+    for (int i = 0; i < 1000; ++i) add_once(NULL, a);
+    nanosleep(&(struct timespec){0, 30000000}, NULL); /* longer than a trace is held back */
+    add_once(NULL, a);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert(WIFSIGNALED(status));
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "op", "add"), 1001);
+  assert_nested(v);
+  tree_free(v);
+}
+END_TEST
+
+START_TEST(a_forked_child_writes_nothing) {
+  trace_into("t.json");
+  tn_runtime *runtime = open_tracing("cpu");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 2), *y = NULL;
+  add_once(NULL, a);
+  pid_t child = fork();
+  if (child == 0) {
+    tn_status status = tn_add(NULL, a, a, &y);
+    tn_tensor_release(a);
+    tn_runtime_close(runtime);
+    _exit(status == TN_ERR_FORKED ? 0 : 1);
+  }
+  int status = 0;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  add_once(NULL, a);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(events_count(v, "op", "add"), 2);
+  tree_free(v);
+}
+END_TEST
+
+/* --- the table --- */
+
+START_TEST(the_table_sums_up) {
+  trace_into("t.json");
+  setenv("TENON_TRACE_SUMMARY", scratch_path("table"), 1);
+  tn_runtime *runtime = open_tracing("pace");
+  tn_device *device = tn_runtime_device(runtime);
+  tn_tensor *a = counting(device, 1000), *y = NULL;
+  for (int i = 0; i < 30; ++i) add_once(NULL, a);
+  (void)tn_sqrt(NULL, a, &y);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  size_t size;
+  char *table = (char *)read_file(scratch_path("table"), &size);
+  table[size - 1] = 0;
+  ck_assert_msg(strstr(table, "31 calls in "), "%s", table);
+  ck_assert_msg(strstr(table, "1 of them failed"), "%s", table);
+  const char *line = strstr(table, "\nadd ");
+  char kernel[64], place[64];
+  unsigned long calls = 0;
+  double host, busy, mean, most, megabytes, rate, share;
+  ck_assert_ptr_nonnull(line);
+  ck_assert_int_eq(sscanf(line, " add %63s %63s %lu %lf %lf %lf %lf %lf %lf %lf", kernel, place,
+                          &calls, &host, &busy, &mean, &most, &megabytes, &rate, &share),
+                   10);
+  ck_assert_str_eq(kernel, "pace.add");
+  ck_assert_str_eq(place, "pace:0");
+  ck_assert_uint_eq(calls, 30);
+  ck_assert(busy > 29.99 && most > 999.9);
+  ck_assert_double_eq_tol(mean, busy / 30 * 1000, 0.1);
+  ck_assert_double_eq_tol(megabytes, 30 * 0.012, 0.001); /* read twice, written once */
+  ck_assert_double_eq_tol(rate, megabytes / busy, 0.006);
+  ck_assert_double_eq_tol(share, 100, 0.1);
+  free(table);
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  tcase_add_checked_fixture(t, scratch_make, scratch_remove);
+  tcase_add_test(t, calls_are_slices);
+  tcase_add_test(t, attributes_other_than_the_defaults_are_shown);
+  tcase_add_test(t, long_lists_and_odd_sites_fit);
+  tcase_add_test(t, a_call_that_fails_has_no_slice_of_the_device);
+  tcase_add_test(t, streams_overlap_by_the_devices_clock);
+  tcase_add_test(t, threads_share_a_stream);
+  tcase_add_test(t, many_calls_are_pending);
+  tcase_add_test(t, threads_call_at_once);
+  tcase_add_test(t, every_runtime_has_a_file);
+  tcase_add_test(t, a_file_being_written_is_left_alone);
+  tcase_add_test(t, a_file_that_cannot_be_written_stops_the_runtime);
+  tcase_add_test(t, a_full_disk_ends_the_trace_and_nothing_else);
+  tcase_add_test(t, a_crash_leaves_a_whole_file);
+  tcase_add_test(t, a_forked_child_writes_nothing);
+  tcase_add_test(t, the_table_sums_up);
+}
+
+int main(void) { return run_suite("trace", add_tests); }
