@@ -120,7 +120,8 @@ static void fill(const point *p, attributes *a) {
     return;
   }
   for (int d = 0; d < 2; d++)
-    a->forward.stride[d] = p->stride, a->forward.padding[d] = p->padding, a->forward.dilation[d] = 1;
+    a->forward.stride[d] = p->stride, a->forward.padding[d] = p->padding,
+    a->forward.dilation[d] = 1;
   a->forward.groups = p->groups;
   a->forward.struct_size = sizeof a->forward;
   if (p->op == TN_OP_CONV2D_GRAD_INPUT) {
@@ -141,8 +142,8 @@ static void run_point(const bench *b, const point *p) {
   describe(b, p, what, sizeof what);
   fill(p, &attrs);
   if (conv) {
-    tn_conv2d_attrs forward = {sizeof forward, {p->stride, p->stride}, {p->padding, p->padding},
-                               {1, 1},         p->groups};
+    tn_conv2d_attrs forward = {
+        sizeof forward, {p->stride, p->stride}, {p->padding, p->padding}, {1, 1}, p->groups};
     must(tn_conv2d(NULL, x, w, NULL, &forward, &dy), "tn_conv2d");
   }
   const tn_tensor *in[4] = {x, w, NULL, NULL};
@@ -160,11 +161,10 @@ static void run_point(const bench *b, const point *p) {
 
 static void run_products(const bench *b, const char *group, uint32_t op, tn_dtype dtype,
                          tn_dtype dtype_w) {
-  static const int64_t sizes[][3] = {{16, 16, 16},    {32, 32, 32},    {64, 64, 64},
-                                     {128, 128, 128}, {256, 256, 256}, {512, 512, 512},
-                                     {1024, 1024, 1024}, {1, 1024, 1024}, {8, 1024, 1024},
-                                     {32, 768, 3072}, {64, 10, 9216},  {1000, 7, 1000},
-                                     {4096, 16, 64},  {128, 4096, 64}};
+  static const int64_t sizes[][3] = {
+      {16, 16, 16},    {32, 32, 32},       {64, 64, 64},    {128, 128, 128}, {256, 256, 256},
+      {512, 512, 512}, {1024, 1024, 1024}, {1, 1024, 1024}, {8, 1024, 1024}, {32, 768, 3072},
+      {64, 10, 9216},  {1000, 7, 1000},    {4096, 16, 64},  {128, 4096, 64}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
     const point p = {group, op, dtype, dtype_w, 2, {m, k}, {k, n}, 0, 0, 0};
@@ -175,14 +175,13 @@ static void run_products(const bench *b, const char *group, uint32_t op, tn_dtyp
 static void run_convolutions(const bench *b, const char *group, uint32_t op, tn_dtype dtype) {
   static const struct {
     int64_t n, c, k, size, kernel, stride, padding, groups;
-  } list[] = {{64, 1, 32, 28, 3, 1, 0, 1},   {64, 32, 64, 26, 3, 1, 0, 1},
-              {8, 3, 64, 112, 7, 2, 3, 1},   {8, 64, 64, 56, 3, 1, 1, 1},
-              {8, 64, 256, 56, 1, 1, 0, 1},  {8, 128, 128, 28, 3, 1, 1, 1},
-              {8, 256, 256, 14, 3, 2, 1, 1}, {8, 512, 512, 7, 3, 1, 1, 1},
-              {1, 64, 64, 56, 3, 1, 1, 1},   {1, 256, 256, 14, 3, 1, 1, 1},
-              {8, 96, 96, 28, 3, 1, 1, 96},  {8, 64, 64, 28, 3, 1, 1, 4},
-              {2, 8, 8, 16, 3, 1, 1, 1},     {1, 16, 16, 8, 3, 1, 1, 1},
-              {4, 4, 4, 32, 3, 1, 1, 1},     {1, 3, 8, 32, 3, 1, 1, 1}};
+  } list[] = {
+      {64, 1, 32, 28, 3, 1, 0, 1},   {64, 32, 64, 26, 3, 1, 0, 1}, {8, 3, 64, 112, 7, 2, 3, 1},
+      {8, 64, 64, 56, 3, 1, 1, 1},   {8, 64, 256, 56, 1, 1, 0, 1}, {8, 128, 128, 28, 3, 1, 1, 1},
+      {8, 256, 256, 14, 3, 2, 1, 1}, {8, 512, 512, 7, 3, 1, 1, 1}, {1, 64, 64, 56, 3, 1, 1, 1},
+      {1, 256, 256, 14, 3, 1, 1, 1}, {8, 96, 96, 28, 3, 1, 1, 96}, {8, 64, 64, 28, 3, 1, 1, 4},
+      {2, 8, 8, 16, 3, 1, 1, 1},     {1, 16, 16, 8, 3, 1, 1, 1},   {4, 4, 4, 32, 3, 1, 1, 1},
+      {1, 3, 8, 32, 3, 1, 1, 1}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     const point p = {group,
                      op,

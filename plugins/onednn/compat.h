@@ -6,9 +6,9 @@
 #ifndef TENON_ONEDNN_COMPAT_H
 #define TENON_ONEDNN_COMPAT_H
 
+#include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
 #include <omp.h>

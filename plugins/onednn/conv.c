@@ -81,8 +81,8 @@ static double work_of(const conv_shape *s) {
 static void cut(conv_shape *s) {
   const double image = work_of(s) / (double)s->n;
   const bool sums = s->role == CONV_BACKWARD_WEIGHTS;
-  const int64_t least = max_of(1 + (int64_t)(LEAST_WORK / image),
-                               sums ? SUM_WINDOWS / count_of(s->out, s->axes) : 1);
+  const int64_t least =
+      max_of(1 + (int64_t)(LEAST_WORK / image), sums ? SUM_WINDOWS / count_of(s->out, s->axes) : 1);
   const int64_t pieces = sums ? SUM_PIECES : PIECES;
   const int64_t written = s->role == CONV_BACKWARD_DATA ? s->c : s->k;
   s->images = divisor(s->n, max_of(least, s->n / pieces));
@@ -205,8 +205,8 @@ static dnnl_status_t wish(const conv_shape *s, wishes *w) {
   if (status == dnnl_success)
     status = image_layout(s, &w->dst, k, s->k, s->out, last ? &s->lies[2] : NULL);
   if (status == dnnl_success)
-    status = weight_layout(s, &w->weights, s->role == CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type,
-                           false);
+    status =
+        weight_layout(s, &w->weights, s->role == CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type, false);
   if (status == dnnl_success && s->bias) status = layout_make(&w->bias, 1, bias, type, one);
   return status;
 }
@@ -219,9 +219,9 @@ static void wishes_free(wishes *w) {
 static dnnl_status_t describe(dnnl_engine_t engine, const conv_shape *s, const wishes *w,
                               dnnl_primitive_desc_t *desc) {
   const conv_window at = window_of(s);
-  conv_desc d = {CONV_FORWARD, layout_of(&w->src),  layout_of(&w->weights),
-                 NULL,         layout_of(&w->dst),  at.stride,
-                 at.dilation,  at.before,           at.behind};
+  conv_desc d = {CONV_FORWARD, layout_of(&w->src), layout_of(&w->weights),
+                 NULL,         layout_of(&w->dst), at.stride,
+                 at.dilation,  at.before,          at.behind};
   layout weights = {0};
   dnnl_primitive_attr_t attr = NULL;
   dnnl_primitive_desc_t forward = NULL;
@@ -252,8 +252,7 @@ static dnnl_status_t user_layouts(const conv_shape *s, plan *p) {
   const int *at = where[s->role];
   const int64_t bias[] = {k};
   const int64_t one[] = {1};
-  dnnl_status_t status =
-      image_layout(s, &p->slots[at[0]].user, c, s->c, s->in, &s->lies[0]);
+  dnnl_status_t status = image_layout(s, &p->slots[at[0]].user, c, s->c, s->in, &s->lies[0]);
   if (status == dnnl_success) status = weight_layout(s, &p->slots[at[1]].user, type, true);
   if (status == dnnl_success)
     status = image_layout(s, &p->slots[at[2]].user, k, s->k, s->out, &s->lies[2]);
@@ -266,16 +265,15 @@ static dnnl_status_t finish_slots(dnnl_engine_t engine, const conv_shape *s, pla
   static const struct {
     dnnl_query_t query;
     int arg;
-  } slots[3][3] = {
-      [CONV_FORWARD] = {{dnnl_query_src_md, DNNL_ARG_SRC},
-                        {dnnl_query_weights_md, DNNL_ARG_WEIGHTS},
-                        {dnnl_query_dst_md, DNNL_ARG_DST}},
-      [CONV_BACKWARD_DATA] = {{dnnl_query_diff_dst_md, DNNL_ARG_DIFF_DST},
-                              {dnnl_query_weights_md, DNNL_ARG_WEIGHTS},
-                              {dnnl_query_diff_src_md, DNNL_ARG_DIFF_SRC}},
-      [CONV_BACKWARD_WEIGHTS] = {{dnnl_query_diff_dst_md, DNNL_ARG_DIFF_DST},
-                                 {dnnl_query_src_md, DNNL_ARG_SRC},
-                                 {dnnl_query_diff_weights_md, DNNL_ARG_DIFF_WEIGHTS}}};
+  } slots[3][3] = {[CONV_FORWARD] = {{dnnl_query_src_md, DNNL_ARG_SRC},
+                                     {dnnl_query_weights_md, DNNL_ARG_WEIGHTS},
+                                     {dnnl_query_dst_md, DNNL_ARG_DST}},
+                   [CONV_BACKWARD_DATA] = {{dnnl_query_diff_dst_md, DNNL_ARG_DIFF_DST},
+                                           {dnnl_query_weights_md, DNNL_ARG_WEIGHTS},
+                                           {dnnl_query_diff_src_md, DNNL_ARG_DIFF_SRC}},
+                   [CONV_BACKWARD_WEIGHTS] = {{dnnl_query_diff_dst_md, DNNL_ARG_DIFF_DST},
+                                              {dnnl_query_src_md, DNNL_ARG_SRC},
+                                              {dnnl_query_diff_weights_md, DNNL_ARG_DIFF_WEIGHTS}}};
   static const int order[3] = {SLOT_A, SLOT_B, SLOT_Y};
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < 3 && status == dnnl_success; i++)
@@ -455,7 +453,8 @@ static bool is_faster(const conv_shape *s) {
   if (!cpu_has_avx512() || work_of(s) < 1e5) return false;
   if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
   if (s->g > 1 || k < 4) return false;
-  if (s->role == CONV_BACKWARD_WEIGHTS) return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
+  if (s->role == CONV_BACKWARD_WEIGHTS)
+    return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
   if (s->type != dnnl_f32) return false;
   return s->role == CONV_FORWARD ? patch >= 32 : c >= 8 && k >= 8;
 }

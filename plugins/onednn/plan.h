@@ -26,11 +26,11 @@ typedef struct step {
 
 typedef struct slot {
   bool present;
-  int arg;       /* DNNL_ARG_* of the main step */
-  layout user;   /* as the tensor, or the piece of it, lies in memory */
+  int arg;        /* DNNL_ARG_* of the main step */
+  layout user;    /* as the tensor, or the piece of it, lies in memory */
   layout_ref own; /* as the primitive wants it; the main step's */
-  size_t bytes;  /* of `own`, a multiple of 64 */
-  step reorder;  /* between the two; primitive NULL where they are the same */
+  size_t bytes;   /* of `own`, a multiple of 64 */
+  step reorder;   /* between the two; primitive NULL where they are the same */
 } slot;
 
 typedef struct plan {
@@ -59,15 +59,14 @@ typedef dnnl_status_t (*plan_build)(dnnl_engine_t engine, plan *p, const void *c
 
 /* The plan for a key, made by `build` if it is new; NULL without a message where oneDNN has
  * nothing fast for it or there is no memory. To be given back. */
-plan *plan_take(const tn_kernel_args *args, const plan_key *key, plan_build build,
-                const void *ctx);
+plan *plan_take(const tn_kernel_args *args, const plan_key *key, plan_build build, const void *ctx);
 void plan_give_back(const tn_kernel_args *args, plan *p);
 
 /* For builders. The main step is made from its descriptor; the slot's own layout follows,
  * and a reorder where it is not the tensor's or `always`. */
 dnnl_status_t plan_finish_main(plan *p, dnnl_primitive_desc_t desc);
-dnnl_status_t plan_finish_slot(dnnl_engine_t engine, plan *p, int slot, dnnl_query_t query,
-                               int arg, bool always);
+dnnl_status_t plan_finish_slot(dnnl_engine_t engine, plan *p, int slot, dnnl_query_t query, int arg,
+                               bool always);
 /* Scratch memory comes from us: that is what lets threads share a primitive. */
 dnnl_status_t plan_attr(dnnl_primitive_attr_t *attr);
 

@@ -31,16 +31,12 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 #define NOTE_THIN "faster than OpenBLAS with AVX-512 for products of 10^6 terms or more "
 
 #define ROW(OP, row_name, set, row_run, row_supports, ...)                                         \
-  {.struct_size = sizeof(tn_kernel),                                                               \
-   .op = TN_OP_##OP,                                                                               \
-   .device_type = "cpu",                                                                           \
-   .name = "onednn." row_name,                                                                     \
-   .priority = PRIORITY,                                                                           \
-   .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC,                                           \
-   .types = set,                                                                                   \
-   .run = row_run,                                                                                 \
-   .supports = row_supports,                                                                       \
-   __VA_ARGS__}
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
+    .name = "onednn." row_name, .priority = PRIORITY,                                              \
+    .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC, .types = set, .run = row_run,            \
+    .supports = row_supports, __VA_ARGS__                                                          \
+  }
 #define ONLY(...)                                                                                  \
   { __VA_ARGS__ }
 #define CONV(OP, name, role, note_f32, note_bf16)                                                  \

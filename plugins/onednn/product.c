@@ -72,7 +72,8 @@ static void fold_batch(product_call *c) {
 static void cut(product_call *c) {
   const block_shape *s = &c->shape;
   const double work = (double)s->m * (double)s->n * (double)s->k;
-  const int64_t wanted = min_of(BLOCKS / min_of(BLOCKS, c->batches), 1 + (int64_t)(work / LEAST_WORK));
+  const int64_t wanted =
+      min_of(BLOCKS / min_of(BLOCKS, c->batches), 1 + (int64_t)(work / LEAST_WORK));
   c->cut_rows = s->m > s->n;
   c->extent = c->cut_rows ? s->m : s->n;
   c->block = ((c->extent + wanted - 1) / wanted + SIDE - 1) / SIDE * SIDE;
@@ -135,10 +136,9 @@ static dnnl_status_t describe(dnnl_engine_t engine, const block_shape *s, const 
   if (status == dnnl_success && s->zero_a) status = attr_zero_point(attr, DNNL_ARG_SRC);
   if (status == dnnl_success && s->zero_b) status = attr_zero_point(attr, DNNL_ARG_WEIGHTS);
   if (status == dnnl_success)
-    status = matmul_describe(desc, engine, layout_of(&slots[SLOT_A].user),
-                             layout_of(&slots[SLOT_B].user),
-                             s->bias ? layout_of(&slots[SLOT_BIAS].user) : NULL,
-                             layout_of(&slots[SLOT_Y].user), attr);
+    status = matmul_describe(
+        desc, engine, layout_of(&slots[SLOT_A].user), layout_of(&slots[SLOT_B].user),
+        s->bias ? layout_of(&slots[SLOT_BIAS].user) : NULL, layout_of(&slots[SLOT_Y].user), attr);
   (void)dnnl_primitive_attr_destroy(attr);
   return status;
 }

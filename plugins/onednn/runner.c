@@ -74,8 +74,8 @@ tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p) {
   const dnnl_engine_t engine = plans_engine(args->host->plugin_context(args->host, args->kernel));
   tn_status status = take_room(r);
   if (status == TN_OK)
-    status = failed(r, dnnl_stream_create(&r->stream, engine, dnnl_stream_default_flags),
-                    "a stream");
+    status =
+        failed(r, dnnl_stream_create(&r->stream, engine, dnnl_stream_default_flags), "a stream");
   if (status == TN_OK) status = failed(r, make_memories(r, engine), "a memory object");
   if (status != TN_OK) runner_close(r);
   return status;
@@ -145,8 +145,8 @@ tn_status runner_run(runner *r, void *data) {
       list[count++] = (dnnl_exec_arg_t){
           DNNL_ARG_ATTR_ZERO_POINTS | (i ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC), r->zero[i]};
   if (r->scratch) list[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, r->scratch};
-  status = failed(r, dnnl_primitive_execute(p->main.primitive, r->stream, count, list),
-                  "a primitive");
+  status =
+      failed(r, dnnl_primitive_execute(p->main.primitive, r->stream, count, list), "a primitive");
   if (status == TN_OK && data && !direct) status = runner_store(r, NULL, data);
   return status;
 }

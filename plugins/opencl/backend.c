@@ -132,15 +132,14 @@ static void describe_identity(cl_device_id id, uint32_t index, char *text, size_
 static void describe_features(cl_device_id id, cl_device_type type, char *text, size_t size) {
   char version[TEXT_MAX];
   (void)device_text(id, CL_DEVICE_VERSION, version, sizeof version);
-  (void)snprintf(text, size, "%s%s%s%s units=%u %.60s",
-                 type & CL_DEVICE_TYPE_CPU   ? "cpu"
-                 : type & CL_DEVICE_TYPE_GPU ? "gpu"
-                                             : "accelerator",
-                 has_fp64(id) ? " fp64" : "", has_extension(id, "cl_khr_fp16") ? " fp16" : "",
-                 device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) ? " unified"
-                                                                                   : "",
-                 (unsigned)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint)),
-                 version);
+  (void)snprintf(
+      text, size, "%s%s%s%s units=%u %.60s",
+      type & CL_DEVICE_TYPE_CPU   ? "cpu"
+      : type & CL_DEVICE_TYPE_GPU ? "gpu"
+                                  : "accelerator",
+      has_fp64(id) ? " fp64" : "", has_extension(id, "cl_khr_fp16") ? " fp16" : "",
+      device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) ? " unified" : "",
+      (unsigned)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint)), version);
 }
 
 /* A processor's own backend serves it better, so it is only taken when it is named. */
@@ -183,8 +182,7 @@ static void look_at(ocl_device *dev) {
   dev->fp64 = has_fp64(id);
   dev->cpu = device_number(id, CL_DEVICE_TYPE, sizeof(cl_device_type)) & CL_DEVICE_TYPE_CPU;
   dev->exact_division = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  dev->compute_units =
-      (uint32_t)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint));
+  dev->compute_units = (uint32_t)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint));
   dev->max_group = device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
   dev->local_bytes = device_number(id, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong));
   dev->max_buffer = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong));

@@ -139,8 +139,8 @@ static const unsigned char *find_binary(const unsigned char *data, size_t bytes,
 
 static cl_program program_of(const ocl_device *device, const unsigned char *binary, size_t bytes) {
   cl_int status = CL_SUCCESS, error;
-  cl_program program = clCreateProgramWithBinary(device->context, 1, &device->id, &bytes, &binary,
-                                                 &status, &error);
+  cl_program program =
+      clCreateProgramWithBinary(device->context, 1, &device->id, &bytes, &binary, &status, &error);
   if (error || status) {
     if (!error) (void)clReleaseProgram(program);
     return NULL;
@@ -211,8 +211,7 @@ void ocl_cache_store(ocl_device *device, const char *identity, cl_program progra
   const tn_host *host = device->host;
   size_t bytes = 0;
   if (!device->cache_folder) return;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) ||
-      bytes == 0)
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) || bytes == 0)
     return;
   unsigned char *binary = host->alloc(host, bytes, 16);
   if (!binary) return;

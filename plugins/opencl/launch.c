@@ -165,9 +165,9 @@ static tn_status enqueue(ocl_launch *launch, cl_uint dims, const size_t *global,
   tn_status status = TN_OK;
   if (error) {
     status = ocl_status(launch->host, error, call);
-    status = launch->host->fail(status, "opencl kernel %s: %s: %s (%d)",
-                                launch->kernel->key.function, call, ocl_error_name(error),
-                                (int)error);
+    status =
+        launch->host->fail(status, "opencl kernel %s: %s: %s (%d)", launch->kernel->key.function,
+                           call, ocl_error_name(error), (int)error);
   }
   pthread_mutex_unlock(&launch->queue->lock);
   return status;

@@ -42,9 +42,8 @@ static cl_int map_pinned(ocl_device *dev, ocl_pinned *made) {
   made->buffer = clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
                                 made->bytes, NULL, &error);
   if (error) return error;
-  made->begin =
-      clEnqueueMapBuffer(dev->upkeep, made->buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                         made->bytes, 0, NULL, NULL, &error);
+  made->begin = clEnqueueMapBuffer(dev->upkeep, made->buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                   0, made->bytes, 0, NULL, NULL, &error);
   if (error) (void)clReleaseMemObject(made->buffer);
   return error;
 }

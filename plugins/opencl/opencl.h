@@ -145,8 +145,7 @@ void ocl_arg_number(ocl_launch *launch, tn_dtype dtype, double value);
 tn_status ocl_run(ocl_launch *launch, uint64_t count);
 /* Runs groups[d] work-groups of local[d] items. Products of local above ocl_group(device, n)
  * fail. */
-tn_status ocl_run_grid(ocl_launch *launch, cl_uint dims, const size_t *groups,
-                       const size_t *local);
+tn_status ocl_run_grid(ocl_launch *launch, cl_uint dims, const size_t *groups, const size_t *local);
 /* The greatest power of two that is at most `wanted` and that the device takes as a group. */
 size_t ocl_group(const ocl_device *device, size_t wanted);
 
@@ -177,9 +176,9 @@ typedef struct ocl_dims {
 void ocl_dims_of(ocl_dims *dims, const DLTensor *tensor);
 
 tn_dtype ocl_dtype(const DLTensor *tensor);
-uint64_t ocl_count(const DLTensor *tensor);                         /* elements */
+uint64_t ocl_count(const DLTensor *tensor);                           /* elements */
 int64_t ocl_size(const DLTensor *tensor, int32_t begin, int32_t end); /* of axes [begin, end) */
-bool ocl_is_dense(const DLTensor *tensor); /* row-major and contiguous */
+bool ocl_is_dense(const DLTensor *tensor);                            /* row-major and contiguous */
 
 /* For tn_kernel.supports. Rows of operators that have float64 say one of the two. */
 bool ocl_takes_types(const tn_kernel_args *args); /* no float64, or the device has it */

@@ -15,19 +15,17 @@ static const char *const type_names[] = {"",    "bool", "u8",   "i8",  "i16", "i
 
 /* The options of a key's program. The longest there can be fit. */
 static void options_of(const ocl_device *device, const ocl_key *key, char *text) {
-  size_t used = (size_t)snprintf(text, OPTIONS_MAX, "-cl-std=CL1.2%s%s%s%s",
-                                 device->exact_division
-                                     ? " -cl-fp32-correctly-rounded-divide-sqrt"
-                                     : "",
-                                 device->fp64 ? " -DHAS_FP64" : "", key->op ? " -DOP=" : "",
-                                 key->op ? key->op : "");
+  size_t used = (size_t)snprintf(
+      text, OPTIONS_MAX, "-cl-std=CL1.2%s%s%s%s",
+      device->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+      device->fp64 ? " -DHAS_FP64" : "", key->op ? " -DOP=" : "", key->op ? key->op : "");
   for (int i = 0; i < 4; i++)
     if (key->types[i])
       used += (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DT%d=%s", i,
                                type_names[key->types[i]]);
   for (int i = 0; i < 5; i++)
-    used += (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DC%d=%d", i,
-                             (int)key->constants[i]);
+    used +=
+        (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DC%d=%d", i, (int)key->constants[i]);
 }
 
 /* FNV-1a, over two texts. */

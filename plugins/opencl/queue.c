@@ -126,8 +126,7 @@ tn_status ocl_queue_wait_event(void *device, void *queue, void *event) {
   const tn_host *host = ((ocl_device *)device)->host;
   cl_event marker = marker_of(event);
   if (!marker) return TN_OK;
-  cl_int error =
-      clEnqueueBarrierWithWaitList(((ocl_queue *)queue)->queue, 1, &marker, NULL);
+  cl_int error = clEnqueueBarrierWithWaitList(((ocl_queue *)queue)->queue, 1, &marker, NULL);
   (void)clReleaseEvent(marker);
   return ocl_status(host, error, "clEnqueueBarrierWithWaitList");
 }
