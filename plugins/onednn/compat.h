@@ -67,7 +67,22 @@ typedef struct conv_desc {
   const int64_t *strides, *dilates, *padding_l, *padding_r;
 } conv_desc;
 
+/* A mean over windows. */
+typedef struct pool_desc {
+  dnnl_alg_kind_t kind;
+  layout_ref src, dst;
+  const int64_t *strides, *kernel, *padding;
+} pool_desc;
+
 #if DNNL_VERSION_MAJOR >= 3
+static inline dnnl_status_t pool_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                          const pool_desc *p, dnnl_primitive_attr_t attr) {
+  const dnnl_dims_t dense = {0};
+  return dnnl_pooling_forward_primitive_desc_create(pd, engine, dnnl_forward_inference, p->kind,
+                                                    p->src, p->dst, p->strides, p->kernel, dense,
+                                                    p->padding, p->padding, attr);
+}
+
 static inline dnnl_status_t conv_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                           const conv_desc *c, dnnl_primitive_desc_t forward,
                                           dnnl_primitive_attr_t attr) {
@@ -94,6 +109,15 @@ static inline dnnl_status_t attr_zero_point(dnnl_primitive_attr_t attr, int arg)
   return dnnl_primitive_attr_set_zero_points_mask(attr, arg, 0);
 }
 #else
+static inline dnnl_status_t pool_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                          const pool_desc *p, dnnl_primitive_attr_t attr) {
+  dnnl_pooling_desc_t op;
+  dnnl_status_t status =
+      dnnl_pooling_forward_desc_init(&op, dnnl_forward_inference, p->kind, p->src, p->dst,
+                                     p->strides, p->kernel, p->padding, p->padding);
+  return status ? status : dnnl_primitive_desc_create(pd, &op, attr, engine, NULL);
+}
+
 static inline dnnl_status_t conv_describe(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                           const conv_desc *c, dnnl_primitive_desc_t forward,
                                           dnnl_primitive_attr_t attr) {

@@ -15,6 +15,9 @@ typedef struct conv_row {
 bool conv_supports(const tn_kernel_args *args);
 tn_status conv_run(const tn_kernel_args *args);
 
+bool avg_pool_supports(const tn_kernel_args *args);
+tn_status avg_pool_run(const tn_kernel_args *args);
+
 bool matmul_supports(const tn_kernel_args *args);
 tn_status matmul_run(const tn_kernel_args *args);
 bool matmul_integer_supports(const tn_kernel_args *args);

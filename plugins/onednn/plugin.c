@@ -44,6 +44,16 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
       .note = note_f32),                                                                           \
       ROW(OP, name ".bf16", ONLY(TN_SET(TN_BF16)), conv_run, conv_supports, .user = &role,         \
           .note = note_bf16)
+/* Row-major tensors, which the host sees to. */
+#define AVG_POOL(OP, name, type, set)                                                              \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
+    .name = "onednn." name "." type, .priority = PRIORITY, .flags = TN_KERNEL_DETERMINISTIC,       \
+    .types = {set}, .run = avg_pool_run, .supports = avg_pool_supports,                            \
+    .note = "faster than ours with AVX-512 for 10^5 window elements or more; not with ceil_mode"   \
+  }
+#define AVG_POOLS(OP, name)                                                                        \
+  AVG_POOL(OP, name, "f32", TN_SET(TN_F32)), AVG_POOL(OP, name, "bf16", TN_SET(TN_BF16))
 #define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
 #define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
@@ -56,6 +66,9 @@ static const tn_kernel kernels[] = {
     ROW(MATMUL_INTEGER, "matmul_integer", ONLY(0, TN_SET(TN_I8)), matmul_integer_run,
         matmul_integer_supports,
         .note = "faster than ours with AVX-512 VNNI for products of 10^5 terms or more"),
+    AVG_POOLS(AVG_POOL1D, "avg_pool1d"),
+    AVG_POOLS(AVG_POOL2D, "avg_pool2d"),
+    AVG_POOLS(AVG_POOL3D, "avg_pool3d"),
     FORWARD(CONV1D, "conv1d"),
     BACKWARD(CONV1D_GRAD_INPUT, "conv1d_grad_input"),
     WEIGHTS(CONV1D_GRAD_WEIGHT, "conv1d_grad_weight", weights),

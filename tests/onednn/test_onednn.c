@@ -115,7 +115,8 @@ static tn_kernel_info kernel_of(const job *j) {
 
 static bool has_feature(int kind) {
   __builtin_cpu_init();
-  return kind == INTEGER ? __builtin_cpu_supports("avx512vnni") : __builtin_cpu_supports("avx512bw");
+  return kind == INTEGER ? __builtin_cpu_supports("avx512vnni")
+                         : __builtin_cpu_supports("avx512bw");
 }
 
 /* --- the tests --- */
