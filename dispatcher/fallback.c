@@ -23,7 +23,7 @@ void plan_describe_kernels(const plan *p, char *text, size_t size) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t k = 0; k < e->num_kernels && used < size; ++k) {
       const tn_kernel *row = &e->kernels[k].row;
-      if (!is_near(p, &e->kernels[k])) continue;
+      if (atomic_load(&e->withdrawn) || !is_near(p, &e->kernels[k])) continue;
       used += (size_t)snprintf(text + used, size - used, "%s%s (device %s, plugin %s)",
                                used ? ", " : "", row->name, row->device_type, e->name);
     }

@@ -76,6 +76,7 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
 void tn_stream_destroy(tn_stream *stream) {
   if (!stream || stream == stream->device->default_stream) return;
   tn_device *device = stream->device;
+  if (runtime_is_forked(device->runtime)) return; /* the parent's, like all behind it */
   pthread_mutex_lock(&device->mutex);
   if (stream->next) stream->next->previous = stream->previous;
   if (stream->previous)
@@ -131,7 +132,7 @@ tn_status tn_event_create(tn_device *device, tn_event **event) {
 }
 
 void tn_event_destroy(tn_event *event) {
-  if (!event) return;
+  if (!event || runtime_is_forked(event->device->runtime)) return;
   tn_device *d = event->device;
   if (event->handle) d->type->backend.event_destroy(d->handle, event->handle);
   if (d->runtime->watch) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);

@@ -34,7 +34,9 @@ typedef struct device_survey {
 typedef struct survey {
   tn_plugin_info *plugins; /* in order of discovery */
   device_survey *devices;  /* best first */
-  size_t num_plugins, num_devices, num_operators;
+  tn_layer_info *layers;   /* plugin by plugin */
+  tn_duplicate_library *duplicates;
+  size_t num_plugins, num_devices, num_operators, num_layers, num_duplicates;
 } survey;
 
 /* Fills *out. On failure the message is in tn_last_error() and *out is empty. */

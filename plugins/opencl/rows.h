@@ -10,6 +10,7 @@
 #ifndef OPENCL_ROWS_H
 #define OPENCL_ROWS_H
 
+#include "matmul.h"
 #include "opencl.h"
 
 /* Every kernel here gives the same bits every time. */
@@ -22,5 +23,13 @@
 #include "rows.def"
 #undef ROW
 #undef NAMED
+
+/* What rows ask for as workspace. */
+tn_status ocl_conv_forward_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_grad_input_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_grad_weight_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_conv_transpose_grad_weight_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_clip_grad_norm_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status ocl_loss_workspace(const tn_kernel_args *args, size_t *bytes);
 
 #endif

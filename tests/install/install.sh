@@ -72,16 +72,10 @@ say "a wrong name lists what exists"
 if TENON_DEVICE=nosuch "$stage/host" 2>"$stage/err"; then die "nosuch was accepted"; fi
 grep -q abacus "$stage/err" || { cat "$stage/err"; die "the message lists no devices"; }
 
-say "what README.md and docs/plugins.md show"
-first_sample() { awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' "$here/../../$1"; }
-first_sample README.md >"$stage/sample.c"
+say "what README.md shows"
+awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' "$here/../../README.md" >"$stage/sample.c"
 $cc $strict "$stage/sample.c" $(pkg-config --cflags --libs tenon) -o "$stage/sample"
 [ "$("$stage/sample")" = "11 ... 23" ] || die "README's program"
-first_sample docs/plugins.md >"$stage/mine.c"
-$cc $strict -shared -fPIC -fvisibility=hidden $(pkg-config --cflags tenon-plugin) \
-  "$stage/mine.c" -o "$stage/mine/libtenon-mine.so"
-"$tenon" info >"$stage/info"
-grep -qE '^  mine +taken' "$stage/info" || { cat "$stage/info"; die "the plugin of docs/plugins.md"; }
 
 if command -v python3 >/dev/null; then
   say "tenon info --json is JSON"
