@@ -205,6 +205,7 @@ void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *form
 
 /* Fills as much of *info as its struct_size has room for. */
 void kernel_describe(const cell *c, tn_kernel_info *info);
+
 /* unload.c: gives back what the plugin brought before it was unloaded, if it was.
  * pre: the runtime's mutex is held. */
 tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_unloaded);
