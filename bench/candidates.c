@@ -197,6 +197,29 @@ static void run_convolutions(const bench *b, const char *group, uint32_t op, tn_
   }
 }
 
+static void run_pools(const bench *b, uint32_t op, tn_dtype dtype) {
+  static const int64_t list[][6] = {/* n, c, size, kernel, stride, padding */
+                                    {64, 32, 24, 2, 2, 0}, {8, 64, 56, 3, 2, 1},
+                                    {8, 256, 14, 3, 1, 1}, {8, 512, 7, 7, 7, 0},
+                                    {1, 64, 56, 2, 2, 0},  {2, 8, 16, 2, 2, 0}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    const int64_t *l = list[i], shape[] = {l[0], l[1], l[2], l[2]};
+    tn_avg_pool2d_attrs attrs = TN_AVG_POOL2D_DEFAULTS;
+    for (int d = 0; d < 2; d++)
+      attrs.kernel[d] = l[3], attrs.stride[d] = l[4], attrs.padding[d] = l[5];
+    tn_tensor *x = bench_tensor(b, dtype, 4, shape), *y = NULL;
+    const tn_tensor *in[] = {x};
+    tn_call call = {sizeof call, op, NULL, in, &y, &attrs, 1, 1, 0};
+    char what[160];
+    snprintf(what, sizeof what, "avg_pool2d %s %lldx%lldx%lldx%lld window %lld stride %lld",
+             tn_dtype_name(dtype), (long long)l[0], (long long)l[1], (long long)l[2],
+             (long long)l[2], (long long)l[3], (long long)l[4]);
+    run_call(b, what, &call);
+    tn_tensor_release(x);
+    tn_tensor_release(y);
+  }
+}
+
 static const struct {
   const char *name;
   uint32_t op;
@@ -210,7 +233,9 @@ static const struct {
               {"input-f32", TN_OP_CONV2D_GRAD_INPUT, TN_F32, 0},
               {"input-bf16", TN_OP_CONV2D_GRAD_INPUT, TN_BF16, 0},
               {"weight-f32", TN_OP_CONV2D_GRAD_WEIGHT, TN_F32, 0},
-              {"weight-bf16", TN_OP_CONV2D_GRAD_WEIGHT, TN_BF16, 0}};
+              {"weight-bf16", TN_OP_CONV2D_GRAD_WEIGHT, TN_BF16, 0},
+              {"pool-f32", TN_OP_AVG_POOL2D, TN_F32, 0},
+              {"pool-bf16", TN_OP_AVG_POOL2D, TN_BF16, 0}};
 
 int main(int argc, char **argv) {
   const char *wanted = argc > 1 && argv[argc - 1][0] != '-' ? argv[--argc] : NULL;
@@ -219,6 +244,8 @@ int main(int argc, char **argv) {
     if (wanted && strcmp(wanted, groups[i].name) != 0) continue;
     if (groups[i].op == TN_OP_MATMUL || groups[i].op == TN_OP_MATMUL_INTEGER)
       run_products(&b, groups[i].name, groups[i].op, groups[i].dtype, groups[i].dtype_w);
+    else if (groups[i].op == TN_OP_AVG_POOL2D)
+      run_pools(&b, groups[i].op, groups[i].dtype);
     else
       run_convolutions(&b, groups[i].name, groups[i].op, groups[i].dtype);
   }

@@ -45,15 +45,15 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
       ROW(OP, name ".bf16", ONLY(TN_SET(TN_BF16)), conv_run, conv_supports, .user = &role,         \
           .note = note_bf16)
 /* Row-major tensors, which the host sees to. */
-#define AVG_POOL(OP, name, type, set)                                                              \
+#define AVG_POOL(OP, row_name, set)                                                                \
   {                                                                                                \
     .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
-    .name = "onednn." name "." type, .priority = PRIORITY, .flags = TN_KERNEL_DETERMINISTIC,       \
+    .name = "onednn." row_name, .priority = PRIORITY, .flags = TN_KERNEL_DETERMINISTIC,            \
     .types = {set}, .run = avg_pool_run, .supports = avg_pool_supports,                            \
     .note = "faster than ours with AVX-512 for 10^5 window elements or more; not with ceil_mode"   \
   }
-#define AVG_POOLS(OP, name)                                                                        \
-  AVG_POOL(OP, name, "f32", TN_SET(TN_F32)), AVG_POOL(OP, name, "bf16", TN_SET(TN_BF16))
+#define AVG_POOLS(OP, stem)                                                                        \
+  AVG_POOL(OP, stem ".f32", TN_SET(TN_F32)), AVG_POOL(OP, stem ".bf16", TN_SET(TN_BF16))
 #define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
 #define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
