@@ -113,7 +113,9 @@ static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
                   .num_in = (uint16_t)d->num_in,
                   .num_out = (uint16_t)d->num_out,
                   .skip_out = p->skipped};
+  const char *before = layers_fallback_from(p->device->id);
   if (!status) status = tn_invoke(&call);
+  layers_fallback_from(before);
   for (uint32_t i = 0; !status && i < d->num_out; ++i)
     if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
   for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);

@@ -227,6 +227,9 @@ tn_status stream_wait(tn_stream *stream);
 /* layers.c */
 tn_status layers_open(tn_runtime *runtime);
 void layers_close(tn_runtime *runtime);
+/* For which device, NULL for none, the calling thread's calls stand in from here on; returns
+ * what it was before. The string must live as long. */
+const char *layers_fallback_from(const char *device);
 /* One of these rows that is on, or NULL. */
 const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);
 
