@@ -103,6 +103,9 @@ static const tn_plugin plugin = {
 };
 
 TN_PLUGIN_DEFINE("onednn") {
-  (void)host;
+  if (!TN_HAS_FIELD(host, tn_host, plugin_context)) {
+    host->fail(TN_ERR_UNSUPPORTED, "it needs a newer Tenon: this one has no plugin_context");
+    return NULL;
+  }
   return &plugin;
 }
