@@ -3,6 +3,7 @@
  * without harm, in one process, with nothing of it left behind.
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
@@ -185,6 +186,15 @@ START_TEST(what_ld_so_meets) {
           "could not be loaded: undefined symbol");
   refused(tn_runtime_load_plugin(runtime, FIXTURE("needs_absent")), TN_ERR_PLUGIN_REFUSED,
           "not found");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(libraries_of_the_host_serve_the_scan_too) {
+  ck_assert_ptr_nonnull(dlopen(FIXTURE_DIR "/libabsent.so", RTLD_NOW | RTLD_LOCAL));
+  tn_runtime *runtime = open_reference(0, 0);
+  ok(tn_runtime_load_plugin(runtime, copy_fixture(FIXTURE("needs_absent"), "libtenon-needs.so")));
+  ck_assert_uint_eq(last_report(runtime).scan, TN_SCAN_MADE);
   tn_runtime_close(runtime);
 }
 END_TEST
@@ -436,6 +446,7 @@ static void add_tests(TCase *tc) {
   tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
   tcase_add_loop_test(tc, each_kind_meets_its_fate, 0, FATES);
   tcase_add_test(tc, what_ld_so_meets);
+  tcase_add_test(tc, libraries_of_the_host_serve_the_scan_too);
   tcase_add_test(tc, grandchildren_die_too);
   tcase_add_test(tc, five_seconds_are_the_limit);
   tcase_add_test(tc, verdicts_hold_until_the_file_changes);
