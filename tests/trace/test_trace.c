@@ -190,6 +190,18 @@ END_TEST
 
 /* --- devices beside the host --- */
 
+/* Microseconds in which kernels of different streams ran at once. */
+static double overlap(const value *v) {
+  double sum = 0;
+  for (size_t i = 0; i < events_count(v, "kernel", NULL); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const value *a = event_at(v, "kernel", NULL, i), *b = event_at(v, "kernel", NULL, j);
+      if (tree_number(a, "tid", 0) == tree_number(b, "tid", 0)) continue;
+      sum += fmax(0, fmin(event_end(a), event_end(b)) - fmax(event_begin(a), event_begin(b)));
+    }
+  return sum;
+}
+
 /* Two streams work at once for as long as their elements say; the host only hands out. */
 START_TEST(streams_overlap_by_the_devices_clock) {
   enum { CALLS = 20, ELEMENTS = 1000, US = ELEMENTS };
@@ -209,14 +221,11 @@ START_TEST(streams_overlap_by_the_devices_clock) {
 
   value *v = read_trace("t.json");
   ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), 2 * CALLS);
-  double begin = INFINITY, end = 0;
   size_t exact = 0;
   for (size_t i = 0; i < 2 * CALLS; ++i) {
     const value *k = event_at(v, "kernel", "pace.add", i);
     ck_assert(length_of(k) > US - 50); /* the clocks are tied that well at the worst */
     exact += fabs(length_of(k) - US) < 0.01;
-    begin = fmin(begin, event_begin(k));
-    end = fmax(end, event_end(k));
     const char *id = tree_text(k, "bind_id", "");
     const value *call = event_at(v, "op", "add", strtoul(id, NULL, 10) - 1);
     ck_assert_str_eq(tree_text(call, "bind_id", "?"), id);
@@ -224,9 +233,8 @@ START_TEST(streams_overlap_by_the_devices_clock) {
   }
   assert_nested(v);
   ck_assert_uint_ge(exact, CALLS); /* an idle device's time counts from the call on */
-  /* One behind the other they would take twice as long. */
-  ck_assert_msg(end - begin < 1.5 * CALLS * US, "%g us", end - begin);
-  ck_assert_msg(end - begin > 0.99 * CALLS * US, "%g us", end - begin);
+  /* Far more than happens by chance; a busy machine may keep the host from handing out. */
+  ck_assert_msg(overlap(v) > 0.25 * CALLS * US, "%g us", overlap(v));
   tree_free(v);
 }
 END_TEST
