@@ -3,7 +3,8 @@
 #
 # usage: command.sh TENON CHECK_TRACE EXAMPLES [EXAMPLE_DATA]
 set -eu
-tenon=$1 check_trace=$2 examples=$3 data_tool=${4:-}
+tenon=$(realpath "$1") check_trace=$(realpath "$2") examples=$(realpath "$3") data_tool=${4:-}
+[ -z "$data_tool" ] || data_tool=$(realpath "$data_tool")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

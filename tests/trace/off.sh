@@ -17,7 +17,7 @@ export TENON_DEVICE=reference TENON_SCAN=off
 # The instructions inside tn_add, with the plugins of a folder.
 adds() { # FOLDER
   LD_LIBRARY_PATH=$1 valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-    --toggle-collect=tn_add "$work/dispatch" --loop-add 20000 2>&1 |
+    --toggle-collect=tn_add "$work/dispatch" --loop given 20000 2>&1 |
     awk '/refs/ { gsub(",", "", $NF); print $NF }'
 }
 
@@ -29,7 +29,8 @@ done
 cp "$1/libtenon-trace.so" "$work/with"
 with=$(adds "$work/with") without=$(adds "$work/without")
 echo "20000 adds: $with instructions with the plugin, $without without it"
-[ "$with" -gt 20000 ] && [ "$with" -eq "$without" ]
+[ "$with" -gt 20000 ] || { echo "the loop did not run"; exit 1; }
+[ "$with" -eq "$without" ] || exit 1
 
 # The check can fail: with the layer on there are more.
 on=$(TENON_LAYERS=trace TENON_TRACE_FILE="$work/t.json" adds "$work/with")
