@@ -46,6 +46,7 @@ tn_status pool_create(const pool_config *config, pool **out) {
   p->config = *config;
   p->ops = *config->ops;
   p->sizes = classes_for(config->alignment);
+  p->fork_generation = atomic_load(&fork_generation);
   pthread_mutex_init(&p->lock, NULL);
   *out = p;
   return TN_OK;
@@ -234,6 +235,7 @@ static __attribute__((noinline)) tn_status alloc_slowly(pool_cache *cache, size_
 
 static __attribute__((noinline)) void free_slowly(block *b) {
   pool *p = b->cache->pool;
+  if (atomic_load(&fork_generation) != p->fork_generation) return; /* the lock may be held */
   pthread_mutex_lock(&p->lock);
   if (atomic_load_explicit(&b->other_use, memory_order_relaxed))
     pending_add(piece_of(b));

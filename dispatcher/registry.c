@@ -16,13 +16,6 @@ enum {
   ATTR_SIZE_1 = offsetof(tn_attr, reserved2) + sizeof(uint64_t),
 };
 
-/* Memory of many cells at once. */
-typedef struct cell_block {
-  struct cell_block *next;
-  size_t used, capacity;
-  cell cells[];
-} cell_block;
-
 /* --- operators --- */
 
 static void op_prepare(op_entry *e) {
@@ -110,7 +103,9 @@ op_entry *registry_find_op(const registry *r, const char *name) {
 device_type *registry_find_type(const registry *r, const char *name) {
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < count; ++i)
-    if (strcmp(r->types[i]->backend.device_type, name) == 0) return r->types[i];
+    if (strcmp(r->types[i]->backend.device_type, name) == 0 &&
+        !atomic_load(&r->types[i]->plugin->withdrawn))
+      return r->types[i];
   return NULL;
 }
 
@@ -249,6 +244,7 @@ static tn_status add_types(registration *g) {
       return fail(TN_ERR_PLUGIN_REFUSED, "there are %d device types already", DEVICE_TYPES_MAX);
     device_type *t = host_alloc(g->memory, sizeof *t);
     if (!t) return no_memory(p->name);
+    t->index = (uint8_t)(atomic_load(&g->registry->num_types) + g->num_new_types);
     g->new_types[g->num_new_types++] = t;
     copy_known(&t->backend, sizeof t->backend, b, b->struct_size);
     t->plugin = g->entry;
@@ -306,8 +302,7 @@ static void count_cells(const kernel_entry *k, device_type *t, void *ctx) {
   *(size_t *)ctx += (size_t)__builtin_popcount(key_types(k));
 }
 
-/* Links a cell in before the first of lower priority; equal ones stay in front. */
-static void insert(cell_slot *slot, cell *c) {
+void registry_link(cell_slot *slot, cell *c) {
   cell_slot *at = slot;
   for (cell *other; (other = atomic_load(at)); at = &other->next)
     if (other->kernel->row.priority < c->kernel->row.priority) break;
@@ -331,7 +326,10 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
     c->quick = c->direct && !k->row.workspace;
-    insert(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
+    c->type = t->index;
+    c->dtype = (uint8_t)dtype;
+    if (!atomic_load(&k->plugin->withdrawn))
+      registry_link(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
   }
 }
 

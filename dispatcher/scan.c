@@ -81,13 +81,9 @@ static tn_status scan_anew(const char *path, const scan_subject *subject, scan_r
                            char note[256]) {
   tn_status status = scan_spawn(subject, report);
   if (!status) status = check_unchanged(path, subject);
-  if (!status && report->verdict != SCAN_DECLINED && !scan_remember(subject, report, note)) {
-    char why[128];
-    strncpy(why, note, sizeof why - 1);
-    why[sizeof why - 1] = '\0';
-    snprintf(note, 256, "the scan's verdict cannot be remembered: %s", why);
-  }
-  return status;
+  if (status || report->verdict == SCAN_DECLINED) return status;
+  if (scan_remember(subject, report, note)) note[0] = '\0';
+  return TN_OK;
 }
 
 static tn_status judge(const scan_report *report) {

@@ -26,7 +26,7 @@ typedef struct scan_subject {
 typedef struct scan_result {
   uint32_t outcome; /* tn_scan_outcome */
   uint32_t us;      /* microseconds that it took */
-  char note[256];   /* for the log: why the verdict could not be remembered; "" */
+  char note[256];   /* why the verdict could not be remembered; "" if it was */
 } scan_result;
 
 /* Judges the plugin at an absolute path as the settings ask. TN_OK: it may be loaded.
