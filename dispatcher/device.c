@@ -114,7 +114,7 @@ tn_status device_open_slow(tn_device *d) {
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
   tn_device *d = host_alloc(&runtime->memory, sizeof *d);
   if (!d) return NULL;
-  d->fallback = host_alloc(&runtime->memory, OPS_MAX * sizeof *d->fallback);
+  d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
     host_free(&runtime->memory, d);
     return NULL;
@@ -142,7 +142,7 @@ void device_free(tn_device *d) {
   if (!d) return;
   device_close(d);
   pthread_mutex_destroy(&d->mutex);
-  host_free(&d->runtime->memory, d->fallback);
+  host_free_sparse(&d->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
   host_free(&d->runtime->memory, d);
 }
 

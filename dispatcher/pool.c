@@ -195,10 +195,11 @@ static tn_status find_in_shortage(pool_cache *cache, size_t need, piece **found)
 }
 
 /* Other threads may hold a stack for the moment of their pop. Before more memory is taken
- * they get time to put it back. */
-static block *pop_patiently(pool_cache *cache, unsigned class) {
+ * they get time to put it back, unless there is none yet that they could hold: where all
+ * processors are busy, giving way so often takes as long as opening a runtime. */
+static block *pop_patiently(pool_cache *cache, unsigned class, size_t need) {
   enum { TRIES = 32 }; /* some microseconds, little beside a growing segment's cost */
-  if (class >= STACKED_CLASSES) return NULL;
+  if (class >= STACKED_CLASSES || !cache->reserved[domain_of(cache->pool, need)]) return NULL;
   block *b = stack_pop(&cache->stacks[class]);
   for (int i = 0; !b && i < TRIES; i++) {
     sched_yield();
@@ -211,7 +212,7 @@ static tn_status find(pool_cache *cache, unsigned class, size_t need, block **ou
   pending_poll(cache->pool, false);
   block *b = class < STACKED_CLASSES ? stack_pop(&cache->stacks[class]) : NULL;
   piece *x = b ? NULL : find_cached(cache, need);
-  if (!b && !x) b = pop_patiently(cache, class);
+  if (!b && !x) b = pop_patiently(cache, class, need);
   if (b) {
     *out = b;
     return TN_OK;

@@ -13,6 +13,7 @@
 /* Bytes of the rows whose distance an operator does not state. */
 enum {
   ARG_SIZE_1 = offsetof(tn_arg, reserved2) + sizeof(uint64_t),
+  TABLE_BYTES = OPS_MAX * TN_DTYPE_SLOTS * sizeof(cell_slot),
   ATTR_SIZE_1 = offsetof(tn_attr, reserved2) + sizeof(uint64_t),
 };
 
@@ -248,7 +249,7 @@ static tn_status add_types(registration *g) {
     g->new_types[g->num_new_types++] = t;
     copy_known(&t->backend, sizeof t->backend, b, b->struct_size);
     t->plugin = g->entry;
-    t->table = host_alloc(g->memory, (size_t)OPS_MAX * TN_DTYPE_SLOTS * sizeof *t->table);
+    t->table = host_alloc_sparse(g->memory, TABLE_BYTES);
     if (!t->table) return no_memory(p->name);
   }
   g->entry->num_backends = p->num_backends;
@@ -362,7 +363,7 @@ static void publish(registration *g) {
 }
 
 static void free_type(const host_memory *memory, device_type *t) {
-  if (t) host_free(memory, t->table);
+  if (t) host_free_sparse(memory, t->table, TABLE_BYTES);
   host_free(memory, t);
 }
 

@@ -332,7 +332,8 @@ int64_t tn_tensor_elements(const tn_tensor *tensor);
 size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
 /* The first element's address on its device; host code may follow it only where
- * tn_device_info.host_memory is 1. NULL for a tensor without elements. */
+ * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
+ * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset. */
 void *tn_tensor_data(const tn_tensor *tensor);
 
 /* Views share memory with x and keep it alive; nothing is copied. */
