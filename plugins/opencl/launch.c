@@ -102,6 +102,13 @@ void ocl_arg_long(ocl_launch *launch, cl_long value) { ocl_arg(launch, &value, s
 void ocl_arg_float(ocl_launch *launch, cl_float value) { ocl_arg(launch, &value, sizeof value); }
 void ocl_arg_local(ocl_launch *launch, size_t bytes) { ocl_arg(launch, NULL, bytes); }
 
+void ocl_arg_wide(ocl_launch *launch, const tn_kernel_args *args, double value) {
+  if (ocl_has_double(args))
+    ocl_arg(launch, &value, sizeof value);
+  else
+    ocl_arg_float(launch, (cl_float)value);
+}
+
 static void arg_buffer(ocl_launch *launch, const void *handle, uint64_t first) {
   cl_mem buffer = (cl_mem)(uintptr_t)handle;
   cl_ulong offset = first;
@@ -121,6 +128,18 @@ void ocl_arg_workspace(ocl_launch *launch, const tn_kernel_args *args, size_t of
   arg_buffer(launch, args->workspace, (args->workspace_offset + offset) / element_bytes);
 }
 
+/* Such that the store's rounding to 16 bits is the only one: inexact floats get an odd last
+ * bit, which no tie has. */
+static cl_float odd_float(double value) {
+  cl_float near = (cl_float)value;
+  uint32_t bits;
+  memcpy(&bits, &near, sizeof bits);
+  if (isnan(value) || (double)near == value || (bits & 1)) return near;
+  bits = fabs((double)near) > fabs(value) ? bits - 1 : bits + 1;
+  memcpy(&near, &bits, sizeof near);
+  return near;
+}
+
 static int64_t saturated(double value, int64_t least, int64_t most) {
   if (isnan(value)) return 0;
   if (value <= (double)least) return least;
@@ -135,9 +154,11 @@ void ocl_arg_number(ocl_launch *launch, tn_dtype dtype, double value) {
     ocl_arg(launch, &value, sizeof value);
     return;
   case TN_F32:
+    ocl_arg_float(launch, (cl_float)value);
+    return;
   case TN_F16:
   case TN_BF16:
-    ocl_arg_float(launch, (cl_float)value);
+    ocl_arg_float(launch, odd_float(value));
     return;
   case TN_BOOL:
   case TN_U8: {

@@ -40,10 +40,11 @@ typedef struct ocl_source {
 
 /* One kernel function of one program. Strings are literals: they are compared as pointers. A
  * program is built when it is first wanted, from the prelude and the source, with
- *   -DOP=<op>                            if op is not NULL
+ *   -DOP=apply_<op>                      if op is not NULL; bare names may be macros of the driver
  *   -DT0=f32 .. -DT3=..                  names of element types, as far as given
  *   -DC0=.. .. -DC4=..                   all of them
  *   -DHAS_FP64                           where the device computes in double
+ *   -DEXACT_DIVISION                     where float / and sqrt round correctly
  */
 typedef struct ocl_key {
   const ocl_source *source;
@@ -132,12 +133,15 @@ void ocl_arg(ocl_launch *launch, const void *value, size_t bytes);
 void ocl_arg_int(ocl_launch *launch, cl_int value);
 void ocl_arg_long(ocl_launch *launch, cl_long value);
 void ocl_arg_float(ocl_launch *launch, cl_float value);
+/* A parameter of type WIDE. */
+void ocl_arg_wide(ocl_launch *launch, const tn_kernel_args *args, double value);
 void ocl_arg_tensor(ocl_launch *launch, const DLTensor *tensor);
 void ocl_arg_workspace(ocl_launch *launch, const tn_kernel_args *args, size_t offset,
                        size_t element_bytes);
 void ocl_arg_local(ocl_launch *launch, size_t bytes); /* local memory */
 /* A number in the element type's computing type: double of f64, float of the other floats, the
- * type itself of integers, uchar of bool. Conversion as by tn_cast. Parameter WORK(T) name. */
+ * type itself of integers, uchar of bool. Conversion as by tn_cast, but that a number for a
+ * 16-bit float is rounded to it only when it is stored. Parameter WORK(T) name. */
 void ocl_arg_number(ocl_launch *launch, tn_dtype dtype, double value);
 
 /* Runs at least `count` > 0 work-items along one axis, in groups of the kernel's own choosing:
@@ -181,8 +185,9 @@ int64_t ocl_size(const DLTensor *tensor, int32_t begin, int32_t end); /* of axes
 bool ocl_is_dense(const DLTensor *tensor);                            /* row-major and contiguous */
 
 /* For tn_kernel.supports. Rows of operators that have float64 say one of the two. */
-bool ocl_takes_types(const tn_kernel_args *args); /* no float64, or the device has it */
-bool ocl_has_double(const tn_kernel_args *args);  /* the kernel itself computes in double */
+bool ocl_takes_types(const tn_kernel_args *args);        /* no float64, or the device has it */
+bool ocl_has_double(const tn_kernel_args *args);         /* the kernel itself computes in double */
+bool ocl_floats_have_double(const tn_kernel_args *args); /* likewise, of floats */
 
 /* ------------------------------------------------------------------- errors --- */
 

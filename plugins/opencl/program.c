@@ -17,8 +17,8 @@ static const char *const type_names[] = {"",    "bool", "u8",   "i8",  "i16", "i
 static void options_of(const ocl_device *device, const ocl_key *key, char *text) {
   size_t used = (size_t)snprintf(
       text, OPTIONS_MAX, "-cl-std=CL1.2%s%s%s%s",
-      device->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-      device->fp64 ? " -DHAS_FP64" : "", key->op ? " -DOP=" : "", key->op ? key->op : "");
+      device->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt -DEXACT_DIVISION" : "",
+      device->fp64 ? " -DHAS_FP64" : "", key->op ? " -DOP=apply_" : "", key->op ? key->op : "");
   for (int i = 0; i < 4; i++)
     if (key->types[i])
       used += (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DT%d=%s", i,

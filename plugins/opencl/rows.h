@@ -10,6 +10,7 @@
 #ifndef OPENCL_ROWS_H
 #define OPENCL_ROWS_H
 
+#include "matmul.h"
 #include "opencl.h"
 
 /* Every kernel here gives the same bits every time. */

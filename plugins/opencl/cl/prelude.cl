@@ -11,6 +11,7 @@
  *   CONST_TENSOR     likewise, read-only
  *   IS_FLOAT(T), IS_INT(T), IS_BOOL(T)  1 or 0, in #if as well
  *   WIDE             double where the device has it, else float: for sums and functions
+ *   SAVE_WIDE(T, p, i, v) stores v of WIDE, rounded once
  *
  * Half precision is read and written by the core functions vload_half and vstore_half, so no
  * device needs cl_khr_fp16.
@@ -94,6 +95,23 @@ static inline ushort bf16_bits(float v) {
   return (ushort)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 static inline void save_bf16(__global ushort *p, ulong i, float v) { p[i] = bf16_bits(v); }
+
+/* v rounded to float such that another rounding, to 16 bits, cannot mistake it for a tie. */
+#ifdef HAS_FP64
+static inline float odd_of_double(double v) {
+  const float f = (float)v;
+  const uint bits = as_uint(f);
+  if (v != v || (double)f == v || (bits & 1)) return f;
+  return as_float(fabs((double)f) > fabs(v) ? bits - 1 : bits + 1);
+}
+#else
+static inline float odd_of_double(float v) { return v; }
+#endif
+#define narrowed_f16(v) odd_of_double(v)
+#define narrowed_bf16(v) odd_of_double(v)
+#define narrowed_f32(v) ((float)(v))
+#define narrowed_f64(v) (v)
+#define SAVE_WIDE(T, p, i, v) SAVE(T, p, i, PASTE(narrowed_, T)(v))
 
 /* ocl_walk of opencl.h. */
 typedef struct {

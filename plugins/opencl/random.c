@@ -1,0 +1,123 @@
+/*
+ * Random numbers over dense tensors: which kernel, and its numbers, prepared on the host so that
+ * the device compares and multiplies what every other device does.
+ */
+#include <math.h>
+
+#include "rows.h"
+#include "sources.h"
+
+static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function) {
+  const ocl_key key = {.source = &ocl_source_random,
+                       .function = function,
+                       .types = {(uint8_t)ocl_dtype(args->out[0])}};
+  return ocl_begin(launch, args, &key);
+}
+
+static void arg_seed(ocl_launch *launch, uint64_t count, uint64_t seed, uint64_t offset) {
+  ocl_arg_long(launch, (cl_long)count);
+  ocl_arg_long(launch, (cl_long)seed);
+  ocl_arg_long(launch, (cl_long)offset);
+}
+
+/* A float's worth of scale for all but float64, as the operator is defined. */
+static void arg_scale(ocl_launch *launch, const tn_kernel_args *args, double p) {
+  const double scale = 1 / (1 - p);
+  if (ocl_dtype(args->out[0]) == TN_F64)
+    ocl_arg(launch, &scale, sizeof scale);
+  else
+    ocl_arg_float(launch, (cl_float)scale);
+}
+
+tn_status ocl_run_dropout(const tn_kernel_args *args) {
+  const tn_dropout_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->in[0]);
+  const cl_uint threshold = (cl_uint)ceil(attrs->p * 0x1p24);
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "dropout");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  ocl_arg_tensor(&launch, args->out[1]);
+  ocl_arg_tensor(&launch, args->in[0]);
+  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  ocl_arg(&launch, &threshold, sizeof threshold);
+  arg_scale(&launch, args, attrs->p);
+  return ocl_run(&launch, count);
+}
+
+tn_status ocl_run_dropout_grad(const tn_kernel_args *args) {
+  const tn_dropout_grad_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->in[0]);
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "dropout_grad");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  ocl_arg_tensor(&launch, args->in[0]);
+  ocl_arg_tensor(&launch, args->in[1]);
+  ocl_arg_long(&launch, (cl_long)count);
+  arg_scale(&launch, args, attrs->p);
+  return ocl_run(&launch, count);
+}
+
+tn_status ocl_run_bernoulli(const tn_kernel_args *args) {
+  const tn_bernoulli_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->out[0]);
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "bernoulli");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  ocl_arg_long(&launch, (cl_long)ceil(attrs->probability * 0x1p32));
+  return ocl_run(&launch, count);
+}
+
+tn_status ocl_run_randint(const tn_kernel_args *args) {
+  const tn_randint_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->out[0]);
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "randint");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  ocl_arg_long(&launch, attrs->low);
+  ocl_arg_long(&launch, (cl_long)((uint64_t)attrs->high - (uint64_t)attrs->low));
+  return ocl_run(&launch, count);
+}
+
+tn_status ocl_run_uniform(const tn_kernel_args *args) {
+  const tn_uniform_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->out[0]);
+  const double width = attrs->high - attrs->low;
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "uniform");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  if (ocl_dtype(args->out[0]) == TN_F64) {
+    ocl_arg(&launch, &attrs->low, sizeof attrs->low);
+    ocl_arg(&launch, &width, sizeof width);
+  } else {
+    ocl_arg_float(&launch, (cl_float)attrs->low);
+    ocl_arg_float(&launch, (cl_float)width);
+  }
+  return ocl_run(&launch, count);
+}
+
+tn_status ocl_run_normal(const tn_kernel_args *args) {
+  const tn_normal_attrs *attrs = args->attrs;
+  const uint64_t count = ocl_count(args->out[0]);
+  ocl_launch launch;
+  if (count == 0) return TN_OK;
+  tn_status status = begin(&launch, args, "normal");
+  if (status) return status;
+  ocl_arg_tensor(&launch, args->out[0]);
+  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  ocl_arg_wide(&launch, args, attrs->mean);
+  ocl_arg_wide(&launch, args, attrs->std);
+  return ocl_run(&launch, count);
+}
