@@ -3,6 +3,7 @@
  * which hands the call from layer to layer and at last to the kernel. With none on the
  * cells hold the kernels and this file is never entered.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/layers.h"
@@ -58,11 +59,20 @@ static const tn_layer *find_layer(const registry *r, const char *name, size_t le
   return NULL;
 }
 
+static tn_status no_layer(const registry *r, const char *name, size_t length) {
+  char known[256] = "none";
+  size_t used = 0;
+  for (const plugin_entry *e = r->plugins; e; e = e->next)
+    for (size_t i = 0; i < e->num_layers && used < sizeof known; ++i)
+      used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                               e->layers[i].name);
+  return fail(TN_ERR_NOT_FOUND, "TENON_LAYERS: no plugin brings a layer '%.*s'; there are: %s",
+              (int)length, name, known);
+}
+
 static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
   const tn_layer *layer = find_layer(&runtime->registry, name, length);
-  if (!layer)
-    return fail(TN_ERR_NOT_FOUND, "TENON_LAYERS: no plugin brings a layer '%.*s'", (int)length,
-                name);
+  if (!layer) return no_layer(&runtime->registry, name, length);
   layer_link *link = &runtime->layers[runtime->num_layers];
   link->layer = layer;
   if (layer->open) {
@@ -95,6 +105,41 @@ tn_status layers_open(tn_runtime *runtime) {
   }
   if (runtime->num_layers) registry_set_layers(&runtime->registry, layers_run);
   return wants_notices(runtime) ? watch_open(runtime) : TN_OK;
+}
+
+static uint32_t place_of(const tn_runtime *runtime, const tn_layer *layer) {
+  for (uint32_t i = 0; i < runtime->num_layers; ++i)
+    if (runtime->layers[i].layer == layer) return i + 1;
+  return 0;
+}
+
+/* pre: the runtime's mutex is held. */
+static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
+  for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
+    *plugin = e->name;
+    if (index < e->num_layers) return &e->layers[index];
+    index -= e->num_layers;
+  }
+  return NULL;
+}
+
+tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info) {
+  if (!runtime || !info || info->struct_size < sizeof(uint32_t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_layer_at: malformed arguments");
+  tn_status status = runtime_check(runtime);
+  if (status) return status;
+  const char *plugin = "";
+  pthread_mutex_lock(&runtime->mutex);
+  const tn_layer *layer = layer_at(runtime, index, &plugin);
+  pthread_mutex_unlock(&runtime->mutex);
+  if (!layer) return fail(TN_ERR_NOT_FOUND, "tn_layer_at: there are fewer layers than %zu", index);
+  tn_layer_info full = {.struct_size = info->struct_size,
+                        .place = place_of(runtime, layer),
+                        .name = layer->name,
+                        .plugin = plugin,
+                        .description = layer->description ? layer->description : ""};
+  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+  return TN_OK;
 }
 
 void layers_close(tn_runtime *runtime) {

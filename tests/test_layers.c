@@ -248,7 +248,27 @@ START_TEST(kept_headers_are_bounded) {
 }
 END_TEST
 
+START_TEST(layers_are_listed) {
+  tn_runtime *runtime = open_noted("reference:0");
+  tn_layer_info info = {.struct_size = sizeof info};
+  size_t found = 0;
+  for (size_t i = 0; !tn_layer_at(runtime, i, &info); ++i) {
+    bool notes = !strcmp(info.name, "notes");
+    found += notes;
+    ck_assert_uint_eq(info.place, notes);
+    if (notes) ck_assert_str_eq(info.plugin, "notes");
+    if (notes) ck_assert_str_eq(info.description, "a fixture that logs what it is told");
+  }
+  ck_assert_uint_eq(found, 1);
+  refused(tn_layer_at(runtime, 1000, &info), TN_ERR_NOT_FOUND, "fewer layers than 1000");
+  tn_runtime_close(runtime);
+  tn_runtime_options options = {.struct_size = sizeof options, .layers = "nots"};
+  refused(tn_runtime_open(&options, &runtime), TN_ERR_NOT_FOUND, "no plugin brings a layer 'nots'");
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
+  tcase_add_test(tcase, layers_are_listed);
   tcase_add_test(tcase, tensors_are_told);
   tcase_add_test(tcase, streams_and_events_are_told);
   tcase_add_test(tcase, prepared_calls_and_pinned_memory_are_told);

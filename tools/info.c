@@ -97,6 +97,18 @@ static void print_devices(const survey *s) {
   for (size_t i = 0; i < s->num_devices; ++i) print_device(&s->devices[i], width, s->num_operators);
 }
 
+static void print_layers(const survey *s) {
+  int width = 0;
+  for (size_t i = 0; i < s->num_layers; ++i) width = widest(width, s->layers[i].name);
+  if (s->num_layers == 0) return;
+  puts("\nLayers (TENON_LAYERS=NAME,NAME puts them between calls and kernels)");
+  for (size_t i = 0; i < s->num_layers; ++i) {
+    const tn_layer_info *l = &s->layers[i];
+    printf("  %-*s  %s%s(plugin %s%s)\n", width, l->name, l->description,
+           l->description[0] ? " " : "", l->plugin, l->place ? ", on" : "");
+  }
+}
+
 /* "bool u8 f32"; "-" for an operator without type variables. */
 static void dtype_list(tn_dtype_set set, char *text, size_t bytes) {
   size_t used = 0;
@@ -130,6 +142,7 @@ void info_print_text(const survey *s, bool verbose) {
   printf("Tenon %s\n", tn_version());
   print_plugins(s, verbose);
   print_devices(s);
+  print_layers(s);
   for (size_t i = 0; verbose && i < s->num_devices; ++i)
     if (!s->devices[i].info.unavailable[0]) print_services(&s->devices[i]);
 }

@@ -23,6 +23,15 @@ static void write_plugin(json *j, const tn_plugin_info *p) {
   json_close(j, '}');
 }
 
+static void write_layer(json *j, const tn_layer_info *l) {
+  json_open(j, NULL, '{');
+  json_string(j, "name", l->name);
+  json_string(j, "plugin", l->plugin);
+  json_string(j, "description", l->description);
+  json_bool(j, "on", l->place != 0);
+  json_close(j, '}');
+}
+
 /* The words of a text, one string each. */
 static void write_words(json *j, const char *name, const char *text) {
   json_open(j, name, '[');
@@ -83,6 +92,9 @@ void info_print_json(const survey *s, bool verbose) {
   json_number(&j, "operators", s->num_operators);
   json_open(&j, "plugins", '[');
   for (size_t i = 0; i < s->num_plugins; ++i) write_plugin(&j, &s->plugins[i]);
+  json_close(&j, ']');
+  json_open(&j, "layers", '[');
+  for (size_t i = 0; i < s->num_layers; ++i) write_layer(&j, &s->layers[i]);
   json_close(&j, ']');
   json_open(&j, "devices", '[');
   for (size_t i = 0; i < s->num_devices; ++i) write_device(&j, &s->devices[i], verbose);

@@ -36,6 +36,15 @@ static tn_status take_plugins(tn_runtime *runtime, survey *s) {
   }
 }
 
+static tn_status take_layers(tn_runtime *runtime, survey *s) {
+  for (;;) {
+    tn_layer_info info = {.struct_size = sizeof info};
+    if (tn_layer_at(runtime, s->num_layers, &info)) return TN_OK;
+    tn_status status = APPEND(s->layers, s->num_layers, info);
+    if (status) return status;
+  }
+}
+
 static tn_status count_for(device_survey *d, const char *plugin) {
   for (size_t i = 0; i < d->num_tallies; ++i)
     if (strcmp(d->tallies[i].plugin, plugin) == 0) return ++d->tallies[i].operators, TN_OK;
@@ -103,6 +112,7 @@ static tn_status take_devices(tn_runtime *runtime, survey *s) {
 tn_status survey_take(tn_runtime *runtime, survey *out) {
   *out = (survey){.num_operators = tn_op_count(runtime)};
   tn_status status = take_plugins(runtime, out);
+  if (!status) status = take_layers(runtime, out);
   if (!status) status = take_devices(runtime, out);
   if (status) survey_free(out);
   return status;
@@ -115,5 +125,6 @@ void survey_free(survey *s) {
   }
   free(s->devices);
   free(s->plugins);
+  free(s->layers);
   *s = (survey){0};
 }

@@ -29,7 +29,8 @@ typedef struct device_survey {
 typedef struct survey {
   tn_plugin_info *plugins; /* in order of discovery */
   device_survey *devices;  /* best first */
-  size_t num_plugins, num_devices, num_operators;
+  tn_layer_info *layers;   /* plugin by plugin */
+  size_t num_plugins, num_devices, num_operators, num_layers;
 } survey;
 
 /* Fills *out. On failure the message is in tn_last_error() and *out is empty. */

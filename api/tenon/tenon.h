@@ -410,6 +410,17 @@ typedef struct tn_kernel_row {
 /* Describes kernel `index`, plugin by plugin; TN_ERR_NOT_FOUND past the last. */
 tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row);
 
+/* A layer that some plugin brought. */
+typedef struct tn_layer_info {
+  uint32_t struct_size;
+  uint32_t place;   /* among those that are on: 1 is the outermost; 0: it is off */
+  const char *name; /* what TENON_LAYERS takes */
+  const char *plugin;
+  const char *description; /* "" where it says nothing of itself */
+} tn_layer_info;
+/* Describes layer `index`, plugin by plugin; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info);
+
 /* What fell back to a host device so far. */
 typedef struct tn_fallback_stats {
   uint32_t struct_size;

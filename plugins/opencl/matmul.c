@@ -43,23 +43,43 @@ void ocl_batch_of(const tn_kernel_args *args, ocl_walk *walk) {
   ocl_walk_of(walk, 3, pointers);
 }
 
-/* Larger tiles where there is work for them. */
-static int tile_for(const ocl_product *p) { return p->m > 32 && p->n > 32 ? 64 : 16; }
+/* Which kernel, in groups of which size, for blocks of which size. */
+typedef struct product_plan {
+  ocl_key key;
+  int rows, columns;
+  size_t side; /* work-items of a group along both axes */
+} product_plan;
+
+/* Tiles in local memory, larger ones where there is work for them. */
+static product_plan tiled(const ocl_product *p) {
+  const int tile = p->m > 32 && p->n > 32 ? 64 : 16;
+  return (product_plan){
+      {.source = &ocl_source_matmul, .function = "product", .constants = {tile}}, tile, tile, 16};
+}
+
+/* Blocks of vectors, which lie along k where both operands are dense there. */
+static product_plan vectors(const ocl_product *p) {
+  const bool along_k = p->a.column == 1 && p->b.row == 1 && p->b.column != 1;
+  return (product_plan){{.source = &ocl_source_matmul_cpu,
+                         .function = "product_cpu",
+                         .constants = {16, 0, 0, along_k}},
+                        along_k ? 4 : 8,
+                        along_k ? 4 : 16,
+                        1};
+}
 
 tn_status ocl_run_matmul(const tn_kernel_args *args) {
   ocl_product p;
   ocl_walk batch;
+  ocl_launch launch;
   ocl_product_of(args, &p);
   ocl_batch_of(args, &batch);
   if (batch.count == 0 || p.m == 0 || p.n == 0) return TN_OK;
-  const int tile = tile_for(&p);
-  const ocl_key key = {.source = &ocl_source_matmul,
-                       .function = "product",
-                       .types = {(uint8_t)ocl_dtype(args->out[0])},
-                       .constants = {tile, args->in[2] != NULL,
-                                     (int)((const tn_matmul_attrs *)args->attrs)->activation}};
-  ocl_launch launch;
-  tn_status status = ocl_begin(&launch, args, &key);
+  product_plan plan = ocl_device_of(args)->cpu ? vectors(&p) : tiled(&p);
+  plan.key.types[0] = (uint8_t)ocl_dtype(args->out[0]);
+  plan.key.constants[1] = args->in[2] != NULL;
+  plan.key.constants[2] = (int)((const tn_matmul_attrs *)args->attrs)->activation;
+  tn_status status = ocl_begin(&launch, args, &plan.key);
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
   ocl_arg_tensor(&launch, args->in[0]);
@@ -67,15 +87,15 @@ tn_status ocl_run_matmul(const tn_kernel_args *args) {
   ocl_arg_tensor(&launch, args->in[2]);
   ocl_arg(&launch, &p, sizeof p);
   ocl_arg(&launch, &batch, sizeof batch);
-  const size_t local[] = {16, 16, 1};
-  const size_t groups[] = {(size_t)((p.n + tile - 1) / tile), (size_t)((p.m + tile - 1) / tile),
-                           (size_t)batch.count};
+  const size_t local[] = {plan.side, plan.side, 1};
+  const size_t groups[] = {(size_t)((p.n + plan.columns - 1) / plan.columns),
+                           (size_t)((p.m + plan.rows - 1) / plan.rows), (size_t)batch.count};
   return ocl_run_grid(&launch, 3, groups, local);
 }
 
 /* The kernel's groups are of 256, and gelu is computed in double. */
 bool ocl_matmul_supports(const tn_kernel_args *args) {
   const int64_t activation = ((const tn_matmul_attrs *)args->attrs)->activation;
-  if (ocl_device_of(args)->max_group < 256) return false;
+  if (!ocl_device_of(args)->cpu && ocl_device_of(args)->max_group < 256) return false;
   return activation >= TN_ACTIVATION_GELU ? ocl_has_double(args) : ocl_takes_types(args);
 }

@@ -40,7 +40,7 @@ typedef struct ocl_source {
 
 /* One kernel function of one program. Strings are literals: they are compared as pointers. A
  * program is built when it is first wanted, from the prelude and the source, with
- *   -DOP=apply_<op>                      if op is not NULL; bare names may be macros of the driver
+ *   -DOP=<op> -DAPPLY=apply_<op>          if op is not NULL; drivers may have macros named <op>
  *   -DT0=f32 .. -DT3=..                  names of element types, as far as given
  *   -DC0=.. .. -DC4=..                   all of them
  *   -DHAS_FP64                           where the device computes in double

@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "sources.h"
 
-enum { OPTIONS_MAX = 320, IDENTITY_MAX = 1024, LOG_MAX = 1500 };
+enum { OPTIONS_MAX = 400, IDENTITY_MAX = 1024, LOG_MAX = 1500 };
 
 static const char *const type_names[] = {"",    "bool", "u8",   "i8",  "i16", "i32",
                                          "i64", "f16",  "bf16", "f32", "f64"};
@@ -16,9 +16,12 @@ static const char *const type_names[] = {"",    "bool", "u8",   "i8",  "i16", "i
 /* The options of a key's program. The longest there can be fit. */
 static void options_of(const ocl_device *device, const ocl_key *key, char *text) {
   size_t used = (size_t)snprintf(
-      text, OPTIONS_MAX, "-cl-std=CL1.2%s%s%s%s",
+      text, OPTIONS_MAX, "-cl-std=CL1.2%s%s",
       device->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt -DEXACT_DIVISION" : "",
-      device->fp64 ? " -DHAS_FP64" : "", key->op ? " -DOP=apply_" : "", key->op ? key->op : "");
+      device->fp64 ? " -DHAS_FP64" : "");
+  if (key->op)
+    used += (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DOP=%s -DAPPLY=apply_%s", key->op,
+                             key->op);
   for (int i = 0; i < 4; i++)
     if (key->types[i])
       used += (size_t)snprintf(text + used, OPTIONS_MAX - used, " -DT%d=%s", i,

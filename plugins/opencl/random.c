@@ -43,7 +43,7 @@ tn_status ocl_run_dropout(const tn_kernel_args *args) {
   arg_seed(&launch, count, attrs->seed, attrs->offset);
   ocl_arg(&launch, &threshold, sizeof threshold);
   arg_scale(&launch, args, attrs->p);
-  return ocl_run(&launch, count);
+  return ocl_run(&launch, count / 4 + (count % 4 != 0));
 }
 
 tn_status ocl_run_dropout_grad(const tn_kernel_args *args) {

@@ -14,6 +14,7 @@ extern const ocl_source ocl_source_gradients;
 extern const ocl_source ocl_source_index;
 extern const ocl_source ocl_source_loss;
 extern const ocl_source ocl_source_matmul;
+extern const ocl_source ocl_source_matmul_cpu;
 extern const ocl_source ocl_source_move;
 extern const ocl_source ocl_source_norm;
 extern const ocl_source ocl_source_optimise;

@@ -27,21 +27,21 @@ typedef struct {
   WIDE most, sum; /* the greatest x, and the sum of e^(x - most) */
 } slice_t;
 
-inline slice_t apply_nll_look(__global const STORED(T0) *x, const class_t *c) {
+inline slice_t look_nll(__global const STORED(T0) *x, const class_t *c) {
   slice_t s = {0, 0};
   return s;
 }
 
-inline WIDE apply_nll_loss(__global const STORED(T0) *x, const class_t *c, slice_t s, long target,
+inline WIDE loss_nll(__global const STORED(T0) *x, const class_t *c, slice_t s, long target,
                      WIDE smoothing) {
   return -(WIDE)LOAD(T0, x, target * c->inner);
 }
 
-inline WIDE apply_nll_slope(WIDE x, const class_t *c, slice_t s, bool hit, WIDE smoothing) {
+inline WIDE slope_nll(WIDE x, const class_t *c, slice_t s, bool hit, WIDE smoothing) {
   return hit ? -1 : 0;
 }
 
-inline slice_t apply_entropy_look(__global const STORED(T0) *x, const class_t *c) {
+inline slice_t look_entropy(__global const STORED(T0) *x, const class_t *c) {
   slice_t s = {-INFINITY, 0};
   for (long k = 0; k < c->classes; ++k) {
     const WIDE value = LOAD(T0, x, k * c->inner);
@@ -51,7 +51,7 @@ inline slice_t apply_entropy_look(__global const STORED(T0) *x, const class_t *c
   return s;
 }
 
-inline WIDE apply_entropy_loss(__global const STORED(T0) *x, const class_t *c, slice_t s, long target,
+inline WIDE loss_entropy(__global const STORED(T0) *x, const class_t *c, slice_t s, long target,
                          WIDE smoothing) {
   WIDE wanted = LOAD(T0, x, target * c->inner) - s.most;
   if (smoothing > 0) {
@@ -62,7 +62,7 @@ inline WIDE apply_entropy_loss(__global const STORED(T0) *x, const class_t *c, s
   return log(s.sum) - wanted;
 }
 
-inline WIDE apply_entropy_slope(WIDE x, const class_t *c, slice_t s, bool hit, WIDE smoothing) {
+inline WIDE slope_entropy(WIDE x, const class_t *c, slice_t s, bool hit, WIDE smoothing) {
   return exp(x - s.most) / s.sum - (hit ? 1 - smoothing : 0) - smoothing / (WIDE)c->classes;
 }
 
@@ -84,7 +84,7 @@ __kernel void class_loss(CONST_TENSOR(T0, x), CONST_TENSOR(T1, target), TENSOR(T
     if (is_ignored(&c, target))
       loss = 0;
     else if (is_class(&c, target))
-      loss = PASTE(OP, _loss)(x, &c, PASTE(OP, _look)(x, &c), target, smoothing);
+      loss = PASTE(loss_, OP)(x, &c, PASTE(look_, OP)(x, &c), target, smoothing);
     if (has_y) SAVE(T0, AT(T0, y), i, (WORK(T0))loss);
     sum += loss;
     counted += is_ignored(&c, target) ? 0 : 1;
@@ -123,14 +123,14 @@ __kernel void class_loss_grad(CONST_TENSOR(T0, dy), CONST_TENSOR(T0, x), CONST_T
   __global const STORED(T0) *x = slice_of(AT(T0, x), &c, i);
   __global STORED(T0) *dx = AT(T0, dx) + (x - AT(T0, x));
   slice_t s = {0, 0};
-  if (counts) s = PASTE(OP, _look)(x, &c);
+  if (counts) s = PASTE(look_, OP)(x, &c);
   const WIDE scale = 1 / (divisor > 0 ? divisor : partial_buffer[partial_first]);
   const WIDE dy = LOAD(T0, AT(T0, dy), one_dy ? 0 : i);
   for (long k = 0; k < c.classes; ++k) {
     WIDE slope = 0;
     if (counts) {
       const WIDE value = LOAD(T0, x, k * c.inner);
-      slope = PASTE(OP, _slope)(value, &c, s, k == target, smoothing);
+      slope = PASTE(slope_, OP)(value, &c, s, k == target, smoothing);
       if (slope != 0) slope *= dy * scale;
     }
     SAVE(T0, dx, k * c.inner, (WORK(T0))slope);

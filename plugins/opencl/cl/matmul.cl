@@ -3,6 +3,8 @@
  * tile of C0 x C0 elements, each of them every 16th in both directions. T0 is the element type;
  * sums are kept in float, of float64 in double. C1: a bias; C2: a tn_activation.
  */
+/* A product and a sum may round once. */
+#pragma OPENCL FP_CONTRACT ON
 #define SIDE 16
 #define EACH (C0 / SIDE)
 #define DEPTH 16
@@ -29,24 +31,38 @@ typedef struct {
   long bias;
 } product_t;
 
+/* Where the matrices of this group's batch item begin: y, a and b. */
+#define BATCH_ITEM \
+  ulong rest = get_group_id(2); \
+  long at_y = 0, at_a = 0, at_b = 0; \
+  for (int d = batch.rank - 1; d >= 0; d--) { \
+    const ulong next = rest / (ulong)batch.size[d]; \
+    const long r = (long)(rest - next * (ulong)batch.size[d]); \
+    rest = next; \
+    at_y += r * batch.stride[0][d]; \
+    at_a += r * batch.stride[1][d]; \
+    at_b += r * batch.stride[2][d]; \
+  } \
+  __global STORED(T0) *y = AT(T0, out) + at_y; \
+  __global const STORED(T0) *a = AT(T0, left) + at_a, *b = AT(T0, right) + at_b;
+
+/* Adds the bias, applies the activation and stores. */
+#if C1
+#define BIASED(v, column) ((v) + LOAD(T0, AT(T0, bias) + (column) * p.bias, 0))
+#else
+#define BIASED(v, column) (v)
+#endif
+#define STORE_RESULT(row, column, v)                                                               \
+  const num biased = BIASED(v, column);                                                            \
+  SAVE(T0, y + (row) * p.y.row + (column) * p.y.column, 0, ACTIVATE(biased))
+
 /* `batch` walks y, a and b along the axes before the matrices. */
 __kernel void product(TENSOR(T0, out), CONST_TENSOR(T0, left), CONST_TENSOR(T0, right),
                       CONST_TENSOR(T0, bias), product_t p, walk_t batch) {
   __local num tile_a[DEPTH][C0 + 1], tile_b[DEPTH][C0 + 1];
   const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), me = ly * SIDE + lx;
   const long first_row = (long)get_group_id(1) * C0, first_column = (long)get_group_id(0) * C0;
-  ulong rest = get_group_id(2);
-  long at_y = 0, at_a = 0, at_b = 0;
-  for (int d = batch.rank - 1; d >= 0; d--) {
-    const ulong next = rest / (ulong)batch.size[d];
-    const long r = (long)(rest - next * (ulong)batch.size[d]);
-    rest = next;
-    at_y += r * batch.stride[0][d];
-    at_a += r * batch.stride[1][d];
-    at_b += r * batch.stride[2][d];
-  }
-  __global STORED(T0) *y = AT(T0, out) + at_y;
-  __global const STORED(T0) *a = AT(T0, left) + at_a, *b = AT(T0, right) + at_b;
+  BATCH_ITEM
   num sum[EACH][EACH];
   for (int i = 0; i < EACH; i++)
     for (int j = 0; j < EACH; j++) sum[i][j] = 0;
@@ -76,11 +92,7 @@ __kernel void product(TENSOR(T0, out), CONST_TENSOR(T0, left), CONST_TENSOR(T0, 
     for (int j = 0; j < EACH; j++) {
       const long row = first_row + ly + i * SIDE, column = first_column + lx + j * SIDE;
       if (row >= p.m || column >= p.n) continue;
-      num v = sum[i][j];
-#if C1
-      v += LOAD(T0, AT(T0, bias) + column * p.bias, 0);
-#endif
-      SAVE(T0, y + row * p.y.row + column * p.y.column, 0, ACTIVATE(v));
+      STORE_RESULT(row, column, sum[i][j]);
     }
   }
 }

@@ -22,7 +22,7 @@ typedef struct {
 
 /* a: rate, momentum, weight decay, nesterov. Without momentum the buffer counts for nothing, not
  * even if it holds NaN. */
-inline element_t apply_sgd(element_t e, real g, const real *a) {
+inline element_t step_sgd(element_t e, real g, const real *a) {
   g += a[2] * e.param;
   e.s = a[1] == 0 ? g : a[1] * e.s + g;
   e.param -= a[0] * (a[3] != 0 ? g + a[1] * e.s : e.s);
@@ -41,21 +41,21 @@ inline real adam_change(element_t e, const real *a) {
 }
 
 /* Behind these the penalty. */
-inline element_t apply_adam(element_t e, real g, const real *a) {
+inline element_t step_adam(element_t e, real g, const real *a) {
   e = moments(e, g + a[7] * e.param, a);
   e.param -= adam_change(e, a);
   return e;
 }
 
 /* Behind these what a parameter keeps of itself. */
-inline element_t apply_adamw(element_t e, real g, const real *a) {
+inline element_t step_adamw(element_t e, real g, const real *a) {
   e = moments(e, g, a);
   e.param = e.param * a[7] - adam_change(e, a);
   return e;
 }
 
 /* a: rate, decay, 1 - decay, momentum, epsilon, penalty. */
-inline element_t apply_rmsprop(element_t e, real g, const real *a) {
+inline element_t step_rmsprop(element_t e, real g, const real *a) {
   g += a[5] * e.param;
   e.s = a[1] * e.s + a[2] * g * g;
   const real step = g / (sqrt(e.s) + a[4]);
@@ -65,7 +65,7 @@ inline element_t apply_rmsprop(element_t e, real g, const real *a) {
 }
 
 /* a: rate, epsilon, penalty. */
-inline element_t apply_adagrad(element_t e, real g, const real *a) {
+inline element_t step_adagrad(element_t e, real g, const real *a) {
   g += a[2] * e.param;
   e.s += g * g;
   e.param -= a[0] * g / (sqrt(e.s) + a[1]);
@@ -84,7 +84,7 @@ __kernel void optimise(CONST_TENSOR(T0, grad), TENSOR(T0, param), TENSOR(T1, s),
   e.param = LOAD(T0, AT(T0, param), i);
   e.s = LOAD(T1, AT(T1, s), i);
   e.t = has_t ? LOAD(T1, AT(T1, t), i) : 0;
-  e = OP(e, LOAD(T0, AT(T0, grad), i), a);
+  e = PASTE(step_, OP)(e, LOAD(T0, AT(T0, grad), i), a);
   SAVE(T0, AT(T0, param), i, (WORK(T0))e.param);
   SAVE(T1, AT(T1, s), i, (WORK(T1))e.s);
   if (has_t) SAVE(T1, AT(T1, t), i, (WORK(T1))e.t);

@@ -10,35 +10,35 @@ typedef struct {
 
 enum { HAS_WEIGHT = 1, HAS_POS_WEIGHT = 2 };
 
-inline WIDE apply_mse_loss(pair_t p, WIDE option) { return (p.x - p.target) * (p.x - p.target); }
+inline WIDE loss_mse(pair_t p, WIDE option) { return (p.x - p.target) * (p.x - p.target); }
 
-inline WIDE apply_mse_slope(pair_t p, WIDE option) { return 2 * (p.x - p.target); }
+inline WIDE slope_mse(pair_t p, WIDE option) { return 2 * (p.x - p.target); }
 
-inline WIDE apply_bce_loss(pair_t p, WIDE option) {
+inline WIDE loss_bce(pair_t p, WIDE option) {
   const WIDE softplus = log1p(exp(-fabs(p.x))) + (p.x < 0 ? -p.x : 0); /* of -x */
   return (1 - p.target) * p.x + (1 + (p.pos_weight - 1) * p.target) * softplus;
 }
 
-inline WIDE apply_bce_slope(pair_t p, WIDE option) {
+inline WIDE slope_bce(pair_t p, WIDE option) {
   return 1 - p.target - (1 + (p.pos_weight - 1) * p.target) / (1 + exp(p.x));
 }
 
-inline WIDE apply_huber_loss(pair_t p, WIDE option) {
+inline WIDE loss_huber(pair_t p, WIDE option) {
   const WIDE d = fabs(p.x - p.target);
   return d <= option ? d * d / 2 : option * (d - option / 2);
 }
 
-inline WIDE apply_huber_slope(pair_t p, WIDE option) {
+inline WIDE slope_huber(pair_t p, WIDE option) {
   const WIDE d = p.x - p.target;
   return d > option ? option : d < -option ? -option : d;
 }
 
-inline WIDE apply_kl_loss(pair_t p, WIDE option) {
+inline WIDE loss_kl(pair_t p, WIDE option) {
   if (option != 0) return exp(p.target) * (p.target - p.x);
   return p.target == 0 ? 0 : p.target * (log(p.target) - p.x);
 }
 
-inline WIDE apply_kl_slope(pair_t p, WIDE option) { return option != 0 ? -exp(p.target) : -p.target; }
+inline WIDE slope_kl(pair_t p, WIDE option) { return option != 0 ? -exp(p.target) : -p.target; }
 
 inline pair_t pair_at(__global const STORED(T0) *x, __global const STORED(T0) *target,
                       __global const STORED(T0) *weight, __global const STORED(T0) *pos_weight,
@@ -67,7 +67,7 @@ __kernel void pair_loss(CONST_TENSOR(T0, x), CONST_TENSOR(T0, target), CONST_TEN
     if (i >= count) break;
     const pair_t p = pair_at(AT(T0, x), AT(T0, target), AT(T0, weight), AT(T0, pos_weight), has,
                              last, i);
-    const WIDE loss = p.weight * PASTE(OP, _loss)(p, option);
+    const WIDE loss = p.weight * PASTE(loss_, OP)(p, option);
     if (has_y) SAVE(T0, AT(T0, y), i, (WORK(T0))loss);
     sum += loss;
   }
@@ -88,5 +88,5 @@ __kernel void pair_loss_grad(CONST_TENSOR(T0, dy), CONST_TENSOR(T0, x), CONST_TE
       pair_at(AT(T0, x), AT(T0, target), AT(T0, weight), AT(T0, pos_weight), has, last, i);
   const WIDE dy = LOAD(T0, AT(T0, dy), one_dy ? 0 : i);
   SAVE(T0, AT(T0, dx), i,
-       (WORK(T0))(p.weight * PASTE(OP, _slope)(p, option) * dy * (1 / divisor)));
+       (WORK(T0))(p.weight * PASTE(slope_, OP)(p, option) * dy * (1 / divisor)));
 }

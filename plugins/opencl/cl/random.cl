@@ -42,13 +42,20 @@ static inline float uniform24_positive(uint word) { return (float)((word >> 8) +
   const ulong i = get_global_id(0);                                                                \
   if (i >= count) return;
 
-/* Kept where the word's 24 bits reach the threshold. */
+/* Each item has the four elements of one counter. Kept where the word's 24 bits reach the
+ * threshold. */
 __kernel void dropout(TENSOR(T0, y), TENSOR(bool, mask), CONST_TENSOR(T0, x), ulong count,
                       ulong seed, ulong offset, uint threshold, WORK(T0) scale) {
-  BEGIN
-  const bool kept = word_at(seed, offset, i) >> 8 >= threshold;
-  SAVE(T0, AT(T0, y), i, kept ? LOAD(T0, AT(T0, x), i) * scale : (WORK(T0))0);
-  SAVE(bool, AT(bool, mask), i, kept);
+  const ulong four = get_global_id(0);
+  if (four >= count / 4 + (count % 4 != 0)) return;
+  const uint4 words = philox_at(seed, offset + four);
+  for (uint k = 0; k < 4; k++) {
+    const ulong i = four * 4 + k;
+    if (i >= count) return;
+    const bool kept = word_of(words, k) >> 8 >= threshold;
+    SAVE(T0, AT(T0, y), i, kept ? LOAD(T0, AT(T0, x), i) * scale : (WORK(T0))0);
+    SAVE(bool, AT(bool, mask), i, kept);
+  }
 }
 
 __kernel void dropout_grad(TENSOR(T0, dx), CONST_TENSOR(T0, dy), CONST_TENSOR(bool, mask),

@@ -177,5 +177,5 @@ __kernel void reduce(TENSOR(T0, out), CONST_TENSOR(T1, in), walk_t kept, walk_t 
   }
   __global STORED(T0) *y = AT(T0, out) + at_y;
   __global const STORED(T1) *x = AT(T1, in) + at_x;
-  OP
+  APPLY
 }

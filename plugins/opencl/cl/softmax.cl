@@ -65,5 +65,5 @@ __kernel void slices(TENSOR(T0, out), CONST_TENSOR(T0, first), CONST_TENSOR(T0, 
   const ulong at = outer * (ulong)n * (ulong)inner + (slice - outer * (ulong)inner);
   __global STORED(T0) *y = AT(T0, out) + at;
   __global const STORED(T0) *a = AT(T0, first) + at, *b = AT(T0, second) + at;
-  OP
+  APPLY
 }

@@ -5,7 +5,6 @@
  * C0: inputs; C1: 1 where every tensor is one dense run; C2: numbers; C3: 1 where 32 bits do
  * not count the elements.
  */
-#define APPLY OP
 #if C3
 typedef ulong count_t;
 #else

@@ -1,0 +1,287 @@
+/*
+ * Happens-before by vector clocks (Fidge 1988, Mattern 1989). Each stream of a device that
+ * works asynchronously is an actor; the host is one actor, with all its threads and all
+ * devices that compute in them, since what orders threads cannot be seen from here.
+ *
+ *   a call, copy     comes after all that the host knew; later work of its stream after it
+ *   host waits       the host knows all that the stream, or the event, knew
+ *   event recorded   the event knows what its stream knows
+ *   stream ordered   the stream knows what the event knows
+ *
+ * Two accesses of one byte, one of them a write, of which neither knows the other: a race.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "validate.h"
+
+/* --- devices and actors --- */
+
+const device *device_of(validate *v, const char *type, int32_t index, const tn_backend *backend) {
+  if (!type || !backend) return NULL;
+  for (uint32_t i = 0; i < v->num_devices; ++i)
+    if (v->devices[i].index == index && strcmp(v->devices[i].type, type) == 0)
+      return &v->devices[i];
+  if (v->num_devices == DEVICES_MAX) return NULL;
+  device *d = &v->devices[v->num_devices++];
+  *d = (device){.type = type,
+                .index = index,
+                .synchronous = backend->flags & TN_BACKEND_SYNCHRONOUS,
+                .opaque = backend->flags & TN_BACKEND_OPAQUE_MEMORY};
+  return d;
+}
+
+static uint64_t number_of(const validate *v, const device *d) { return (uint64_t)(d - v->devices); }
+
+static uint32_t free_actor(const validate *v) {
+  for (uint32_t i = 1; i < ACTORS_MAX - 1; ++i)
+    if (!v->actor_used[i]) return i;
+  return ACTORS_MAX - 1;
+}
+
+uint32_t actor_of(validate *v, const device *d, const void *stream) {
+  if (d->synchronous || !stream) return 0;
+  const vclock *known = map_get(&v->actors, stream, number_of(v, d));
+  if (known) return (uint32_t)(known - v->clocks);
+  uint32_t actor = free_actor(v);
+  if (!map_put(&v->actors, stream, number_of(v, d), &v->clocks[actor])) return ACTORS_MAX - 1;
+  v->actor_used[actor] = true;
+  return actor;
+}
+
+static void join(vclock *to, const vclock *from) {
+  for (uint32_t i = 0; i < ACTORS_MAX; ++i)
+    if (from->tick[i] > to->tick[i]) to->tick[i] = from->tick[i];
+}
+
+uint64_t actor_step(validate *v, uint32_t actor) {
+  vclock *c = &v->clocks[actor];
+  join(c, &v->clocks[0]);
+  return ++c->tick[actor];
+}
+
+/* The stream is gone and its work done, which the host knows. Its ticks go on with the next
+ * stream in its place. */
+static void actor_forget(validate *v, const device *d, const void *stream) {
+  if (d->synchronous) return;
+  vclock *c = map_take(&v->actors, stream, number_of(v, d));
+  if (!c) return;
+  uint32_t actor = (uint32_t)(c - v->clocks);
+  join(&v->clocks[0], c);
+  if (actor == ACTORS_MAX - 1) return; /* others may share it */
+  uint64_t tick = c->tick[actor];
+  *c = (vclock){{0}};
+  c->tick[actor] = tick;
+  v->actor_used[actor] = false;
+}
+
+/* --- notices --- */
+
+static void event_recorded(validate *v, const void *event, uint32_t actor) {
+  vclock *c = map_get(&v->events, event, 0);
+  if (!c) return;
+  *c = v->clocks[actor];
+  if (actor) join(c, &v->clocks[0]);
+}
+
+static void event_made(validate *v, const void *event) {
+  vclock *c = v->host->alloc(v->host, sizeof *c, 64);
+  if (!c) return;
+  *c = (vclock){{0}};
+  if (!map_put(&v->events, event, 0, c)) v->host->free(v->host, c);
+}
+
+static void learn(validate *v, uint32_t actor, const void *event) {
+  const vclock *c = map_get(&v->events, event, 0);
+  if (c) join(&v->clocks[actor], c);
+}
+
+void order_notice(validate *v, const tn_layer_event *e) {
+  const device *d = device_of(v, e->device_type, e->device_index, e->backend);
+  if (!d) return;
+  switch (e->kind) {
+  case TN_LAYER_STREAM_MADE: /* streams count in the order of their making */
+    (void)actor_of(v, d, e->stream);
+    break;
+  case TN_LAYER_STREAM_DESTROYED:
+    actor_forget(v, d, e->stream);
+    break;
+  case TN_LAYER_STREAM_WAITED:
+    join(&v->clocks[0], &v->clocks[actor_of(v, d, e->stream)]);
+    break;
+  case TN_LAYER_STREAM_ORDERED:
+    learn(v, actor_of(v, d, e->stream), e->object);
+    break;
+  case TN_LAYER_EVENT_MADE:
+    event_made(v, e->object);
+    break;
+  case TN_LAYER_EVENT_DESTROYED:
+    v->host->free(v->host, map_take(&v->events, e->object, 0));
+    break;
+  case TN_LAYER_EVENT_RECORDED:
+    event_recorded(v, e->object, actor_of(v, d, e->stream));
+    break;
+  case TN_LAYER_EVENT_PASSED:
+    learn(v, 0, e->object);
+    break;
+  default:
+    break;
+  }
+}
+
+/* --- one tensor of a call or copy --- */
+
+typedef struct touch {
+  validate *v;
+  findings *found;
+  const device *device;
+  const char *what; /* "y", "input 3" */
+  const char *text; /* "f32 [2]" */
+  access access;
+  bool owned; /* it lies inside one piece of living memory */
+  bool raced; /* one report for one tensor */
+} touch;
+
+static void report_race(touch *t, const access *old) {
+  char here[SITE_BYTES + 8], there[SITE_BYTES + 8];
+  const access *a = &t->access;
+  t->raced = true;
+  find(t->v, t->found, REPORT_RACE, a->op, a->site, old->op, old->site,
+       "race: %s%s %s %s (%s:%d %s) on stream %u while %s%s, which %s %s on stream %u, may not be "
+       "done; make one wait for the other (tn_event_record, tn_stream_wait_event)",
+       a->op, at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what,
+       t->device->type, t->device->index, t->text, a->actor, old->op,
+       at_site(there, sizeof there, old->site), old->write ? "writes" : "reads",
+       old->earlier ? "a released tensor that had the same memory" : "it", old->actor);
+}
+
+static void look(memory *m, void *ctx) {
+  touch *t = ctx;
+  const access *a = &t->access;
+  if (a->where.lo >= m->lo && a->where.hi <= m->hi) t->owned = true;
+  if (!(t->v->checks & CHECK_RACES)) return;
+  for (uint32_t i = 0; i < m->num_accesses && !t->raced; ++i) {
+    const access *old = &m->accesses[i];
+    if ((!a->write && !old->write) || is_ordered(t->v, old, a->actor)) continue;
+    overlap met = extents_overlap(&a->where, &old->where);
+    t->v->undecided += met == OVERLAP_UNDECIDED;
+    if (met == OVERLAP_YES) report_race(t, old);
+  }
+}
+
+static void note(memory *m, void *ctx) {
+  const touch *t = ctx;
+  memory_note(t->v, m, &t->access);
+}
+
+static void check_touch(touch *t) {
+  char here[SITE_BYTES + 8];
+  const access *a = &t->access;
+  memory_visit(t->v, t->device, &a->where, look, t);
+  if (t->v->checks & CHECK_RACES) memory_visit(t->v, t->device, &a->where, note, t);
+  if (t->owned || !(t->v->checks & CHECK_LIFETIME)) return;
+  find(t->v, t->found, REPORT_LIFETIME, a->op, a->site, NULL, NULL,
+       "lifetime: %s%s %s %s (%s:%d %s), whose memory belongs to no living tensor", a->op,
+       at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what, t->device->type,
+       t->device->index, t->text);
+}
+
+/* --- calls --- */
+
+/* An output may share memory with an input only where the operator works element by element
+ * and both show the same elements. */
+static bool may_share(const tn_layer_call *call, const DLTensor *x, const DLTensor *y) {
+  if (!(call->op->flags & TN_OPERATOR_ELEMENTWISE) || x->ndim != y->ndim || x->data != y->data ||
+      x->byte_offset != y->byte_offset || x->dtype.bits != y->dtype.bits)
+    return false;
+  for (int32_t i = 0; i < x->ndim; ++i)
+    if (x->shape[i] != y->shape[i] || (x->shape[i] > 1 && x->strides[i] != y->strides[i]))
+      return false;
+  return true;
+}
+
+static void check_pair(validate *v, findings *f, const tn_layer_call *call, const device *d,
+                       uint32_t i, const extent *y, uint32_t k) {
+  const tn_kernel_args *args = call->args;
+  bool output = k >= args->num_in;
+  const DLTensor *t = output ? args->out[k - args->num_in] : args->in[k];
+  if (!t) return;
+  extent x = extent_of(t, d->opaque);
+  overlap met = extents_overlap(&x, y);
+  v->undecided += met == OVERLAP_UNDECIDED;
+  if (met != OVERLAP_YES || (!output && may_share(call, t, args->out[i]))) return;
+  char first[64], second[64], here[SITE_BYTES + 8];
+  const char *site = site_keep(v, call->site);
+  find(v, f, REPORT_ALIAS, call->op->name, site, NULL, NULL,
+       "alias: %s%s writes %s into memory of its %s %s on %s:%d", call->op->name,
+       at_site(here, sizeof here, site), tensor_name(first, sizeof first, call, true, i),
+       output ? "output" : "input",
+       tensor_name(second, sizeof second, call, output, output ? k - args->num_in : k), d->type,
+       d->index);
+}
+
+static void check_alias(validate *v, findings *f, const tn_layer_call *call, const device *d) {
+  const tn_kernel_args *args = call->args;
+  for (uint32_t i = 0; i < args->num_out; ++i) {
+    if (!args->out[i]) continue;
+    extent y = extent_of(args->out[i], d->opaque);
+    for (uint32_t k = 0; k < (uint32_t)args->num_in + i; ++k) check_pair(v, f, call, d, i, &y, k);
+  }
+}
+
+static void check_tensor(touch *t, const tn_layer_call *call, bool output, uint32_t index) {
+  const tn_kernel_args *args = call->args;
+  const DLTensor *dl = output ? args->out[index] : args->in[index];
+  if (!dl) return;
+  char name[64], text[160];
+  t->access.where = extent_of(dl, t->device->opaque);
+  if (t->access.where.lo == t->access.where.hi) return;
+  t->access.write = output;
+  t->what = tensor_name(name, sizeof name, call, output, index);
+  t->text = tensor_text(text, sizeof text, dl->dtype, dl->ndim, dl->shape);
+  t->owned = t->raced = false;
+  check_touch(t);
+}
+
+void check_call(validate *v, findings *f, const tn_layer_call *call) {
+  const device *d = device_of(v, call->device_type, call->device_index, call->backend);
+  if (!d) return;
+  uint32_t actor = actor_of(v, d, call->stream);
+  touch t = {.v = v, .found = f, .device = d};
+  t.access = (access){.actor = actor,
+                      .tick = actor_step(v, actor),
+                      .op = call->op->name,
+                      .site = site_keep(v, call->site)};
+  if (v->checks & CHECK_ALIAS) check_alias(v, f, call, d);
+  for (uint32_t i = 0; i < call->args->num_in; ++i) check_tensor(&t, call, false, i);
+  for (uint32_t i = 0; i < call->args->num_out; ++i) check_tensor(&t, call, true, i);
+}
+
+/* A copy between a tensor and host memory. */
+void check_copy(validate *v, findings *f, const tn_layer_event *e) {
+  const device *d = device_of(v, e->device_type, e->device_index, e->backend);
+  if (!d) return;
+  uint32_t actor = actor_of(v, d, e->stream);
+  bool write = e->kind == TN_LAYER_TENSOR_WRITTEN;
+  char text[160];
+  touch t = {
+      .v = v,
+      .found = f,
+      .device = d,
+      .what = "a tensor",
+      .text = tensor_text(text, sizeof text, e->tensor->dtype, e->tensor->ndim, e->tensor->shape)};
+  t.access = (access){.where = extent_of(e->tensor, d->opaque),
+                      .actor = actor,
+                      .write = write,
+                      .tick = actor_step(v, actor),
+                      .op = write ? "a copy from the host" : "a copy to the host",
+                      .site = site_keep(v, e->site)};
+  if (t.access.where.lo != t.access.where.hi) check_touch(&t);
+}
+
+void races_free(validate *v) {
+  for (size_t i = 0; i < v->events.capacity; ++i)
+    if (v->events.slots[i].value) v->host->free(v->host, v->events.slots[i].value);
+  map_free(&v->events);
+  map_free(&v->actors);
+}
