@@ -24,6 +24,7 @@ extern const ocl_source ocl_source_pool;
 extern const ocl_source ocl_source_prelude;
 extern const ocl_source ocl_source_random;
 extern const ocl_source ocl_source_reduce;
+extern const ocl_source ocl_source_resize;
 extern const ocl_source ocl_source_softmax;
 extern const ocl_source ocl_source_wide;
 
