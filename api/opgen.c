@@ -294,7 +294,32 @@ static const char *shape_name(int number) {
   return "?";
 }
 
+/* Bytes and alignment of an attribute's field. */
+static int attr_size(const attr *a, int *align) {
+  static const struct {
+    const char *kind;
+    int size, align;
+  } fields[] = {{"i64", 8, 8},   {"u64", 8, 8},   {"f64", 8, 8},
+                {"flag", 4, 4},  {"dtype", 4, 4}, {"pair", 16, 8},
+                {"axes", 36, 4}, {"dims", 72, 8}, {"triple", 24, 8}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i)
+    if (strcmp(fields[i].kind, a->kind) == 0) return *align = fields[i].align, fields[i].size;
+  return *align = 1, 0;
+}
+
+/* Where it lies in its struct: behind the struct's size and the attributes before it. */
+static int attr_offset(const attr *attrs, const attr *a) {
+  int end = 4, align;
+  for (;; ++attrs) {
+    int size = attr_size(attrs, &align);
+    end = (end + align - 1) / align * align;
+    if (attrs == a) return end;
+    end += size;
+  }
+}
+
 static void print_abi(void) {
+  int align;
   for (int i = 0; i < ROWS; ++i) {
     printf("%d %s since %d shape %s\n", rows[i].id, rows[i].name, rows[i].since,
            shape_name(rows[i].shape));
@@ -302,7 +327,8 @@ static void print_abi(void) {
       printf("%d %s arg %c %s %s%s\n", rows[i].id, rows[i].name, a->kind, a->type, a->name,
              a->flags & TN_ARG_LIST ? " list" : "");
     for (const attr *a = lists[i].attrs; a->name; ++a)
-      printf("%d %s attr %s %s = %s\n", rows[i].id, rows[i].name, a->kind, a->name, a->value);
+      printf("%d %s attr %s %s at %d size %d = %s\n", rows[i].id, rows[i].name, a->kind, a->name,
+             attr_offset(lists[i].attrs, a), attr_size(a, &align), a->value);
   }
 }
 
@@ -370,6 +396,9 @@ static int print_schema_attrs(int i) {
     printf(", %.17g, %.17g, %d, %d, {0}, 0},\n", a->low, a->high, a->low_bound, a->high_bound);
   }
   puts("};");
+  for (const attr *a = lists[i].attrs; a->name; ++a)
+    printf("_Static_assert(offsetof(tn_%s_attrs, %s) == %d, \"tests/ops.abi says otherwise\");\n",
+           rows[i].name, a->name, attr_offset(lists[i].attrs, a));
   return count;
 }
 

@@ -114,7 +114,7 @@ tn_status device_open_slow(tn_device *d) {
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
   tn_device *d = host_alloc(&runtime->memory, sizeof *d);
   if (!d) return NULL;
-  d->fallback = host_alloc(&runtime->memory, OPS_MAX * sizeof *d->fallback);
+  d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
     host_free(&runtime->memory, d);
     return NULL;
@@ -142,7 +142,7 @@ void device_free(tn_device *d) {
   if (!d) return;
   device_close(d);
   pthread_mutex_destroy(&d->mutex);
-  host_free(&d->runtime->memory, d->fallback);
+  host_free_sparse(&d->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
   host_free(&d->runtime->memory, d);
 }
 
@@ -179,6 +179,24 @@ void device_sort(tn_runtime *runtime) {
   }
 }
 
+tn_status device_wait(tn_device *device) {
+  tn_status status = stream_wait(device->default_stream);
+  pthread_mutex_lock(&device->mutex);
+  for (tn_stream *s = device->streams; s && !status; s = s->next) status = stream_wait(s);
+  pthread_mutex_unlock(&device->mutex);
+  return status;
+}
+
+tn_status device_gone(const tn_device *device) {
+  if (atomic_load(&device->lost) & DEVICE_WITHDRAWN)
+    return fail(TN_ERR_CLOSED,
+                "device %s: its plugin %s was unloaded; load it again to use the device and its "
+                "tensors",
+                device->id, device->type->plugin->name);
+  return fail(TN_ERR_DEVICE_LOST,
+              "device %s is lost after a fault; restart the process to use it again", device->id);
+}
+
 /* --- public --- */
 
 size_t tn_device_count(tn_runtime *runtime) {
@@ -197,7 +215,7 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
   tn_status status = runtime_check(device->runtime);
   if (status) return status;
   uint64_t free_bytes = 0, total = device->props.memory_bytes;
-  bool lost = atomic_load(&device->lost);
+  uint8_t lost = atomic_load(&device->lost);
   if (!lost && atomic_load(&device->ready) && device->type->backend.memory_info)
     (void)device->type->backend.memory_info(device->handle, &free_bytes, &total);
   tn_device_info full = {
@@ -208,11 +226,11 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .name = device->props.name,
       .features = device->props.features,
       .plugin = device->type->plugin->name,
-      .unavailable = device->unavailable,
+      .unavailable = lost & DEVICE_WITHDRAWN ? "its plugin was unloaded" : device->unavailable,
       .memory_bytes = device->props.memory_bytes,
       .memory_free_bytes = free_bytes,
       .host_memory = device->host_memory,
-      .lost = lost,
+      .lost = lost & DEVICE_FAULTED,
   };
   memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
   return TN_OK;
@@ -221,12 +239,7 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
 tn_status tn_device_synchronize(tn_device *device) {
   if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_synchronize: device is NULL");
   tn_status status = device_ready(device);
-  if (status) return status;
-  status = stream_wait(device->default_stream);
-  pthread_mutex_lock(&device->mutex);
-  for (tn_stream *s = device->streams; s && !status; s = s->next) status = stream_wait(s);
-  pthread_mutex_unlock(&device->mutex);
-  return status;
+  return status ? status : device_wait(device);
 }
 
 tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {
@@ -259,7 +272,7 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {
-  if (!device || !ptr || !device->handle) return;
+  if (!device || !ptr || !device->handle || runtime_is_forked(device->runtime)) return;
   if (device->runtime->watch) watch_unpinned(device, ptr);
   device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
 }

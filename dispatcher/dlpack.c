@@ -84,7 +84,7 @@ static tn_device *find_device(tn_runtime *runtime, DLDevice wanted) {
   for (uint32_t i = 0; i < count; ++i) {
     tn_device *d = atomic_load(&runtime->devices[i]);
     if (d->props.dl_device_type != (int32_t)wanted.device_type ||
-        d->props.dl_device_id != wanted.device_id)
+        d->props.dl_device_id != wanted.device_id || atomic_load(&d->lost) & DEVICE_WITHDRAWN)
       continue;
     if (d == runtime->chosen) return d;
     if (!found) found = d;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Thread_local char message[2048];
 
@@ -100,6 +101,19 @@ void *host_alloc(const host_memory *memory, size_t bytes) {
 
 void host_free(const host_memory *memory, void *ptr) {
   if (ptr) memory->free(memory->user, ptr);
+}
+
+void *host_alloc_sparse(const host_memory *memory, size_t bytes) {
+  if (memory->alloc != default_alloc) return host_alloc(memory, bytes);
+  void *ptr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return ptr == MAP_FAILED ? NULL : ptr;
+}
+
+void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes) {
+  if (memory->alloc != default_alloc)
+    host_free(memory, ptr);
+  else if (ptr)
+    (void)munmap(ptr, bytes);
 }
 
 char *host_strdup(const host_memory *memory, const char *text) {

@@ -26,6 +26,10 @@ extern const host_memory host_memory_default;
 /* Zeroed memory at a 64-byte boundary, NULL when there is none. */
 void *host_alloc(const host_memory *memory, size_t bytes);
 void host_free(const host_memory *memory, void *ptr);
+/* The same for a large table of which little will be written to: where the memory is the C
+ * library's, pages that are never touched are never made. Freed with its size. */
+void *host_alloc_sparse(const host_memory *memory, size_t bytes);
+void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes);
 char *host_strdup(const host_memory *memory, const char *text);
 
 /* a + b and a * b; false on overflow. */

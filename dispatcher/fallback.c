@@ -23,7 +23,7 @@ void plan_describe_kernels(const plan *p, char *text, size_t size) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t k = 0; k < e->num_kernels && used < size; ++k) {
       const tn_kernel *row = &e->kernels[k].row;
-      if (!is_near(p, &e->kernels[k])) continue;
+      if (atomic_load(&e->withdrawn) || !is_near(p, &e->kernels[k])) continue;
       used += (size_t)snprintf(text + used, size - used, "%s%s (device %s, plugin %s)",
                                used ? ", " : "", row->name, row->device_type, e->name);
     }
@@ -113,7 +113,9 @@ static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
                   .num_in = (uint16_t)d->num_in,
                   .num_out = (uint16_t)d->num_out,
                   .skip_out = p->skipped};
+  const char *before = layers_fallback_from(p->device->id);
   if (!status) status = tn_invoke(&call);
+  layers_fallback_from(before);
   for (uint32_t i = 0; !status && i < d->num_out; ++i)
     if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
   for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);

@@ -181,7 +181,7 @@ tn_status tn_run(tn_prepared *prepared) {
 }
 
 void tn_prepared_release(tn_prepared *prepared) {
-  if (!prepared) return;
+  if (!prepared || runtime_is_forked(prepared->plan.device->runtime)) return;
   plan *p = &prepared->plan;
   host_memory memory = p->device->runtime->memory;
   list_plan *list = p->op->lists ? p->list : NULL;

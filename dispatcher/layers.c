@@ -31,6 +31,14 @@ static const tn_device *device_of(const tn_runtime *runtime, const void *handle)
   return NULL;
 }
 
+static _Thread_local const char *fallback_from;
+
+const char *layers_fallback_from(const char *device) {
+  const char *before = fallback_from;
+  fallback_from = device;
+  return before;
+}
+
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
@@ -45,6 +53,7 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .stream = args->queue ? args->queue : args->device,
       .site = error_call_site(),
       .backend = device ? &device->type->backend : NULL,
+      .fallback_from = fallback_from,
   };
   walk w = {runtime, 0};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
@@ -113,9 +122,16 @@ static uint32_t place_of(const tn_runtime *runtime, const tn_layer *layer) {
   return 0;
 }
 
+const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (place_of(runtime, &rows[i])) return &rows[i];
+  return NULL;
+}
+
 /* pre: the runtime's mutex is held. */
 static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
+    if (atomic_load(&e->withdrawn)) continue;
     *plugin = e->name;
     if (index < e->num_layers) return &e->layers[index];
     index -= e->num_layers;

@@ -29,7 +29,13 @@ static const void *stream_identity(const tn_stream *stream) {
 }
 
 void notify_tensor(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream *stream) {
+  notify_copy(kind, t, stream, 0);
+}
+
+void notify_copy(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream *stream,
+                 uint64_t began_ns) {
   tn_layer_event event = event_of(kind, t->device);
+  event.began_ns = began_ns;
   event.stream = stream_identity(stream);
   event.object = t;
   event.memory = t->storage;
@@ -43,6 +49,20 @@ void notify_stream(tn_layer_event_kind kind, const tn_stream *stream, const void
   event.stream = stream_identity(stream);
   event.object = object;
   send(stream->device->runtime, &event);
+}
+
+void notify_waited(const tn_stream *stream, uint64_t began_ns) {
+  tn_layer_event event = event_of(TN_LAYER_STREAM_WAITED, stream->device);
+  event.stream = stream_identity(stream);
+  event.began_ns = began_ns;
+  send(stream->device->runtime, &event);
+}
+
+void notify_passed(const tn_event *waited, uint64_t began_ns) {
+  tn_layer_event event = event_of(TN_LAYER_EVENT_PASSED, waited->device);
+  event.object = waited;
+  event.began_ns = began_ns;
+  send(waited->device->runtime, &event);
 }
 
 void notify_memory(tn_layer_event_kind kind, const tn_device *device, const void *memory) {

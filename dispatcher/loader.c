@@ -27,7 +27,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
-  memset(record, 0, sizeof *record);
+  host_free(memory, record);
 }
 
 static tn_status refuse_errno(const char *what, int error) {
@@ -185,14 +185,19 @@ tn_status loader_ask(tn_plugin_query_fn query, const tn_host *host, const tn_plu
   return status;
 }
 
-tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin) {
-  tn_plugin_note note;
+tn_status loader_load(const char *path, const tn_plugin_note *note, const tn_host *host,
+                      const tn_plugin **plugin) {
   const tn_plugin *table = NULL;
   tn_plugin_query_fn query = NULL;
-  tn_status status = loader_inspect(path, &note);
-  if (!status) status = loader_map(path, &query);
+  tn_status status = loader_map(path, &query);
   if (!status) status = loader_ask(query, host, &table);
-  if (!status) status = plugin_check(table, &note, host);
+  if (!status) status = plugin_check(table, note, host);
   if (!status) *plugin = table;
   return status;
+}
+
+tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin) {
+  tn_plugin_note note;
+  tn_status status = loader_inspect(path, &note);
+  return status ? status : loader_load(path, &note, host, plugin);
 }

@@ -29,8 +29,10 @@ typedef struct plugin_record {
   char name[48];           /* from the note; "" where it could not be read */
   const tn_plugin *plugin; /* what the query returned; NULL if not taken */
   uint32_t scan, scan_us;  /* as in tn_plugin_info */
+  bool unloaded;           /* was taken once */
 } plugin_record;
 
+/* Frees the record with all that it has. */
 void plugin_record_free(const host_memory *memory, plugin_record *record);
 
 /* Paths in order of discovery. */
@@ -61,6 +63,10 @@ tn_status loader_inspect(const char *path, tn_plugin_note *note);
  * have been checked. Errors: TN_ERR_PLUGIN_REFUSED with the reason. Nothing of a refused
  * plugin is kept (its library stays mapped if dlopen went well). */
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin);
+
+/* The same for a file that loader_inspect has accepted, with the note that it read. */
+tn_status loader_load(const char *path, const tn_plugin_note *note, const tn_host *host,
+                      const tn_plugin **plugin);
 
 /* The two steps of opening that run the plugin's code: dlopen with the look for the query,
  * and the query. The thread's floating-point environment is the same afterwards. Errors as

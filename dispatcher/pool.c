@@ -46,6 +46,7 @@ tn_status pool_create(const pool_config *config, pool **out) {
   p->config = *config;
   p->ops = *config->ops;
   p->sizes = classes_for(config->alignment);
+  p->fork_generation = atomic_load(&fork_generation);
   pthread_mutex_init(&p->lock, NULL);
   *out = p;
   return TN_OK;
@@ -194,10 +195,11 @@ static tn_status find_in_shortage(pool_cache *cache, size_t need, piece **found)
 }
 
 /* Other threads may hold a stack for the moment of their pop. Before more memory is taken
- * they get time to put it back. */
-static block *pop_patiently(pool_cache *cache, unsigned class) {
+ * they get time to put it back, unless there is none yet that they could hold: where all
+ * processors are busy, giving way so often takes as long as opening a runtime. */
+static block *pop_patiently(pool_cache *cache, unsigned class, size_t need) {
   enum { TRIES = 32 }; /* some microseconds, little beside a growing segment's cost */
-  if (class >= STACKED_CLASSES) return NULL;
+  if (class >= STACKED_CLASSES || !cache->reserved[domain_of(cache->pool, need)]) return NULL;
   block *b = stack_pop(&cache->stacks[class]);
   for (int i = 0; !b && i < TRIES; i++) {
     sched_yield();
@@ -210,7 +212,7 @@ static tn_status find(pool_cache *cache, unsigned class, size_t need, block **ou
   pending_poll(cache->pool, false);
   block *b = class < STACKED_CLASSES ? stack_pop(&cache->stacks[class]) : NULL;
   piece *x = b ? NULL : find_cached(cache, need);
-  if (!b && !x) b = pop_patiently(cache, class);
+  if (!b && !x) b = pop_patiently(cache, class, need);
   if (b) {
     *out = b;
     return TN_OK;
@@ -234,6 +236,7 @@ static __attribute__((noinline)) tn_status alloc_slowly(pool_cache *cache, size_
 
 static __attribute__((noinline)) void free_slowly(block *b) {
   pool *p = b->cache->pool;
+  if (atomic_load(&fork_generation) != p->fork_generation) return; /* the lock may be held */
   pthread_mutex_lock(&p->lock);
   if (atomic_load_explicit(&b->other_use, memory_order_relaxed))
     pending_add(piece_of(b));

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "dispatcher/forks.h"
 #include "dispatcher/pool.h"
 
 /* Requests are rounded up to a size class: 8 per doubling up to the small limit
@@ -98,6 +99,7 @@ struct pool {
   uint64_t binned_bytes;
   uint64_t reserved, peak_reserved, raw_allocs, out_of_memory;
   uint32_t num_segments;
+  uint32_t fork_generation; /* in which it was made */
 };
 
 /* ------------------------------------------------------------- size classes --- */

@@ -13,15 +13,9 @@
 /* Bytes of the rows whose distance an operator does not state. */
 enum {
   ARG_SIZE_1 = offsetof(tn_arg, reserved2) + sizeof(uint64_t),
+  TABLE_BYTES = OPS_MAX * TN_DTYPE_SLOTS * sizeof(cell_slot),
   ATTR_SIZE_1 = offsetof(tn_attr, reserved2) + sizeof(uint64_t),
 };
-
-/* Memory of many cells at once. */
-typedef struct cell_block {
-  struct cell_block *next;
-  size_t used, capacity;
-  cell cells[];
-} cell_block;
 
 /* --- operators --- */
 
@@ -110,7 +104,9 @@ op_entry *registry_find_op(const registry *r, const char *name) {
 device_type *registry_find_type(const registry *r, const char *name) {
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < count; ++i)
-    if (strcmp(r->types[i]->backend.device_type, name) == 0) return r->types[i];
+    if (strcmp(r->types[i]->backend.device_type, name) == 0 &&
+        !atomic_load(&r->types[i]->plugin->withdrawn))
+      return r->types[i];
   return NULL;
 }
 
@@ -249,10 +245,11 @@ static tn_status add_types(registration *g) {
       return fail(TN_ERR_PLUGIN_REFUSED, "there are %d device types already", DEVICE_TYPES_MAX);
     device_type *t = host_alloc(g->memory, sizeof *t);
     if (!t) return no_memory(p->name);
+    t->index = (uint8_t)(atomic_load(&g->registry->num_types) + g->num_new_types);
     g->new_types[g->num_new_types++] = t;
     copy_known(&t->backend, sizeof t->backend, b, b->struct_size);
     t->plugin = g->entry;
-    t->table = host_alloc(g->memory, (size_t)OPS_MAX * TN_DTYPE_SLOTS * sizeof *t->table);
+    t->table = host_alloc_sparse(g->memory, TABLE_BYTES);
     if (!t->table) return no_memory(p->name);
   }
   g->entry->num_backends = p->num_backends;
@@ -306,8 +303,7 @@ static void count_cells(const kernel_entry *k, device_type *t, void *ctx) {
   *(size_t *)ctx += (size_t)__builtin_popcount(key_types(k));
 }
 
-/* Links a cell in before the first of lower priority; equal ones stay in front. */
-static void insert(cell_slot *slot, cell *c) {
+void registry_link(cell_slot *slot, cell *c) {
   cell_slot *at = slot;
   for (cell *other; (other = atomic_load(at)); at = &other->next)
     if (other->kernel->row.priority < c->kernel->row.priority) break;
@@ -331,7 +327,10 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
     c->quick = c->direct && !k->row.workspace;
-    insert(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
+    c->type = t->index;
+    c->dtype = (uint8_t)dtype;
+    if (!atomic_load(&k->plugin->withdrawn))
+      registry_link(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
   }
 }
 
@@ -364,7 +363,7 @@ static void publish(registration *g) {
 }
 
 static void free_type(const host_memory *memory, device_type *t) {
-  if (t) host_free(memory, t->table);
+  if (t) host_free_sparse(memory, t->table, TABLE_BYTES);
   host_free(memory, t);
 }
 

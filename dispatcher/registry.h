@@ -52,15 +52,23 @@ typedef struct cell {
   _Atomic(struct cell *) next; /* the next best */
   bool direct;                 /* takes every call of its slot: no type limits, no supports */
   bool strided;
-  bool quick; /* direct and without workspace: fit for the short way */
+  bool quick;          /* direct and without workspace: fit for the short way */
+  uint8_t type, dtype; /* the slot it belongs to: index among the registry's types */
 } cell;
 
 typedef _Atomic(cell *) cell_slot;
+
+/* Memory of many cells at once. */
+typedef struct cell_block {
+  size_t used, capacity;
+  cell cells[];
+} cell_block;
 
 typedef struct device_type {
   tn_backend backend; /* the plugin's table, zero beyond what it knows */
   const struct plugin_entry *plugin;
   cell_slot *table;      /* [OPS_MAX * TN_DTYPE_SLOTS] */
+  uint8_t index;         /* among the registry's types */
   char unavailable[256]; /* why there is no device of this type */
 } device_type;
 
@@ -76,7 +84,8 @@ typedef struct plugin_entry {
   tn_layer *layers;
   size_t num_layers;
   size_t num_backends;
-  struct cell_block *cells; /* memory of the cells made for it */
+  cell_block *cells;      /* made when it was registered */
+  _Atomic bool withdrawn; /* unloaded: stays, but is found by nobody */
   struct plugin_entry *next;
 } plugin_entry;
 
@@ -100,6 +109,14 @@ void registry_free(const host_memory *memory, registry *r);
  * appended to r->types; their devices are the caller's to enumerate. */
 tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
                        const tn_plugin *plugin, plugin_entry **entry);
+
+/* withdraw.c: takes back what a plugin brought. pre: the runtime's mutex is held. */
+void registry_withdraw(registry *r, plugin_entry *entry);
+/* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
+tn_status registry_restore(registry *r, plugin_entry *entry);
+
+/* Links a cell in before the first of lower priority; equal ones stay in front. */
+void registry_link(cell_slot *slot, cell *c);
 
 /* Makes every cell run `fn` instead of its kernel (for layers), now and for plugins to
  * come. pre: no call is under way. */

@@ -33,10 +33,12 @@ tn_status runtime_check_slow(const tn_runtime *runtime) {
 static tn_status add_record(tn_runtime *r, const char *path, const char *origin,
                             plugin_record **out) {
   const host_memory *memory = &r->memory;
-  plugin_record *grown = host_alloc(memory, (r->num_records + 1) * sizeof *grown);
+  plugin_record **grown = host_alloc(memory, (r->num_records + 1) * sizeof *grown);
+  plugin_record *record = host_alloc(memory, sizeof *record);
   char *path_copy = host_strdup(memory, path), *origin_copy = host_strdup(memory, origin);
-  if (!grown || !path_copy || !origin_copy) {
+  if (!grown || !record || !path_copy || !origin_copy) {
     host_free(memory, grown);
+    host_free(memory, record);
     host_free(memory, path_copy);
     host_free(memory, origin_copy);
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a plugin's record");
@@ -44,15 +46,28 @@ static tn_status add_record(tn_runtime *r, const char *path, const char *origin,
   if (r->num_records) memcpy(grown, r->records, r->num_records * sizeof *grown);
   host_free(memory, r->records);
   r->records = grown;
-  *out = &grown[r->num_records++];
-  (*out)->path = path_copy;
-  (*out)->origin = origin_copy;
+  record->path = path_copy;
+  record->origin = origin_copy;
+  *out = grown[r->num_records++] = record;
   return TN_OK;
+}
+
+/* The record of a file that was unloaded serves again, so that a host which loads and
+ * unloads for ever does not gather records. */
+static tn_status record_for(tn_runtime *r, const char *path, const char *origin,
+                            plugin_record **out) {
+  for (size_t i = 0; i < r->num_records; ++i)
+    if (r->records[i]->unloaded && strcmp(r->records[i]->path, path) == 0) {
+      *out = r->records[i];
+      (*out)->unloaded = false;
+      return TN_OK;
+    }
+  return add_record(r, path, origin, out);
 }
 
 static const plugin_record *find_taken(const tn_runtime *r, const char *name) {
   for (size_t i = 0; i < r->num_records; ++i)
-    if (r->records[i].plugin && strcmp(r->records[i].name, name) == 0) return &r->records[i];
+    if (r->records[i]->plugin && strcmp(r->records[i]->name, name) == 0) return r->records[i];
   return NULL;
 }
 
@@ -67,7 +82,9 @@ static tn_status scan(const tn_runtime *r, plugin_record *record) {
   tn_status status = scan_plugin(&r->config, record->path, &result);
   record->scan = result.outcome;
   record->scan_us = result.us;
-  if (result.note[0]) runtime_log(r, TN_LOG_INFO, "%s", result.note);
+  if (result.note[0])
+    runtime_log(r, TN_LOG_INFO, "the scan's verdict of %s cannot be remembered: %s", record->path,
+                result.note);
   return status;
 }
 
@@ -85,8 +102,12 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
                 other->path);
   const tn_plugin *plugin;
   status = scan(r, record);
-  if (!status) status = loader_open(record->path, &r->host, &plugin);
+  if (!status) status = loader_load(record->path, &note, &r->host, &plugin);
   if (status) return status;
+  bool was_unloaded;
+  status = unload_undo(r, plugin, &was_unloaded);
+  if (was_unloaded && !status) record->plugin = plugin;
+  if (was_unloaded) return status;
   uint32_t first_type = atomic_load(&r->registry.num_types);
   plugin_entry *entry;
   status = registry_add(&r->memory, &r->registry, &r->host, plugin, &entry);
@@ -100,7 +121,7 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
 /* A refused plugin stays in the report; only lack of memory stops the runtime. */
 static tn_status try_plugin(tn_runtime *r, const char *path, const char *origin, bool filtered) {
   plugin_record *record = NULL;
-  tn_status status = add_record(r, path, origin, &record);
+  tn_status status = record_for(r, path, origin, &record);
   if (status) return status;
   status = take_plugin(r, record, filtered);
   if (!status) {
@@ -121,7 +142,7 @@ static tn_status take_plugins(tn_runtime *r) {
     if (status && status != TN_ERR_OUT_OF_MEMORY) status = TN_OK;
   }
   candidate_list_free(&r->memory, &list);
-  return status;
+  return status ? status : duplicates_find(r);
 }
 
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
@@ -157,7 +178,7 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
     status =
         fail(TN_ERR_NOT_FOUND, "tn_plugin_report: there are %zu candidates", runtime->num_records);
   } else {
-    const plugin_record *record = &runtime->records[index];
+    const plugin_record *record = runtime->records[index];
     const plugin_entry *e = record->plugin ? entry_of(runtime, record->plugin) : NULL;
     tn_plugin_info full = {
         .struct_size = info->struct_size,
@@ -167,7 +188,9 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
         .description = e ? e->description : "",
         .path = record->path,
         .origin = record->origin,
-        .reason = record->reason ? record->reason : lack_of_devices(runtime, e),
+        .reason = record->unloaded ? "unloaded by tn_runtime_unload_plugin"
+                  : record->reason ? record->reason
+                                   : lack_of_devices(runtime, e),
         .num_backends = e ? (uint32_t)e->num_backends : 0,
         .num_kernels = e ? (uint32_t)e->num_kernels : 0,
         .num_operators = e ? (uint32_t)e->num_operators : 0,
@@ -191,11 +214,12 @@ static void destroy(tn_runtime *r) {
   watch_close(r);
   registry_free(&memory, &r->registry);
   thread_pool_destroy(r->threads);
-  for (size_t i = 0; i < r->num_records; ++i) plugin_record_free(&memory, &r->records[i]);
+  for (size_t i = 0; i < r->num_records; ++i) plugin_record_free(&memory, r->records[i]);
   for (tn_tensor *t = atomic_load(&r->spare_tensors), *next; t; t = next) {
     next = t->next_spare;
     host_free(&memory, t);
   }
+  duplicates_free(&memory, r->duplicates);
   host_free(&memory, r->records);
   host_free(&memory, r->devices);
   config_free(&memory, &r->config);
@@ -215,6 +239,7 @@ static bool has_tensors(const tn_runtime *r) {
 /* Freeing and counting are one step under the mutex, so that of several threads that
  * release their last tensors exactly one finds none left. */
 void runtime_release(tn_runtime *runtime, storage *s) {
+  if (runtime_is_forked(runtime)) return; /* the mutex may be held by a thread of the parent */
   pthread_mutex_lock(&runtime->mutex);
   if (s) storage_free(s);
   bool alive = has_tensors(runtime);
@@ -319,6 +344,8 @@ const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index) {
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op) {
   if (!runtime || !name || !op)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_op_find: an argument is NULL");
+  tn_status status = runtime_check(runtime);
+  if (status) return status;
   const op_entry *e = registry_find_op(&runtime->registry, name);
   if (!e) return fail(TN_ERR_NOT_FOUND, "tn_op_find: there is no operator '%s'", name);
   *op = e->row.id;
@@ -346,6 +373,7 @@ tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_
 /* pre: the runtime's mutex is held. */
 static const kernel_entry *kernel_at(const tn_runtime *runtime, size_t index) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
+    if (atomic_load(&e->withdrawn)) continue;
     if (index < e->num_kernels) return &e->kernels[index];
     index -= e->num_kernels;
   }

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "error.h"
+#include "forks.h"
 #include "loader.h"
 #include "pool.h"
 #include "registry.h"
@@ -27,7 +28,7 @@ struct tn_runtime {
   _Atomic bool closed;
   pthread_mutex_t mutex; /* guards registry writes, records, devices */
   registry registry;
-  plugin_record *records;
+  plugin_record **records;
   size_t num_records;
   _Atomic(tn_device *) *devices; /* [DEVICES_MAX], best first after open */
   _Atomic uint32_t num_devices;
@@ -44,6 +45,7 @@ struct tn_runtime {
   _Atomic uint64_t external;          /* imported storages alive */
   _Atomic(tn_tensor *) spare_tensors; /* headers of released views */
   struct watch *watch;                /* while a layer wants notices, else NULL: watch.h */
+  struct duplicate *duplicates;       /* libraries found twice */
   bool is_grave;                      /* stands in for the runtime of released tensors */
 };
 
@@ -52,9 +54,9 @@ enum { DEVICES_MAX = 64 };
 struct tn_device {
   tn_runtime *runtime;
   device_type *type;
-  cell_slot *table;   /* type->table */
-  _Atomic bool ready; /* opened: handle, pool and default stream exist */
-  _Atomic bool lost;
+  cell_slot *table;     /* type->table */
+  _Atomic bool ready;   /* opened: handle, pool and default stream exist */
+  _Atomic uint8_t lost; /* DEVICE_*; 0 = in use */
   bool host_memory, synchronous, opaque;
   void *handle;
   pool *pool;
@@ -71,6 +73,9 @@ struct tn_device {
     _Atomic bool warned;
   } * fallback; /* [OPS_MAX] */
 };
+
+/* Why a device takes no more calls. */
+enum { DEVICE_FAULTED = 1, DEVICE_WITHDRAWN = 2 };
 
 struct tn_stream {
   tn_device *device;
@@ -123,9 +128,6 @@ struct storage {
   tn_tensor first; /* the tensor made together with the storage */
 };
 
-/* Counts forks this process came through; a runtime remembers the count at open. */
-extern _Atomic uint32_t fork_generation;
-
 /* TN_ERR_FORKED, TN_ERR_CLOSED or TN_OK. */
 tn_status runtime_check_slow(const tn_runtime *runtime);
 static inline tn_status runtime_check(const tn_runtime *runtime) {
@@ -136,6 +138,14 @@ static inline tn_status runtime_check(const tn_runtime *runtime) {
     return TN_OK;
   return runtime_check_slow(runtime);
 }
+
+/* Whether the runtime is a copy from before fork(). */
+static inline bool runtime_is_forked(const tn_runtime *runtime) {
+  return atomic_load_explicit(&fork_generation, memory_order_relaxed) != runtime->fork_generation;
+}
+
+/* TN_ERR_DEVICE_LOST, or TN_ERR_CLOSED where the plugin was unloaded. */
+tn_status device_gone(const tn_device *device);
 
 /* Whether device_check says TN_OK. */
 static inline bool device_is_fine(const tn_device *device) {
@@ -150,8 +160,7 @@ static inline tn_status device_check(const tn_device *device) {
   tn_status status = runtime_check(device->runtime);
   if (status) return status;
   if (__builtin_expect(atomic_load_explicit(&device->lost, memory_order_relaxed), 0))
-    return fail(TN_ERR_DEVICE_LOST,
-                "device %s is lost after a fault; restart the process to use it again", device->id);
+    return device_gone(device);
   return TN_OK;
 }
 
@@ -166,7 +175,8 @@ static inline tn_status device_ready(tn_device *device) {
 
 /* Passes a backend's status on, and marks the device lost if it says so. */
 static inline tn_status device_result(tn_device *device, tn_status status) {
-  if (__builtin_expect(status == TN_ERR_DEVICE_LOST, 0)) atomic_store(&device->lost, true);
+  if (__builtin_expect(status == TN_ERR_DEVICE_LOST, 0))
+    atomic_fetch_or(&device->lost, DEVICE_FAULTED);
   return status;
 }
 
@@ -176,6 +186,8 @@ void device_enumerate(tn_runtime *runtime, device_type *type);
 void device_free(tn_device *device);
 /* Closes the handle; pre: no tensors. */
 void device_close(tn_device *device);
+/* Waits for the work of all its streams. pre: ready. */
+tn_status device_wait(tn_device *device);
 /* Orders the list best first. */
 void device_sort(tn_runtime *runtime);
 /* select.c: the device that the configuration asks for. */
@@ -191,6 +203,16 @@ void runtime_release(tn_runtime *runtime, storage *s);
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* unload.c: gives back what the plugin brought before it was unloaded, if it was.
+ * pre: the runtime's mutex is held. */
+tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_unloaded);
+
+/* duplicates.c: notes the libraries that the process has twice; those known stay known.
+ * pre: no other thread uses the list. TN_ERR_OUT_OF_MEMORY. */
+typedef struct duplicate duplicate;
+tn_status duplicates_find(tn_runtime *runtime);
+void duplicates_free(const host_memory *memory, duplicate *first);
+
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);
 
@@ -202,6 +224,11 @@ tn_status stream_wait(tn_stream *stream);
 /* layers.c */
 tn_status layers_open(tn_runtime *runtime);
 void layers_close(tn_runtime *runtime);
+/* For which device, NULL for none, the calling thread's calls stand in from here on; returns
+ * what it was before. The string must live as long. */
+const char *layers_fallback_from(const char *device);
+/* One of these rows that is on, or NULL. */
+const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);
 
 /* tensor.c: a tensor of memory on the stream; dims are valid and fit. */
 tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,

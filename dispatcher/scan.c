@@ -3,8 +3,9 @@
  */
 #include "dispatcher/scan.h"
 
-#include <errno.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,19 +76,48 @@ static tn_status check_unchanged(const char *path, const scan_subject *before) {
   return fail(REFUSED, "refused by the scan: its file changed or went away while it was scanned");
 }
 
+static void add_library(scan_libraries *libraries, const char *name) {
+  struct link_map *map = NULL;
+  void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;
+  size_t bytes = 0;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0) bytes = strlen(map->l_name) + 1;
+  if (bytes > 1 && *map->l_name == '/' && bytes <= sizeof libraries->paths - libraries->used) {
+    memcpy(libraries->paths + libraries->used, map->l_name, bytes);
+    libraries->used += (uint32_t)bytes;
+    libraries->count++;
+  }
+  dlclose(library);
+}
+
+static void list_libraries(const scan_subject *subject, scan_libraries *libraries) {
+  elf_file elf;
+  elf_dynamic dynamic;
+  char name[256];
+  bool found = true;
+  libraries->count = libraries->used = 0;
+  int fd = open(subject->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return;
+  tn_status status = elf_open(fd, subject->size, &elf);
+  if (!status) status = elf_open_dynamic(&elf, &dynamic);
+  for (uint32_t at = 0; !status && found && libraries->count < SCAN_LIBRARIES;) {
+    status = elf_next_needed(&elf, &dynamic, &at, name, &found);
+    if (!status && found) add_library(libraries, name);
+  }
+  close(fd);
+}
+
 /* What is refused in good order is not remembered: a library that is missing today may be
  * there tomorrow, and the file stays as it is. */
 static tn_status scan_anew(const char *path, const scan_subject *subject, scan_report *report,
                            char note[256]) {
-  tn_status status = scan_spawn(subject, report);
+  scan_libraries libraries;
+  list_libraries(subject, &libraries);
+  tn_status status = scan_spawn(subject, &libraries, report);
   if (!status) status = check_unchanged(path, subject);
-  if (!status && report->verdict != SCAN_DECLINED && !scan_remember(subject, report, note)) {
-    char why[128];
-    strncpy(why, note, sizeof why - 1);
-    why[sizeof why - 1] = '\0';
-    snprintf(note, 256, "the scan's verdict cannot be remembered: %s", why);
-  }
-  return status;
+  if (status || report->verdict == SCAN_DECLINED) return status;
+  if (scan_remember(subject, report, note)) note[0] = '\0';
+  return TN_OK;
 }
 
 static tn_status judge(const scan_report *report) {

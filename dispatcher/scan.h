@@ -14,6 +14,15 @@
 #include "config.h"
 #include "dispatcher/scan_report.h"
 
+enum { SCAN_LIBRARIES = 24 };
+
+/* Paths of libraries that the plugin needs and this process has loaded already, from
+ * wherever: ld.so takes those by name, so the scan's process gets them first. */
+typedef struct scan_libraries {
+  char paths[4096];
+  uint32_t count, used;
+} scan_libraries;
+
 /* What a verdict is about. */
 typedef struct scan_subject {
   char path[PATH_MAX]; /* without symbolic links */
@@ -26,7 +35,7 @@ typedef struct scan_subject {
 typedef struct scan_result {
   uint32_t outcome; /* tn_scan_outcome */
   uint32_t us;      /* microseconds that it took */
-  char note[256];   /* for the log: why the verdict could not be remembered; "" */
+  char note[256];   /* why the verdict could not be remembered; "" if it was */
 } scan_result;
 
 /* Judges the plugin at an absolute path as the settings ask. TN_OK: it may be loaded.
@@ -40,6 +49,7 @@ bool scan_remember(const scan_subject *subject, const scan_report *report, char 
 
 /* scan_spawn.c: runs the scanner on the subject and waits for it. TN_ERR_PLUGIN_REFUSED
  * where it cannot be started or gives no report. */
-tn_status scan_spawn(const scan_subject *subject, scan_report *report);
+tn_status scan_spawn(const scan_subject *subject, const scan_libraries *libraries,
+                     scan_report *report);
 
 #endif

@@ -7,6 +7,7 @@
 #include "dispatcher/scan_load.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
@@ -159,11 +160,13 @@ static bool took_too_much(void) {
 
 /* ------------------------------------------------------------------------- loading --- */
 
-static tn_status load(const char *path, scan_progress *progress) {
+static tn_status load(const char *path, char *const *libraries, scan_progress *progress) {
   tn_plugin_note note;
   tn_plugin_query_fn query;
   const tn_plugin *plugin;
   atomic_store(&progress->stage, SCAN_LOADING);
+  for (; *libraries; libraries++) /* one that fails is told of when the plugin asks for it */
+    (void)dlopen(*libraries, RTLD_LAZY | RTLD_LOCAL);
   tn_status status = loader_inspect(path, &note);
   if (!status) status = loader_map(path, &query);
   if (status) return status;
@@ -185,12 +188,12 @@ static void conclude(scan_progress *progress, scan_verdict verdict, const char *
   atomic_store(&progress->stage, SCAN_ENDING);
 }
 
-void scan_load(const char *path, scan_progress *progress) {
+void scan_load(const char *path, char *const *libraries, scan_progress *progress) {
   snapshot before, after;
   set_limits();
   take_snapshot(&before);
   if (pipe2(before.canary, O_CLOEXEC | O_NONBLOCK)) _exit(1);
-  tn_status status = load(path, progress);
+  tn_status status = load(path, libraries, progress);
   take_snapshot(&after);
   watch_threads(&before, &after);
   const char *harm = find_change(&before, &after);

@@ -1,6 +1,7 @@
 /*
- * tenon-scan PLUGIN TIMEOUT_MS: loads a plugin in a process of its own, watches it, and
- * writes one scan_report to descriptor 3. Started by libtenon alone (scan_spawn.c).
+ * tenon-scan PLUGIN TIMEOUT_MS [LIBRARY...]: loads a plugin in a process of its own, behind
+ * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. Started
+ * by libtenon alone (scan_spawn.c).
  *
  * This process never touches the plugin. It is the one that all descendants of the loading
  * process fall back to, so that it can end every one of them before it reports.
@@ -166,7 +167,7 @@ static void judge_time(const scan_progress *progress, uint32_t timeout_ms) {
 
 /* The loading process holds neither the pipe of the report nor a signal's disposition of
  * this one, and does not outlive it. */
-static _Noreturn void become_loader(const char *path, pid_t parent, int signals,
+static _Noreturn void become_loader(char *const *arguments, pid_t parent, int signals,
                                     scan_progress *progress) {
   sigset_t none;
   sigemptyset(&none);
@@ -177,7 +178,7 @@ static _Noreturn void become_loader(const char *path, pid_t parent, int signals,
   if (getppid() != parent) _exit(1);
   (void)signal(SIGPIPE, SIG_DFL);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
-  scan_load(path, progress);
+  scan_load(arguments[0], arguments + 2, progress);
 }
 
 static int watch_children(void) {
@@ -197,7 +198,7 @@ static void close_others(void) {
 }
 
 int main(int argc, char **argv) {
-  long timeout = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
+  long timeout = argc >= 3 ? strtol(argv[2], NULL, 10) : 0;
   if (timeout <= 0 || timeout > INT32_MAX || fcntl(SCAN_FD, F_GETFD) < 0) {
     fputs("tenon-scan is started by libtenon, not by people\n", stderr);
     return 2;
@@ -212,7 +213,7 @@ int main(int argc, char **argv) {
   if (progress == MAP_FAILED) give_up("mmap");
   pid_t parent = getpid(), loading = fork();
   if (loading < 0) give_up("fork");
-  if (loading == 0) become_loader(argv[1], parent, signals, progress);
+  if (loading == 0) become_loader(argv + 1, parent, signals, progress);
   int status = 0;
   if (wait_for(loading, signals, (uint32_t)timeout, &status))
     judge_end(progress, status);

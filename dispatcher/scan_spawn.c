@@ -68,15 +68,18 @@ static int fill_attributes(posix_spawnattr_t *attributes) {
 }
 
 /* The scanner finds libraries as this process does: by the same environment, which ld.so
- * has cleaned if the program is set-user-id. */
-static int start(const char *scanner, const scan_subject *subject, int end, pid_t *process) {
+ * has cleaned if the program is set-user-id, and those that are loaded here by their paths. */
+static int start(const char *scanner, const scan_subject *subject, scan_libraries libraries,
+                 int end, pid_t *process) {
   char timeout[16], path[PATH_MAX], program[PATH_MAX];
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   snprintf(timeout, sizeof timeout, "%u", subject->timeout_ms);
   snprintf(path, sizeof path, "%s", subject->path);
   snprintf(program, sizeof program, "%s", scanner);
-  char *const arguments[] = {program, path, timeout, NULL};
+  char *arguments[4 + SCAN_LIBRARIES] = {program, path, timeout}, *library = libraries.paths;
+  for (uint32_t i = 0; i < libraries.count; i++, library += strlen(library) + 1)
+    arguments[3 + i] = library;
   int error = posix_spawn_file_actions_init(&actions);
   if (error) return error;
   error = posix_spawnattr_init(&attributes);
@@ -114,13 +117,14 @@ static void finish(pid_t process, bool answered) {
   while (waitpid(process, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-tn_status scan_spawn(const scan_subject *subject, scan_report *report) {
+tn_status scan_spawn(const scan_subject *subject, const scan_libraries *libraries,
+                     scan_report *report) {
   char scanner[PATH_MAX];
   int ends[2];
   pid_t process;
   if (!find_scanner(scanner)) return cannot_scan("there is no tenon-scan beside the library", 0);
   if (pipe2(ends, O_CLOEXEC)) return cannot_scan("no pipe", errno);
-  int error = start(scanner, subject, ends[1], &process);
+  int error = start(scanner, subject, *libraries, ends[1], &process);
   close(ends[1]);
   if (error) {
     close(ends[0]);

@@ -27,7 +27,10 @@ static void list_devices(const tn_runtime *r, char *text, size_t size) {
   for (uint32_t i = 0; i < count; ++i) {
     const tn_device *d = atomic_load(&r->devices[i]);
     append(text, size, "%s%s", text[0] ? ", " : "", d->id);
-    if (d->unavailable[0]) append(text, size, " (unusable: %s)", d->unavailable);
+    if (atomic_load(&d->lost) & DEVICE_WITHDRAWN)
+      append(text, size, " (unusable: its plugin was unloaded)");
+    else if (d->unavailable[0])
+      append(text, size, " (unusable: %s)", d->unavailable);
   }
   if (count == 0) append(text, size, "none");
   for (uint32_t i = 0; i < atomic_load(&r->registry.num_types); ++i) {
@@ -35,7 +38,7 @@ static void list_devices(const tn_runtime *r, char *text, size_t size) {
     if (t->unavailable[0]) append(text, size, "; %s: %s", t->backend.device_type, t->unavailable);
   }
   for (size_t i = 0; i < r->num_records; ++i) {
-    const plugin_record *record = &r->records[i];
+    const plugin_record *record = r->records[i];
     if (!record->plugin && record->reason)
       append(text, size, "; plugin %s: %s", record->name[0] ? record->name : record->path,
              record->reason);
@@ -64,7 +67,9 @@ static tn_device *find(const tn_runtime *r, const char *type, uint32_t index) {
   uint32_t count = atomic_load(&r->num_devices);
   for (uint32_t i = 0; i < count; ++i) {
     tn_device *d = atomic_load(&r->devices[i]);
-    if (d->index == index && strcmp(d->type->backend.device_type, type) == 0) return d;
+    if (d->index == index && strcmp(d->type->backend.device_type, type) == 0 &&
+        !(atomic_load(&d->lost) & DEVICE_WITHDRAWN))
+      return d;
   }
   return NULL;
 }

@@ -151,16 +151,23 @@ tn_status shape_rule_class_loss_grad(const shape_query *q, extents *out, uint32_
   return TN_OK;
 }
 
-/* Of an operator with lists, the in-out tensors follow the inputs and NULL ends them. */
-static tn_status infer_lists(const shape_query *q, DLTensor **out) {
-  size_t count = (size_t)q->num_in + q->num_inout;
-  const DLTensor **all = q->host->alloc(q->host, (count + 1) * sizeof *all, _Alignof(void *));
-  if (!all) return fail(TN_ERR_OUT_OF_MEMORY, "tn_%s: no host memory", q->op->name);
+/* What a plugin's rule is given: inputs, in-out tensors, NULL. */
+static void gather(const shape_query *q, const DLTensor **all) {
   for (uint32_t i = 0; i < q->num_in; ++i) all[i] = q->in[i];
   for (uint32_t i = 0; i < q->num_inout; ++i) all[q->num_in + i] = q->inout[i];
-  all[count] = NULL;
+  all[q->num_in + q->num_inout] = NULL;
+}
+
+static tn_status ask_rule(const shape_query *q, DLTensor **out) {
+  const DLTensor *few[2 * TN_MAX_ARGS + 1], **all = few;
+  size_t count = (size_t)q->num_in + q->num_inout + 1;
+  if (count > sizeof few / sizeof *few) {
+    all = q->host->alloc(q->host, count * sizeof *all, _Alignof(void *));
+    if (!all) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory");
+  }
+  gather(q, all);
   tn_status status = q->op->infer(q->host, all, out, q->attrs);
-  q->host->free(q->host, (void *)all);
+  if (all != few) q->host->free(q->host, (void *)all);
   return status;
 }
 
@@ -171,8 +178,8 @@ tn_status shape_rule_custom(const shape_query *q, extents *out, uint32_t num_out
     tensors[i] = (DLTensor){.ndim = 0, .shape = out[i].dim};
     pointers[i] = &tensors[i];
   }
-  tn_status status =
-      q->length ? infer_lists(q, pointers) : q->op->infer(q->host, q->in, pointers, q->attrs);
+  tn_status status = ask_rule(q, pointers);
+  if (status) fail_prefix("tn_%s: ", q->op->name);
   for (uint32_t i = 0; !status && i < num_out; ++i) {
     out[i].rank = tensors[i].ndim;
     if (out[i].rank < 0 || out[i].rank > TN_MAX_RANK)

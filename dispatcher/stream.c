@@ -38,9 +38,10 @@ tn_status stream_make(tn_device *device, tn_stream **out) {
 tn_status stream_wait(tn_stream *stream) {
   tn_device *d = stream->device;
   tn_status status = TN_OK;
+  uint64_t began = watch_clock(d->runtime);
   if (!d->synchronous)
     status = device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
-  if (d->runtime->watch && !status) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
+  if (began && !status) notify_waited(stream, began);
   return status;
 }
 
@@ -76,6 +77,7 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
 void tn_stream_destroy(tn_stream *stream) {
   if (!stream || stream == stream->device->default_stream) return;
   tn_device *device = stream->device;
+  if (runtime_is_forked(device->runtime)) return; /* the parent's, like all behind it */
   pthread_mutex_lock(&device->mutex);
   if (stream->next) stream->next->previous = stream->previous;
   if (stream->previous)
@@ -131,7 +133,7 @@ tn_status tn_event_create(tn_device *device, tn_event **event) {
 }
 
 void tn_event_destroy(tn_event *event) {
-  if (!event) return;
+  if (!event || runtime_is_forked(event->device->runtime)) return;
   tn_device *d = event->device;
   if (event->handle) d->type->backend.event_destroy(d->handle, event->handle);
   if (d->runtime->watch) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);
@@ -159,10 +161,12 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
   return TN_OK;
 }
 
-/* What the backend said of an event that the host looked at. */
-static tn_status event_passed(const tn_event *event, tn_status status) {
+/* pre: recorded, with a handle. */
+static tn_status event_await(const tn_event *event) {
   tn_device *d = event->device;
-  if (!status && d->runtime->watch) notify_object(TN_LAYER_EVENT_PASSED, d, event, 0);
+  uint64_t began = watch_clock(d->runtime);
+  tn_status status = d->type->backend.event_wait(d->handle, event->handle);
+  if (began && !status) notify_passed(event, began);
   return device_result(d, status);
 }
 
@@ -170,14 +174,15 @@ tn_status tn_event_query(tn_event *event) {
   tn_status status = event_check(event, "tn_event_query");
   if (status || !event->handle || !event->recorded) return status;
   tn_device *d = event->device;
-  return event_passed(event, d->type->backend.event_query(d->handle, event->handle));
+  status = d->type->backend.event_query(d->handle, event->handle);
+  if (!status && d->runtime->watch) notify_passed(event, 0);
+  return device_result(d, status);
 }
 
 tn_status tn_event_synchronize(tn_event *event) {
   tn_status status = event_check(event, "tn_event_synchronize");
   if (status || !event->handle || !event->recorded) return status;
-  tn_device *d = event->device;
-  return event_passed(event, d->type->backend.event_wait(d->handle, event->handle));
+  return event_await(event);
 }
 
 tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
@@ -187,7 +192,7 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
   if (!stream) stream = d->default_stream;
   if (!event->handle || !event->recorded) return TN_OK;
   if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
-    return event_passed(event, d->type->backend.event_wait(d->handle, event->handle));
+    return event_await(event);
   status = device_result(
       d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
   if (!status && d->runtime->watch) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);

@@ -11,27 +11,30 @@
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
   tn_device *device = dst->device;
+  uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
       device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_DEVICE,
                                          dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
-  if (!status && device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, stream);
+  if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
 }
 
 /* A copy to pageable memory is done when the backend returns, and all before it. */
-static void was_read(const tn_stream *stream, const tn_tensor *src, const void *dst) {
+static void was_read(const tn_stream *stream, const tn_tensor *src, const void *dst,
+                     uint64_t began) {
   tn_runtime *runtime = src->device->runtime;
-  notify_tensor(TN_LAYER_TENSOR_READ, src, stream);
+  notify_copy(TN_LAYER_TENSOR_READ, src, stream, began);
   if (!watch_is_pinned(runtime, dst)) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
 }
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
   tn_device *device = src->device;
+  uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
       device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_HOST, dst, 0,
                                          src->dl.data, src->dl.byte_offset, bytes));
-  if (!status && device->runtime->watch) was_read(stream, src, dst);
+  if (!status && began) was_read(stream, src, dst, began);
   return status;
 }
 

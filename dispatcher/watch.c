@@ -152,6 +152,7 @@ static void bury(watched *w) {
 
 void watch_release(tn_tensor *t) {
   watched *w = (watched *)(void *)t;
+  if (runtime_is_forked(w->device->runtime)) return;
   uint32_t refs = atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) - 1;
   if (atomic_load(&w->released) || refs < WATCH_REFS) {
     atomic_store(&t->refs, WATCH_REFS);

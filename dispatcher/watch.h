@@ -8,6 +8,8 @@
 #ifndef TENON_DISPATCHER_WATCH_H
 #define TENON_DISPATCHER_WATCH_H
 
+#include <time.h>
+
 #include "runtime.h"
 
 enum {
@@ -44,9 +46,23 @@ void watch_pinned(tn_device *device, const void *ptr, size_t bytes);
 void watch_unpinned(tn_device *device, const void *ptr);
 bool watch_is_pinned(tn_runtime *runtime, const void *ptr);
 
+/* The time if the runtime is watched, else 0. */
+static inline uint64_t watch_clock(const tn_runtime *runtime) {
+  struct timespec t;
+  if (__builtin_expect(!runtime->watch, 1)) return 0;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* layers_notify.c: tells the layers. pre: the runtime is watched. `stream` may be NULL. */
 void notify_tensor(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream *stream);
+/* A copy that began at the time of watch_clock and is done, as far as the host is concerned. */
+void notify_copy(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream *stream,
+                 uint64_t began_ns);
 void notify_stream(tn_layer_event_kind kind, const tn_stream *stream, const void *object);
+/* The host waited for the stream, or the event, from then until now. */
+void notify_waited(const tn_stream *stream, uint64_t began_ns);
+void notify_passed(const tn_event *event, uint64_t began_ns);
 void notify_memory(tn_layer_event_kind kind, const tn_device *device, const void *memory);
 void notify_object(tn_layer_event_kind kind, const tn_device *device, const void *object,
                    uint64_t bytes);

@@ -138,11 +138,21 @@ static void print_services(const device_survey *d) {
   }
 }
 
+static void print_duplicates(const survey *s) {
+  if (s->num_duplicates == 0) return;
+  puts("\nLibraries loaded twice (handles, memory and threads of one mean nothing to the other)");
+  for (size_t i = 0; i < s->num_duplicates; ++i) {
+    const tn_duplicate_library *d = &s->duplicates[i];
+    printf("  %s  %s\n  %*s  %s\n", d->name, d->first, (int)strlen(d->name), "", d->second);
+  }
+}
+
 void info_print_text(const survey *s, bool verbose) {
   printf("Tenon %s\n", tn_version());
   print_plugins(s, verbose);
   print_devices(s);
   print_layers(s);
+  if (verbose) print_duplicates(s);
   for (size_t i = 0; verbose && i < s->num_devices; ++i)
     if (!s->devices[i].info.unavailable[0]) print_services(&s->devices[i]);
 }

@@ -23,6 +23,14 @@ static void write_plugin(json *j, const tn_plugin_info *p) {
   json_close(j, '}');
 }
 
+static void write_duplicate(json *j, const tn_duplicate_library *d) {
+  json_open(j, NULL, '{');
+  json_string(j, "name", d->name);
+  json_string(j, "first", d->first);
+  json_string(j, "second", d->second);
+  json_close(j, '}');
+}
+
 static void write_layer(json *j, const tn_layer_info *l) {
   json_open(j, NULL, '{');
   json_string(j, "name", l->name);
@@ -92,6 +100,9 @@ void info_print_json(const survey *s, bool verbose) {
   json_number(&j, "operators", s->num_operators);
   json_open(&j, "plugins", '[');
   for (size_t i = 0; i < s->num_plugins; ++i) write_plugin(&j, &s->plugins[i]);
+  json_close(&j, ']');
+  json_open(&j, "duplicate_libraries", '[');
+  for (size_t i = 0; i < s->num_duplicates; ++i) write_duplicate(&j, &s->duplicates[i]);
   json_close(&j, ']');
   json_open(&j, "layers", '[');
   for (size_t i = 0; i < s->num_layers; ++i) write_layer(&j, &s->layers[i]);

@@ -98,6 +98,17 @@ static tn_status take_device(tn_runtime *runtime, tn_device *device, device_surv
   return status;
 }
 
+/* Last of all: what opening the devices loaded counts. */
+static tn_status take_duplicates(tn_runtime *runtime, survey *s) {
+  for (;;) {
+    tn_duplicate_library library = {.struct_size = sizeof library};
+    tn_status status = tn_duplicate_library_at(runtime, s->num_duplicates, &library);
+    if (status) return status == TN_ERR_NOT_FOUND ? TN_OK : status;
+    status = APPEND(s->duplicates, s->num_duplicates, library);
+    if (status) return status;
+  }
+}
+
 static tn_status take_devices(tn_runtime *runtime, survey *s) {
   size_t count = tn_device_count(runtime);
   s->devices = calloc(count ? count : 1, sizeof *s->devices);
@@ -114,6 +125,7 @@ tn_status survey_take(tn_runtime *runtime, survey *out) {
   tn_status status = take_plugins(runtime, out);
   if (!status) status = take_layers(runtime, out);
   if (!status) status = take_devices(runtime, out);
+  if (!status) status = take_duplicates(runtime, out);
   if (status) survey_free(out);
   return status;
 }
@@ -125,6 +137,7 @@ void survey_free(survey *s) {
   }
   free(s->devices);
   free(s->plugins);
+  free(s->duplicates);
   free(s->layers);
   *s = (survey){0};
 }

@@ -30,7 +30,8 @@ typedef struct survey {
   tn_plugin_info *plugins; /* in order of discovery */
   device_survey *devices;  /* best first */
   tn_layer_info *layers;   /* plugin by plugin */
-  size_t num_plugins, num_devices, num_operators, num_layers;
+  tn_duplicate_library *duplicates;
+  size_t num_plugins, num_devices, num_operators, num_layers, num_duplicates;
 } survey;
 
 /* Fills *out. On failure the message is in tn_last_error() and *out is empty. */

@@ -22,6 +22,8 @@ static const command commands[] = {
     {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
      command_check},
     {"bench", "bench [...]", "times a device's operators", command_bench},
+    {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
+     command_trace},
     {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new backend",
      command_new_plugin},
     {"help", "help", "this text", command_help},

@@ -206,8 +206,8 @@ typedef struct tn_operator {
   const char *maths;  /* one line */
   const char *source; /* where the maths comes from, or NULL */
   /* For TN_SHAPE_CUSTOM: fills out[i]->ndim and out[i]->shape[] (room for
-   * TN_MAX_RANK) from the inputs, or fails with a message. Where arguments are lists, the
-   * in-out tensors follow the inputs in `in`, and NULL follows the last of them. */
+   * TN_MAX_RANK) from the inputs, or fails with a message: TN_ERR_INVALID_ARGUMENT for what it
+   * does not take. The in-out tensors follow the inputs in `in`, and NULL follows the last. */
   tn_status (*infer)(const tn_host *host, const DLTensor *const *in, DLTensor *const *out,
                      const void *attrs);
   uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
@@ -397,6 +397,9 @@ typedef struct tn_layer_call {
   /* The device's backend, whose slots take args->device and args->queue: events to time
    * the call by, copies to look at its outputs. Slots it lacks are NULL. */
   const tn_backend *backend;
+  /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
+   * copies there and back; NULL for a call on its own device. */
+  const char *fallback_from;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -438,6 +441,9 @@ typedef struct tn_layer_event {
   const char *site;          /* as in tn_layer_call */
   const tn_backend *backend; /* likewise; NULL only with RUNTIME_CLOSING */
   const tn_operator *op;     /* of a prepared call, else NULL */
+  /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
+   * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
+  uint64_t began_ns;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs

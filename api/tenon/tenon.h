@@ -44,8 +44,9 @@
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
- *  Fork.       A runtime does not survive fork(): in the child, every call on it
- *              returns TN_ERR_FORKED.
+ *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
+ *              what it made returns TN_ERR_FORKED, and release, destroy and close do
+ *              nothing that could block or reach a device. A new runtime may be opened.
  *  Growth.     Structs that the caller fills begin with struct_size: set it with
  *              sizeof and zero the rest. Fields are only ever appended.
  */
@@ -167,6 +168,17 @@ void tn_runtime_close(tn_runtime *runtime);
  * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then. */
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 
+/* Takes a plugin back while others work: its kernels, operators and types of device are
+ * found no more, and other plugins' kernels serve again. Waits for its devices. Their
+ * tensors, streams and events may be given back later, but not used: calls on them fail with
+ * TN_ERR_CLOSED. Calls under way finish, and prepared calls on other devices keep the kernel
+ * that they resolved. The library stays mapped and its handles open until the runtime is
+ * closed. tn_runtime_load_plugin with the same path gives everything back, tensors included;
+ * what is mapped under a path stays, so a new build of a plugin needs a new path.
+ * Errors: TN_ERR_NOT_FOUND when no plugin of that name is loaded; TN_ERR_INVALID_ARGUMENT
+ * while one of its layers is on, or the runtime's default device is its. */
+tn_status tn_runtime_unload_plugin(tn_runtime *runtime, const char *name);
+
 /* The device that TENON_DEVICE or options chose; never NULL. */
 tn_device *tn_runtime_device(const tn_runtime *runtime);
 
@@ -195,6 +207,19 @@ typedef struct tn_plugin_info {
 /* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
 
+/* A library that the process has twice, from two places or in two versions, through plugins
+ * or otherwise. Each copy has a state of its own: a handle, a thread pool or memory of one
+ * means nothing to the other, and two thread pools fight for the processors. */
+typedef struct tn_duplicate_library {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* without version: "libfoo" */
+  const char *first, *second;
+} tn_duplicate_library;
+
+/* Describes pair `index` of those in the process by now; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_duplicate_library_at(tn_runtime *runtime, size_t index, tn_duplicate_library *info);
+
 /* ----------------------------------------------------------------- devices --- */
 
 typedef struct tn_device_info {
@@ -212,7 +237,7 @@ typedef struct tn_device_info {
   uint32_t lost;              /* 1 once the device has faulted */
 } tn_device_info;
 
-/* The devices of all plugins, best first. */
+/* The devices of all plugins, best first; those of an unloaded one stay, unavailable. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 
@@ -307,7 +332,8 @@ int64_t tn_tensor_elements(const tn_tensor *tensor);
 size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
 /* The first element's address on its device; host code may follow it only where
- * tn_device_info.host_memory is 1. NULL for a tensor without elements. */
+ * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
+ * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset. */
 void *tn_tensor_data(const tn_tensor *tensor);
 
 /* Views share memory with x and keep it alive; nothing is copied. */

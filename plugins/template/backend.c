@@ -112,21 +112,15 @@ static tn_status memory_info(void *device, uint64_t *free_bytes, uint64_t *total
   return TN_OK;
 }
 
-/* From pageable memory: it may be reused when this returns. Little is taken along, so that
- * the caller need not wait for the queue; much is waited for. */
+/* From pageable memory: it may be reused when this returns. Little is taken along, so that the
+ * caller need not wait for the queue; much is waited for. The wait is for this very copy: another
+ * thread may wait for the queue, and be told of its failures, in the meantime. */
 static tn_status write_pageable(void *device, chip_queue *q, chip_address to, const void *from,
                                 size_t bytes) {
   enum { LITTLE = 64 * 1024 };
-  if (bytes <= LITTLE) return check(device, chip_write_now(q, to, from, bytes), "writing");
-  tn_status status = check(device, chip_write(q, to, from, bytes), "writing");
-  return status ? status : check(device, chip_queue_wait(q), "writing");
-}
-
-/* To pageable memory: the bytes are there when this returns. */
-static tn_status read_pageable(void *device, chip_queue *q, void *to, chip_address from,
-                               size_t bytes) {
-  tn_status status = check(device, chip_read(q, to, from, bytes), "reading");
-  return status ? status : check(device, chip_queue_wait(q), "reading");
+  chip_result result =
+      bytes <= LITTLE ? chip_write_along(q, to, from, bytes) : chip_write_wait(q, to, from, bytes);
+  return check(device, result, "writing");
 }
 
 static tn_status copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
@@ -141,8 +135,10 @@ static tn_status copy(void *device, void *queue, uint32_t direction, void *dst, 
   if (direction == TN_COPY_TO_HOST) {
     char *to = (char *)dst + dst_offset;
     chip_address from = address_of(src) + src_offset;
-    if (!chip_host_owns(c, to)) return read_pageable(device, queue, to, from, bytes);
-    return check(device, chip_read(queue, to, from, bytes), "reading");
+    /* To pageable memory: the bytes are there when this returns. */
+    chip_result result = chip_host_owns(c, to) ? chip_read(queue, to, from, bytes)
+                                               : chip_read_wait(queue, to, from, bytes);
+    return check(device, result, "reading");
   }
   return check(device,
                chip_move(queue, address_of(dst) + dst_offset, address_of(src) + src_offset, bytes),

@@ -69,10 +69,7 @@ chip_result chip_open(uint32_t index, chip **out) {
 }
 
 void chip_close(chip *c) {
-  for (block *b = c->blocks, *next; b; b = next) {
-    next = b->next;
-    free(b);
-  }
+  for (block *b = c->blocks, *next; b; b = next) next = b->next, free(b);
   munmap(c->memory, MEMORY);
   pthread_mutex_destroy(&c->lock);
   free(c);
@@ -234,7 +231,7 @@ typedef struct command {
   void *host; /* of a read, or of a write that took nothing along */
   chip_address to, from;
   size_t bytes;
-  mark *mark;
+  mark *mark;                         /* to wait for, or to pass when the command is done */
   _Alignas(16) unsigned char along[]; /* parameters, or what a write took along */
 } command;
 
@@ -293,7 +290,6 @@ static chip_result copy(chip *c, const command *x) {
 /* What became of the command; `before` is what became of the work before it. */
 static chip_result execute(chip_queue *q, const command *c, chip_result before) {
   if (atomic_load(&q->chip->lost)) before = CHIP_LOST;
-  if (c->kind == RECORD) mark_pass(c->mark, before);
   if (before != CHIP_OK || c->kind == RECORD) return before;
   if (c->kind == WAIT) return mark_result(c->mark, true); /* what it waited for is its input */
   if (c->kind != PROGRAM) return copy(q->chip, c);
@@ -317,6 +313,7 @@ static void *work(void *queue) {
   chip_result before;
   for (command *c; (c = next_command(q, &before));) {
     chip_result result = execute(q, c, before);
+    if (c->mark && c->kind != WAIT) mark_pass(c->mark, result);
     pthread_mutex_lock(&q->lock);
     if (before == CHIP_OK) q->poison = result;
     q->done++;
@@ -375,27 +372,46 @@ chip_result chip_queue_wait(chip_queue *q) {
   return atomic_load(&q->chip->lost) ? CHIP_LOST : result;
 }
 
+static chip_result put_and_wait(chip_queue *q, command *c) {
+  mark *m = c ? mark_make() : NULL;
+  if (!m) return free(c), CHIP_NO_HOST_MEMORY;
+  c->mark = mark_share(m);
+  chip_result result = put(q, c);
+  if (result == CHIP_OK) result = mark_result(m, true);
+  mark_drop(m);
+  return result;
+}
+
+static command *make_copy(command_kind kind, const void *host, chip_address to, chip_address from,
+                          size_t bytes) {
+  command *c = command_make(kind, 0);
+  if (c) c->host = (void *)(uintptr_t)host, c->to = to, c->from = from, c->bytes = bytes;
+  return c;
+}
+
 chip_result chip_read(chip_queue *q, void *to, chip_address from, size_t bytes) {
-  command *c = command_make(READ, 0);
-  if (c) c->host = to, c->from = from, c->bytes = bytes;
-  return put(q, c);
+  return put(q, make_copy(READ, to, 0, from, bytes));
 }
 
 chip_result chip_write(chip_queue *q, chip_address to, const void *from, size_t bytes) {
-  command *c = command_make(WRITE, 0);
-  if (c) c->host = (void *)(uintptr_t)from, c->to = to, c->bytes = bytes;
-  return put(q, c);
-}
-
-chip_result chip_write_now(chip_queue *q, chip_address to, const void *from, size_t bytes) {
-  command *c = command_make(WRITE, bytes);
-  if (c) c->to = to, c->bytes = bytes, memcpy(c->along, from, bytes);
-  return put(q, c);
+  return put(q, make_copy(WRITE, from, to, 0, bytes));
 }
 
 chip_result chip_move(chip_queue *q, chip_address to, chip_address from, size_t bytes) {
-  command *c = command_make(MOVE, 0);
-  if (c) c->to = to, c->from = from, c->bytes = bytes;
+  return put(q, make_copy(MOVE, NULL, to, from, bytes));
+}
+
+chip_result chip_read_wait(chip_queue *q, void *to, chip_address from, size_t bytes) {
+  return put_and_wait(q, make_copy(READ, to, 0, from, bytes));
+}
+
+chip_result chip_write_wait(chip_queue *q, chip_address to, const void *from, size_t bytes) {
+  return put_and_wait(q, make_copy(WRITE, from, to, 0, bytes));
+}
+
+chip_result chip_write_along(chip_queue *q, chip_address to, const void *from, size_t bytes) {
+  command *c = command_make(WRITE, bytes);
+  if (c) c->to = to, c->bytes = bytes, memcpy(c->along, from, bytes);
   return put(q, c);
 }
 

@@ -13,7 +13,7 @@
  *              engine. A plugin makes no threads otherwise: kernels that run on the host's
  *              processors use tn_host.parallel_for.
  *  Errors.     A program that leaves the chip's memory poisons its queue: work behind it is
- *              skipped, new work refused, and chip_queue_wait says CHIP_FAULT once and
+ *              skipped and new work refused, until chip_queue_wait says CHIP_FAULT, once, and
  *              clears it. A copy that leaves it takes the whole chip down: everything says
  *              CHIP_LOST from then on.
  *  Threads.    Everything may be called from any thread.
@@ -72,8 +72,12 @@ chip_result chip_queue_wait(chip_queue *q);
 chip_result chip_read(chip_queue *q, void *to, chip_address from, size_t bytes);
 chip_result chip_write(chip_queue *q, chip_address to, const void *from, size_t bytes);
 chip_result chip_move(chip_queue *q, chip_address to, chip_address from, size_t bytes);
-/* The same, but takes the bytes along at once. */
-chip_result chip_write_now(chip_queue *q, chip_address to, const void *from, size_t bytes);
+/* Takes the bytes along at once. */
+chip_result chip_write_along(chip_queue *q, chip_address to, const void *from, size_t bytes);
+
+/* Wait until it is done, and say what became of this copy, whatever others wait for. */
+chip_result chip_read_wait(chip_queue *q, void *to, chip_address from, size_t bytes);
+chip_result chip_write_wait(chip_queue *q, chip_address to, const void *from, size_t bytes);
 
 /* A program for the chip: sees the chip's memory and its parameters, nothing of the host.
  * False where it left the memory. */

@@ -37,6 +37,7 @@ static tn_status trace_open(const tn_host *host, void **layer) {
     return status;
   }
   pthread_mutex_init(&t->lock, NULL);
+  pthread_mutex_init(&t->memory_lock, NULL);
   slice_process(t, (uint32_t)t->pid, program_invocation_short_name, 0);
   *layer = t;
   return TN_OK;
@@ -59,9 +60,11 @@ static void trace_close(void *layer) {
   trace *t = layer;
   const tn_host *host = t->host;
   finish(t);
+  memory_free(t);
   tables_free(t);
   writer_free(&t->writer);
   pthread_mutex_destroy(&t->lock);
+  pthread_mutex_destroy(&t->memory_lock);
   host->free(host, t);
 }
 
@@ -130,6 +133,57 @@ static tn_status trace_call(void *layer, const tn_layer_call *call,
   return status;
 }
 
+/* --- notices --- */
+
+static bool took_time(const tn_layer_event *event) {
+  return TN_HAS_FIELD(event, tn_layer_event, began_ns) && event->began_ns;
+}
+
+static void copied(trace *t, const tn_layer_event *event, const char *what) {
+  device *d = device_of(t, event->device_type, event->device_index);
+  if (d && took_time(event)) slice_notice(t, d, event, "copy", what);
+}
+
+/* A wait for a device that computes in the caller is none. */
+static void waited(trace *t, const tn_layer_event *event, const char *what) {
+  if (!event->backend || event->backend->flags & TN_BACKEND_SYNCHRONOUS) return;
+  device *d = device_of(t, event->device_type, event->device_index);
+  if (!d) return;
+  if (took_time(event)) slice_notice(t, d, event, "wait", what);
+  lane *l = event->stream ? lane_find(t, event->stream, d) : NULL;
+  if (l) timing_waited(t, l);
+}
+
+static void trace_notify(void *layer, const tn_layer_event *event) {
+  trace *t = layer;
+  if (atomic_load_explicit(&t->finished, memory_order_relaxed) || is_child(t)) return;
+  switch (event->kind) {
+  case TN_LAYER_TENSOR_MADE:
+    if (event->stream) memory_made(t, event); /* views share, imports are others' memory */
+    break;
+  case TN_LAYER_MEMORY_RELEASED:
+    memory_released(t, event);
+    break;
+  case TN_LAYER_TENSOR_WRITTEN:
+    copied(t, event, "copy to ");
+    break;
+  case TN_LAYER_TENSOR_READ:
+    copied(t, event, "copy from ");
+    break;
+  case TN_LAYER_STREAM_WAITED:
+    waited(t, event, "wait for a stream of ");
+    break;
+  case TN_LAYER_EVENT_PASSED:
+    waited(t, event, "wait for an event of ");
+    break;
+  case TN_LAYER_RUNTIME_CLOSING:
+    finish(t);
+    break;
+  default:
+    break;
+  }
+}
+
 /* --- the plugin --- */
 
 static const tn_layer layers[] = {{
@@ -138,6 +192,7 @@ static const tn_layer layers[] = {{
     .open = trace_open,
     .close = trace_close,
     .call = trace_call,
+    .notify = trace_notify,
     .description = "writes a trace of every call for Chrome and Perfetto, and a table of times",
 }};
 

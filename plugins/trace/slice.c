@@ -67,10 +67,12 @@ void slice_thread(trace *t, uint32_t pid, uint32_t thread, const char *name) {
 static text begin(fragment *f) { return (text){f->bytes, f->bytes + sizeof f->bytes}; }
 static void end(fragment *f, const text *x) { f->length = (size_t)(x->at - f->bytes); }
 
-static void make_head(fragment *f, uint32_t pid, const char *op) {
+static void make_head(fragment *f, uint32_t pid, const row *r) {
   text x = begin(f);
-  text_put(&x, "{\"ph\":\"X\",\"cat\":\"op\",\"name\":\"");
-  put_name(&x, op);
+  text_put(&x, "{\"ph\":\"X\",\"cat\":\"");
+  text_put(&x, r->fallback_from ? "fallback" : "op");
+  text_put(&x, "\",\"name\":\"");
+  put_name(&x, r->op->name);
   text_put(&x, "\",\"pid\":");
   text_number(&x, pid);
   text_put(&x, ",\"tid\":");
@@ -87,6 +89,10 @@ static void make_args(fragment *f, const row *r) {
   put_name(&x, r->device->type);
   text_put(&x, ":");
   text_signed(&x, r->device->index);
+  if (r->fallback_from) {
+    text_put(&x, "\",\"fallback_from\":\"");
+    put_name(&x, r->fallback_from);
+  }
   text_put(&x, "\",\"stream\":");
   end(f, &x);
 }
@@ -104,7 +110,7 @@ static void make_kernel(fragment *f, const row *r) {
 }
 
 void slice_row(const trace *t, row *r) {
-  make_head(&r->head, (uint32_t)t->pid, r->op->name);
+  make_head(&r->head, (uint32_t)t->pid, r);
   make_args(&r->args, r);
   make_kernel(&r->kernel_head, r);
   snprintf(r->range, sizeof r->range, "%.*s[%.*s]", NAME_ROOM, r->op->name, NAME_ROOM,
@@ -212,4 +218,45 @@ void slice_kernel(trace *t, const row *r, const lane *l, const span *s, uint64_t
   text x = {line, line + sizeof line};
   put_kernel(&x, r, l, s, begin_ns, ns);
   emit(t, line, &x, s->end_ns);
+}
+
+/* --- what happens beside calls --- */
+
+void slice_notice(trace *t, const device *d, const tn_layer_event *event, const char *category,
+                  const char *what) {
+  char line[SLICE_BYTES];
+  text x = {line, line + sizeof line};
+  uint64_t now = now_ns();
+  text_put(&x, "{\"ph\":\"X\",\"cat\":\"");
+  text_put(&x, category);
+  text_put(&x, "\",\"name\":\"");
+  text_put(&x, what);
+  put_name(&x, d->type);
+  text_put(&x, ":");
+  text_signed(&x, d->index);
+  text_put(&x, "\",\"pid\":");
+  text_number(&x, (uint32_t)t->pid);
+  text_put(&x, ",\"tid\":");
+  text_number(&x, (uint32_t)thread_of(t));
+  put_times(&x, event->began_ns, now - event->began_ns);
+  text_put(&x, ",\"args\":{\"bytes\":");
+  text_number(&x, event->bytes);
+  if (event->tensor) put_tensors(&x, ",\"tensor\":\"", &event->tensor, 1);
+  put_site(&x, event->site);
+  text_put(&x, "}}");
+  emit(t, line, &x, now);
+}
+
+void slice_memory(trace *t, const device *d, uint64_t bytes) {
+  char line[HEAD_BYTES];
+  text x = {line, line + sizeof line};
+  uint64_t now = now_ns();
+  text_put(&x, "{\"ph\":\"C\",\"name\":\"memory of tensors\",\"pid\":");
+  text_number(&x, d->pid);
+  text_put(&x, ",\"tid\":0,\"ts\":");
+  text_us(&x, now);
+  text_put(&x, ",\"args\":{\"bytes\":");
+  text_number(&x, bytes);
+  text_put(&x, "}}");
+  emit(t, line, &x, now);
 }

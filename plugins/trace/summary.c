@@ -61,41 +61,73 @@ static line add_up(const line *lines, size_t count) {
 
 /* --- printing --- */
 
+enum { PLACE_BYTES = 192 };
+
+typedef struct columns {
+  int op, kernel, place;
+} columns;
+
+static void put_place(const row *r, char *place) {
+  snprintf(place, PLACE_BYTES, "%s:%" PRId32 "%s%s", r->device->type, r->device->index,
+           r->fallback_from ? " for " : "", r->fallback_from ? r->fallback_from : "");
+}
+
+static int wider(int width, const char *text) {
+  int length = (int)strlen(text);
+  return length > width ? length : width;
+}
+
+static columns measure(const line *lines, size_t count) {
+  columns c = {(int)strlen("operator"), (int)strlen("kernel"), (int)strlen("device")};
+  char place[PLACE_BYTES];
+  for (size_t i = 0; i < count; ++i) {
+    put_place(lines[i].row, place);
+    c.op = wider(c.op, lines[i].row->op->name);
+    c.kernel = wider(c.kernel, lines[i].row->kernel->name);
+    c.place = wider(c.place, place);
+  }
+  return c;
+}
+
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-static void print_line(FILE *out, const char *op, const char *kernel, const char *place,
-                       const line *l, uint64_t all_ns) {
-  fprintf(out, "%-20s %-28s %-10s %9" PRIu64 " %10.3f %10.3f %10.3f %10.3f %10.3f %8.2f %6.1f\n",
-          op, kernel, place, l->calls, (double)l->host_ns / 1e6, (double)l->device_ns / 1e6,
+static void print_figures(FILE *out, const line *l, uint64_t all_ns) {
+  fprintf(out, " %8" PRIu64 " %10.3f %10.3f %10.3f %10.3f %10.3f %8.2f %6.1f\n", l->calls,
+          (double)l->host_ns / 1e6, (double)l->device_ns / 1e6,
           ratio((double)l->device_ns, (double)l->timed) / 1e3, (double)l->longest_ns / 1e3,
           (double)l->bytes / 1e6, ratio((double)l->bytes, (double)l->device_ns),
           100 * ratio((double)l->device_ns, (double)all_ns));
 }
 
 static void print_head(const trace *t, FILE *out, const line *sum) {
+  uint64_t untimed = sum->calls - sum->failed - sum->timed, lost = atomic_load(&t->lost);
   fprintf(out, "tenon trace of process %ld: %" PRIu64 " calls in %.3f ms, %.3f ms on devices\n",
           (long)t->pid, sum->calls, (double)(now_ns() - t->opened_ns) / 1e6,
           (double)sum->device_ns / 1e6);
   if (sum->failed) fprintf(out, "%" PRIu64 " of them failed\n", sum->failed);
-  if (sum->calls - sum->failed > sum->timed)
-    fprintf(out, "%" PRIu64 " have no time of a device: it could not be taken\n",
-            sum->calls - sum->failed - sum->timed);
-  if (atomic_load(&t->lost))
-    fprintf(out, "%" PRIu64 " more are not in the trace: no host memory\n", atomic_load(&t->lost));
-  fprintf(out, "%-20s %-28s %-10s %9s %10s %10s %10s %10s %10s %8s %6s\n", "operator", "kernel",
-          "device", "calls", "host ms", "device ms", "mean us", "max us", "MB", "GB/s", "share%");
+  if (untimed) fprintf(out, "%" PRIu64 " have no time of a device: it gave none\n", untimed);
+  if (lost) fprintf(out, "%" PRIu64 " more are not in the trace: no host memory\n", lost);
+  for (const device *d = atomic_load(&t->devices); d; d = d->next)
+    fprintf(out, "%s:%" PRId32 ": at most %.3f MB in tensors\n", d->type, d->index,
+            (double)d->most_in_use / 1e6);
 }
 
 static void print_table(const trace *t, FILE *out, line *lines, size_t count) {
   line sum = add_up(lines, count);
-  char place[64];
+  columns c = measure(lines, count);
+  char place[PLACE_BYTES];
   print_head(t, out, &sum);
+  fprintf(out, "%-*s %-*s %-*s %8s %10s %10s %10s %10s %10s %8s %6s\n", c.op, "operator", c.kernel,
+          "kernel", c.place, "device", "calls", "host ms", "device ms", "mean us", "max us", "MB",
+          "GB/s", "share%");
   for (size_t i = 0; i < count; ++i) {
-    const row *r = lines[i].row;
-    snprintf(place, sizeof place, "%s:%" PRId32, r->device->type, r->device->index);
-    print_line(out, r->op->name, r->kernel->name, place, &lines[i], sum.device_ns);
+    put_place(lines[i].row, place);
+    fprintf(out, "%-*s %-*s %-*s", c.op, lines[i].row->op->name, c.kernel,
+            lines[i].row->kernel->name, c.place, place);
+    print_figures(out, &lines[i], sum.device_ns);
   }
-  print_line(out, "all", "", "", &sum, sum.device_ns);
+  fprintf(out, "%-*s %-*s %-*s", c.op, "all", c.kernel, "", c.place, "");
+  print_figures(out, &sum, sum.device_ns);
 }
 
 /* Tables of several runtimes and processes go one behind the other. */

@@ -62,9 +62,16 @@ device *device_of(trace *t, const char *type, int32_t index) {
 
 /* --- rows --- */
 
+/* Identities of devices are strings that stay where they are. */
+static const char *fallback_from(const tn_layer_call *call) {
+  return TN_HAS_FIELD(call, tn_layer_call, fallback_from) ? call->fallback_from : NULL;
+}
+
 static row *find_row(const trace *t, const tn_layer_call *call, size_t at) {
   row *r = atomic_load_explicit(&t->rows[at], memory_order_acquire);
-  while (r && (r->kernel != call->args->kernel || r->handle != call->args->device)) r = r->next;
+  while (r && (r->kernel != call->args->kernel || r->handle != call->args->device ||
+               r->fallback_from != fallback_from(call)))
+    r = r->next;
   return r;
 }
 
@@ -89,6 +96,7 @@ static row *make_row(trace *t, const tn_layer_call *call, size_t at, device *d) 
   r->device = d;
   r->op = call->op;
   r->plugin = call->plugin;
+  r->fallback_from = fallback_from(call);
   r->results = count_results(call->op);
   slice_row(t, r);
   atomic_store_explicit(&t->rows[at], r, memory_order_release);
@@ -115,13 +123,19 @@ static bool can_time(const tn_backend *b) {
          b->event_record && b->event_query && b->event_wait && b->event_elapsed;
 }
 
-static lane *find_lane(const trace *t, const void *stream, pid_t thread, size_t at) {
+static lane *find_lane(const trace *t, const void *stream, pid_t thread, const device *d) {
+  size_t at = bucket((uintptr_t)stream, (uint64_t)thread);
   lane *l = atomic_load_explicit(&t->lanes[at], memory_order_acquire);
-  while (l && (l->stream != stream || l->thread != thread)) l = l->next;
+  while (l && (l->stream != stream || l->thread != thread || l->device != d)) l = l->next;
   return l;
 }
 
-static lane *make_lane(trace *t, const tn_layer_call *call, device *d, pid_t thread, size_t at) {
+lane *lane_find(const trace *t, const void *stream, const device *d) {
+  return find_lane(t, stream, 0, d);
+}
+
+static lane *make_lane(trace *t, const tn_layer_call *call, device *d, pid_t thread) {
+  size_t at = bucket((uintptr_t)call->stream, (uint64_t)thread);
   lane *l = alloc_zeroed(t, sizeof *l);
   if (!l) return NULL;
   l->next = atomic_load(&t->lanes[at]);
@@ -146,12 +160,11 @@ static lane *make_lane(trace *t, const tn_layer_call *call, device *d, pid_t thr
 
 lane *lane_of(trace *t, const tn_layer_call *call, device *d, pid_t thread) {
   if (can_time(call->backend)) thread = 0;
-  size_t at = bucket((uintptr_t)call->stream, (uint64_t)thread);
-  lane *l = find_lane(t, call->stream, thread, at);
+  lane *l = find_lane(t, call->stream, thread, d);
   if (l) return l;
   pthread_mutex_lock(&t->lock);
-  l = find_lane(t, call->stream, thread, at);
-  if (!l) l = make_lane(t, call, d, thread, at);
+  l = find_lane(t, call->stream, thread, d);
+  if (!l) l = make_lane(t, call, d, thread);
   pthread_mutex_unlock(&t->lock);
   return l;
 }

@@ -4,12 +4,14 @@
  *   plugin.c   the layer: calls, notices, opening and closing
  *   tables.c   devices, lanes (a stream's track) and rows (a kernel on a device)
  *   timing.c   how long devices took, by events of their backends
+ *   memory.c   what tensors take
  *   slice.c    the events of the trace as JSON
  *   summary.c  the table at the end
  *   writer.c   the file;  text.c  text for it
  *
  * Threads: devices, lanes and rows are linked in under trace.lock and stay until the end, so
- * that looking them up locks nothing. Locks are taken in the order device, trace, writer.
+ * that looking them up locks nothing. Locks are taken in the order device, trace, memory,
+ * writer.
  */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
@@ -22,7 +24,13 @@
 #include "tenon/plugin.h"
 #include "writer.h"
 
-enum { TRACE_BUCKETS = 256, TRACE_THREADS = 1024, SLICE_BYTES = 4096, HEAD_BYTES = 512 };
+enum {
+  TRACE_BUCKETS = 256,
+  TRACE_THREADS = 1024,
+  TRACE_SHARES = 4096,
+  SLICE_BYTES = 4096,
+  HEAD_BYTES = 512
+};
 
 /* A device as the trace shows it: a process whose threads are its streams. */
 typedef struct device {
@@ -31,7 +39,8 @@ typedef struct device {
   int32_t index;
   uint32_t pid;
   _Atomic uint32_t num_lanes;
-  const tn_backend *backend; /* with events to time by, and what it takes; or NULL */
+  uint64_t in_use, most_in_use; /* bytes in tensors: trace.memory_lock */
+  const tn_backend *backend;    /* with events to time by, and what it takes; or NULL */
   void *handle;
   pthread_mutex_t lock; /* guards what follows, and the samples of its lanes */
   struct anchor *anchor;
@@ -66,13 +75,21 @@ typedef struct row {
   device *device;
   const tn_operator *op;
   const char *plugin;
-  uint32_t results;       /* outputs that are not updated in place */
-  char range[HEAD_BYTES]; /* "add[cpu.add.f32]" */
-  fragment head;          /* of a call's slice, up to the thread's number */
-  fragment args;          /* the beginning of its arguments */
-  fragment kernel_head;   /* of a device's slice, up to the number of bytes */
+  const char *fallback_from; /* the device that lacks a kernel for these calls, or NULL */
+  uint32_t results;          /* outputs that are not updated in place */
+  char range[HEAD_BYTES];    /* "add[cpu.add.f32]" */
+  fragment head;             /* of a call's slice, up to the thread's number */
+  fragment args;             /* the beginning of its arguments */
+  fragment kernel_head;      /* of a device's slice, up to the number of bytes */
   _Atomic uint64_t calls, failed, timed, bytes, host_ns, device_ns, longest_ns;
 } row;
+
+/* Memory that tensors share, from the first to be made to the last to be released. */
+typedef struct share {
+  struct share *next;
+  const void *memory;
+  uint64_t bytes;
+} share;
 
 typedef struct trace {
   const tn_host *host;
@@ -85,6 +102,8 @@ typedef struct trace {
   _Atomic uint64_t lost;    /* calls not traced for want of host memory */
   pthread_mutex_t lock;     /* guards additions to what follows */
   _Atomic(device *) devices;
+  pthread_mutex_t memory_lock; /* guards shares, spare_shares and what devices have in use */
+  share *shares[TRACE_SHARES], *spare_shares;
   _Atomic(lane *) lanes[TRACE_BUCKETS];
   _Atomic(row *) rows[TRACE_BUCKETS];
   pid_t threads[TRACE_THREADS]; /* those that have been named: a hash set */
@@ -107,6 +126,8 @@ static inline void row_timed(row *r, uint64_t ns) {
 /* tables.c: each finds or makes, NULL if there is no memory to. */
 device *device_of(trace *t, const char *type, int32_t index);
 row *row_of(trace *t, const tn_layer_call *call);
+/* The lane of a stream that has been called on and computes beside the host, else NULL. */
+lane *lane_find(const trace *t, const void *stream, const device *d);
 /* `thread` is the calling one. */
 lane *lane_of(trace *t, const tn_layer_call *call, device *d, pid_t thread);
 /* The calling thread's number, after a line for its name. */
@@ -144,6 +165,17 @@ void slice_call(trace *t, const row *r, const lane *l, const tn_layer_call *call
 /* Where it is not. */
 void slice_kernel(trace *t, const row *r, const lane *l, const span *s, uint64_t begin_ns,
                   uint64_t ns);
+
+/* `what` the host did with the device from the time that the notice names until now. */
+void slice_notice(trace *t, const device *d, const tn_layer_event *event, const char *category,
+                  const char *what);
+/* Bytes in tensors of the device from now on. */
+void slice_memory(trace *t, const device *d, uint64_t bytes);
+
+/* memory.c */
+void memory_made(trace *t, const tn_layer_event *event);
+void memory_released(trace *t, const tn_layer_event *event);
+void memory_free(trace *t);
 
 /* summary.c */
 void summary_print(const trace *t);

@@ -2,7 +2,13 @@
  * that a host runs while it loads it, the scan runs before. */
 #include "tests/plugins/fixture.h"
 
-static const tn_kernel kernels[] = {FIXTURE_KERNEL("kernels"), FIXTURE_KERNEL("elsewhere")};
+#define KERNEL(type)                                                                               \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_ADD, .device_type = type,                        \
+    .name = "kernels.add." type, .priority = 900, .flags = TN_KERNEL_DETERMINISTIC,                \
+    .types = {TN_SET(TN_F32)}, .run = fixture_add                                                  \
+  }
+static const tn_kernel kernels[] = {KERNEL("fixture"), KERNEL("future")};
 static const tn_plugin plugin = {.struct_size = sizeof plugin,
                                  .abi_min = TN_ABI_VERSION_MIN,
                                  .abi_max = TN_ABI_VERSION,

@@ -68,6 +68,16 @@ grep -qE 'abacus\.add\.f32' "$stage/info" || { cat "$stage/info"; die "its kerne
 [ "$(TENON_DEVICE=abacus "$stage/host")" = "abacus:0: 2 4 6" ] || die "the host on the new device"
 [ "$(TENON_DEVICE=abacus:0 "$stage/host")" = "abacus:0: 2 4 6" ] || die "abacus:0"
 
+say "without tenon-scan no plugin of others is loaded in silence"
+mv "$plugindir/tenon-scan" "$stage/tenon-scan"
+XDG_CACHE_HOME="$stage/empty" "$tenon" info >"$stage/info"
+grep -q 'the scan could not be made: there is no tenon-scan' "$stage/info" ||
+  { cat "$stage/info"; die "a plugin was loaded without a scan"; }
+grep -qE '^  reference +taken' "$stage/info" || die "the plugins of the prefix need no scan"
+TENON_SCAN=off XDG_CACHE_HOME="$stage/empty" "$tenon" info >"$stage/info"
+grep -qE '^  abacus +taken' "$stage/info" || { cat "$stage/info"; die "TENON_SCAN=off"; }
+mv "$stage/tenon-scan" "$plugindir/tenon-scan"
+
 say "a wrong name lists what exists"
 if TENON_DEVICE=nosuch "$stage/host" 2>"$stage/err"; then die "nosuch was accepted"; fi
 grep -q abacus "$stage/err" || { cat "$stage/err"; die "the message lists no devices"; }

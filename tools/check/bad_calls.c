@@ -161,6 +161,7 @@ static void wrong_dtypes(bad *b) {
 
 /* Whether the operator takes any shape for the argument, whatever the others have. */
 static bool shape_is_free(const tn_operator *op, uint32_t i) {
+  if (op->shape == TN_SHAPE_CUSTOM) return !arg_is_output(&op->args[i]);
   return op->shape == TN_SHAPE_SCALARS && op->args[i].flags & TN_ARG_LIST;
 }
 

@@ -321,8 +321,7 @@ static bool variant_fits(work *w, uint32_t v) {
   return w->c->variants & v && (!in_place(v) || can_share(w));
 }
 
-/* A plugin's own shape rule may not take what was made up for it. */
-static bool declined(const op_case *c, tn_status status) {
+bool case_declined(const op_case *c, tn_status status) {
   return c->op->shape == TN_SHAPE_CUSTOM && status == TN_ERR_INVALID_ARGUMENT;
 }
 
@@ -333,11 +332,11 @@ void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *
   if (!tally_begin(t, c, "reference")) return;
   draw_values(&w);
   tn_status status = ask_reference(&w, reference);
-  if (declined(c, status))
-    t->declined++;
-  else if (status != TN_OK)
+  if (case_declined(c, status)) {
+    if (!t->declined++) snprintf(t->reason, sizeof t->reason, "%s", tn_last_error());
+  } else if (status != TN_OK)
     complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
-  t->cases += !declined(c, status);
+  t->cases += !case_declined(c, status);
   for (uint32_t v = 1; status == TN_OK && v < 1u << VARIANTS; v <<= 1)
     if (variant_fits(&w, v)) run_variant(&w, v, t);
   for (uint32_t i = 0; i < c->op->num_args; i++) {

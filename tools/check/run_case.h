@@ -18,10 +18,15 @@ typedef struct tally {
   uint64_t unsupported; /* runs for which the device has no kernel */
   uint64_t bad_calls, repeats;
   uint64_t declined; /* cases that a plugin's own shape rule does not take */
+  char reason[160];  /* of the first of them */
   uint64_t failures;
   double error, bound; /* of the output that came nearest to its bound, or passed it */
   tally_watch watch;
 } tally;
+
+/* Whether the status says that a plugin's own shape rule does not take what was made up
+ * for it. */
+bool case_declined(const op_case *c, tn_status status);
 
 /* Runs every variant of a case on `device` and judges it by `reference`. */
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t);

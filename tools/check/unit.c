@@ -193,6 +193,17 @@ static void check_completeness(trial *t) {
   u->tally.failures++;
 }
 
+/* A rule that takes nothing leaves nothing checked. */
+static void check_rule(trial *t) {
+  unit *u = t->unit;
+  char text[400];
+  if (u->tally.runs || !u->tally.declined || t->bench->options->has_case) return;
+  snprintf(text, sizeof text, "%s: its shape rule takes none of the %llu cases tried: %s",
+           t->op->name, (unsigned long long)u->tally.declined, u->tally.reason);
+  unit_fail(t->bench->options, t->agenda, u, text);
+  u->tally.failures++;
+}
+
 void unit_run(const workbench *w, const agenda *a, unit *u) {
   tn_dtype types[TN_MAX_TYPE_VARS] = {TN_DTYPE_NONE};
   trial t = {.bench = w, .agenda = a, .unit = u};
@@ -202,6 +213,7 @@ void unit_run(const workbench *w, const agenda *a, unit *u) {
   u->begun = u->tally.cases = u->combos = u->native = 0;
   if (t.op) each_types(&t, try_types, 0, types);
   check_completeness(&t);
+  if (t.op) check_rule(&t);
   if (u->combos && !u->tally.runs && u->native)
     snprintf(u->note, sizeof u->note, "no case fits its shape rule");
   u->seconds += (double)(clock_ns() - began) / 1e9;

@@ -1,0 +1,411 @@
+/*
+ * Tenon: one program, any compute device.
+ *
+ * A runtime finds compute backends (shared objects) at run time and sends each
+ * operator call to the best kernel for its device and element type. A host program
+ * names no device: the user chooses with TENON_DEVICE.
+ *
+ *     tn_runtime *rt;
+ *     if (tn_runtime_open(NULL, &rt)) return puts(tn_last_error()), 1;
+ *     tn_tensor *a, *b, *y = NULL;
+ *     tn_tensor_from_host(tn_runtime_device(rt), TN_F32, 1, (int64_t[]){3}, values_a, &a);
+ *     tn_tensor_from_host(tn_runtime_device(rt), TN_F32, 1, (int64_t[]){3}, values_b, &b);
+ *     tn_add(NULL, a, b, &y);
+ *     tn_tensor_to_host(y, result, sizeof result);
+ *
+ * The rules, once; functions state only what differs:
+ *
+ *  Errors.     Functions that can fail return a tn_status, TN_OK being 0. After
+ *              anything else tn_last_error() has a message for the calling thread,
+ *              and outputs, tensors and registries are as before the call. The
+ *              library never aborts, exits or prints (TENON_LOG and
+ *              TENON_FALLBACK=warn write to standard error).
+ *  Ownership.  A function whose last parameter is a pointer to a handle pointer
+ *              makes a new handle, owned by the caller: release it with the type's
+ *              release or destroy function. Handles passed in are borrowed for the
+ *              call. Release functions accept NULL. Strings returned belong to
+ *              the library and live as long as the object they describe.
+ *  Threads.    Runtimes and devices may be used from any thread at once. A stream
+ *              other than NULL belongs to one thread at a time. A tensor's
+ *              reference count is atomic; its contents are the callers' business.
+ *  Streams.    Work of one stream runs in order. A NULL stream is the default
+ *              stream of the tensors' device. Tensors may be released while work on
+ *              them is pending. Work of different streams is ordered by events.
+ *  Tensors.    Strided views of device memory with at most TN_MAX_RANK axes; sizes
+ *              and strides count elements. Images are n, c, h, w in that order
+ *              whatever their strides.
+ *  Operators.  tn_<name>(stream, inputs..., updated..., attrs, outputs...). Inputs and outputs
+ *              that are given are on one device. An output pointer y with *y ==
+ *              NULL gets a new tensor; otherwise *y is written to and must have the
+ *              right element type, shape and no element twice. Outputs may not
+ *              overlap inputs, except that an elementwise operator may write to the
+ *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              come as arrays with one count for all of them, behind the last: at
+ *              least 1, at most TN_MAX_LIST.
+ *  Options.    Options passed in beat environment variables; variables are read
+ *              once, by tn_runtime_open, and not at all in set-user-id programs.
+ *  Fork.       A runtime does not survive fork(): in the child, every call on it
+ *              returns TN_ERR_FORKED.
+ *  Growth.     Structs that the caller fills begin with struct_size: set it with
+ *              sizeof and zero the rest. Fields are only ever appended.
+ */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include "tenon/base.h"
+#include "tenon/op_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct tn_runtime tn_runtime;
+typedef struct tn_device tn_device;
+typedef struct tn_stream tn_stream;
+typedef struct tn_event tn_event;
+typedef struct tn_tensor tn_tensor;
+typedef struct tn_prepared tn_prepared;
+struct tn_operator;
+
+/* --------------------------------------------------------- version, errors --- */
+
+/* The library's version, "0.1.0"; compare with TN_VERSION_STRING. */
+const char *tn_version(void);
+
+/* The message of the calling thread's last failed call, "" if there was none. Valid
+ * until the thread's next failing call. */
+const char *tn_last_error(void);
+
+/* Names the place in the program that the calling thread is at, for layers that trace and
+ * validate: "decoder.c:91" or "layer 3". The string is not copied and must live until another
+ * one, or NULL, replaces it. Returns the one before. Costs one store. */
+const char *tn_call_site(const char *site);
+
+/* "TN_ERR_INVALID_ARGUMENT" and so on; never NULL. */
+const char *tn_status_name(tn_status status);
+
+/* "f32" and so on; "?" for an unknown type. */
+const char *tn_dtype_name(tn_dtype dtype);
+
+/* ----------------------------------------------------------------- runtime --- */
+
+/* What to do when a device has no kernel for a call. */
+typedef enum tn_fallback {
+  TN_FALLBACK_DEFAULT = 0, /* TENON_FALLBACK, else warn */
+  TN_FALLBACK_WARN = 1,    /* copy to a host device, run there, copy back; warn once per operator */
+  TN_FALLBACK_ALLOW = 2,   /* the same without a word */
+  TN_FALLBACK_ERROR = 3,   /* fail with TN_ERR_UNSUPPORTED */
+} tn_fallback;
+
+/* Host memory, for embedders who bring their own. Thread-safe. */
+typedef struct tn_allocator {
+  void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
+  void (*free)(void *user, void *ptr);
+  void *user;
+} tn_allocator;
+
+/* A parallel loop, for embedders who bring their own threads: runs body over
+ * 0 <= i < n in shares, returns when all are done. Thread-safe. */
+typedef struct tn_parallel {
+  void (*run)(void *user, int64_t n, int64_t grain,
+              void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
+  void *user;
+  uint32_t num_threads;
+} tn_parallel;
+
+/* How to open a runtime. All zero (or a NULL pointer) means the environment's
+ * variables, and where those are unset, the defaults. */
+typedef struct tn_runtime_options {
+  uint32_t struct_size;
+  uint32_t fallback;       /* tn_fallback */
+  const char *device;      /* as TENON_DEVICE: "cuda:1", or a list "cuda,cpu": the first usable */
+  const char *plugin_path; /* as TENON_PLUGIN_PATH: files and folders, ':' between, absolute */
+  const char *plugins;     /* as TENON_PLUGINS: globs of plugin names, "-glob" disables */
+  const char *layers;      /* as TENON_LAYERS: names, outermost first */
+  uint32_t num_threads;    /* as TENON_NUM_THREADS; 0 = the processors this process may use */
+  uint32_t log_level;      /* tn_log_level plus 1; 0 = TENON_LOG */
+  int32_t math;            /* tn_math plus 1; 0 = TENON_MATH, else ieee */
+  int32_t deterministic;   /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
+  const tn_allocator *allocator;
+  const tn_parallel *parallel;
+  /* Gets log lines instead of standard error. Thread-safe. */
+  void (*log)(void *user, tn_log_level level, const char *line);
+  void *log_user;
+  /* Called when device memory has run out, after Tenon gave back what it had
+   * cached: frees tensors if it can and returns true to have the allocation tried
+   * again. */
+  bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
+  void *out_of_memory_user;
+  uint64_t memory_limit; /* bytes of device memory to take per device; 0 = no limit */
+} tn_runtime_options;
+
+/* Opens a runtime: finds plugins, devices and the device to use by default.
+ * options: NULL for all defaults. Errors: TN_ERR_NOT_FOUND when the device asked for
+ * is unknown or unusable, with a message that lists what exists and why the rest
+ * failed; TN_ERR_INVALID_ARGUMENT for a malformed option or variable. A plugin that
+ * cannot be taken is no error: see tn_plugin_report. */
+tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime);
+
+/* Closes: waits for its devices. No other call on the runtime may be under way, and its
+ * streams, events, prepared calls and pinned memory must have been given back. Tensors
+ * still alive, and DLPack exports of them, may be released later, from any thread, but
+ * not used (TN_ERR_CLOSED). */
+void tn_runtime_close(tn_runtime *runtime);
+
+/* Adds one plugin from an absolute path while others work. Errors:
+ * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then. */
+tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
+
+/* The device that TENON_DEVICE or options chose; never NULL. */
+tn_device *tn_runtime_device(const tn_runtime *runtime);
+
+/* What became of one plugin candidate. The host sets struct_size and zeroes. */
+typedef struct tn_plugin_info {
+  uint32_t struct_size;
+  uint32_t taken;   /* 1 loaded, 0 refused or left out */
+  const char *name; /* "" where it could not be read */
+  const char *version;
+  const char *description;
+  const char *path;
+  const char *origin; /* where the candidate came from: "TENON_PLUGIN_PATH", ... */
+  const char *reason; /* why not taken; if taken, why it found no device; else "" */
+  uint32_t num_backends, num_kernels, num_operators, num_layers;
+} tn_plugin_info;
+
+/* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
+
+/* ----------------------------------------------------------------- devices --- */
+
+typedef struct tn_device_info {
+  uint32_t struct_size;
+  int32_t index;    /* among devices of its type */
+  const char *type; /* "cuda" */
+  const char *id;   /* "cuda:1", what TENON_DEVICE takes */
+  const char *name; /* "NVIDIA H200" */
+  const char *features;
+  const char *plugin;
+  const char *unavailable; /* why it cannot be used; "" if it can */
+  uint64_t memory_bytes;
+  uint64_t memory_free_bytes; /* as of this call */
+  uint32_t host_memory;       /* 1 if the host can read its tensors in place */
+  uint32_t lost;              /* 1 once the device has faulted */
+} tn_device_info;
+
+/* The devices of all plugins, best first. */
+size_t tn_device_count(tn_runtime *runtime);
+tn_device *tn_device_at(tn_runtime *runtime, size_t index);
+
+/* Finds "type" (its first device) or "type:index". TN_ERR_NOT_FOUND lists what
+ * exists. */
+tn_status tn_device_find(tn_runtime *runtime, const char *id, tn_device **device);
+tn_status tn_device_get_info(tn_device *device, tn_device_info *info);
+tn_runtime *tn_device_runtime(const tn_device *device);
+
+/* Waits for all work of all streams of the device. */
+tn_status tn_device_synchronize(tn_device *device);
+
+/* The caching allocator's figures, in bytes. */
+typedef struct tn_memory_stats {
+  uint32_t struct_size;
+  uint32_t segments; /* raw allocations held */
+  uint64_t reserved; /* taken from the device */
+  uint64_t in_use;   /* in tensors and pending work */
+  uint64_t peak_reserved;
+  uint64_t limit;         /* 0 = none */
+  uint64_t raw_allocs;    /* calls to the backend's allocator so far */
+  uint64_t out_of_memory; /* times that allocation failed at first */
+} tn_memory_stats;
+tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats);
+
+/* Gives cached memory that is in no use back to the device. */
+tn_status tn_device_trim(tn_device *device);
+
+/* Host memory that the device copies from and to asynchronously. bytes > 0. */
+tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr);
+void tn_pinned_free(tn_device *device, void *ptr);
+
+/* ------------------------------------------------------- streams and events --- */
+
+tn_status tn_stream_create(tn_device *device, tn_stream **stream);
+/* Waits for the stream's work. */
+void tn_stream_destroy(tn_stream *stream);
+tn_status tn_stream_synchronize(tn_stream *stream);
+tn_device *tn_stream_device(const tn_stream *stream);
+/* The device's default stream, what NULL stands for. Not to be destroyed. */
+tn_stream *tn_device_default_stream(tn_device *device);
+/* The vendor's handle (cudaStream_t), NULL where there is none. */
+void *tn_stream_native(const tn_stream *stream);
+
+tn_status tn_event_create(tn_device *device, tn_event **event);
+void tn_event_destroy(tn_event *event);
+/* Marks the point that the stream's work has reached. */
+tn_status tn_event_record(tn_event *event, tn_stream *stream);
+/* TN_OK if that point has passed, TN_ERR_NOT_READY if not. An event never recorded
+ * has passed. */
+tn_status tn_event_query(tn_event *event);
+tn_status tn_event_synchronize(tn_event *event);
+/* Later work of the stream waits for the event; the caller does not. */
+tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event);
+/* Nanoseconds between two recorded events; both must have passed. */
+tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns);
+
+/* ----------------------------------------------------------------- tensors --- */
+
+/* A new tensor, row-major, contents undefined. shape: `rank` sizes >= 0, may be NULL
+ * for rank 0. Errors: TN_ERR_DEVICE_OUT_OF_MEMORY with the allocator's figures. */
+tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
+                          tn_tensor **tensor);
+/* The same in a stream's memory, for work on that stream; NULL = default stream. */
+tn_status tn_tensor_empty_on(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                             const int64_t *shape, tn_tensor **tensor);
+/* A new tensor from row-major host memory, which may be reused at once. */
+tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
+                              const void *data, tn_tensor **tensor);
+/* Overwrites a tensor (any strides) from row-major host memory, in the stream's
+ * order. Pageable memory may be reused at once; pinned memory when the stream has
+ * got there. bytes: must be the tensor's. */
+tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes);
+/* Copies a tensor (any strides) to row-major host memory, behind the work of the stream
+ * that the tensor was made on, and waits for it. */
+tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes);
+/* The same in the stream's order without waiting, where data is pinned memory. */
+tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes);
+/* A copy on another device; on the same device a contiguous copy. Ordered as in
+ * tn_tensor_to_host. */
+tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy);
+
+void tn_tensor_retain(tn_tensor *tensor);
+void tn_tensor_release(tn_tensor *tensor);
+
+tn_device *tn_tensor_device(const tn_tensor *tensor);
+tn_dtype tn_tensor_dtype(const tn_tensor *tensor);
+int32_t tn_tensor_rank(const tn_tensor *tensor);
+const int64_t *tn_tensor_shape(const tn_tensor *tensor);
+const int64_t *tn_tensor_strides(const tn_tensor *tensor);
+int64_t tn_tensor_elements(const tn_tensor *tensor);
+size_t tn_tensor_bytes(const tn_tensor *tensor);
+bool tn_tensor_is_contiguous(const tn_tensor *tensor);
+/* The first element's address on its device; host code may follow it only where
+ * tn_device_info.host_memory is 1. NULL for a tensor without elements. */
+void *tn_tensor_data(const tn_tensor *tensor);
+
+/* Views share memory with x and keep it alive; nothing is copied. */
+
+/* The same elements in another shape; one size may be -1. TN_ERR_INVALID_ARGUMENT
+ * if x's strides do not allow it: make x contiguous first. */
+tn_status tn_tensor_reshape(const tn_tensor *x, int32_t rank, const int64_t *shape,
+                            tn_tensor **view);
+/* axes: a permutation of 0..rank-1; axis i of the view is axis axes[i] of x. */
+tn_status tn_tensor_permute(const tn_tensor *x, const int32_t *axes, tn_tensor **view);
+/* Elements begin, begin + step, ... < end of one axis; step >= 1. Negative axis,
+ * begin and end count from the end. */
+tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
+                          int64_t step, tn_tensor **view);
+/* Cuts one axis into `count` parts, one after the other: views[i] has sizes[i] elements of
+ * it, which must add up to the axis, or equal parts of it where sizes is NULL. Negative
+ * axis counts from the end. On failure no view is left. */
+tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
+                          tn_tensor **views);
+/* Repeats axes of size 1 (and adds leading axes) to reach shape, with stride 0. */
+tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
+                           tn_tensor **view);
+/* x itself with one more reference if it is row-major, else a row-major copy. */
+tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy);
+
+/* Gives a tensor to another library. The caller owns the struct and calls its
+ * deleter once; the memory lives until then. The consumer's work must be ordered
+ * after the tensor's: wait for the stream first. */
+tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed);
+tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
+/* Takes a tensor from another library, without a copy; its deleter is called when
+ * the last reference goes. On failure the caller keeps it. Errors: UNSUPPORTED for a
+ * major version, element type or device that this runtime does not have. */
+tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                                tn_tensor **tensor);
+tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
+                                            tn_tensor **tensor);
+
+/* --------------------------------------------------------------- operators --- */
+
+/* One operator call, as the functions in ops.h make it. */
+typedef struct tn_call {
+  uint32_t struct_size;
+  uint32_t op;                /* TN_OP_*, or from tn_op_find */
+  tn_stream *stream;          /* NULL: default stream */
+  const tn_tensor *const *in; /* inputs in schema order, optional ones may be NULL */
+  tn_tensor **out;            /* in-out tensors, then outputs; outputs that are NULL are made */
+  const void *attrs;          /* the attribute struct; NULL = defaults */
+  uint16_t num_in, num_out;   /* as many as the schema has; of a list all its tensors */
+  uint32_t skip_out;          /* bit i: optional output i is not wanted */
+} tn_call;
+
+/* Validates the call, makes missing outputs, runs the best kernel on the stream. Of an
+ * operator whose output shape depends on data (nonzero) it waits for the stream and cuts
+ * the outputs that it made along axis 0; outputs given have the largest shape, and the
+ * count that is the last output says how much of them was written.
+ * Errors: INVALID_ARGUMENT (operator, tensors and remedy in the message),
+ * UNSUPPORTED (no kernel, and the fallback policy is error). */
+tn_status tn_invoke(const tn_call *call);
+
+/* The same call with everything resolved, to be run many times: tensors, kernel and
+ * workspace are kept by the handle. Outputs that are NULL are made and returned in
+ * call->out, owned by the caller as with tn_invoke; where their shape depends on data
+ * they have and keep the largest one. */
+tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
+tn_status tn_run(tn_prepared *prepared);
+void tn_prepared_release(tn_prepared *prepared);
+
+/* The operators, built in and from plugins. */
+size_t tn_op_count(tn_runtime *runtime);
+/* The schema (struct tn_operator of plugin.h) of the operator at `index`. */
+const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index);
+/* The number that tn_call takes. */
+tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op);
+
+/* The kernel that would be tried first. */
+typedef struct tn_kernel_info {
+  uint32_t struct_size;
+  int32_t priority;
+  const char *name;
+  const char *plugin;
+} tn_kernel_info;
+/* dtype: of type variable T. rank 0 is the best kernel, 1 the next.
+ * TN_ERR_UNSUPPORTED past the last; if there is none at all, the message lists the
+ * nearest rows. */
+tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_t rank,
+                         tn_kernel_info *info);
+
+/* A kernel that some plugin brought, for whatever device, present or not. */
+typedef struct tn_kernel_row {
+  uint32_t struct_size;
+  uint32_t op;
+  const char *name;
+  const char *plugin;
+  const char *device_type;              /* "*host": every device in host memory */
+  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* as in plugin.h: 0 = all that the operator allows */
+  int32_t priority;
+  uint32_t flags; /* TN_KERNEL_* of plugin.h */
+} tn_kernel_row;
+/* Describes kernel `index`, plugin by plugin; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row);
+
+/* What fell back to a host device so far. */
+typedef struct tn_fallback_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t calls;
+  uint64_t bytes; /* copied there and back */
+} tn_fallback_stats;
+/* op: a number, or 0 for all operators together. */
+tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stats *stats);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#include "tenon/ops.h"
+
+#endif /* TENON_TENON_H */

@@ -1,0 +1,206 @@
+/*
+ * The OpenCL plugin's slots through the public door: opaque memory with views at offsets, DLPack,
+ * pinned copies, streams and events, shortage of memory, threads on one default stream. Operators
+ * are `tenon check`'s business. Skipped where no OpenCL driver is.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support.h"
+
+static tn_runtime *rt;
+static tn_device *dev;
+
+static tn_status open_opencl(tn_runtime **runtime) {
+  tn_runtime_options options = {
+      .struct_size = sizeof options, .plugins = "opencl,reference", .device = "opencl"};
+  return tn_runtime_open(&options, runtime);
+}
+
+static void setup(void) {
+  ok(open_opencl(&rt));
+  dev = tn_runtime_device(rt);
+}
+static void teardown(void) { tn_runtime_close(rt); }
+
+START_TEST(views_read_and_write_at_their_offset) {
+  tn_tensor *x = counting(dev, 12), *t = NULL, *v = NULL, *y = NULL;
+  ok(tn_tensor_reshape(x, 2, SHAPE(3, 4), &t));
+  ok(tn_tensor_slice(t, 1, 1, 4, 2, &v)); /* columns 1 and 3 */
+  ok(tn_neg(NULL, v, &y));
+  float got[6];
+  ok(tn_tensor_to_host(y, got, sizeof got));
+  const float want[6] = {-2, -4, -6, -8, -10, -12};
+  ck_assert_mem_eq(got, want, sizeof want);
+  ok(tn_mul(NULL, v, v, &v)); /* in place */
+  float all[12];
+  ok(tn_tensor_to_host(x, all, sizeof all));
+  ck_assert(all[0] == 1 && all[1] == 4 && all[2] == 3 && all[3] == 16 && all[11] == 144);
+  tn_tensor_release(y);
+  tn_tensor_release(v);
+  tn_tensor_release(t);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(dlpack_has_the_handle_and_the_offset) {
+  tn_tensor *x = counting(dev, 8), *v = NULL, *y = NULL, *z = NULL;
+  DLManagedTensorVersioned *whole = NULL, *part = NULL;
+  ok(tn_tensor_slice(x, 0, 3, 8, 1, &v));
+  ok(tn_tensor_to_dlpack(x, &whole));
+  ok(tn_tensor_to_dlpack(v, &part));
+  ck_assert_int_eq(part->dl_tensor.device.device_type, kDLOpenCL);
+  ck_assert_ptr_eq(part->dl_tensor.data, whole->dl_tensor.data);
+  ck_assert_uint_eq(part->dl_tensor.byte_offset, whole->dl_tensor.byte_offset + 12);
+  ok(tn_tensor_from_dlpack(rt, part, &y));
+  ok(tn_neg(NULL, y, &z));
+  float got[5];
+  ok(tn_tensor_to_host(z, got, sizeof got));
+  ck_assert(got[0] == -4 && got[4] == -8);
+  tn_tensor_release(z);
+  tn_tensor_release(y);
+  whole->deleter(whole);
+  tn_tensor_release(v);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(an_offset_between_elements_is_refused) {
+  tn_tensor *x = counting(dev, 8), *y = NULL;
+  DLManagedTensorVersioned *given = NULL;
+  ok(tn_tensor_to_dlpack(x, &given));
+  given->dl_tensor.byte_offset += 2;
+  refused(tn_tensor_from_dlpack(rt, given, &y), TN_ERR_UNSUPPORTED, "aligned");
+  given->dl_tensor.byte_offset -= 2;
+  given->deleter(given);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(pinned_memory_copies_in_stream_order) {
+  enum { N = 100000 };
+  float *pinned = NULL;
+  void *memory = NULL;
+  tn_stream *stream = NULL;
+  tn_tensor *x = shaped(dev, TN_F32, 1, SHAPE(N)), *y = NULL;
+  ok(tn_stream_create(dev, &stream));
+  ok(tn_pinned_alloc(dev, N * sizeof(float), &memory));
+  pinned = memory;
+  for (int i = 0; i < N; ++i) pinned[i] = (float)i;
+  ok(tn_tensor_write(stream, x, pinned, N * sizeof(float)));
+  ok(tn_neg(stream, x, &y));
+  ok(tn_tensor_read(stream, y, pinned, N * sizeof(float)));
+  ok(tn_stream_synchronize(stream));
+  for (int i = 0; i < N; ++i) ck_assert(pinned[i] == -(float)i);
+  tn_pinned_free(dev, memory);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+  tn_stream_destroy(stream);
+}
+END_TEST
+
+START_TEST(events_order_streams_and_tell_time) {
+  tn_stream *first = NULL, *second = NULL;
+  tn_event *begin = NULL, *end = NULL;
+  tn_tensor *x = counting(dev, 1 << 20), *y = NULL, *z = NULL;
+  ok(tn_stream_create(dev, &first));
+  ok(tn_stream_create(dev, &second));
+  ok(tn_event_create(dev, &begin));
+  ok(tn_event_create(dev, &end));
+  ok(tn_event_query(begin)); /* never recorded: passed */
+  ok(tn_device_synchronize(dev));
+  ok(tn_event_record(begin, first));
+  ok(tn_exp(first, x, &y));
+  ok(tn_event_record(end, first));
+  ok(tn_stream_wait_event(second, end));
+  ok(tn_neg(second, y, &z));
+  ok(tn_stream_synchronize(second));
+  ok(tn_event_query(end));
+  ok(tn_event_synchronize(end));
+  uint64_t ns = 0;
+  ok(tn_event_elapsed(begin, end, &ns));
+  ck_assert_uint_gt(ns, 0);
+  float *got = malloc((1 << 20) * sizeof *got);
+  ok(tn_tensor_read(second, z, got, (1 << 20) * sizeof *got));
+  ok(tn_stream_synchronize(second));
+  ck_assert(got[0] > -2.72F && got[0] < -2.71F);
+  free(got);
+  tn_tensor_release(z);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+  tn_event_destroy(end);
+  tn_event_destroy(begin);
+  tn_stream_destroy(second);
+  tn_stream_destroy(first);
+}
+END_TEST
+
+START_TEST(too_much_memory_is_a_shortage_and_no_harm) {
+  tn_tensor *x = NULL, *y = NULL;
+  refused(tn_tensor_empty(dev, TN_F64, 1, SHAPE((int64_t)1 << 44), &x),
+          TN_ERR_DEVICE_OUT_OF_MEMORY, "opencl");
+  x = counting(dev, 4);
+  ok(tn_neg(NULL, x, &y));
+  ok(tn_device_synchronize(dev));
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+}
+END_TEST
+
+/* Kernels of one program, with arguments of each thread's own. */
+static void *negate_often(void *ctx) {
+  int64_t size = *(const int64_t *)ctx;
+  tn_tensor *x = counting(dev, size), *y = NULL;
+  float got[64];
+  for (int i = 0; i < 50; ++i) {
+    ok(tn_neg(NULL, x, &y));
+    ok(tn_tensor_to_host(y, got, (size_t)size * sizeof *got));
+    for (int64_t k = 0; k < size; ++k) ck_assert(got[k] == -(float)(k + 1));
+    tn_tensor_release(y);
+    y = NULL;
+  }
+  tn_tensor_release(x);
+  return NULL;
+}
+
+START_TEST(threads_share_the_default_stream) {
+  int64_t sizes[4] = {7, 16, 33, 64};
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i)
+    ck_assert_int_eq(pthread_create(&threads[i], NULL, negate_often, &sizes[i]), 0);
+  for (int i = 0; i < 4; ++i) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_test(tcase, views_read_and_write_at_their_offset);
+  tcase_add_test(tcase, dlpack_has_the_handle_and_the_offset);
+  tcase_add_test(tcase, an_offset_between_elements_is_refused);
+  tcase_add_test(tcase, pinned_memory_copies_in_stream_order);
+  tcase_add_test(tcase, events_order_streams_and_tell_time);
+  tcase_add_test(tcase, too_much_memory_is_a_shortage_and_no_harm);
+  tcase_add_test(tcase, threads_share_the_default_stream);
+}
+
+/* Whether there is a device, asked in a child: a driver's threads would not survive the fork
+ * that Check runs each test in. */
+static bool have_device(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    tn_runtime *runtime = NULL;
+    _exit(open_opencl(&runtime) == TN_OK ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+int main(void) {
+  if (!have_device()) {
+    puts("no OpenCL device here");
+    return 77;
+  }
+  return run_suite("opencl", add_tests);
+}

@@ -1,0 +1,253 @@
+/*
+ * tenon trace: runs a program with the layer trace on, waits for it and says where the trace
+ * is. The program's exit status is this command's; one that dies of a signal takes the command
+ * with it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+enum { EXIT_CANNOT_RUN = 126, EXIT_NO_PROGRAM = 127 };
+
+typedef struct wishes {
+  const char *file;    /* NULL: tenon-trace-PID.json in this folder */
+  const char *summary; /* "-": standard error; NULL: none */
+  const char *layers;  /* further ones, or NULL */
+  char **program;
+} wishes;
+
+static const char help[] =
+    "usage: tenon trace [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+    "\n"
+    "Runs a program that uses Tenon and writes what it computes, when and for how long to a\n"
+    "file for chrome://tracing or https://ui.perfetto.dev, and a table of times at its end.\n"
+    "\n"
+    "  -o, --output FILE     the trace; default tenon-trace-PID.json in this folder\n"
+    "      --summary[=FILE]  the table: to standard error, as is the default, or to a file\n"
+    "      --no-summary      no table\n"
+    "      --layers NAMES    further layers, behind trace\n"
+    "  -h, --help            this text\n";
+
+/* --- options --- */
+
+enum { OPTION_SUMMARY = 256, OPTION_NO_SUMMARY, OPTION_LAYERS };
+
+/* EXIT_OK to go on; otherwise the command is over, `*status` being its exit status. */
+static bool read_wishes(int argc, char **argv, wishes *w, int *status) {
+  static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                          {"summary", optional_argument, NULL, OPTION_SUMMARY},
+                                          {"no-summary", no_argument, NULL, OPTION_NO_SUMMARY},
+                                          {"layers", required_argument, NULL, OPTION_LAYERS},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  *w = (wishes){.summary = "-"};
+  *status = EXIT_USAGE;
+  for (int option; (option = getopt_long(argc, argv, "+o:h", options, NULL)) != -1;) {
+    switch (option) {
+    case 'o':
+      w->file = optarg;
+      break;
+    case OPTION_SUMMARY:
+      w->summary = optarg ? optarg : "-";
+      break;
+    case OPTION_NO_SUMMARY:
+      w->summary = NULL;
+      break;
+    case OPTION_LAYERS:
+      w->layers = optarg;
+      break;
+    case 'h':
+      fputs(help, stdout);
+      *status = EXIT_OK;
+      return false;
+    default:
+      fputs("tenon trace --help says what there is\n", stderr);
+      return false;
+    }
+  }
+  w->program = argv + optind;
+  if (*w->program) return true;
+  fputs("tenon trace: which program? usage: tenon trace [OPTIONS] -- PROGRAM [ARGUMENTS]\n",
+        stderr);
+  return false;
+}
+
+/* --- the environment of the program --- */
+
+/* False with errno. */
+static bool make_absolute(const char *path, char *absolute, size_t size) {
+  char folder[PATH_MAX] = "";
+  if (*path != '/' && !getcwd(folder, sizeof folder)) return false;
+  int length = snprintf(absolute, size, "%s%s%s", folder, *folder ? "/" : "", path);
+  if (length > 0 && (size_t)length < size) return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+static bool has_name(const char *names, const char *name) {
+  size_t length = strlen(name);
+  for (; names && *names; names += strcspn(names, ","), names += *names == ',')
+    if (strcspn(names, ",") == length && strncmp(names, name, length) == 0) return true;
+  return false;
+}
+
+/* "trace", the layers asked for, and those that were on already. */
+static bool set_layers(const char *more) {
+  const char *before = getenv("TENON_LAYERS");
+  size_t size = 16 + (more ? strlen(more) : 0) + (before ? strlen(before) : 0);
+  char *names = malloc(size);
+  if (!names) return false;
+  bool there = has_name(before, "trace") || has_name(more, "trace");
+  snprintf(names, size, "%s%s%s%s%s", there ? "" : "trace", more && !there ? "," : "",
+           more ? more : "", before && *before && (more || !there) ? "," : "",
+           before ? before : "");
+  bool set = setenv("TENON_LAYERS", names, 1) == 0;
+  free(names);
+  return set;
+}
+
+/* Where the trace of process `pid` goes. The program may go to other folders, so the path is
+ * absolute. */
+static bool trace_path(const wishes *w, pid_t pid, char *path, size_t size) {
+  char name[64];
+  snprintf(name, sizeof name, "tenon-trace-%ld.json", (long)pid);
+  return make_absolute(w->file ? w->file : name, path, size);
+}
+
+static bool set_variables(const wishes *w) {
+  char file[PATH_MAX], table[PATH_MAX] = "-";
+  if (!trace_path(w, getpid(), file, sizeof file)) return false;
+  if (!set_layers(w->layers) || setenv("TENON_TRACE_FILE", file, 1)) return false;
+  if (!w->summary) return unsetenv("TENON_TRACE_SUMMARY") == 0;
+  if (strcmp(w->summary, "-") != 0 && !make_absolute(w->summary, table, sizeof table)) return false;
+  return setenv("TENON_TRACE_SUMMARY", table, 1) == 0;
+}
+
+/* --- running it --- */
+
+static volatile sig_atomic_t running;
+
+/* What a person types reaches the program too; what another process sends to this one is
+ * passed on. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+  (void)context;
+  if (running && info->si_code <= 0) kill(running, number);
+}
+
+static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { NUM_PASSED_ON = sizeof passed_on / sizeof *passed_on };
+
+/* What is ignored stays so, for the program inherits it. */
+static void watch_signals(void) {
+  struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
+  for (int i = 0; i < NUM_PASSED_ON; ++i)
+    if (!sigaction(passed_on[i], NULL, &before) && before.sa_handler != SIG_IGN)
+      sigaction(passed_on[i], &action, NULL);
+}
+
+/* Becomes the program, or says why not through the pipe. */
+static void become(const wishes *w, int answer) {
+  if (set_variables(w)) execvp(*w->program, w->program);
+  int why = errno;
+  (void)!write(answer, &why, sizeof why);
+  _exit(EXIT_NO_PROGRAM);
+}
+
+/* 0 or the errno for which the program does not run. */
+static int start(const wishes *w, pid_t *child) {
+  int pipes[2], why = 0;
+  if (pipe2(pipes, O_CLOEXEC)) return errno;
+  *child = fork();
+  if (*child == 0) become(w, pipes[1]);
+  if (*child < 0) why = errno;
+  close(pipes[1]);
+  if (!why && read(pipes[0], &why, sizeof why) == sizeof why) (void)waitpid(*child, NULL, 0);
+  close(pipes[0]);
+  return why;
+}
+
+static int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  running = 0;
+  return status;
+}
+
+/* --- afterwards --- */
+
+/* Whether a file was written since: both times are of the clock that files are stamped by. */
+static bool is_fresh(const char *path, const struct timespec *since, struct stat *s) {
+  if (stat(path, s) || !S_ISREG(s->st_mode)) return false;
+  return s->st_mtim.tv_sec > since->tv_sec ||
+         (s->st_mtim.tv_sec == since->tv_sec && s->st_mtim.tv_nsec >= since->tv_nsec);
+}
+
+/* The name that the layer gives to the trace of a process's further runtimes. */
+static void numbered(const char *path, unsigned number, char *name, size_t size) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t stem = dot && dot > slash + 1 ? (size_t)(dot - path) : strlen(path);
+  if (number > 1)
+    snprintf(name, size, "%.*s-%u%s", (int)stem, path, number, path + stem);
+  else
+    snprintf(name, size, "%s", path);
+}
+
+static void report(const wishes *w, pid_t child, const struct timespec *since) {
+  char path[PATH_MAX], name[PATH_MAX + 16];
+  struct stat s;
+  unsigned count = 0;
+  if (!trace_path(w, child, path, sizeof path)) return;
+  for (;; ++count) {
+    numbered(path, count + 1, name, sizeof name);
+    if (!is_fresh(name, since, &s)) break;
+    fprintf(stderr, "tenon trace: %s (%.1f MB)\n", name, (double)s.st_size / 1e6);
+  }
+  if (count == 0 && (stat(path, &s) || S_ISREG(s.st_mode)))
+    fprintf(stderr,
+            "tenon trace: %s wrote no trace: it opened no runtime of Tenon, or could not (a "
+            "program that sets its own layers or plugins decides for itself)\n",
+            *w->program);
+}
+
+/* Ends as the program did; its core is enough. */
+static int end_like(int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  int number = WTERMSIG(status);
+  fprintf(stderr, "tenon trace: the program died: %s\n", strsignal(number));
+  (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+  signal(number, SIG_DFL);
+  raise(number);
+  return 128 + number;
+}
+
+int command_trace(int argc, char **argv) {
+  wishes w;
+  int status;
+  pid_t child = -1;
+  struct timespec since;
+  if (!read_wishes(argc, argv, &w, &status)) return status;
+  clock_gettime(CLOCK_REALTIME_COARSE, &since);
+  watch_signals();
+  int why = start(&w, &child);
+  if (why) {
+    fprintf(stderr, "tenon trace: cannot run %s: %s\n", *w.program, strerror(why));
+    return why == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+  }
+  running = child;
+  status = wait_for(child);
+  report(&w, child, &since);
+  return end_like(status);
+}
