@@ -9,7 +9,8 @@
 
 static const char *const variables[] = {"TENON_DEVICE", "TENON_PLUGIN_PATH",   "TENON_PLUGINS",
                                         "TENON_LAYERS", "TENON_FALLBACK",      "TENON_LOG",
-                                        "TENON_MATH",   "TENON_DETERMINISTIC", "TENON_NUM_THREADS"};
+                                        "TENON_MATH",   "TENON_DETERMINISTIC", "TENON_NUM_THREADS",
+                                        "TENON_SCAN"};
 
 static void clear_variables(void) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
@@ -63,6 +64,8 @@ START_TEST(defaults) {
   ck_assert_int_eq(c.math, TN_MATH_IEEE);
   ck_assert(!c.deterministic);
   ck_assert_uint_eq(c.num_threads, threads_available());
+  ck_assert_int_eq(c.scan, TN_SCAN_DEFAULT);
+  ck_assert_uint_eq(c.scan_timeout_ms, 5000);
   config_free(&host_memory_default, &c);
   config_free(&host_memory_default, &c);
 }
@@ -78,6 +81,7 @@ static void set_variables(void) {
   setenv("TENON_MATH", "tf32", 1);
   setenv("TENON_DETERMINISTIC", "1", 1);
   setenv("TENON_NUM_THREADS", "17", 1);
+  setenv("TENON_SCAN", "child", 1);
 }
 
 START_TEST(variables_are_read) {
@@ -94,6 +98,7 @@ START_TEST(variables_are_read) {
   ck_assert_int_eq(c.math, TN_MATH_TF32);
   ck_assert(c.deterministic);
   ck_assert_uint_eq(c.num_threads, 17);
+  ck_assert_int_eq(c.scan, TN_SCAN_CHILD);
   config_free(&host_memory_default, &c);
 }
 END_TEST
@@ -109,7 +114,9 @@ START_TEST(options_beat_variables) {
                           .log_level = TN_LOG_NONE + 1,
                           .math = TN_MATH_FAST + 1,
                           .deterministic = -1,
-                          .num_threads = 2};
+                          .num_threads = 2,
+                          .scan = TN_SCAN_OFF,
+                          .scan_timeout_ms = 70};
   config c = read_ok(&o);
   ck_assert_str_eq(c.device, "cpu");
   ck_assert_str_eq(c.device_from, "tn_runtime_options.device");
@@ -122,6 +129,8 @@ START_TEST(options_beat_variables) {
   ck_assert_int_eq(c.math, TN_MATH_FAST);
   ck_assert(!c.deterministic);
   ck_assert_uint_eq(c.num_threads, 2);
+  ck_assert_int_eq(c.scan, TN_SCAN_OFF);
+  ck_assert_uint_eq(c.scan_timeout_ms, 70);
   config_free(&host_memory_default, &c);
 }
 END_TEST
@@ -155,6 +164,7 @@ START_TEST(malformed_variables) {
       {"TENON_FALLBACK", {"never", "WARN", "warn ", "1"}, {"warn", "allow"}},
       {"TENON_LOG", {"loud", "2", "warn,info"}, {"none", "debug"}},
       {"TENON_MATH", {"fp16", "ieee754", "-"}, {"ieee", "fast"}},
+      {"TENON_SCAN", {"on", "0", "never"}, {"child", "off"}},
       {"TENON_DETERMINISTIC", {"yes", "2", "-1", "01"}, {"0", "1"}},
       {"TENON_NUM_THREADS",
        {"0", "-1", "4097", "4 ", "two", "0x10", "99999999999999999999"},

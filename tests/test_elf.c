@@ -170,6 +170,34 @@ START_TEST(bad_notes) {
 }
 END_TEST
 
+static size_t build_id(const char *path, uint8_t id[64]) {
+  elf_file elf;
+  struct stat s;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ck_assert(fd >= 0 && fstat(fd, &s) == 0);
+  ck_assert_msg(elf_open(fd, (uint64_t)s.st_size, &elf) == TN_OK, "%s", tn_last_error());
+  size_t bytes = elf_read_build_id(&elf, id, 64);
+  close(fd);
+  return bytes;
+}
+
+START_TEST(build_ids) {
+  uint8_t good[64], again[64], twin[64];
+  size_t bytes = build_id(FIXTURE("good"), good);
+  if (bytes == 0) return; /* the linker was told to write none */
+  ck_assert_uint_ge(bytes, 8);
+  ck_assert_uint_eq(build_id(write_file("x.so", image, image_size), again), bytes);
+  ck_assert_mem_eq(good, again, bytes);
+  ck_assert_uint_eq(build_id(FIXTURE("twin"), twin), bytes);
+  ck_assert_mem_ne(good, twin, bytes);
+  for (int i = 0; i < header()->e_phnum; i++) {
+    Elf64_Phdr *s = (Elf64_Phdr *)(image + header()->e_phoff) + i;
+    if (s->p_type == PT_NOTE) s->p_type = PT_NULL;
+  }
+  ck_assert_uint_eq(build_id(write_file("x.so", image, image_size), again), 0);
+}
+END_TEST
+
 START_TEST(bad_dynamic) {
   Elf64_Phdr *s = segment(PT_DYNAMIC), good = *s;
   s->p_type = PT_NULL;
@@ -348,6 +376,7 @@ int main(void) {
   tcase_add_test(tc, bad_segments);
   tcase_add_test(tc, executable_stack);
   tcase_add_test(tc, bad_notes);
+  tcase_add_test(tc, build_ids);
   tcase_add_test(tc, bad_dynamic);
   tcase_add_test(tc, bad_relocations);
   tcase_add_test(tc, missing_library);

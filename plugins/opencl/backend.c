@@ -1,7 +1,8 @@
 /*
  * The backend's table: finding OpenCL devices, saying what they are, opening and closing them.
- * Devices of every platform are counted in the platforms' order, but for those that serve less
- * than OpenCL 1.2 or have no compiler.
+ * GPUs come first, then accelerators, then processors, each in the platforms' order, so that the
+ * first device is the one that is meant by the type's name alone. Those that serve less than
+ * OpenCL 1.2 or have no compiler are passed over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,10 +60,10 @@ typedef struct device_list {
   cl_uint platforms;
 } device_list;
 
-static void list_platform(device_list *list, cl_platform_id platform) {
+static void list_platform(device_list *list, cl_platform_id platform, cl_device_type type) {
   cl_device_id ids[DEVICES_MAX];
   cl_uint found = 0;
-  if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &found)) return;
+  if (clGetDeviceIDs(platform, type, DEVICES_MAX, ids, &found)) return;
   for (cl_uint i = 0; i < found && i < DEVICES_MAX; i++) {
     if (!is_usable(ids[i]) || list->count == DEVICES_MAX)
       list->passed_over++;
@@ -72,12 +73,15 @@ static void list_platform(device_list *list, cl_platform_id platform) {
 }
 
 static cl_int list_devices(device_list *list) {
+  static const cl_device_type types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
+                                         CL_DEVICE_TYPE_CPU};
   cl_platform_id platforms[PLATFORMS_MAX];
   *list = (device_list){.count = 0};
   cl_int error = clGetPlatformIDs(PLATFORMS_MAX, platforms, &list->platforms);
   if (error) return error;
-  for (cl_uint i = 0; i < list->platforms && i < PLATFORMS_MAX; i++)
-    list_platform(list, platforms[i]);
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (cl_uint i = 0; i < list->platforms && i < PLATFORMS_MAX; i++)
+      list_platform(list, platforms[i], types[t]);
   return CL_SUCCESS;
 }
 

@@ -119,13 +119,13 @@ static inline long place_of(const walk_t *w, count_t i) {
 
 /* From distances to a mean that is taken twice; `number` is the correction. */
 #define VARIANCE                                                                                   \
-  sum_t mean = 0, rest = 0, squares = 0;                                                           \
+  sum_t mean = 0, off = 0, squares = 0;                                                            \
   EACH(mean += (sum_t)v)                                                                           \
   FOLD(ADD, sums, mean);                                                                           \
   mean /= (sum_t)n;                                                                                \
-  EACH(rest += (sum_t)v - mean)                                                                    \
-  FOLD(ADD, sums, rest);                                                                           \
-  mean += rest / (sum_t)n;                                                                         \
+  EACH(off += (sum_t)v - mean)                                                                     \
+  FOLD(ADD, sums, off);                                                                            \
+  mean += off / (sum_t)n;                                                                          \
   EACH(const sum_t away = (sum_t)v - mean; squares += away * away)                                 \
   FOLD(ADD, sums, squares);                                                                        \
   squares /= fmax((sum_t)n - number, (sum_t)0);
