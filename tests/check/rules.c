@@ -195,9 +195,9 @@ static const tn_operator operators[] = {
     .name = op ".host", .flags = TN_KERNEL_DETERMINISTIC, .run = fn                                \
   }
 static const tn_kernel kernels[] = {
-    KERNEL("rules_total", total),     KERNEL("rules_product", product), KERNEL("rules_bias", bias),
-    KERNEL("rules_advance", advance), KERNEL("rules_never", nothing),
-    KERNEL("rules_negative", nothing)};
+    KERNEL("rules_total", total),   KERNEL("rules_product", product),
+    KERNEL("rules_bias", bias),     KERNEL("rules_advance", advance),
+    KERNEL("rules_never", nothing), KERNEL("rules_negative", nothing)};
 
 static const tn_plugin plugin = {.struct_size = sizeof plugin,
                                  .abi_min = TN_ABI_VERSION_MIN,

@@ -139,8 +139,8 @@ END_TEST
 
 START_TEST(too_much_memory_is_a_shortage_and_no_harm) {
   tn_tensor *x = NULL, *y = NULL;
-  refused(tn_tensor_empty(dev, TN_F64, 1, SHAPE((int64_t)1 << 44), &x),
-          TN_ERR_DEVICE_OUT_OF_MEMORY, "opencl");
+  refused(tn_tensor_empty(dev, TN_F64, 1, SHAPE((int64_t)1 << 44), &x), TN_ERR_DEVICE_OUT_OF_MEMORY,
+          "opencl");
   x = counting(dev, 4);
   ok(tn_neg(NULL, x, &y));
   ok(tn_device_synchronize(dev));
