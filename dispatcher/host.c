@@ -78,6 +78,11 @@ static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t gr
   return status ? fail(status, "%s", l.message) : TN_OK;
 }
 
+static void *service_plugin_context(const tn_host *host, const tn_kernel *kernel) {
+  (void)host;
+  return ((const kernel_entry *)(const void *)kernel)->plugin->context;
+}
+
 void host_init(tn_runtime *runtime) {
   runtime->host = (tn_host){
       .struct_size = sizeof(tn_host),
@@ -94,6 +99,7 @@ void host_init(tn_runtime *runtime) {
       .alloc = service_alloc,
       .free = service_free,
       .parallel_for = service_parallel_for,
+      .plugin_context = service_plugin_context,
   };
   if (runtime->host.num_threads == 0) runtime->host.num_threads = 1;
 }

@@ -118,8 +118,20 @@ static tn_status equip(plan *p, bool *direct) {
   return status;
 }
 
-tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
-  if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: prepared is NULL");
+/* A candidate that is not the first choice runs as it is or not at all. */
+static tn_status equip_candidate(tn_prepared *made, uint32_t rank) {
+  plan *p = &made->plan;
+  plan_pick_candidate(p, rank);
+  if (rank && !p->cell)
+    return plan_refuse(p, TN_ERR_UNSUPPORTED, "fewer than %u kernels take it", rank + 1);
+  tn_status status = equip(p, &made->direct);
+  if (!status && rank && !made->direct)
+    return plan_refuse(p, TN_ERR_UNSUPPORTED, "kernel %s wants the tensors row-major",
+                       p->cell->kernel->row.name);
+  return status;
+}
+
+static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepared) {
   const tn_tensor *any = call_is_whole(call) ? call_first_tensor(call) : NULL;
   plan refused;
   if (!any) return plan_make(&refused, call); /* fails, with the message */
@@ -133,7 +145,7 @@ tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
   if (status == (tn_status)PLAN_OF_LISTS) status = list_make(p, call);
   if (status) goto fail;
   keep_attrs(made);
-  status = equip(p, &made->direct);
+  status = equip_candidate(made, rank);
   if (status) {
     if (p->op->lists)
       list_abandon(p), list_free(p);
@@ -151,6 +163,27 @@ tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
 fail:
   host_free(memory, made);
   return status;
+}
+
+tn_status tn_prepare(const tn_call *call, tn_prepared **prepared) {
+  if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare: prepared is NULL");
+  return prepare(call, 0, prepared);
+}
+
+tn_status tn_prepare_candidate(const tn_call *call, uint32_t rank, tn_prepared **prepared) {
+  if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepare_candidate: prepared is NULL");
+  return prepare(call, rank, prepared);
+}
+
+tn_status tn_prepared_kernel(const tn_prepared *prepared, tn_kernel_info *info) {
+  if (!prepared || !info || info->struct_size < sizeof(uint32_t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepared_kernel: malformed arguments");
+  const plan *p = &prepared->plan;
+  tn_status status = device_check(p->device);
+  if (status) return status;
+  if (!p->cell) return plan_refuse(p, TN_ERR_UNSUPPORTED, "it falls back to a host device");
+  kernel_describe(p->cell, info);
+  return TN_OK;
 }
 
 /* The whole way again, with the outputs given. */

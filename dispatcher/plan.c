@@ -437,6 +437,18 @@ static INLINE void pick_kernel(plan *p) {
   if (unlikely(!c)) p->args.kernel = NULL;
 }
 
+void plan_pick_candidate(plan *p, uint32_t rank) {
+  for (; p->cell && rank; --rank) {
+    const cell *c = p->cell;
+    while ((c = atomic_load_explicit(&c->next, memory_order_acquire))) {
+      p->args.kernel = &c->kernel->row;
+      if (c->direct || takes(p, c)) break;
+    }
+    p->cell = c;
+  }
+  if (!p->cell) p->args.kernel = NULL;
+}
+
 tn_status plan_take_attrs(plan *p, const void *given) { return take_attrs(p, given); }
 void plan_set_args(plan *p) { set_args(p); }
 void plan_pick_kernel(plan *p) { pick_kernel(p); }

@@ -81,6 +81,8 @@ tn_dtype plan_type_of(const plan *p, uint32_t arg);
 tn_status plan_take_attrs(plan *p, const void *given);
 void plan_set_args(plan *p);
 void plan_pick_kernel(plan *p);
+/* Goes on to the kernel at `rank` among those that take the call; cell is NULL past the last. */
+void plan_pick_candidate(plan *p, uint32_t rank);
 tn_status plan_take_workspace(plan *p);
 bool view_is_contiguous(const DLTensor *t);
 

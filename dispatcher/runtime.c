@@ -352,6 +352,17 @@ tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op) {
   return TN_OK;
 }
 
+void kernel_describe(const cell *c, tn_kernel_info *info) {
+  const tn_kernel *row = &c->kernel->row;
+  tn_kernel_info full = {.struct_size = info->struct_size,
+                         .priority = row->priority,
+                         .name = row->name,
+                         .plugin = c->kernel->plugin->name,
+                         .note = row->note ? row->note : "",
+                         .some_calls = !c->direct};
+  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+}
+
 tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_t rank,
                          tn_kernel_info *info) {
   if (!device || !info || op >= OPS_MAX || (unsigned)dtype >= TN_DTYPE_SLOTS ||
@@ -364,9 +375,7 @@ tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_
   if (!c)
     return fail(TN_ERR_UNSUPPORTED, "tn_kernel_find: no %skernel for operator %u and %s on %s",
                 rank ? "further " : "", op, tn_dtype_name(dtype), device->id);
-  tn_kernel_info full = {info->struct_size, c->kernel->row.priority, c->kernel->row.name,
-                         c->kernel->plugin->name};
-  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+  kernel_describe(c, info);
   return TN_OK;
 }
 

@@ -203,6 +203,9 @@ void runtime_release(tn_runtime *runtime, storage *s);
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Fills as much of *info as its struct_size has room for. */
+void kernel_describe(const cell *c, tn_kernel_info *info);
+
 /* unload.c: gives back what the plugin brought before it was unloaded, if it was.
  * pre: the runtime's mutex is held. */
 tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_unloaded);

@@ -2,6 +2,8 @@
  * Operator calls: what validation refuses and leaves alone, aliasing, optional
  * arguments, attributes of other versions, prepared calls.
  */
+#include <stdio.h>
+
 #include "tenon/plugin.h"
 #include "tests/support.h"
 
@@ -241,6 +243,45 @@ START_TEST(operators_and_kernels_can_be_asked_for) {
 }
 END_TEST
 
+START_TEST(every_candidate_can_be_run) {
+  tn_tensor *a = counting(dev, 6), *x = NULL, *transposed = NULL, *y = NULL;
+  ok(tn_tensor_reshape(a, 2, SHAPE(2, 3), &x));
+  ok(tn_tensor_permute(x, (int32_t[]){1, 0}, &transposed));
+  const tn_tensor *in[] = {transposed, x, NULL};
+  tn_call call = {sizeof call, TN_OP_MATMUL, NULL, in, &y, NULL, 3, 1, 0};
+  const float want[] = {17, 22, 27, 22, 29, 36, 27, 36, 45};
+  uint32_t rank = 0, at = 0;
+  for (tn_prepared *p = NULL; tn_prepare_candidate(&call, rank, &p) == TN_OK; p = NULL, rank++) {
+    tn_kernel_info info = {.struct_size = sizeof info}, listed = {.struct_size = sizeof listed};
+    float got[9] = {0};
+    ok(tn_prepared_kernel(p, &info));
+    do ok(tn_kernel_find(dev, TN_OP_MATMUL, TN_F32, at++, &listed));
+    while (strcmp(info.name, listed.name) != 0 && listed.some_calls);
+    ck_assert_str_eq(info.name, listed.name);
+    ck_assert_ptr_eq(info.note, listed.note);
+    ck_assert_uint_eq(info.some_calls, listed.some_calls);
+    ok(tn_run(p));
+    ok(tn_tensor_to_host(y, got, sizeof got));
+    ck_assert_mem_eq(got, want, sizeof want);
+    tn_prepared_release(p);
+    tn_tensor_release(y);
+    y = NULL;
+  }
+  ck_assert_uint_ge(rank, 1);
+  tn_prepared *p = NULL;
+  char fewer[32];
+  snprintf(fewer, sizeof fewer, "fewer than %u kernels", rank + 1);
+  refused(tn_prepare_candidate(&call, rank, &p), TN_ERR_UNSUPPORTED, fewer);
+  ck_assert(!p && !y);
+  tn_kernel_info info = {.struct_size = sizeof info};
+  refused(tn_prepared_kernel(NULL, &info), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_prepare_candidate(&call, 0, NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
+  tn_tensor_release(transposed);
+  tn_tensor_release(x);
+  tn_tensor_release(a);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, refusals_name_operator_tensors_and_remedy);
@@ -252,6 +293,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, prepared_calls_follow_their_inputs);
   tcase_add_test(t, prepared_attributes_are_copied);
   tcase_add_test(t, operators_and_kernels_can_be_asked_for);
+  tcase_add_test(t, every_candidate_can_be_run);
 }
 
 int main(void) { return run_suite("invoke", add_tests); }

@@ -119,22 +119,48 @@ static void dtype_list(tn_dtype_set set, char *text, size_t bytes) {
           (size_t)snprintf(text + used, bytes - used, "%s%s", used ? " " : "", tn_dtype_name(t));
 }
 
-static void print_services(const device_survey *d) {
-  int op_width = 0, dtypes_width = 0, kernel_width = 0;
+/* The widest of each column of a device's operators. */
+typedef struct widths {
+  int op, dtypes, kernel, plugin;
+} widths;
+
+static widths measure(const device_survey *d) {
+  widths w = {0, 0, 0, 0};
   char dtypes[128];
   for (size_t i = 0; i < d->num_services; ++i) {
-    dtype_list(d->services[i].dtypes, dtypes, sizeof dtypes);
-    op_width = widest(op_width, d->services[i].op);
-    dtypes_width = widest(dtypes_width, dtypes);
-    kernel_width = widest(kernel_width, d->services[i].kernel);
+    const service *s = &d->services[i];
+    dtype_list(s->dtypes, dtypes, sizeof dtypes);
+    w.op = widest(w.op, s->op);
+    w.dtypes = widest(w.dtypes, dtypes);
+    for (size_t k = 0; k < s->num_kernels; ++k) {
+      w.kernel = widest(w.kernel, s->kernels[k].name);
+      w.plugin = widest(w.plugin, s->kernels[k].plugin);
+    }
   }
-  printf("\nOperators of %s\n", d->info.id);
+  return w;
+}
+
+/* Name, plugin, priority, and what the row says of itself. */
+static void print_kernel(const tn_kernel_info *k, const widths *w) {
+  printf("%-*s  %-*s  %5" PRId32, w->kernel, k->name, w->plugin, k->plugin, k->priority);
+  if (k->some_calls) fputs("  some calls", stdout);
+  if (k->note[0]) printf("%s %s", k->some_calls ? ":" : " ", k->note);
+  putchar('\n');
+}
+
+static void print_services(const device_survey *d) {
+  widths w = measure(d);
+  char dtypes[128];
+  printf("\nOperators of %s: kernel, plugin, priority; behind it those that are tried next\n",
+         d->info.id);
   for (size_t i = 0; i < d->num_services; ++i) {
     const service *s = &d->services[i];
     bool same = i > 0 && strcmp(s->op, s[-1].op) == 0;
     dtype_list(s->dtypes, dtypes, sizeof dtypes);
-    printf("  %-*s  %-*s  %-*s  %s\n", op_width, same ? "" : s->op, dtypes_width, dtypes,
-           kernel_width, s->kernel, s->plugin);
+    for (size_t k = 0; k < s->num_kernels; ++k) {
+      printf("  %-*s  %-*s  ", w.op, same || k ? "" : s->op, w.dtypes, k ? "" : dtypes);
+      print_kernel(&s->kernels[k], &w);
+    }
   }
 }
 
@@ -189,7 +215,8 @@ int command_info(int argc, char **argv) {
                                           {0}};
   static const char usage[] =
       "usage: tenon info [-v|--verbose] [--json] [--kernels]\n"
-      "  -v         which kernel serves each operator and element type\n"
+      "  -v         which kernels serve each operator and element type, in the order in\n"
+      "             which they are tried, and why\n"
       "  --json     for programs\n"
       "  --kernels  a table of what runs natively on which type of device,\n"
       "             present or not\n";

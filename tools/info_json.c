@@ -53,6 +53,16 @@ static void write_words(json *j, const char *name, const char *text) {
   json_close(j, ']');
 }
 
+static void write_candidate(json *j, const tn_kernel_info *k) {
+  json_open(j, NULL, '{');
+  json_string(j, "kernel", k->name);
+  json_string(j, "plugin", k->plugin);
+  json_real(j, "priority", k->priority);
+  json_bool(j, "some_calls", k->some_calls != 0);
+  json_string(j, "note", k->note);
+  json_close(j, '}');
+}
+
 static void write_service(json *j, const service *s) {
   json_open(j, NULL, '{');
   json_string(j, "operator", s->op);
@@ -60,8 +70,11 @@ static void write_service(json *j, const service *s) {
   for (tn_dtype t = TN_DTYPE_NONE; t <= TN_F64; ++t)
     if (s->dtypes & TN_SET(t)) json_string(j, NULL, tn_dtype_name(t));
   json_close(j, ']');
-  json_string(j, "kernel", s->kernel);
-  json_string(j, "plugin", s->plugin);
+  json_string(j, "kernel", s->kernels[0].name);
+  json_string(j, "plugin", s->kernels[0].plugin);
+  json_open(j, "candidates", '[');
+  for (size_t i = 0; i < s->num_kernels; ++i) write_candidate(j, &s->kernels[i]);
+  json_close(j, ']');
   json_close(j, '}');
 }
 

@@ -1,6 +1,6 @@
 /*
  * Gathers what a runtime has: plugins from its report, devices, and for each device the
- * kernel that would be tried first for every operator and element type.
+ * kernels of every operator and element type in the order in which they are tried.
  */
 #include "survey.h"
 
@@ -58,32 +58,48 @@ static tn_status count_operator(device_survey *d, size_t begin) {
   for (size_t i = begin; i < d->num_services; ++i) {
     bool seen = false;
     for (size_t j = begin; j < i && !seen; ++j)
-      seen = strcmp(d->services[i].plugin, d->services[j].plugin) == 0;
-    tn_status status = seen ? TN_OK : count_for(d, d->services[i].plugin);
+      seen = strcmp(d->services[i].kernels[0].plugin, d->services[j].kernels[0].plugin) == 0;
+    tn_status status = seen ? TN_OK : count_for(d, d->services[i].kernels[0].plugin);
     if (status) return status;
   }
   return TN_OK;
 }
 
-static tn_status note_service(device_survey *d, size_t begin, const char *op, tn_dtype dtype,
-                              const tn_kernel_info *kernel) {
+/* The kernels of one operator and element type, best first. */
+static service find_kernels(tn_device *device, const tn_operator *op, tn_dtype dtype) {
+  service found = {.op = op->name, .dtypes = TN_SET(dtype)};
+  for (uint32_t rank = 0; rank < SURVEY_CANDIDATES; ++rank) {
+    tn_kernel_info *kernel = &found.kernels[rank];
+    *kernel = (tn_kernel_info){.struct_size = sizeof *kernel};
+    if (tn_kernel_find(device, op->id, dtype, rank, kernel)) break;
+    ++found.num_kernels;
+  }
+  return found;
+}
+
+static bool same_kernels(const service *a, const service *b) {
+  bool same = a->num_kernels == b->num_kernels;
+  for (size_t i = 0; same && i < a->num_kernels; ++i)
+    same = strcmp(a->kernels[i].name, b->kernels[i].name) == 0 &&
+           strcmp(a->kernels[i].plugin, b->kernels[i].plugin) == 0;
+  return same;
+}
+
+static tn_status note_service(device_survey *d, size_t begin, const service *found) {
+  if (found->num_kernels == 0) return TN_OK;
   for (size_t i = begin; i < d->num_services; ++i)
-    if (strcmp(d->services[i].kernel, kernel->name) == 0 &&
-        strcmp(d->services[i].plugin, kernel->plugin) == 0)
-      return d->services[i].dtypes |= TN_SET(dtype), TN_OK;
-  service found = {op, kernel->name, kernel->plugin, TN_SET(dtype)};
-  return APPEND(d->services, d->num_services, found);
+    if (same_kernels(&d->services[i], found)) return d->services[i].dtypes |= found->dtypes, TN_OK;
+  return APPEND(d->services, d->num_services, *found);
 }
 
 static tn_status take_operator(tn_device *device, const tn_operator *op, device_survey *d) {
-  uint32_t number;
-  tn_status status = tn_op_find(tn_device_runtime(device), op->name, &number);
+  tn_status status = TN_OK;
   size_t begin = d->num_services;
   for (tn_dtype dtype = TN_DTYPE_NONE; !status && dtype <= TN_F64; ++dtype) {
     tn_dtype_set allowed = op->types[0] ? op->types[0] : TN_SET(TN_DTYPE_NONE);
-    tn_kernel_info kernel = {.struct_size = sizeof kernel};
-    if (!(allowed & TN_SET(dtype)) || tn_kernel_find(device, number, dtype, 0, &kernel)) continue;
-    status = note_service(d, begin, op->name, dtype, &kernel);
+    if (!(allowed & TN_SET(dtype))) continue;
+    service found = find_kernels(device, op, dtype);
+    status = note_service(d, begin, &found);
   }
   return status ? status : count_operator(d, begin);
 }

@@ -5,10 +5,15 @@
 
 #include "tenon/tenon.h"
 
-/* Element types of one operator that one kernel is the first choice for. */
+enum { SURVEY_CANDIDATES = 8 };
+
+/* Element types of one operator that the same kernels serve: the first choice, and those
+ * behind it as far as there is room. */
 typedef struct service {
-  const char *op, *kernel, *plugin;
+  const char *op;
   tn_dtype_set dtypes;
+  size_t num_kernels;
+  tn_kernel_info kernels[SURVEY_CANDIDATES];
 } service;
 
 /* How many operators a plugin is the first choice for, in some element type. */

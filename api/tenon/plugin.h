@@ -94,6 +94,10 @@ struct tn_host {
    * inside a loop runs in its caller. */
   tn_status (*parallel_for)(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
                             void *ctx);
+
+  /* The context that tn_plugin.open made for the plugin that brought `kernel`, a row as
+   * args->kernel has it: where kernels for another plugin's device keep their state. */
+  void *(*plugin_context)(const tn_host *host, const tn_kernel *kernel);
 };
 
 /* ------------------------------------------------------------ the operators --- */

@@ -409,18 +409,27 @@ const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index);
 /* The number that tn_call takes. */
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op);
 
-/* The kernel that would be tried first. */
+/* A kernel that may run. */
 typedef struct tn_kernel_info {
   uint32_t struct_size;
   int32_t priority;
   const char *name;
   const char *plugin;
+  const char *note;    /* what its row says of when and why it is taken; "" if nothing */
+  uint32_t some_calls; /* 1: it looks at each call and may leave it to the next kernel */
+  uint32_t reserved;
 } tn_kernel_info;
 /* dtype: of type variable T. rank 0 is the best kernel, 1 the next.
  * TN_ERR_UNSUPPORTED past the last; if there is none at all, the message lists the
  * nearest rows. */
 tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_t rank,
                          tn_kernel_info *info);
+/* tn_prepare by the kernel that stands at `rank` among those that take the call, 0 being the
+ * one that tn_prepare takes: to compare them. Tensors must lie as that kernel wants them,
+ * which row-major ones do. TN_ERR_UNSUPPORTED past the last. */
+tn_status tn_prepare_candidate(const tn_call *call, uint32_t rank, tn_prepared **prepared);
+/* Which kernel a prepared call runs. TN_ERR_UNSUPPORTED where it falls back. */
+tn_status tn_prepared_kernel(const tn_prepared *prepared, tn_kernel_info *info);
 
 /* A kernel that some plugin brought, for whatever device, present or not. */
 typedef struct tn_kernel_row {

@@ -26,10 +26,11 @@
   ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_ANY(OP, op, flags) ROW_AS(OP, op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_MULTI(OP, op)                                                                          \
-  ROW_AS(OP, op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports))
+  ROW_AS(OP, op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),         \
+         .note = "state of the type that goes with the parameters")
 #define ROW_BLAS(OP, op, DTYPE, d, flags)                                                          \
   ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                          \
-         .supports = ISA(matmul_supports))
+         .supports = ISA(matmul_supports), .note = "extents and strides below 2^30")
 
 const tn_kernel ISA(cpu_kernels)[] = {
 #include "rows.def"

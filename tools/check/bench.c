@@ -25,7 +25,8 @@ static const char usage[] =
     "\n"
     "Times the operators of a device: the median of a call, GB/s of what it must read and\n"
     "write, GFLOP/s where it multiplies, and what part that is of the device's copy and of\n"
-    "its large matrix product, which are measured first. Inputs are random.\n"
+    "its large matrix product, which are measured first; and the kernel that ran. Inputs are\n"
+    "random.\n"
     "\n"
     "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
     "  --op GLOB   only operators of this name\n"
@@ -74,6 +75,7 @@ static void measure_peak(bench *b, tn_dtype dtype) {
 
 typedef struct row {
   char what[300];
+  const char *kernel;
   double ns, gbs, gflops, of_copy, of_peak;
 } row;
 
@@ -100,7 +102,7 @@ static void print_columns(const row *r) {
   printf("%-52s %12.2f us", r->what, r->ns / 1e3);
   printf(" %9.2f GB/s %4.0f%%", r->gbs, 100 * r->of_copy);
   if (r->gflops > 0) printf(" %10.1f GFLOP/s %4.0f%%", r->gflops, 100 * r->of_peak);
-  putchar('\n');
+  printf("  %s\n", r->kernel);
 }
 
 static void print_json(const bench *b, const op_case *c, const row *r) {
@@ -111,6 +113,7 @@ static void print_json(const bench *b, const op_case *c, const row *r) {
   json_string(&j, "op", c->op->name);
   json_string(&j, "dtype", c->types[0] ? tn_dtype_name(c->types[0]) : "-");
   json_string(&j, "case", r->what);
+  json_string(&j, "kernel", r->kernel);
   json_real(&j, "time_us", r->ns / 1e3);
   json_real(&j, "gbytes_s", r->gbs);
   json_real(&j, "of_copy", r->of_copy);
@@ -124,6 +127,7 @@ static void take_size(void *ctx, const op_case *c) {
   row r = {.ns = 0};
   describe(c, &r);
   job *j = job_make(b, c);
+  r.kernel = j ? job_kernel(j) : "";
   r.ns = j ? job_time(b, j) : 0;
   if (r.ns > 0) {
     r.gbs = job_bytes(j) / r.ns;

@@ -25,6 +25,8 @@ job *job_make(const bench *b, const op_case *c);
 void job_free(job *j);
 /* Median nanoseconds of one call, 0 if it fails. */
 double job_time(const bench *b, job *j);
+/* The name of the kernel that the call gets, "" where it falls back. */
+const char *job_kernel(job *j);
 /* Bytes that the call must read and write. */
 double job_bytes(const job *j);
 

@@ -98,6 +98,14 @@ void job_free(job *j) {
   free(j);
 }
 
+const char *job_kernel(job *j) {
+  tn_prepared *prepared = NULL;
+  tn_kernel_info info = {.struct_size = sizeof info, .name = ""};
+  if (tn_prepare(&j->call, &prepared) == TN_OK) (void)tn_prepared_kernel(prepared, &info);
+  tn_prepared_release(prepared);
+  return info.name;
+}
+
 double job_bytes(const job *j) {
   double bytes = 0;
   for (uint32_t i = 0; i < j->num_args; i++)

@@ -1,0 +1,111 @@
+/*
+ * Kernels of Intel's oneDNN for the device type cpu. A kernel stands before ours where it was
+ * measured to be faster (README.md says where and how) and leaves every other call to ours.
+ */
+#include "onednn.h"
+#include "plan.h"
+
+#if defined(__x86_64__)
+bool cpu_has_avx512(void) { return __builtin_cpu_supports("avx512bw"); }
+bool cpu_has_vnni(void) { return __builtin_cpu_supports("avx512vnni"); }
+bool cpu_has_bf16(void) { return __builtin_cpu_supports("avx512bf16"); }
+#else
+bool cpu_has_avx512(void) { return false; }
+bool cpu_has_vnni(void) { return false; }
+bool cpu_has_bf16(void) { return false; }
+#endif
+
+/* One more than OpenBLAS, which the backend gives 300. */
+#define PRIORITY 310
+
+static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD_DATA, false},
+                      weights = {CONV_BACKWARD_WEIGHTS, false},
+                      transpose_weights = {CONV_BACKWARD_WEIGHTS, true};
+
+/* The rules of is_faster in conv.c and product.c, in words. */
+#define GROUPS "faster than ours with AVX-512 for depthwise and groups of 8 channels or more"
+#define NOTE_forward GROUPS ", and where a patch has 32 elements or more"
+#define NOTE_backward GROUPS ", and from 8 channels on either side on"
+#define NOTE_weights GROUPS ", and windows above 1 with a patch of more than 32 elements"
+#define NOTE_weights_bf16 GROUPS ", and windows above 1 with a patch of more than 64 elements"
+#define NOTE_THIN "faster than OpenBLAS with AVX-512 for products of 10^6 terms or more "
+
+#define ROW(OP, row_name, set, row_run, row_supports, ...)                                         \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
+    .name = "onednn." row_name, .priority = PRIORITY,                                              \
+    .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC, .types = set, .run = row_run,            \
+    .supports = row_supports, __VA_ARGS__                                                          \
+  }
+#define ONLY(...)                                                                                  \
+  { __VA_ARGS__ }
+#define CONV(OP, name, role, note_f32, note_bf16)                                                  \
+  ROW(OP, name ".f32", ONLY(TN_SET(TN_F32)), conv_run, conv_supports, .user = &role,               \
+      .note = note_f32),                                                                           \
+      ROW(OP, name ".bf16", ONLY(TN_SET(TN_BF16)), conv_run, conv_supports, .user = &role,         \
+          .note = note_bf16)
+/* Row-major tensors, which the host sees to. */
+#define AVG_POOL(OP, row_name, set)                                                                \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
+    .name = "onednn." row_name, .priority = PRIORITY, .flags = TN_KERNEL_DETERMINISTIC,            \
+    .types = {set}, .run = avg_pool_run, .supports = avg_pool_supports,                            \
+    .note = "faster than ours with AVX-512 for 10^5 window elements or more; not with ceil_mode"   \
+  }
+#define AVG_POOLS(OP, stem)                                                                        \
+  AVG_POOL(OP, stem ".f32", TN_SET(TN_F32)), AVG_POOL(OP, stem ".bf16", TN_SET(TN_BF16))
+#define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
+#define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
+#define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
+
+static const tn_kernel kernels[] = {
+    ROW(MATMUL, "matmul.f32", ONLY(TN_SET(TN_F32)), matmul_run, matmul_supports,
+        .note = NOTE_THIN "with a side of 2 to 128 or a depth up to that"),
+    ROW(MATMUL, "matmul.bf16", ONLY(TN_SET(TN_BF16)), matmul_run, matmul_supports,
+        .note = NOTE_THIN "with a side up to 32"),
+    ROW(MATMUL_INTEGER, "matmul_integer", ONLY(0, TN_SET(TN_I8)), matmul_integer_run,
+        matmul_integer_supports,
+        .note = "faster than ours with AVX-512 VNNI for products of 10^5 terms or more"),
+    AVG_POOLS(AVG_POOL1D, "avg_pool1d"),
+    AVG_POOLS(AVG_POOL2D, "avg_pool2d"),
+    AVG_POOLS(AVG_POOL3D, "avg_pool3d"),
+    FORWARD(CONV1D, "conv1d"),
+    BACKWARD(CONV1D_GRAD_INPUT, "conv1d_grad_input"),
+    WEIGHTS(CONV1D_GRAD_WEIGHT, "conv1d_grad_weight", weights),
+    FORWARD(CONV2D, "conv2d"),
+    BACKWARD(CONV2D_GRAD_INPUT, "conv2d_grad_input"),
+    WEIGHTS(CONV2D_GRAD_WEIGHT, "conv2d_grad_weight", weights),
+    FORWARD(CONV3D, "conv3d"),
+    BACKWARD(CONV3D_GRAD_INPUT, "conv3d_grad_input"),
+    WEIGHTS(CONV3D_GRAD_WEIGHT, "conv3d_grad_weight", weights),
+    BACKWARD(CONV_TRANSPOSE1D, "conv_transpose1d"),
+    FORWARD(CONV_TRANSPOSE1D_GRAD_INPUT, "conv_transpose1d_grad_input"),
+    WEIGHTS(CONV_TRANSPOSE1D_GRAD_WEIGHT, "conv_transpose1d_grad_weight", transpose_weights),
+    BACKWARD(CONV_TRANSPOSE2D, "conv_transpose2d"),
+    FORWARD(CONV_TRANSPOSE2D_GRAD_INPUT, "conv_transpose2d_grad_input"),
+    WEIGHTS(CONV_TRANSPOSE2D_GRAD_WEIGHT, "conv_transpose2d_grad_weight", transpose_weights),
+    BACKWARD(CONV_TRANSPOSE3D, "conv_transpose3d"),
+    FORWARD(CONV_TRANSPOSE3D_GRAD_INPUT, "conv_transpose3d_grad_input"),
+    WEIGHTS(CONV_TRANSPOSE3D_GRAD_WEIGHT, "conv_transpose3d_grad_weight", transpose_weights),
+};
+
+static const tn_plugin plugin = {
+    .struct_size = sizeof plugin,
+    .abi_min = TN_ABI_VERSION_MIN,
+    .abi_max = TN_ABI_VERSION,
+    .name = "onednn",
+    .version = TN_VERSION_STRING,
+    .description = "Kernels of oneDNN for the cpu device, where they are faster",
+    .kernels = kernels,
+    .num_kernels = sizeof kernels / sizeof *kernels,
+    .open = plans_open,
+    .close = plans_close,
+};
+
+TN_PLUGIN_DEFINE("onednn") {
+  if (!TN_HAS_FIELD(host, tn_host, plugin_context)) {
+    host->fail(TN_ERR_UNSUPPORTED, "it needs a newer Tenon: this one has no plugin_context");
+    return NULL;
+  }
+  return &plugin;
+}

@@ -1,0 +1,316 @@
+/*
+ * Matrix products of floats and of 8-bit integers. A product is cut along the longer side of
+ * its result into blocks for the threads to share, by shapes alone; matrices of a batch are
+ * blocks of their own. Operands are taken as they lie, transposed ones included.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "onednn.h"
+#include "plan.h"
+
+/* Blocks at the most, multiplications that make one worth its handling, and what the side of
+ * a block is a multiple of. */
+enum { BLOCKS = 16, LEAST_WORK = 2000000, SIDE = 64 };
+
+/* One block, and the key of its plan. */
+typedef struct block_shape {
+  int64_t type_a, type_b, type_y, m, n, k, a_row, a_col, b_row, b_col, y_row, bias, zero_a, zero_b;
+} block_shape;
+
+typedef struct product_call {
+  const tn_kernel_args *args;
+  block_shape shape; /* of a whole matrix, then of a block */
+  const DLTensor *a, *b, *bias, *y, *zero[2];
+  bool trans_a, trans_b;
+  int rank; /* batch axes */
+  int64_t size[TN_MAX_RANK], step[3][TN_MAX_RANK], batches;
+  bool cut_rows;         /* blocks are rows of y, else columns */
+  int64_t extent, block; /* of the side that is cut */
+  plan *plan, *tail;     /* of whole blocks, and of the last one where it is smaller */
+} product_call;
+
+/* --- the shape --- */
+
+static void batch_steps(const DLTensor *t, const product_call *c, int64_t *steps) {
+  const int behind = c->rank - (t->ndim - 2);
+  for (int d = 0; d < c->rank; d++)
+    steps[d] = d < behind || t->shape[d - behind] == 1 ? 0 : t->strides[d - behind];
+}
+
+/* Whether oneDNN takes a matrix as it lies; steps along one element are made sensible. */
+static bool tidy(int64_t rows, int64_t cols, int64_t *row, int64_t *col) {
+  if (cols == 1 && *row != 1) *col = 1;
+  if (rows == 1 && *col != 1) *row = 1;
+  if (rows == 1 && cols == 1) *row = *col = 1;
+  if (*col == 1 && rows == 1) *row = cols;
+  if (*row == 1 && cols == 1) *col = rows;
+  return (*col == 1 && *row >= cols) || (*row == 1 && *col >= rows);
+}
+
+static void matrix_steps(const DLTensor *t, bool transposed, int64_t *row, int64_t *col) {
+  *row = t->strides[t->ndim - (transposed ? 1 : 2)];
+  *col = t->strides[t->ndim - (transposed ? 2 : 1)];
+}
+
+/* Matrices of a batch that lie below each other are one where all share b. */
+static void fold_batch(product_call *c) {
+  block_shape *s = &c->shape;
+  int64_t a = s->a_row * s->m, y = s->y_row * s->m;
+  if (c->batches == 1 || s->a_col != 1) return;
+  for (int d = c->rank - 1; d >= 0; d--) {
+    if (c->size[d] == 1) continue;
+    if (c->step[1][d] != 0 || c->step[0][d] != a || c->step[2][d] != y) return;
+    a *= c->size[d];
+    y *= c->size[d];
+  }
+  s->m *= c->batches;
+  c->batches = 1;
+  c->rank = 0;
+}
+
+static void cut(product_call *c) {
+  const block_shape *s = &c->shape;
+  const double work = (double)s->m * (double)s->n * (double)s->k;
+  const int64_t wanted =
+      min_of(BLOCKS / min_of(BLOCKS, c->batches), 1 + (int64_t)(work / LEAST_WORK));
+  c->cut_rows = s->m > s->n;
+  c->extent = c->cut_rows ? s->m : s->n;
+  c->block = ((c->extent + wanted - 1) / wanted + SIDE - 1) / SIDE * SIDE;
+  if (c->block >= c->extent) c->block = c->extent;
+}
+
+/* pre: the tensors are named. */
+static bool read_shape(product_call *c) {
+  block_shape *s = &c->shape;
+  const DLTensor *y = c->y;
+  int64_t y_col = y->strides[y->ndim - 1];
+  c->rank = y->ndim - 2;
+  c->batches = 1;
+  for (int d = 0; d < c->rank; d++) c->batches *= c->size[d] = y->shape[d];
+  batch_steps(c->a, c, c->step[0]), batch_steps(c->b, c, c->step[1]);
+  batch_steps(y, c, c->step[2]);
+  s->type_a = data_type_of(c->a->dtype), s->type_b = data_type_of(c->b->dtype);
+  s->m = y->shape[c->rank], s->n = y->shape[c->rank + 1];
+  s->k = c->a->shape[c->a->ndim - (c->trans_a ? 2 : 1)];
+  s->y_row = y->strides[c->rank];
+  s->bias = c->bias != NULL, s->zero_a = c->zero[0] != NULL, s->zero_b = c->zero[1] != NULL;
+  if (c->batches * s->m * s->n * s->k == 0) return false;
+  matrix_steps(c->a, c->trans_a, &s->a_row, &s->a_col);
+  matrix_steps(c->b, c->trans_b, &s->b_row, &s->b_col);
+  if (!tidy(s->m, s->k, &s->a_row, &s->a_col) || !tidy(s->k, s->n, &s->b_row, &s->b_col))
+    return false;
+  if (!tidy(s->m, s->n, &s->y_row, &y_col) || y_col != 1) return false;
+  if (c->bias && s->n > 1 && c->bias->strides[0] != 1) return false;
+  fold_batch(c);
+  cut(c);
+  return true;
+}
+
+/* --- the plan --- */
+
+static dnnl_status_t matrix(layout *l, int64_t rows, int64_t cols, int64_t type, int64_t row,
+                            int64_t col) {
+  const int64_t size[] = {rows, cols};
+  const int64_t stride[] = {row, col};
+  return layout_make(l, 2, size, (dnnl_data_type_t)type, stride);
+}
+
+static dnnl_status_t user_layouts(const block_shape *s, plan *p) {
+  slot *slots = p->slots;
+  dnnl_status_t status = matrix(&slots[SLOT_A].user, s->m, s->k, s->type_a, s->a_row, s->a_col);
+  if (status == dnnl_success)
+    status = matrix(&slots[SLOT_B].user, s->k, s->n, s->type_b, s->b_row, s->b_col);
+  if (status == dnnl_success)
+    status = matrix(&slots[SLOT_Y].user, s->m, s->n, s->type_y, s->y_row, 1);
+  if (status == dnnl_success && s->bias)
+    status = matrix(&slots[SLOT_BIAS].user, 1, s->n, s->type_a, s->n, 1);
+  return status;
+}
+
+static dnnl_status_t describe(dnnl_engine_t engine, const block_shape *s, const plan *p,
+                              dnnl_primitive_desc_t *desc) {
+  const slot *slots = p->slots;
+  dnnl_primitive_attr_t attr = NULL;
+  dnnl_status_t status = plan_attr(&attr);
+  if (status == dnnl_success && s->zero_a) status = attr_zero_point(attr, DNNL_ARG_SRC);
+  if (status == dnnl_success && s->zero_b) status = attr_zero_point(attr, DNNL_ARG_WEIGHTS);
+  if (status == dnnl_success)
+    status = matmul_describe(
+        desc, engine, layout_of(&slots[SLOT_A].user), layout_of(&slots[SLOT_B].user),
+        s->bias ? layout_of(&slots[SLOT_BIAS].user) : NULL, layout_of(&slots[SLOT_Y].user), attr);
+  (void)dnnl_primitive_attr_destroy(attr);
+  return status;
+}
+
+static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
+  const block_shape *s = ctx;
+  dnnl_primitive_desc_t desc = NULL;
+  dnnl_status_t status = user_layouts(s, p);
+  if (status == dnnl_success) status = describe(engine, s, p, &desc);
+  if (status == dnnl_success) status = plan_finish_main(p, desc);
+  p->zero_points[0] = s->zero_a, p->zero_points[1] = s->zero_b;
+  if (status == dnnl_success)
+    status = plan_finish_slot(engine, p, SLOT_A, dnnl_query_src_md, DNNL_ARG_SRC, false);
+  if (status == dnnl_success)
+    status = plan_finish_slot(engine, p, SLOT_B, dnnl_query_weights_md, DNNL_ARG_WEIGHTS, false);
+  if (status == dnnl_success)
+    status = plan_finish_slot(engine, p, SLOT_Y, dnnl_query_dst_md, DNNL_ARG_DST, false);
+  if (status == dnnl_success && s->bias)
+    p->slots[SLOT_BIAS].present = true, p->slots[SLOT_BIAS].arg = DNNL_ARG_BIAS;
+  return status;
+}
+
+enum { KIND_PRODUCT = 2 };
+static_assert(sizeof(block_shape) <= sizeof((plan_key *)0)->numbers, "a key holds the shape");
+
+/* The plan of a block with `side` rows or columns. */
+static plan *take(const product_call *c, int64_t side) {
+  plan_key key;
+  block_shape s = c->shape;
+  *(c->cut_rows ? &s.m : &s.n) = side;
+  memset(&key, 0, sizeof key);
+  key.kind = KIND_PRODUCT;
+  memcpy(key.numbers, &s, sizeof s);
+  return plan_take(c->args, &key, build, &s);
+}
+
+static void give_back(product_call *c) {
+  plan_give_back(c->args, c->plan);
+  plan_give_back(c->args, c->tail);
+}
+
+static bool take_plans(product_call *c) {
+  const int64_t rest = c->extent % c->block;
+  c->plan = take(c, c->block);
+  c->tail = c->plan && rest ? take(c, rest) : NULL;
+  if (c->plan && (c->tail || !rest)) return true;
+  give_back(c);
+  return false;
+}
+
+/* --- the call --- */
+
+static char *at(const DLTensor *t, int64_t elements) {
+  return (char *)t->data + elements * (t->dtype.bits / 8);
+}
+
+static int32_t zero_of(const DLTensor *t) {
+  if (!t) return 0;
+  return t->dtype.code == kDLInt ? *(const int8_t *)t->data : *(const uint8_t *)t->data;
+}
+
+/* Block `index` of matrix `item`. */
+static tn_status run_block(runner *r, const product_call *c, int64_t item, int64_t index) {
+  const block_shape *s = &c->shape;
+  const int64_t first = index * c->block, i = c->cut_rows ? first : 0, j = c->cut_rows ? 0 : first;
+  int64_t offset[3] = {i * s->a_row, j * s->b_col, i * s->y_row + j};
+  for (int d = c->rank - 1; d >= 0; d--) {
+    for (int t = 0; t < 3; t++) offset[t] += item % c->size[d] * c->step[t][d];
+    item /= c->size[d];
+  }
+  tn_status status = runner_load(r, SLOT_A, at(c->a, offset[0]));
+  if (status == TN_OK) status = runner_load(r, SLOT_B, at(c->b, offset[1]));
+  if (status == TN_OK && c->bias) status = runner_load(r, SLOT_BIAS, at(c->bias, j));
+  return status == TN_OK ? runner_run(r, at(c->y, offset[2])) : status;
+}
+
+static tn_status open_runner(runner *r, const product_call *c, const plan *p) {
+  tn_status status = runner_open(r, c->args, p);
+  for (int i = 0; i < 2; i++) r->zeros[i] = zero_of(c->zero[i]);
+  return status;
+}
+
+/* Units are blocks, counted through the batch. */
+static tn_status range(void *ctx, int64_t begin, int64_t end) {
+  const product_call *c = ctx;
+  const int64_t blocks = (c->extent + c->block - 1) / c->block;
+  runner r;
+  const plan *open = NULL;
+  tn_status status = TN_OK;
+  for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
+    const int64_t index = unit % blocks;
+    const plan *p = c->tail && index == blocks - 1 ? c->tail : c->plan;
+    if (p != open) {
+      if (open) runner_close(&r);
+      status = open_runner(&r, c, p);
+      open = status == TN_OK ? p : NULL;
+    }
+    if (status == TN_OK) status = run_block(&r, c, unit / blocks, index);
+  }
+  if (open) runner_close(&r);
+  return status;
+}
+
+static tn_status run(product_call *c) {
+  const tn_host *host = c->args->host;
+  const int64_t blocks = (c->extent + c->block - 1) / c->block;
+  const double work = (double)c->shape.m * (double)c->shape.n * (double)c->shape.k;
+  const int64_t grain = 1 + (int64_t)(LEAST_WORK / (work / (double)blocks + 1));
+  tn_status status = host->parallel_for(host, c->batches * blocks, grain, range, c);
+  give_back(c);
+  return status;
+}
+
+static bool read_matmul(product_call *c, const tn_kernel_args *args) {
+  const tn_matmul_attrs *attrs = args->attrs;
+  memset(c, 0, sizeof *c);
+  c->args = args;
+  c->a = args->in[0], c->b = args->in[1], c->bias = args->in[2], c->y = args->out[0];
+  c->trans_a = attrs->trans_a, c->trans_b = attrs->trans_b;
+  c->shape.type_y = data_type_of(c->y->dtype);
+  return attrs->activation == TN_ACTIVATION_NONE && read_shape(c);
+}
+
+/* Where the kernels were measured to be faster than ours; README.md has the figures. A BLAS
+ * that knows its processor is as good at large products, but not at thin ones. */
+static bool is_faster(const product_call *c) {
+  const block_shape *s = &c->shape;
+  const int64_t thin = min_of(s->m, s->n);
+  const double work = (double)s->m * (double)s->n * (double)s->k;
+  if (!cpu_has_avx512()) return false;
+  if (s->type_y == dnnl_s32) return work >= 1e5;
+  if (s->type_y == dnnl_bf16) return work >= 1e6 && thin <= 32;
+  return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128;
+}
+
+bool matmul_supports(const tn_kernel_args *args) {
+  product_call c;
+  if (!read_matmul(&c, args)) return false;
+  if (!plans_take_all(args) && !is_faster(&c)) return false;
+  if (!take_plans(&c)) return false;
+  give_back(&c);
+  return true;
+}
+
+tn_status matmul_run(const tn_kernel_args *args) {
+  product_call c;
+  if (!read_matmul(&c, args) || !take_plans(&c))
+    return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to plan a product");
+  return run(&c);
+}
+
+static bool read_integer(product_call *c, const tn_kernel_args *args) {
+  memset(c, 0, sizeof *c);
+  c->args = args;
+  c->a = args->in[0], c->b = args->in[1], c->y = args->out[0];
+  c->zero[0] = args->in[2], c->zero[1] = args->in[3];
+  c->shape.type_y = dnnl_s32;
+  return read_shape(c);
+}
+
+bool matmul_integer_supports(const tn_kernel_args *args) {
+  product_call c;
+  if (!cpu_has_vnni() || !read_integer(&c, args)) return false; /* others may saturate */
+  if (!plans_take_all(args) && !is_faster(&c)) return false;
+  if (!take_plans(&c)) return false;
+  give_back(&c);
+  return true;
+}
+
+tn_status matmul_integer_run(const tn_kernel_args *args) {
+  product_call c;
+  if (!read_integer(&c, args) || !take_plans(&c))
+    return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to plan a product");
+  return run(&c);
+}
