@@ -29,6 +29,7 @@ typedef struct sample {
   struct sample *next;
   void *events[2]; /* before and behind the kernel */
   anchor *anchor;
+  uint64_t asked_ns; /* before the first event was recorded */
   row *row;
   span call;
 } sample;
@@ -127,6 +128,7 @@ static sample *begin_sample(const trace *t, const lane *l) {
   if (!s) return NULL;
   s->anchor = d->anchor;
   ++s->anchor->users;
+  s->asked_ns = now_ns();
   if (d->backend->event_record(d->handle, s->events[0], l->queue) == TN_OK) return s;
   sample_give(t, d, s);
   return NULL;
@@ -147,20 +149,29 @@ void timing_abandon(trace *t, lane *l, sample *s) {
 
 /* --- collecting --- */
 
-/* Slices of a lane neither overlap, though threads may mix their calls on one stream, nor
- * begin before the host asked for them, though the anchor may be a little off. */
+/* When the first event passed, by the host's clock. It cannot have been before it was asked for:
+ * an anchor by which it seems so was taken too early. */
+static uint64_t begin_of(const sample *s, uint64_t since_anchor) {
+  uint64_t begin = s->anchor->host_ns + since_anchor;
+  if (begin >= s->asked_ns) return begin;
+  s->anchor->host_ns += s->asked_ns - begin;
+  return s->asked_ns;
+}
+
+/* A kernel runs from when it is handed out and the one before it on the lane has ended, though
+ * its first event may have passed before: threads may mix their calls on one stream. */
 static void resolve(trace *t, lane *l, const sample *s) {
   uint64_t since_anchor, ns;
   const device *d = l->device;
   tn_status (*const elapsed)(void *, void *, void *, uint64_t *) = d->backend->event_elapsed;
   if (elapsed(d->handle, s->events[0], s->events[1], &ns)) return;
   if (elapsed(d->handle, s->anchor->events[0], s->events[0], &since_anchor)) return;
-  uint64_t begin = s->anchor->host_ns + since_anchor, end = begin + ns;
-  if (begin < s->call.begin_ns) end += s->call.begin_ns - begin, begin = s->call.begin_ns;
+  uint64_t begin = begin_of(s, since_anchor), end = begin + ns;
+  if (begin < s->call.begin_ns) begin = s->call.begin_ns;
   if (begin < l->end_ns) begin = l->end_ns;
   if (end < begin) end = begin;
   l->end_ns = end;
-  row_timed(s->row, ns);
+  row_timed(s->row, end - begin);
   slice_kernel(t, s->row, l, &s->call, begin, end - begin);
 }
 

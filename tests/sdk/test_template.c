@@ -230,7 +230,8 @@ START_TEST(failures_come_to_light_and_pass) {
   ok(tn_stream_create(dev, &s));
   ok(tn_stream_create(dev, &other));
   ok(tn_event_create(dev, &after));
-  ok(tn_add(s, bad, x, &y)); /* the chip finds out later */
+  ok(tn_stream_synchronize(tn_device_default_stream(dev))); /* x was written on it */
+  ok(tn_add(s, bad, x, &y));                                /* the chip finds out later */
   ok(tn_event_record(after, s));
   refused(tn_event_synchronize(after), TN_ERR_BACKEND, "left the chip's memory");
   refused(tn_add(s, x, x, &z), TN_ERR_BACKEND, "sim.add: a program left the chip's memory");

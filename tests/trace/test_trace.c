@@ -26,6 +26,9 @@ static const tn_runtime_options tracing = {.struct_size = sizeof tracing,
                                            .layers = "trace",
                                            .fallback = TN_FALLBACK_ALLOW};
 
+/* A device that computes in the caller: `cpu` is not built everywhere. */
+#define ON_HOST "cpu,reference"
+
 static tn_runtime *open_tracing(const char *device) {
   tn_runtime_options options = tracing;
   options.device = device;
@@ -66,13 +69,16 @@ static void add_once(tn_stream *stream, const tn_tensor *a) {
 /* --- what the slices of a call say --- */
 
 START_TEST(calls_are_slices) {
-  char site[32], name[128], plugin[64];
+  char site[32], name[128], plugin[64], id[64];
   trace_into("t.json");
-  tn_runtime *runtime = open_tracing("cpu");
+  tn_runtime *runtime = open_tracing(ON_HOST);
   tn_device *device = tn_runtime_device(runtime);
   tn_tensor *a = counting(device, 5), *b = counting(device, 1);
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   ok(tn_kernel_find(device, TN_OP_ADD, TN_F32, 0, &kernel));
+  tn_device_info info = {.struct_size = sizeof info};
+  ok(tn_device_get_info(device, &info));
+  snprintf(id, sizeof id, "%s", info.id);
   snprintf(name, sizeof name, "%s", kernel.name);
   snprintf(plugin, sizeof plugin, "%s", kernel.plugin);
   for (int i = 0; i < 100; ++i) {
@@ -94,7 +100,7 @@ START_TEST(calls_are_slices) {
   const value *e = event_at(v, "op", "add", 41), *k = event_at(v, "kernel", name, 41);
   ck_assert_str_eq(event_arg(e, "kernel"), name);
   ck_assert_str_eq(event_arg(e, "plugin"), plugin);
-  ck_assert_str_eq(event_arg(e, "device"), "cpu:0");
+  ck_assert_str_eq(event_arg(e, "device"), id);
   ck_assert_str_eq(event_arg(e, "in"), "f32[5] f32[5]");
   ck_assert_str_eq(event_arg(e, "out"), "f32[5]");
   ck_assert_str_eq(event_arg(e, "site"), "step 41");
@@ -110,7 +116,7 @@ END_TEST
 
 START_TEST(attributes_other_than_the_defaults_are_shown) {
   trace_into("t.json");
-  tn_runtime *runtime = open_tracing("cpu");
+  tn_runtime *runtime = open_tracing(ON_HOST);
   tn_device *device = tn_runtime_device(runtime);
   tn_tensor *x = shaped(device, TN_F32, 4, SHAPE(2, 3, 8, 8)), *y = NULL, *z = NULL;
   tn_sum_attrs sum = TN_SUM_DEFAULTS;
@@ -140,7 +146,7 @@ START_TEST(long_lists_and_odd_sites_fit) {
   char odd[3000] = "quote \" back \\ tab \t bell \a line \n bad \xff\xc0\x80 good \xc3\xa4 ";
   memset(odd + strlen(odd), '"', 2500);
   trace_into("t.json");
-  tn_runtime *runtime = open_tracing("cpu");
+  tn_runtime *runtime = open_tracing(ON_HOST);
   tn_device *device = tn_runtime_device(runtime);
   tn_tensor *x[TENSORS], *y = NULL;
   for (int i = 0; i < TENSORS; ++i) x[i] = counting(device, 3);
@@ -184,6 +190,18 @@ END_TEST
 
 /* --- devices beside the host --- */
 
+/* Microseconds in which kernels of different streams ran at once. */
+static double overlap(const value *v) {
+  double sum = 0;
+  for (size_t i = 0; i < events_count(v, "kernel", NULL); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const value *a = event_at(v, "kernel", NULL, i), *b = event_at(v, "kernel", NULL, j);
+      if (tree_number(a, "tid", 0) == tree_number(b, "tid", 0)) continue;
+      sum += fmax(0, fmin(event_end(a), event_end(b)) - fmax(event_begin(a), event_begin(b)));
+    }
+  return sum;
+}
+
 /* Two streams work at once for as long as their elements say; the host only hands out. */
 START_TEST(streams_overlap_by_the_devices_clock) {
   enum { CALLS = 20, ELEMENTS = 1000, US = ELEMENTS };
@@ -203,24 +221,20 @@ START_TEST(streams_overlap_by_the_devices_clock) {
 
   value *v = read_trace("t.json");
   ck_assert_uint_eq(events_count(v, "kernel", "pace.add"), 2 * CALLS);
-  double begin = INFINITY, end = 0;
   size_t exact = 0;
   for (size_t i = 0; i < 2 * CALLS; ++i) {
     const value *k = event_at(v, "kernel", "pace.add", i);
-    ck_assert(length_of(k) > US - 0.01);
-    exact += length_of(k) < US + 0.01;
-    begin = fmin(begin, event_begin(k));
-    end = fmax(end, event_end(k));
+    ck_assert(length_of(k) > US - 50); /* the clocks are tied that well at the worst */
+    exact += fabs(length_of(k) - US) < 0.01;
     const char *id = tree_text(k, "bind_id", "");
     const value *call = event_at(v, "op", "add", strtoul(id, NULL, 10) - 1);
     ck_assert_str_eq(tree_text(call, "bind_id", "?"), id);
-    ck_assert(event_begin(call) <= event_begin(k));
+    ck_assert(event_begin(call) <= event_begin(k) + 0.001);
   }
   assert_nested(v);
   ck_assert_uint_ge(exact, CALLS); /* an idle device's time counts from the call on */
-  /* One behind the other they would take twice as long. */
-  ck_assert_msg(end - begin < 1.5 * CALLS * US, "%g us", end - begin);
-  ck_assert_msg(end - begin > 0.99 * CALLS * US, "%g us", end - begin);
+  /* Far more than happens by chance; a busy machine may keep the host from handing out. */
+  ck_assert_msg(overlap(v) > 0.25 * CALLS * US, "%g us", overlap(v));
   tree_free(v);
 }
 END_TEST
@@ -362,7 +376,7 @@ static void *add_many(void *tensor) {
 
 START_TEST(threads_call_at_once) {
   trace_into("t.json");
-  tn_runtime *runtime = open_tracing("cpu");
+  tn_runtime *runtime = open_tracing(ON_HOST);
   tn_tensor *a = counting(tn_runtime_device(runtime), 16);
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; ++i) pthread_create(&threads[i], NULL, add_many, a);
@@ -388,7 +402,7 @@ static bool file_exists(const char *name) { return access(scratch_path(name), F_
 
 START_TEST(every_runtime_has_a_file) {
   trace_into("t.json");
-  tn_runtime *first = open_tracing("cpu"), *second = open_tracing("cpu");
+  tn_runtime *first = open_tracing(ON_HOST), *second = open_tracing(ON_HOST);
   tn_tensor *a = counting(tn_runtime_device(first), 2), *b = counting(tn_runtime_device(second), 2);
   add_once(NULL, a);
   add_once(NULL, b);
@@ -397,7 +411,7 @@ START_TEST(every_runtime_has_a_file) {
   tn_tensor_release(b);
   tn_runtime_close(first);
   tn_runtime_close(second);
-  tn_runtime_close(open_tracing("cpu"));
+  tn_runtime_close(open_tracing(ON_HOST));
   size_t calls[] = {1, 2, 0};
   const char *names[] = {"t.json", "t-2.json", "t-3.json"};
   for (int i = 0; i < 3; ++i) {
@@ -416,14 +430,14 @@ START_TEST(a_file_being_written_is_left_alone) {
   ck_assert_int_eq(pipe(pipes), 0);
   pid_t child = fork();
   if (child == 0) {
-    tn_runtime *runtime = open_tracing("cpu");
+    tn_runtime *runtime = open_tracing(ON_HOST);
     tn_tensor *a = counting(tn_runtime_device(runtime), 2);
     add_once(NULL, a);
     (void)!write(pipes[1], "x", 1);
     pause();
   }
   ck_assert_int_eq(read(pipes[0], &byte, 1), 1);
-  tn_runtime_close(open_tracing("cpu"));
+  tn_runtime_close(open_tracing(ON_HOST));
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
   ck_assert(file_exists("t-2.json"));
@@ -469,7 +483,7 @@ START_TEST(a_crash_leaves_a_whole_file) {
   trace_into("t.json");
   pid_t child = fork();
   if (child == 0) {
-    tn_runtime *runtime = open_tracing("cpu");
+    tn_runtime *runtime = open_tracing(ON_HOST);
     tn_tensor *a = counting(tn_runtime_device(runtime), 2);
     for (int i = 0; i < 1000; ++i) add_once(NULL, a);
     for (int i = 0; i < 3; ++i) {
@@ -490,7 +504,7 @@ END_TEST
 
 START_TEST(a_forked_child_writes_nothing) {
   trace_into("t.json");
-  tn_runtime *runtime = open_tracing("cpu");
+  tn_runtime *runtime = open_tracing(ON_HOST);
   tn_tensor *a = counting(tn_runtime_device(runtime), 2), *y = NULL;
   add_once(NULL, a);
   pid_t child = fork();
@@ -540,7 +554,7 @@ START_TEST(the_table_sums_up) {
   ck_assert_str_eq(kernel, "pace.add");
   ck_assert_str_eq(place, "pace:0");
   ck_assert_uint_eq(calls, 30);
-  ck_assert(busy > 29.99 && most > 999.9);
+  ck_assert(busy > 29.9 && most > 999);
   ck_assert_double_eq_tol(mean, busy / 30 * 1000, 0.1);
   ck_assert_double_eq_tol(megabytes, 30 * 0.012, 0.001); /* read twice, written once */
   ck_assert_double_eq_tol(rate, megabytes / busy, 0.006);
