@@ -151,7 +151,7 @@ static void print_kernel(const tn_kernel_info *k, const widths *w) {
 static void print_services(const device_survey *d) {
   widths w = measure(d);
   char dtypes[128];
-  printf("\nOperators of %s: kernel, plugin, priority; behind it those that are tried next\n",
+  printf("\nOperators of %s\n  kernel, plugin and priority, in the order in which they are tried\n",
          d->info.id);
   for (size_t i = 0; i < d->num_services; ++i) {
     const service *s = &d->services[i];

@@ -1,4 +1,4 @@
-/* Rearranging, padding, repeating and joining: cl/move.cl. */
+/* Rearranging, padding, repeating and joining: cl/move.cl, cl/pad_grad.cl. */
 #include <assert.h>
 
 #include "rows.h"
@@ -100,6 +100,39 @@ tn_status ocl_run_roll(const tn_kernel_args *args) {
     a.step[axis] = shift < 0 ? shift + n : shift;
   }
   return arrange(args, &a, by_bytes(args->out[0]), 0);
+}
+
+/* padding_t of cl/pad_grad.cl. */
+typedef struct padding_shape {
+  cl_int mode, rank;
+  cl_long count;
+  cl_long size[TN_MAX_RANK], padded[TN_MAX_RANK], stride[TN_MAX_RANK], before[TN_MAX_RANK];
+} padding_shape;
+
+static_assert(sizeof(padding_shape) == 16 + 4 * 8 * TN_MAX_RANK, "no padding of its own");
+
+tn_status ocl_run_pad_grad(const tn_kernel_args *args) {
+  const tn_pad_grad_attrs *attrs = args->attrs;
+  const DLTensor *dy = args->in[0], *dx = args->out[0];
+  padding_shape p = {.mode = (cl_int)attrs->mode, .rank = dx->ndim};
+  ocl_launch launch;
+  const ocl_key key = {
+      .source = &ocl_source_pad_grad, .function = "pad_grad", .types = {(uint8_t)ocl_dtype(dx)}};
+  cl_long stride = 1;
+  p.count = (cl_long)ocl_count(dx);
+  if (p.count == 0) return TN_OK;
+  for (int axis = dx->ndim - 1; axis >= 0; stride *= dy->shape[axis--]) {
+    p.size[axis] = dx->shape[axis];
+    p.padded[axis] = dy->shape[axis];
+    p.stride[axis] = stride;
+    p.before[axis] = axis < attrs->before.count ? attrs->before.dim[axis] : 0;
+  }
+  tn_status status = ocl_begin(&launch, args, &key);
+  if (status) return status;
+  ocl_arg_tensor(&launch, dy);
+  ocl_arg_tensor(&launch, dx);
+  ocl_arg(&launch, &p, sizeof p);
+  return ocl_run(&launch, (uint64_t)p.count);
 }
 
 /* ------------------------------------------------------------------ joining --- */

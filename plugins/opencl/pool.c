@@ -32,17 +32,24 @@ static pool_shape shape_of(const tn_kernel_args *args, const DLTensor *image,
   return p;
 }
 
+/* Elements of a work-item. A processor finds its place once for many of them. */
+static int run_length(const ocl_device *device) { return device->cpu ? 32 : 1; }
+
 static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function,
                        const DLTensor *typed) {
-  const ocl_key key = {
-      .source = &ocl_source_pool, .function = function, .types = {(uint8_t)ocl_dtype(typed)}};
+  const ocl_key key = {.source = &ocl_source_pool,
+                       .function = function,
+                       .types = {(uint8_t)ocl_dtype(typed)},
+                       .constants = {run_length(ocl_device_of(args))}};
   return ocl_begin(launch, args, &key);
 }
 
-/* One work-item per element of `result`. */
-static tn_status run(ocl_launch *launch, const pool_shape *p, const DLTensor *result) {
+/* Work-items for rows of `size`, the result's. pre: it is not empty. */
+static tn_status run(ocl_launch *launch, const pool_shape *p, const cl_long size[3]) {
+  const int64_t length = run_length(launch->queue->device);
+  const int64_t wide = (size[2] + length - 1) / length;
   ocl_arg(launch, p, sizeof *p);
-  return ocl_run(launch, ocl_count(result));
+  return ocl_run(launch, (uint64_t)(p->planes * size[0] * size[1] * wide));
 }
 
 static tn_status max_pool(const tn_kernel_args *args, unsigned kind) {
@@ -56,7 +63,7 @@ static tn_status max_pool(const tn_kernel_args *args, unsigned kind) {
   ocl_arg_tensor(&launch, y);
   ocl_arg_tensor(&launch, index);
   ocl_arg_int(&launch, index != NULL);
-  return run(&launch, &p, y);
+  return run(&launch, &p, p.out);
 }
 
 static tn_status max_pool_grad(const tn_kernel_args *args, unsigned kind) {
@@ -69,7 +76,7 @@ static tn_status max_pool_grad(const tn_kernel_args *args, unsigned kind) {
   ocl_arg_tensor(&launch, dy);
   ocl_arg_tensor(&launch, args->in[1]);
   ocl_arg_tensor(&launch, dx);
-  return run(&launch, &p, dx);
+  return run(&launch, &p, p.size);
 }
 
 static tn_status avg_pool(const tn_kernel_args *args, unsigned kind) {
@@ -81,7 +88,7 @@ static tn_status avg_pool(const tn_kernel_args *args, unsigned kind) {
   if (status) return status;
   ocl_arg_tensor(&launch, x);
   ocl_arg_tensor(&launch, y);
-  return run(&launch, &p, y);
+  return run(&launch, &p, p.out);
 }
 
 static tn_status avg_pool_grad(const tn_kernel_args *args, unsigned kind) {
@@ -93,7 +100,7 @@ static tn_status avg_pool_grad(const tn_kernel_args *args, unsigned kind) {
   if (status) return status;
   ocl_arg_tensor(&launch, dy);
   ocl_arg_tensor(&launch, dx);
-  return run(&launch, &p, dx);
+  return run(&launch, &p, p.size);
 }
 
 #define POOL(name)                                                                                 \

@@ -18,12 +18,14 @@ extern const ocl_source ocl_source_matmul_cpu;
 extern const ocl_source ocl_source_move;
 extern const ocl_source ocl_source_norm;
 extern const ocl_source ocl_source_optimise;
+extern const ocl_source ocl_source_pad_grad;
 extern const ocl_source ocl_source_pair_loss;
 extern const ocl_source ocl_source_plain;
 extern const ocl_source ocl_source_pool;
 extern const ocl_source ocl_source_prelude;
 extern const ocl_source ocl_source_random;
 extern const ocl_source ocl_source_reduce;
+extern const ocl_source ocl_source_resize;
 extern const ocl_source ocl_source_softmax;
 extern const ocl_source ocl_source_wide;
 

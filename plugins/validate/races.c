@@ -135,23 +135,33 @@ typedef struct touch {
   validate *v;
   findings *found;
   const device *device;
-  const char *what; /* "y", "input 3" */
-  const char *text; /* "f32 [2]" */
+  const tn_layer_call *call; /* NULL: a copy */
+  const DLTensor *tensor;
+  uint32_t index; /* among the call's inputs, or outputs where the access writes */
   access access;
   bool owned; /* it lies inside one piece of living memory */
   bool raced; /* one report for one tensor */
 } touch;
 
+/* "writes y (cpu:0 f32 [2])". Made only for reports. */
+static const char *touch_text(char *text, size_t size, const touch *t) {
+  char name[64] = "a tensor", shape[160];
+  if (t->call) tensor_name(name, sizeof name, t->call, t->access.write, t->index);
+  snprintf(text, size, "%s %s (%s:%d %s)", t->access.write ? "writes" : "reads", name,
+           t->device->type, t->device->index,
+           tensor_text(shape, sizeof shape, t->tensor->dtype, t->tensor->ndim, t->tensor->shape));
+  return text;
+}
+
 static void report_race(touch *t, const access *old) {
-  char here[SITE_BYTES + 8], there[SITE_BYTES + 8];
+  char here[SITE_BYTES + 8], there[SITE_BYTES + 8], what[320];
   const access *a = &t->access;
   t->raced = true;
   find(t->v, t->found, REPORT_RACE, a->op, a->site, old->op, old->site,
-       "race: %s%s %s %s (%s:%d %s) on stream %u while %s%s, which %s %s on stream %u, may not be "
-       "done; make one wait for the other (tn_event_record, tn_stream_wait_event)",
-       a->op, at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what,
-       t->device->type, t->device->index, t->text, a->actor, old->op,
-       at_site(there, sizeof there, old->site), old->write ? "writes" : "reads",
+       "race: %s%s %s on stream %u while %s%s, which %s %s on stream %u, may not be done; make one "
+       "wait for the other (tn_event_record, tn_stream_wait_event)",
+       a->op, at_site(here, sizeof here, a->site), touch_text(what, sizeof what, t), a->actor,
+       old->op, at_site(there, sizeof there, old->site), old->write ? "writes" : "reads",
        old->earlier ? "a released tensor that had the same memory" : "it", old->actor);
 }
 
@@ -175,15 +185,14 @@ static void note(memory *m, void *ctx) {
 }
 
 static void check_touch(touch *t) {
-  char here[SITE_BYTES + 8];
+  char here[SITE_BYTES + 8], what[320];
   const access *a = &t->access;
   memory_visit(t->v, t->device, &a->where, look, t);
   if (t->v->checks & CHECK_RACES) memory_visit(t->v, t->device, &a->where, note, t);
   if (t->owned || !(t->v->checks & CHECK_LIFETIME)) return;
   find(t->v, t->found, REPORT_LIFETIME, a->op, a->site, NULL, NULL,
-       "lifetime: %s%s %s %s (%s:%d %s), whose memory belongs to no living tensor", a->op,
-       at_site(here, sizeof here, a->site), a->write ? "writes" : "reads", t->what, t->device->type,
-       t->device->index, t->text);
+       "lifetime: %s%s %s, whose memory belongs to no living tensor", a->op,
+       at_site(here, sizeof here, a->site), touch_text(what, sizeof what, t));
 }
 
 /* --- calls --- */
@@ -229,16 +238,14 @@ static void check_alias(validate *v, findings *f, const tn_layer_call *call, con
   }
 }
 
-static void check_tensor(touch *t, const tn_layer_call *call, bool output, uint32_t index) {
-  const tn_kernel_args *args = call->args;
-  const DLTensor *dl = output ? args->out[index] : args->in[index];
-  if (!dl) return;
-  char name[64], text[160];
-  t->access.where = extent_of(dl, t->device->opaque);
+static void check_tensor(touch *t, bool output, uint32_t index) {
+  const tn_kernel_args *args = t->call->args;
+  t->tensor = output ? args->out[index] : args->in[index];
+  if (!t->tensor) return;
+  t->access.where = extent_of(t->tensor, t->device->opaque);
   if (t->access.where.lo == t->access.where.hi) return;
   t->access.write = output;
-  t->what = tensor_name(name, sizeof name, call, output, index);
-  t->text = tensor_text(text, sizeof text, dl->dtype, dl->ndim, dl->shape);
+  t->index = index;
   t->owned = t->raced = false;
   check_touch(t);
 }
@@ -247,14 +254,14 @@ void check_call(validate *v, findings *f, const tn_layer_call *call) {
   const device *d = device_of(v, call->device_type, call->device_index, call->backend);
   if (!d) return;
   uint32_t actor = actor_of(v, d, call->stream);
-  touch t = {.v = v, .found = f, .device = d};
+  touch t = {.v = v, .found = f, .device = d, .call = call};
   t.access = (access){.actor = actor,
                       .tick = actor_step(v, actor),
                       .op = call->op->name,
                       .site = site_keep(v, call->site)};
   if (v->checks & CHECK_ALIAS) check_alias(v, f, call, d);
-  for (uint32_t i = 0; i < call->args->num_in; ++i) check_tensor(&t, call, false, i);
-  for (uint32_t i = 0; i < call->args->num_out; ++i) check_tensor(&t, call, true, i);
+  for (uint32_t i = 0; i < call->args->num_in; ++i) check_tensor(&t, false, i);
+  for (uint32_t i = 0; i < call->args->num_out; ++i) check_tensor(&t, true, i);
 }
 
 /* A copy between a tensor and host memory. */
@@ -263,13 +270,7 @@ void check_copy(validate *v, findings *f, const tn_layer_event *e) {
   if (!d) return;
   uint32_t actor = actor_of(v, d, e->stream);
   bool write = e->kind == TN_LAYER_TENSOR_WRITTEN;
-  char text[160];
-  touch t = {
-      .v = v,
-      .found = f,
-      .device = d,
-      .what = "a tensor",
-      .text = tensor_text(text, sizeof text, e->tensor->dtype, e->tensor->ndim, e->tensor->shape)};
+  touch t = {.v = v, .found = f, .device = d, .tensor = e->tensor};
   t.access = (access){.where = extent_of(e->tensor, d->opaque),
                       .actor = actor,
                       .write = write,
