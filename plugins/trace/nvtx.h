@@ -4,7 +4,11 @@
 #define TRACE_NVTX_H
 
 #ifdef TRACE_NVTX
+/* The header casts what dlsym gives to functions, as POSIX means it and ISO C does not. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 #include <nvtx3/nvToolsExt.h>
+#pragma GCC diagnostic pop
 static inline void range_push(const char *name) { (void)nvtxRangePushA(name); }
 static inline void range_pop(void) { (void)nvtxRangePop(); }
 #else
