@@ -251,12 +251,19 @@ START_TEST(every_candidate_can_be_run) {
   tn_call call = {sizeof call, TN_OP_MATMUL, NULL, in, &y, NULL, 3, 1, 0};
   const float want[] = {17, 22, 27, 22, 29, 36, 27, 36, 45};
   uint32_t rank = 0, at = 0;
-  for (tn_prepared *p = NULL; tn_prepare_candidate(&call, rank, &p) == TN_OK; p = NULL, rank++) {
+  bool passed_over = false;
+  for (tn_prepared *p = NULL;; p = NULL, rank++) {
+    if (tn_prepare_candidate(&call, rank, &p)) {
+      /* One that takes row-major tensors alone counts, and is not run. */
+      if (!strstr(tn_last_error(), "row-major")) break;
+      passed_over = true;
+      continue;
+    }
     tn_kernel_info info = {.struct_size = sizeof info}, listed = {.struct_size = sizeof listed};
     float got[9] = {0};
     ok(tn_prepared_kernel(p, &info));
     do ok(tn_kernel_find(dev, TN_OP_MATMUL, TN_F32, at++, &listed));
-    while (strcmp(info.name, listed.name) != 0 && listed.some_calls);
+    while (strcmp(info.name, listed.name) != 0 && (listed.some_calls || passed_over));
     ck_assert_str_eq(info.name, listed.name);
     ck_assert_ptr_eq(info.note, listed.note);
     ck_assert_uint_eq(info.some_calls, listed.some_calls);
