@@ -188,7 +188,9 @@ tn_status device_wait(tn_device *device) {
 }
 
 tn_status device_gone(const tn_device *device) {
-  if (atomic_load(&device->lost) & DEVICE_WITHDRAWN)
+  uint8_t lost = atomic_load(&device->lost);
+  if (!lost) return TN_OK;
+  if (lost & DEVICE_WITHDRAWN)
     return fail(TN_ERR_CLOSED,
                 "device %s: its plugin %s was unloaded; load it again to use the device and its "
                 "tensors",

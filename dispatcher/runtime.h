@@ -144,7 +144,8 @@ static inline bool runtime_is_forked(const tn_runtime *runtime) {
   return atomic_load_explicit(&fork_generation, memory_order_relaxed) != runtime->fork_generation;
 }
 
-/* TN_ERR_DEVICE_LOST, or TN_ERR_CLOSED where the plugin was unloaded. */
+/* TN_ERR_DEVICE_LOST, or TN_ERR_CLOSED where the plugin was unloaded; TN_OK where another
+ * thread has loaded it again meanwhile. */
 tn_status device_gone(const tn_device *device);
 
 /* Whether device_check says TN_OK. */
