@@ -72,23 +72,29 @@ static tn_status open_parts(tn_device *d) {
       .watched = d->runtime->watch != NULL,
   };
   status = pool_create(&wanted, &d->pool);
-  if (!status) status = stream_make(d, &d->default_stream);
-  if (status)
+  if (!status) status = stream_open(d, &d->own_stream);
+  if (status) {
     device_close(d);
-  else if (d->runtime->watch)
-    notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
+    return status;
+  }
+  d->default_stream = &d->own_stream;
+  if (d->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
 void device_close(tn_device *d) {
-  while (d->streams) tn_stream_destroy(d->streams);
-  stream_free(d->default_stream);
+  stream_shut(&d->own_stream);
   pool_destroy(d->pool);
   if (d->handle) d->type->backend.close(d->handle);
   d->default_stream = NULL;
   d->pool = NULL;
   d->handle = NULL;
   atomic_store(&d->ready, false);
+}
+
+void device_shut(tn_device *d) {
+  for (tn_stream *s = d->streams; s; s = s->next) stream_shut(s);
+  for (tn_event *e = d->events; e; e = e->next) event_shut(e);
 }
 
 tn_status device_open_slow(tn_device *d) {
@@ -112,11 +118,11 @@ tn_status device_open_slow(tn_device *d) {
 /* --- enumeration --- */
 
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
-  tn_device *d = host_alloc(&runtime->memory, sizeof *d);
+  tn_device *d = shell_alloc(sizeof *d);
   if (!d) return NULL;
   d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
-    host_free(&runtime->memory, d);
+    shell_free(d);
     return NULL;
   }
   d->runtime = runtime;
@@ -140,10 +146,12 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
 
 void device_free(tn_device *d) {
   if (!d) return;
+  tn_runtime *runtime = d->runtime;
   device_close(d);
-  pthread_mutex_destroy(&d->mutex);
-  host_free_sparse(&d->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
-  host_free(&d->runtime->memory, d);
+  host_free_sparse(&runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
+  d->fallback = NULL;
+  d->next_shell = runtime->shells;
+  runtime->shells = d;
 }
 
 void device_enumerate(tn_runtime *runtime, device_type *type) {
@@ -269,12 +277,15 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
   if (status) return status;
   status = device_result(device,
                          device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
-  if (!status && device->runtime->watch) watch_pinned(device, *ptr, bytes);
-  return status;
+  if (status) return status;
+  runtime_hold(device->runtime);
+  if (device->runtime->watch) watch_pinned(device, *ptr, bytes);
+  return TN_OK;
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {
-  if (!device || !ptr || !device->handle || runtime_is_forked(device->runtime)) return;
+  if (!device || !ptr || !atomic_load(&device->ready) || runtime_is_forked(device->runtime)) return;
   if (device->runtime->watch) watch_unpinned(device, ptr);
   device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
+  runtime_drop(device->runtime);
 }

@@ -216,12 +216,15 @@ tn_status tn_run(tn_prepared *prepared) {
 void tn_prepared_release(tn_prepared *prepared) {
   if (!prepared || runtime_is_forked(prepared->plan.device->runtime)) return;
   plan *p = &prepared->plan;
-  host_memory memory = p->device->runtime->memory;
+  tn_runtime *runtime = p->device->runtime;
+  host_memory memory = runtime->memory;
   list_plan *list = p->op->lists ? p->list : NULL;
   tensors t = tensors_of(p);
-  if (p->device->runtime->watch)
-    notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
+  if (runtime->watch) notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
+  /* A closed runtime is held by each block in use; the tensors hold it through this. */
+  bool holds = p->workspace && atomic_load(&runtime->closed);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
+  if (holds) runtime_drop(runtime);
   for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
   for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);
   host_free(&memory, list);

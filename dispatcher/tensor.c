@@ -186,7 +186,7 @@ tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, t
   s->destroy_ctx = ctx;
   header_init(t, device, TN_U8, 0);
   t->storage = s;
-  atomic_fetch_add(&runtime->external, 1);
+  runtime_hold(runtime);
   *out = t;
   return TN_OK;
 }
@@ -205,7 +205,7 @@ void storage_free(storage *s) {
   tn_runtime *runtime = s->device->runtime;
   s->destroy(s->destroy_ctx);
   host_free(&runtime->memory, s);
-  atomic_fetch_sub(&runtime->external, 1);
+  runtime_drop(runtime); /* not before: the deleter may release others of the runtime's */
 }
 
 void tn_tensor_retain(tn_tensor *tensor) {

@@ -293,13 +293,20 @@ tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, th
   return TN_OK;
 }
 
-void thread_pool_destroy(thread_pool *pool) {
+void thread_pool_stop(thread_pool *pool) {
   if (!pool) return;
+  atomic_store_explicit(&pool->size, 1, memory_order_relaxed);
   atomic_store(&pool->stop, true);
   atomic_fetch_add(&pool->epoch, 1);
   wake(&pool->epoch, UINT32_MAX);
   bool forked = pool->started && pool->process != getpid(); /* a child has no workers to join */
   for (uint32_t i = 0; i < pool->num_workers && !forked; i++) pthread_join(pool->workers[i], NULL);
+  pool->num_workers = 0;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+  if (!pool) return;
+  thread_pool_stop(pool);
   host_memory memory = pool->memory;
   host_free(&memory, pool->workers);
   host_free(&memory, pool);

@@ -155,8 +155,11 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     if (!status) *copy = made;
     return status;
   }
-  if (device->runtime != tensor->device->runtime)
+  if (device->runtime != tensor->device->runtime) {
+    status = runtime_check(device->runtime);
+    if (status) return status;
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
+  }
   if (tensor->contiguous) {
     dense = (tn_tensor *)(uintptr_t)tensor;
     tn_tensor_retain(dense);
