@@ -45,10 +45,25 @@ static void pool_unmark(void *ctx, void *mark) {
   d->type->backend.event_destroy(d->handle, mark);
 }
 
+/* The calling thread is inside the host's callback. What that allocates itself must not call
+ * it again, and so on until the stack ends. */
+static _Thread_local bool is_helping;
+
 static bool pool_pressure(void *ctx, size_t bytes) {
   tn_device *d = ctx;
   const tn_runtime *r = d->runtime;
-  return r->out_of_memory && r->out_of_memory(r->out_of_memory_user, d, bytes);
+  char message[512];
+  if (!r->out_of_memory) return false;
+  if (is_helping) {
+    fail_prefix("inside out_of_memory, which is not called again: ");
+    return false;
+  }
+  snprintf(message, sizeof message, "%s", tn_last_error());
+  is_helping = true;
+  bool helped = r->out_of_memory(r->out_of_memory_user, d, bytes);
+  is_helping = false;
+  fail(TN_OK, "%s", message); /* what failed in the callback is not what failed here */
+  return helped;
 }
 
 static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,    pool_passed,

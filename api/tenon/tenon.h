@@ -121,7 +121,10 @@ typedef enum tn_scan {
   TN_SCAN_OFF = 2,     /* none */
 } tn_scan;
 
-/* Host memory, for embedders who bring their own. Thread-safe. */
+/* Host memory, for embedders who bring their own; tensors and workspaces of devices in host
+ * memory come from it too, large ones at boundaries of 2 MiB. Thread-safe. What libraries
+ * behind plugins take for themselves, and some kilobytes that outlive a runtime for handles
+ * that were kept, is the C library's. */
 typedef struct tn_allocator {
   void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
   void (*free)(void *user, void *ptr);
@@ -157,7 +160,10 @@ typedef struct tn_runtime_options {
   void *log_user;
   /* Called when device memory has run out, after Tenon gave back what it had
    * cached: frees tensors if it can and returns true to have the allocation tried
-   * again. */
+   * again. Runs in the thread that allocates, in several at once if they do. It may
+   * call whatever Tenon has for tensors, streams and events; what it allocates itself
+   * does not call it again but fails with TN_ERR_DEVICE_OUT_OF_MEMORY. Reading a
+   * row-major tensor back takes no device memory, one with other strides does. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
