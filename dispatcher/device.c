@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
 
 /* --- the pool's view of a device --- */
@@ -73,6 +74,22 @@ static const pool_ops synchronous_pool = {
 
 /* --- opening and closing --- */
 
+/* Ready, it has all its parts; not ready, none. */
+static bool device_is_valid(const tn_device *d) {
+  if (!d->runtime || !d->type || d->table != d->type->table || !d->fallback) return false;
+  if (!d->pool) return !d->default_stream && !d->own_stream.cache && !d->streams && !d->events;
+  return d->default_stream == &d->own_stream && d->own_stream.cache && d->own_stream.device == d;
+}
+
+/* pre: no other thread is using the device. */
+static bool all_are_shut(const tn_device *d) {
+  for (const tn_stream *s = d->streams; s; s = s->next)
+    if (s->cache || s->queue) return false;
+  for (const tn_event *e = d->events; e; e = e->next)
+    if (!e->shut || e->handle) return false;
+  return true;
+}
+
 static tn_status open_parts(tn_device *d) {
   const tn_backend *b = &d->type->backend;
   tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
@@ -93,11 +110,13 @@ static tn_status open_parts(tn_device *d) {
     return status;
   }
   d->default_stream = &d->own_stream;
+  INVARIANT(device_is_valid(d));
   if (d->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
 void device_close(tn_device *d) {
+  INVARIANT(!d->pool || !pool_blocks_in_use(d->pool));
   stream_shut(&d->own_stream);
   pool_destroy(d->pool);
   if (d->handle) d->type->backend.close(d->handle);
@@ -110,6 +129,7 @@ void device_close(tn_device *d) {
 void device_shut(tn_device *d) {
   for (tn_stream *s = d->streams; s; s = s->next) stream_shut(s);
   for (tn_event *e = d->events; e; e = e->next) event_shut(e);
+  INVARIANT_OF_ALL(all_are_shut(d));
 }
 
 tn_status device_open_slow(tn_device *d) {

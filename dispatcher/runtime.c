@@ -6,6 +6,7 @@
  * only trace of that in the hot path is one comparison with a counter that the child's
  * fork handler raises.
  */
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
 
 #include <stdio.h>
@@ -233,6 +234,7 @@ static void destroy(tn_runtime *r) {
 }
 
 void runtime_drop(tn_runtime *runtime) {
+  INVARIANT(atomic_load(&runtime->held) && atomic_load(&runtime->shell_held));
   if (atomic_fetch_sub(&runtime->held, 1) == 1) destroy(runtime);
 }
 
@@ -278,6 +280,13 @@ void tn_runtime_close(tn_runtime *runtime) {
 }
 
 /* --- opening --- */
+
+static bool runtime_is_valid(const tn_runtime *r) {
+  if (r->held < 1 || r->shell_held < 1 || r->closed || r->is_grave || r->shells) return false;
+  if (!r->chosen || !r->chosen->ready || r->chosen->runtime != r) return false;
+  if (!r->threads == !r->parallel.run || !r->host.num_threads || r->host.impl != r) return false;
+  return r->num_devices >= 1 && r->num_devices <= DEVICES_MAX && !r->layers >= !r->num_layers;
+}
 
 static bool has_option(const tn_runtime_options *options, size_t end) {
   return options && options->struct_size >= end;
@@ -334,9 +343,10 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
   pthread_mutex_init(&r->mutex, NULL);
   tn_status status = open_parts(r, options);
   if (status) {
-    destroy(r);
+    runtime_drop(r);
     return status;
   }
+  INVARIANT(runtime_is_valid(r));
   fail_clear();
   *runtime = r;
   return TN_OK;

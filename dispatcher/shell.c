@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/runtime.h"
 
 enum { SHELLS_KEPT = 64 };
@@ -32,8 +33,17 @@ static void free_all(tn_runtime *runtime) {
   free(runtime);
 }
 
+/* Nothing but the structs is left. */
+static bool shell_is_valid(const tn_runtime *r) {
+  for (const tn_device *d = r->shells; d; d = d->next_shell)
+    if (d->runtime != r || d->handle || d->pool || d->streams || d->events || d->ready)
+      return false;
+  return !r->held && !r->threads && !r->num_devices && !r->num_layers && !r->watch;
+}
+
 void shell_drop(tn_runtime *runtime) {
   if (atomic_fetch_sub(&runtime->shell_held, 1) != 1) return;
+  INVARIANT(shell_is_valid(runtime));
   uint32_t place = atomic_fetch_add(&next_place, 1) % SHELLS_KEPT;
   tn_runtime *oldest = atomic_exchange(&kept[place], runtime);
   if (oldest) free_all(oldest);

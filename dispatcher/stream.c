@@ -4,7 +4,18 @@
  */
 #include <time.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
+
+/* Open, it has a cache that names it, and a queue where the device has queues. */
+static bool stream_is_valid(const tn_stream *s) {
+  if (!s->cache) return !s->queue && !s->native;
+  return pool_cache_stream(s->cache) == s && !s->queue == s->device->synchronous;
+}
+
+static bool event_is_valid(const tn_event *e) {
+  return e->shut ? !e->handle : !e->handle == e->device->synchronous;
+}
 
 static tn_status queue_make(tn_stream *s) {
   tn_device *d = s->device;
@@ -25,6 +36,7 @@ tn_status stream_open(tn_device *device, tn_stream *stream) {
   tn_status status = queue_make(stream);
   if (!status) status = pool_cache_open(device->pool, stream, &stream->cache);
   if (status) queue_drop(stream);
+  INVARIANT(status || stream_is_valid(stream));
   return status;
 }
 
@@ -32,6 +44,7 @@ tn_status stream_wait(tn_stream *stream) {
   tn_device *d = stream->device;
   tn_status status = TN_OK;
   uint64_t began = watch_clock(d->runtime);
+  INVARIANT(stream->cache && stream_is_valid(stream));
   if (!d->synchronous)
     status = device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
   if (began && !status) notify_waited(stream, began);
@@ -47,6 +60,13 @@ void stream_shut(tn_stream *stream) {
   if (device->runtime->watch)
     notify_stream(TN_LAYER_STREAM_DESTROYED, stream, stream == &device->own_stream ? NULL : stream);
   queue_drop(stream);
+  INVARIANT(stream_is_valid(stream));
+}
+
+/* pre: the device's mutex is held. */
+static bool stream_is_linked(const tn_stream *s) {
+  return (s->previous ? s->previous->next : s->device->streams) == s &&
+         (!s->next || s->next->previous == s);
 }
 
 static void link_stream(tn_device *device, tn_stream *s) {
@@ -54,11 +74,13 @@ static void link_stream(tn_device *device, tn_stream *s) {
   s->next = device->streams;
   if (s->next) s->next->previous = s;
   device->streams = s;
+  INVARIANT(stream_is_linked(s));
   pthread_mutex_unlock(&device->mutex);
 }
 
 static void unlink_stream(tn_device *device, tn_stream *s) {
   pthread_mutex_lock(&device->mutex);
+  INVARIANT(stream_is_linked(s));
   if (s->next) s->next->previous = s->previous;
   *(s->previous ? &s->previous->next : &device->streams) = s->next;
   pthread_mutex_unlock(&device->mutex);
@@ -120,16 +142,24 @@ static tn_status event_check(const tn_event *event, const char *function) {
   return device_check(event->device);
 }
 
+/* pre: the device's mutex is held. */
+static bool event_is_linked(const tn_event *e) {
+  return (e->previous ? e->previous->next : e->device->events) == e &&
+         (!e->next || e->next->previous == e);
+}
+
 static void link_event(tn_device *device, tn_event *e) {
   pthread_mutex_lock(&device->mutex);
   e->next = device->events;
   if (e->next) e->next->previous = e;
   device->events = e;
+  INVARIANT(event_is_linked(e) && event_is_valid(e));
   pthread_mutex_unlock(&device->mutex);
 }
 
 static void unlink_event(tn_device *device, tn_event *e) {
   pthread_mutex_lock(&device->mutex);
+  INVARIANT(event_is_linked(e));
   if (e->next) e->next->previous = e->previous;
   *(e->previous ? &e->previous->next : &device->events) = e->next;
   pthread_mutex_unlock(&device->mutex);
@@ -162,6 +192,7 @@ void event_shut(tn_event *event) {
   if (event->handle) d->type->backend.event_destroy(d->handle, event->handle);
   event->handle = NULL;
   event->shut = true;
+  INVARIANT(event_is_valid(event));
   if (d->runtime->watch) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);
 }
 
@@ -190,6 +221,7 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
   else
     event->recorded_ns = now_ns();
   if (status) return status;
+  INVARIANT(event_is_valid(event) && stream_is_valid(stream));
   event->recorded = true;
   if (d->runtime->watch) notify_stream(TN_LAYER_EVENT_RECORDED, stream, event);
   return TN_OK;

@@ -6,10 +6,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
+
+static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_t bytes) {
+  return t->contiguous && bytes == tn_tensor_bytes(t) && stream->device == t->device &&
+         stream->cache;
+}
 
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
@@ -29,6 +36,7 @@ static void was_read(const tn_stream *stream, const tn_tensor *src, const void *
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, src, bytes));
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
