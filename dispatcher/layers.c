@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/layers.h"
 #include "dispatcher/plugins.h"
 #include "dispatcher/watch.h"
@@ -17,6 +18,7 @@ typedef struct walk {
 
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
+  INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
   if (w->next == w->runtime->num_layers) return call->args->kernel->run(call->args);
   const layer_link *link = &w->runtime->layers[w->next++];
   return link->layer->call(link->state, call, step, w);

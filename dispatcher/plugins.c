@@ -116,6 +116,9 @@ void plugins_free(tn_runtime *r) {
     host_free(&r->memory, t);
   }
   host_free(&r->memory, r->records);
+  r->records = NULL;
+  r->retired = NULL;
+  r->num_records = r->max_records = 0;
 }
 
 /* --- from a file to a registered plugin; pre of all: `loading` is held --- */

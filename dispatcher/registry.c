@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/quick.h"
 #include "dispatcher/schema.h"
 
@@ -309,6 +310,7 @@ void registry_link(cell_slot *slot, cell *c) {
     if (other->kernel->row.priority < c->kernel->row.priority) break;
   atomic_store(&c->next, atomic_load(at));
   atomic_store_explicit(at, c, memory_order_release);
+  INVARIANT(cells_are_ordered(slot));
 }
 
 typedef struct filling {
@@ -360,6 +362,8 @@ static void publish(registration *g) {
   atomic_store_explicit(&r->num_types, count + g->num_new_types, memory_order_release);
   atomic_store_explicit(r->plugins_tail, g->entry, memory_order_release);
   r->plugins_tail = &g->entry->next;
+  INVARIANT(g->entry->cells->used <= g->entry->cells->capacity);
+  INVARIANT_OF_ALL(registry_is_valid(r));
 }
 
 static void free_type(const host_memory *memory, device_type *t) {

@@ -126,6 +126,12 @@ void registry_link(cell_slot *slot, cell *c);
  * come. pre: no call is under way. */
 void registry_set_layers(registry *r, tn_kernel_fn fn);
 
+/* registry_check.c, for invariant.h. pre: the runtime's mutex is held. Best first, all of one
+ * slot and none twice: */
+bool cells_are_ordered(cell_slot *slot);
+/* Every slot of every type, and that operators are found by their numbers. */
+bool registry_is_valid(const registry *r);
+
 static inline op_entry *registry_op(const registry *r, uint32_t op) {
   return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;
 }

@@ -6,10 +6,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
+
+static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_t bytes) {
+  return t->contiguous && bytes == tn_tensor_bytes(t) && stream->device == t->device &&
+         stream->cache;
+}
 
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
@@ -29,6 +36,7 @@ static void was_read(const tn_stream *stream, const tn_tensor *src, const void *
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, src, bytes));
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
@@ -155,8 +163,11 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     if (!status) *copy = made;
     return status;
   }
-  if (device->runtime != tensor->device->runtime)
+  if (device->runtime != tensor->device->runtime) {
+    status = runtime_check(device->runtime);
+    if (status) return status;
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
+  }
   if (tensor->contiguous) {
     dense = (tn_tensor *)(uintptr_t)tensor;
     tn_tensor_retain(dense);

@@ -25,6 +25,20 @@
  *              release or destroy function. Handles passed in are borrowed for the
  *              call. Release functions accept NULL. Strings returned belong to
  *              the library and live as long as the object they describe.
+ *  Lifetimes.  Handles are given back in any order, the runtime's close among them, as
+ *              garbage collectors do it. Once it is closed, functions with a status
+ *              return TN_ERR_CLOSED for the runtime and for whatever came from it, those
+ *              that give something back still do, and the others are harmless. The memory
+ *              of tensors, DLPack exports and pinned memory stays valid until they are
+ *              given back, and keeps its devices open so long; threads have ended and
+ *              cached memory has gone back when the close returns. Devices and default
+ *              streams, which nobody gives back, may be asked until 64 more runtimes are
+ *              gone.
+ *  Callbacks.  out_of_memory and the deleters of imported tensors run while Tenon holds no
+ *              lock; deleters may release tensors. The allocator's functions may not call
+ *              Tenon. log, out_of_memory and parallel are not called any more when
+ *              tn_runtime_close has returned; the allocator is, until the last handle is
+ *              given back.
  *  Threads.    Runtimes and devices may be used from any thread at once. A stream
  *              other than NULL belongs to one thread at a time. A tensor's
  *              reference count is atomic; its contents are the callers' business.
@@ -119,7 +133,10 @@ typedef enum tn_scan {
   TN_SCAN_OFF = 2,     /* none */
 } tn_scan;
 
-/* Host memory, for embedders who bring their own. Thread-safe. */
+/* Host memory, for embedders who bring their own; tensors and workspaces of devices in host
+ * memory come from it too, large ones at boundaries of 2 MiB. Thread-safe. What libraries
+ * behind plugins take for themselves, and some kilobytes that outlive a runtime for handles
+ * that were kept, is the C library's. */
 typedef struct tn_allocator {
   void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
   void (*free)(void *user, void *ptr);
@@ -157,7 +174,10 @@ typedef struct tn_runtime_options {
   void *log_user;
   /* Called when device memory has run out, after Tenon gave back what it had
    * cached: frees tensors if it can and returns true to have the allocation tried
-   * again. */
+   * again. Runs in the thread that allocates, in several at once if they do. It may
+   * call whatever Tenon has for tensors, streams and events; what it allocates itself
+   * does not call it again but fails with TN_ERR_DEVICE_OUT_OF_MEMORY. Reading a
+   * row-major tensor back takes no device memory, one with other strides does. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
@@ -172,10 +192,10 @@ typedef struct tn_runtime_options {
  * cannot be taken is no error: see tn_plugin_report. */
 tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime);
 
-/* Closes: waits for its devices. No other call on the runtime may be under way, and its
- * streams, events, prepared calls and pinned memory must have been given back. Tensors
- * still alive, and DLPack exports of them, may be released later, from any thread, but
- * not used (TN_ERR_CLOSED). */
+/* Closes: waits for its devices and ends its threads. No other call on the runtime, or on
+ * what it made, may be under way. What is still alive, tensors, streams, events, prepared
+ * calls, pinned memory, DLPack exports, may be given back later, in any order and from any
+ * thread, but not used (TN_ERR_CLOSED). Does nothing where it is closed already. */
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:
@@ -285,6 +305,7 @@ tn_status tn_device_trim(tn_device *device);
 
 /* Host memory that the device copies from and to asynchronously. bytes > 0. */
 tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr);
+/* Of a closed runtime too. ptr may be NULL. */
 void tn_pinned_free(tn_device *device, void *ptr);
 
 /* ------------------------------------------------------- streams and events --- */
@@ -296,7 +317,7 @@ tn_status tn_stream_synchronize(tn_stream *stream);
 tn_device *tn_stream_device(const tn_stream *stream);
 /* The device's default stream, what NULL stands for. Not to be destroyed. */
 tn_stream *tn_device_default_stream(tn_device *device);
-/* The vendor's handle (cudaStream_t), NULL where there is none. */
+/* The vendor's handle (cudaStream_t), NULL where there is none and of a closed runtime. */
 void *tn_stream_native(const tn_stream *stream);
 
 tn_status tn_event_create(tn_device *device, tn_event **event);
