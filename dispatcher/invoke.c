@@ -22,7 +22,7 @@ static tn_status run_once(plan *p) {
   if (__builtin_expect(!p->cell->strided || p->cell->kernel->row.workspace, 0))
     status = plan_equip(p);
   if (__builtin_expect(!status, 1)) status = plan_run(p);
-  if (__builtin_expect(status, 0)) status = kernel_failed(p, status);
+  if (__builtin_expect(status, 0)) status = p->cell ? kernel_failed(p, status) : fallback_run(p);
   plan_finish(p);
   return status;
 }
@@ -114,6 +114,7 @@ static tn_status equip(plan *p, bool *direct) {
   tn_status status = p->op->lists ? list_equip(p) : plan_equip(p);
   /* Stand-ins are made for each run, since inputs change between runs. */
   if (p->op->lists ? p->list->num_temps : p->num_temps) *direct = false;
+  if (status && !p->cell) *direct = false, status = TN_OK;
   if (status || !*direct) p->op->lists ? list_finish(p) : plan_finish(p);
   return status;
 }
@@ -124,10 +125,10 @@ static tn_status equip_candidate(tn_prepared *made, uint32_t rank) {
   plan_pick_candidate(p, rank);
   if (rank && !p->cell)
     return plan_refuse(p, TN_ERR_UNSUPPORTED, "fewer than %u kernels take it", rank + 1);
+  const char *name = p->cell ? p->cell->kernel->row.name : "";
   tn_status status = equip(p, &made->direct);
   if (!status && rank && !made->direct)
-    return plan_refuse(p, TN_ERR_UNSUPPORTED, "kernel %s wants the tensors row-major",
-                       p->cell->kernel->row.name);
+    return plan_refuse(p, TN_ERR_UNSUPPORTED, "kernel %s wants the tensors row-major", name);
   return status;
 }
 

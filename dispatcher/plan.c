@@ -488,9 +488,18 @@ bool view_is_contiguous(const DLTensor *t) {
   return strides_are_contiguous(t->ndim, t->shape, t->strides);
 }
 
+/* A kernel `copy` that wants contiguous tensors cannot be what makes them so: the call goes to
+ * the fallback, which needs no kernel. */
+static bool is_circular(plan *p) {
+  if (p->op->row.id != TN_OP_COPY) return false;
+  p->cell = NULL;
+  return true;
+}
+
 /* Copies input i, as the kernel would see it, to contiguous memory. */
 static tn_status densify_input(plan *p, uint32_t i) {
   tn_tensor *view, *dense = NULL;
+  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   const DLTensor *seen = p->in_view[i];
   tn_status status = tn_tensor_expand(p->in[i], seen->ndim, seen->shape, &view);
   if (status) return status;
@@ -506,6 +515,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
 static tn_status densify_output(plan *p, uint32_t i) {
   tn_tensor *y = p->out[i], *dense = NULL;
   tn_status status;
+  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   if (i < p->op->num_inout)
     status = tn_copy(p->stream, y, &dense);
   else

@@ -55,7 +55,8 @@ const tn_tensor *call_first_tensor(const tn_call *call);
  * success plan->cell may be NULL: only the fallback can serve the call. */
 tn_status plan_make(plan *p, const tn_call *call);
 
-/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. */
+/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. Where it fails
+ * and leaves no cell, the kernel cannot take these tensors and the fallback serves the call. */
 tn_status plan_equip(plan *p);
 
 /* Runs the kernel and writes outputs that went through a stand-in. */
