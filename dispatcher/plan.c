@@ -282,6 +282,12 @@ static INLINE tn_status take_attrs(plan *p, const void *given) {
 
 /* --- outputs --- */
 
+/* Of two whose ranges in memory overlap. */
+static bool share_elements(const tn_tensor *a, const tn_tensor *b) {
+  uint32_t work = OVERLAP_WORK;
+  return tensors_share_elements(a, b, &work);
+}
+
 static tn_status check_written(const plan *p, uint32_t i) {
   const tn_tensor *y = p->out[i];
   const char *name = p->op->row.args[p->num_in + i].name;
@@ -291,14 +297,16 @@ static tn_status check_written(const plan *p, uint32_t i) {
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                        "%s has the same element in several places and cannot be written", name);
   for (uint32_t k = 0; k < p->num_in; ++k) {
-    if (!p->in[k] || likely(!tensors_overlap(y, p->in[k]))) continue;
+    if (!p->in[k] || likely(!tensors_interleave(y, p->in[k]))) continue;
     if (p->op->elementwise && tensors_same_view(y, p->in[k])) continue;
+    if (!share_elements(y, p->in[k])) continue;
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s%s", name,
                        p->op->row.args[k].name,
                        p->op->elementwise ? " without being the same view" : "");
   }
   for (uint32_t k = 0; k < i; ++k)
-    if (p->out[k] && !(p->made >> k & 1) && unlikely(tensors_overlap(y, p->out[k])))
+    if (p->out[k] && !(p->made >> k & 1) && unlikely(tensors_interleave(y, p->out[k])) &&
+        share_elements(y, p->out[k]))
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s", name,
                          p->op->row.args[p->num_in + k].name);
   return TN_OK;

@@ -38,8 +38,11 @@
  *              that are given are on one device. An output pointer y with *y ==
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
- *              overlap inputs, except that an elementwise operator may write to the
- *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              share an element with inputs or with each other, except that an
+ *              elementwise operator may write to the very tensor it reads. Views that
+ *              interleave without sharing any, as columns of one matrix do, are fine
+ *              (strides so odd that this is not settled in 65,536 steps are refused).
+ *              Optional tensors may be NULL. Lists of tensors
  *              come as arrays with one count for all of them, behind the last: at
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
