@@ -459,6 +459,7 @@ void plan_pick_candidate(plan *p, uint32_t rank) {
 
 tn_status plan_take_attrs(plan *p, const void *given) { return take_attrs(p, given); }
 void plan_set_args(plan *p) { set_args(p); }
+void plan_set_views(plan *p) { p->op->lists ? list_set_views(p) : set_views(p); }
 void plan_pick_kernel(plan *p) { pick_kernel(p); }
 
 tn_status plan_make(plan *p, const tn_call *call) {

@@ -407,9 +407,19 @@ tn_status tn_invoke(const tn_call *call);
 /* The same call with everything resolved, to be run many times: tensors, kernel and
  * workspace are kept by the handle. Outputs that are NULL are made and returned in
  * call->out, owned by the caller as with tn_invoke; where their shape depends on data
- * they have and keep the largest one. */
+ * they have and keep the largest one. Attributes are copied: what the caller writes to the
+ * struct later changes nothing. Operators whose attributes count (the step of Adam, the offset of
+ * random numbers) repeat themselves unless tn_prepared_set_attrs says what comes next. */
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
+/* One thread at a time, as for the stream of the call. */
 tn_status tn_run(tn_prepared *prepared);
+/* Gives a prepared call other attributes (the attribute struct; NULL = defaults), which hold from
+ * the next tn_run on. They are copied and validated as by tn_prepare, and the kernel and its
+ * workspace chosen anew: about the cost of preparing, without its allocations. Errors, after
+ * which the call is as before: INVALID_ARGUMENT where attributes are out of bounds or outputs would
+ * have another shape or type; UNSUPPORTED where tn_prepare_candidate chose the kernel and it does
+ * not take them. Not while another thread is inside tn_run of the same handle. */
+tn_status tn_prepared_set_attrs(tn_prepared *prepared, const void *attrs);
 void tn_prepared_release(tn_prepared *prepared);
 
 /* The operators, built in and from plugins. */
