@@ -173,6 +173,7 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->index = index;
   d->host_memory = type->backend.flags & TN_BACKEND_HOST_MEMORY;
   d->synchronous = type->backend.flags & TN_BACKEND_SYNCHRONOUS;
+  d->shared = d->host_memory && !d->synchronous;
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);

@@ -39,6 +39,8 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
   if (status) return status;
   if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
+  status = transfer_settle(transfer_home(tensor));
+  if (status) return status;
   const host_memory *memory = &tensor->device->runtime->memory;
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
@@ -64,6 +66,8 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
     return fail(TN_ERR_UNSUPPORTED,
                 "tn_tensor_to_dlpack_unversioned: the tensor is read-only, which this struct "
                 "cannot say; use tn_tensor_to_dlpack");
+  status = transfer_settle(transfer_home(tensor));
+  if (status) return status;
   const host_memory *memory = &tensor->device->runtime->memory;
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");

@@ -14,12 +14,13 @@
 typedef struct walk {
   const tn_runtime *runtime;
   uint32_t next;
+  tn_kernel_fn run;
 } walk;
 
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
   INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
-  if (w->next == w->runtime->num_layers) return call->args->kernel->run(call->args);
+  if (w->next == w->runtime->num_layers) return w->run(call->args);
   const layer_link *link = &w->runtime->layers[w->next++];
   return link->layer->call(link->state, call, step, w);
 }
@@ -42,6 +43,8 @@ const char *layers_fallback_from(const char *device) {
   return before;
 }
 
+bool layers_in_fallback(void) { return fallback_from != NULL; }
+
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
@@ -58,7 +61,8 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .backend = device ? &device->type->backend : NULL,
       .fallback_from = fallback_from,
   };
-  walk w = {runtime, 0};
+  walk w = {runtime, 0,
+            device ? host_row_fn(args->kernel, &device->type->backend) : args->kernel->run};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
   return status ? status : step(&call, &w);
 }

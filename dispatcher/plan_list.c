@@ -252,7 +252,7 @@ static tn_status take_results(plan *p) {
 
 /* --- the kernel's side --- */
 
-static void set_views(plan *p) {
+void list_set_views(plan *p) {
   list_plan *l = p->list;
   for (uint32_t i = 0; i < l->num_in; ++i) l->in_view[i] = l->in[i] ? &l->in[i]->dl : NULL;
   for (uint32_t i = 0; i < l->num_out; ++i) l->out_view[i] = l->out[i] ? &l->out[i]->dl : NULL;
@@ -265,7 +265,7 @@ static void note_stream(const plan *p, const tn_tensor *t) {
 
 static tn_status infer(plan *p) {
   list_plan *l = p->list;
-  set_views(p);
+  list_set_views(p);
   shape_query query = {.op = &p->op->row,
                        .host = &p->device->runtime->host,
                        .in = l->in_view,
@@ -293,7 +293,7 @@ tn_status list_make(plan *p, const tn_call *call) {
     return status;
   }
   list_plan *l = p->list;
-  set_views(p);
+  list_set_views(p);
   for (uint32_t i = 0; i < l->num_in && !p->device->synchronous; ++i) note_stream(p, l->in[i]);
   for (uint32_t i = 0; i < l->num_out && !p->device->synchronous; ++i) note_stream(p, l->out[i]);
   plan_set_args(p);

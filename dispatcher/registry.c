@@ -324,7 +324,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
     if (!(types >> dtype & 1)) continue;
     cell *c = &f->block->cells[f->block->used++];
-    c->run = f->layers_run ? f->layers_run : k->row.run;
+    c->run = f->layers_run ? f->layers_run : host_row_fn(&k->row, &t->backend);
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
@@ -438,7 +438,7 @@ void registry_set_layers(registry *r, tn_kernel_fn fn) {
   for (plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
       cell *c = &e->cells->cells[i];
-      c->run = fn ? fn : c->kernel->row.run;
+      c->run = fn ? fn : host_row_fn(&c->kernel->row, &r->types[c->type]->backend);
     }
 }
 

@@ -131,6 +131,10 @@ void registry_set_layers(registry *r, tn_kernel_fn fn);
 bool cells_are_ordered(cell_slot *slot);
 /* Every slot of every type, and that operators are found by their numbers. */
 bool registry_is_valid(const registry *r);
+/* host_rows.c: what runs a row on a device of this type while no layer is on. */
+tn_kernel_fn host_row_fn(const tn_kernel *row, const tn_backend *backend);
+/* Waits for the work of the stream, then runs the kernel. */
+tn_status host_row_run(const tn_kernel_args *args);
 
 static inline op_entry *registry_op(const registry *r, uint32_t op) {
   return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;

@@ -93,6 +93,7 @@ struct tn_device {
   _Atomic bool ready;   /* opened: handle, pool and default stream exist */
   _Atomic uint8_t lost; /* DEVICE_*; 0 = in use */
   bool host_memory, synchronous, opaque;
+  bool shared; /* host memory, and work beside the host: whoever reads in place waits first */
   void *handle;
   pool *pool;
   tn_stream *default_stream;
@@ -289,6 +290,8 @@ void layers_close(tn_runtime *runtime);
 /* For which device, NULL for none, the calling thread's calls stand in from here on; returns
  * what it was before. The string must live as long. */
 const char *layers_fallback_from(const char *device);
+/* Whether they do. */
+bool layers_in_fallback(void);
 /* One of these rows that is on, or NULL. */
 const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);
 
@@ -314,5 +317,15 @@ tn_status tensor_check(const tn_tensor *t, const char *function);
 /* transfer.c: raw copies between a contiguous tensor's memory and the host's. */
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes);
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes);
+/* Writes a tensor of any strides from row-major host memory, with no kernel where the device has
+ * none. pre: no element of it appears twice. */
+tn_status transfer_push(tn_stream *stream, tn_tensor *dst, const void *src);
+/* Waits, if the stream's device shares the host's memory: before the host uses it in place. */
+tn_status transfer_settle(tn_stream *stream);
+/* The stream whose work made the tensor, as far as that is known: the one that its memory was
+ * taken for. */
+tn_stream *transfer_home(const tn_tensor *t);
+/* Where a tensor's first element lies, on a device of host memory. */
+void *transfer_address(const tn_tensor *t);
 
 #endif

@@ -348,6 +348,9 @@ size_t tn_tensor_bytes(const tn_tensor *tensor) {
 bool tn_tensor_is_contiguous(const tn_tensor *tensor) { return tensor && tensor->contiguous; }
 void *tn_tensor_data(const tn_tensor *tensor) {
   if (!tensor || tensor->elements == 0) return NULL;
+  if (tensor->device->shared && device_is_fine(tensor->device) &&
+      stream_wait(transfer_home(tensor)))
+    return NULL;
   return (char *)tensor->dl.data + tensor->dl.byte_offset;
 }
 

@@ -307,7 +307,8 @@ enum {
 
 enum {
   /* Device memory is host memory: any host-memory device's tensors can be read
-   * in place, and *host kernels serve the device. */
+   * in place, and *host kernels serve the device. Without TN_BACKEND_SYNCHRONOUS they, and
+   * whoever reads in place, wait for the queue first. */
   TN_BACKEND_HOST_MEMORY = 1u << 0,
   /* Work is done when the call returns; streams and events need no slots. */
   TN_BACKEND_SYNCHRONOUS = 1u << 1,

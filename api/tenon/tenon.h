@@ -52,8 +52,11 @@
  *              that are given are on one device. An output pointer y with *y ==
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
- *              overlap inputs, except that an elementwise operator may write to the
- *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              share an element with inputs or with each other, except that an
+ *              elementwise operator may write to the very tensor it reads. Views that
+ *              interleave without sharing any, as columns of one matrix do, are fine
+ *              (strides so odd that this is not settled in 65,536 steps are refused).
+ *              Optional tensors may be NULL. Lists of tensors
  *              come as arrays with one count for all of them, behind the last: at
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
@@ -347,12 +350,15 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
                               const void *data, tn_tensor **tensor);
 /* Overwrites a tensor (any strides) from row-major host memory, in the stream's
  * order. Pageable memory may be reused at once; pinned memory when the stream has
- * got there. bytes: must be the tensor's. */
+ * got there. bytes: must be the tensor's. Where the device has no kernel for strided copies,
+ * the bytes between a strided tensor's elements are read and written back: other streams' work
+ * on those is ordered by events. */
 tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes);
 /* Copies a tensor (any strides) to row-major host memory, behind the work of the stream
  * that the tensor was made on, and waits for it. */
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes);
-/* The same in the stream's order without waiting, where data is pinned memory. */
+/* The same in the stream's order without waiting, where data is pinned memory and the tensor
+ * row-major or its device has a kernel that makes it so. */
 tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes);
 /* A copy on another device; on the same device a contiguous copy. Ordered as in
  * tn_tensor_to_host. */
@@ -371,7 +377,10 @@ size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
 /* The first element's address on its device; host code may follow it only where
  * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
- * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset. */
+ * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset.
+ * A device that shares the host's memory but works beside it is waited for, as in
+ * tn_tensor_to_host; NULL with a message if that fails. What a kept pointer shows of later work
+ * is sure after tn_stream_synchronize. */
 void *tn_tensor_data(const tn_tensor *tensor);
 
 /* Views share memory with x and keep it alive; nothing is copied. */
@@ -399,7 +408,8 @@ tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy
 
 /* Gives a tensor to another library. The caller owns the struct and calls its
  * deleter once; the memory lives until then. The consumer's work must be ordered
- * after the tensor's: wait for the stream first. */
+ * after the tensor's: wait for the stream first. Where the memory is the host's, that has
+ * happened, for the stream that the tensor was made on. */
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed);
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
 /* Takes a tensor from another library, without a copy; its deleter is called when
@@ -435,9 +445,19 @@ tn_status tn_invoke(const tn_call *call);
 /* The same call with everything resolved, to be run many times: tensors, kernel and
  * workspace are kept by the handle. Outputs that are NULL are made and returned in
  * call->out, owned by the caller as with tn_invoke; where their shape depends on data
- * they have and keep the largest one. */
+ * they have and keep the largest one. Attributes are copied: what the caller writes to the
+ * struct later changes nothing. Operators whose attributes count (the step of Adam, the offset of
+ * random numbers) repeat themselves unless tn_prepared_set_attrs says what comes next. */
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
+/* One thread at a time, as for the stream of the call. */
 tn_status tn_run(tn_prepared *prepared);
+/* Gives a prepared call other attributes (the attribute struct; NULL = defaults), which hold from
+ * the next tn_run on. They are copied and validated as by tn_prepare, and the kernel and its
+ * workspace chosen anew: about the cost of preparing, without its allocations. Errors, after
+ * which the call is as before: INVALID_ARGUMENT where attributes are out of bounds or outputs would
+ * have another shape or type; UNSUPPORTED where tn_prepare_candidate chose the kernel and it does
+ * not take them. Not while another thread is inside tn_run of the same handle. */
+tn_status tn_prepared_set_attrs(tn_prepared *prepared, const void *attrs);
 void tn_prepared_release(tn_prepared *prepared);
 
 /* The operators, built in and from plugins. */
