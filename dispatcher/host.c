@@ -78,6 +78,12 @@ static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t gr
   return status ? fail(status, "%s", l.message) : TN_OK;
 }
 
+void host_tell_shortage(void *runtime, uint32_t started, uint32_t wanted, const char *why) {
+  runtime_log(runtime, TN_LOG_WARN,
+              "%u of %u threads could be started (%s): kernels run on those and the caller's",
+              (unsigned)started, (unsigned)wanted, why);
+}
+
 static void *service_plugin_context(const tn_host *host, const tn_kernel *kernel) {
   (void)host;
   return ((const kernel_entry *)(const void *)kernel)->plugin->context;

@@ -220,6 +220,9 @@ void duplicates_free(const host_memory *memory, duplicate *first);
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);
 
+/* Logs that a runtime has fewer threads than wanted. */
+void host_tell_shortage(void *runtime, uint32_t started, uint32_t wanted, const char *why);
+
 /* stream.c */
 tn_status stream_make(tn_device *device, tn_stream **out);
 void stream_free(tn_stream *stream);

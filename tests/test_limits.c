@@ -64,12 +64,20 @@ static int count_threads(void) {
   return count;
 }
 
+/* What was said of threads. */
+static char told[256];
+static void keep_line(void *user, tn_log_level level, const char *line) {
+  (void)user, (void)level;
+  if (strstr(line, "threads could be started")) snprintf(told, sizeof told, "%s", line);
+}
+
 static tn_runtime *open_cpu(uint32_t threads, const tn_parallel *parallel) {
   tn_runtime_options options = {.struct_size = sizeof options,
                                 .plugins = "cpu,reference",
                                 .device = "cpu",
                                 .num_threads = threads,
-                                .parallel = parallel};
+                                .parallel = parallel,
+                                .log = keep_line};
   tn_runtime *runtime = NULL;
   return tn_runtime_open(&options, &runtime) ? NULL : runtime;
 }
@@ -169,8 +177,10 @@ static void compute_alone(const void *arg) {
   const int others = count_threads();
   tn_runtime *runtime = open_cpu(4, NULL);
   must(runtime);
+  must(!told[0]);
   multiply(runtime, 600, 600, 600);
   must(count_threads() == others);
+  must(strstr(told, "0 of 3 threads"));
   tn_runtime_close(runtime);
 }
 
