@@ -16,7 +16,10 @@ typedef struct walk {
 
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
-  if (w->next == w->runtime->num_layers) return call->args->kernel->run(call->args);
+  if (w->next == w->runtime->num_layers) {
+    const tn_kernel_fn steady = w->runtime->registry.steady_run;
+    return (steady ? steady : call->args->kernel->run)(call->args);
+  }
   const layer_link *link = &w->runtime->layers[w->next++];
   return link->layer->call(link->state, call, step, w);
 }

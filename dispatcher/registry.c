@@ -311,9 +311,14 @@ void registry_link(cell_slot *slot, cell *c) {
   atomic_store_explicit(at, c, memory_order_release);
 }
 
+static tn_kernel_fn run_of(const registry *r, const kernel_entry *k) {
+  if (r->layers_run) return r->layers_run;
+  return r->steady_run ? r->steady_run : k->row.run;
+}
+
 typedef struct filling {
   cell_block *block;
-  tn_kernel_fn layers_run;
+  const registry *registry;
 } filling;
 
 static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
@@ -322,7 +327,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
     if (!(types >> dtype & 1)) continue;
     cell *c = &f->block->cells[f->block->used++];
-    c->run = f->layers_run ? f->layers_run : k->row.run;
+    c->run = run_of(f->registry, k);
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
@@ -353,7 +358,7 @@ static void publish(registration *g) {
     atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
   }
   atomic_fetch_add(&r->num_plugin_ops, (uint32_t)g->entry->num_operators);
-  filling f = {g->entry->cells, r->layers_run};
+  filling f = {g->entry->cells, r};
   visit_pairs(g, fill_cells, &f);
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < g->num_new_types; ++i) r->types[count + i] = g->new_types[i];
@@ -428,7 +433,7 @@ void registry_set_layers(registry *r, tn_kernel_fn fn) {
   for (plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
       cell *c = &e->cells->cells[i];
-      c->run = fn ? fn : c->kernel->row.run;
+      c->run = run_of(r, c->kernel);
     }
 }
 

@@ -98,6 +98,7 @@ typedef struct registry {
   plugin_entry *plugins, **plugins_tail; /* in order of registration */
   bool deterministic_only;
   tn_kernel_fn layers_run; /* NULL while no layer is on */
+  tn_kernel_fn steady_run; /* stands before a kernel's own where it is not NULL */
 } registry;
 
 tn_status registry_init(const host_memory *memory, registry *r);
