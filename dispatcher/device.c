@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/plugins.h"
+#include "dispatcher/process_state.h"
 #include "dispatcher/watch.h"
 
 /* --- the pool's view of a device --- */
@@ -60,7 +62,10 @@ static const pool_ops synchronous_pool = {
 
 static tn_status open_parts(tn_device *d) {
   const tn_backend *b = &d->type->backend;
+  process_state before;
+  process_state_save(&before);
   tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  process_state_restore(&before);
   if (status) return status;
   pool_config wanted = {
       .ops = d->synchronous ? &synchronous_pool : &asynchronous_pool,
@@ -93,6 +98,7 @@ void device_close(tn_device *d) {
 
 tn_status device_open_slow(tn_device *d) {
   tn_status status = TN_OK;
+  log_hold();
   pthread_mutex_lock(&d->mutex);
   if (!atomic_load(&d->ready)) {
     fail(TN_OK, "no reason given");
@@ -106,6 +112,7 @@ tn_status device_open_slow(tn_device *d) {
     }
   }
   pthread_mutex_unlock(&d->mutex);
+  log_resume();
   return status;
 }
 
@@ -146,37 +153,55 @@ void device_free(tn_device *d) {
   host_free(&d->runtime->memory, d);
 }
 
-void device_enumerate(tn_runtime *runtime, device_type *type) {
-  uint32_t count = 0;
+static tn_status count_devices(const tn_runtime *runtime, device_type *type, uint32_t *count) {
   fail(TN_OK, "it found no device and gave no reason");
-  tn_status status = type->backend.count(&runtime->host, type->plugin->context, &count);
-  if (status || count == 0)
-    snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
-  for (uint32_t i = 0; !status && i < count; ++i) {
-    uint32_t at = atomic_load(&runtime->num_devices);
-    if (at == DEVICES_MAX) break;
-    tn_device *d = device_make(runtime, type, i);
-    if (!d) {
-      snprintf(type->unavailable, sizeof type->unavailable, "no host memory for device %u", i);
-      return;
-    }
-    atomic_store(&runtime->devices[at], d);
-    atomic_store_explicit(&runtime->num_devices, at + 1, memory_order_release);
-  }
+  tn_status status = type->backend.count(&runtime->host, type->plugin->context, count);
+  if (status) *count = 0;
+  if (*count == 0) snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
+  return status == TN_ERR_OUT_OF_MEMORY ? status : TN_OK;
 }
 
-void device_sort(tn_runtime *runtime) {
-  uint32_t count = atomic_load(&runtime->num_devices);
-  for (uint32_t i = 1; i < count; ++i) {
-    tn_device *d = atomic_load(&runtime->devices[i]);
-    uint32_t at = i;
-    for (; at > 0; --at) {
-      tn_device *other = atomic_load(&runtime->devices[at - 1]);
-      if (other->props.score >= d->props.score) break;
-      atomic_store(&runtime->devices[at], other);
-    }
-    atomic_store(&runtime->devices[at], d);
+tn_status devices_find(device_type *type, void *ctx) {
+  device_list *list = ctx;
+  uint32_t count = 0, room = DEVICES_MAX - atomic_load(&list->runtime->num_devices);
+  tn_status status = count_devices(list->runtime, type, &count);
+  for (uint32_t i = 0; !status && i < count && list->count < room; ++i) {
+    tn_device *d = device_make(list->runtime, type, i);
+    if (!d)
+      status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for device %u of type %s", i,
+                    type->backend.device_type);
+    else
+      list->items[list->count++] = d;
   }
+  return status;
+}
+
+void devices_drop(device_list *list) {
+  while (list->count) device_free(list->items[--list->count]);
+}
+
+void devices_publish(const device_list *list) {
+  uint32_t at = atomic_load(&list->runtime->num_devices);
+  for (uint32_t i = 0; i < list->count; ++i)
+    atomic_store(&list->runtime->devices[at + i], list->items[i]);
+  atomic_store_explicit(&list->runtime->num_devices, at + list->count, memory_order_release);
+}
+
+/* Puts a device at its place among the first `at`, or behind them. */
+static void rank_one(tn_runtime *runtime, tn_device *d, uint32_t at, bool anew) {
+  for (; anew && at > 0; --at) {
+    tn_device *other = atomic_load(&runtime->ranked[at - 1]);
+    if (other->props.score >= d->props.score) break;
+    atomic_store(&runtime->ranked[at], other);
+  }
+  atomic_store(&runtime->ranked[at], d);
+}
+
+void devices_rank(tn_runtime *runtime, bool anew) {
+  uint32_t count = atomic_load(&runtime->num_devices);
+  for (uint32_t i = anew ? 0 : atomic_load(&runtime->num_ranked); i < count; ++i)
+    rank_one(runtime, atomic_load(&runtime->devices[i]), i, anew);
+  atomic_store_explicit(&runtime->num_ranked, count, memory_order_release);
 }
 
 tn_status device_wait(tn_device *device) {
@@ -202,11 +227,13 @@ tn_status device_gone(const tn_device *device) {
 /* --- public --- */
 
 size_t tn_device_count(tn_runtime *runtime) {
-  return runtime ? atomic_load_explicit(&runtime->num_devices, memory_order_acquire) : 0;
+  if (!runtime) return 0;
+  (void)plugins_need_all(runtime);
+  return atomic_load_explicit(&runtime->num_ranked, memory_order_acquire);
 }
 
 tn_device *tn_device_at(tn_runtime *runtime, size_t index) {
-  return index < tn_device_count(runtime) ? atomic_load(&runtime->devices[index]) : NULL;
+  return index < tn_device_count(runtime) ? atomic_load(&runtime->ranked[index]) : NULL;
 }
 
 tn_runtime *tn_device_runtime(const tn_device *device) { return device ? device->runtime : NULL; }

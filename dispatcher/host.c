@@ -19,30 +19,10 @@ static void service_free(const tn_host *host, void *ptr) {
   host_free(&runtime->memory, ptr);
 }
 
-static void log_line(const tn_runtime *runtime, tn_log_level level, const char *format,
-                     va_list args) {
-  char line[1024];
-  if (level > runtime->config.log_level || level == TN_LOG_NONE) return;
-  vsnprintf(line, sizeof line, format, args);
-  if (runtime->log) {
-    runtime->log(runtime->log_user, level, line);
-    return;
-  }
-  static const char *const names[] = {"", "error", "warning", "info", "debug"};
-  fprintf(stderr, "tenon: %s: %s\n", names[level], line);
-}
-
 static void service_log(const tn_host *host, tn_log_level level, const char *format, ...) {
   va_list args;
   va_start(args, format);
   log_line(host->impl, level, format, args);
-  va_end(args);
-}
-
-void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  log_line(runtime, level, format, args);
   va_end(args);
 }
 

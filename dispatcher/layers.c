@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dispatcher/layers.h"
+#include "dispatcher/plugins.h"
 #include "dispatcher/watch.h"
 
 typedef struct walk {
@@ -82,8 +83,20 @@ static tn_status no_layer(const registry *r, const char *name, size_t length) {
               (int)length, name, known);
 }
 
+/* Loads the plugin that says it brings the layer, or else all of them, to name what there is. */
+static tn_status need_layer(tn_runtime *runtime, const char *name, size_t length) {
+  char text[128];
+  snprintf(text, sizeof text, "%.*s", (int)length, name);
+  tn_status status = plugins_need_layer(runtime, text);
+  if (!status && !find_layer(&runtime->registry, name, length)) status = plugins_need_all(runtime);
+  return status;
+}
+
 static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
   const tn_layer *layer = find_layer(&runtime->registry, name, length);
+  tn_status needed = layer ? TN_OK : need_layer(runtime, name, length);
+  if (needed) return needed;
+  if (!layer) layer = find_layer(&runtime->registry, name, length);
   if (!layer) return no_layer(&runtime->registry, name, length);
   layer_link *link = &runtime->layers[runtime->num_layers];
   link->layer = layer;
@@ -131,7 +144,6 @@ const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, 
   return NULL;
 }
 
-/* pre: the runtime's mutex is held. */
 static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
     if (atomic_load(&e->withdrawn)) continue;
@@ -146,11 +158,10 @@ tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info) {
   if (!runtime || !info || info->struct_size < sizeof(uint32_t))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_layer_at: malformed arguments");
   tn_status status = runtime_check(runtime);
+  if (!status) status = plugins_need_all(runtime);
   if (status) return status;
   const char *plugin = "";
-  pthread_mutex_lock(&runtime->mutex);
   const tn_layer *layer = layer_at(runtime, index, &plugin);
-  pthread_mutex_unlock(&runtime->mutex);
   if (!layer) return fail(TN_ERR_NOT_FOUND, "tn_layer_at: there are fewer layers than %zu", index);
   tn_layer_info full = {.struct_size = info->struct_size,
                         .place = place_of(runtime, layer),

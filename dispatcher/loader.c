@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dispatcher/brings.h"
 #include "dispatcher/elf.h"
 #include "dispatcher/libraries.h"
 #include "dispatcher/plugin_check.h"
@@ -27,6 +28,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
+  host_free(memory, record->brings);
   host_free(memory, record);
 }
 
@@ -135,6 +137,22 @@ tn_status loader_inspect(const char *path, tn_plugin_note *note) {
   tn_status status = inspect_file(path, fd, note);
   close(fd);
   return status;
+}
+
+tn_status loader_read_brings(const host_memory *memory, const char *path, char **words) {
+  char text[BRINGS_MAX];
+  struct stat s;
+  elf_file elf;
+  bool found = false;
+  *words = NULL;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return TN_OK;
+  if (fstat(fd, &s) == 0 && elf_open(fd, (uint64_t)s.st_size, &elf) == TN_OK)
+    found = elf_read_brings(&elf, text, sizeof text);
+  close(fd);
+  if (!found) return TN_OK;
+  *words = host_strdup(memory, text);
+  return *words ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a plugin's record");
 }
 
 /* ------------------------------------------------------------------ opening --- */

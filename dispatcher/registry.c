@@ -363,7 +363,7 @@ static void publish(registration *g) {
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < g->num_new_types; ++i) r->types[count + i] = g->new_types[i];
   atomic_store_explicit(&r->num_types, count + g->num_new_types, memory_order_release);
-  *r->plugins_tail = g->entry;
+  atomic_store_explicit(r->plugins_tail, g->entry, memory_order_release);
   r->plugins_tail = &g->entry->next;
 }
 
@@ -397,15 +397,22 @@ static tn_status open_plugin(registration *g) {
     tn_status status = p->open(g->host, &g->entry->context);
     if (status) {
       fail_prefix("its open function failed: ");
-      return TN_ERR_PLUGIN_REFUSED;
+      return status == TN_ERR_OUT_OF_MEMORY ? status : TN_ERR_PLUGIN_REFUSED;
     }
   }
   g->opened = true;
   return TN_OK;
 }
 
+static tn_status tell_types(const registration *g, registry_type_fn *found_type, void *ctx) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; found_type && i < g->num_new_types && !status; ++i)
+    status = found_type(g->new_types[i], ctx);
+  return status;
+}
+
 tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
-                       const tn_plugin *plugin, plugin_entry **entry) {
+                       const tn_plugin *plugin, registry_type_fn *found_type, void *ctx) {
   registration g = {.memory = memory, .registry = r, .host = host};
   g.entry = host_alloc(memory, sizeof *g.entry);
   if (!g.entry) return no_memory(plugin->name);
@@ -419,13 +426,12 @@ tn_status registry_add(const host_memory *memory, registry *r, const tn_host *ho
   if (!status) status = add_layers(&g);
   if (!status) status = add_types(&g);
   if (!status) status = make_cells(&g);
-  if (status) {
+  if (!status) status = tell_types(&g, found_type, ctx);
+  if (status)
     undo(&g);
-    return status;
-  }
-  publish(&g);
-  *entry = g.entry;
-  return TN_OK;
+  else
+    publish(&g);
+  return status;
 }
 
 void registry_set_layers(registry *r, tn_kernel_fn fn) {

@@ -6,6 +6,7 @@
 #define TENON_DISPATCHER_RUNTIME_H
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "config.h"
@@ -18,6 +19,12 @@
 #include "tenon/tenon.h"
 #include "threads.h"
 
+/* A text that was handed out and has been replaced since. */
+typedef struct retired_text {
+  struct retired_text *next;
+  char *text;
+} retired_text;
+
 /* What a runtime owns. Devices and tensors point to it; it lives until it is closed and
  * the last of its tensors is released. */
 struct tn_runtime {
@@ -26,12 +33,18 @@ struct tn_runtime {
   config config;
   uint32_t fork_generation;
   _Atomic bool closed;
-  pthread_mutex_t mutex; /* guards registry writes, records, devices */
+  pthread_mutex_t loading; /* one thread at a time loads and unloads: plugins.h */
+  pthread_mutex_t mutex;   /* guards what others read of the records, and duplicates; held for
+                              moments, and never while code of plugins or of the host runs */
   registry registry;
   plugin_record **records;
-  size_t num_records;
-  _Atomic(tn_device *) *devices; /* [DEVICES_MAX], best first after open */
+  size_t num_records, max_records, num_refused;
+  retired_text *retired;
+  _Atomic uint32_t num_waiting;  /* records that wait; read without a mutex */
+  _Atomic(tn_device *) *devices; /* [DEVICES_MAX] in order of their coming */
   _Atomic uint32_t num_devices;
+  _Atomic(tn_device *) *ranked; /* [DEVICES_MAX] as tn_device_at shows them: best first */
+  _Atomic uint32_t num_ranked;
   tn_device *chosen;
   thread_pool *threads;
   tn_parallel parallel; /* the embedder's, run NULL if there is none */
@@ -181,16 +194,26 @@ static inline tn_status device_result(tn_device *device, tn_status status) {
   return status;
 }
 
-/* device.c: appends the devices of one type to the runtime's list; what is wrong with
- * them goes into type->unavailable. */
-void device_enumerate(tn_runtime *runtime, device_type *type);
+/* device.c: devices that were found and nobody sees yet. */
+typedef struct device_list {
+  tn_runtime *runtime;
+  uint32_t count;
+  tn_device *items[DEVICES_MAX];
+} device_list;
+/* Finds the devices of a type that is about to be registered; what is wrong with them goes into
+ * type->unavailable. ctx: a device_list. TN_ERR_OUT_OF_MEMORY. */
+tn_status devices_find(device_type *type, void *ctx);
+void devices_drop(device_list *list);
+/* Appends them to the runtime's. pre: `loading` is held. */
+void devices_publish(const device_list *list);
+/* Brings tn_device_at's list up to date: sorted anew, or with what is new at its end.
+ * pre: `loading` is held. */
+void devices_rank(tn_runtime *runtime, bool anew);
 void device_free(tn_device *device);
 /* Closes the handle; pre: no tensors. */
 void device_close(tn_device *device);
 /* Waits for the work of all its streams. pre: ready. */
 tn_status device_wait(tn_device *device);
-/* Orders the list best first. */
-void device_sort(tn_runtime *runtime);
 /* select.c: the device that the configuration asks for. */
 tn_status device_choose(tn_runtime *runtime, tn_device **device);
 /* A device whose memory is host memory and that has a kernel for the slot, opened. */
@@ -201,18 +224,24 @@ void storage_free(storage *s);
 /* runtime.c: frees a storage (NULL for none) of a closed runtime, and the runtime with
  * the last of them. */
 void runtime_release(tn_runtime *runtime, storage *s);
+
+/* log.c: writes a line where the host wants it, if the level is on. */
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void log_line(const tn_runtime *runtime, tn_log_level level, const char *format, va_list args);
+/* Between the two the thread's lines for a host's callback wait. They nest. */
+void log_hold(void);
+void log_resume(void);
 
 /* Fills as much of *info as its struct_size has room for. */
 void kernel_describe(const cell *c, tn_kernel_info *info);
 
 /* unload.c: gives back what the plugin brought before it was unloaded, if it was.
- * pre: the runtime's mutex is held. */
+ * pre: `loading` is held. */
 tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_unloaded);
 
 /* duplicates.c: notes the libraries that the process has twice; those known stay known.
- * pre: no other thread uses the list. TN_ERR_OUT_OF_MEMORY. */
+ * TN_ERR_OUT_OF_MEMORY. */
 typedef struct duplicate duplicate;
 tn_status duplicates_find(tn_runtime *runtime);
 void duplicates_free(const host_memory *memory, duplicate *first);

@@ -509,6 +509,7 @@ typedef struct tn_plugin_note {
 
 #define TN_NOTE_OWNER "Tenon"
 #define TN_NOTE_TYPE 1u
+#define TN_NOTE_TYPE_BRINGS 2u
 #define TN_NOTE_SECTION ".note.tenon"
 
 /* Sanitizers that must be in the host too. */
@@ -563,6 +564,25 @@ typedef struct tn_plugin_note_image {
       {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
+
+/* Written at most once per plugin, at file scope: what the plugin brings, so that it is loaded
+ * only when somebody needs that: TN_PLUGIN_BRINGS("device:mine kernels:mine"). Words with single
+ * spaces between, 1023 bytes at the most:
+ *
+ *   device:TYPE       a backend; host-device:TYPE one with TN_BACKEND_HOST_MEMORY
+ *   kernels:TYPE      kernels whose device_type is TYPE, TN_DEVICE_ANY_HOST included
+ *   layer:NAME        a layer
+ *   operators         operators of its own
+ *
+ * A plugin without it is loaded whenever a runtime opens. One that brings more than it says is
+ * refused. Hosts older than this macro pass over it. */
+#define TN_PLUGIN_BRINGS(text)                                                                     \
+  __attribute__((section(TN_NOTE_SECTION), used, aligned(4))) static const struct {                \
+    uint32_t owner_size, desc_size, type;                                                          \
+    char owner[8];                                                                                 \
+    char words[(sizeof(text) + 3) / 4 * 4];                                                        \
+  } tn_plugin_brings_ = {sizeof TN_NOTE_OWNER, (sizeof(text) + 3) / 4 * 4, TN_NOTE_TYPE_BRINGS,    \
+                         TN_NOTE_OWNER, text}
 
 #ifdef __cplusplus
 }

@@ -53,6 +53,18 @@
  *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
  *              what it made returns TN_ERR_FORKED, and release, destroy and close do
  *              nothing that could block or reach a device. A new runtime may be opened.
+ *  Plugins.    Where a device is named, by option or TENON_DEVICE, tn_runtime_open loads the
+ *              plugins that serve it and those of the layers asked for. The others wait until
+ *              somebody asks for what they bring: tn_device_count, tn_device_at and
+ *              tn_device_find for devices, tn_plugin_report, tn_kernel_at and tn_layer_at for
+ *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
+ *              and a call that falls back for those whose devices are in host memory. Such a
+ *              call takes as long as loading does. A plugin that does not say in its file
+ *              what it brings (TN_PLUGIN_BRINGS) does not wait.
+ *  Process.    What plugins, and the libraries that come with them, change of signal
+ *              handlers, of the thread's signal mask and floating-point modes while they are
+ *              loaded or a device is opened is put back. A handler that another thread
+ *              installs in the same moment is put back with them.
  *  Growth.     Structs that the caller fills begin with struct_size: set it with
  *              sizeof and zero the rest. Fields are only ever appended.
  */
@@ -146,7 +158,9 @@ typedef struct tn_runtime_options {
   int32_t deterministic;   /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
   const tn_allocator *allocator;
   const tn_parallel *parallel;
-  /* Gets log lines instead of standard error. Thread-safe. */
+  /* Gets log lines instead of standard error. Thread-safe. No lock of the library is held, so
+   * it may call every function but tn_runtime_close; what a thread has to say while it loads
+   * plugins or opens a device comes once that is done. */
   void (*log)(void *user, tn_log_level level, const char *line);
   void *log_user;
   /* Called when device memory has run out, after Tenon gave back what it had
@@ -173,7 +187,8 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:
- * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then. */
+ * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then.
+ * TN_ERR_OUT_OF_MEMORY: it may be tried again. */
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 
 /* Takes a plugin back while others work: its kernels, operators and types of device are
@@ -212,7 +227,8 @@ typedef struct tn_plugin_info {
   uint32_t scan_us; /* microseconds that the scan took, or the look at its verdict */
 } tn_plugin_info;
 
-/* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
+/* Describes candidate `index` in order of discovery, loading what waits; TN_ERR_NOT_FOUND past
+ * the last. Of files that tn_runtime_load_plugin refused the first 1,024 are kept. */
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
 
 /* A library that the process has twice, from two places or in two versions, through plugins
@@ -245,7 +261,8 @@ typedef struct tn_device_info {
   uint32_t lost;              /* 1 once the device has faulted */
 } tn_device_info;
 
-/* The devices of all plugins, best first; those of an unloaded one stay, unavailable. */
+/* The devices of all plugins, best first, loading those that wait; those of an unloaded one
+ * stay, unavailable. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 

@@ -102,6 +102,8 @@ static const tn_plugin plugin = {
     .close = plans_close,
 };
 
+TN_PLUGIN_BRINGS("kernels:cpu");
+
 TN_PLUGIN_DEFINE("onednn") {
   if (!TN_HAS_FIELD(host, tn_host, plugin_context)) {
     host->fail(TN_ERR_UNSUPPORTED, "it needs a newer Tenon: this one has no plugin_context");

@@ -207,6 +207,8 @@ static const tn_plugin plugin = {
     .layers = layers,
 };
 
+TN_PLUGIN_BRINGS("layer:trace");
+
 TN_PLUGIN_DEFINE("trace") {
   (void)host;
   return &plugin;

@@ -204,6 +204,8 @@ static const tn_plugin plugin = {
     .layers = layers,
 };
 
+TN_PLUGIN_BRINGS("layer:validate");
+
 TN_PLUGIN_DEFINE("validate") {
   (void)host;
   return &plugin;
