@@ -62,7 +62,7 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .fallback_from = fallback_from,
   };
   walk w = {runtime, 0,
-            device ? host_row_fn(args->kernel, &device->type->backend) : args->kernel->run};
+            host_row_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
   return status ? status : step(&call, &w);
 }

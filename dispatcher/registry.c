@@ -313,9 +313,13 @@ void registry_link(cell_slot *slot, cell *c) {
   INVARIANT(cells_are_ordered(slot));
 }
 
+static tn_kernel_fn run_of(const registry *r, const kernel_entry *k, const tn_backend *backend) {
+  return r->layers_run ? r->layers_run : host_row_fn(r, &k->row, backend);
+}
+
 typedef struct filling {
   cell_block *block;
-  tn_kernel_fn layers_run;
+  const registry *registry;
 } filling;
 
 static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
@@ -324,7 +328,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
     if (!(types >> dtype & 1)) continue;
     cell *c = &f->block->cells[f->block->used++];
-    c->run = f->layers_run ? f->layers_run : host_row_fn(&k->row, &t->backend);
+    c->run = run_of(f->registry, k, &t->backend);
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
@@ -355,7 +359,7 @@ static void publish(registration *g) {
     atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
   }
   atomic_fetch_add(&r->num_plugin_ops, (uint32_t)g->entry->num_operators);
-  filling f = {g->entry->cells, r->layers_run};
+  filling f = {g->entry->cells, r};
   visit_pairs(g, fill_cells, &f);
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < g->num_new_types; ++i) r->types[count + i] = g->new_types[i];
@@ -438,7 +442,7 @@ void registry_set_layers(registry *r, tn_kernel_fn fn) {
   for (plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
       cell *c = &e->cells->cells[i];
-      c->run = fn ? fn : host_row_fn(&c->kernel->row, &r->types[c->type]->backend);
+      c->run = run_of(r, c->kernel, &r->types[c->type]->backend);
     }
 }
 

@@ -99,6 +99,7 @@ typedef struct registry {
   _Atomic(plugin_entry *) *plugins_tail;
   bool deterministic_only;
   tn_kernel_fn layers_run; /* NULL while no layer is on */
+  tn_kernel_fn steady_run; /* stands before a kernel's own where it is not NULL */
 } registry;
 
 tn_status registry_init(const host_memory *memory, registry *r);
@@ -131,8 +132,9 @@ void registry_set_layers(registry *r, tn_kernel_fn fn);
 bool cells_are_ordered(cell_slot *slot);
 /* Every slot of every type, and that operators are found by their numbers. */
 bool registry_is_valid(const registry *r);
-/* host_rows.c: what runs a row on a device of this type while no layer is on. */
-tn_kernel_fn host_row_fn(const tn_kernel *row, const tn_backend *backend);
+/* host_rows.c: what runs a row on a device of this type (NULL: not known) while no layer is
+ * on: the kernel's own function, or one that makes it wait or compute steadily. */
+tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
 /* Waits for the work of the stream, then runs the kernel. */
 tn_status host_row_run(const tn_kernel_args *args);
 

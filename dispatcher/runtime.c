@@ -196,7 +196,9 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   status = registry_init(&r->memory, &r->registry);
   if (status) return status;
   r->registry.deterministic_only = r->config.deterministic;
+  if (r->config.deterministic) r->registry.steady_run = host_run_steadily;
   if (!r->parallel.run) status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
+  if (r->threads) thread_pool_on_shortage(r->threads, host_tell_shortage, r);
   if (!status) status = plugins_open(r);
   if (!status) status = layers_open(r);
   return status ? status : device_choose(r, &r->chosen);

@@ -276,6 +276,12 @@ void duplicates_free(const host_memory *memory, duplicate *first);
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);
 
+/* What table cells run on a deterministic runtime. */
+tn_status host_run_steadily(const tn_kernel_args *args);
+
+/* Logs that a runtime has fewer threads than wanted. */
+void host_tell_shortage(void *runtime, uint32_t started, uint32_t wanted, const char *why);
+
 /* stream.c */
 /* Makes its queue and cache; `stream` is zeroed memory. */
 tn_status stream_open(tn_device *device, tn_stream *stream);

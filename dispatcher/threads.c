@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ struct thread_pool {
   bool started;         /* by the holder of `busy` */
   pid_t process;        /* that the workers belong to */
   int64_t spin_ns;
+  void (*tell)(void *ctx, uint32_t started, uint32_t wanted, const char *why);
+  void *tell_ctx;
   _Atomic(uint32_t) size; /* threads, caller included */
   _Alignas(64) _Atomic(bool) busy;
   /* The loop's description. */
@@ -202,17 +205,20 @@ static void block_signals(sigset_t *before) {
 
 static void start_workers(thread_pool *pool) {
   uint32_t wanted = thread_pool_size(pool) - 1;
+  int error = 0;
   sigset_t before;
   block_signals(&before);
   pool->process = getpid();
   while (pool->num_workers < wanted) {
-    if (pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool)) break;
+    error = pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool);
+    if (error) break;
     name_worker(pool->workers[pool->num_workers], pool->num_workers + 1);
     pool->num_workers++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pool->started = true;
   atomic_store_explicit(&pool->size, pool->num_workers + 1, memory_order_relaxed);
+  if (error && pool->tell) pool->tell(pool->tell_ctx, pool->num_workers, wanted, strerror(error));
 }
 
 /* ------------------------------------------------------------------- loops --- */
@@ -303,6 +309,14 @@ tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, th
   atomic_init(&pool->size, num_threads);
   *out = pool;
   return TN_OK;
+}
+
+void thread_pool_on_shortage(thread_pool *pool,
+                             void (*tell)(void *ctx, uint32_t started, uint32_t wanted,
+                                          const char *why),
+                             void *ctx) {
+  pool->tell = tell;
+  pool->tell_ctx = ctx;
 }
 
 void thread_pool_stop(thread_pool *pool) {

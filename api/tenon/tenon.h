@@ -61,6 +61,12 @@
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
+ *  Rounding.   A call on a host device computes in its caller's floating-point mode
+ *              (direction of rounding, subnormal numbers flushed to zero), in every thread
+ *              that takes part, so that results do not depend on which or how many those
+ *              are; with `deterministic` it computes in the default mode, to nearest and
+ *              nothing flushed, so that they do not depend on the caller's either. Bounds on
+ *              errors hold in the default mode. No thread's mode is changed.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
  *              what it made returns TN_ERR_FORKED, and release, destroy and close do
  *              nothing that could block or reach a device. A new runtime may be opened.
@@ -147,7 +153,9 @@ typedef struct tn_allocator {
 } tn_allocator;
 
 /* A parallel loop, for embedders who bring their own threads: runs body over
- * 0 <= i < n in shares, returns when all are done. Thread-safe. */
+ * 0 <= i < n in shares, returns when all are done. Thread-safe. The body leaves the
+ * floating-point mode of its thread as it was. Neither the runtime nor Tenon's own host
+ * devices start a thread then. */
 typedef struct tn_parallel {
   void (*run)(void *user, int64_t n, int64_t grain,
               void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);

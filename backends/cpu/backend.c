@@ -4,11 +4,12 @@
  */
 #include "backend.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "kernels/cpu/blas.h"
 
 #define LINE_BYTES ((size_t)64)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -79,16 +80,17 @@ static tn_status describe(const tn_host *host, void *context, uint32_t index,
   return TN_OK;
 }
 
-/* The BLAS of the process is told to use one thread per call, for good: kernels cut their
- * products into blocks for the host's threads, and two pools in one process would fight
- * over the cores. A host program that calls the same OpenBLAS itself sees this too. */
+/* The BLAS of the process uses one thread per call, for good: kernels cut their products into
+ * blocks for the host's threads, and two pools in one process would fight over the cores. A
+ * host program that calls the same OpenBLAS itself sees this too. */
 static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **out) {
-  device *d = host->alloc(host, sizeof *d, _Alignof(device));
   (void)context;
   (void)index;
+  const tn_status status = cpu_blas_open(host);
+  if (status) return status;
+  device *d = host->alloc(host, sizeof *d, _Alignof(device));
   if (d == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to open the CPU");
   d->host = host;
-  openblas_set_num_threads(1);
   *out = d;
   return TN_OK;
 }
