@@ -20,6 +20,7 @@
 #include "dispatcher/elf.h"
 #include "dispatcher/libraries.h"
 #include "dispatcher/plugin_check.h"
+#include "dispatcher/trust.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
@@ -35,43 +36,12 @@ static tn_status refuse_errno(const char *what, int error) {
   return fail(REFUSED, "%s: %s", what, strerror_r(error, text, sizeof text));
 }
 
-/* -------------------------------------------------------------------- trust --- */
-
 /* Copies `path` up to its last slash; the root stays "/". */
 static void folder_of(const char *path, char folder[PATH_MAX]) {
   const char *slash = strrchr(path, '/');
   size_t length = slash > path ? (size_t)(slash - path) : 1;
   memcpy(folder, path, length);
   folder[length] = '\0';
-}
-
-/* In a folder that all may write to, anyone can put another file in the plugin's place,
- * unless the sticky bit keeps them from it. */
-static tn_status check_folder(const char *path) {
-  char folder[PATH_MAX];
-  struct stat s;
-  folder_of(path, folder);
-  if (stat(folder, &s)) return refuse_errno("its folder cannot be read", errno);
-  if ((s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
-    return fail(REFUSED, "its folder %s can be written to by every user", folder);
-  return TN_OK;
-}
-
-static tn_status check_owner(const struct stat *s) {
-  if (s->st_mode & S_IWOTH) return fail(REFUSED, "file can be written to by every user");
-  if (s->st_uid != 0 && s->st_uid != geteuid())
-    return fail(REFUSED, "file belongs to user %u, who is neither root nor this program's user %u",
-                (unsigned)s->st_uid, (unsigned)geteuid());
-  return TN_OK;
-}
-
-/* Both the folder of the path and that of the file behind symbolic links count. */
-static tn_status check_trust(const char *path, const struct stat *s) {
-  char real[PATH_MAX];
-  if (!realpath(path, real)) return refuse_errno("its path cannot be resolved", errno);
-  tn_status status = check_owner(s);
-  if (!status) status = check_folder(path);
-  return status ? status : check_folder(real);
 }
 
 /* --------------------------------------------------------------- inspection --- */
@@ -116,7 +86,7 @@ static tn_status inspect_file(const char *path, int fd, tn_plugin_note *note) {
   if (fstat(fd, &s)) return refuse_errno("cannot be read", errno);
   if (S_ISDIR(s.st_mode)) return fail(REFUSED, "is a folder, not a plugin (libtenon-*.so)");
   if (!S_ISREG(s.st_mode)) return fail(REFUSED, "is no regular file");
-  tn_status status = check_trust(path, &s);
+  tn_status status = trust_check(path, &s);
   if (!status) status = elf_open(fd, (uint64_t)s.st_size, &elf);
   if (!status) status = elf_read_note(&elf, note);
   if (!status)

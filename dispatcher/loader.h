@@ -5,8 +5,7 @@
  *
  * Candidates come from, in order: TENON_PLUGIN_PATH or the option (files, or folders of
  * libtenon-*.so), <folder of libtenon>/tenon/, <folder of libtenon>/. Absolute paths
- * only. A file that others may write to, or that another user owns (root aside), is
- * refused. The first candidate with a plugin name wins; later ones are reported.
+ * only. A file that others could write to or replace is refused (trust.h). The first candidate with a plugin name wins; later ones are reported.
  *
  * A candidate is checked without running a line of it: regular file, ELF class and
  * machine, segments inside the file, the Tenon note (name, ABI range, sanitizers),
