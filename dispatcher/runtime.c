@@ -79,7 +79,7 @@ static const plugin_entry *entry_of(const tn_runtime *r, const tn_plugin *plugin
 
 static tn_status scan(const tn_runtime *r, plugin_record *record) {
   scan_result result;
-  tn_status status = scan_plugin(&r->config, record->path, &result);
+  tn_status status = scan_plugin(&r->config, record->path, &record->file, &result);
   record->scan = result.outcome;
   record->scan_us = result.us;
   if (result.note[0])
@@ -91,7 +91,7 @@ static tn_status scan(const tn_runtime *r, plugin_record *record) {
 /* Inspects, loads and registers; on refusal the message says why. */
 static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered) {
   tn_plugin_note note = {0};
-  tn_status status = loader_inspect(record->path, &note);
+  tn_status status = loader_inspect(record->path, &record->file, &note);
   memcpy(record->name, note.name, sizeof record->name);
   if (status) return status;
   if (filtered && !config_selects(r->config.plugins, record->name))
@@ -102,7 +102,7 @@ static tn_status take_plugin(tn_runtime *r, plugin_record *record, bool filtered
                 other->path);
   const tn_plugin *plugin;
   status = scan(r, record);
-  if (!status) status = loader_load(record->path, &note, &r->host, &plugin);
+  if (!status) status = loader_load(record->path, &record->file, &note, &r->host, &plugin);
   if (status) return status;
   bool was_unloaded;
   status = unload_undo(r, plugin, &was_unloaded);

@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #include "config.h"
+#include "dispatcher/loader.h"
 #include "dispatcher/scan_report.h"
 
 enum { SCAN_LIBRARIES = 24 };
@@ -26,8 +27,7 @@ typedef struct scan_libraries {
 /* What a verdict is about. */
 typedef struct scan_subject {
   char path[PATH_MAX]; /* without symbolic links */
-  uint64_t device, inode, size;
-  int64_t mtime_ns;
+  file_identity file;
   char build_id[129]; /* hexadecimal, "" if it has none */
   uint32_t timeout_ms;
 } scan_subject;
@@ -38,9 +38,10 @@ typedef struct scan_result {
   char note[256];   /* why the verdict could not be remembered; "" if it was */
 } scan_result;
 
-/* Judges the plugin at an absolute path as the settings ask. TN_OK: it may be loaded.
- * TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
-tn_status scan_plugin(const config *settings, const char *path, scan_result *result);
+/* Judges the file that loader_inspect found at an absolute path as the settings ask. TN_OK: it
+ * may be loaded. TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
+tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,
+                      scan_result *result);
 
 /* scan_cache.c: fills report from the cache; false where nothing is known of the subject. */
 bool scan_recall(const scan_subject *subject, scan_report *report);

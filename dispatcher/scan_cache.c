@@ -77,9 +77,10 @@ static int open_folder(bool make, char why[256]) {
 static int write_subject(const scan_subject *s, char *text, size_t size) {
   return snprintf(text, size,
                   "tenon-scan %u\nversion %s abi %u flavour %u\nfile %" PRIu64 ":%" PRIu64
-                  " %" PRIu64 " %" PRId64 "\nbuild %s\ntimeout %u\npath %s\n",
-                  SCAN_VERSION, TN_VERSION_STRING, TN_ABI_VERSION, TN_FLAVOUR, s->device, s->inode,
-                  s->size, s->mtime_ns, s->build_id, s->timeout_ms, s->path);
+                  " %" PRIu64 " %" PRId64 " %" PRId64 "\nbuild %s\ntimeout %u\npath %s\n",
+                  SCAN_VERSION, TN_VERSION_STRING, TN_ABI_VERSION, TN_FLAVOUR, s->file.device,
+                  s->file.inode, s->file.size, s->file.mtime_ns, s->file.ctime_ns, s->build_id,
+                  s->timeout_ms, s->path);
 }
 
 static void file_name(const scan_subject *s, char name[NAME_BYTES]) {

@@ -160,15 +160,19 @@ static bool took_too_much(void) {
 
 /* ------------------------------------------------------------------------- loading --- */
 
-static tn_status load(const char *path, char *const *libraries, scan_progress *progress) {
+static tn_status load(const char *path, const file_identity *file, char *const *libraries,
+                      scan_progress *progress) {
   tn_plugin_note note;
+  file_identity found;
   tn_plugin_query_fn query;
   const tn_plugin *plugin;
   atomic_store(&progress->stage, SCAN_LOADING);
   for (; *libraries; libraries++) /* one that fails is told of when the plugin asks for it */
     (void)dlopen(*libraries, RTLD_LAZY | RTLD_LOCAL);
-  tn_status status = loader_inspect(path, &note);
-  if (!status) status = loader_map(path, &query);
+  tn_status status = loader_inspect(path, &found, &note);
+  if (!status && !file_is_same(&found, file))
+    status = fail(REFUSED, "its file was changed or replaced before it could be scanned");
+  if (!status) status = loader_map(path, file, &query);
   if (status) return status;
   atomic_store(&progress->stage, SCAN_QUERYING);
   status = loader_ask(query, &host, &plugin);
@@ -188,12 +192,13 @@ static void conclude(scan_progress *progress, scan_verdict verdict, const char *
   atomic_store(&progress->stage, SCAN_ENDING);
 }
 
-void scan_load(const char *path, char *const *libraries, scan_progress *progress) {
+void scan_load(const char *path, const file_identity *file, char *const *libraries,
+               scan_progress *progress) {
   snapshot before, after;
   set_limits();
   take_snapshot(&before);
   if (pipe2(before.canary, O_CLOEXEC | O_NONBLOCK)) _exit(1);
-  tn_status status = load(path, libraries, progress);
+  tn_status status = load(path, file, libraries, progress);
   take_snapshot(&after);
   watch_threads(&before, &after);
   const char *harm = find_change(&before, &after);

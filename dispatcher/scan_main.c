@@ -1,13 +1,14 @@
 /*
- * tenon-scan PLUGIN TIMEOUT_MS [LIBRARY...]: loads a plugin in a process of its own, behind
- * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. Started
- * by libtenon alone (scan_spawn.c).
+ * tenon-scan PLUGIN TIMEOUT_MS FILE [LIBRARY...]: loads a plugin in a process of its own, behind
+ * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. FILE
+ * says which file PLUGIN has to be (scan_write_file). Started by libtenon alone (scan_spawn.c).
  *
  * This process never touches the plugin. It is the one that all descendants of the loading
  * process fall back to, so that it can end every one of them before it reports.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -117,7 +118,7 @@ static bool wait_for(pid_t loading, int signals, uint32_t timeout_ms, int *statu
     int64_t left = deadline - now_ms();
     if (left <= 0 || ended < 0) return false;
     struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = SCAN_FD}};
-    (void)poll(p, 2, (int)left);
+    (void)poll(p, 2, left < INT_MAX ? (int)left : INT_MAX);
     if (p[0].revents & POLLIN) (void)!read(signals, &info, sizeof info);
     if (p[1].revents & (POLLERR | POLLHUP)) {
       (void)end_all(loading);
@@ -165,9 +166,16 @@ static void judge_time(const scan_progress *progress, uint32_t timeout_ms) {
 
 /* ------------------------------------------------------------------------ two roads --- */
 
+typedef struct subject {
+  const char *path;
+  uint32_t timeout_ms;
+  file_identity file;
+  char *const *libraries;
+} subject;
+
 /* The loading process holds neither the pipe of the report nor a signal's disposition of
  * this one, and does not outlive it. */
-static _Noreturn void become_loader(char *const *arguments, pid_t parent, int signals,
+static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
                                     scan_progress *progress) {
   sigset_t none;
   sigemptyset(&none);
@@ -178,7 +186,7 @@ static _Noreturn void become_loader(char *const *arguments, pid_t parent, int si
   if (getppid() != parent) _exit(1);
   (void)signal(SIGPIPE, SIG_DFL);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
-  scan_load(arguments[0], arguments + 2, progress);
+  scan_load(s->path, &s->file, s->libraries, progress);
 }
 
 static int watch_children(void) {
@@ -197,9 +205,18 @@ static void close_others(void) {
   for (int fd = SCAN_FD + 1; fd < 1024; fd++) (void)close(fd);
 }
 
+/* Any number of 32 bits is a time. */
+static bool read_arguments(int argc, char **argv, subject *s) {
+  char *end = NULL;
+  if (argc < 4 || fcntl(SCAN_FD, F_GETFD) < 0) return false;
+  unsigned long long timeout = strtoull(argv[2], &end, 10);
+  *s = (subject){.path = argv[1], .timeout_ms = (uint32_t)timeout, .libraries = argv + 4};
+  return *end == '\0' && timeout > 0 && timeout <= UINT32_MAX && scan_read_file(argv[3], &s->file);
+}
+
 int main(int argc, char **argv) {
-  long timeout = argc >= 3 ? strtol(argv[2], NULL, 10) : 0;
-  if (timeout <= 0 || timeout > INT32_MAX || fcntl(SCAN_FD, F_GETFD) < 0) {
+  subject s;
+  if (!read_arguments(argc, argv, &s)) {
     fputs("tenon-scan is started by libtenon, not by people\n", stderr);
     return 2;
   }
@@ -213,12 +230,12 @@ int main(int argc, char **argv) {
   if (progress == MAP_FAILED) give_up("mmap");
   pid_t parent = getpid(), loading = fork();
   if (loading < 0) give_up("fork");
-  if (loading == 0) become_loader(argv + 1, parent, signals, progress);
+  if (loading == 0) become_loader(&s, parent, signals, progress);
   int status = 0;
-  if (wait_for(loading, signals, (uint32_t)timeout, &status))
+  if (wait_for(loading, signals, s.timeout_ms, &status))
     judge_end(progress, status);
   else
-    judge_time(progress, (uint32_t)timeout);
+    judge_time(progress, s.timeout_ms);
   if (end_all(loading) && report.verdict == SCAN_SOUND)
     say(SCAN_HARMFUL, "it left processes behind");
   send_report();

@@ -313,6 +313,78 @@ START_TEST(endless_paths) {
 }
 END_TEST
 
+/* ------------------------------------------------ what was checked is loaded --- */
+
+/* What happens between the loader's last look at the path and ld.so's, and after that. */
+static void (*before_dlopen)(void), (*after_dlopen)(void);
+
+void *dlopen(const char *file, int mode) {
+  void *(*real)(const char *, int);
+  void *symbol = dlsym(RTLD_NEXT, "dlopen");
+  memcpy(&real, &symbol, sizeof real);
+  bool loads = !(mode & RTLD_NOLOAD);
+  if (loads && before_dlopen) before_dlopen();
+  void *library = real(file, mode);
+  if (loads && after_dlopen) after_dlopen();
+  return library;
+}
+
+/* Loads what was inspected, after `meanwhile`. */
+static void refuses_after(const char *path, void (*meanwhile)(const char *path)) {
+  tn_plugin_note note;
+  file_identity file;
+  const tn_plugin *plugin = NULL;
+  ck_assert_int_eq(loader_inspect(path, &file, &note), TN_OK);
+  if (meanwhile) meanwhile(path);
+  ck_assert_int_eq(loader_load(path, &file, &note, &host, &plugin), TN_ERR_PLUGIN_REFUSED);
+  ck_assert_ptr_null(plugin);
+  message_has("its file was changed or replaced while it was loaded");
+}
+
+static void replace_file(const char *path) {
+  ck_assert_int_eq(rename(copy_fixture(FIXTURE("future"), "libtenon-other.so"), path), 0);
+}
+
+static void append_byte(const char *path) {
+  FILE *file = fopen(path, "ab");
+  fputc(0, file);
+  fclose(file);
+}
+
+START_TEST(replaced_after_the_check) {
+  static void (*const deeds[])(const char *) = {replace_file, append_byte};
+  for (size_t i = 0; i < 2; i++) {
+    const char *path = copy_fixture(FIXTURE("good"), i ? "libtenon-a.so" : "libtenon-r.so");
+    refuses_after(path, deeds[i]);
+    ck_assert_ptr_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD)); /* and no line of it has run */
+  }
+}
+END_TEST
+
+static void point_to(const char *target) {
+  ck_assert_int_eq(symlink(scratch_path(target), scratch_path("link")), 0);
+  ck_assert_int_eq(rename(scratch_path("link"), scratch_path("libtenon-p.so")), 0);
+}
+static void point_to_other(void) { point_to("other"); }
+static void point_to_good(void) { point_to("good"); }
+
+START_TEST(replaced_for_a_moment) {
+  copy_fixture(FIXTURE("good"), "good");
+  copy_fixture(FIXTURE("future"), "other");
+  point_to_good();
+  before_dlopen = point_to_other, after_dlopen = point_to_good;
+  refuses_after(scratch_path("libtenon-p.so"), NULL);
+  before_dlopen = after_dlopen = NULL;
+}
+END_TEST
+
+START_TEST(replaced_when_it_is_loaded_already) {
+  const char *path = copy_fixture(FIXTURE("good"), "libtenon-once.so");
+  const tn_plugin *plugin = opens(path);
+  ck_assert_ptr_eq(opens(copy_fixture(FIXTURE("good"), "libtenon-once.so")), plugin);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- survival --- */
 
 START_TEST(truncated_at_64_lengths) {
@@ -476,6 +548,8 @@ int main(void) {
   CASE("trust", writable_by_all, of_another_user, links_are_followed,
        folders_above_that_all_may_write_to, folders_above_of_another_user, groups_that_may_write,
        links_in_the_middle, endless_paths);
+  CASE("identity", replaced_after_the_check, replaced_for_a_moment,
+       replaced_when_it_is_loaded_already);
   CASE("survival", truncated_at_64_lengths, no_descriptor_leaks);
   CASE("discovery", folders_are_sorted, files_and_duplicates, odd_entries_become_candidates,
        the_working_folder_is_not_searched, no_memory);

@@ -199,6 +199,25 @@ START_TEST(libraries_of_the_host_serve_the_scan_too) {
 }
 END_TEST
 
+START_TEST(any_time_may_be_given) {
+  static const uint32_t times[] = {INT32_MAX, UINT32_C(1) << 31, UINT32_MAX};
+  for (size_t i = 0; i < 3; i++) {
+    tn_runtime *runtime = open_reference(0, times[i]);
+    ok(tn_runtime_load_plugin(runtime, copy_fixture(FIXTURE("good"), "libtenon-good.so")));
+    ck_assert_uint_eq(last_report(runtime).scan, TN_SCAN_MADE);
+    tn_runtime_close(runtime);
+  }
+}
+END_TEST
+
+START_TEST(unscanned_files_must_stay_as_they_were_too) {
+  tn_runtime *runtime = open_reference(TN_SCAN_OFF, 0);
+  refused(tn_runtime_load_plugin(runtime, copy_hostile("rewrites-itself")), TN_ERR_PLUGIN_REFUSED,
+          "its file was changed or replaced while it was loaded");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 /* A process that the plugin left behind, by the file in which it wrote its number. */
 static pid_t left_process(const char *path) {
   char name[300];
@@ -447,6 +466,8 @@ static void add_tests(TCase *tc) {
   tcase_add_loop_test(tc, each_kind_meets_its_fate, 0, FATES);
   tcase_add_test(tc, what_ld_so_meets);
   tcase_add_test(tc, libraries_of_the_host_serve_the_scan_too);
+  tcase_add_test(tc, any_time_may_be_given);
+  tcase_add_test(tc, unscanned_files_must_stay_as_they_were_too);
   tcase_add_test(tc, grandchildren_die_too);
   tcase_add_test(tc, five_seconds_are_the_limit);
   tcase_add_test(tc, verdicts_hold_until_the_file_changes);
