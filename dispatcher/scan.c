@@ -95,7 +95,7 @@ static void list_libraries(const scan_subject *subject, scan_libraries *librarie
 }
 
 /* What is refused in good order is not remembered: a library that is missing today may be
- * there tomorrow, and the file stays as it is. */
+ * there tomorrow, and the file stays as it is. Nor is what may have been chance. */
 static tn_status scan_anew(const char *path, const scan_subject *subject, scan_report *report,
                            char note[256]) {
   scan_libraries libraries;
@@ -103,6 +103,10 @@ static tn_status scan_anew(const char *path, const scan_subject *subject, scan_r
   tn_status status = scan_spawn(subject, &libraries, report);
   if (!status) status = check_unchanged(path, subject);
   if (status || report->verdict == SCAN_DECLINED) return status;
+  if (report->verdict == SCAN_HINDERED) {
+    snprintf(note, 256, "it may have been chance");
+    return TN_OK;
+  }
   if (scan_remember(subject, report, note)) note[0] = '\0';
   return TN_OK;
 }

@@ -140,12 +140,21 @@ static const char *stage_name(uint32_t stage) {
   return stage < sizeof names / sizeof *names ? names[stage] : "?";
 }
 
+/* What a fault in the plugin itself raises. Other signals may come from anywhere: from the
+ * kernel when memory is short, from limits, from people. */
+static bool is_fault(int number) {
+  return number == SIGSEGV || number == SIGABRT || number == SIGILL || number == SIGFPE ||
+         number == SIGTRAP || number == SIGSYS;
+}
+
 static void judge_end(const scan_progress *progress, int status) {
   uint32_t stage = atomic_load(&progress->stage);
   const char *where = stage_name(stage);
   if (WIFSIGNALED(status)) {
-    const char *name = sigabbrev_np(WTERMSIG(status));
-    say(SCAN_HARMFUL, "killed by signal %d (SIG%s) %s", WTERMSIG(status), name ? name : "?", where);
+    int number = WTERMSIG(status);
+    const char *name = sigabbrev_np(number);
+    say(is_fault(number) ? SCAN_HARMFUL : SCAN_HINDERED, "killed by signal %d (SIG%s) %s", number,
+        name ? name : "?", where);
   } else if (stage != SCAN_ENDING) {
     say(SCAN_HARMFUL, "called exit(%d) %s", WEXITSTATUS(status), where);
   } else if (WEXITSTATUS(status) != 0) {
@@ -156,12 +165,36 @@ static void judge_end(const scan_progress *progress, int status) {
   }
 }
 
-static void judge_time(const scan_progress *progress, uint32_t timeout_ms) {
+/* One line of /proc about a process; "" if there is none. */
+static void read_proc(pid_t process, const char *name, char text[512]) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%ld/%s", (long)process, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = fd < 0 ? 0 : read(fd, text, 511);
+  if (fd >= 0) close(fd);
+  text[bytes > 0 ? bytes : 0] = '\0';
+}
+
+/* Whether the machine kept the process from its work: half of the time and more it waited for a
+ * processor, or it is just waiting for a disk or a server. */
+static bool was_kept(pid_t loading, uint32_t timeout_ms) {
+  char text[512];
+  unsigned long long ran_ns, waited_ns;
+  read_proc(loading, "schedstat", text);
+  if (sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 && waited_ns / 1000000 >= timeout_ms / 2)
+    return true;
+  read_proc(loading, "stat", text);
+  const char *name_end = strrchr(text, ')');
+  return name_end && strncmp(name_end, ") D", 3) == 0;
+}
+
+static void judge_time(const scan_progress *progress, pid_t loading, uint32_t timeout_ms) {
   const char *where = stage_name(atomic_load(&progress->stage));
-  if (timeout_ms % 1000)
-    say(SCAN_HARMFUL, "did not finish within %u ms %s", timeout_ms, where);
-  else
-    say(SCAN_HARMFUL, "did not finish within %u s %s", timeout_ms / 1000, where);
+  bool kept = was_kept(loading, timeout_ms);
+  scan_verdict verdict = kept ? SCAN_HINDERED : SCAN_HARMFUL;
+  uint32_t shown = timeout_ms % 1000 ? timeout_ms : timeout_ms / 1000;
+  say(verdict, "did not finish within %u %s %s%s", shown, timeout_ms % 1000 ? "ms" : "s", where,
+      kept ? ", on a machine that is busy" : "");
 }
 
 /* ------------------------------------------------------------------------ two roads --- */
@@ -235,7 +268,7 @@ int main(int argc, char **argv) {
   if (wait_for(loading, signals, s.timeout_ms, &status))
     judge_end(progress, status);
   else
-    judge_time(progress, s.timeout_ms);
+    judge_time(progress, loading, s.timeout_ms);
   if (end_all(loading) && report.verdict == SCAN_SOUND)
     say(SCAN_HARMFUL, "it left processes behind");
   send_report();

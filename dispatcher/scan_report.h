@@ -18,9 +18,10 @@
 #define SCAN_VERSION 2u
 
 typedef enum scan_verdict {
-  SCAN_SOUND = 1,   /* loaded, queried, checked, and the process ended as it should */
-  SCAN_HARMFUL = 2, /* loading it hurts a process; holds until the file changes */
-  SCAN_DECLINED = 3 /* the loader refuses it in good order; may be otherwise tomorrow */
+  SCAN_SOUND = 1,    /* loaded, queried, checked, and the process ended as it should */
+  SCAN_HARMFUL = 2,  /* loading it hurts a process like this one */
+  SCAN_DECLINED = 3, /* the loader refuses it in good order; may be otherwise tomorrow */
+  SCAN_HINDERED = 4, /* it came to harm, perhaps through no fault of the file's */
 } scan_verdict;
 
 typedef struct scan_report {

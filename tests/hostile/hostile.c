@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -137,6 +138,12 @@ static void memory(void) {
   for (char *p; (p = malloc(PIECE));) memset(p, 1, PIECE);
 }
 
+/* Believes that it always gets what it asks for. */
+static void needs_room(void) {
+  volatile char *room = mmap(NULL, (size_t)2 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) segfault();
+}
+
 /* The file's bytes are another's by the time the scan is over. */
 static void rewrites_itself(void) {
   FILE *file = fopen(self.dli_fname, "ab");
@@ -203,6 +210,7 @@ static const struct misdeed {
     {"closes-itself", LOADED, closes_itself},
     {"jump", LOADED, jump},
     {"memory", LOADED, memory},
+    {"needs-room", LOADED, needs_room},
     {"removes-itself", LOADED, removes_itself},
     {"rewrites-itself", LOADED, rewrites_itself},
     {"query-crash", QUERIED, segfault},

@@ -239,8 +239,9 @@ START_TEST(grandchildren_die_too) {
 }
 END_TEST
 
+/* It sleeps: of one that computes, the machine may be too busy to tell. */
 START_TEST(five_seconds_are_the_limit) {
-  const char *path = copy_hostile("spin");
+  const char *path = copy_hostile("sleeps");
   tn_runtime *runtime = open_reference(0, 0);
   double begin = now();
   refused(tn_runtime_load_plugin(runtime, path), TN_ERR_PLUGIN_REFUSED,
@@ -275,6 +276,47 @@ START_TEST(verdicts_hold_until_the_file_changes) {
   path = copy_hostile("abort");
   ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
   ck_assert_uint_eq(outcome_of(path), TN_SCAN_REMEMBERED);
+}
+END_TEST
+
+static void set_soft_limit(int resource, rlim_t value) {
+  struct rlimit limit;
+  ck_assert_int_eq(getrlimit(resource, &limit), 0);
+  limit.rlim_cur = value;
+  ck_assert_int_eq(setrlimit(resource, &limit), 0);
+}
+
+START_TEST(what_was_found_under_a_limit_holds_there) {
+  if (SANITIZED) return; /* they map more than any limit */
+  struct rlimit before;
+  const char *path = copy_hostile("needs-room");
+  ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+  set_soft_limit(RLIMIT_AS, (rlim_t)1 << 30);
+  tn_runtime *runtime = open_reference(0, 0);
+  refused(tn_runtime_load_plugin(runtime, path), TN_ERR_PLUGIN_REFUSED, "killed by signal 11");
+  tn_runtime_close(runtime);
+  ck_assert_uint_eq(outcome_of(path), TN_SCAN_REMEMBERED);
+  set_soft_limit(RLIMIT_AS, before.rlim_cur);
+  runtime = open_reference(0, 0);
+  ok(tn_runtime_load_plugin(runtime, path));
+  ck_assert_uint_eq(last_report(runtime).scan, TN_SCAN_MADE);
+  tn_runtime_close(runtime);
+  ck_assert_uint_eq(outcome_of(path), TN_SCAN_REMEMBERED);
+}
+END_TEST
+
+START_TEST(what_others_did_to_it_is_forgotten) {
+  const char *path = copy_hostile("killed");
+  for (int i = 0; i < 2; i++) ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
+  path = copy_hostile("abort");
+  ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
+  ck_assert_uint_eq(outcome_of(path), TN_SCAN_REMEMBERED);
+  ck_assert_int_eq(setenv("LD_LIBRARY_PATH", scratch, 1), 0);
+  ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
+  const char *good = copy_fixture(FIXTURE("good"), "libtenon-good.so");
+  ck_assert_uint_eq(outcome_of(good), TN_SCAN_MADE);
+  ck_assert_int_eq(unsetenv("LD_LIBRARY_PATH"), 0);
+  ck_assert_uint_eq(outcome_of(good), TN_SCAN_REMEMBERED);
 }
 END_TEST
 
@@ -471,6 +513,8 @@ static void add_tests(TCase *tc) {
   tcase_add_test(tc, grandchildren_die_too);
   tcase_add_test(tc, five_seconds_are_the_limit);
   tcase_add_test(tc, verdicts_hold_until_the_file_changes);
+  tcase_add_test(tc, what_was_found_under_a_limit_holds_there);
+  tcase_add_test(tc, what_others_did_to_it_is_forgotten);
   tcase_add_test(tc, damaged_memory_is_no_memory);
   tcase_add_test(tc, without_a_folder_each_time_is_the_first);
   tcase_add_test(tc, what_is_scanned);
