@@ -85,6 +85,7 @@ static tn_status scan(const tn_runtime *r, plugin_record *record) {
   if (result.note[0])
     runtime_log(r, TN_LOG_INFO, "the scan's verdict of %s cannot be remembered: %s", record->path,
                 result.note);
+  if (result.warning[0]) runtime_log(r, TN_LOG_WARN, "plugin %s: %s", record->path, result.warning);
   return status;
 }
 

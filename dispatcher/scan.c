@@ -131,6 +131,8 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
   bool known = scan_recall(&subject, &report);
   result->outcome = known ? TN_SCAN_REMEMBERED : TN_SCAN_MADE;
   if (!known) status = scan_anew(path, &subject, &report, result->note);
+  if (!known && !status && report.verdict == SCAN_SOUND)
+    snprintf(result->warning, sizeof result->warning, "%s", report.reason);
   result->us = (uint32_t)(now_us() - begin);
   return status ? status : judge(&report);
 }

@@ -33,9 +33,10 @@ typedef struct scan_subject {
 } scan_subject;
 
 typedef struct scan_result {
-  uint32_t outcome; /* tn_scan_outcome */
-  uint32_t us;      /* microseconds that it took */
-  char note[256];   /* why the verdict could not be remembered; "" if it was */
+  uint32_t outcome;  /* tn_scan_outcome */
+  uint32_t us;       /* microseconds that it took */
+  char note[256];    /* why the verdict could not be remembered; "" if it was */
+  char warning[512]; /* what a scan just made found odd; "" if nothing */
 } scan_result;
 
 /* Judges the file that loader_inspect found at an absolute path as the settings ask. TN_OK: it

@@ -96,7 +96,6 @@ static void kill_children(void) {
 static int end_all(pid_t loading) {
   int64_t deadline = now_ms() + 500;
   int others = 0;
-  (void)kill(-loading, SIGKILL);
   for (;;) {
     pid_t ended = waitpid(-1, NULL, WNOHANG);
     others += ended > 0 && ended != loading;
@@ -214,7 +213,6 @@ static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
   sigemptyset(&none);
   close(SCAN_FD);
   close(signals);
-  (void)setpgid(0, 0);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   (void)signal(SIGPIPE, SIG_DFL);
@@ -222,11 +220,15 @@ static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
   scan_load(s->path, &s->file, s->libraries, progress);
 }
 
+/* The loading process stays in this one's group: a leader of its own could not call setsid(), as
+ * most hosts can, and that must be seen. So signals to the group come here as well, and are
+ * blocked but for the one that is waited for. */
 static int watch_children(void) {
-  sigset_t child;
+  sigset_t child, all;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  if (sigprocmask(SIG_SETMASK, &child, NULL)) return -1;
+  sigfillset(&all);
+  if (sigprocmask(SIG_SETMASK, &all, NULL)) return -1;
   return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

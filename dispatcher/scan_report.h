@@ -27,7 +27,7 @@ typedef enum scan_verdict {
 typedef struct scan_report {
   uint32_t magic;
   uint32_t verdict; /* scan_verdict; 0 = the scan itself failed */
-  char reason[504]; /* ends with NUL; "" for SCAN_SOUND */
+  char reason[504]; /* ends with NUL; of SCAN_SOUND: "", or what is odd about it */
 } scan_report;
 
 /* Which file is meant, as the scanner's argument. */
