@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/plugin_check.h"
 #include "dispatcher/watch.h"
 
 /* --- the pool's view of a device --- */
@@ -60,7 +61,8 @@ static const pool_ops synchronous_pool = {
 
 static tn_status open_parts(tn_device *d) {
   const tn_backend *b = &d->type->backend;
-  tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  tn_status status = plugin_check_props(&d->props);
+  if (!status) status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
   if (status) return status;
   pool_config wanted = {
       .ops = d->synchronous ? &synchronous_pool : &asynchronous_pool,
@@ -131,6 +133,7 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->props.struct_size = sizeof d->props;
   tn_status status =
       type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
+  if (!status) status = plugin_check_props(&d->props);
   if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
   d->props.name[sizeof d->props.name - 1] = 0;
   d->props.features[sizeof d->props.features - 1] = 0;

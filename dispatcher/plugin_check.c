@@ -17,7 +17,7 @@
 #define SIZE_1(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Bounds on what is believed to be meant. */
-enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20 };
+enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_ALIGNMENT = 1 << 24 };
 
 static bool is_word(const char *text) {
   return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
@@ -341,6 +341,17 @@ tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, cons
   if (!status) status = check_kernels(plugin);
   if (!status) status = check_layers(plugin);
   return status;
+}
+
+/* ----------------------------------------------------------------- devices --- */
+
+tn_status plugin_check_props(const tn_device_props *props) {
+  uint64_t alignment = props->alignment_bytes;
+  if (alignment <= MAX_ALIGNMENT && (alignment & (alignment - 1)) == 0) return TN_OK;
+  return fail(TN_ERR_BACKEND,
+              "its backend says that its memory has an alignment of %llu bytes; powers of two up "
+              "to %d are taken, and 0 for 64",
+              (unsigned long long)alignment, MAX_ALIGNMENT);
 }
 
 /* ------------------------------------------------- what is only followed later --- */

@@ -472,6 +472,39 @@ START_TEST(what_is_scanned) {
 }
 END_TEST
 
+/* ----------------------------------------------------------------------- devices --- */
+
+static tn_device *aligned(tn_runtime *runtime, int index) {
+  char id[16];
+  tn_device *device = NULL;
+  snprintf(id, sizeof id, "aligned:%d", index);
+  ok(tn_device_find(runtime, id, &device));
+  return device;
+}
+
+START_TEST(alignments_that_are_none) {
+  tn_runtime *runtime = open_reference(TN_SCAN_OFF, 0);
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("alignment")));
+  for (int i = 0; i < 3; i++) {
+    tn_tensor *x = counting(aligned(runtime, i), 5), *y = NULL;
+    ok(tn_add(NULL, x, x, &y));
+    if (i == 2) ck_assert_uint_eq((uintptr_t)tn_tensor_data(y) % 4096, 0);
+    tn_tensor_release(x);
+    tn_tensor_release(y);
+  }
+  static const char *const said[] = {"96", "3", "1099511627776", "18446744073709551615"};
+  for (int i = 0; i < 4; i++) {
+    tn_device *device = aligned(runtime, 3 + i);
+    tn_device_info info = {.struct_size = sizeof info};
+    ok(tn_device_get_info(device, &info));
+    ck_assert_msg(strstr(info.unavailable, "alignment of") && strstr(info.unavailable, said[i]),
+                  "'%s'", info.unavailable);
+    refused(tn_device_synchronize(device), TN_ERR_BACKEND, "cannot be opened: its backend says");
+  }
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 /* -------------------------------------------------------------- hosts and children --- */
 
 static _Atomic int reaped;
@@ -574,6 +607,7 @@ static void add_tests(TCase *tc) {
   tcase_add_test(tc, without_a_folder_each_time_is_the_first);
   tcase_add_test(tc, what_is_odd_is_told_once);
   tcase_add_test(tc, what_is_scanned);
+  tcase_add_test(tc, alignments_that_are_none);
   tcase_add_test(tc, a_host_that_ignores_its_children);
   tcase_add_test(tc, a_host_that_waits_for_any_child);
   tcase_add_test(tc, many_threads_scan_at_once);
