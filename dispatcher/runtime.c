@@ -292,6 +292,7 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   if (!r->parallel.run) status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
   if (!status) status = take_plugins(r);
   if (status) return status;
+  settings_warn(r);
   device_sort(r);
   status = layers_open(r);
   return status ? status : device_choose(r, &r->chosen);
