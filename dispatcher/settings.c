@@ -49,7 +49,7 @@ static void warn_of_plugins(const tn_runtime *r) {
   char glob[CONFIG_MAX_GLOB + 1];
   for (const char *rest = r->config.plugins; config_next_glob(&rest, glob);)
     if (*glob != '-' && !is_found(r, glob))
-      runtime_log(r, TN_LOG_WARN, "%s names '%s', and no plugin found is called so",
+      runtime_log(r, TN_LOG_WARN, "%s names '%s', and no plugin that can be read is called so",
                   r->config.plugins_from, glob);
 }
 

@@ -116,7 +116,7 @@ START_TEST(what_comes_to_nothing_is_told) {
   warns(NULL, NULL, "");
   warns(FIXTURE("good") ":" FIXTURE("future"), all, "");
   warns(FIXTURE("good"), "reference,future",
-        "tn_runtime_options.plugins names 'future', and no plugin found is called so\n");
+        "tn_runtime_options.plugins names 'future', and no plugin that can be read is called so\n");
   warns("plugins:" FIXTURE("good") ":./x:/nowhere:/dev", "reference,good",
         OPTION " names plugins: not an absolute path\n" OPTION
                " names ./x: not an absolute path\n" OPTION
@@ -131,7 +131,7 @@ START_TEST(what_comes_to_nothing_is_told) {
   setenv("TENON_PLUGINS", "reference,cdua*", 1);
   warns(NULL, NULL,
         "TENON_PLUGIN_PATH names build: not an absolute path\n"
-        "TENON_PLUGINS names 'cdua*', and no plugin found is called so\n");
+        "TENON_PLUGINS names 'cdua*', and no plugin that can be read is called so\n");
   unsetenv("TENON_PLUGIN_PATH");
   unsetenv("TENON_PLUGINS");
 }
