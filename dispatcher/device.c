@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dispatcher/invariant.h"
+#include "dispatcher/plugin_check.h"
 #include "dispatcher/plugins.h"
 #include "dispatcher/process_state.h"
 #include "dispatcher/watch.h"
@@ -95,8 +96,10 @@ static bool all_are_shut(const tn_device *d) {
 static tn_status open_parts(tn_device *d) {
   const tn_backend *b = &d->type->backend;
   process_state before;
+  tn_status status = plugin_check_props(&d->props);
+  if (status) return status;
   process_state_save(&before);
-  tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
   process_state_restore(&before);
   if (status) return status;
   pool_config wanted = {
@@ -180,6 +183,7 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->props.struct_size = sizeof d->props;
   tn_status status =
       type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
+  if (!status) status = plugin_check_props(&d->props);
   if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
   d->props.name[sizeof d->props.name - 1] = 0;
   d->props.features[sizeof d->props.features - 1] = 0;

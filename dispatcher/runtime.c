@@ -200,6 +200,7 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   if (!r->parallel.run) status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
   if (r->threads) thread_pool_on_shortage(r->threads, host_tell_shortage, r);
   if (!status) status = plugins_open(r);
+  if (!status) settings_warn(r);
   if (!status) status = layers_open(r);
   return status ? status : device_choose(r, &r->chosen);
 }

@@ -273,6 +273,9 @@ typedef struct duplicate duplicate;
 tn_status duplicates_find(tn_runtime *runtime);
 void duplicates_free(const host_memory *memory, duplicate *first);
 
+/* settings.c: logs what was asked for and came to nothing. pre: plugins were looked for. */
+void settings_warn(const tn_runtime *runtime);
+
 /* host.c: the table of services for plugins. */
 void host_init(tn_runtime *runtime);
 

@@ -324,7 +324,7 @@ typedef struct tn_device_props {
   int32_t dl_device_id;
   int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
   uint64_t memory_bytes;
-  uint64_t alignment_bytes; /* of allocations; 0 = 64 */
+  uint64_t alignment_bytes; /* of allocations: a power of two up to 2^24; 0 = 64 */
   char name[128];           /* "NVIDIA H200" */
   char features[256];       /* words: "sm_90 tensor-cores" */
   char unique_id[64];       /* PCI address or the like, to tell the same device twice */
