@@ -268,7 +268,7 @@ static bool is_faster(const product_call *c) {
   const block_shape *s = &c->shape;
   const int64_t thin = min_of(s->m, s->n);
   const double work = (double)s->m * (double)s->n * (double)s->k;
-  if (!cpu_has_avx512()) return false;
+  if (!onednn_has_avx512()) return false;
   if (s->type_y == dnnl_s32) return work >= 1e5;
   if (s->type_y == dnnl_bf16) return work >= 1e6 && thin <= 32;
   return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128;
@@ -301,7 +301,7 @@ static bool read_integer(product_call *c, const tn_kernel_args *args) {
 
 bool matmul_integer_supports(const tn_kernel_args *args) {
   product_call c;
-  if (!cpu_has_vnni() || !read_integer(&c, args)) return false; /* others may saturate */
+  if (!onednn_has_vnni() || !read_integer(&c, args)) return false; /* others may saturate */
   if (!plans_take_all(args) && !is_faster(&c)) return false;
   if (!take_plans(&c)) return false;
   give_back(&c);
