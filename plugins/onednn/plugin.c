@@ -65,7 +65,7 @@ static const tn_kernel kernels[] = {
     ROW(MATMUL, "matmul.f32", ONLY(TN_SET(TN_F32)), matmul_run, matmul_supports,
         .note = NOTE_THIN "with a side of 2 to 128 or a depth up to that"),
     ROW(MATMUL, "matmul.bf16", ONLY(TN_SET(TN_BF16)), matmul_run, matmul_supports,
-        .note = NOTE_THIN "with a side up to 32"),
+        .note = NOTE_THIN "with a side up to 32; of even depth, of 32 with AMX"),
     ROW(MATMUL_INTEGER, "matmul_integer", ONLY(0, TN_SET(TN_I8)), matmul_integer_run,
         matmul_integer_supports,
         .note = "faster than ours with AVX-512 VNNI for products of 10^5 terms or more"),

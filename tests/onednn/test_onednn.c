@@ -5,6 +5,7 @@
  * results are right is the conformance kit's business.
  */
 #include <dirent.h>
+#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -80,8 +81,9 @@ static void shape_conv(job *j, tn_device *device, int kind) {
 static void shape_product(job *j, tn_device *device, int kind) {
   const bool integer = kind == INTEGER;
   const tn_dtype t = kind == PRODUCT ? TN_F32 : integer ? TN_U8 : TN_BF16;
-  j->in[0] = drawn(device, t, 2, SHAPE(30, 513));
-  j->in[1] = drawn(device, integer ? TN_I8 : t, 2, SHAPE(513, 1000));
+  const int64_t depth = kind == PRODUCT_BF16 ? 512 : 513;
+  j->in[0] = drawn(device, t, 2, SHAPE(30, depth));
+  j->in[1] = drawn(device, integer ? TN_I8 : t, 2, SHAPE(depth, 1000));
   if (integer) j->in[2] = drawn(device, TN_U8, 0, NULL);
   if (integer) j->in[3] = drawn(device, TN_I8, 0, NULL);
   j->call.op = integer ? TN_OP_MATMUL_INTEGER : TN_OP_MATMUL;
@@ -396,6 +398,28 @@ START_TEST(deep_gradients_stay_with_ours) {
 }
 END_TEST
 
+/* One infinite factor makes a sum infinite, whatever oneDNN fills an odd depth up with. */
+START_TEST(infinite_sums_stay_infinite) {
+  setenv("TENON_ONEDNN", "all", 1);
+  tn_runtime *with = open_with(WITH, 1);
+  tn_device *device = tn_runtime_device(with);
+  for (int64_t k = 63; k < 68; k++) {
+    tn_tensor *a = shaped(device, TN_BF16, 2, SHAPE(40, k)), *y = NULL;
+    tn_tensor *b = shaped(device, TN_BF16, 2, SHAPE(k, 30));
+    tn_fill_attrs one = TN_FILL_DEFAULTS, infinite = one;
+    one.value = 1, infinite.value = (double)INFINITY;
+    ok(tn_fill(NULL, a, &infinite));
+    ok(tn_fill(NULL, b, &one));
+    ok(tn_matmul(NULL, a, b, NULL, NULL, &y));
+    uint16_t got[40 * 30];
+    ok(tn_tensor_to_host(y, got, sizeof got));
+    for (int i = 0; i < 40 * 30; i++) ck_assert_msg(got[i] == 0x7f80, "k %lld", (long long)k);
+    tn_tensor_release(a), tn_tensor_release(b), tn_tensor_release(y);
+  }
+  tn_runtime_close(with);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_loop_test(t, calls_get_the_faster_kernel, 0, CALLS);
   tcase_add_test(t, small_calls_stay_with_ours);
@@ -406,6 +430,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, a_wrong_word_is_refused);
   tcase_add_test(t, sums_of_integers_are_exact);
   tcase_add_loop_test(t, oneDNN_is_asked_what_it_may_use, 0, 2);
+  tcase_add_test(t, infinite_sums_stay_infinite);
   tcase_add_loop_test(t, deep_gradients_stay_with_ours, 0, 2);
 }
 
