@@ -87,8 +87,9 @@ static bool tensor_is_valid(const tn_tensor *t) {
 }
 
 void tensor_finish(tn_tensor *t) {
-  int64_t elements = 1;
-  for (int32_t i = 0; i < t->dl.ndim; ++i) elements *= t->shape[i];
+  uint64_t product = 1; /* wraps only on the way to the 0 of an empty tensor */
+  for (int32_t i = 0; i < t->dl.ndim; ++i) product *= (uint64_t)t->shape[i];
+  const int64_t elements = (int64_t)product;
   t->elements = elements;
   t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
   if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);

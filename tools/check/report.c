@@ -77,6 +77,7 @@ void report_unit_json(const agenda *a, const unit *u, uint64_t expected) {
   json_number(&j, "runs", u->tally.runs);
   json_number(&j, "bad_calls", u->tally.bad_calls);
   json_number(&j, "repeats", u->tally.repeats);
+  json_number(&j, "thresholds", u->tally.thresholds);
   json_number(&j, "without_kernel_runs", u->tally.unsupported);
   json_number(&j, "failures", u->tally.failures);
   json_number(&j, "expected_failures", expected);
@@ -105,6 +106,7 @@ static void totals_json(const totals *t) {
   json_number(&j, "runs", t->runs);
   json_number(&j, "bad_calls", t->bad_calls);
   json_number(&j, "repeats", t->repeats);
+  json_number(&j, "thresholds", t->thresholds);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -120,6 +122,7 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
+  if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   printf("%" PRIu64 " failures", t->failures - t->expected);
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);
   if (t->stale) printf(", %" PRIu64 " stale expectations", t->stale);

@@ -123,7 +123,7 @@ static void bury(pool *p, worker *w, int status) {
   snprintf(text, sizeof text, "%s (%s): %s: %s", p->device->id, u->how, u->what, how);
   u->tally.failures++;
   unit_fail(p->options, p->agenda, u, text);
-  u->resume = u->begun;
+  u->resume = u->died[u->crashes] = u->begun;
   if (++u->crashes == CHECK_CRASHES)
     snprintf(u->note, sizeof u->note, "given up after %d crashes", CHECK_CRASHES);
   atomic_store(&u->state, u->crashes == CHECK_CRASHES ? UNIT_DONE : UNIT_TODO);
