@@ -11,12 +11,21 @@
 
 typedef struct walk {
   const tn_runtime *runtime;
+  const tn_device *device;
   uint32_t next;
 } walk;
 
+/* A stream of a synchronous device has a queue for layers to tell it by, not for kernels. */
+static tn_status run_kernel(const tn_kernel_args *args, const tn_device *device) {
+  if (!device || !device->synchronous || !args->queue) return args->kernel->run(args);
+  tn_kernel_args plain = *args;
+  plain.queue = NULL;
+  return plain.kernel->run(&plain);
+}
+
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
-  if (w->next == w->runtime->num_layers) return call->args->kernel->run(call->args);
+  if (w->next == w->runtime->num_layers) return run_kernel(call->args, w->device);
   const layer_link *link = &w->runtime->layers[w->next++];
   return link->layer->call(link->state, call, step, w);
 }
@@ -39,6 +48,16 @@ const char *layers_fallback_from(const char *device) {
   return before;
 }
 
+static _Thread_local const char *stand_in_for;
+
+tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y) {
+  const char *before = stand_in_for;
+  stand_in_for = call;
+  tn_status status = tn_copy(stream, x, y);
+  stand_in_for = before;
+  return status;
+}
+
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
@@ -54,8 +73,9 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .site = error_call_site(),
       .backend = device ? &device->type->backend : NULL,
       .fallback_from = fallback_from,
+      .stand_in_for = stand_in_for,
   };
-  walk w = {runtime, 0};
+  walk w = {runtime, device, 0};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
   return status ? status : step(&call, &w);
 }

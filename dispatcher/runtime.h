@@ -79,7 +79,7 @@ enum { DEVICE_FAULTED = 1, DEVICE_WITHDRAWN = 2 };
 
 struct tn_stream {
   tn_device *device;
-  void *queue;
+  void *queue; /* the backend's; of a synchronous device NULL, or an identity for layers */
   void *native;
   pool_cache *cache;
   tn_stream *next, *previous;
@@ -231,6 +231,9 @@ void layers_close(tn_runtime *runtime);
 /* For which device, NULL for none, the calling thread's calls stand in from here on; returns
  * what it was before. The string must live as long. */
 const char *layers_fallback_from(const char *device);
+/* tn_copy to or from a stand-in that `call` needs, an operator or a function: layers are told
+ * so. The string must live as long as the runtime. */
+tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y);
 /* One of these rows that is on, or NULL. */
 const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);
 

@@ -303,6 +303,7 @@ size_t tn_tensor_bytes(const tn_tensor *tensor) {
 bool tn_tensor_is_contiguous(const tn_tensor *tensor) { return tensor && tensor->contiguous; }
 void *tn_tensor_data(const tn_tensor *tensor) {
   if (!tensor || tensor->elements == 0) return NULL;
+  if (__builtin_expect(tensor->spare < 0, 0)) watch_exposed(tensor);
   return (char *)tensor->dl.data + tensor->dl.byte_offset;
 }
 

@@ -8,12 +8,17 @@
 
 #include "dispatcher/watch.h"
 
+/* What a backend knows of the stream. */
+static void *queue_of(const tn_stream *stream) {
+  return stream->device->synchronous ? NULL : stream->queue;
+}
+
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_DEVICE,
+      device, device->type->backend.copy(device->handle, queue_of(stream), TN_COPY_TO_DEVICE,
                                          dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
   if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
@@ -32,7 +37,7 @@ tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, s
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_HOST, dst, 0,
+      device, device->type->backend.copy(device->handle, queue_of(stream), TN_COPY_TO_HOST, dst, 0,
                                          src->dl.data, src->dl.byte_offset, bytes));
   if (!status && began) was_read(stream, src, dst, began);
   return status;
@@ -69,7 +74,7 @@ tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data
                        tensor->shape, tensor->elements, &dense);
   if (status) return status;
   status = transfer_to_device(stream, dense, data, bytes);
-  if (!status) status = tn_copy(stream, dense, &tensor);
+  if (!status) status = layers_copy_for("tn_tensor_write", stream, dense, &tensor);
   tn_tensor_release(dense);
   return status;
 }
@@ -81,7 +86,7 @@ tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data,
   if (status) return status;
   if (tensor->contiguous) return transfer_to_host(stream, tensor, data, bytes);
   tn_tensor *dense = NULL;
-  status = tn_copy(stream, tensor, &dense);
+  status = layers_copy_for("tn_tensor_read", stream, tensor, &dense);
   if (!status) status = transfer_to_host(stream, dense, data, bytes);
   tn_tensor_release(dense);
   return status;
@@ -124,7 +129,10 @@ static tn_status copy_across(const tn_tensor *src, tn_tensor *dst, size_t bytes)
   tn_stream *from = home_stream(src), *to = dst->device->default_stream;
   bool watched = src->device->runtime->watch != NULL;
   if (src->device->host_memory) {
-    if (watched) notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+    if (watched) {
+      notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+      notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
+    }
     return transfer_to_device(to, dst, src->dl.data, bytes);
   }
   if (dst->device->host_memory) {
@@ -161,7 +169,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     dense = (tn_tensor *)(uintptr_t)tensor;
     tn_tensor_retain(dense);
   } else {
-    status = tn_copy(home_stream(tensor), tensor, &dense);
+    status = layers_copy_for("tn_tensor_to_device", home_stream(tensor), tensor, &dense);
   }
   if (!status)
     status =

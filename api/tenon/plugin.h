@@ -404,6 +404,9 @@ typedef struct tn_layer_call {
   /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
+  /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
+   * row-major stand-in of one of its tensors; NULL for a call that the program makes. */
+  const char *stand_in_for;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -429,6 +432,8 @@ typedef enum tn_layer_event_kind {
   TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
   TN_LAYER_PINNED_FREED = 18,
   TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
+  TN_LAYER_TENSOR_EXPOSED = 20,  /* its address or a DLPack export was given out: what is written
+                                    there from now on is not told: object, tensor, memory, bytes */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
