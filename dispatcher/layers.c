@@ -50,11 +50,18 @@ const char *layers_fallback_from(const char *device) {
 
 static _Thread_local const char *stand_in_for;
 
-tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y) {
+const char *layers_stand_in(const char *call) {
   const char *before = stand_in_for;
   stand_in_for = call;
+  return before;
+}
+
+const char *layers_stands_in_for(void) { return stand_in_for; }
+
+tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y) {
+  const char *before = layers_stand_in(call);
   tn_status status = tn_copy(stream, x, y);
-  stand_in_for = before;
+  layers_stand_in(before);
   return status;
 }
 

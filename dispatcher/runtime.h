@@ -231,8 +231,12 @@ void layers_close(tn_runtime *runtime);
 /* For which device, NULL for none, the calling thread's calls stand in from here on; returns
  * what it was before. The string must live as long. */
 const char *layers_fallback_from(const char *device);
-/* tn_copy to or from a stand-in that `call` needs, an operator or a function: layers are told
- * so. The string must live as long as the runtime. */
+/* For which call, NULL for none, the calling thread's copies make stand-ins from here on, an
+ * operator or a function, which layers are told; returns what it was before. The string must
+ * live as long as the runtime. */
+const char *layers_stand_in(const char *call);
+const char *layers_stands_in_for(void);
+/* tn_copy to or from a stand-in that `call` needs. */
 tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y);
 /* One of these rows that is on, or NULL. */
 const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);

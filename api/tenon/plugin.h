@@ -405,7 +405,8 @@ typedef struct tn_layer_call {
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
   /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
-   * row-major stand-in of one of its tensors; NULL for a call that the program makes. */
+   * stand-in of one of its tensors, row-major or on another device; NULL for a call that the
+   * program makes. */
   const char *stand_in_for;
 } tn_layer_call;
 
@@ -453,6 +454,8 @@ typedef struct tn_layer_event {
   /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
    * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
   uint64_t began_ns;
+  /* Of a copy that Tenon makes for a call that falls back: as in tn_layer_call. */
+  const char *stand_in_for;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs

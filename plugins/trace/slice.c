@@ -249,6 +249,11 @@ void slice_notice(trace *t, const device *d, const tn_layer_event *event, const 
   put_times(&x, event->began_ns, now - event->began_ns);
   text_put(&x, ",\"args\":{\"bytes\":");
   text_number(&x, event->bytes);
+  if (TN_HAS_FIELD(event, tn_layer_event, stand_in_for) && event->stand_in_for) {
+    text_put(&x, ",\"stand_in_for\":\"");
+    put_name(&x, event->stand_in_for);
+    text_put(&x, "\"");
+  }
   if (event->tensor) put_tensors(&x, ",\"tensor\":\"", &event->tensor, 1);
   put_site(&x, event->site);
   text_put(&x, "}}");

@@ -316,6 +316,7 @@ START_TEST(fallback_runs_are_visible) {
   ck_assert_str_ne(event_arg(e, "device"), "pace:0");
   ck_assert_uint_eq(events_count(v, "op", "add"), 1);
   ck_assert_uint_ge(events_count(v, "copy", "copy from pace:0"), 1);
+  ck_assert_str_eq(event_arg(event_at(v, "copy", "copy from pace:0", 0), "stand_in_for"), "mul");
   tree_free(v);
   size_t size;
   char *table = (char *)read_file(scratch_path("table"), &size);
