@@ -61,7 +61,7 @@ static void escape_one(text *t, unsigned char c) {
   const char code[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
   if (c == '"' || c == '\\')
     text_copy(t, quoted, sizeof quoted);
-  else if (c < 0x20 || c == 0x7f)
+  else if (c < 0x20 || c >= 0x7f)
     text_copy(t, code, sizeof code);
   else
     text_copy(t, plain, sizeof plain);
@@ -73,8 +73,8 @@ void text_escaped(text *t, const char *words) {
     if (t->end - t->at < 6) return; /* the longest that one character becomes */
     if (length == 0)
       text_copy(t, "\\ufffd", 6);
-    else if (length == 1)
-      escape_one(t, *s);
+    else if (length == 1 || (s[0] == 0xc2 && s[1] < 0xa0)) /* controls of Unicode, too */
+      escape_one(t, s[length - 1]);
     else
       text_copy(t, (const char *)s, length);
     s += length ? length : 1;
