@@ -7,6 +7,7 @@
 
 #include "dispatcher/runtime.h"
 #include "dispatcher/shape.h"
+#include "dispatcher/watch.h"
 
 /* An export: the struct that the consumer sees, and what it keeps alive. */
 typedef struct export_versioned {
@@ -45,6 +46,7 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
   tn_tensor_retain(tensor);
+  watch_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.version.major = DLPACK_MAJOR_VERSION;
@@ -72,6 +74,7 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
   tn_tensor_retain(tensor);
+  watch_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.manager_ctx = e;

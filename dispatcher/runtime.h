@@ -116,6 +116,11 @@ struct tn_device {
 /* Why a device takes no more calls. */
 enum { DEVICE_FAULTED = 1, DEVICE_WITHDRAWN = 2 };
 
+/* What the backend knows of the stream: what layers tell it by on a synchronous device is not. */
+static inline void *stream_queue(const tn_stream *stream) {
+  return stream->device->synchronous ? NULL : stream->queue;
+}
+
 typedef struct storage storage;
 
 /* Where a tensor's header lies. */
@@ -301,6 +306,13 @@ void layers_close(tn_runtime *runtime);
 const char *layers_fallback_from(const char *device);
 /* Whether they do. */
 bool layers_in_fallback(void);
+/* For which call, NULL for none, the calling thread's copies make stand-ins from here on, an
+ * operator or a function, which layers are told; returns what it was before. The string must
+ * live as long as the runtime. */
+const char *layers_stand_in(const char *call);
+const char *layers_stands_in_for(void);
+/* tn_copy to or from a stand-in that `call` needs. */
+tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y);
 /* One of these rows that is on, or NULL. */
 const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count);
 

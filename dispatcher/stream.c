@@ -1,6 +1,7 @@
 /*
  * Streams and events: thin handles over a backend's queues. On a synchronous device a
- * stream is only a memory cache and an event only a time.
+ * stream is only a memory cache and an event only a time; layers are told of both as of any
+ * other, for what a program leaves unordered there is wrong on other devices.
  */
 #include <time.h>
 
@@ -10,7 +11,8 @@
 /* Open, it has a cache that names it, and a queue where the device has queues. */
 static bool stream_is_valid(const tn_stream *s) {
   if (!s->cache) return !s->queue && !s->native;
-  return pool_cache_stream(s->cache) == s && !s->queue == s->device->synchronous;
+  bool queued = s->device->synchronous ? !s->queue || s->queue == s : s->queue != NULL;
+  return pool_cache_stream(s->cache) == s && queued;
 }
 
 static bool event_is_valid(const tn_event *e) {
@@ -20,14 +22,18 @@ static bool event_is_valid(const tn_event *e) {
 static tn_status queue_make(tn_stream *s) {
   tn_device *d = s->device;
   const tn_backend *b = &d->type->backend;
-  if (d->synchronous) return TN_OK;
+  if (d->synchronous) {
+    if (d->runtime->watch) s->queue = s; /* an identity for layers: queue_of hides it */
+    return TN_OK;
+  }
   tn_status status = device_result(d, b->queue_create(d->handle, &s->queue));
   if (!status && b->queue_native) s->native = b->queue_native(d->handle, s->queue);
   return status;
 }
 
 static void queue_drop(tn_stream *s) {
-  if (s->queue) s->device->type->backend.queue_destroy(s->device->handle, s->queue);
+  if (s->queue && !s->device->synchronous)
+    s->device->type->backend.queue_destroy(s->device->handle, s->queue);
   s->queue = s->native = NULL;
 }
 
@@ -227,27 +233,28 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
   return TN_OK;
 }
 
-/* pre: recorded, with a handle. */
+/* pre: recorded. */
 static tn_status event_await(const tn_event *event) {
   tn_device *d = event->device;
   uint64_t began = watch_clock(d->runtime);
-  tn_status status = d->type->backend.event_wait(d->handle, event->handle);
+  tn_status status = TN_OK;
+  if (event->handle) status = d->type->backend.event_wait(d->handle, event->handle);
   if (began && !status) notify_passed(event, began);
   return device_result(d, status);
 }
 
 tn_status tn_event_query(tn_event *event) {
   tn_status status = event_check(event, "tn_event_query");
-  if (status || !event->handle || !event->recorded) return status;
+  if (status || !event->recorded) return status;
   tn_device *d = event->device;
-  status = d->type->backend.event_query(d->handle, event->handle);
+  if (event->handle) status = d->type->backend.event_query(d->handle, event->handle);
   if (!status && d->runtime->watch) notify_passed(event, 0);
   return device_result(d, status);
 }
 
 tn_status tn_event_synchronize(tn_event *event) {
   tn_status status = event_check(event, "tn_event_synchronize");
-  if (status || !event->handle || !event->recorded) return status;
+  if (status || !event->recorded) return status;
   return event_await(event);
 }
 
@@ -257,11 +264,12 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
   if (status) return status;
   tn_device *d = event->device;
   if (!stream) stream = d->default_stream;
-  if (!event->handle || !event->recorded) return TN_OK;
+  if (!event->recorded) return TN_OK;
   if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
     return event_await(event);
-  status = device_result(
-      d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
+  if (event->handle)
+    status = device_result(
+        d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
   if (!status && d->runtime->watch) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);
   return status;
 }

@@ -22,7 +22,7 @@ tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src,
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_DEVICE,
+      device, device->type->backend.copy(device->handle, stream_queue(stream), TN_COPY_TO_DEVICE,
                                          dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
   if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
@@ -42,8 +42,8 @@ tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, s
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
   tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_HOST, dst, 0,
-                                         src->dl.data, src->dl.byte_offset, bytes));
+      device, device->type->backend.copy(device->handle, stream_queue(stream), TN_COPY_TO_HOST, dst,
+                                         0, src->dl.data, src->dl.byte_offset, bytes));
   if (!status && began) was_read(stream, src, dst, began);
   return status;
 }
@@ -57,7 +57,7 @@ static bool copies_strided(const tn_tensor *t) {
 
 static tn_status read_through_device(tn_stream *stream, const tn_tensor *src, void *dst) {
   tn_tensor *dense = NULL;
-  tn_status status = tn_copy(stream, src, &dense);
+  tn_status status = layers_copy_for("tn_tensor_read", stream, src, &dense);
   if (!status) status = transfer_to_host(stream, dense, dst, tn_tensor_bytes(dense));
   tn_tensor_release(dense);
   return status;
@@ -79,7 +79,7 @@ static tn_status write_through_device(tn_stream *stream, tn_tensor *dst, const v
                                  dst->shape, dst->elements, &dense);
   if (status) return status;
   status = transfer_to_device(stream, dense, src, tn_tensor_bytes(dense));
-  if (!status) status = tn_copy(stream, dense, &dst);
+  if (!status) status = layers_copy_for("tn_tensor_write", stream, dense, &dst);
   tn_tensor_release(dense);
   return status;
 }
@@ -178,7 +178,10 @@ static tn_status copy_from_host_device(tn_stream *from, const tn_tensor *src, tn
                                        tn_tensor *dst) {
   tn_status status = transfer_settle(from);
   if (status) return status;
-  if (src->device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+  if (src->device->runtime->watch) {
+    notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+    notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
+  }
   status = transfer_to_device(to, dst, transfer_address(src), tn_tensor_bytes(dst));
   return status || !src->device->shared ? status : stream_wait(to);
 }
@@ -231,7 +234,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
   if (tensor->contiguous || !copies_strided(tensor))
     tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)tensor);
   else
-    status = tn_copy(transfer_home(tensor), tensor, &dense);
+    status = layers_copy_for("tn_tensor_to_device", transfer_home(tensor), tensor, &dense);
   if (!status)
     status =
         tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);

@@ -176,6 +176,11 @@ void watch_release(tn_tensor *t) {
   }
 }
 
+void watch_exposed(const tn_tensor *t) {
+  if (t->spare == SPARE_WATCHED && device_is_fine(t->device))
+    notify_tensor(TN_LAYER_TENSOR_EXPOSED, t, NULL);
+}
+
 /* --- misuse --- */
 
 bool watch_is_released(const tn_tensor *t) {

@@ -405,6 +405,10 @@ typedef struct tn_layer_call {
   /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
+  /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
+   * stand-in of one of its tensors, row-major or on another device; NULL for a call that the
+   * program makes. */
+  const char *stand_in_for;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -430,6 +434,8 @@ typedef enum tn_layer_event_kind {
   TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
   TN_LAYER_PINNED_FREED = 18,
   TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
+  TN_LAYER_TENSOR_EXPOSED = 20,  /* its address or a DLPack export was given out: what is written
+                                    there from now on is not told: object, tensor, memory, bytes */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -449,6 +455,8 @@ typedef struct tn_layer_event {
   /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
    * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
   uint64_t began_ns;
+  /* Of a copy that Tenon makes for a call that falls back: as in tn_layer_call. */
+  const char *stand_in_for;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs

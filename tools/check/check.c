@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../command.h"
+#include "../progress.h"
 
 static const char usage[] =
     "usage: tenon check [PLUGIN.so] [OPTIONS]\n"
@@ -43,8 +44,6 @@ static const char usage[] =
     "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
     "\n"
     "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
-
-enum { EXIT_NOTHING = 3 };
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -188,6 +187,7 @@ static void unit_done(void *ctx, unit *u) {
   t.thresholds = u->tally.thresholds;
   t.failures = u->tally.failures;
   add_totals(&k->device, &t);
+  progress_clear();
   (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, expected);
 }
 
@@ -292,6 +292,7 @@ int command_check(int argc, char **argv) {
   int status = read_options(argc, argv, &o);
   if (status) return status - 1;
   set_defaults(&o);
+  progress_begin(!o.json);
   check k = {.options = &o, .agenda = shared_memory(sizeof *k.agenda)};
   if (!workers_apart(&o, make_agenda, &k)) {
     fputs("tenon check: died while looking for devices\n", stderr);
