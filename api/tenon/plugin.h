@@ -21,6 +21,9 @@
  *              same plugin. Keep state in the device handle or the plugin context.
  *  Errors.     Return a tn_status. Set the message with host->fail where the
  *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
+ *              A failure without a message is reported as one of the plugin that
+ *              gave no reason, a status that does not exist as TN_ERR_BACKEND, and so
+ *              is TN_OK from open, alloc, queue_create or event_create with NULL.
  *              Never abort, exit, print, install signal handlers or throw across
  *              the boundary. A kernel that fails has written nothing it cannot
  *              leave behind.
