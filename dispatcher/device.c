@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
+#include "dispatcher/plugin_check.h"
 #include "dispatcher/plugins.h"
 #include "dispatcher/process_state.h"
 #include "dispatcher/watch.h"
@@ -47,10 +49,25 @@ static void pool_unmark(void *ctx, void *mark) {
   d->type->backend.event_destroy(d->handle, mark);
 }
 
+/* The calling thread is inside the host's callback. What that allocates itself must not call
+ * it again, and so on until the stack ends. */
+static _Thread_local bool is_helping;
+
 static bool pool_pressure(void *ctx, size_t bytes) {
   tn_device *d = ctx;
   const tn_runtime *r = d->runtime;
-  return r->out_of_memory && r->out_of_memory(r->out_of_memory_user, d, bytes);
+  char message[512];
+  if (!r->out_of_memory) return false;
+  if (is_helping) {
+    fail_prefix("inside out_of_memory, which is not called again: ");
+    return false;
+  }
+  snprintf(message, sizeof message, "%s", tn_last_error());
+  is_helping = true;
+  bool helped = r->out_of_memory(r->out_of_memory_user, d, bytes);
+  is_helping = false;
+  fail(TN_OK, "%s", message); /* what failed in the callback is not what failed here */
+  return helped;
 }
 
 static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,    pool_passed,
@@ -60,11 +77,29 @@ static const pool_ops synchronous_pool = {
 
 /* --- opening and closing --- */
 
+/* Ready, it has all its parts; not ready, none. */
+static bool device_is_valid(const tn_device *d) {
+  if (!d->runtime || !d->type || d->table != d->type->table || !d->fallback) return false;
+  if (!d->pool) return !d->default_stream && !d->own_stream.cache && !d->streams && !d->events;
+  return d->default_stream == &d->own_stream && d->own_stream.cache && d->own_stream.device == d;
+}
+
+/* pre: no other thread is using the device. */
+static bool all_are_shut(const tn_device *d) {
+  for (const tn_stream *s = d->streams; s; s = s->next)
+    if (s->cache || s->queue) return false;
+  for (const tn_event *e = d->events; e; e = e->next)
+    if (!e->shut || e->handle) return false;
+  return true;
+}
+
 static tn_status open_parts(tn_device *d) {
   const tn_backend *b = &d->type->backend;
   process_state before;
+  tn_status status = plugin_check_props(&d->props);
+  if (status) return status;
   process_state_save(&before);
-  tn_status status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
   process_state_restore(&before);
   if (status) return status;
   pool_config wanted = {
@@ -77,23 +112,32 @@ static tn_status open_parts(tn_device *d) {
       .watched = d->runtime->watch != NULL,
   };
   status = pool_create(&wanted, &d->pool);
-  if (!status) status = stream_make(d, &d->default_stream);
-  if (status)
+  if (!status) status = stream_open(d, &d->own_stream);
+  if (status) {
     device_close(d);
-  else if (d->runtime->watch)
-    notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
+    return status;
+  }
+  d->default_stream = &d->own_stream;
+  INVARIANT(device_is_valid(d));
+  if (d->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
 void device_close(tn_device *d) {
-  while (d->streams) tn_stream_destroy(d->streams);
-  stream_free(d->default_stream);
+  INVARIANT(!d->pool || !pool_blocks_in_use(d->pool));
+  stream_shut(&d->own_stream);
   pool_destroy(d->pool);
   if (d->handle) d->type->backend.close(d->handle);
   d->default_stream = NULL;
   d->pool = NULL;
   d->handle = NULL;
   atomic_store(&d->ready, false);
+}
+
+void device_shut(tn_device *d) {
+  for (tn_stream *s = d->streams; s; s = s->next) stream_shut(s);
+  for (tn_event *e = d->events; e; e = e->next) event_shut(e);
+  INVARIANT_OF_ALL(all_are_shut(d));
 }
 
 tn_status device_open_slow(tn_device *d) {
@@ -119,11 +163,11 @@ tn_status device_open_slow(tn_device *d) {
 /* --- enumeration --- */
 
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
-  tn_device *d = host_alloc(&runtime->memory, sizeof *d);
+  tn_device *d = shell_alloc(sizeof *d);
   if (!d) return NULL;
   d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
-    host_free(&runtime->memory, d);
+    shell_free(d);
     return NULL;
   }
   d->runtime = runtime;
@@ -132,12 +176,14 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->index = index;
   d->host_memory = type->backend.flags & TN_BACKEND_HOST_MEMORY;
   d->synchronous = type->backend.flags & TN_BACKEND_SYNCHRONOUS;
+  d->shared = d->host_memory && !d->synchronous;
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
   d->props.struct_size = sizeof d->props;
   tn_status status =
       type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
+  if (!status) status = plugin_check_props(&d->props);
   if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
   d->props.name[sizeof d->props.name - 1] = 0;
   d->props.features[sizeof d->props.features - 1] = 0;
@@ -147,10 +193,12 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
 
 void device_free(tn_device *d) {
   if (!d) return;
+  tn_runtime *runtime = d->runtime;
   device_close(d);
-  pthread_mutex_destroy(&d->mutex);
-  host_free_sparse(&d->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
-  host_free(&d->runtime->memory, d);
+  host_free_sparse(&runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
+  d->fallback = NULL;
+  d->next_shell = runtime->shells;
+  runtime->shells = d;
 }
 
 /* Whether the backend may be asked at all: drivers do not survive a fork. */
@@ -196,7 +244,12 @@ tn_status devices_find(device_type *type, void *ctx) {
 }
 
 void devices_drop(device_list *list) {
-  while (list->count) device_free(list->items[--list->count]);
+  while (list->count) {
+    tn_device *d = list->items[--list->count];
+    pthread_mutex_destroy(&d->mutex);
+    host_free_sparse(&list->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
+    shell_free(d);
+  }
 }
 
 void devices_publish(const device_list *list) {
@@ -315,12 +368,15 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
   if (status) return status;
   status = device_result(device,
                          device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
-  if (!status && device->runtime->watch) watch_pinned(device, *ptr, bytes);
-  return status;
+  if (status) return status;
+  runtime_hold(device->runtime);
+  if (device->runtime->watch) watch_pinned(device, *ptr, bytes);
+  return TN_OK;
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {
-  if (!device || !ptr || !device->handle || runtime_is_forked(device->runtime)) return;
+  if (!device || !ptr || !atomic_load(&device->ready) || runtime_is_forked(device->runtime)) return;
   if (device->runtime->watch) watch_unpinned(device, ptr);
   device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
+  runtime_drop(device->runtime);
 }

@@ -116,18 +116,22 @@ void plugins_free(tn_runtime *r) {
     host_free(&r->memory, t);
   }
   host_free(&r->memory, r->records);
+  r->records = NULL;
+  r->retired = NULL;
+  r->num_records = r->max_records = 0;
 }
 
 /* --- from a file to a registered plugin; pre of all: `loading` is held --- */
 
 static tn_status scan(const tn_runtime *r, plugin_record *record) {
   scan_result result;
-  tn_status status = scan_plugin(&r->config, record->path, &result);
+  tn_status status = scan_plugin(&r->config, record->path, &record->file, &result);
   record->scan = result.outcome;
   record->scan_us = result.us;
   if (result.note[0])
     runtime_log(r, TN_LOG_INFO, "the scan's verdict of %s cannot be remembered: %s", record->path,
                 result.note);
+  if (result.warning[0]) runtime_log(r, TN_LOG_WARN, "plugin %s: %s", record->path, result.warning);
   return status;
 }
 
@@ -150,7 +154,7 @@ static tn_status load(const tn_runtime *r, plugin_record *record, const tn_plugi
                       const tn_plugin **plugin) {
   process_state before;
   process_state_save(&before);
-  tn_status status = loader_load(record->path, note, &r->host, plugin);
+  tn_status status = loader_load(record->path, &record->file, note, &r->host, plugin);
   process_state_restore(&before);
   if (status && status != TN_ERR_OUT_OF_MEMORY) record->loaded_in_vain = true;
   if (!status && record->brings) status = brings_check(record->brings, *plugin);
@@ -177,11 +181,12 @@ static tn_status take_inspected(tn_runtime *r, plugin_record *record, const tn_p
 
 /* Reads what the file says of itself. */
 static tn_status inspect(const tn_runtime *r, plugin_record *record, tn_plugin_note *note) {
-  tn_status status = loader_inspect(record->path, note);
+  tn_status status = loader_inspect(record->path, &record->file, note);
   host_free(&r->memory, record->brings);
   record->brings = NULL;
   memcpy(record->name, note->name, sizeof record->name);
-  return status ? status : loader_read_brings(&r->memory, record->path, &record->brings);
+  return status ? status
+                : loader_read_brings(&r->memory, record->path, &record->file, &record->brings);
 }
 
 /* A plugin that ran and then could not be taken is told of aloud: the process may otherwise
@@ -206,7 +211,7 @@ static tn_status conclude(tn_runtime *r, plugin_record *record, plugin_state bef
 static tn_status take_waiting(tn_runtime *r, plugin_record *record) {
   tn_plugin_note note = {0};
   set_state(r, record, PLUGIN_LOADING, NULL);
-  tn_status status = loader_inspect(record->path, &note);
+  tn_status status = loader_inspect(record->path, &record->file, &note);
   if (!status && memcmp(note.name, record->name, sizeof note.name) != 0)
     status = fail(TN_ERR_PLUGIN_REFUSED, "the file was replaced by another plugin, %s", note.name);
   if (!status) status = take_inspected(r, record, &note);

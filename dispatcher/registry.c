@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/quick.h"
 #include "dispatcher/schema.h"
 
@@ -309,11 +310,11 @@ void registry_link(cell_slot *slot, cell *c) {
     if (other->kernel->row.priority < c->kernel->row.priority) break;
   atomic_store(&c->next, atomic_load(at));
   atomic_store_explicit(at, c, memory_order_release);
+  INVARIANT(cells_are_ordered(slot));
 }
 
-static tn_kernel_fn run_of(const registry *r, const kernel_entry *k) {
-  if (r->layers_run) return r->layers_run;
-  return r->steady_run ? r->steady_run : k->row.run;
+static tn_kernel_fn run_of(const registry *r, const kernel_entry *k, const tn_backend *backend) {
+  return r->layers_run ? r->layers_run : host_row_fn(r, &k->row, backend);
 }
 
 typedef struct filling {
@@ -327,7 +328,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
     if (!(types >> dtype & 1)) continue;
     cell *c = &f->block->cells[f->block->used++];
-    c->run = run_of(f->registry, k);
+    c->run = run_of(f->registry, k, &t->backend);
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
@@ -365,6 +366,8 @@ static void publish(registration *g) {
   atomic_store_explicit(&r->num_types, count + g->num_new_types, memory_order_release);
   atomic_store_explicit(r->plugins_tail, g->entry, memory_order_release);
   r->plugins_tail = &g->entry->next;
+  INVARIANT(g->entry->cells->used <= g->entry->cells->capacity);
+  INVARIANT_OF_ALL(registry_is_valid(r));
 }
 
 static void free_type(const host_memory *memory, device_type *t) {
@@ -439,7 +442,7 @@ void registry_set_layers(registry *r, tn_kernel_fn fn) {
   for (plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
       cell *c = &e->cells->cells[i];
-      c->run = run_of(r, c->kernel);
+      c->run = run_of(r, c->kernel, &r->types[c->type]->backend);
     }
 }
 

@@ -127,6 +127,17 @@ void registry_link(cell_slot *slot, cell *c);
  * come. pre: no call is under way. */
 void registry_set_layers(registry *r, tn_kernel_fn fn);
 
+/* registry_check.c, for invariant.h. pre: the runtime's mutex is held. Best first, all of one
+ * slot and none twice: */
+bool cells_are_ordered(cell_slot *slot);
+/* Every slot of every type, and that operators are found by their numbers. */
+bool registry_is_valid(const registry *r);
+/* host_rows.c: what runs a row on a device of this type (NULL: not known) while no layer is
+ * on: the kernel's own function, or one that makes it wait or compute steadily. */
+tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
+/* Waits for the work of the stream, then runs the kernel. */
+tn_status host_row_run(const tn_kernel_args *args);
+
 static inline op_entry *registry_op(const registry *r, uint32_t op) {
   return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;
 }

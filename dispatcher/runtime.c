@@ -1,11 +1,12 @@
 /*
  * Opening and closing runtimes, and reporting what became of each plugin.
  *
- * A closed runtime stays in memory while tensors of it live: the last release destroys
- * it (runtime_release). After fork() the child's copy of a runtime refuses every call; the
+ * A closed runtime stays whole while tensors of it live: the last release destroys it
+ * (runtime_drop). After fork() the child's copy of a runtime refuses every call; the
  * only trace of that in the hot path is one comparison with a counter that the child's
  * fork handler raises.
  */
+#include "dispatcher/invariant.h"
 #include "dispatcher/watch.h"
 
 #include <stdio.h>
@@ -78,6 +79,7 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
 
 /* --- closing --- */
 
+/* Leaves the shell. */
 static void destroy(tn_runtime *r) {
   host_memory memory = r->memory;
   layers_close(r);
@@ -86,6 +88,7 @@ static void destroy(tn_runtime *r) {
   watch_close(r);
   registry_free(&memory, &r->registry);
   thread_pool_destroy(r->threads);
+  r->threads = NULL;
   plugins_free(r);
   for (tn_tensor *t = atomic_load(&r->spare_tensors), *next; t; t = next) {
     next = t->next_spare;
@@ -95,29 +98,46 @@ static void destroy(tn_runtime *r) {
   host_free(&memory, r->devices);
   host_free(&memory, r->ranked);
   config_free(&memory, &r->config);
-  pthread_mutex_destroy(&r->loading);
-  pthread_mutex_destroy(&r->mutex);
-  host_free(&memory, r);
+  atomic_store(&r->num_devices, 0);
+  atomic_store(&r->num_ranked, 0);
+  atomic_store(&r->num_waiting, 0);
+  r->devices = r->ranked = NULL;
+  shell_drop(r);
 }
 
-static bool has_tensors(const tn_runtime *r) {
-  if (atomic_load(&r->external)) return true;
-  for (uint32_t i = 0; i < atomic_load(&r->num_devices); ++i) {
-    const tn_device *d = atomic_load(&r->devices[i]);
-    if (d->pool && pool_blocks_in_use(d->pool)) return true;
-  }
-  return false;
+void runtime_drop(tn_runtime *runtime) {
+  INVARIANT(atomic_load(&runtime->held) && atomic_load(&runtime->shell_held));
+  if (atomic_fetch_sub(&runtime->held, 1) == 1) destroy(runtime);
 }
 
-/* Freeing and counting are one step under the mutex, so that of several threads that
- * release their last tensors exactly one finds none left. */
 void runtime_release(tn_runtime *runtime, storage *s) {
-  if (runtime_is_forked(runtime)) return; /* the mutex may be held by a thread of the parent */
-  pthread_mutex_lock(&runtime->mutex);
-  if (s) storage_free(s);
-  bool alive = has_tensors(runtime);
-  pthread_mutex_unlock(&runtime->mutex);
-  if (!alive) destroy(runtime);
+  if (runtime_is_forked(runtime)) return; /* locks may be held by threads of the parent */
+  bool pooled = s->block != NULL;
+  storage_free(s);
+  if (pooled) runtime_drop(runtime);
+}
+
+/* The host may have freed what its callback needs once tn_runtime_close has returned. */
+static void log_no_more(void *user, tn_log_level level, const char *line) {
+  (void)user, (void)level, (void)line;
+}
+
+/* From here on nothing of the host's is called but its allocator and deleters, and blocks
+ * that are in use hold the runtime. */
+static void shut(tn_runtime *r) {
+  uint64_t blocks = 0;
+  r->host.num_threads = 1; /* what is left of work, in freeing memory, stays in its caller */
+  thread_pool_stop(r->threads);
+  for (uint32_t i = 0; i < atomic_load(&r->num_devices); ++i) {
+    tn_device *d = atomic_load(&r->devices[i]);
+    if (!atomic_load(&d->ready)) continue;
+    device_shut(d);
+    uint64_t in_use = pool_blocks_in_use(d->pool);
+    if (in_use) pool_trim(d->pool);
+    blocks += in_use;
+  }
+  if (atomic_fetch_add(&r->held, blocks) + blocks > 1 && r->log) r->log = log_no_more;
+  atomic_store(&r->closed, true);
 }
 
 void tn_runtime_close(tn_runtime *runtime) {
@@ -127,11 +147,18 @@ void tn_runtime_close(tn_runtime *runtime) {
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
   }
   if (runtime->watch) notify_closing(runtime);
-  atomic_store(&runtime->closed, true);
-  runtime_release(runtime, NULL);
+  shut(runtime);
+  runtime_drop(runtime);
 }
 
 /* --- opening --- */
+
+static bool runtime_is_valid(const tn_runtime *r) {
+  if (r->held < 1 || r->shell_held < 1 || r->closed || r->is_grave || r->shells) return false;
+  if (!r->chosen || !r->chosen->ready || r->chosen->runtime != r) return false;
+  if (!r->threads == !r->parallel.run || !r->host.num_threads || r->host.impl != r) return false;
+  return r->num_devices >= 1 && r->num_devices <= DEVICES_MAX && !r->layers >= !r->num_layers;
+}
 
 static bool has_option(const tn_runtime_options *options, size_t end) {
   return options && options->struct_size >= end;
@@ -167,6 +194,7 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   if (!r->parallel.run) status = thread_pool_create(&r->memory, r->config.num_threads, &r->threads);
   if (r->threads) thread_pool_on_shortage(r->threads, host_tell_shortage, r);
   if (!status) status = plugins_open(r);
+  if (!status) settings_warn(r);
   if (!status) status = layers_open(r);
   return status ? status : device_choose(r, &r->chosen);
 }
@@ -181,17 +209,19 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
   if (allocator && (!allocator->alloc || !allocator->free))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_runtime_open: the allocator lacks a function");
   host_memory memory = allocator ? *allocator : host_memory_default;
-  tn_runtime *r = host_alloc(&memory, sizeof *r);
+  tn_runtime *r = shell_alloc(sizeof *r);
   if (!r) return fail(TN_ERR_OUT_OF_MEMORY, "tn_runtime_open: no host memory");
   r->memory = memory;
+  r->held = r->shell_held = 1;
   r->fork_generation = atomic_load(&fork_generation);
   pthread_mutex_init(&r->loading, NULL);
   pthread_mutex_init(&r->mutex, NULL);
   tn_status status = open_parts(r, options);
   if (status) {
-    destroy(r);
+    runtime_drop(r);
     return status;
   }
+  INVARIANT(runtime_is_valid(r));
   fail_clear();
   *runtime = r;
   return TN_OK;

@@ -13,6 +13,8 @@
  */
 #include "dispatcher/threads.h"
 
+#include "dispatcher/invariant.h"
+
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
@@ -109,6 +111,7 @@ static uint64_t loop_of(uint64_t ticket) { return ticket >> SHARE_BITS; }
 static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, uint32_t share) {
   int64_t each = n / shares, more = n % shares, i = share;
   int64_t begin = i * each + (i < more ? i : more);
+  INVARIANT(begin >= 0 && begin + each + (i < more) <= n && share < shares);
   body(ctx, begin, begin + each + (i < more));
 }
 
@@ -227,11 +230,19 @@ static uint32_t count_shares(const thread_pool *pool, int64_t n, int64_t grain) 
   return (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES);
 }
 
+/* All shares of the last loop are done, and nobody sleeps for them. pre: `busy` is held. */
+static bool loop_is_over(const thread_pool *pool) {
+  return atomic_load(&pool->busy) && atomic_load(&pool->done) == atomic_load(&pool->shares) &&
+         !atomic_load(&pool->caller_sleeps) && !atomic_load(&pool->stop) &&
+         thread_pool_size(pool) == pool->num_workers + 1;
+}
+
 /* The old ticket is closed before a word of the new description is written, so that a
  * worker who has read any of it holds a ticket that can no longer be claimed: the last
  * loop's number of shares says nothing about the next one's. */
 static uint64_t publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body,
                         void *ctx) {
+  INVARIANT(loop_is_over(pool));
   uint64_t last = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
   atomic_store_explicit(&pool->ticket, last | MOST_SHARES, memory_order_relaxed);
   atomic_store_explicit(&pool->body, body, memory_order_release);
@@ -277,6 +288,7 @@ void thread_pool_run(thread_pool *pool, int64_t n, int64_t grain,
   uint64_t loop = publish(pool, n, shares, body, ctx);
   while (work_once(pool, loop)) continue;
   wait_for_workers(pool, shares);
+  INVARIANT(loop_is_over(pool));
   atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
@@ -307,13 +319,20 @@ void thread_pool_on_shortage(thread_pool *pool,
   pool->tell_ctx = ctx;
 }
 
-void thread_pool_destroy(thread_pool *pool) {
+void thread_pool_stop(thread_pool *pool) {
   if (!pool) return;
+  atomic_store_explicit(&pool->size, 1, memory_order_relaxed);
   atomic_store(&pool->stop, true);
   atomic_fetch_add(&pool->epoch, 1);
   wake(&pool->epoch, UINT32_MAX);
   bool forked = pool->started && pool->process != getpid(); /* a child has no workers to join */
   for (uint32_t i = 0; i < pool->num_workers && !forked; i++) pthread_join(pool->workers[i], NULL);
+  pool->num_workers = 0;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+  if (!pool) return;
+  thread_pool_stop(pool);
   host_memory memory = pool->memory;
   host_free(&memory, pool->workers);
   host_free(&memory, pool);

@@ -30,7 +30,10 @@ void thread_pool_on_shortage(thread_pool *pool,
                                           const char *why),
                              void *ctx);
 
-/* Joins the workers. pre: no loop is running. Accepts NULL. */
+/* Joins the workers; later loops run in their callers. pre: no loop is running. Accepts NULL. */
+void thread_pool_stop(thread_pool *pool);
+
+/* Stops it and frees it. Accepts NULL. */
 void thread_pool_destroy(thread_pool *pool);
 
 /* Threads that a loop is spread over, caller included: num_threads, or fewer once

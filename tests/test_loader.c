@@ -171,8 +171,6 @@ START_TEST(writable_by_all) {
   inspect_accepts(path, "good");
   chmod(path, 0666);
   inspect_refuses(path, "file can be written to by every user");
-  chmod(path, 0664);
-  inspect_accepts(path, "good");
   chmod(path, 0644);
   chmod(scratch, 0777);
   inspect_refuses(path, "its folder");
@@ -214,12 +212,176 @@ START_TEST(links_are_followed) {
 }
 END_TEST
 
+/* A plugin three folders down, and the folders' names. */
+typedef struct tree {
+  char top[256], middle[256], bottom[256], file[256];
+} tree;
+
+static tree make_tree(void) {
+  tree t;
+  snprintf(t.top, sizeof t.top, "%s/a", scratch);
+  snprintf(t.middle, sizeof t.middle, "%s/a/b", scratch);
+  snprintf(t.bottom, sizeof t.bottom, "%s/a/b/c", scratch);
+  ck_assert_int_eq(mkdir(t.top, 0755), 0);
+  ck_assert_int_eq(mkdir(t.middle, 0755), 0);
+  ck_assert_int_eq(mkdir(t.bottom, 0755), 0);
+  snprintf(t.file, sizeof t.file, "%s", copy_fixture(FIXTURE("good"), "a/b/c/libtenon-t.so"));
+  inspect_accepts(t.file, "good");
+  return t;
+}
+
+START_TEST(folders_above_that_all_may_write_to) {
+  tree t = make_tree();
+  const char *folders[] = {t.top, t.middle, t.bottom};
+  for (int i = 0; i < 3; i++) {
+    ck_assert_int_eq(chmod(folders[i], 0757), 0);
+    inspect_refuses(t.file, "can be written to by every user");
+    message_has(folders[i]);
+    ck_assert_int_eq(chmod(folders[i], 01757), 0);
+    inspect_accepts(t.file, "good");
+    ck_assert_int_eq(chmod(folders[i], 0755), 0);
+  }
+}
+END_TEST
+
+START_TEST(folders_above_of_another_user) {
+  if (geteuid() != 0) return; /* only root can give folders away */
+  tree t = make_tree();
+  const char *folders[] = {t.top, t.middle, t.bottom};
+  for (int i = 0; i < 3; i++) {
+    ck_assert_int_eq(chown(folders[i], 12345, 0), 0);
+    inspect_refuses(t.file, "belongs to user 12345");
+    message_has(folders[i]);
+    ck_assert_int_eq(chown(folders[i], 0, 0), 0);
+  }
+  /* Opened through a link that somebody else may move away, though the file is root's. */
+  const char *link = scratch_path("a/libtenon-l.so");
+  ck_assert_int_eq(symlink(t.file, link), 0);
+  inspect_accepts(link, "good");
+  ck_assert_int_eq(lchown(link, 12345, 0), 0);
+  inspect_accepts(link, "good");
+  ck_assert_int_eq(chmod(t.top, 01777), 0);
+  inspect_refuses(link, "a symbolic link to it belongs to user 12345");
+  inspect_accepts(t.file, "good");
+}
+END_TEST
+
+/* A group with the user's number is the user's alone; any other has members. */
+START_TEST(groups_that_may_write) {
+  if (geteuid() != 0) return; /* others are in few groups */
+  tree t = make_tree();
+  ck_assert_int_eq(chmod(t.file, 0664), 0);
+  ck_assert_int_eq(chmod(t.middle, 0775), 0);
+  inspect_accepts(t.file, "good");
+  ck_assert_int_eq(chown(t.middle, 0, 12345), 0);
+  inspect_refuses(t.file, "can be written to by group 12345");
+  message_has(t.middle);
+  ck_assert_int_eq(chmod(t.middle, 01775), 0);
+  inspect_accepts(t.file, "good");
+  ck_assert_int_eq(chmod(t.middle, 0755), 0);
+  ck_assert_int_eq(chown(t.file, 0, 12345), 0);
+  inspect_refuses(t.file, "file can be written to by group 12345");
+  /* With that user's own eyes. */
+  ck_assert_int_eq(chown(scratch, 12345, 12345), 0);
+  ck_assert_int_eq(chown(t.top, 12345, 12345), 0);
+  ck_assert_int_eq(chmod(t.top, 0775), 0);
+  ck_assert_int_eq(seteuid(12345), 0);
+  inspect_accepts(t.file, "good");
+  ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+START_TEST(links_in_the_middle) {
+  tree t = make_tree();
+  char path[600];
+  ck_assert_int_eq(symlink("../a/./b", scratch_path("a/way")), 0);
+  ck_assert_int_eq(symlink(t.top, scratch_path("top")), 0);
+  snprintf(path, sizeof path, "%s/top/way/../b//c/libtenon-t.so", scratch);
+  inspect_accepts(path, "good");
+  ck_assert_int_eq(chmod(t.middle, 0777), 0);
+  inspect_refuses(path, "its folder");
+  message_has(t.middle);
+}
+END_TEST
+
 START_TEST(endless_paths) {
   char *path = malloc(20000);
   memset(path, 'a', 19999);
   path[0] = '/', path[19999] = '\0';
   inspect_refuses(path, "cannot be opened");
   free(path);
+}
+END_TEST
+
+/* ------------------------------------------------ what was checked is loaded --- */
+
+/* What happens between the loader's last look at the path and ld.so's, and after that. */
+static void (*before_dlopen)(void), (*after_dlopen)(void);
+
+void *dlopen(const char *file, int mode) {
+  void *(*real)(const char *, int);
+  void *symbol = dlsym(RTLD_NEXT, "dlopen");
+  memcpy(&real, &symbol, sizeof real);
+  bool loads = !(mode & RTLD_NOLOAD);
+  if (loads && before_dlopen) before_dlopen();
+  void *library = real(file, mode);
+  if (loads && after_dlopen) after_dlopen();
+  return library;
+}
+
+/* Loads what was inspected, after `meanwhile`. */
+static void refuses_after(const char *path, void (*meanwhile)(const char *path)) {
+  tn_plugin_note note;
+  file_identity file;
+  const tn_plugin *plugin = NULL;
+  ck_assert_int_eq(loader_inspect(path, &file, &note), TN_OK);
+  if (meanwhile) meanwhile(path);
+  ck_assert_int_eq(loader_load(path, &file, &note, &host, &plugin), TN_ERR_PLUGIN_REFUSED);
+  ck_assert_ptr_null(plugin);
+  message_has("its file was changed or replaced while it was loaded");
+}
+
+static void replace_file(const char *path) {
+  ck_assert_int_eq(rename(copy_fixture(FIXTURE("future"), "libtenon-other.so"), path), 0);
+}
+
+static void append_byte(const char *path) {
+  FILE *file = fopen(path, "ab");
+  fputc(0, file);
+  fclose(file);
+}
+
+START_TEST(replaced_after_the_check) {
+  static void (*const deeds[])(const char *) = {replace_file, append_byte};
+  for (size_t i = 0; i < 2; i++) {
+    const char *path = copy_fixture(FIXTURE("good"), i ? "libtenon-a.so" : "libtenon-r.so");
+    refuses_after(path, deeds[i]);
+    ck_assert_ptr_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD)); /* and no line of it has run */
+  }
+}
+END_TEST
+
+static void point_to(const char *target) {
+  ck_assert_int_eq(symlink(scratch_path(target), scratch_path("link")), 0);
+  ck_assert_int_eq(rename(scratch_path("link"), scratch_path("libtenon-p.so")), 0);
+}
+static void point_to_other(void) { point_to("other"); }
+static void point_to_good(void) { point_to("good"); }
+
+START_TEST(replaced_for_a_moment) {
+  copy_fixture(FIXTURE("good"), "good");
+  copy_fixture(FIXTURE("future"), "other");
+  point_to_good();
+  before_dlopen = point_to_other, after_dlopen = point_to_good;
+  refuses_after(scratch_path("libtenon-p.so"), NULL);
+  before_dlopen = after_dlopen = NULL;
+}
+END_TEST
+
+START_TEST(replaced_when_it_is_loaded_already) {
+  const char *path = copy_fixture(FIXTURE("good"), "libtenon-once.so");
+  const tn_plugin *plugin = opens(path);
+  ck_assert_ptr_eq(opens(copy_fixture(FIXTURE("good"), "libtenon-once.so")), plugin);
 }
 END_TEST
 
@@ -383,7 +545,11 @@ int main(void) {
   CASE("opening", good_plugin_adds, refused_with_the_true_reason,
        the_reason_does_not_repeat_the_path, an_old_message_is_no_reason, from_the_future,
        opening_is_the_runtimes_business, floating_point_environment);
-  CASE("trust", writable_by_all, of_another_user, links_are_followed, endless_paths);
+  CASE("trust", writable_by_all, of_another_user, links_are_followed,
+       folders_above_that_all_may_write_to, folders_above_of_another_user, groups_that_may_write,
+       links_in_the_middle, endless_paths);
+  CASE("identity", replaced_after_the_check, replaced_for_a_moment,
+       replaced_when_it_is_loaded_already);
   CASE("survival", truncated_at_64_lengths, no_descriptor_leaks);
   CASE("discovery", folders_are_sorted, files_and_duplicates, odd_entries_become_candidates,
        the_working_folder_is_not_searched, no_memory);

@@ -311,7 +311,8 @@ enum {
 
 enum {
   /* Device memory is host memory: any host-memory device's tensors can be read
-   * in place, and *host kernels serve the device. */
+   * in place, and *host kernels serve the device. Without TN_BACKEND_SYNCHRONOUS they, and
+   * whoever reads in place, wait for the queue first. */
   TN_BACKEND_HOST_MEMORY = 1u << 0,
   /* Work is done when the call returns; streams and events need no slots. */
   TN_BACKEND_SYNCHRONOUS = 1u << 1,
@@ -332,7 +333,7 @@ typedef struct tn_device_props {
   int32_t dl_device_id;
   int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
   uint64_t memory_bytes;
-  uint64_t alignment_bytes; /* of allocations; 0 = 64 */
+  uint64_t alignment_bytes; /* of allocations: a power of two up to 2^24; 0 = 64 */
   char name[128];           /* "NVIDIA H200" */
   char features[256];       /* words: "sm_90 tensor-cores" */
   char unique_id[64];       /* PCI address or the like, to tell the same device twice */
@@ -413,6 +414,10 @@ typedef struct tn_layer_call {
   /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
+  /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
+   * stand-in of one of its tensors, row-major or on another device; NULL for a call that the
+   * program makes. */
+  const char *stand_in_for;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -438,6 +443,8 @@ typedef enum tn_layer_event_kind {
   TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
   TN_LAYER_PINNED_FREED = 18,
   TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
+  TN_LAYER_TENSOR_EXPOSED = 20,  /* its address or a DLPack export was given out: what is written
+                                    there from now on is not told: object, tensor, memory, bytes */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -457,6 +464,8 @@ typedef struct tn_layer_event {
   /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
    * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
   uint64_t began_ns;
+  /* Of a copy that Tenon makes for a call that falls back: as in tn_layer_call. */
+  const char *stand_in_for;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs

@@ -1,11 +1,10 @@
 /*
- * The CPU as a device: host memory, synchronous, always present. Large blocks are aligned
- * and advised so that the kernel can back them with huge pages.
+ * The CPU as a device: host memory, synchronous, always present. Large blocks of the host's
+ * allocator are aligned and advised so that the kernel can back them with huge pages.
  */
 #include "backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,8 +104,8 @@ static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **
   const device *d = handle;
   const bool huge = bytes >= HUGE_PAGE_BYTES;
   (void)kind;
-  *ptr = NULL;
-  if (posix_memalign(ptr, huge ? HUGE_PAGE_BYTES : LINE_BYTES, bytes ? bytes : 1) != 0)
+  *ptr = d->host->alloc(d->host, bytes, huge ? HUGE_PAGE_BYTES : LINE_BYTES);
+  if (*ptr == NULL)
     return d->host->fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "no %zu bytes of host memory", bytes);
 #ifdef MADV_HUGEPAGE
   /* Only advice: a kernel without huge pages says no, and nothing is lost. */
@@ -116,9 +115,9 @@ static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **
 }
 
 static void free_memory(void *handle, uint32_t kind, void *ptr) {
-  (void)handle;
+  const device *d = handle;
   (void)kind;
-  free(ptr);
+  d->host->free(d->host, ptr);
 }
 
 static tn_status memory_info(void *handle, uint64_t *free_bytes, uint64_t *total_bytes) {
