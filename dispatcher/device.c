@@ -243,9 +243,28 @@ void device_free(tn_device *d) {
   runtime->shells = d;
 }
 
+/* Whether the backend may be asked at all: drivers do not survive a fork. */
+static bool is_ours(const device_type *type) {
+  const uint32_t plain = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS;
+  const uint32_t flags = type->backend.flags;
+  return (flags & TN_BACKEND_FORK_SAFE) || (flags & plain) == plain ||
+         forks_allow(type->plugin->plugin);
+}
+
+static tn_status ask_count(const tn_runtime *runtime, const device_type *type, uint32_t *count) {
+  if (is_ours(type)) return type->backend.count(&runtime->host, type->plugin->context, count);
+  fail(TN_OK,
+       "plugin %s was used before this process was forked, which its driver does not survive: "
+       "fork first, or use other devices than %s in the parent",
+       type->plugin->name, type->backend.device_type);
+  runtime_log(runtime, TN_LOG_WARN, "no device of type %s: %s", type->backend.device_type,
+              tn_last_error());
+  return TN_OK;
+}
+
 static tn_status count_devices(const tn_runtime *runtime, device_type *type, uint32_t *count) {
   fail(TN_OK, "it found no device and gave no reason");
-  tn_status status = type->backend.count(&runtime->host, type->plugin->context, count);
+  tn_status status = ask_count(runtime, type, count);
   if (status) status = fail_of_plugin(status, type->plugin->name, "count");
   if (status) *count = 0;
   if (*count == 0) snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
