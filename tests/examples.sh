@@ -230,7 +230,8 @@ test_train_killed() {
     pid=$!
     # It is being saved when the epoch has been told and the file is open, with a name or none.
     until ! kill -0 $pid 2>/dev/null || { grep -q '^epoch 1/' "$work/out" &&
-      ls -l /proc/$pid/fd 2>/dev/null | grep -qE "$work/(killed|.*deleted)"; }; do :; done
+      find /proc/$pid/fd \( -lname "$work/killed*" -o -lname "$work/*deleted*" \) 2>/dev/null |
+        grep -q .; }; do :; done
     kill -0 $pid 2>/dev/null && caught=$((caught + 1))
     kill -KILL $pid 2>/dev/null
     wait $pid 2>/dev/null
