@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -353,6 +355,43 @@ START_TEST(what_others_did_to_it_is_forgotten) {
 }
 END_TEST
 
+/* Keeps one processor busy with the test's children, and the test to it. */
+enum { HOGS = 6 };
+static void crowd(pid_t hogs[HOGS]) {
+  cpu_set_t one, all;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+  int processor = 0;
+  while (!CPU_ISSET(processor, &all)) processor++;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+  for (int i = 0; i < HOGS; i++)
+    if ((hogs[i] = fork()) == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) (void)getppid();
+    }
+}
+
+START_TEST(what_a_busy_machine_did_to_it_is_forgotten) {
+  if (access("/proc/self/schedstat", R_OK)) return; /* it does not count there */
+  pid_t hogs[HOGS];
+  const char *path = copy_hostile("spin");
+  crowd(hogs);
+  for (int i = 0; i < 2; i++) {
+    tn_runtime *runtime = open_reference(0, 800);
+    refused(tn_runtime_load_plugin(runtime, path), TN_ERR_PLUGIN_REFUSED,
+            "did not finish within 800 ms while it was loaded (its constructors), on a machine "
+            "that is busy");
+    ck_assert_uint_eq(last_report(runtime).scan, TN_SCAN_MADE);
+    tn_runtime_close(runtime);
+  }
+  for (int i = 0; i < HOGS; i++) {
+    kill(hogs[i], SIGKILL);
+    waitpid(hogs[i], NULL, 0);
+  }
+}
+END_TEST
+
 /* The only file in a folder. */
 static void only_file(const char *folder, char path[600]) {
   DIR *d = opendir(folder);
@@ -603,6 +642,7 @@ static void add_tests(TCase *tc) {
   tcase_add_test(tc, verdicts_hold_until_the_file_changes);
   tcase_add_test(tc, what_was_found_under_a_limit_holds_there);
   tcase_add_test(tc, what_others_did_to_it_is_forgotten);
+  tcase_add_test(tc, what_a_busy_machine_did_to_it_is_forgotten);
   tcase_add_test(tc, damaged_memory_is_no_memory);
   tcase_add_test(tc, without_a_folder_each_time_is_the_first);
   tcase_add_test(tc, what_is_odd_is_told_once);
