@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dispatcher/plan.h"
+#include "dispatcher/watch.h"
 
 /* Near is what serves this device with other types, or other devices with this type. */
 static bool is_near(const plan *p, const kernel_entry *k) {
@@ -62,16 +63,15 @@ static tn_status fetch(const tn_tensor *t, tn_device *host, uint64_t *bytes, tn_
   return tn_tensor_to_device(t, host, out);
 }
 
-/* Copies a host result into the device's tensor. */
+/* Copies a host result into the device's tensor, behind all work on it. A host device that works
+ * by itself may use the result's memory again as soon as it is released. */
 static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t *bytes) {
-  tn_tensor *back;
   *bytes += tn_tensor_bytes(result);
-  tn_status status = tn_tensor_to_device(result, p->device, &back);
-  if (status) return status;
-  status = stream_wait(p->device->default_stream);
-  if (!status) status = tn_copy(p->stream, back, &y);
-  tn_tensor_release(back);
-  return status;
+  if (!result->elements) return TN_OK;
+  if (p->device->runtime->watch)
+    notify_tensor(TN_LAYER_TENSOR_READ, result, result->device->default_stream);
+  tn_status status = transfer_push(p->stream, y, transfer_address(result));
+  return status || !result->device->shared ? status : stream_wait(p->stream);
 }
 
 /* The tensors of a call, and room for as many of the host device's. */
@@ -97,6 +97,7 @@ static tn_status make_whole(const detour *d, tn_device *host) {
 static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
   uint64_t bytes = 0;
   tn_status status = stream_wait(p->stream);
+  const char *copies_before = layers_stand_in(p->op->row.name);
   for (uint32_t i = 0; !status && i < d->num_in; ++i) {
     tn_tensor *t;
     status = fetch(d->in[i], host, &bytes, &t);
@@ -113,11 +114,15 @@ static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
                   .num_in = (uint16_t)d->num_in,
                   .num_out = (uint16_t)d->num_out,
                   .skip_out = p->skipped};
+  layers_stand_in(copies_before);
   const char *before = layers_fallback_from(p->device->id);
   if (!status) status = tn_invoke(&call);
   layers_fallback_from(before);
+  layers_stand_in(p->op->row.name);
+  if (!status) status = transfer_settle(host->default_stream);
   for (uint32_t i = 0; !status && i < d->num_out; ++i)
     if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
+  layers_stand_in(copies_before);
   for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);
   for (uint32_t i = 0; i < d->num_out; ++i) tn_tensor_release(d->host_out[i]);
   if (!status) count(p, bytes);
@@ -145,6 +150,8 @@ tn_status fallback_run(plan *p) {
   tn_runtime *runtime = p->device->runtime;
   if (runtime->config.fallback == TN_FALLBACK_ERROR)
     return no_kernel(p, " (and the fallback policy is error)");
+  if (p->device->host_memory && layers_in_fallback())
+    return no_kernel(p, ", which another device's call fell back to");
   tn_device *host = device_fallback(runtime, p->device, p->op->row.id, (tn_dtype)p->types[0]);
   if (!host) return no_kernel(p, ", and no host device has one either");
   announce(p, host);

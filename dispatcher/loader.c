@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dispatcher/brings.h"
 #include "dispatcher/elf.h"
 #include "dispatcher/libraries.h"
 #include "dispatcher/plugin_check.h"
@@ -29,6 +30,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
+  host_free(memory, record->brings);
   host_free(memory, record);
 }
 
@@ -145,6 +147,23 @@ tn_status loader_inspect(const char *path, file_identity *file, tn_plugin_note *
   tn_status status = inspect_file(path, fd, note);
   close(fd);
   return status;
+}
+
+tn_status loader_read_brings(const host_memory *memory, const char *path, const file_identity *file,
+                             char **words) {
+  char text[BRINGS_MAX];
+  file_identity now;
+  elf_file elf;
+  bool found = false;
+  *words = NULL;
+  int fd = file_open(path, &now);
+  if (fd < 0) return TN_OK;
+  if (file_is_same(file, &now) && elf_open(fd, now.size, &elf) == TN_OK)
+    found = elf_read_brings(&elf, text, sizeof text);
+  close(fd);
+  if (!found) return TN_OK;
+  *words = host_strdup(memory, text);
+  return *words ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a plugin's record");
 }
 
 /* ------------------------------------------------------------------ opening --- */

@@ -28,6 +28,14 @@
 #include "config.h"
 #include "tenon/plugin.h"
 
+/* What has become of a candidate. */
+typedef enum plugin_state {
+  PLUGIN_REFUSED = 0,
+  PLUGIN_WAITING = 1, /* inspected, to be loaded when somebody needs what it brings */
+  PLUGIN_LOADING = 2,
+  PLUGIN_TAKEN = 3,
+  PLUGIN_UNLOADED = 4, /* was taken once */
+} plugin_state;
 /* Which file it was that was looked at, and in which state. */
 typedef struct file_identity {
   uint64_t device, inode, size;
@@ -43,12 +51,15 @@ int file_open(const char *path, file_identity *file);
 typedef struct plugin_record {
   char *path;
   char *origin;            /* "TENON_PLUGIN_PATH", "beside the library", ... */
-  char *reason;            /* why it was not taken; NULL if it was */
+  char *reason;            /* why it was refused; else NULL */
+  char *brings;            /* the words of brings.h; NULL where the file has none */
   file_identity file;      /* what the note was read from */
   char name[48];           /* from the note; "" where it could not be read */
   const tn_plugin *plugin; /* what the query returned; NULL if not taken */
-  uint32_t scan, scan_us;  /* as in tn_plugin_info */
-  bool unloaded;           /* was taken once */
+  plugin_state state;
+  bool named;             /* the host gave its path to tn_runtime_load_plugin */
+  bool loaded_in_vain;    /* it was refused after its code had run */
+  uint32_t scan, scan_us; /* as in tn_plugin_info */
 } plugin_record;
 
 /* Frees the record with all that it has. */
@@ -76,6 +87,11 @@ void candidate_list_free(const host_memory *memory, candidate_list *list);
  * that was. Errors: TN_ERR_PLUGIN_REFUSED with the reason, which does not repeat the path, in
  * the thread's message. */
 tn_status loader_inspect(const char *path, file_identity *file, tn_plugin_note *note);
+
+/* The words of brings.h that the file has, as a copy in `memory`; NULL where it has none, or is
+ * another file by now. TN_ERR_OUT_OF_MEMORY. pre: loader_inspect accepted the file. */
+tn_status loader_read_brings(const host_memory *memory, const char *path,
+                             const file_identity *file, char **words);
 
 /* Inspects, opens and queries one plugin. On success *plugin is a table whose ABI range
  * meets the host's, whose name is the note's, whose struct sizes and mandatory pointers

@@ -4,8 +4,17 @@
 
 #include "dispatcher/runtime.h"
 
-/* Whether any byte may belong to both. */
-bool tensors_overlap(const tn_tensor *a, const tn_tensor *b);
+/* Steps of search for what two tensors share; all pairs of a call with lists have as many
+ * together as would take a tenth of a second. */
+enum { OVERLAP_WORK = 1 << 16, OVERLAP_WORK_OF_LISTS = 1 << 22 };
+
+/* Whether the ranges that they lie in overlap: the question that is asked first, and mostly
+ * answers no. */
+bool tensors_interleave(const tn_tensor *a, const tn_tensor *b);
+
+/* Whether any byte belongs to both, of two that interleave. Takes *work down; without any left the
+ * answer is yes. */
+bool tensors_share_elements(const tn_tensor *a, const tn_tensor *b, uint32_t *work);
 
 /* The very same elements at the very same places. */
 bool tensors_same_view(const tn_tensor *a, const tn_tensor *b);

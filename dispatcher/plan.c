@@ -282,6 +282,12 @@ static INLINE tn_status take_attrs(plan *p, const void *given) {
 
 /* --- outputs --- */
 
+/* Of two whose ranges in memory overlap. */
+static bool share_elements(const tn_tensor *a, const tn_tensor *b) {
+  uint32_t work = OVERLAP_WORK;
+  return tensors_share_elements(a, b, &work);
+}
+
 static tn_status check_written(const plan *p, uint32_t i) {
   const tn_tensor *y = p->out[i];
   const char *name = p->op->row.args[p->num_in + i].name;
@@ -291,14 +297,16 @@ static tn_status check_written(const plan *p, uint32_t i) {
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                        "%s has the same element in several places and cannot be written", name);
   for (uint32_t k = 0; k < p->num_in; ++k) {
-    if (!p->in[k] || likely(!tensors_overlap(y, p->in[k]))) continue;
+    if (!p->in[k] || likely(!tensors_interleave(y, p->in[k]))) continue;
     if (p->op->elementwise && tensors_same_view(y, p->in[k])) continue;
+    if (!share_elements(y, p->in[k])) continue;
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s%s", name,
                        p->op->row.args[k].name,
                        p->op->elementwise ? " without being the same view" : "");
   }
   for (uint32_t k = 0; k < i; ++k)
-    if (p->out[k] && !(p->made >> k & 1) && unlikely(tensors_overlap(y, p->out[k])))
+    if (p->out[k] && !(p->made >> k & 1) && unlikely(tensors_interleave(y, p->out[k])) &&
+        share_elements(y, p->out[k]))
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s overlaps %s", name,
                          p->op->row.args[p->num_in + k].name);
   return TN_OK;
@@ -451,6 +459,7 @@ void plan_pick_candidate(plan *p, uint32_t rank) {
 
 tn_status plan_take_attrs(plan *p, const void *given) { return take_attrs(p, given); }
 void plan_set_args(plan *p) { set_args(p); }
+void plan_set_views(plan *p) { p->op->lists ? list_set_views(p) : set_views(p); }
 void plan_pick_kernel(plan *p) { pick_kernel(p); }
 
 tn_status plan_make(plan *p, const tn_call *call) {
@@ -488,13 +497,22 @@ bool view_is_contiguous(const DLTensor *t) {
   return strides_are_contiguous(t->ndim, t->shape, t->strides);
 }
 
+/* A kernel `copy` that wants contiguous tensors cannot be what makes them so: the call goes to
+ * the fallback, which needs no kernel. */
+static bool is_circular(plan *p) {
+  if (p->op->row.id != TN_OP_COPY) return false;
+  p->cell = NULL;
+  return true;
+}
+
 /* Copies input i, as the kernel would see it, to contiguous memory. */
 static tn_status densify_input(plan *p, uint32_t i) {
   tn_tensor *view, *dense = NULL;
+  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   const DLTensor *seen = p->in_view[i];
   tn_status status = tn_tensor_expand(p->in[i], seen->ndim, seen->shape, &view);
   if (status) return status;
-  status = tn_copy(p->stream, view, &dense);
+  status = layers_copy_for(p->op->row.name, p->stream, view, &dense);
   tn_tensor_release(view);
   if (status) return status;
   p->temps[p->num_temps++] = dense;
@@ -506,8 +524,9 @@ static tn_status densify_input(plan *p, uint32_t i) {
 static tn_status densify_output(plan *p, uint32_t i) {
   tn_tensor *y = p->out[i], *dense = NULL;
   tn_status status;
+  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   if (i < p->op->num_inout)
-    status = tn_copy(p->stream, y, &dense);
+    status = layers_copy_for(p->op->row.name, p->stream, y, &dense);
   else
     status = tensor_make(p->device, p->stream, (tn_dtype)y->dtype, y->dl.ndim, y->shape,
                          y->elements, &dense);
@@ -550,7 +569,8 @@ tn_status plan_equip(plan *p) {
 tn_status plan_run(plan *p) {
   tn_status status = device_result(p->device, p->cell->run(&p->args));
   for (uint32_t i = 0; unlikely(p->via) && !status && i < p->num_out; ++i)
-    if (p->via >> i & 1) status = tn_copy(p->stream, p->written_via[i], &p->out[i]);
+    if (p->via >> i & 1)
+      status = layers_copy_for(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);
   return status;
 }
 

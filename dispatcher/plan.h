@@ -55,7 +55,8 @@ const tn_tensor *call_first_tensor(const tn_call *call);
  * success plan->cell may be NULL: only the fallback can serve the call. */
 tn_status plan_make(plan *p, const tn_call *call);
 
-/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. */
+/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. Where it fails
+ * and leaves no cell, the kernel cannot take these tensors and the fallback serves the call. */
 tn_status plan_equip(plan *p);
 
 /* Runs the kernel and writes outputs that went through a stand-in. */
@@ -80,6 +81,8 @@ tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
 tn_dtype plan_type_of(const plan *p, uint32_t arg);
 tn_status plan_take_attrs(plan *p, const void *given);
 void plan_set_args(plan *p);
+/* Shows the kernel the call's own tensors. */
+void plan_set_views(plan *p);
 void plan_pick_kernel(plan *p);
 /* Goes on to the kernel at `rank` among those that take the call; cell is NULL past the last. */
 void plan_pick_candidate(plan *p, uint32_t rank);
@@ -112,6 +115,7 @@ tn_status list_make(plan *p, const tn_call *call);
 tn_status list_equip(plan *p);
 tn_status list_run(plan *p);
 void list_finish(plan *p);
+void list_set_views(plan *p);
 void list_abandon(plan *p);
 void list_free(plan *p);
 /* The tensors of the call, for messages; none of a plan whose list is NULL. */

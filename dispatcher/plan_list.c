@@ -252,7 +252,7 @@ static tn_status take_results(plan *p) {
 
 /* --- the kernel's side --- */
 
-static void set_views(plan *p) {
+void list_set_views(plan *p) {
   list_plan *l = p->list;
   for (uint32_t i = 0; i < l->num_in; ++i) l->in_view[i] = l->in[i] ? &l->in[i]->dl : NULL;
   for (uint32_t i = 0; i < l->num_out; ++i) l->out_view[i] = l->out[i] ? &l->out[i]->dl : NULL;
@@ -265,7 +265,7 @@ static void note_stream(const plan *p, const tn_tensor *t) {
 
 static tn_status infer(plan *p) {
   list_plan *l = p->list;
-  set_views(p);
+  list_set_views(p);
   shape_query query = {.op = &p->op->row,
                        .host = &p->device->runtime->host,
                        .in = l->in_view,
@@ -293,7 +293,7 @@ tn_status list_make(plan *p, const tn_call *call) {
     return status;
   }
   list_plan *l = p->list;
-  set_views(p);
+  list_set_views(p);
   for (uint32_t i = 0; i < l->num_in && !p->device->synchronous; ++i) note_stream(p, l->in[i]);
   for (uint32_t i = 0; i < l->num_out && !p->device->synchronous; ++i) note_stream(p, l->out[i]);
   plan_set_args(p);
@@ -308,7 +308,7 @@ tn_status list_make(plan *p, const tn_call *call) {
 static tn_status densify_input(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *dense = NULL;
-  tn_status status = tn_copy(p->stream, l->in[i], &dense);
+  tn_status status = layers_copy_for(p->op->row.name, p->stream, l->in[i], &dense);
   if (status) return status;
   l->temps[l->num_temps++] = dense;
   l->in_view[i] = &dense->dl;
@@ -318,7 +318,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
 static tn_status densify_output(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *y = l->out[i], *dense = NULL;
-  tn_status status = i < l->num_inout ? tn_copy(p->stream, y, &dense)
+  tn_status status = i < l->num_inout ? layers_copy_for(p->op->row.name, p->stream, y, &dense)
                                       : tensor_make(p->device, p->stream, (tn_dtype)y->dtype,
                                                     y->dl.ndim, y->shape, y->elements, &dense);
   if (status) return status;
@@ -344,7 +344,7 @@ tn_status list_run(plan *p) {
   list_plan *l = p->list;
   tn_status status = device_result(p->device, p->cell->run(&p->args));
   for (uint32_t i = 0; !status && l->num_temps && i < l->num_out; ++i)
-    if (l->via[i]) status = tn_copy(p->stream, l->via[i], &l->out[i]);
+    if (l->via[i]) status = layers_copy_for(p->op->row.name, p->stream, l->via[i], &l->out[i]);
   return status;
 }
 

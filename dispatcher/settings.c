@@ -9,7 +9,9 @@
 
 static bool is_taken(const tn_runtime *r, const char *name) {
   for (size_t i = 0; i < r->num_records; ++i)
-    if (r->records[i]->plugin && strcmp(r->records[i]->name, name) == 0) return true;
+    if ((r->records[i]->plugin || r->records[i]->state == PLUGIN_WAITING) &&
+        strcmp(r->records[i]->name, name) == 0)
+      return true;
   return false;
 }
 
@@ -27,11 +29,12 @@ static bool is_entry(const char *path, const char *entry) {
   return false;
 }
 
-/* What a folder holds is told in the report; what was named itself is told aloud. */
+/* What a folder holds is told in the report; what was named itself is told aloud, unless it
+ * has been: when its code had run. */
 static void warn_of_path(const tn_runtime *r) {
   for (size_t i = 0; r->config.plugin_path && i < r->num_records; ++i) {
     const plugin_record *record = r->records[i];
-    if (record->plugin || !record->reason || is_meant(r, record)) continue;
+    if (!record->reason || record->loaded_in_vain || is_meant(r, record)) continue;
     if (strcmp(record->origin, r->config.plugin_path_from) == 0 &&
         is_entry(r->config.plugin_path, record->path))
       runtime_log(r, TN_LOG_WARN, "%s names %s: %s", record->origin, record->path, record->reason);

@@ -68,6 +68,58 @@ START_TEST(aliasing_is_exact_or_refused) {
 }
 END_TEST
 
+START_TEST(interleaved_views_are_apart) {
+  tn_tensor *x = counting(dev, 8), *even = NULL, *odd = NULL, *third = NULL;
+  ok(tn_tensor_slice(x, 0, 0, 8, 2, &even));
+  ok(tn_tensor_slice(x, 0, 1, 8, 2, &odd));
+  ok(tn_tensor_slice(x, 0, 0, 8, 3, &third)); /* meets both */
+  ok(tn_neg(NULL, even, &odd));
+  float got[8];
+  ok(tn_tensor_to_host(x, got, sizeof got));
+  for (int i = 0; i < 8; ++i) ck_assert(got[i] == (float)(i % 2 ? -i : i + 1));
+  tn_tensor *half = NULL;
+  ok(tn_tensor_slice(odd, 0, 0, 3, 1, &half));
+  refused(tn_neg(NULL, third, &half), TN_ERR_INVALID_ARGUMENT, "y overlaps x");
+  tn_multi_sgd_attrs sgd = TN_MULTI_SGD_DEFAULTS; /* a list: parameters and velocity in one */
+  tn_tensor *params[2] = {odd, counting(dev, 2)}, *velocity[2] = {even, counting(dev, 2)};
+  tn_tensor *four = counting(dev, 4), *two = counting(dev, 2);
+  const tn_tensor *grads[2] = {four, two};
+  ok(tn_multi_sgd(NULL, grads, params, velocity, 2, &sgd));
+  grads[0] = even;
+  refused(tn_multi_sgd(NULL, grads, params, velocity, 2, &sgd), TN_ERR_INVALID_ARGUMENT,
+          "velocity[0] overlaps grads[0]");
+  tn_tensor *all[] = {two, four, params[1], velocity[1], half, third, odd, even, x};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+END_TEST
+
+/* The gradients of q, k and v as parts of one tensor, as they go on to one projection. */
+START_TEST(packed_gradients) {
+  const int64_t shape[4] = {2, 3, 5, 4};
+  tn_tensor *packed = shaped(dev, TN_F32, 4, SHAPE(2, 3, 5, 12)), *part[3], *apart[3] = {NULL};
+  tn_tensor *x = NULL, *y = NULL, *lse = NULL;
+  float values[120];
+  for (int i = 0; i < 120; ++i) values[i] = (float)(i * 37 % 101) / 101;
+  ok(tn_tensor_from_host(dev, TN_F32, 4, shape, values, &x));
+  ok(tn_tensor_split(packed, 3, 3, NULL, part));
+  ok(tn_scaled_dot_product_attention(NULL, x, x, x, NULL, NULL, NULL, &y, &lse));
+  ok(tn_scaled_dot_product_attention_grad(NULL, y, x, x, x, y, lse, NULL, NULL, NULL, &apart[0],
+                                          &apart[1], &apart[2]));
+  ok(tn_scaled_dot_product_attention_grad(NULL, y, x, x, x, y, lse, NULL, NULL, NULL, &part[0],
+                                          &part[1], &part[2]));
+  float got[120], want[120];
+  for (int i = 0; i < 3; ++i) {
+    ok(tn_tensor_to_host(part[i], got, sizeof got));
+    ok(tn_tensor_to_host(apart[i], want, sizeof want));
+    for (int k = 0; k < 120; ++k) ck_assert_float_eq_tol(got[k], want[k], 1e-6f);
+    tn_tensor_release(apart[i]);
+    tn_tensor_release(part[i]);
+  }
+  tn_tensor *all[] = {lse, y, x, packed};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+}
+END_TEST
+
 START_TEST(broadcasting_into_strided_outputs) {
   tn_tensor *col = NULL, *flat = counting(dev, 2), *row = counting(dev, 3), *y = NULL;
   tn_tensor *store = shaped(dev, TN_F32, 2, SHAPE(3, 2));
@@ -293,6 +345,8 @@ static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, refusals_name_operator_tensors_and_remedy);
   tcase_add_test(t, aliasing_is_exact_or_refused);
+  tcase_add_test(t, interleaved_views_are_apart);
+  tcase_add_test(t, packed_gradients);
   tcase_add_test(t, broadcasting_into_strided_outputs);
   tcase_add_test(t, optional_arguments_may_be_absent);
   tcase_add_test(t, attributes_of_other_versions);

@@ -307,7 +307,8 @@ enum {
 
 enum {
   /* Device memory is host memory: any host-memory device's tensors can be read
-   * in place, and *host kernels serve the device. */
+   * in place, and *host kernels serve the device. Without TN_BACKEND_SYNCHRONOUS they, and
+   * whoever reads in place, wait for the queue first. */
   TN_BACKEND_HOST_MEMORY = 1u << 0,
   /* Work is done when the call returns; streams and events need no slots. */
   TN_BACKEND_SYNCHRONOUS = 1u << 1,
@@ -404,6 +405,10 @@ typedef struct tn_layer_call {
   /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
+  /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
+   * stand-in of one of its tensors, row-major or on another device; NULL for a call that the
+   * program makes. */
+  const char *stand_in_for;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -429,6 +434,8 @@ typedef enum tn_layer_event_kind {
   TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
   TN_LAYER_PINNED_FREED = 18,
   TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
+  TN_LAYER_TENSOR_EXPOSED = 20,  /* its address or a DLPack export was given out: what is written
+                                    there from now on is not told: object, tensor, memory, bytes */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -448,6 +455,8 @@ typedef struct tn_layer_event {
   /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
    * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
   uint64_t began_ns;
+  /* Of a copy that Tenon makes for a call that falls back: as in tn_layer_call. */
+  const char *stand_in_for;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
@@ -509,6 +518,7 @@ typedef struct tn_plugin_note {
 
 #define TN_NOTE_OWNER "Tenon"
 #define TN_NOTE_TYPE 1u
+#define TN_NOTE_TYPE_BRINGS 2u
 #define TN_NOTE_SECTION ".note.tenon"
 
 /* Sanitizers that must be in the host too. */
@@ -563,6 +573,25 @@ typedef struct tn_plugin_note_image {
       {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
+
+/* Written at most once per plugin, at file scope: what the plugin brings, so that it is loaded
+ * only when somebody needs that: TN_PLUGIN_BRINGS("device:mine kernels:mine"). Words with single
+ * spaces between, 1023 bytes at the most:
+ *
+ *   device:TYPE       a backend; host-device:TYPE one with TN_BACKEND_HOST_MEMORY
+ *   kernels:TYPE      kernels whose device_type is TYPE, TN_DEVICE_ANY_HOST included
+ *   layer:NAME        a layer
+ *   operators         operators of its own
+ *
+ * A plugin without it is loaded whenever a runtime opens. One that brings more than it says is
+ * refused. Hosts older than this macro pass over it. */
+#define TN_PLUGIN_BRINGS(text)                                                                     \
+  __attribute__((section(TN_NOTE_SECTION), used, aligned(4))) static const struct {                \
+    uint32_t owner_size, desc_size, type;                                                          \
+    char owner[8];                                                                                 \
+    char words[(sizeof(text) + 3) / 4 * 4];                                                        \
+  } tn_plugin_brings_ = {sizeof TN_NOTE_OWNER, (sizeof(text) + 3) / 4 * 4, TN_NOTE_TYPE_BRINGS,    \
+                         TN_NOTE_OWNER, text}
 
 #ifdef __cplusplus
 }

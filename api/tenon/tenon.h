@@ -25,6 +25,20 @@
  *              release or destroy function. Handles passed in are borrowed for the
  *              call. Release functions accept NULL. Strings returned belong to
  *              the library and live as long as the object they describe.
+ *  Lifetimes.  Handles are given back in any order, the runtime's close among them, as
+ *              garbage collectors do it. Once it is closed, functions with a status
+ *              return TN_ERR_CLOSED for the runtime and for whatever came from it, those
+ *              that give something back still do, and the others are harmless. The memory
+ *              of tensors, DLPack exports and pinned memory stays valid until they are
+ *              given back, and keeps its devices open so long; threads have ended and
+ *              cached memory has gone back when the close returns. Devices and default
+ *              streams, which nobody gives back, may be asked until 64 more runtimes are
+ *              gone.
+ *  Callbacks.  out_of_memory and the deleters of imported tensors run while Tenon holds no
+ *              lock; deleters may release tensors. The allocator's functions may not call
+ *              Tenon. log, out_of_memory and parallel are not called any more when
+ *              tn_runtime_close has returned; the allocator is, until the last handle is
+ *              given back.
  *  Threads.    Runtimes and devices may be used from any thread at once. A stream
  *              other than NULL belongs to one thread at a time. A tensor's
  *              reference count is atomic; its contents are the callers' business.
@@ -38,15 +52,36 @@
  *              that are given are on one device. An output pointer y with *y ==
  *              NULL gets a new tensor; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
- *              overlap inputs, except that an elementwise operator may write to the
- *              very tensor it reads. Optional tensors may be NULL. Lists of tensors
+ *              share an element with inputs or with each other, except that an
+ *              elementwise operator may write to the very tensor it reads. Views that
+ *              interleave without sharing any, as columns of one matrix do, are fine
+ *              (strides so odd that this is not settled in 65,536 steps are refused).
+ *              Optional tensors may be NULL. Lists of tensors
  *              come as arrays with one count for all of them, behind the last: at
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
+ *  Rounding.   A call on a host device computes in its caller's floating-point mode
+ *              (direction of rounding, subnormal numbers flushed to zero), in every thread
+ *              that takes part, so that results do not depend on which or how many those
+ *              are; with `deterministic` it computes in the default mode, to nearest and
+ *              nothing flushed, so that they do not depend on the caller's either. Bounds on
+ *              errors hold in the default mode. No thread's mode is changed.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
  *              what it made returns TN_ERR_FORKED, and release, destroy and close do
  *              nothing that could block or reach a device. A new runtime may be opened.
+ *  Plugins.    Where a device is named, by option or TENON_DEVICE, tn_runtime_open loads the
+ *              plugins that serve it and those of the layers asked for. The others wait until
+ *              somebody asks for what they bring: tn_device_count, tn_device_at and
+ *              tn_device_find for devices, tn_plugin_report, tn_kernel_at and tn_layer_at for
+ *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
+ *              and a call that falls back for those whose devices are in host memory. Such a
+ *              call takes as long as loading does. A plugin that does not say in its file
+ *              what it brings (TN_PLUGIN_BRINGS) does not wait.
+ *  Process.    What plugins, and the libraries that come with them, change of signal
+ *              handlers, of the thread's signal mask and floating-point modes while they are
+ *              loaded or a device is opened is put back. A handler that another thread
+ *              installs in the same moment is put back with them.
  *  Growth.     Structs that the caller fills begin with struct_size: set it with
  *              sizeof and zero the rest. Fields are only ever appended.
  */
@@ -107,7 +142,10 @@ typedef enum tn_scan {
   TN_SCAN_OFF = 2,     /* none */
 } tn_scan;
 
-/* Host memory, for embedders who bring their own. Thread-safe. */
+/* Host memory, for embedders who bring their own; tensors and workspaces of devices in host
+ * memory come from it too, large ones at boundaries of 2 MiB. Thread-safe. What libraries
+ * behind plugins take for themselves, and some kilobytes that outlive a runtime for handles
+ * that were kept, is the C library's. */
 typedef struct tn_allocator {
   void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
   void (*free)(void *user, void *ptr);
@@ -115,7 +153,9 @@ typedef struct tn_allocator {
 } tn_allocator;
 
 /* A parallel loop, for embedders who bring their own threads: runs body over
- * 0 <= i < n in shares, returns when all are done. Thread-safe. */
+ * 0 <= i < n in shares, returns when all are done. Thread-safe. The body leaves the
+ * floating-point mode of its thread as it was. Neither the runtime nor Tenon's own host
+ * devices start a thread then. */
 typedef struct tn_parallel {
   void (*run)(void *user, int64_t n, int64_t grain,
               void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
@@ -138,12 +178,17 @@ typedef struct tn_runtime_options {
   int32_t deterministic;   /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
   const tn_allocator *allocator;
   const tn_parallel *parallel;
-  /* Gets log lines instead of standard error. Thread-safe. */
+  /* Gets log lines instead of standard error. Thread-safe. No lock of the library is held, so
+   * it may call every function but tn_runtime_close; what a thread has to say while it loads
+   * plugins or opens a device comes once that is done. */
   void (*log)(void *user, tn_log_level level, const char *line);
   void *log_user;
   /* Called when device memory has run out, after Tenon gave back what it had
    * cached: frees tensors if it can and returns true to have the allocation tried
-   * again. */
+   * again. Runs in the thread that allocates, in several at once if they do. It may
+   * call whatever Tenon has for tensors, streams and events; what it allocates itself
+   * does not call it again but fails with TN_ERR_DEVICE_OUT_OF_MEMORY. Reading a
+   * row-major tensor back takes no device memory, one with other strides does. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
@@ -158,14 +203,15 @@ typedef struct tn_runtime_options {
  * cannot be taken is no error: see tn_plugin_report. */
 tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime);
 
-/* Closes: waits for its devices. No other call on the runtime may be under way, and its
- * streams, events, prepared calls and pinned memory must have been given back. Tensors
- * still alive, and DLPack exports of them, may be released later, from any thread, but
- * not used (TN_ERR_CLOSED). */
+/* Closes: waits for its devices and ends its threads. No other call on the runtime, or on
+ * what it made, may be under way. What is still alive, tensors, streams, events, prepared
+ * calls, pinned memory, DLPack exports, may be given back later, in any order and from any
+ * thread, but not used (TN_ERR_CLOSED). Does nothing where it is closed already. */
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:
- * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then. */
+ * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then.
+ * TN_ERR_OUT_OF_MEMORY: it may be tried again. */
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 
 /* Takes a plugin back while others work: its kernels, operators and types of device are
@@ -204,7 +250,8 @@ typedef struct tn_plugin_info {
   uint32_t scan_us; /* microseconds that the scan took, or the look at its verdict */
 } tn_plugin_info;
 
-/* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
+/* Describes candidate `index` in order of discovery, loading what waits; TN_ERR_NOT_FOUND past
+ * the last. Of files that tn_runtime_load_plugin refused the first 1,024 are kept. */
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
 
 /* A library that the process has twice, from two places or in two versions, through plugins
@@ -237,7 +284,8 @@ typedef struct tn_device_info {
   uint32_t lost;              /* 1 once the device has faulted */
 } tn_device_info;
 
-/* The devices of all plugins, best first; those of an unloaded one stay, unavailable. */
+/* The devices of all plugins, best first, loading those that wait; those of an unloaded one
+ * stay, unavailable. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 
@@ -268,6 +316,7 @@ tn_status tn_device_trim(tn_device *device);
 
 /* Host memory that the device copies from and to asynchronously. bytes > 0. */
 tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr);
+/* Of a closed runtime too. ptr may be NULL. */
 void tn_pinned_free(tn_device *device, void *ptr);
 
 /* ------------------------------------------------------- streams and events --- */
@@ -279,7 +328,7 @@ tn_status tn_stream_synchronize(tn_stream *stream);
 tn_device *tn_stream_device(const tn_stream *stream);
 /* The device's default stream, what NULL stands for. Not to be destroyed. */
 tn_stream *tn_device_default_stream(tn_device *device);
-/* The vendor's handle (cudaStream_t), NULL where there is none. */
+/* The vendor's handle (cudaStream_t), NULL where there is none and of a closed runtime. */
 void *tn_stream_native(const tn_stream *stream);
 
 tn_status tn_event_create(tn_device *device, tn_event **event);
@@ -309,12 +358,15 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
                               const void *data, tn_tensor **tensor);
 /* Overwrites a tensor (any strides) from row-major host memory, in the stream's
  * order. Pageable memory may be reused at once; pinned memory when the stream has
- * got there. bytes: must be the tensor's. */
+ * got there. bytes: must be the tensor's. Where the device has no kernel for strided copies,
+ * the bytes between a strided tensor's elements are read and written back: other streams' work
+ * on those is ordered by events. */
 tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes);
 /* Copies a tensor (any strides) to row-major host memory, behind the work of the stream
  * that the tensor was made on, and waits for it. */
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes);
-/* The same in the stream's order without waiting, where data is pinned memory. */
+/* The same in the stream's order without waiting, where data is pinned memory and the tensor
+ * row-major or its device has a kernel that makes it so. */
 tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes);
 /* A copy on another device; on the same device a contiguous copy. Ordered as in
  * tn_tensor_to_host. */
@@ -333,7 +385,10 @@ size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
 /* The first element's address on its device; host code may follow it only where
  * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
- * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset. */
+ * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset.
+ * A device that shares the host's memory but works beside it is waited for, as in
+ * tn_tensor_to_host; NULL with a message if that fails. What a kept pointer shows of later work
+ * is sure after tn_stream_synchronize. */
 void *tn_tensor_data(const tn_tensor *tensor);
 
 /* Views share memory with x and keep it alive; nothing is copied. */
@@ -361,7 +416,8 @@ tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy
 
 /* Gives a tensor to another library. The caller owns the struct and calls its
  * deleter once; the memory lives until then. The consumer's work must be ordered
- * after the tensor's: wait for the stream first. */
+ * after the tensor's: wait for the stream first. Where the memory is the host's, that has
+ * happened, for the stream that the tensor was made on. */
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed);
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
 /* Takes a tensor from another library, without a copy; its deleter is called when
@@ -397,9 +453,19 @@ tn_status tn_invoke(const tn_call *call);
 /* The same call with everything resolved, to be run many times: tensors, kernel and
  * workspace are kept by the handle. Outputs that are NULL are made and returned in
  * call->out, owned by the caller as with tn_invoke; where their shape depends on data
- * they have and keep the largest one. */
+ * they have and keep the largest one. Attributes are copied: what the caller writes to the
+ * struct later changes nothing. Operators whose attributes count (the step of Adam, the offset of
+ * random numbers) repeat themselves unless tn_prepared_set_attrs says what comes next. */
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
+/* One thread at a time, as for the stream of the call. */
 tn_status tn_run(tn_prepared *prepared);
+/* Gives a prepared call other attributes (the attribute struct; NULL = defaults), which hold from
+ * the next tn_run on. They are copied and validated as by tn_prepare, and the kernel and its
+ * workspace chosen anew: about the cost of preparing, without its allocations. Errors, after
+ * which the call is as before: INVALID_ARGUMENT where attributes are out of bounds or outputs would
+ * have another shape or type; UNSUPPORTED where tn_prepare_candidate chose the kernel and it does
+ * not take them. Not while another thread is inside tn_run of the same handle. */
+tn_status tn_prepared_set_attrs(tn_prepared *prepared, const void *attrs);
 void tn_prepared_release(tn_prepared *prepared);
 
 /* The operators, built in and from plugins. */

@@ -85,6 +85,8 @@ static int widest_wanted(const char *word) {
   return -1;
 }
 
+TN_PLUGIN_BRINGS("host-device:cpu kernels:cpu");
+
 TN_PLUGIN_DEFINE("cpu") {
   const char *word = secure_getenv("TENON_CPU_ISA");
   const int here = widest_here(), wanted = widest_wanted(word);

@@ -122,6 +122,8 @@ static const tn_plugin plugin = {
     .num_kernels = sizeof kernels / sizeof *kernels,
 };
 
+TN_PLUGIN_BRINGS("host-device:reference kernels:" TN_DEVICE_ANY_HOST);
+
 TN_PLUGIN_DEFINE("reference") {
   (void)host;
   return &plugin;

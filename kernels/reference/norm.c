@@ -92,13 +92,15 @@ static void move_running(const norm *s, double momentum, DLTensor *running, cons
   }
 }
 
-/* Running statistics are in-out arguments, so they stand first in out. */
+/* Running statistics are in-out arguments, so they stand first in out. One value has no
+ * unbiased variance to move towards. */
 static void update_running(const tn_kernel_args *args, const norm *s, const double *mean,
                            double *var) {
   const tn_batch_norm_attrs *attrs = args->attrs;
-  double unbias = s->per_set > 1 ? (double)s->per_set / (double)(s->per_set - 1) : 1;
-  for (int64_t k = 0; k < s->sets; ++k) var[k] *= unbias;
   move_running(s, attrs->momentum, args->out[0], mean);
+  if (s->per_set <= 1) return;
+  double unbias = (double)s->per_set / (double)(s->per_set - 1);
+  for (int64_t k = 0; k < s->sets; ++k) var[k] *= unbias;
   move_running(s, attrs->momentum, args->out[1], var);
 }
 
