@@ -15,7 +15,10 @@
 
 static tn_status pool_raw_alloc(void *ctx, size_t bytes, void **handle) {
   tn_device *d = ctx;
-  return device_result(d, d->type->backend.alloc(d->handle, TN_MEMORY_DEVICE, bytes, handle));
+  *handle = NULL;
+  fail_set_reason(false);
+  tn_status status = d->type->backend.alloc(d->handle, TN_MEMORY_DEVICE, bytes, handle);
+  return device_made(d, "alloc", status, *handle);
 }
 
 static void pool_raw_free(void *ctx, void *handle) {
@@ -27,21 +30,26 @@ static void pool_raw_free(void *ctx, void *handle) {
 static tn_status pool_mark(void *ctx, void *stream, void **mark) {
   tn_device *d = ctx;
   const tn_backend *b = &d->type->backend;
-  tn_status status = device_result(d, b->event_create(d->handle, mark));
+  tn_status status = b->event_create(d->handle, mark);
+  status = device_made(d, "event_create", status, *mark);
   if (status) return status;
-  status = device_result(d, b->event_record(d->handle, *mark, ((tn_stream *)stream)->queue));
+  status = b->event_record(d->handle, *mark, ((tn_stream *)stream)->queue);
+  status = device_result(d, "event_record", status);
   if (status) b->event_destroy(d->handle, *mark);
   return status;
 }
 
 static bool pool_passed(void *ctx, void *mark) {
   tn_device *d = ctx;
-  return device_result(d, d->type->backend.event_query(d->handle, mark)) != TN_ERR_NOT_READY;
+  tn_status status = d->type->backend.event_query(d->handle, mark);
+  if (status == TN_ERR_NOT_READY) return false;
+  (void)device_result(d, "event_query", status);
+  return true;
 }
 
 static void pool_wait(void *ctx, void *mark) {
   tn_device *d = ctx;
-  (void)device_result(d, d->type->backend.event_wait(d->handle, mark));
+  (void)device_result(d, "event_wait", d->type->backend.event_wait(d->handle, mark));
 }
 
 static void pool_unmark(void *ctx, void *mark) {
@@ -75,6 +83,25 @@ static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_m
 static const pool_ops synchronous_pool = {
     .raw_alloc = pool_raw_alloc, .raw_free = pool_raw_free, .pressure = pool_pressure};
 
+/* --- what a plugin's functions return --- */
+
+tn_status device_failed(tn_device *device, tn_status status, const char *plugin, const char *what) {
+  status = fail_of_plugin(status, plugin, what);
+  fail_set_reason(false);
+  if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->lost, DEVICE_FAULTED);
+  return status;
+}
+
+tn_status kernel_status(tn_device *device, const cell *c, tn_status status) {
+  return device_failed(device, status, c->kernel->plugin->name, "kernel");
+}
+
+tn_status device_made(tn_device *device, const char *slot, tn_status status, const void *made) {
+  if (status || made) return device_result(device, slot, status);
+  return fail(TN_ERR_BACKEND, "plugin %s: its %s returned TN_OK and made nothing (NULL)",
+              device->type->plugin->name, slot);
+}
+
 /* --- opening and closing --- */
 
 /* Ready, it has all its parts; not ready, none. */
@@ -93,14 +120,36 @@ static bool all_are_shut(const tn_device *d) {
   return true;
 }
 
-static tn_status open_parts(tn_device *d) {
-  const tn_backend *b = &d->type->backend;
+static tn_status open_handle(tn_device *d) {
   process_state before;
-  tn_status status = plugin_check_props(&d->props);
-  if (status) return status;
   process_state_save(&before);
-  status = b->open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  fail_set_reason(false);
+  tn_status status =
+      d->type->backend.open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
   process_state_restore(&before);
+  if (status) d->handle = NULL;
+  return device_made(d, "open", status, d->handle);
+}
+
+/* A description that failed may succeed later; what it left behind then counts for nothing. */
+static tn_status describe(tn_device *d) {
+  d->props = (tn_device_props){.struct_size = sizeof d->props};
+  fail_set_reason(false);
+  tn_status status =
+      d->type->backend.describe(&d->runtime->host, d->type->plugin->context, d->index, &d->props);
+  status = device_result(d, "describe", status);
+  if (!status) status = plugin_check_props(&d->props);
+  d->described = !status;
+  if (status) d->props = (tn_device_props){.struct_size = sizeof d->props};
+  d->props.name[sizeof d->props.name - 1] = 0;
+  d->props.features[sizeof d->props.features - 1] = 0;
+  d->props.unique_id[sizeof d->props.unique_id - 1] = 0;
+  return status;
+}
+
+static tn_status open_parts(tn_device *d) {
+  tn_status status = d->described ? TN_OK : describe(d);
+  if (!status) status = open_handle(d);
   if (status) return status;
   pool_config wanted = {
       .ops = d->synchronous ? &synchronous_pool : &asynchronous_pool,
@@ -145,10 +194,10 @@ tn_status device_open_slow(tn_device *d) {
   log_hold();
   pthread_mutex_lock(&d->mutex);
   if (!atomic_load(&d->ready)) {
-    fail(TN_OK, "no reason given");
     status = open_parts(d);
     if (!status) {
       fail_clear();
+      d->unavailable[0] = 0; /* as it may have been until now */
       atomic_store_explicit(&d->ready, true, memory_order_release);
     } else {
       snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
@@ -180,14 +229,7 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
-  d->props.struct_size = sizeof d->props;
-  tn_status status =
-      type->backend.describe(&runtime->host, type->plugin->context, index, &d->props);
-  if (!status) status = plugin_check_props(&d->props);
-  if (status) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
-  d->props.name[sizeof d->props.name - 1] = 0;
-  d->props.features[sizeof d->props.features - 1] = 0;
-  d->props.unique_id[sizeof d->props.unique_id - 1] = 0;
+  if (describe(d)) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
   return d;
 }
 
@@ -201,11 +243,32 @@ void device_free(tn_device *d) {
   runtime->shells = d;
 }
 
+/* Whether the backend may be asked at all: drivers do not survive a fork. */
+static bool is_ours(const device_type *type) {
+  const uint32_t plain = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS;
+  const uint32_t flags = type->backend.flags;
+  return (flags & TN_BACKEND_FORK_SAFE) || (flags & plain) == plain ||
+         forks_allow(type->plugin->plugin);
+}
+
+static tn_status ask_count(const tn_runtime *runtime, const device_type *type, uint32_t *count) {
+  if (is_ours(type)) return type->backend.count(&runtime->host, type->plugin->context, count);
+  fail(TN_OK,
+       "plugin %s was used before this process was forked, which its driver does not survive: "
+       "fork first, or use other devices than %s in the parent",
+       type->plugin->name, type->backend.device_type);
+  runtime_log(runtime, TN_LOG_WARN, "no device of type %s: %s", type->backend.device_type,
+              tn_last_error());
+  return TN_OK;
+}
+
 static tn_status count_devices(const tn_runtime *runtime, device_type *type, uint32_t *count) {
   fail(TN_OK, "it found no device and gave no reason");
-  tn_status status = type->backend.count(&runtime->host, type->plugin->context, count);
+  tn_status status = ask_count(runtime, type, count);
+  if (status) status = fail_of_plugin(status, type->plugin->name, "count");
   if (status) *count = 0;
   if (*count == 0) snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
+  fail_set_reason(false);
   return status == TN_ERR_OUT_OF_MEMORY ? status : TN_OK;
 }
 
@@ -298,8 +361,9 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
   if (status) return status;
   uint64_t free_bytes = 0, total = device->props.memory_bytes;
   uint8_t lost = atomic_load(&device->lost);
-  if (!lost && atomic_load(&device->ready) && device->type->backend.memory_info)
-    (void)device->type->backend.memory_info(device->handle, &free_bytes, &total);
+  if (!lost && atomic_load(&device->ready) && device->type->backend.memory_info &&
+      device->type->backend.memory_info(device->handle, &free_bytes, &total))
+    free_bytes = 0;
   tn_device_info full = {
       .struct_size = info->struct_size,
       .index = (int32_t)device->index,
@@ -347,11 +411,14 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_pinned_alloc: malformed arguments");
   tn_status status = device_ready(device);
   if (status) return status;
-  status = device_result(device,
-                         device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, ptr));
+  void *made = NULL;
+  fail_set_reason(false);
+  status = device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, &made);
+  status = device_made(device, "alloc", status, made);
   if (status) return status;
+  *ptr = made;
   runtime_hold(device->runtime);
-  if (device->runtime->watch) watch_pinned(device, *ptr, bytes);
+  if (device->runtime->watch) watch_pinned(device, made, bytes);
   return TN_OK;
 }
 

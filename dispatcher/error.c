@@ -12,16 +12,47 @@
 #include <sys/mman.h>
 
 static _Thread_local char message[2048];
+static _Thread_local bool reason_given; /* message is a plugin's, and not yet passed on */
 
-tn_status fail(tn_status status, const char *format, ...) {
+static void set_message(const char *format, va_list args) {
   /* Arguments may point into the old message, so format beside it. */
   char text[sizeof message];
+  vsnprintf(text, sizeof text, format, args);
+  memcpy(message, text, sizeof message);
+}
+
+tn_status fail(tn_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  set_message(format, args);
   va_end(args);
-  memcpy(message, text, sizeof message);
+  reason_given = false;
   return status;
+}
+
+tn_status fail_by_plugin(tn_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  set_message(format, args);
+  va_end(args);
+  reason_given = true;
+  return status;
+}
+
+void fail_set_reason(bool given) { reason_given = given; }
+bool fail_has_reason(void) { return reason_given; }
+
+tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what) {
+  const char *head = plugin ? "plugin " : "", *name = plugin ? plugin : "";
+  bool exists = (unsigned)status <= TN_ERR_CLOSED;
+  if (!exists)
+    fail_by_plugin(status, "%s%s%sits %s returned %d, which is no tn_status%s%s", head, name,
+                   plugin ? ": " : "", what, (int)status, reason_given ? ": " : "",
+                   reason_given ? message : "");
+  else if (!reason_given)
+    fail_by_plugin(status, "%s%s%sits %s failed with %s and gave no reason", head, name,
+                   plugin ? ": " : "", what, tn_status_name(status));
+  return exists ? status : TN_ERR_BACKEND;
 }
 
 void fail_prefix(const char *format, ...) {

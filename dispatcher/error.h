@@ -11,6 +11,20 @@ tn_status fail(tn_status status, const char *format, ...) __attribute__((format(
 /* Puts words before the calling thread's present message. */
 void fail_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* tn_host.fail: the same as fail, for plugins. Such a message is the reason for a failure of the
+ * plugin's function that is under way, which any other message is not. */
+tn_status fail_by_plugin(tn_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Says whether the present message is the reason for what is about to fail: no, before a plugin's
+ * function is called; yes, where the dispatcher itself has failed in its place. */
+void fail_set_reason(bool given);
+bool fail_has_reason(void);
+
+/* A plugin's function, `what`, returned `status`, which is not TN_OK. Gives a status that exists
+ * and sees to a message: the plugin's own, or one that names it (`plugin` may be NULL). */
+tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what);
+
 /* Forgets the message: what failed on the way to a success is no failure. */
 void fail_clear(void);
 

@@ -42,26 +42,32 @@ static void run_share(void *ctx, int64_t begin, int64_t end) {
   loop *l = ctx;
   if (atomic_load_explicit(&l->status, memory_order_relaxed)) return;
   const float_mode changed = float_mode_enter(l->mode);
+  fail_set_reason(false);
   tn_status status = l->fn(l->ctx, begin, end);
   float_mode_leave(changed);
   if (!status || atomic_exchange(&l->claimed, true)) return;
-  snprintf(l->message, sizeof l->message, "%s", tn_last_error());
+  if (fail_has_reason()) snprintf(l->message, sizeof l->message, "%s", tn_last_error());
   atomic_store(&l->status, status);
 }
 
-static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
-                                      void *ctx) {
-  const tn_runtime *runtime = host->impl;
-  if (n <= 0) return TN_OK;
-  if (grain < 1) grain = 1;
-  if (n <= grain || host->num_threads == 1) return fn(ctx, 0, n);
+static __attribute__((noinline)) tn_status run_shares(const tn_runtime *runtime, int64_t n,
+                                                      int64_t grain, tn_range_fn fn, void *ctx) {
   loop l = {.fn = fn, .ctx = ctx, .mode = float_mode_get()};
   if (runtime->parallel.run)
     runtime->parallel.run(runtime->parallel.user, n, grain, run_share, &l);
   else
     thread_pool_run(runtime->threads, n, grain, run_share, &l);
   tn_status status = (tn_status)atomic_load(&l.status);
-  return status ? fail(status, "%s", l.message) : TN_OK;
+  fail_set_reason(false); /* of a share that ran in this thread */
+  return status && l.message[0] ? fail_by_plugin(status, "%s", l.message) : status;
+}
+
+static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t grain, tn_range_fn fn,
+                                      void *ctx) {
+  if (n <= 0) return TN_OK;
+  if (grain < 1) grain = 1;
+  if (n <= grain || host->num_threads == 1) return fn(ctx, 0, n);
+  return run_shares(host->impl, n, grain, fn, ctx);
 }
 
 /* What table cells of a deterministic runtime run: the kernel, in the default mode whatever the
@@ -95,7 +101,7 @@ void host_init(tn_runtime *runtime) {
           runtime->parallel.run ? runtime->parallel.num_threads : runtime->config.num_threads,
       .version = TN_VERSION_STRING,
       .impl = runtime,
-      .fail = fail,
+      .fail = fail_by_plugin,
       .log = service_log,
       .alloc = service_alloc,
       .free = service_free,

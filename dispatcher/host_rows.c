@@ -35,7 +35,7 @@ static tn_device *device_of(const tn_runtime *runtime, const void *handle) {
 tn_status host_row_run(const tn_kernel_args *args) {
   const tn_runtime *runtime = args->host->impl;
   tn_device *d = device_of(runtime, args->device);
-  tn_status status = TN_OK;
-  if (d) status = device_result(d, d->type->backend.queue_wait(args->device, args->queue));
-  return status ? status : own_or_steady(&runtime->registry, args->kernel)(args);
+  tn_status status = d ? d->type->backend.queue_wait(args->device, args->queue) : TN_OK;
+  if (status) return fail_of_plugin(status, d->type->plugin->name, "queue_wait");
+  return own_or_steady(&runtime->registry, args->kernel)(args);
 }

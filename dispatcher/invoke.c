@@ -277,6 +277,10 @@ tn_status tn_prepared_set_attrs(tn_prepared *prepared, const void *attrs) {
   return status;
 }
 
+static __attribute__((noinline, cold)) tn_status prepared_failed(const plan *p, tn_status status) {
+  return kernel_failed(p, kernel_status(p->device, p->cell, status));
+}
+
 tn_status tn_run(tn_prepared *prepared) {
   if (__builtin_expect(!prepared, 0))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_run: prepared is NULL");
@@ -284,8 +288,8 @@ tn_status tn_run(tn_prepared *prepared) {
   if (!prepared->direct) return run_anew(prepared);
   tn_status status = device_check(p->device);
   if (__builtin_expect(status, 0)) return status;
-  status = device_result(p->device, p->cell->run(&p->args));
-  return __builtin_expect(status, 0) ? kernel_failed(p, status) : TN_OK;
+  status = p->cell->run(&p->args);
+  return __builtin_expect(status, 0) ? prepared_failed(p, status) : TN_OK;
 }
 
 void tn_prepared_release(tn_prepared *prepared) {

@@ -26,12 +26,20 @@ static tn_status run_kernel(const walk *w, const tn_kernel_args *args) {
   return w->run(&plain);
 }
 
+/* A status passes several plugins on its way back: each time it is made one that exists. */
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
+  char what[96];
   INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
-  if (w->next == w->runtime->num_layers) return run_kernel(w, call->args);
+  if (w->next == w->runtime->num_layers) {
+    tn_status status = run_kernel(w, call->args);
+    return status ? fail_of_plugin(status, call->plugin, "kernel") : TN_OK;
+  }
   const layer_link *link = &w->runtime->layers[w->next++];
-  return link->layer->call(link->state, call, step, w);
+  tn_status status = link->layer->call(link->state, call, step, w);
+  if (!status) return TN_OK;
+  snprintf(what, sizeof what, "layer %s", link->layer->name);
+  return fail_of_plugin(status, link->plugin, what);
 }
 
 /* Rows for any host device do not say which device runs them; the handle does. */
@@ -92,14 +100,16 @@ static tn_status layers_run(const tn_kernel_args *args) {
   walk w = {runtime, device, 0,
             host_row_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
+  if (status) fail_set_reason(true);
   return status ? status : step(&call, &w);
 }
 
-static const tn_layer *find_layer(const registry *r, const char *name, size_t length) {
+static const tn_layer *find_layer(const registry *r, const char *name, size_t length,
+                                  const char **plugin) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; i < e->num_layers; ++i)
       if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0)
-        return &e->layers[i];
+        return *plugin = e->name, &e->layers[i];
   return NULL;
 }
 
@@ -117,23 +127,30 @@ static tn_status no_layer(const registry *r, const char *name, size_t length) {
 /* Loads the plugin that says it brings the layer, or else all of them, to name what there is. */
 static tn_status need_layer(tn_runtime *runtime, const char *name, size_t length) {
   char text[128];
+  const char *plugin;
   snprintf(text, sizeof text, "%.*s", (int)length, name);
   tn_status status = plugins_need_layer(runtime, text);
-  if (!status && !find_layer(&runtime->registry, name, length)) status = plugins_need_all(runtime);
+  if (!status && !find_layer(&runtime->registry, name, length, &plugin))
+    status = plugins_need_all(runtime);
   return status;
 }
 
 static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
-  const tn_layer *layer = find_layer(&runtime->registry, name, length);
+  const char *plugin = NULL;
+  const tn_layer *layer = find_layer(&runtime->registry, name, length, &plugin);
   tn_status needed = layer ? TN_OK : need_layer(runtime, name, length);
   if (needed) return needed;
-  if (!layer) layer = find_layer(&runtime->registry, name, length);
+  if (!layer) layer = find_layer(&runtime->registry, name, length, &plugin);
   if (!layer) return no_layer(&runtime->registry, name, length);
   layer_link *link = &runtime->layers[runtime->num_layers];
   link->layer = layer;
+  link->plugin = plugin;
   if (layer->open) {
+    char what[96];
+    fail_set_reason(false);
     tn_status status = layer->open(&runtime->host, &link->state);
-    if (status) return status;
+    snprintf(what, sizeof what, "layer %s", layer->name);
+    if (status) return fail_of_plugin(status, plugin, what);
   }
   ++runtime->num_layers;
   return TN_OK;

@@ -7,6 +7,7 @@
 /* One layer of a runtime, with the state that its open made. */
 typedef struct layer_link {
   const tn_layer *layer;
+  const char *plugin;
   void *state;
 } layer_link;
 

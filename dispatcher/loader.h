@@ -90,8 +90,8 @@ tn_status loader_inspect(const char *path, file_identity *file, tn_plugin_note *
 
 /* The words of brings.h that the file has, as a copy in `memory`; NULL where it has none, or is
  * another file by now. TN_ERR_OUT_OF_MEMORY. pre: loader_inspect accepted the file. */
-tn_status loader_read_brings(const host_memory *memory, const char *path,
-                             const file_identity *file, char **words);
+tn_status loader_read_brings(const host_memory *memory, const char *path, const file_identity *file,
+                             char **words);
 
 /* Inspects, opens and queries one plugin. On success *plugin is a table whose ABI range
  * meets the host's, whose name is the note's, whose struct sizes and mandatory pointers

@@ -27,9 +27,11 @@ static _Thread_local struct {
 static void deliver(void (*log)(void *user, tn_log_level level, const char *line), void *user,
                     tn_log_level level, const char *line) {
   char message[2048];
+  bool given = fail_has_reason();
   snprintf(message, sizeof message, "%s", tn_last_error());
   log(user, level, line);
   (void)fail(TN_OK, "%s", message);
+  fail_set_reason(given);
 }
 
 /* Without memory the line is lost. */

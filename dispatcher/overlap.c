@@ -125,10 +125,9 @@ static bool repeats_along(int32_t k, const int64_t *size, const int64_t *stride,
   return lattice_reaches(&l, target, work);
 }
 
-bool tensor_repeats_elements(const tn_tensor *t) {
+bool strides_repeat_elements(const tn_tensor *t) {
   int64_t size[TN_MAX_RANK], stride[TN_MAX_RANK];
   uint32_t work = OVERLAP_WORK;
-  if (t->contiguous) return false;
   int32_t count = sorted_axes(t, size, stride);
   if (strides_nest(count, size, stride)) return false;
   if (stride[0] == 0) return true;

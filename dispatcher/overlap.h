@@ -20,7 +20,10 @@ bool tensors_share_elements(const tn_tensor *a, const tn_tensor *b, uint32_t *wo
 bool tensors_same_view(const tn_tensor *a, const tn_tensor *b);
 
 /* Whether two indexes may reach the same element. */
-bool tensor_repeats_elements(const tn_tensor *t);
+bool strides_repeat_elements(const tn_tensor *t);
+static inline bool tensor_repeats_elements(const tn_tensor *t) {
+  return !t->contiguous && strides_repeat_elements(t);
+}
 
 /* A tensor's place in memory, for sorting. */
 typedef struct span {

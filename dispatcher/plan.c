@@ -385,7 +385,7 @@ static void expand_input(plan *p, uint32_t i, const DLTensor *y) {
   p->expanded = true;
 }
 
-static void set_views(plan *p) {
+static INLINE void set_views(plan *p) {
   for (uint32_t i = 0; i < p->num_out; ++i) p->out_view[i] = p->out[i] ? &p->out[i]->dl : NULL;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
   if (!p->op->elementwise) return;
@@ -541,7 +541,9 @@ static tn_status densify_output(plan *p, uint32_t i) {
 tn_status plan_take_workspace(plan *p) {
   size_t bytes = 0;
   tn_status status = p->args.kernel->workspace(&p->args, &bytes);
-  if (status || bytes == 0) return device_result(p->device, status);
+  if (status)
+    return device_failed(p->device, status, p->cell->kernel->plugin->name, "workspace function");
+  if (bytes == 0) return TN_OK;
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
   if (status && status != (tn_status)POOL_WATCHED) return status;
   p->args.workspace = p->workspace->handle;
@@ -567,7 +569,8 @@ tn_status plan_equip(plan *p) {
 }
 
 tn_status plan_run(plan *p) {
-  tn_status status = device_result(p->device, p->cell->run(&p->args));
+  tn_status status = p->cell->run(&p->args);
+  if (unlikely(status)) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; unlikely(p->via) && !status && i < p->num_out; ++i)
     if (p->via >> i & 1)
       status = layers_copy_for(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);

@@ -342,7 +342,8 @@ tn_status list_equip(plan *p) {
 
 tn_status list_run(plan *p) {
   list_plan *l = p->list;
-  tn_status status = device_result(p->device, p->cell->run(&p->args));
+  tn_status status = p->cell->run(&p->args);
+  if (status) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; !status && l->num_temps && i < l->num_out; ++i)
     if (l->via[i]) status = layers_copy_for(p->op->row.name, p->stream, l->via[i], &l->out[i]);
   return status;

@@ -82,7 +82,8 @@ static inline tn_status run(const tn_call *call, tn_device *device, const tn_str
       .queue = stream->queue,
       .native_stream = stream->native,
   };
-  return device_result(device, c->run(&args));
+  tn_status status = c->run(&args);
+  return __builtin_expect(status, 0) ? kernel_status(device, c, status) : TN_OK;
 }
 
 bool quick_invoke(const tn_call *call, tn_status *status) {

@@ -14,12 +14,6 @@
 
 #include "dispatcher/plugins.h"
 
-_Atomic uint32_t fork_generation;
-
-static void after_fork_in_child(void) { atomic_fetch_add(&fork_generation, 1); }
-
-static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
-
 tn_status runtime_check_slow(const tn_runtime *runtime) {
   if (runtime->is_grave) return fail(TN_ERR_INVALID_ARGUMENT, "a tensor is used after its release");
   if (atomic_load(&fork_generation) != runtime->fork_generation)
@@ -206,8 +200,7 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
 }
 
 tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, watch_forks);
+  forks_watch();
   if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_runtime_open: runtime is NULL");
   if (options && options->struct_size < sizeof(uint32_t))
     return fail(TN_ERR_INVALID_ARGUMENT,

@@ -93,6 +93,7 @@ struct tn_device {
   _Atomic bool ready;   /* opened: handle, pool and default stream exist */
   _Atomic uint8_t lost; /* DEVICE_*; 0 = in use */
   bool host_memory, synchronous, opaque;
+  bool described;
   bool shared; /* host memory, and work beside the host: whoever reads in place waits first */
   void *handle;
   pool *pool;
@@ -203,12 +204,22 @@ static inline tn_status device_ready(tn_device *device) {
   return device_open_slow(device);
 }
 
-/* Passes a backend's status on, and marks the device lost if it says so. */
-static inline tn_status device_result(tn_device *device, tn_status status) {
-  if (__builtin_expect(status == TN_ERR_DEVICE_LOST, 0))
-    atomic_fetch_or(&device->lost, DEVICE_FAULTED);
-  return status;
+/* A function of a plugin failed: gives a status that exists, with a message that is of now, and
+ * marks the device lost if that is what happened. */
+__attribute__((cold)) tn_status device_failed(tn_device *device, tn_status status,
+                                              const char *plugin, const char *what);
+
+/* Passes on what a slot of the device's backend returned. */
+static inline tn_status device_result(tn_device *device, const char *slot, tn_status status) {
+  if (__builtin_expect(status == TN_OK, 1)) return TN_OK;
+  return device_failed(device, status, device->type->plugin->name, slot);
 }
+
+/* The same of a slot that makes something, which is not NULL. */
+tn_status device_made(tn_device *device, const char *slot, tn_status status, const void *made);
+
+/* The kernel of a cell failed. */
+__attribute__((cold)) tn_status kernel_status(tn_device *device, const cell *c, tn_status status);
 
 /* device.c: devices that were found and nobody sees yet. */
 typedef struct device_list {

@@ -166,7 +166,9 @@ static tn_status ask_rule(const shape_query *q, DLTensor **out) {
     if (!all) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory");
   }
   gather(q, all);
+  fail_set_reason(false);
   tn_status status = q->op->infer(q->host, all, out, q->attrs);
+  if (status) status = fail_of_plugin(status, NULL, "shape rule");
   if (all != few) q->host->free(q->host, (void *)all);
   return status;
 }

@@ -23,10 +23,13 @@ static tn_status queue_make(tn_stream *s) {
   tn_device *d = s->device;
   const tn_backend *b = &d->type->backend;
   if (d->synchronous) {
-    if (d->runtime->watch) s->queue = s; /* an identity for layers: queue_of hides it */
+    if (d->runtime->watch) s->queue = s; /* an identity for layers: stream_queue hides it */
     return TN_OK;
   }
-  tn_status status = device_result(d, b->queue_create(d->handle, &s->queue));
+  fail_set_reason(false);
+  tn_status status = b->queue_create(d->handle, &s->queue);
+  if (status) s->queue = NULL;
+  status = device_made(d, "queue_create", status, s->queue);
   if (!status && b->queue_native) s->native = b->queue_native(d->handle, s->queue);
   return status;
 }
@@ -52,7 +55,7 @@ tn_status stream_wait(tn_stream *stream) {
   uint64_t began = watch_clock(d->runtime);
   INVARIANT(stream->cache && stream_is_valid(stream));
   if (!d->synchronous)
-    status = device_result(d, d->type->backend.queue_wait(d->handle, stream->queue));
+    status = device_result(d, "queue_wait", d->type->backend.queue_wait(d->handle, stream->queue));
   if (began && !status) notify_waited(stream, began);
   return status;
 }
@@ -179,8 +182,11 @@ tn_status tn_event_create(tn_device *device, tn_event **event) {
   tn_event *e = host_alloc(&device->runtime->memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_event_create: no host memory");
   e->device = device;
-  if (!device->synchronous)
-    status = device_result(device, device->type->backend.event_create(device->handle, &e->handle));
+  if (!device->synchronous) {
+    fail_set_reason(false);
+    status = device->type->backend.event_create(device->handle, &e->handle);
+    status = device_made(device, "event_create", status, e->handle);
+  }
   if (status) {
     host_free(&device->runtime->memory, e);
     return status;
@@ -222,8 +228,8 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
                 "of %s",
                 stream->device->id, d->id);
   if (event->handle)
-    status =
-        device_result(d, d->type->backend.event_record(d->handle, event->handle, stream->queue));
+    status = device_result(d, "event_record",
+                           d->type->backend.event_record(d->handle, event->handle, stream->queue));
   else
     event->recorded_ns = now_ns();
   if (status) return status;
@@ -240,7 +246,7 @@ static tn_status event_await(const tn_event *event) {
   tn_status status = TN_OK;
   if (event->handle) status = d->type->backend.event_wait(d->handle, event->handle);
   if (began && !status) notify_passed(event, began);
-  return device_result(d, status);
+  return device_result(d, "event_wait", status);
 }
 
 tn_status tn_event_query(tn_event *event) {
@@ -249,7 +255,7 @@ tn_status tn_event_query(tn_event *event) {
   tn_device *d = event->device;
   if (event->handle) status = d->type->backend.event_query(d->handle, event->handle);
   if (!status && d->runtime->watch) notify_passed(event, 0);
-  return device_result(d, status);
+  return status == TN_ERR_NOT_READY ? status : device_result(d, "event_query", status);
 }
 
 tn_status tn_event_synchronize(tn_event *event) {
@@ -268,8 +274,9 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
   if (stream->device->type != d->type) /* the vendor cannot order them: the caller waits */
     return event_await(event);
   if (event->handle)
-    status = device_result(
-        d, d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle));
+    status =
+        d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle);
+  status = device_result(d, "queue_wait_event", status);
   if (!status && d->runtime->watch) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);
   return status;
 }
@@ -283,6 +290,6 @@ tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
                 "tn_event_elapsed: needs two recorded events of one device");
   tn_device *d = begin->device;
   if (!begin->handle) return *ns = end->recorded_ns - begin->recorded_ns, TN_OK;
-  return device_result(d,
+  return device_result(d, "event_elapsed",
                        d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
 }

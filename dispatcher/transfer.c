@@ -21,9 +21,10 @@ tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src,
   INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
-  tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream_queue(stream), TN_COPY_TO_DEVICE,
-                                         dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_DEVICE, dst->dl.data,
+                                                              dst->dl.byte_offset, src, 0, bytes));
   if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
 }
@@ -41,9 +42,10 @@ tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, s
   INVARIANT(transfer_is_valid(stream, src, bytes));
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
-  tn_status status = device_result(
-      device, device->type->backend.copy(device->handle, stream_queue(stream), TN_COPY_TO_HOST, dst,
-                                         0, src->dl.data, src->dl.byte_offset, bytes));
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_HOST, dst, 0, src->dl.data,
+                                                              src->dl.byte_offset, bytes));
   if (!status && began) was_read(stream, src, dst, began);
   return status;
 }

@@ -21,6 +21,7 @@ static void open_with(const char *plugins, const char *layers) {
                                 .device = "bare",
                                 .layers = layers,
                                 .fallback = TN_FALLBACK_ALLOW};
+  tn_runtime_close(rt);
   rt = open_runtime(&options);
 }
 
@@ -29,7 +30,7 @@ static void setup(void) {
   ok(tn_device_find(rt, "reference", &host));
 }
 
-static void teardown(void) { tn_runtime_close(rt); }
+static void teardown(void) { tn_runtime_close(rt), rt = NULL; }
 
 static tn_device *device_of(const char *type) {
   tn_device *d = NULL;

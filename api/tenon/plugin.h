@@ -21,6 +21,9 @@
  *              same plugin. Keep state in the device handle or the plugin context.
  *  Errors.     Return a tn_status. Set the message with host->fail where the
  *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
+ *              A failure without a message is reported as one of the plugin that
+ *              gave no reason, a status that does not exist as TN_ERR_BACKEND, and so
+ *              is TN_OK from open, alloc, queue_create or event_create with NULL.
  *              Never abort, exit, print, install signal handlers or throw across
  *              the boundary. A kernel that fails has written nothing it cannot
  *              leave behind.
@@ -29,6 +32,10 @@
  *              may use a device's default stream at once, kernels included, and
  *              event_record may be called for any stream at any time. Make no
  *              threads of your own for kernels: use host->parallel_for.
+ *  Fork.       In a forked child nothing that the parent made is used, not even given
+ *              back; a runtime that the child opens calls tn_plugin.open anew, and
+ *              `count` where TN_BACKEND_FORK_SAFE says that it may. So the plugin's
+ *              own open touches no driver.
  *  Trust.      The dispatcher has validated every call against the operator's
  *              schema before a kernel runs: devices, element types, shapes,
  *              aliasing. Kernels do not check again.
@@ -315,6 +322,11 @@ enum {
   /* Memory handles are no addresses: elements are found by data + byte_offset
    * only inside the backend's own kernels. */
   TN_BACKEND_OPAQUE_MEMORY = 1u << 2,
+  /* In a child that was forked after `count` or anything below ran in its parent, a runtime of
+   * the child's own may use the backend: it, and the driver behind it, have no thread, lock or
+   * handle left over that calls would wait for. Without it, the host finds no device there and
+   * says why. Host memory with synchronous work needs no such word. */
+  TN_BACKEND_FORK_SAFE = 1u << 3,
 };
 
 /* What a device says of itself. The host zeroes the struct and sets struct_size. */

@@ -69,7 +69,10 @@
  *              errors hold in the default mode. No thread's mode is changed.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
  *              what it made returns TN_ERR_FORKED, and release, destroy and close do
- *              nothing that could block or reach a device. A new runtime may be opened.
+ *              nothing that could block or reach a device. A new runtime may be opened;
+ *              types of devices that were looked at before the fork, by whichever
+ *              runtime, have none there and say why, unless their plugin promises that
+ *              its driver survives (those in host memory that work synchronously do).
  *  Plugins.    Where a device is named, by option or TENON_DEVICE, tn_runtime_open loads the
  *              plugins that serve it and those of the layers asked for. The others wait until
  *              somebody asks for what they bring: tn_device_count, tn_device_at and

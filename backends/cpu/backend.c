@@ -139,7 +139,7 @@ static tn_status copy_memory(void *handle, void *queue, uint32_t direction, void
 
 const tn_backend cpu_backend = {
     .struct_size = sizeof(tn_backend),
-    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS | TN_BACKEND_FORK_SAFE,
     .device_type = "cpu",
     .count = count_devices,
     .describe = describe,

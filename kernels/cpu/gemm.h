@@ -9,11 +9,10 @@
 #include "cpu.h"
 
 /* OpenBLAS's kernel of small products for AVX-512 (sgemm_small_kernel_nn_skylakex.c) packs a
- * thin last panel, `tail` columns of a register's `lanes` or fewer, into memory that it takes
- * from malloc and does not look at: where there is none, it writes to NULL. Its kernel for a
- * transposed first matrix has no such panel, so such products give it that, in pieces that
- * fit the stack. */
-enum { THIN_DEPTH = 128, THIN_ROWS = 32 };
+ * thin last panel, columns for half a register's `lanes` or fewer, into memory that it takes
+ * from malloc and does not look at: where there is none, it writes to NULL. A few such columns
+ * are multiplied one by one; more are widened to `lanes`, in pieces that fit the stack. */
+enum { THIN_DEPTH = 128, THIN_ROWS = 64 };
 static inline bool gemm_is_thin(int64_t m, int64_t n, int64_t k, int64_t lanes) {
   const int64_t tail = n % lanes;
   return cpu_blas.thin_allocates && tail > 0 && tail <= lanes / 2 && k >= 2 * lanes &&
@@ -45,22 +44,45 @@ static inline tn_status blas_refuses(const tn_host *host) {
     int64_t row, col;                                                                              \
   } matrix_##suffix;                                                                               \
                                                                                                    \
-  static inline void gemm_thin_##suffix(int64_t m, int64_t n, int64_t k, matrix_##suffix a,        \
-                                        matrix_##suffix b, C beta, C *y, int64_t ldy) {            \
-    C piece[THIN_DEPTH * THIN_ROWS];                                                               \
-    for (int64_t p = 0; p < k; p += THIN_DEPTH)                                                    \
+  static inline void gemm_panel_##suffix(int64_t m, int64_t tail, int64_t k, matrix_##suffix a,    \
+                                         matrix_##suffix b, C beta, C *y, int64_t ldy) {           \
+    C wide[THIN_DEPTH * lanes] = {0}, sum[THIN_ROWS * lanes];                                      \
+    for (int64_t p = 0; p < k; p += THIN_DEPTH) {                                                  \
+      const int64_t depth = cpu_min(THIN_DEPTH, k - p);                                            \
+      for (int64_t q = 0; q < depth; q++)                                                          \
+        for (int64_t j = 0; j < tail; j++) wide[q * lanes + j] = b.data[(p + q) * b.row + j];      \
       for (int64_t i = 0; i < m; i += THIN_ROWS) {                                                 \
-        const int64_t depth = cpu_min(THIN_DEPTH, k - p), rows = cpu_min(THIN_ROWS, m - i);        \
-        for (int64_t r = 0; r < rows; r++)                                                         \
-          for (int64_t q = 0; q < depth; q++)                                                      \
-            piece[q * rows + r] = a.data[(i + r) * a.row + p + q];                                 \
-        cpu_blas.s##gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)n,       \
-                         (blasint)depth, 1, piece, (blasint)rows, b.data + p * b.row,              \
-                         (blasint)cpu_max(b.row, n), p ? 1 : beta, y + i * ldy, (blasint)ldy);     \
+        const int64_t rows = cpu_min(THIN_ROWS, m - i);                                            \
+        cpu_blas.s##gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)rows, lanes,          \
+                         (blasint)depth, 1, a.data + i * a.row + p, (blasint)a.row, wide, lanes,   \
+                         0, sum, lanes);                                                           \
+        for (int64_t r = 0; r < rows; r++) {                                                       \
+          C *to = y + (i + r) * ldy;                                                               \
+          for (int64_t j = 0; j < tail; j++)                                                       \
+            to[j] = p || beta != 0 ? to[j] + sum[r * lanes + j] : sum[r * lanes + j];              \
+        }                                                                                          \
       }                                                                                            \
+    }                                                                                              \
   }                                                                                                \
                                                                                                    \
-  /* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart. */                                 \
+  static inline void gemm_thin_##suffix(int64_t m, int64_t n, int64_t k, matrix_##suffix a,        \
+                                        matrix_##suffix b, C beta, C *y, int64_t ldy) {            \
+    const int64_t tail = n % lanes, whole = n - tail;                                              \
+    if (whole)                                                                                     \
+      cpu_blas.s##gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)m, (blasint)whole,      \
+                       (blasint)k, 1, a.data, (blasint)a.row, b.data, (blasint)b.row, beta, y,     \
+                       (blasint)ldy);                                                              \
+    b.data += whole;                                                                               \
+    for (int64_t j = 0; j < tail && tail <= lanes / 4 + 1; j++) {                                  \
+      C *to = y + whole + j;                                                                       \
+      for (int64_t r = 0; r < m && beta == 0; r++) to[r * ldy] = 0; /* as in gemv */               \
+      cpu_blas.s##gemv(CblasRowMajor, CblasNoTrans, (blasint)m, (blasint)k, 1, a.data,             \
+                       (blasint)a.row, b.data + j, (blasint)b.row, beta, to, (blasint)ldy);        \
+    }                                                                                              \
+    if (tail > lanes / 4 + 1) gemm_panel_##suffix(m, tail, k, a, b, beta, y + whole, ldy);         \
+  }                                                                                                \
+                                                                                                   \
+  /* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart; beta is 0 or 1. */                 \
   static inline bool gemm_##suffix(int64_t m, int64_t n, int64_t k, matrix_##suffix a,             \
                                    matrix_##suffix b, C beta, C *y, int64_t ldy) {                 \
     const bool ta = a.col != 1, tb = b.col != 1;                                                   \
@@ -70,7 +92,8 @@ static inline tn_status blas_refuses(const tn_host *host) {
     if (!blas_counts(m, n, k) || !blas_counts(lda, ldb, ldc)) return false;                        \
     cpu_blas_enter();                                                                              \
     if (!ta && !tb && gemm_is_thin(m, n, k, lanes))                                                \
-      gemm_thin_##suffix(m, n, k, a, b, beta, y, ldc);                                             \
+      gemm_thin_##suffix(m, n, k, (matrix_##suffix){a.data, lda, 1},                               \
+                         (matrix_##suffix){b.data, ldb, 1}, beta, y, ldc);                         \
     else                                                                                           \
       cpu_blas.s##gemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans,                              \
                        tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1,      \
