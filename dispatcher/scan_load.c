@@ -62,7 +62,7 @@ static const tn_host host = {.struct_size = sizeof host,
 /* A pipe that nobody but this file should write to, or close. */
 static int canary[2];
 
-static bool is_sung_to(void) {
+static bool was_written_to(void) {
   int written = 0;
   return ioctl(canary[0], FIONREAD, &written) == 0 && written;
 }
@@ -143,7 +143,7 @@ static void judge(const scan_state *before, tn_status status, scan_progress *pro
   watch_threads(before, &after);
   if (scan_state_find_harm(before, &after, text, sizeof text))
     conclude(progress, SCAN_HARMFUL, text);
-  else if (is_sung_to())
+  else if (was_written_to())
     conclude(progress, SCAN_HARMFUL, "it wrote to descriptors that are not its own");
   else if (took_too_much())
     conclude(progress, SCAN_HARMFUL, "it took more memory than a plugin may need");
