@@ -27,6 +27,7 @@ static const struct fate {
     {FIXTURE("flavoured"), "built with MemorySanitizer"},
     {FIXTURE("future"), NULL},
     {FIXTURE("good"), NULL},
+    {FIXTURE("hangs"), NULL},
     {FIXTURE("misnamed"), "calls itself 'somebody-else'"},
     {FIXTURE("needs_absent"), "needs libtenon-absent.so.7, not found"},
     {FIXTURE("no_note"), "no Tenon note"},

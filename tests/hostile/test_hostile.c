@@ -285,7 +285,7 @@ END_TEST
 /* ----------------------------------------------------------------------- devices --- */
 
 static tn_device *aligned(tn_runtime *runtime, int index) {
-  char id[16];
+  char id[32];
   tn_device *device = NULL;
   snprintf(id, sizeof id, "aligned:%d", index);
   ok(tn_device_find(runtime, id, &device));

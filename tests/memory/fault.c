@@ -45,7 +45,8 @@ static bool fails(void) {
 static void *give(void *user, size_t bytes, size_t align) {
   (void)user;
   if (fails()) return NULL;
-  void *block = aligned_alloc(align < 64 ? 64 : align, (bytes + 127) / 64 * 64);
+  const size_t step = align < 64 ? 64 : align; /* a multiple of which the size must be */
+  void *block = aligned_alloc(step, (bytes / step + 1) * step);
   if (block) atomic_fetch_add(&live, 1);
   return block;
 }
