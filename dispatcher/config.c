@@ -124,18 +124,49 @@ static const char *next_item(const char **list, size_t *length) {
   return begin;
 }
 
-static tn_status check_globs(const char *globs) {
+/* Why no plugin's name can match the glob; NULL if one can. */
+static const char *glob_fault(const char *glob, size_t length) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_-*?[]!^";
+  bool open = false;
+  _Static_assert(CONFIG_MAX_GLOB == 255, "the message says so");
+  if (length > CONFIG_MAX_GLOB) return "globs have at most 255 bytes";
+  if (length == 1 && *glob == '-') return "a name is missing";
+  for (size_t i = 0; i < length; i++) {
+    if (!strchr(letters, glob[i])) return "names are of a-z, 0-9, _ and -, with commas between";
+    open = glob[i] == '[' || (open && glob[i] != ']');
+  }
+  return open ? "a ] is missing" : NULL;
+}
+
+static tn_status check_globs(const char *globs, const char *from) {
   size_t length;
-  for (const char *glob; (glob = next_item(&globs, &length));)
-    if (length > CONFIG_MAX_GLOB)
-      return fail(TN_ERR_INVALID_ARGUMENT,
-                  "TENON_PLUGINS (or tn_runtime_options.plugins) has '%.40s...'; "
-                  "it takes globs of at most %d bytes with commas between",
-                  glob, CONFIG_MAX_GLOB);
+  for (const char *glob; (glob = next_item(&globs, &length));) {
+    const char *fault = glob_fault(glob, length);
+    if (fault)
+      return fail(TN_ERR_INVALID_ARGUMENT, "%s has '%.*s'; %s", from,
+                  (int)(length < 40 ? length : 40), glob, fault);
+  }
+  return TN_OK;
+}
+
+static bool is_named_again(const char *list, const char *name, size_t length) {
+  size_t other;
+  for (const char *item; (item = next_item(&list, &other));)
+    if (other == length && memcmp(item, name, length) == 0) return true;
+  return false;
+}
+
+static tn_status check_layers(const char *layers, const char *from) {
+  size_t length;
+  for (const char *name; (name = next_item(&layers, &length));)
+    if (length && is_named_again(layers, name, length))
+      return fail(TN_ERR_INVALID_ARGUMENT, "%s names '%.*s' twice; it takes each layer once", from,
+                  (int)(length < 40 ? length : 40), name);
   return TN_OK;
 }
 
 static tn_status read_strings(const host_memory *memory, const tn_runtime_options *o, config *c) {
+  const char *layers_from = NULL;
   tn_status status = read_string(memory, "tn_runtime_options.device", o->device, "TENON_DEVICE",
                                  &c->device, &c->device_from);
   if (!status)
@@ -143,11 +174,12 @@ static tn_status read_strings(const host_memory *memory, const tn_runtime_option
                          "TENON_PLUGIN_PATH", &c->plugin_path, &c->plugin_path_from);
   if (!status)
     status = read_string(memory, "tn_runtime_options.plugins", o->plugins, "TENON_PLUGINS",
-                         &c->plugins, NULL);
+                         &c->plugins, &c->plugins_from);
   if (!status)
     status = read_string(memory, "tn_runtime_options.layers", o->layers, "TENON_LAYERS", &c->layers,
-                         NULL);
-  return status ? status : check_globs(c->plugins);
+                         &layers_from);
+  if (!status) status = check_globs(c->plugins, c->plugins_from);
+  return status ? status : check_layers(c->layers, layers_from);
 }
 
 static tn_status read_choices(const tn_runtime_options *o, config *c) {
@@ -225,4 +257,19 @@ bool config_selects(const char *patterns, const char *name) {
     matched = true;
   }
   return matched ? selected : only_exclusions;
+}
+
+bool config_matches(const char *glob, const char *name) {
+  return glob_matches(glob, strlen(glob), name);
+}
+
+bool config_next_glob(const char **rest, char glob[CONFIG_MAX_GLOB + 1]) {
+  size_t length;
+  for (const char *item; (item = next_item(rest, &length));) {
+    if (length == 0 || length > CONFIG_MAX_GLOB) continue;
+    memcpy(glob, item, length);
+    glob[length] = '\0';
+    return true;
+  }
+  return false;
 }

@@ -21,6 +21,7 @@ typedef struct config {
   uint32_t num_threads;         /* >= 1 */
   const char *device_from;      /* "TENON_DEVICE" or "tn_runtime_options.device", for messages */
   const char *plugin_path_from; /* likewise: the origin of candidates */
+  const char *plugins_from;     /* likewise */
 } config;
 
 /* Most threads that may be asked for. */
@@ -35,7 +36,8 @@ typedef struct config {
  * (none|error|warn|info|debug, default warn), TENON_MATH (ieee|tf32|fast, default ieee),
  * TENON_DETERMINISTIC (0|1, default 0), TENON_SCAN (child|off, default neither), TENON_NUM_THREADS
  * (default: the processors this process may use). An empty string counts as not given. Strings are
- * copies in `memory`, otherwise as they came. On failure *out is all zero. TN_ERR_INVALID_ARGUMENT
+ * copies in `memory`, otherwise as they came. Globs that no plugin's name can match and layers
+ * named twice are malformed. On failure *out is all zero. TN_ERR_INVALID_ARGUMENT
  * names the variable or option, its value and what it takes; TN_ERR_OUT_OF_MEMORY. */
 tn_status config_read(const host_memory *memory, const tn_runtime_options *options, config *out);
 void config_free(const host_memory *memory, config *c);
@@ -44,5 +46,10 @@ void config_free(const host_memory *memory, config *c);
  * wins; a list of exclusions alone starts from everything) lets `name` in. NULL or no
  * globs at all let everything in. Spaces round a glob do not count. */
 bool config_selects(const char *patterns, const char *name);
+
+/* Copies the next glob of the list, "-" included, and moves *rest (NULL = no list) behind it;
+ * false at the end. */
+bool config_next_glob(const char **rest, char glob[CONFIG_MAX_GLOB + 1]);
+bool config_matches(const char *glob, const char *name);
 
 #endif

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
+#include "dispatcher/plugin_check.h"
+#include "dispatcher/plugins.h"
+#include "dispatcher/process_state.h"
 #include "dispatcher/watch.h"
 
 /* --- the pool's view of a device --- */
@@ -53,10 +57,25 @@ static void pool_unmark(void *ctx, void *mark) {
   d->type->backend.event_destroy(d->handle, mark);
 }
 
+/* The calling thread is inside the host's callback. What that allocates itself must not call
+ * it again, and so on until the stack ends. */
+static _Thread_local bool is_helping;
+
 static bool pool_pressure(void *ctx, size_t bytes) {
   tn_device *d = ctx;
   const tn_runtime *r = d->runtime;
-  return r->out_of_memory && r->out_of_memory(r->out_of_memory_user, d, bytes);
+  char message[512];
+  if (!r->out_of_memory) return false;
+  if (is_helping) {
+    fail_prefix("inside out_of_memory, which is not called again: ");
+    return false;
+  }
+  snprintf(message, sizeof message, "%s", tn_last_error());
+  is_helping = true;
+  bool helped = r->out_of_memory(r->out_of_memory_user, d, bytes);
+  is_helping = false;
+  fail(TN_OK, "%s", message); /* what failed in the callback is not what failed here */
+  return helped;
 }
 
 static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_mark,    pool_passed,
@@ -85,10 +104,29 @@ tn_status device_made(tn_device *device, const char *slot, tn_status status, con
 
 /* --- opening and closing --- */
 
+/* Ready, it has all its parts; not ready, none. */
+static bool device_is_valid(const tn_device *d) {
+  if (!d->runtime || !d->type || d->table != d->type->table || !d->fallback) return false;
+  if (!d->pool) return !d->default_stream && !d->own_stream.cache && !d->streams && !d->events;
+  return d->default_stream == &d->own_stream && d->own_stream.cache && d->own_stream.device == d;
+}
+
+/* pre: no other thread is using the device. */
+static bool all_are_shut(const tn_device *d) {
+  for (const tn_stream *s = d->streams; s; s = s->next)
+    if (s->cache || s->queue) return false;
+  for (const tn_event *e = d->events; e; e = e->next)
+    if (!e->shut || e->handle) return false;
+  return true;
+}
+
 static tn_status open_handle(tn_device *d) {
+  process_state before;
+  process_state_save(&before);
   fail_set_reason(false);
   tn_status status =
       d->type->backend.open(&d->runtime->host, d->type->plugin->context, d->index, &d->handle);
+  process_state_restore(&before);
   if (status) d->handle = NULL;
   return device_made(d, "open", status, d->handle);
 }
@@ -100,6 +138,7 @@ static tn_status describe(tn_device *d) {
   tn_status status =
       d->type->backend.describe(&d->runtime->host, d->type->plugin->context, d->index, &d->props);
   status = device_result(d, "describe", status);
+  if (!status) status = plugin_check_props(&d->props);
   d->described = !status;
   if (status) d->props = (tn_device_props){.struct_size = sizeof d->props};
   d->props.name[sizeof d->props.name - 1] = 0;
@@ -122,17 +161,20 @@ static tn_status open_parts(tn_device *d) {
       .watched = d->runtime->watch != NULL,
   };
   status = pool_create(&wanted, &d->pool);
-  if (!status) status = stream_make(d, &d->default_stream);
-  if (status)
+  if (!status) status = stream_open(d, &d->own_stream);
+  if (status) {
     device_close(d);
-  else if (d->runtime->watch)
-    notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
+    return status;
+  }
+  d->default_stream = &d->own_stream;
+  INVARIANT(device_is_valid(d));
+  if (d->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
 void device_close(tn_device *d) {
-  while (d->streams) tn_stream_destroy(d->streams);
-  stream_free(d->default_stream);
+  INVARIANT(!d->pool || !pool_blocks_in_use(d->pool));
+  stream_shut(&d->own_stream);
   pool_destroy(d->pool);
   if (d->handle) d->type->backend.close(d->handle);
   d->default_stream = NULL;
@@ -141,8 +183,15 @@ void device_close(tn_device *d) {
   atomic_store(&d->ready, false);
 }
 
+void device_shut(tn_device *d) {
+  for (tn_stream *s = d->streams; s; s = s->next) stream_shut(s);
+  for (tn_event *e = d->events; e; e = e->next) event_shut(e);
+  INVARIANT_OF_ALL(all_are_shut(d));
+}
+
 tn_status device_open_slow(tn_device *d) {
   tn_status status = TN_OK;
+  log_hold();
   pthread_mutex_lock(&d->mutex);
   if (!atomic_load(&d->ready)) {
     status = open_parts(d);
@@ -156,17 +205,18 @@ tn_status device_open_slow(tn_device *d) {
     }
   }
   pthread_mutex_unlock(&d->mutex);
+  log_resume();
   return status;
 }
 
 /* --- enumeration --- */
 
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
-  tn_device *d = host_alloc(&runtime->memory, sizeof *d);
+  tn_device *d = shell_alloc(sizeof *d);
   if (!d) return NULL;
   d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
-    host_free(&runtime->memory, d);
+    shell_free(d);
     return NULL;
   }
   d->runtime = runtime;
@@ -185,45 +235,89 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
 
 void device_free(tn_device *d) {
   if (!d) return;
+  tn_runtime *runtime = d->runtime;
   device_close(d);
-  pthread_mutex_destroy(&d->mutex);
-  host_free_sparse(&d->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
-  host_free(&d->runtime->memory, d);
+  host_free_sparse(&runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
+  d->fallback = NULL;
+  d->next_shell = runtime->shells;
+  runtime->shells = d;
 }
 
-void device_enumerate(tn_runtime *runtime, device_type *type) {
-  uint32_t count = 0;
+/* Whether the backend may be asked at all: drivers do not survive a fork. */
+static bool is_ours(const device_type *type) {
+  const uint32_t plain = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS;
+  const uint32_t flags = type->backend.flags;
+  return (flags & TN_BACKEND_FORK_SAFE) || (flags & plain) == plain ||
+         forks_allow(type->plugin->plugin);
+}
+
+static tn_status ask_count(const tn_runtime *runtime, const device_type *type, uint32_t *count) {
+  if (is_ours(type)) return type->backend.count(&runtime->host, type->plugin->context, count);
+  fail(TN_OK,
+       "plugin %s was used before this process was forked, which its driver does not survive: "
+       "fork first, or use other devices than %s in the parent",
+       type->plugin->name, type->backend.device_type);
+  runtime_log(runtime, TN_LOG_WARN, "no device of type %s: %s", type->backend.device_type,
+              tn_last_error());
+  return TN_OK;
+}
+
+static tn_status count_devices(const tn_runtime *runtime, device_type *type, uint32_t *count) {
   fail(TN_OK, "it found no device and gave no reason");
-  tn_status status = type->backend.count(&runtime->host, type->plugin->context, &count);
+  tn_status status = ask_count(runtime, type, count);
   if (status) status = fail_of_plugin(status, type->plugin->name, "count");
-  if (status || count == 0)
-    snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
+  if (status) *count = 0;
+  if (*count == 0) snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
   fail_set_reason(false);
-  for (uint32_t i = 0; !status && i < count; ++i) {
-    uint32_t at = atomic_load(&runtime->num_devices);
-    if (at == DEVICES_MAX) break;
-    tn_device *d = device_make(runtime, type, i);
-    if (!d) {
-      snprintf(type->unavailable, sizeof type->unavailable, "no host memory for device %u", i);
-      return;
-    }
-    atomic_store(&runtime->devices[at], d);
-    atomic_store_explicit(&runtime->num_devices, at + 1, memory_order_release);
+  return status == TN_ERR_OUT_OF_MEMORY ? status : TN_OK;
+}
+
+tn_status devices_find(device_type *type, void *ctx) {
+  device_list *list = ctx;
+  uint32_t count = 0, room = DEVICES_MAX - atomic_load(&list->runtime->num_devices);
+  tn_status status = count_devices(list->runtime, type, &count);
+  for (uint32_t i = 0; !status && i < count && list->count < room; ++i) {
+    tn_device *d = device_make(list->runtime, type, i);
+    if (!d)
+      status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for device %u of type %s", i,
+                    type->backend.device_type);
+    else
+      list->items[list->count++] = d;
+  }
+  return status;
+}
+
+void devices_drop(device_list *list) {
+  while (list->count) {
+    tn_device *d = list->items[--list->count];
+    pthread_mutex_destroy(&d->mutex);
+    host_free_sparse(&list->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
+    shell_free(d);
   }
 }
 
-void device_sort(tn_runtime *runtime) {
-  uint32_t count = atomic_load(&runtime->num_devices);
-  for (uint32_t i = 1; i < count; ++i) {
-    tn_device *d = atomic_load(&runtime->devices[i]);
-    uint32_t at = i;
-    for (; at > 0; --at) {
-      tn_device *other = atomic_load(&runtime->devices[at - 1]);
-      if (other->props.score >= d->props.score) break;
-      atomic_store(&runtime->devices[at], other);
-    }
-    atomic_store(&runtime->devices[at], d);
+void devices_publish(const device_list *list) {
+  uint32_t at = atomic_load(&list->runtime->num_devices);
+  for (uint32_t i = 0; i < list->count; ++i)
+    atomic_store(&list->runtime->devices[at + i], list->items[i]);
+  atomic_store_explicit(&list->runtime->num_devices, at + list->count, memory_order_release);
+}
+
+/* Puts a device at its place among the first `at`, or behind them. */
+static void rank_one(tn_runtime *runtime, tn_device *d, uint32_t at, bool anew) {
+  for (; anew && at > 0; --at) {
+    tn_device *other = atomic_load(&runtime->ranked[at - 1]);
+    if (other->props.score >= d->props.score) break;
+    atomic_store(&runtime->ranked[at], other);
   }
+  atomic_store(&runtime->ranked[at], d);
+}
+
+void devices_rank(tn_runtime *runtime, bool anew) {
+  uint32_t count = atomic_load(&runtime->num_devices);
+  for (uint32_t i = anew ? 0 : atomic_load(&runtime->num_ranked); i < count; ++i)
+    rank_one(runtime, atomic_load(&runtime->devices[i]), i, anew);
+  atomic_store_explicit(&runtime->num_ranked, count, memory_order_release);
 }
 
 tn_status device_wait(tn_device *device) {
@@ -249,11 +343,13 @@ tn_status device_gone(const tn_device *device) {
 /* --- public --- */
 
 size_t tn_device_count(tn_runtime *runtime) {
-  return runtime ? atomic_load_explicit(&runtime->num_devices, memory_order_acquire) : 0;
+  if (!runtime) return 0;
+  (void)plugins_need_all(runtime);
+  return atomic_load_explicit(&runtime->num_ranked, memory_order_acquire);
 }
 
 tn_device *tn_device_at(tn_runtime *runtime, size_t index) {
-  return index < tn_device_count(runtime) ? atomic_load(&runtime->devices[index]) : NULL;
+  return index < tn_device_count(runtime) ? atomic_load(&runtime->ranked[index]) : NULL;
 }
 
 tn_runtime *tn_device_runtime(const tn_device *device) { return device ? device->runtime : NULL; }
@@ -322,12 +418,14 @@ tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
   status = device_made(device, "alloc", status, made);
   if (status) return status;
   *ptr = made;
+  runtime_hold(device->runtime);
   if (device->runtime->watch) watch_pinned(device, made, bytes);
   return TN_OK;
 }
 
 void tn_pinned_free(tn_device *device, void *ptr) {
-  if (!device || !ptr || !device->handle || runtime_is_forked(device->runtime)) return;
+  if (!device || !ptr || !atomic_load(&device->ready) || runtime_is_forked(device->runtime)) return;
   if (device->runtime->watch) watch_unpinned(device, ptr);
   device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
+  runtime_drop(device->runtime);
 }

@@ -7,6 +7,7 @@
 
 #include "dispatcher/runtime.h"
 #include "dispatcher/shape.h"
+#include "dispatcher/watch.h"
 
 /* An export: the struct that the consumer sees, and what it keeps alive. */
 typedef struct export_versioned {
@@ -45,6 +46,7 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
   tn_tensor_retain(tensor);
+  watch_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.version.major = DLPACK_MAJOR_VERSION;
@@ -72,6 +74,7 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
   tn_tensor_retain(tensor);
+  watch_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.manager_ctx = e;
@@ -96,6 +99,31 @@ static tn_device *find_device(tn_runtime *runtime, DLDevice wanted) {
   return found;
 }
 
+/* Strides lead nowhere that cannot be said in bytes. Where an axis has one element, or the tensor
+ * none, they mean nothing and may be anything. */
+static bool reach_fits(const DLTensor *dl, int64_t elements, size_t element_bytes) {
+  int64_t total = 0;
+  for (int32_t i = 0; dl->strides && elements && i < dl->ndim; i++) {
+    int64_t reach;
+    if (dl->shape[i] == 1) continue;
+    if (dl->strides[i] == INT64_MIN ||
+        __builtin_mul_overflow(dl->shape[i] - 1,
+                               dl->strides[i] < 0 ? -dl->strides[i] : dl->strides[i], &reach) ||
+        __builtin_add_overflow(total, reach, &total))
+      return false;
+  }
+  return !__builtin_mul_overflow(total, (int64_t)element_bytes, &total);
+}
+
+/* The strides of an import, but for those that mean nothing. */
+static void import_strides(tn_tensor *t, const DLTensor *dl) {
+  int64_t elements;
+  strides_fill(dl->ndim, t->shape, t->strides);
+  (void)shape_elements(dl->ndim, t->shape, 1, &elements);
+  for (int32_t i = 0; dl->strides && elements && i < dl->ndim; i++)
+    if (t->shape[i] > 1) t->strides[i] = dl->strides[i];
+}
+
 static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device **device,
                               tn_dtype *dtype) {
   tn_status status = runtime_check(runtime);
@@ -114,6 +142,8 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
       return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: negative size");
   if (!shape_elements(dl->ndim, dl->shape, tn_dtype_size(*dtype), &elements))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the size overflows");
+  if (!reach_fits(dl, elements, tn_dtype_size(*dtype)))
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the strides overflow");
   if (elements && !dl->data)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: data is NULL");
   *device = find_device(runtime, dl->device);
@@ -148,10 +178,7 @@ static tn_status import(tn_runtime *runtime, const DLTensor *dl, void (*destroy)
     t->dl.byte_offset = 0;
   }
   if (dl->ndim) memcpy(t->shape, dl->shape, (size_t)dl->ndim * sizeof *t->shape);
-  if (dl->strides && dl->ndim)
-    memcpy(t->strides, dl->strides, (size_t)dl->ndim * sizeof *t->strides);
-  else
-    strides_fill(dl->ndim, t->shape, t->strides);
+  import_strides(t, dl);
   tensor_finish(t);
   *tensor = t;
   return TN_OK;

@@ -128,7 +128,11 @@ static bool compare(tn_runtime *r, const listing *l) {
 tn_status duplicates_find(tn_runtime *runtime) {
   listing l = {.memory = &runtime->memory};
   (void)dl_iterate_phdr(note_library, &l);
+  log_hold();
+  pthread_mutex_lock(&runtime->mutex);
   bool done = !l.failed && compare(runtime, &l);
+  pthread_mutex_unlock(&runtime->mutex);
+  log_resume();
   for (size_t i = 0; i < l.count; i++) host_free(l.memory, l.items[i].path);
   host_free(l.memory, l.items);
   return done ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the list of libraries");
@@ -146,8 +150,8 @@ tn_status tn_duplicate_library_at(tn_runtime *runtime, size_t index, tn_duplicat
   tn_status status = struct_check("tn_duplicate_library_at", "info", "tn_duplicate_library", info);
   if (!status) status = runtime_check(runtime);
   if (status) return status;
-  pthread_mutex_lock(&runtime->mutex);
   status = duplicates_find(runtime);
+  pthread_mutex_lock(&runtime->mutex);
   const duplicate *d = runtime->duplicates;
   for (size_t i = index; d && i > 0; i--) d = d->next;
   pthread_mutex_unlock(&runtime->mutex);

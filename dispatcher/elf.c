@@ -239,6 +239,14 @@ tn_status elf_read_note(const elf_file *elf, tn_plugin_note *note) {
   return take_note(elf, search.offset, search.size, note);
 }
 
+bool elf_read_brings(const elf_file *elf, char *words, size_t size) {
+  note_search search = {.owner = TN_NOTE_OWNER, .type = TN_NOTE_TYPE_BRINGS};
+  memset(words, 0, size);
+  if (search_notes(elf, &search) || !search.found) return false;
+  size_t bytes = search.size < size - 1 ? (size_t)search.size : size - 1;
+  return read_at(elf, search.offset, words, bytes) == TN_OK;
+}
+
 size_t elf_read_build_id(const elf_file *elf, uint8_t *id, size_t size) {
   note_search search = {.owner = ELF_NOTE_GNU, .type = NT_GNU_BUILD_ID};
   if (search_notes(elf, &search) || !search.found) return 0;

@@ -31,6 +31,10 @@ tn_status elf_open(int fd, uint64_t size, elf_file *elf);
  * here. Errors: TN_ERR_PLUGIN_REFUSED if there is none, or it is too short or malformed. */
 tn_status elf_read_note(const elf_file *elf, tn_plugin_note *note);
 
+/* The words of TN_PLUGIN_BRINGS, cut to `size` bytes with the zero at their end; false if the
+ * file has none. */
+bool elf_read_brings(const elf_file *elf, char *words, size_t size);
+
 /* The linker's build id, cut to `size` bytes; the number of bytes, 0 if there is none. */
 size_t elf_read_build_id(const elf_file *elf, uint8_t *id, size_t size);
 

@@ -97,6 +97,7 @@ static tn_status make_whole(const detour *d, tn_device *host) {
 static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
   uint64_t bytes = 0;
   tn_status status = stream_wait(p->stream);
+  const char *copies_before = layers_stand_in(p->op->row.name);
   for (uint32_t i = 0; !status && i < d->num_in; ++i) {
     tn_tensor *t;
     status = fetch(d->in[i], host, &bytes, &t);
@@ -113,12 +114,15 @@ static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
                   .num_in = (uint16_t)d->num_in,
                   .num_out = (uint16_t)d->num_out,
                   .skip_out = p->skipped};
+  layers_stand_in(copies_before);
   const char *before = layers_fallback_from(p->device->id);
   if (!status) status = tn_invoke(&call);
   layers_fallback_from(before);
+  layers_stand_in(p->op->row.name);
   if (!status) status = transfer_settle(host->default_stream);
   for (uint32_t i = 0; !status && i < d->num_out; ++i)
     if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
+  layers_stand_in(copies_before);
   for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);
   for (uint32_t i = 0; i < d->num_out; ++i) tn_tensor_release(d->host_out[i]);
   if (!status) count(p, bytes);

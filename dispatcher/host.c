@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "dispatcher/float_mode.h"
 #include "dispatcher/runtime.h"
 
 static void *service_alloc(const tn_host *host, size_t bytes, size_t align) {
@@ -18,19 +19,6 @@ static void service_free(const tn_host *host, void *ptr) {
   host_free(&runtime->memory, ptr);
 }
 
-static void log_line(const tn_runtime *runtime, tn_log_level level, const char *format,
-                     va_list args) {
-  char line[1024];
-  if (level > runtime->config.log_level || level == TN_LOG_NONE) return;
-  vsnprintf(line, sizeof line, format, args);
-  if (runtime->log) {
-    runtime->log(runtime->log_user, level, line);
-    return;
-  }
-  static const char *const names[] = {"", "error", "warning", "info", "debug"};
-  fprintf(stderr, "tenon: %s: %s\n", names[level], line);
-}
-
 static void service_log(const tn_host *host, tn_log_level level, const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -38,17 +26,13 @@ static void service_log(const tn_host *host, tn_log_level level, const char *for
   va_end(args);
 }
 
-void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  log_line(runtime, level, format, args);
-  va_end(args);
-}
-
-/* A loop whose shares may fail: the first failure is kept, with its message. */
+/* A loop whose shares may fail: the first failure is kept, with its message. Whose thread ever
+ * a share runs in, it computes in the mode of the loop's caller: what the caller computes itself
+ * beside the loop, or instead of it where a call is small, has the same bits. */
 typedef struct loop {
   tn_range_fn fn;
   void *ctx;
+  float_mode mode;
   _Atomic int status;
   _Atomic bool claimed;
   char message[512];
@@ -57,8 +41,10 @@ typedef struct loop {
 static void run_share(void *ctx, int64_t begin, int64_t end) {
   loop *l = ctx;
   if (atomic_load_explicit(&l->status, memory_order_relaxed)) return;
+  const float_mode changed = float_mode_enter(l->mode);
   fail_set_reason(false);
   tn_status status = l->fn(l->ctx, begin, end);
+  float_mode_leave(changed);
   if (!status || atomic_exchange(&l->claimed, true)) return;
   if (fail_has_reason()) snprintf(l->message, sizeof l->message, "%s", tn_last_error());
   atomic_store(&l->status, status);
@@ -66,7 +52,7 @@ static void run_share(void *ctx, int64_t begin, int64_t end) {
 
 static __attribute__((noinline)) tn_status run_shares(const tn_runtime *runtime, int64_t n,
                                                       int64_t grain, tn_range_fn fn, void *ctx) {
-  loop l = {.fn = fn, .ctx = ctx};
+  loop l = {.fn = fn, .ctx = ctx, .mode = float_mode_get()};
   if (runtime->parallel.run)
     runtime->parallel.run(runtime->parallel.user, n, grain, run_share, &l);
   else
@@ -82,6 +68,21 @@ static tn_status service_parallel_for(const tn_host *host, int64_t n, int64_t gr
   if (grain < 1) grain = 1;
   if (n <= grain || host->num_threads == 1) return fn(ctx, 0, n);
   return run_shares(host->impl, n, grain, fn, ctx);
+}
+
+/* What table cells of a deterministic runtime run: the kernel, in the default mode whatever the
+ * host program set in its thread. */
+tn_status host_run_steadily(const tn_kernel_args *args) {
+  const float_mode changed = float_mode_enter(FLOAT_MODE_DEFAULT);
+  tn_status status = args->kernel->run(args);
+  float_mode_leave(changed);
+  return status;
+}
+
+void host_tell_shortage(void *runtime, uint32_t started, uint32_t wanted, const char *why) {
+  runtime_log(runtime, TN_LOG_WARN,
+              "%u of %u threads could be started (%s): kernels run on those and the caller's",
+              (unsigned)started, (unsigned)wanted, why);
 }
 
 static void *service_plugin_context(const tn_host *host, const tn_kernel *kernel) {

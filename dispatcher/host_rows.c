@@ -12,9 +12,14 @@ static bool shares_memory(const tn_backend *b) {
   return b->flags & TN_BACKEND_HOST_MEMORY && !(b->flags & TN_BACKEND_SYNCHRONOUS);
 }
 
-tn_kernel_fn host_row_fn(const tn_kernel *row, const tn_backend *backend) {
-  bool waits = shares_memory(backend) && strcmp(row->device_type, TN_DEVICE_ANY_HOST) == 0;
-  return waits ? host_row_run : row->run;
+static tn_kernel_fn own_or_steady(const registry *r, const tn_kernel *row) {
+  return r->steady_run ? r->steady_run : row->run;
+}
+
+tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend) {
+  bool waits =
+      backend && shares_memory(backend) && strcmp(row->device_type, TN_DEVICE_ANY_HOST) == 0;
+  return waits ? host_row_run : own_or_steady(r, row);
 }
 
 /* Of the devices that share memory: others may have the same handle. */
@@ -28,8 +33,9 @@ static tn_device *device_of(const tn_runtime *runtime, const void *handle) {
 }
 
 tn_status host_row_run(const tn_kernel_args *args) {
-  tn_device *d = device_of(args->host->impl, args->device);
+  const tn_runtime *runtime = args->host->impl;
+  tn_device *d = device_of(runtime, args->device);
   tn_status status = d ? d->type->backend.queue_wait(args->device, args->queue) : TN_OK;
   if (status) return fail_of_plugin(status, d->type->plugin->name, "queue_wait");
-  return args->kernel->run(args);
+  return own_or_steady(&runtime->registry, args->kernel)(args);
 }

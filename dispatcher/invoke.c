@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/quick.h"
 #include "dispatcher/watch.h"
 
@@ -16,7 +17,22 @@ static tn_status kernel_failed(const plan *p, tn_status status) {
                      reason);
 }
 
+/* Validated: every tensor is of the plan's device, and what kernels see has the plan's
+ * numbers. */
+static bool plan_is_valid(const plan *p) {
+  if (!p->op || p->stream->device != p->device || p->args.num_in != p->num_in ||
+      p->args.num_out != p->num_out || p->args.device != p->device->handle)
+    return false;
+  for (uint32_t i = 0; i < p->num_in; ++i)
+    if (!p->in[i] != !p->in_view[i] || (p->in[i] && p->in[i]->device != p->device)) return false;
+  for (uint32_t i = 0; i < p->num_out; ++i)
+    if (!p->out[i] != !p->out_view[i] || (p->out[i] && p->out[i]->device != p->device))
+      return false;
+  return !p->cell || p->cell->kernel->op == p->op;
+}
+
 static tn_status run_once(plan *p) {
+  INVARIANT(plan_is_valid(p));
   if (__builtin_expect(!p->cell, 0)) return fallback_run(p);
   tn_status status = TN_OK;
   if (__builtin_expect(!p->cell->strided || p->cell->kernel->row.workspace, 0))
@@ -279,12 +295,15 @@ tn_status tn_run(tn_prepared *prepared) {
 void tn_prepared_release(tn_prepared *prepared) {
   if (!prepared || runtime_is_forked(prepared->plan.device->runtime)) return;
   plan *p = &prepared->plan;
-  host_memory memory = p->device->runtime->memory;
+  tn_runtime *runtime = p->device->runtime;
+  host_memory memory = runtime->memory;
   list_plan *list = p->op->lists ? p->list : NULL;
   tensors t = tensors_of(p);
-  if (p->device->runtime->watch)
-    notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
+  if (runtime->watch) notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
+  /* A closed runtime is held by each block in use; the tensors hold it through this. */
+  bool holds = p->workspace && atomic_load(&runtime->closed);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
+  if (holds) runtime_drop(runtime);
   for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
   for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);
   host_free(&memory, list);

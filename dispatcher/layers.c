@@ -6,21 +6,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/layers.h"
+#include "dispatcher/plugins.h"
 #include "dispatcher/watch.h"
 
 typedef struct walk {
   const tn_runtime *runtime;
+  const tn_device *device;
   uint32_t next;
   tn_kernel_fn run;
 } walk;
+
+/* A stream of a synchronous device has a queue for layers to tell it by, not for kernels. */
+static tn_status run_kernel(const walk *w, const tn_kernel_args *args) {
+  if (!w->device || !w->device->synchronous || !args->queue) return w->run(args);
+  tn_kernel_args plain = *args;
+  plain.queue = NULL;
+  return w->run(&plain);
+}
 
 /* A status passes several plugins on its way back: each time it is made one that exists. */
 static tn_status step(const tn_layer_call *call, void *ctx) {
   walk *w = ctx;
   char what[96];
+  INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
   if (w->next == w->runtime->num_layers) {
-    tn_status status = w->run(call->args);
+    tn_status status = run_kernel(w, call->args);
     return status ? fail_of_plugin(status, call->plugin, "kernel") : TN_OK;
   }
   const layer_link *link = &w->runtime->layers[w->next++];
@@ -50,6 +62,24 @@ const char *layers_fallback_from(const char *device) {
 
 bool layers_in_fallback(void) { return fallback_from != NULL; }
 
+static _Thread_local const char *stand_in_for;
+
+const char *layers_stand_in(const char *call) {
+  const char *before = stand_in_for;
+  stand_in_for = call;
+  return before;
+}
+
+const char *layers_stands_in_for(void) { return stand_in_for; }
+
+/* A copy that a stand-in needs is the outer call's. */
+tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y) {
+  const char *before = layers_stand_in(stand_in_for ? stand_in_for : call);
+  tn_status status = tn_copy(stream, x, y);
+  layers_stand_in(before);
+  return status;
+}
+
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
@@ -65,9 +95,10 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .site = error_call_site(),
       .backend = device ? &device->type->backend : NULL,
       .fallback_from = fallback_from,
+      .stand_in_for = stand_in_for,
   };
-  walk w = {runtime, 0,
-            device ? host_row_fn(args->kernel, &device->type->backend) : args->kernel->run};
+  walk w = {runtime, device, 0,
+            host_row_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
   tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
   if (status) fail_set_reason(true);
   return status ? status : step(&call, &w);
@@ -93,9 +124,23 @@ static tn_status no_layer(const registry *r, const char *name, size_t length) {
               (int)length, name, known);
 }
 
+/* Loads the plugin that says it brings the layer, or else all of them, to name what there is. */
+static tn_status need_layer(tn_runtime *runtime, const char *name, size_t length) {
+  char text[128];
+  const char *plugin;
+  snprintf(text, sizeof text, "%.*s", (int)length, name);
+  tn_status status = plugins_need_layer(runtime, text);
+  if (!status && !find_layer(&runtime->registry, name, length, &plugin))
+    status = plugins_need_all(runtime);
+  return status;
+}
+
 static tn_status open_layer(tn_runtime *runtime, const char *name, size_t length) {
   const char *plugin = NULL;
   const tn_layer *layer = find_layer(&runtime->registry, name, length, &plugin);
+  tn_status needed = layer ? TN_OK : need_layer(runtime, name, length);
+  if (needed) return needed;
+  if (!layer) layer = find_layer(&runtime->registry, name, length, &plugin);
   if (!layer) return no_layer(&runtime->registry, name, length);
   layer_link *link = &runtime->layers[runtime->num_layers];
   link->layer = layer;
@@ -147,7 +192,6 @@ const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, 
   return NULL;
 }
 
-/* pre: the runtime's mutex is held. */
 static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
     if (atomic_load(&e->withdrawn)) continue;
@@ -162,11 +206,10 @@ tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info) {
   if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_layer_at: runtime is NULL");
   tn_status status = struct_check("tn_layer_at", "info", "tn_layer_info", info);
   if (!status) status = runtime_check(runtime);
+  if (!status) status = plugins_need_all(runtime);
   if (status) return status;
   const char *plugin = "";
-  pthread_mutex_lock(&runtime->mutex);
   const tn_layer *layer = layer_at(runtime, index, &plugin);
-  pthread_mutex_unlock(&runtime->mutex);
   if (!layer) return fail(TN_ERR_NOT_FOUND, "tn_layer_at: there are fewer layers than %zu", index);
   tn_layer_info full = {.struct_size = info->struct_size,
                         .place = place_of(runtime, layer),

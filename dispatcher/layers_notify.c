@@ -20,6 +20,7 @@ static tn_layer_event event_of(tn_layer_event_kind kind, const tn_device *device
       .device_index = (int32_t)device->index,
       .site = error_call_site(),
       .backend = &device->type->backend,
+      .stand_in_for = layers_stands_in_for(),
   };
 }
 

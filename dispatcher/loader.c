@@ -12,14 +12,17 @@
 #include <fcntl.h>
 #include <fenv.h>
 #include <limits.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dispatcher/brings.h"
 #include "dispatcher/elf.h"
 #include "dispatcher/libraries.h"
 #include "dispatcher/plugin_check.h"
+#include "dispatcher/trust.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
@@ -27,6 +30,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
+  host_free(memory, record->brings);
   host_free(memory, record);
 }
 
@@ -35,7 +39,44 @@ static tn_status refuse_errno(const char *what, int error) {
   return fail(REFUSED, "%s: %s", what, strerror_r(error, text, sizeof text));
 }
 
-/* -------------------------------------------------------------------- trust --- */
+/* ----------------------------------------------------------------- one file --- */
+
+static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
+
+static file_identity identify(const struct stat *s) {
+  return (file_identity){(uint64_t)s->st_dev, (uint64_t)s->st_ino, (uint64_t)s->st_size,
+                         nanoseconds(s->st_mtim), nanoseconds(s->st_ctim)};
+}
+
+bool file_is_same(const file_identity *a, const file_identity *b) {
+  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+         a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+int file_open(const char *path, file_identity *file) {
+  struct stat s;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return -1;
+  if (fstat(fd, &s)) {
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+  }
+  *file = identify(&s);
+  return fd;
+}
+
+/* Whether both the path and the descriptor are the file, as it was. */
+static bool leads_to(const char *path, int fd, const file_identity *file) {
+  struct stat s;
+  file_identity found;
+  if (stat(path, &s)) return false;
+  found = identify(&s);
+  if (!file_is_same(&found, file) || fstat(fd, &s)) return false;
+  found = identify(&s);
+  return file_is_same(&found, file);
+}
 
 /* Copies `path` up to its last slash; the root stays "/". */
 static void folder_of(const char *path, char folder[PATH_MAX]) {
@@ -43,35 +84,6 @@ static void folder_of(const char *path, char folder[PATH_MAX]) {
   size_t length = slash > path ? (size_t)(slash - path) : 1;
   memcpy(folder, path, length);
   folder[length] = '\0';
-}
-
-/* In a folder that all may write to, anyone can put another file in the plugin's place,
- * unless the sticky bit keeps them from it. */
-static tn_status check_folder(const char *path) {
-  char folder[PATH_MAX];
-  struct stat s;
-  folder_of(path, folder);
-  if (stat(folder, &s)) return refuse_errno("its folder cannot be read", errno);
-  if ((s.st_mode & S_IWOTH) && !(s.st_mode & S_ISVTX))
-    return fail(REFUSED, "its folder %s can be written to by every user", folder);
-  return TN_OK;
-}
-
-static tn_status check_owner(const struct stat *s) {
-  if (s->st_mode & S_IWOTH) return fail(REFUSED, "file can be written to by every user");
-  if (s->st_uid != 0 && s->st_uid != geteuid())
-    return fail(REFUSED, "file belongs to user %u, who is neither root nor this program's user %u",
-                (unsigned)s->st_uid, (unsigned)geteuid());
-  return TN_OK;
-}
-
-/* Both the folder of the path and that of the file behind symbolic links count. */
-static tn_status check_trust(const char *path, const struct stat *s) {
-  char real[PATH_MAX];
-  if (!realpath(path, real)) return refuse_errno("its path cannot be resolved", errno);
-  tn_status status = check_owner(s);
-  if (!status) status = check_folder(path);
-  return status ? status : check_folder(real);
 }
 
 /* --------------------------------------------------------------- inspection --- */
@@ -116,7 +128,7 @@ static tn_status inspect_file(const char *path, int fd, tn_plugin_note *note) {
   if (fstat(fd, &s)) return refuse_errno("cannot be read", errno);
   if (S_ISDIR(s.st_mode)) return fail(REFUSED, "is a folder, not a plugin (libtenon-*.so)");
   if (!S_ISREG(s.st_mode)) return fail(REFUSED, "is no regular file");
-  tn_status status = check_trust(path, &s);
+  tn_status status = trust_check(path, &s);
   if (!status) status = elf_open(fd, (uint64_t)s.st_size, &elf);
   if (!status) status = elf_read_note(&elf, note);
   if (!status)
@@ -125,16 +137,33 @@ static tn_status inspect_file(const char *path, int fd, tn_plugin_note *note) {
   return status ? status : check_libraries(&elf, path);
 }
 
-tn_status loader_inspect(const char *path, tn_plugin_note *note) {
+tn_status loader_inspect(const char *path, file_identity *file, tn_plugin_note *note) {
   memset(note, 0, sizeof *note);
+  memset(file, 0, sizeof *file);
   if (!path || *path != '/') return fail(REFUSED, "not an absolute path");
   if (strlen(path) >= PATH_MAX) return refuse_errno("cannot be opened", ENAMETOOLONG);
-  /* O_NONBLOCK: opening a pipe must not wait for its writer. */
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  int fd = file_open(path, file);
   if (fd < 0) return refuse_errno("cannot be opened", errno);
   tn_status status = inspect_file(path, fd, note);
   close(fd);
   return status;
+}
+
+tn_status loader_read_brings(const host_memory *memory, const char *path, const file_identity *file,
+                             char **words) {
+  char text[BRINGS_MAX];
+  file_identity now;
+  elf_file elf;
+  bool found = false;
+  *words = NULL;
+  int fd = file_open(path, &now);
+  if (fd < 0) return TN_OK;
+  if (file_is_same(file, &now) && elf_open(fd, now.size, &elf) == TN_OK)
+    found = elf_read_brings(&elf, text, sizeof text);
+  close(fd);
+  if (!found) return TN_OK;
+  *words = host_strdup(memory, text);
+  return *words ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a plugin's record");
 }
 
 /* ------------------------------------------------------------------ opening --- */
@@ -148,9 +177,62 @@ static tn_status refuse_dlerror(const char *path) {
   return fail(REFUSED, "could not be loaded: %s", text);
 }
 
-static tn_status find_query(const char *path, tn_plugin_query_fn *query) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) return refuse_dlerror(path);
+static tn_status refuse_replaced(void) {
+  return fail(REFUSED, "its file was changed or replaced while it was loaded");
+}
+
+/* How many bytes at the beginning of the file ld.so maps as they are: headers, and behind
+ * them, in a page, most often the build id. 0 for a file of another order. */
+static size_t plain_head(int fd, uint64_t size, size_t most) {
+  elf_file elf;
+  if (elf_open(fd, size, &elf)) return 0;
+  for (uint32_t i = 0; i < elf.num_segments; i++) {
+    const Elf64_Phdr *s = &elf.segments[i];
+    if (s->p_type != PT_LOAD) continue;
+    if (s->p_offset != 0 || (s->p_flags & PF_W)) return 0;
+    return s->p_filesz < most ? (size_t)s->p_filesz : most;
+  }
+  return 0;
+}
+
+/* Whether the library begins as the file does: a file may have been there while ld.so looked,
+ * and be gone again. */
+static bool is_mapped_from(void *library, int fd, uint64_t size) {
+  enum { PAGE = 4096 };
+  char head[PAGE];
+  struct link_map *map;
+  Dl_info at;
+  size_t bytes = plain_head(fd, size, sizeof head);
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) || !dladdr(map->l_ld, &at)) return false;
+  return pread(fd, head, bytes, 0) == (ssize_t)bytes && memcmp(head, at.dli_fbase, bytes) == 0;
+}
+
+/* A library that this process has is not loaded again, whatever has become of its file. */
+static bool is_loaded(const char *path) {
+  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library) dlclose(library);
+  return library != NULL;
+}
+
+static tn_status open_library(const char *path, int fd, const file_identity *file, void **library) {
+  bool anew = !is_loaded(path);
+  if (anew && !leads_to(path, fd, file)) return refuse_replaced();
+  *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!*library) return refuse_dlerror(path);
+  if (anew && (!leads_to(path, fd, file) || !is_mapped_from(*library, fd, file->size)))
+    return refuse_replaced();
+  return TN_OK;
+}
+
+static tn_status find_query(const char *path, const file_identity *file,
+                            tn_plugin_query_fn *query) {
+  file_identity now;
+  void *library = NULL;
+  int fd = file_open(path, &now);
+  if (fd < 0) return refuse_errno("cannot be opened", errno);
+  tn_status status = open_library(path, fd, file, &library);
+  close(fd);
+  if (status) return status;
   void *symbol = dlsym(library, TN_PLUGIN_QUERY);
   if (!symbol) return fail(REFUSED, "exports no " TN_PLUGIN_QUERY);
   memcpy(query, &symbol, sizeof *query);
@@ -169,10 +251,10 @@ static tn_status ask(tn_plugin_query_fn query, const tn_host *host, const tn_plu
 /* Constructors and code linked with -ffast-math change the rounding mode or flush
  * denormals in the thread that loads them: both steps get the caller's floating-point
  * environment, and the caller gets it back. On x86 it includes MXCSR. */
-tn_status loader_map(const char *path, tn_plugin_query_fn *query) {
+tn_status loader_map(const char *path, const file_identity *file, tn_plugin_query_fn *query) {
   fenv_t environment;
   fegetenv(&environment);
-  tn_status status = find_query(path, query);
+  tn_status status = find_query(path, file, query);
   fesetenv(&environment);
   return status;
 }
@@ -185,11 +267,11 @@ tn_status loader_ask(tn_plugin_query_fn query, const tn_host *host, const tn_plu
   return status;
 }
 
-tn_status loader_load(const char *path, const tn_plugin_note *note, const tn_host *host,
-                      const tn_plugin **plugin) {
+tn_status loader_load(const char *path, const file_identity *file, const tn_plugin_note *note,
+                      const tn_host *host, const tn_plugin **plugin) {
   const tn_plugin *table = NULL;
   tn_plugin_query_fn query = NULL;
-  tn_status status = loader_map(path, &query);
+  tn_status status = loader_map(path, file, &query);
   if (!status) status = loader_ask(query, host, &table);
   if (!status) status = plugin_check(table, note, host);
   if (!status) *plugin = table;
@@ -198,6 +280,7 @@ tn_status loader_load(const char *path, const tn_plugin_note *note, const tn_hos
 
 tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **plugin) {
   tn_plugin_note note;
-  tn_status status = loader_inspect(path, &note);
-  return status ? status : loader_load(path, &note, host, plugin);
+  file_identity file;
+  tn_status status = loader_inspect(path, &file, &note);
+  return status ? status : loader_load(path, &file, &note, host, plugin);
 }

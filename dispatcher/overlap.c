@@ -140,7 +140,8 @@ bool strides_repeat_elements(const tn_tensor *t) {
 
 void span_of(const tn_tensor *t, span *out) {
   out->tensor = t;
-  memory_range(t, &out->begin, &out->end);
+  out->begin = out->end = (intptr_t)t->dl.data; /* sizes beside a 0 may be any */
+  if (t->elements) memory_range(t, &out->begin, &out->end);
 }
 
 /* Behind the last of the elements from `at` on that stand in order. */

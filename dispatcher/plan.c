@@ -521,7 +521,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
   const DLTensor *seen = p->in_view[i];
   tn_status status = tn_tensor_expand(p->in[i], seen->ndim, seen->shape, &view);
   if (status) return status;
-  status = tn_copy(p->stream, view, &dense);
+  status = layers_copy_for(p->op->row.name, p->stream, view, &dense);
   tn_tensor_release(view);
   if (status) return status;
   p->temps[p->num_temps++] = dense;
@@ -535,7 +535,7 @@ static tn_status densify_output(plan *p, uint32_t i) {
   tn_status status;
   if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   if (i < p->op->num_inout)
-    status = tn_copy(p->stream, y, &dense);
+    status = layers_copy_for(p->op->row.name, p->stream, y, &dense);
   else
     status = tensor_make(p->device, p->stream, (tn_dtype)y->dtype, y->dl.ndim, y->shape,
                          y->elements, &dense);
@@ -581,7 +581,8 @@ tn_status plan_run(plan *p) {
   tn_status status = p->cell->run(&p->args);
   if (unlikely(status)) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; unlikely(p->via) && !status && i < p->num_out; ++i)
-    if (p->via >> i & 1) status = tn_copy(p->stream, p->written_via[i], &p->out[i]);
+    if (p->via >> i & 1)
+      status = layers_copy_for(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);
   return status;
 }
 

@@ -17,7 +17,7 @@
 #define SIZE_1(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Bounds on what is believed to be meant. */
-enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20 };
+enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_ALIGNMENT = 1 << 24 };
 
 static bool is_word(const char *text) {
   return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
@@ -341,4 +341,79 @@ tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, cons
   if (!status) status = check_kernels(plugin);
   if (!status) status = check_layers(plugin);
   return status;
+}
+
+/* ----------------------------------------------------------------- devices --- */
+
+tn_status plugin_check_props(const tn_device_props *props) {
+  uint64_t alignment = props->alignment_bytes;
+  if (alignment <= MAX_ALIGNMENT && (alignment & (alignment - 1)) == 0) return TN_OK;
+  return fail(TN_ERR_BACKEND,
+              "its backend says that its memory has an alignment of %llu bytes; powers of two up "
+              "to %d are taken, and 0 for 64",
+              (unsigned long long)alignment, MAX_ALIGNMENT);
+}
+
+/* ------------------------------------------------- what is only followed later --- */
+
+/* A text that is longer is taken for one without an end. */
+enum { MAX_TEXT = 16 * 1024 };
+
+/* pre: each of them may be NULL. */
+static tn_status read_texts(const char *what, uint32_t row, const char *const *texts,
+                            size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (texts[i] && strnlen(texts[i], MAX_TEXT) == MAX_TEXT)
+      return fail(REFUSED, "its %s %u has a text without an end in %d bytes", what, row, MAX_TEXT);
+  return TN_OK;
+}
+#define READ_TEXTS(what, row, ...)                                                                 \
+  read_texts(what, row, (const char *const[]){__VA_ARGS__}, COUNT(((const char *[]){__VA_ARGS__})))
+
+/* Reads a byte of each function; slots stand side by side and may be NULL. */
+static void read_functions(const void *first, size_t bytes) {
+  for (size_t i = 0; i + sizeof(void *) <= bytes; i += sizeof(void *)) {
+    const volatile char *code;
+    memcpy(&code, (const char *)first + i, sizeof code);
+    if (code) (void)*code;
+  }
+}
+#define READ_FUNCTIONS(row, first, last)                                                           \
+  read_functions(&(row)->first, offsetof(__typeof__(*(row)), last) + sizeof(row)->last -           \
+                                    offsetof(__typeof__(*(row)), first))
+
+static tn_status read_operator(const tn_operator *op, uint32_t row) {
+  tn_status status = READ_TEXTS("operator", row, op->name, op->doc, op->maths, op->source);
+  for (uint32_t i = 0; i < op->num_args && !status; i++)
+    status = READ_TEXTS("operator", row, tn_operator_arg(op, i)->name, tn_operator_arg(op, i)->doc);
+  for (uint32_t i = 0; i < op->num_attrs && !status; i++)
+    status =
+        READ_TEXTS("operator", row, tn_operator_attr(op, i)->name, tn_operator_attr(op, i)->doc);
+  READ_FUNCTIONS(op, infer, infer);
+  return status;
+}
+
+static tn_status read_rows(const tn_plugin *p) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; i < p->num_operators && !status; i++)
+    status = read_operator(plugin_operator(p, i), i);
+  for (uint32_t i = 0; i < p->num_kernels && !status; i++) {
+    const tn_kernel *k = plugin_kernel(p, i);
+    status = READ_TEXTS("kernel", i, k->name, k->op_name, k->device_type, k->note);
+    READ_FUNCTIONS(k, run, supports);
+  }
+  for (uint32_t i = 0; i < p->num_layers && !status; i++) {
+    const tn_layer *layer = plugin_layer(p, i);
+    status = READ_TEXTS("layer", i, layer->name, layer->description);
+    READ_FUNCTIONS(layer, open, notify);
+  }
+  return status;
+}
+
+tn_status plugin_read_all(const tn_plugin *plugin) {
+  tn_status status = READ_TEXTS("plugin", 0, plugin->name, plugin->version, plugin->description);
+  READ_FUNCTIONS(plugin, open, close);
+  for (uint32_t i = 0; i < plugin->num_backends; i++)
+    READ_FUNCTIONS(plugin->backends[i], count, graph_destroy);
+  return status ? status : read_rows(plugin);
 }

@@ -13,6 +13,14 @@
  * TN_ERR_PLUGIN_REFUSED with the reason. */
 tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, const tn_host *host);
 
+/* Refuses what a device says of itself where the host could not go by it. TN_ERR_BACKEND. */
+tn_status plugin_check_props(const tn_device_props *props);
+
+/* Reads every text of the table to its end, and a byte of every function that it names. A pointer
+ * to nowhere ends the process: made for the scan's. Errors: TN_ERR_PLUGIN_REFUSED for a text that
+ * has no end. pre: plugin_check passed. */
+tn_status plugin_read_all(const tn_plugin *plugin);
+
 /* Refuses a range of ABI versions that does not meet the host's. */
 tn_status plugin_check_abi(uint32_t abi_min, uint32_t abi_max, uint32_t host_min,
                            uint32_t host_max);

@@ -7,7 +7,6 @@
  */
 #include "dispatcher/pool_internal.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -103,7 +102,7 @@ void pool_cache_close(pool_cache *cache) {
   pending_forget(cache);
   segments_forget_marks(cache);
   cache_drain(cache);
-  assert(segments_are_valid(p));
+  INVARIANT_OF_ALL(segments_are_valid(p));
   pthread_mutex_unlock(&p->lock);
 }
 
@@ -140,7 +139,7 @@ static piece *find_anywhere(pool_cache *cache, size_t need, bool wait) {
 static tn_status grow(pool_cache *cache, size_t need, piece **found) {
   tn_status status = segment_grow(cache, need);
   if (status == TN_OK) *found = bins_find(cache, domain_of(cache->pool, need), need);
-  assert(segments_are_valid(cache->pool));
+  INVARIANT_OF_ALL(segments_are_valid(cache->pool));
   return status;
 }
 
@@ -214,6 +213,7 @@ static tn_status find(pool_cache *cache, unsigned class, size_t need, block **ou
   piece *x = b ? NULL : find_cached(cache, need);
   if (!b && !x) b = pop_patiently(cache, class, need);
   if (b) {
+    INVARIANT(block_is_ready(b, cache));
     *out = b;
     return TN_OK;
   }
@@ -251,11 +251,13 @@ tn_status pool_alloc(pool_cache *cache, size_t bytes, block **out) {
   unsigned class = class_of_request(&cache->sizes, bytes);
   block *b = class < STACKED_CLASSES ? stack_pop(&cache->stacks[class]) : NULL;
   if (!b) return alloc_slowly(cache, bytes, class, out);
+  INVARIANT(block_is_ready(b, cache) && b->bytes >= bytes);
   *out = b;
   return TN_OK;
 }
 
 void pool_free(block *b) {
+  INVARIANT(block_is_out(b));
   if (b->stack && !atomic_load_explicit(&b->other_use, memory_order_relaxed))
     stack_push(b->stack, b);
   else
@@ -285,7 +287,7 @@ void pool_trim(pool *p) {
   pending_poll(p, false);
   drain_all(p);
   segments_release(p, true);
-  assert(segments_are_valid(p));
+  INVARIANT_OF_ALL(segments_are_valid(p));
   pthread_mutex_unlock(&p->lock);
 }
 
@@ -310,11 +312,4 @@ uint64_t pool_blocks_in_use(pool *p) {
   blocks = p->pieces - p->binned - p->pending - blocks;
   pthread_mutex_unlock(&p->lock);
   return blocks;
-}
-
-bool pool_is_valid(pool *p) {
-  pthread_mutex_lock(&p->lock);
-  bool valid = segments_are_valid(p);
-  pthread_mutex_unlock(&p->lock);
-  return valid;
 }

@@ -112,7 +112,8 @@ void pool_stats(pool *p, tn_memory_stats *stats);
 uint64_t pool_blocks_in_use(pool *p);
 
 /* The pool's invariants: blocks tile their segments, free neighbours are merged, the
- * figures add up. For assertions and tests; looks at every block. */
+ * figures add up. For tests; looks at every block. In pool_check.c, which builds without
+ * checks leave out. */
 bool pool_is_valid(pool *p);
 
 #endif

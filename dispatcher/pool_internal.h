@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "dispatcher/forks.h"
+#include "dispatcher/invariant.h"
 #include "dispatcher/pool.h"
 
 /* Requests are rounded up to a size class: 8 per doubling up to the small limit
@@ -223,8 +224,9 @@ void segments_release(pool *p, bool wait);
 /* Drops the idle marks of a cache whose stream's work is done. */
 void segments_forget_marks(pool_cache *cache);
 
-/* The invariants above, for every segment, piece and bin. */
-bool segments_are_valid(const pool *p);
+static inline bool wholly_free(const segment *s) {
+  return s->first->state == BINNED && !s->first->next;
+}
 
 /* Gives all memory back without looking. */
 void segments_destroy(pool *p);
@@ -239,5 +241,21 @@ void pending_poll(pool *p, bool wait);
 
 /* The cache's stream is done with everything: frees what waited for it. */
 void pending_forget(pool_cache *cache);
+
+/* ---------------------------------------------- pool_check.c: see invariant.h --- */
+
+/* Looked at without the lock, so only at what does not change while a block is OUT. */
+bool block_is_out(const block *b);
+/* Taken from a stack of this cache: nobody else used it since. */
+bool block_is_ready(const block *b, const pool_cache *cache);
+
+/* Under the lock: one thing and its neighbours. */
+bool piece_is_valid(const piece *x);
+bool segment_is_valid(const segment *s);
+bool pending_piece_is_valid(const piece *x);
+bool figures_are_valid(const pool *p);
+
+/* Under the lock: every segment, piece, bin and cache, and the pending list. */
+bool segments_are_valid(const pool *p);
 
 #endif

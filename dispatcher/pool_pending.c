@@ -62,6 +62,7 @@ static void finish(pool *p, piece *x) {
     return;
   }
   x->state = OUT;
+  INVARIANT(block_is_ready(&x->pub, x->pub.cache));
   stack_push(x->pub.stack, &x->pub);
 }
 
@@ -78,6 +79,7 @@ static void advance(pool *p, piece *x, bool wait, uint64_t *busy) {
       x->mark = NULL; /* a later poll tries again */
       return;
     }
+    INVARIANT(pending_piece_is_valid(x));
   }
   finish(p, x);
 }
@@ -89,6 +91,7 @@ void pending_add(piece *x) {
   x->mark = NULL;
   x->mark_user = p->caches;
   list_append(p, x);
+  INVARIANT(pending_piece_is_valid(x));
   advance(p, x, false, &busy);
 }
 

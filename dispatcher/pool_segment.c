@@ -8,7 +8,6 @@
  */
 #include "dispatcher/pool_internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum { PIECES_PER_SLAB = 16 };
@@ -152,6 +151,7 @@ void piece_release(piece *x) {
     merge_next(x);
   }
   bin_insert(x);
+  INVARIANT(piece_is_valid(x));
 }
 
 static size_t least_piece(const pool *p, const segment *s, size_t need) {
@@ -182,6 +182,7 @@ tn_status piece_hand_out(piece *x, size_t need, block **out) {
   x->pub.stack = class < STACKED_CLASSES && !p->config.watched ? &c->stacks[class] : NULL;
   x->pub.next_free = NULL;
   memset(block_header(&x->pub), 0, p->config.header_bytes);
+  INVARIANT(piece_is_valid(x) && (!rest || piece_is_valid(rest)));
   *out = &x->pub;
   return TN_OK;
 }
@@ -281,10 +282,9 @@ tn_status segment_grow(pool_cache *cache, size_t need) {
   s->first = whole;
   segment_link(p, s);
   bin_insert(whole);
+  INVARIANT(segment_is_valid(s) && figures_are_valid(p));
   return TN_OK;
 }
-
-static bool wholly_free(const segment *s) { return s->first->state == BINNED && !s->first->next; }
 
 /* Whether the work of the owner's stream on a wholly free segment is done. */
 static bool segment_idle(segment *s, bool wait) {
@@ -315,10 +315,12 @@ bool segment_steal(pool_cache *cache, domain d, size_t need, bool wait) {
   cache->reserved[best->domain] += best->bytes;
   best->cache = best->first->pub.cache = cache;
   bin_insert(best->first);
+  INVARIANT(segment_is_valid(best));
   return true;
 }
 
 static void segment_destroy(pool *p, segment *s) {
+  INVARIANT(!s->idle_mark);
   segment_unlink(p, s);
   p->ops.raw_free(p->config.ctx, s->handle);
   host_free(p->config.memory, s);
@@ -349,62 +351,4 @@ void segments_destroy(pool *p) {
     next = s->next;
     host_free(p->config.memory, s);
   }
-}
-
-/* --------------------------------------------------------------- invariants --- */
-
-static bool piece_is_valid(const pool *p, const piece *x, const segment *s) {
-  size_t unit = (size_t)1 << p->sizes.unit_shift;
-  return x->segment == s && x->pub.cache == s->cache && x->pub.handle == s->handle &&
-         x->pub.bytes && !(x->pub.offset & (unit - 1)) && (!x->next || x->next->prev == x) &&
-         !(x->state == BINNED && x->next && x->next->state == BINNED);
-}
-
-static bool segment_is_valid(const pool *p, const segment *s, uint64_t count[3]) {
-  uint64_t end = 0;
-  for (const piece *x = s->first; x; x = x->next) {
-    if (!piece_is_valid(p, x, s) || x->pub.offset != end) return false;
-    end += x->pub.bytes;
-    count[x->state]++;
-  }
-  return end == s->bytes;
-}
-
-static bool cache_is_valid(const pool_cache *c, uint64_t *binned, uint64_t *bytes) {
-  for (unsigned i = 0; i < DOMAINS * CLASSES; i++) {
-    unsigned d = i / CLASSES, class = i % CLASSES;
-    bool mapped = c->bin_map[d][class / 64] >> class % 64 & 1;
-    if (mapped != !!c->bins[d][class]) return false;
-    for (const piece *x = c->bins[d][class]; x; x = x->list_next) {
-      if (x->state != BINNED || x->pub.cache != c || x->segment->domain != (domain)d ||
-          class_of_block(&c->sizes, x->pub.bytes) != class)
-        return false;
-      ++*binned;
-      *bytes += x->pub.bytes;
-    }
-  }
-  return true;
-}
-
-static bool reserved_is_valid(const pool *p) {
-  uint64_t reserved = 0;
-  uint32_t segments = 0;
-  for (const segment *s = p->segments; s; s = s->next, segments++) reserved += s->bytes;
-  for (const pool_cache *c = p->caches; c; c = c->next)
-    for (int d = 0; d < DOMAINS; d++) reserved -= c->reserved[d];
-  uint64_t held = 0;
-  for (const segment *s = p->segments; s; s = s->next) held += s->bytes;
-  return !reserved && held == p->reserved && segments == p->num_segments &&
-         p->reserved <= p->peak_reserved && (!p->config.limit || p->reserved <= p->config.limit);
-}
-
-bool segments_are_valid(const pool *p) {
-  uint64_t count[3] = {0}, binned = 0, bytes = 0;
-  for (const segment *s = p->segments; s; s = s->next)
-    if (!segment_is_valid(p, s, count)) return false;
-  for (const pool_cache *c = p->caches; c; c = c->next)
-    if (!cache_is_valid(c, &binned, &bytes)) return false;
-  return count[BINNED] == p->binned && count[PENDING] == p->pending && binned == p->binned &&
-         bytes == p->binned_bytes && count[OUT] + p->binned + p->pending == p->pieces &&
-         reserved_is_valid(p);
 }

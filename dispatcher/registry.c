@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/quick.h"
 #include "dispatcher/schema.h"
 
@@ -309,11 +310,16 @@ void registry_link(cell_slot *slot, cell *c) {
     if (other->kernel->row.priority < c->kernel->row.priority) break;
   atomic_store(&c->next, atomic_load(at));
   atomic_store_explicit(at, c, memory_order_release);
+  INVARIANT(cells_are_ordered(slot));
+}
+
+static tn_kernel_fn run_of(const registry *r, const kernel_entry *k, const tn_backend *backend) {
+  return r->layers_run ? r->layers_run : host_row_fn(r, &k->row, backend);
 }
 
 typedef struct filling {
   cell_block *block;
-  tn_kernel_fn layers_run;
+  const registry *registry;
 } filling;
 
 static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
@@ -322,7 +328,7 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
     if (!(types >> dtype & 1)) continue;
     cell *c = &f->block->cells[f->block->used++];
-    c->run = f->layers_run ? f->layers_run : host_row_fn(&k->row, &t->backend);
+    c->run = run_of(f->registry, k, &t->backend);
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
@@ -353,13 +359,15 @@ static void publish(registration *g) {
     atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
   }
   atomic_fetch_add(&r->num_plugin_ops, (uint32_t)g->entry->num_operators);
-  filling f = {g->entry->cells, r->layers_run};
+  filling f = {g->entry->cells, r};
   visit_pairs(g, fill_cells, &f);
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < g->num_new_types; ++i) r->types[count + i] = g->new_types[i];
   atomic_store_explicit(&r->num_types, count + g->num_new_types, memory_order_release);
-  *r->plugins_tail = g->entry;
+  atomic_store_explicit(r->plugins_tail, g->entry, memory_order_release);
   r->plugins_tail = &g->entry->next;
+  INVARIANT(g->entry->cells->used <= g->entry->cells->capacity);
+  INVARIANT_OF_ALL(registry_is_valid(r));
 }
 
 static void free_type(const host_memory *memory, device_type *t) {
@@ -392,15 +400,22 @@ static tn_status open_plugin(registration *g) {
     tn_status status = p->open(g->host, &g->entry->context);
     if (status) {
       fail_prefix("its open function failed: ");
-      return TN_ERR_PLUGIN_REFUSED;
+      return status == TN_ERR_OUT_OF_MEMORY ? status : TN_ERR_PLUGIN_REFUSED;
     }
   }
   g->opened = true;
   return TN_OK;
 }
 
+static tn_status tell_types(const registration *g, registry_type_fn *found_type, void *ctx) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; found_type && i < g->num_new_types && !status; ++i)
+    status = found_type(g->new_types[i], ctx);
+  return status;
+}
+
 tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
-                       const tn_plugin *plugin, plugin_entry **entry) {
+                       const tn_plugin *plugin, registry_type_fn *found_type, void *ctx) {
   registration g = {.memory = memory, .registry = r, .host = host};
   g.entry = host_alloc(memory, sizeof *g.entry);
   if (!g.entry) return no_memory(plugin->name);
@@ -414,13 +429,12 @@ tn_status registry_add(const host_memory *memory, registry *r, const tn_host *ho
   if (!status) status = add_layers(&g);
   if (!status) status = add_types(&g);
   if (!status) status = make_cells(&g);
-  if (status) {
+  if (!status) status = tell_types(&g, found_type, ctx);
+  if (status)
     undo(&g);
-    return status;
-  }
-  publish(&g);
-  *entry = g.entry;
-  return TN_OK;
+  else
+    publish(&g);
+  return status;
 }
 
 void registry_set_layers(registry *r, tn_kernel_fn fn) {
@@ -428,7 +442,7 @@ void registry_set_layers(registry *r, tn_kernel_fn fn) {
   for (plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
       cell *c = &e->cells->cells[i];
-      c->run = fn ? fn : host_row_fn(&c->kernel->row, &r->types[c->type]->backend);
+      c->run = run_of(r, c->kernel, &r->types[c->type]->backend);
     }
 }
 

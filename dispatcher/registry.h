@@ -2,8 +2,8 @@
  * What plugins brought: operators by number, device types, and for each device type a
  * dense table [operator][element type] of kernel candidates, best first.
  *
- * Reading the table takes no lock: cells are published with release stores and never
- * removed before the runtime is destroyed. Writing is under the runtime's mutex.
+ * Reading takes no lock: what was added is published with atomic stores, and never freed
+ * before the runtime is destroyed. Writing is under the runtime's mutex `loading`.
  */
 #ifndef TENON_DISPATCHER_REGISTRY_H
 #define TENON_DISPATCHER_REGISTRY_H
@@ -86,7 +86,7 @@ typedef struct plugin_entry {
   size_t num_backends;
   cell_block *cells;      /* made when it was registered */
   _Atomic bool withdrawn; /* unloaded: stays, but is found by nobody */
-  struct plugin_entry *next;
+  _Atomic(struct plugin_entry *) next;
 } plugin_entry;
 
 typedef struct registry {
@@ -95,22 +95,27 @@ typedef struct registry {
   _Atomic uint32_t num_plugin_ops;
   device_type *types[DEVICE_TYPES_MAX];
   _Atomic uint32_t num_types;
-  plugin_entry *plugins, **plugins_tail; /* in order of registration */
+  _Atomic(plugin_entry *) plugins; /* in order of registration; whoever walks takes no lock */
+  _Atomic(plugin_entry *) *plugins_tail;
   bool deterministic_only;
   tn_kernel_fn layers_run; /* NULL while no layer is on */
+  tn_kernel_fn steady_run; /* stands before a kernel's own where it is not NULL */
 } registry;
 
 tn_status registry_init(const host_memory *memory, registry *r);
 /* Calls the plugins' close. */
 void registry_free(const host_memory *memory, registry *r);
 
-/* Registers all that a plugin brings, or nothing: on failure the plugin has been closed
- * and the registry is as before. pre: the runtime's mutex is held. New device types are
- * appended to r->types; their devices are the caller's to enumerate. */
-tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
-                       const tn_plugin *plugin, plugin_entry **entry);
+/* Called for each type of device that a plugin brings, before it can be found. */
+typedef tn_status registry_type_fn(device_type *type, void *ctx);
 
-/* withdraw.c: takes back what a plugin brought. pre: the runtime's mutex is held. */
+/* Registers all that a plugin brings, or nothing: on failure, which may be found_type's, the
+ * plugin has been closed and the registry is as before. New device types are appended to
+ * r->types. found_type may be NULL. pre: the runtime's mutex `loading` is held. */
+tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
+                       const tn_plugin *plugin, registry_type_fn *found_type, void *ctx);
+
+/* withdraw.c: takes back what a plugin brought. pre: the runtime's mutex `loading` is held. */
 void registry_withdraw(registry *r, plugin_entry *entry);
 /* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
 tn_status registry_restore(registry *r, plugin_entry *entry);
@@ -122,8 +127,14 @@ void registry_link(cell_slot *slot, cell *c);
  * come. pre: no call is under way. */
 void registry_set_layers(registry *r, tn_kernel_fn fn);
 
-/* host_rows.c: what runs a row on a device of this type while no layer is on. */
-tn_kernel_fn host_row_fn(const tn_kernel *row, const tn_backend *backend);
+/* registry_check.c, for invariant.h. pre: the runtime's mutex is held. Best first, all of one
+ * slot and none twice: */
+bool cells_are_ordered(cell_slot *slot);
+/* Every slot of every type, and that operators are found by their numbers. */
+bool registry_is_valid(const registry *r);
+/* host_rows.c: what runs a row on a device of this type (NULL: not known) while no layer is
+ * on: the kernel's own function, or one that makes it wait or compute steadily. */
+tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
 /* Waits for the work of the stream, then runs the kernel. */
 tn_status host_row_run(const tn_kernel_args *args);
 

@@ -4,12 +4,10 @@
 #include "dispatcher/scan.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,32 +45,20 @@ static void read_build_id(int fd, uint64_t size, char text[129]) {
 }
 
 static tn_status look_at(const char *path, scan_subject *subject) {
-  struct stat s;
   if (!realpath(path, subject->path)) return fail(REFUSED, "its path cannot be resolved");
-  int fd = open(subject->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0 || fstat(fd, &s)) {
-    if (fd >= 0) close(fd);
-    return fail(REFUSED, "it went away before it could be scanned");
-  }
-  subject->device = (uint64_t)s.st_dev;
-  subject->inode = (uint64_t)s.st_ino;
-  subject->size = (uint64_t)s.st_size;
-  subject->mtime_ns = (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
-  read_build_id(fd, subject->size, subject->build_id);
+  int fd = file_open(subject->path, &subject->file);
+  if (fd < 0) return fail(REFUSED, "it went away before it could be scanned");
+  read_build_id(fd, subject->file.size, subject->build_id);
   close(fd);
   return TN_OK;
-}
-
-static bool is_same(const scan_subject *a, const scan_subject *b) {
-  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-         a->mtime_ns == b->mtime_ns && strcmp(a->path, b->path) == 0 &&
-         strcmp(a->build_id, b->build_id) == 0;
 }
 
 /* A plugin may rewrite its own file while it is loaded: the verdict is of what was there. */
 static tn_status check_unchanged(const char *path, const scan_subject *before) {
   scan_subject after;
-  if (!look_at(path, &after) && is_same(before, &after)) return TN_OK;
+  if (!look_at(path, &after) && file_is_same(&before->file, &after.file) &&
+      strcmp(before->path, after.path) == 0)
+    return TN_OK;
   return fail(REFUSED, "refused by the scan: its file changed or went away while it was scanned");
 }
 
@@ -96,9 +82,10 @@ static void list_libraries(const scan_subject *subject, scan_libraries *librarie
   char name[256];
   bool found = true;
   libraries->count = libraries->used = 0;
-  int fd = open(subject->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  file_identity file;
+  int fd = file_open(subject->path, &file);
   if (fd < 0) return;
-  tn_status status = elf_open(fd, subject->size, &elf);
+  tn_status status = elf_open(fd, file.size, &elf);
   if (!status) status = elf_open_dynamic(&elf, &dynamic);
   for (uint32_t at = 0; !status && found && libraries->count < SCAN_LIBRARIES;) {
     status = elf_next_needed(&elf, &dynamic, &at, name, &found);
@@ -108,7 +95,7 @@ static void list_libraries(const scan_subject *subject, scan_libraries *librarie
 }
 
 /* What is refused in good order is not remembered: a library that is missing today may be
- * there tomorrow, and the file stays as it is. */
+ * there tomorrow, and the file stays as it is. Nor is what may have been chance. */
 static tn_status scan_anew(const char *path, const scan_subject *subject, scan_report *report,
                            char note[256]) {
   scan_libraries libraries;
@@ -116,6 +103,10 @@ static tn_status scan_anew(const char *path, const scan_subject *subject, scan_r
   tn_status status = scan_spawn(subject, &libraries, report);
   if (!status) status = check_unchanged(path, subject);
   if (status || report->verdict == SCAN_DECLINED) return status;
+  if (report->verdict == SCAN_HINDERED) {
+    snprintf(note, 256, "it may have been chance");
+    return TN_OK;
+  }
   if (scan_remember(subject, report, note)) note[0] = '\0';
   return TN_OK;
 }
@@ -126,7 +117,8 @@ static tn_status judge(const scan_report *report) {
   return fail(REFUSED, "refused by the scan: %s", report->reason);
 }
 
-tn_status scan_plugin(const config *settings, const char *path, scan_result *result) {
+tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,
+                      scan_result *result) {
   scan_subject subject = {.timeout_ms = settings->scan_timeout_ms};
   scan_report report;
   memset(result, 0, sizeof *result);
@@ -134,9 +126,13 @@ tn_status scan_plugin(const config *settings, const char *path, scan_result *res
   uint64_t begin = now_us();
   tn_status status = look_at(path, &subject);
   if (status || (settings->scan == TN_SCAN_DEFAULT && is_own(subject.path))) return status;
+  if (!file_is_same(file, &subject.file))
+    return fail(REFUSED, "its file was changed or replaced before it could be scanned");
   bool known = scan_recall(&subject, &report);
   result->outcome = known ? TN_SCAN_REMEMBERED : TN_SCAN_MADE;
   if (!known) status = scan_anew(path, &subject, &report, result->note);
+  if (!known && !status && report.verdict == SCAN_SOUND)
+    snprintf(result->warning, sizeof result->warning, "%s", report.reason);
   result->us = (uint32_t)(now_us() - begin);
   return status ? status : judge(&report);
 }

@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #include "config.h"
+#include "dispatcher/loader.h"
 #include "dispatcher/scan_report.h"
 
 enum { SCAN_LIBRARIES = 24 };
@@ -26,21 +27,22 @@ typedef struct scan_libraries {
 /* What a verdict is about. */
 typedef struct scan_subject {
   char path[PATH_MAX]; /* without symbolic links */
-  uint64_t device, inode, size;
-  int64_t mtime_ns;
+  file_identity file;
   char build_id[129]; /* hexadecimal, "" if it has none */
   uint32_t timeout_ms;
 } scan_subject;
 
 typedef struct scan_result {
-  uint32_t outcome; /* tn_scan_outcome */
-  uint32_t us;      /* microseconds that it took */
-  char note[256];   /* why the verdict could not be remembered; "" if it was */
+  uint32_t outcome;  /* tn_scan_outcome */
+  uint32_t us;       /* microseconds that it took */
+  char note[256];    /* why the verdict could not be remembered; "" if it was */
+  char warning[512]; /* what a scan just made found odd; "" if nothing */
 } scan_result;
 
-/* Judges the plugin at an absolute path as the settings ask. TN_OK: it may be loaded.
- * TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
-tn_status scan_plugin(const config *settings, const char *path, scan_result *result);
+/* Judges the file that loader_inspect found at an absolute path as the settings ask. TN_OK: it
+ * may be loaded. TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
+tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,
+                      scan_result *result);
 
 /* scan_cache.c: fills report from the cache; false where nothing is known of the subject. */
 bool scan_recall(const scan_subject *subject, scan_report *report);

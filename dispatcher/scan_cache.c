@@ -4,6 +4,10 @@
  * sum over these, so that a file that was cut or damaged counts as none. Files come into
  * being by rename, so that readers see a whole one.
  *
+ * A sound plugin is sound until its file changes. That one is harmful holds also for the
+ * circumstances under which it was found: a process with less memory, or with other libraries in
+ * its search path, must not spoil the plugin for the rest.
+ *
  * The folder must be the user's own and closed to others. Set-user-id programs have none:
  * secure_getenv gives them no path.
  */
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,19 +82,41 @@ static int open_folder(bool make, char why[256]) {
 static int write_subject(const scan_subject *s, char *text, size_t size) {
   return snprintf(text, size,
                   "tenon-scan %u\nversion %s abi %u flavour %u\nfile %" PRIu64 ":%" PRIu64
-                  " %" PRIu64 " %" PRId64 "\nbuild %s\ntimeout %u\npath %s\n",
-                  SCAN_VERSION, TN_VERSION_STRING, TN_ABI_VERSION, TN_FLAVOUR, s->device, s->inode,
-                  s->size, s->mtime_ns, s->build_id, s->timeout_ms, s->path);
+                  " %" PRIu64 " %" PRId64 " %" PRId64 "\nbuild %s\ntimeout %u\npath %s\n",
+                  SCAN_VERSION, TN_VERSION_STRING, TN_ABI_VERSION, TN_FLAVOUR, s->file.device,
+                  s->file.inode, s->file.size, s->file.mtime_ns, s->file.ctime_ns, s->build_id,
+                  s->timeout_ms, s->path);
 }
 
 static void file_name(const scan_subject *s, char name[NAME_BYTES]) {
   snprintf(name, NAME_BYTES, "%016" PRIx64, sum_of(s->path, strlen(s->path)));
 }
 
+/* Sums up what decides, beside the file, how loading goes: the limits of this process, where
+ * ld.so looks for libraries, and what ldconfig found when it last looked. */
+static uint64_t sum_of_circumstances(void) {
+  struct {
+    struct rlimit limits[RLIM_NLIMITS];
+    uint64_t library_path, preload;
+    int64_t cache_s, cache_ns;
+  } all;
+  struct stat cache;
+  const char *library_path = secure_getenv("LD_LIBRARY_PATH"),
+             *preload = secure_getenv("LD_PRELOAD");
+  memset(&all, 0, sizeof all);
+  for (int i = 0; i < RLIM_NLIMITS; i++) (void)prlimit(0, i, NULL, &all.limits[i]);
+  if (library_path) all.library_path = sum_of(library_path, strlen(library_path));
+  if (preload) all.preload = sum_of(preload, strlen(preload));
+  if (stat("/etc/ld.so.cache", &cache) == 0)
+    all.cache_s = cache.st_mtim.tv_sec, all.cache_ns = cache.st_mtim.tv_nsec;
+  return sum_of((const char *)&all, sizeof all);
+}
+
 static int write_text(const scan_subject *s, const scan_report *r, char text[TEXT_BYTES]) {
   int used = write_subject(s, text, TEXT_BYTES);
-  used +=
-      snprintf(text + used, TEXT_BYTES - (size_t)used, "verdict %u %s\n", r->verdict, r->reason);
+  uint64_t circumstances = r->verdict == SCAN_HARMFUL ? sum_of_circumstances() : 0;
+  used += snprintf(text + used, TEXT_BYTES - (size_t)used, "verdict %u %016" PRIx64 " %s\n",
+                   r->verdict, circumstances, r->reason);
   uint64_t sum = sum_of(text, (size_t)used);
   return used + snprintf(text + used, TEXT_BYTES - (size_t)used, "sum %016" PRIx64 "\n", sum);
 }
@@ -108,16 +135,17 @@ static size_t read_text(const char *name, char text[TEXT_BYTES]) {
 }
 
 /* Takes the verdict from behind the subject's lines; false unless the text is what
- * write_text would make of it. */
+ * write_text would make of it here and now. */
 static bool parse_verdict(const scan_subject *subject, const char *text, size_t bytes, size_t at,
                           scan_report *report) {
   char again[TEXT_BYTES];
+  enum { DIGIT = 8, REASON = 27 }; /* "verdict 2 0123456789abcdef why" */
   const char *line = text + at;
-  if (strncmp(line, "verdict ", 8) != 0 || !line[8] || line[9] != ' ') return false;
-  size_t length = strcspn(line + 10, "\n");
+  if (strncmp(line, "verdict ", DIGIT) != 0 || strnlen(line, REASON) < REASON) return false;
+  size_t length = strcspn(line + REASON, "\n");
   if (length >= sizeof report->reason) return false;
-  *report = (scan_report){.magic = SCAN_MAGIC, .verdict = (uint32_t)(line[8] - '0')};
-  memcpy(report->reason, line + 10, length);
+  *report = (scan_report){.magic = SCAN_MAGIC, .verdict = (uint32_t)(line[DIGIT] - '0')};
+  memcpy(report->reason, line + REASON, length);
   if (report->verdict != SCAN_SOUND && report->verdict != SCAN_HARMFUL) return false;
   int used = write_text(subject, report, again);
   return (size_t)used == bytes && memcmp(again, text, bytes) == 0;

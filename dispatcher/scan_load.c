@@ -1,28 +1,23 @@
 /*
  * Loads one plugin as the dispatcher would, with its own code, and sees what that does to
- * the process: whether it lives, and whether its working folder, locale, signals and
- * descriptors are as before. The plugin's open and count are not called: they may start
- * drivers.
+ * the process: whether it lives, and whether it is as before (scan_state.c). The plugin's open
+ * and count are not called: they may start drivers.
  */
 #include "dispatcher/scan_load.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <locale.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "dispatcher/loader.h"
 #include "dispatcher/plugin_check.h"
+#include "dispatcher/scan_state.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
@@ -62,68 +57,14 @@ static const tn_host host = {.struct_size = sizeof host,
                              .free = service_free,
                              .parallel_for = run_here};
 
-/* -------------------------------------------------------- the state of a process --- */
+/* ------------------------------------------------------------------- a canary --- */
 
-enum { SIGNALS = 65 };
+/* A pipe that nobody but this file should write to, or close. */
+static int canary[2];
 
-typedef struct snapshot {
-  dev_t device;
-  ino_t inode;
-  mode_t mask;
-  char locale[256];
-  struct sigaction actions[SIGNALS];
-  sigset_t blocked;
-  size_t threads;
-  int canary[2]; /* a pipe that nobody but this file should write to, or close */
-} snapshot;
-
-static size_t count_threads(void) {
-  size_t count = 0;
-  DIR *folder = opendir("/proc/self/task");
-  if (!folder) return 0;
-  for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
-  closedir(folder);
-  return count;
-}
-
-static void take_snapshot(snapshot *s) {
-  struct stat folder;
-  memset(s, 0, sizeof *s);
-  if (stat(".", &folder) == 0) s->device = folder.st_dev, s->inode = folder.st_ino;
-  s->mask = umask(0);
-  (void)umask(s->mask);
-  snprintf(s->locale, sizeof s->locale, "%s", setlocale(LC_ALL, NULL));
-  for (int i = 1; i < SIGNALS; i++) (void)sigaction(i, NULL, &s->actions[i]);
-  (void)sigprocmask(SIG_SETMASK, NULL, &s->blocked);
-  s->threads = count_threads();
-}
-
-static bool signals_differ(const snapshot *a, const snapshot *b) {
-  for (int i = 1; i < SIGNALS; i++)
-    if (a->actions[i].sa_handler != b->actions[i].sa_handler ||
-        a->actions[i].sa_flags != b->actions[i].sa_flags ||
-        sigismember(&a->blocked, i) != sigismember(&b->blocked, i))
-      return true;
-  return false;
-}
-
-/* What the plugin changed that belongs to the program; NULL if nothing. */
-static const char *find_change(const snapshot *before, const snapshot *after) {
-  if (before->device != after->device || before->inode != after->inode)
-    return "it changed the working folder of the process";
-  if (before->mask != after->mask) return "it changed the umask of the process";
-  if (strcmp(before->locale, after->locale) != 0) return "it changed the locale of the process";
-  if (signals_differ(before, after)) return "it changed how the process takes signals";
-  return NULL;
-}
-
-static const char *find_intrusion(const snapshot *before) {
+static bool was_written_to(void) {
   int written = 0;
-  for (int fd = 0; fd < 3; fd++)
-    if (fcntl(fd, F_GETFD) < 0) return "it closed descriptors that are not its own";
-  if (fcntl(before->canary[1], F_GETFD) < 0 || ioctl(before->canary[0], FIONREAD, &written))
-    return "it closed descriptors that are not its own";
-  return written ? "it wrote to descriptors that are not its own" : NULL;
+  return ioctl(canary[0], FIONREAD, &written) == 0 && written;
 }
 
 /* -------------------------------------------------------------------------- limits --- */
@@ -160,26 +101,32 @@ static bool took_too_much(void) {
 
 /* ------------------------------------------------------------------------- loading --- */
 
-static tn_status load(const char *path, char *const *libraries, scan_progress *progress) {
+/* One that fails is told of when the plugin asks for it. */
+static void load_libraries(char *const *libraries) {
+  for (; *libraries; libraries++) (void)dlopen(*libraries, RTLD_LAZY | RTLD_LOCAL);
+}
+
+static tn_status load(const char *path, const file_identity *file, scan_progress *progress) {
   tn_plugin_note note;
+  file_identity found;
   tn_plugin_query_fn query;
   const tn_plugin *plugin;
-  atomic_store(&progress->stage, SCAN_LOADING);
-  for (; *libraries; libraries++) /* one that fails is told of when the plugin asks for it */
-    (void)dlopen(*libraries, RTLD_LAZY | RTLD_LOCAL);
-  tn_status status = loader_inspect(path, &note);
-  if (!status) status = loader_map(path, &query);
+  tn_status status = loader_inspect(path, &found, &note);
+  if (!status && !file_is_same(&found, file))
+    status = fail(REFUSED, "its file was changed or replaced before it could be scanned");
+  if (!status) status = loader_map(path, file, &query);
   if (status) return status;
   atomic_store(&progress->stage, SCAN_QUERYING);
   status = loader_ask(query, &host, &plugin);
   if (status) return status;
   atomic_store(&progress->stage, SCAN_CHECKING);
-  return plugin_check(plugin, &note, &host);
+  status = plugin_check(plugin, &note, &host);
+  return status ? status : plugin_read_all(plugin);
 }
 
 /* A thread that the plugin started may be about to crash: it gets a moment to do so. */
-static void watch_threads(const snapshot *before, const snapshot *after) {
-  if (after->threads > before->threads) nanosleep(&(struct timespec){0, 10000000}, NULL);
+static void watch_threads(const scan_state *before, const scan_state *after) {
+  if (after->num_threads > before->num_threads) nanosleep(&(struct timespec){0, 10000000}, NULL);
 }
 
 static void conclude(scan_progress *progress, scan_verdict verdict, const char *reason) {
@@ -188,22 +135,34 @@ static void conclude(scan_progress *progress, scan_verdict verdict, const char *
   atomic_store(&progress->stage, SCAN_ENDING);
 }
 
-void scan_load(const char *path, char *const *libraries, scan_progress *progress) {
-  snapshot before, after;
-  set_limits();
-  take_snapshot(&before);
-  if (pipe2(before.canary, O_CLOEXEC | O_NONBLOCK)) _exit(1);
-  tn_status status = load(path, libraries, progress);
-  take_snapshot(&after);
-  watch_threads(&before, &after);
-  const char *harm = find_change(&before, &after);
-  if (!harm) harm = find_intrusion(&before);
-  if (!harm && took_too_much()) harm = "it took more memory than a plugin may need";
-  if (harm)
-    conclude(progress, SCAN_HARMFUL, harm);
+/* Harm comes first: a plugin that declines may have done some before. */
+static void judge(const scan_state *before, tn_status status, scan_progress *progress) {
+  static scan_state after;
+  char text[sizeof progress->reason];
+  scan_state_take(&after);
+  watch_threads(before, &after);
+  if (scan_state_find_harm(before, &after, text, sizeof text))
+    conclude(progress, SCAN_HARMFUL, text);
+  else if (was_written_to())
+    conclude(progress, SCAN_HARMFUL, "it wrote to descriptors that are not its own");
+  else if (took_too_much())
+    conclude(progress, SCAN_HARMFUL, "it took more memory than a plugin may need");
   else if (status)
     conclude(progress, SCAN_DECLINED, tn_last_error());
+  else if (scan_state_find_oddity(before, &after, text, sizeof text))
+    conclude(progress, SCAN_SOUND, text);
   else
     conclude(progress, SCAN_SOUND, "");
+}
+
+void scan_load(const char *path, const file_identity *file, char *const *libraries,
+               scan_progress *progress) {
+  static scan_state before;
+  set_limits();
+  if (pipe2(canary, O_CLOEXEC | O_NONBLOCK)) _exit(1);
+  atomic_store(&progress->stage, SCAN_LOADING);
+  load_libraries(libraries); /* what they change the host has behind it */
+  scan_state_take(&before);
+  judge(&before, load(path, file, progress), progress);
   exit(0); /* not _exit: destructors of the plugin run at the end of a host, too */
 }

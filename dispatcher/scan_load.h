@@ -23,7 +23,9 @@ typedef struct scan_progress {
   char reason[sizeof((scan_report *)0)->reason];
 } scan_progress;
 
-/* Loads the libraries, then the plugin, leaves what it found in *progress and ends the process. */
-_Noreturn void scan_load(const char *path, char *const *libraries, scan_progress *progress);
+/* Loads the libraries, then the plugin if it is that very file, leaves what it found in *progress
+ * and ends the process. */
+_Noreturn void scan_load(const char *path, const file_identity *file, char *const *libraries,
+                         scan_progress *progress);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * tenon-scan PLUGIN TIMEOUT_MS [LIBRARY...]: loads a plugin in a process of its own, behind
- * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. Started
- * by libtenon alone (scan_spawn.c).
+ * tenon-scan PLUGIN TIMEOUT_MS FILE [LIBRARY...]: loads a plugin in a process of its own, behind
+ * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. FILE
+ * says which file PLUGIN has to be (scan_write_file). Started by libtenon alone (scan_spawn.c).
  *
  * This process never touches the plugin. It is the one that all descendants of the loading
  * process fall back to, so that it can end every one of them before it reports.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -95,7 +96,6 @@ static void kill_children(void) {
 static int end_all(pid_t loading) {
   int64_t deadline = now_ms() + 500;
   int others = 0;
-  (void)kill(-loading, SIGKILL);
   for (;;) {
     pid_t ended = waitpid(-1, NULL, WNOHANG);
     others += ended > 0 && ended != loading;
@@ -117,7 +117,7 @@ static bool wait_for(pid_t loading, int signals, uint32_t timeout_ms, int *statu
     int64_t left = deadline - now_ms();
     if (left <= 0 || ended < 0) return false;
     struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = SCAN_FD}};
-    (void)poll(p, 2, (int)left);
+    (void)poll(p, 2, left < INT_MAX ? (int)left : INT_MAX);
     if (p[0].revents & POLLIN) (void)!read(signals, &info, sizeof info);
     if (p[1].revents & (POLLERR | POLLHUP)) {
       (void)end_all(loading);
@@ -139,12 +139,21 @@ static const char *stage_name(uint32_t stage) {
   return stage < sizeof names / sizeof *names ? names[stage] : "?";
 }
 
+/* What a fault in the plugin itself raises. Other signals may come from anywhere: from the
+ * kernel when memory is short, from limits, from people. */
+static bool is_fault(int number) {
+  return number == SIGSEGV || number == SIGABRT || number == SIGILL || number == SIGFPE ||
+         number == SIGTRAP || number == SIGSYS;
+}
+
 static void judge_end(const scan_progress *progress, int status) {
   uint32_t stage = atomic_load(&progress->stage);
   const char *where = stage_name(stage);
   if (WIFSIGNALED(status)) {
-    const char *name = sigabbrev_np(WTERMSIG(status));
-    say(SCAN_HARMFUL, "killed by signal %d (SIG%s) %s", WTERMSIG(status), name ? name : "?", where);
+    int number = WTERMSIG(status);
+    const char *name = sigabbrev_np(number);
+    say(is_fault(number) ? SCAN_HARMFUL : SCAN_HINDERED, "killed by signal %d (SIG%s) %s", number,
+        name ? name : "?", where);
   } else if (stage != SCAN_ENDING) {
     say(SCAN_HARMFUL, "called exit(%d) %s", WEXITSTATUS(status), where);
   } else if (WEXITSTATUS(status) != 0) {
@@ -155,37 +164,71 @@ static void judge_end(const scan_progress *progress, int status) {
   }
 }
 
-static void judge_time(const scan_progress *progress, uint32_t timeout_ms) {
+/* One line of /proc about a process; "" if there is none. */
+static void read_proc(pid_t process, const char *name, char text[512]) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%ld/%s", (long)process, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = fd < 0 ? 0 : read(fd, text, 511);
+  if (fd >= 0) close(fd);
+  text[bytes > 0 ? bytes : 0] = '\0';
+}
+
+/* Whether the machine kept the process from its work: half of the time and more it waited for a
+ * processor, or it is just waiting for a disk or a server. */
+static bool was_kept(pid_t loading, uint32_t timeout_ms) {
+  char text[512];
+  unsigned long long ran_ns, waited_ns;
+  read_proc(loading, "schedstat", text);
+  if (sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 && waited_ns / 1000000 >= timeout_ms / 2)
+    return true;
+  read_proc(loading, "stat", text);
+  const char *name_end = strrchr(text, ')');
+  return name_end && strncmp(name_end, ") D", 3) == 0;
+}
+
+static void judge_time(const scan_progress *progress, pid_t loading, uint32_t timeout_ms) {
   const char *where = stage_name(atomic_load(&progress->stage));
-  if (timeout_ms % 1000)
-    say(SCAN_HARMFUL, "did not finish within %u ms %s", timeout_ms, where);
-  else
-    say(SCAN_HARMFUL, "did not finish within %u s %s", timeout_ms / 1000, where);
+  bool kept = was_kept(loading, timeout_ms);
+  scan_verdict verdict = kept ? SCAN_HINDERED : SCAN_HARMFUL;
+  uint32_t shown = timeout_ms % 1000 ? timeout_ms : timeout_ms / 1000;
+  say(verdict, "did not finish within %u %s %s%s", shown, timeout_ms % 1000 ? "ms" : "s", where,
+      kept ? ", on a machine that is busy" : "");
 }
 
 /* ------------------------------------------------------------------------ two roads --- */
 
+typedef struct subject {
+  const char *path;
+  uint32_t timeout_ms;
+  file_identity file;
+  char *const *libraries;
+} subject;
+
 /* The loading process holds neither the pipe of the report nor a signal's disposition of
  * this one, and does not outlive it. */
-static _Noreturn void become_loader(char *const *arguments, pid_t parent, int signals,
+static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
                                     scan_progress *progress) {
   sigset_t none;
   sigemptyset(&none);
   close(SCAN_FD);
   close(signals);
-  (void)setpgid(0, 0);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   (void)signal(SIGPIPE, SIG_DFL);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
-  scan_load(arguments[0], arguments + 2, progress);
+  scan_load(s->path, &s->file, s->libraries, progress);
 }
 
+/* The loading process stays in this one's group: a leader of its own could not call setsid(), as
+ * most hosts can, and that must be seen. So signals to the group come here as well, and are
+ * blocked but for the one that is waited for. */
 static int watch_children(void) {
-  sigset_t child;
+  sigset_t child, all;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  if (sigprocmask(SIG_SETMASK, &child, NULL)) return -1;
+  sigfillset(&all);
+  if (sigprocmask(SIG_SETMASK, &all, NULL)) return -1;
   return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -197,9 +240,18 @@ static void close_others(void) {
   for (int fd = SCAN_FD + 1; fd < 1024; fd++) (void)close(fd);
 }
 
+/* Any number of 32 bits is a time. */
+static bool read_arguments(int argc, char **argv, subject *s) {
+  char *end = NULL;
+  if (argc < 4 || fcntl(SCAN_FD, F_GETFD) < 0) return false;
+  unsigned long long timeout = strtoull(argv[2], &end, 10);
+  *s = (subject){.path = argv[1], .timeout_ms = (uint32_t)timeout, .libraries = argv + 4};
+  return *end == '\0' && timeout > 0 && timeout <= UINT32_MAX && scan_read_file(argv[3], &s->file);
+}
+
 int main(int argc, char **argv) {
-  long timeout = argc >= 3 ? strtol(argv[2], NULL, 10) : 0;
-  if (timeout <= 0 || timeout > INT32_MAX || fcntl(SCAN_FD, F_GETFD) < 0) {
+  subject s;
+  if (!read_arguments(argc, argv, &s)) {
     fputs("tenon-scan is started by libtenon, not by people\n", stderr);
     return 2;
   }
@@ -213,12 +265,12 @@ int main(int argc, char **argv) {
   if (progress == MAP_FAILED) give_up("mmap");
   pid_t parent = getpid(), loading = fork();
   if (loading < 0) give_up("fork");
-  if (loading == 0) become_loader(argv + 1, parent, signals, progress);
+  if (loading == 0) become_loader(&s, parent, signals, progress);
   int status = 0;
-  if (wait_for(loading, signals, (uint32_t)timeout, &status))
+  if (wait_for(loading, signals, s.timeout_ms, &status))
     judge_end(progress, status);
   else
-    judge_time(progress, (uint32_t)timeout);
+    judge_time(progress, loading, s.timeout_ms);
   if (end_all(loading) && report.verdict == SCAN_SOUND)
     say(SCAN_HARMFUL, "it left processes behind");
   send_report();

@@ -71,15 +71,17 @@ static int fill_attributes(posix_spawnattr_t *attributes) {
  * has cleaned if the program is set-user-id, and those that are loaded here by their paths. */
 static int start(const char *scanner, const scan_subject *subject, scan_libraries libraries,
                  int end, pid_t *process) {
-  char timeout[16], path[PATH_MAX], program[PATH_MAX];
+  char timeout[16], file[128], path[PATH_MAX], program[PATH_MAX];
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   snprintf(timeout, sizeof timeout, "%u", subject->timeout_ms);
+  scan_write_file(&subject->file, file);
   snprintf(path, sizeof path, "%s", subject->path);
   snprintf(program, sizeof program, "%s", scanner);
-  char *arguments[4 + SCAN_LIBRARIES] = {program, path, timeout}, *library = libraries.paths;
+  char *arguments[5 + SCAN_LIBRARIES] = {program, path, timeout, file};
+  char *library = libraries.paths;
   for (uint32_t i = 0; i < libraries.count; i++, library += strlen(library) + 1)
-    arguments[3 + i] = library;
+    arguments[4 + i] = library;
   int error = posix_spawn_file_actions_init(&actions);
   if (error) return error;
   error = posix_spawnattr_init(&attributes);
@@ -99,8 +101,9 @@ static size_t read_until(int fd, void *buffer, size_t size, int64_t deadline) {
   while (done < size) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int64_t left = deadline - now_ms();
-    int ready = poll(&p, 1, left > 0 ? (int)left : 0);
+    int ready = poll(&p, 1, left < 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX);
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && left > INT_MAX) continue;
     if (ready <= 0) break;
     ssize_t n = read(fd, (char *)buffer + done, size - done);
     if (n < 0 && errno == EINTR) continue;

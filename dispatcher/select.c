@@ -3,11 +3,12 @@
  * by score. A name that is unknown or unusable is an error that lists what exists and
  * why the rest cannot be used; nothing is ever substituted in silence.
  */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/plugins.h"
 
 static void append(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -20,12 +21,23 @@ static void append(char *text, size_t size, const char *format, ...) {
   va_end(args);
 }
 
+static void list_refused(tn_runtime *r, char *text, size_t size) {
+  pthread_mutex_lock(&r->mutex);
+  for (size_t i = 0; i < r->num_records; ++i) {
+    const plugin_record *record = r->records[i];
+    if (record->state == PLUGIN_REFUSED && record->reason)
+      append(text, size, "; plugin %s: %s", record->name[0] ? record->name : record->path,
+             record->reason);
+  }
+  pthread_mutex_unlock(&r->mutex);
+}
+
 /* "cpu:0 (...), cuda: no driver; plugin x was refused: ..." */
-static void list_devices(const tn_runtime *r, char *text, size_t size) {
+static void list_devices(tn_runtime *r, char *text, size_t size) {
   text[0] = 0;
-  uint32_t count = atomic_load(&r->num_devices);
+  uint32_t count = (uint32_t)tn_device_count(r);
   for (uint32_t i = 0; i < count; ++i) {
-    const tn_device *d = atomic_load(&r->devices[i]);
+    const tn_device *d = atomic_load(&r->ranked[i]);
     append(text, size, "%s%s", text[0] ? ", " : "", d->id);
     if (atomic_load(&d->lost) & DEVICE_WITHDRAWN)
       append(text, size, " (unusable: its plugin was unloaded)");
@@ -37,12 +49,7 @@ static void list_devices(const tn_runtime *r, char *text, size_t size) {
     const device_type *t = r->registry.types[i];
     if (t->unavailable[0]) append(text, size, "; %s: %s", t->backend.device_type, t->unavailable);
   }
-  for (size_t i = 0; i < r->num_records; ++i) {
-    const plugin_record *record = r->records[i];
-    if (!record->plugin && record->reason)
-      append(text, size, "; plugin %s: %s", record->name[0] ? record->name : record->path,
-             record->reason);
-  }
+  list_refused(r, text, size);
 }
 
 /* Splits "type:index"; false if malformed. */
@@ -83,7 +90,12 @@ static tn_status find_text(tn_runtime *r, const char *id, size_t length, tn_devi
                 "'%.*s' is no device name; write type or type:number. Devices: %s", (int)length, id,
                 list);
   }
+  tn_status status = plugins_need_type(r, type);
+  if (status) return status;
   *device = find(r, type, index);
+  if (!*device && !registry_find_type(&r->registry, type)) status = plugins_need_all(r);
+  if (status) return status;
+  if (!*device) *device = find(r, type, index);
   if (*device) return TN_OK;
   const device_type *t = registry_find_type(&r->registry, type);
   list_devices(r, list, sizeof list);
@@ -114,6 +126,7 @@ static tn_status choose_named(tn_runtime *r, tn_device **device) {
     status = find_text(r, at, length, &d);
     if (!status) status = device_ready(d);
     if (!status) return *device = d, TN_OK;
+    if (status == TN_ERR_OUT_OF_MEMORY) return status;
     append(reasons, sizeof reasons, "%s%s", reasons[0] ? "; " : "", tn_last_error());
     at += length;
     if (!*at) break;
@@ -123,11 +136,13 @@ static tn_status choose_named(tn_runtime *r, tn_device **device) {
 }
 
 static tn_status choose_best(tn_runtime *r, tn_device **device) {
-  uint32_t count = atomic_load(&r->num_devices);
+  uint32_t count = (uint32_t)tn_device_count(r);
   for (uint32_t i = 0; i < count; ++i) {
-    tn_device *d = atomic_load(&r->devices[i]);
+    tn_device *d = atomic_load(&r->ranked[i]);
     if (d->props.score <= 0 || d->unavailable[0]) continue;
-    if (!device_ready(d)) return *device = d, TN_OK;
+    tn_status status = device_ready(d);
+    if (!status) *device = d;
+    if (!status || status == TN_ERR_OUT_OF_MEMORY) return status;
     runtime_log(r, TN_LOG_WARN, "%s", tn_last_error());
   }
   char list[1900];
@@ -139,13 +154,30 @@ tn_status device_choose(tn_runtime *runtime, tn_device **device) {
   return runtime->config.device ? choose_named(runtime, device) : choose_best(runtime, device);
 }
 
+/* The best of the devices that could serve, but for those tried already. */
+static tn_device *best_host(const tn_runtime *r, const tn_device *from, uint32_t op, tn_dtype dtype,
+                            uint64_t tried, uint32_t *index) {
+  tn_device *best = NULL;
+  uint32_t count = atomic_load_explicit(&r->num_devices, memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&r->devices[i]);
+    if (tried >> i & 1 || d->type == from->type || !d->host_memory) continue;
+    if (!registry_cells(d->table, op, dtype)) continue;
+    if (!best || d->props.score > best->props.score) best = d, *index = i;
+  }
+  return best;
+}
+
 tn_device *device_fallback(tn_runtime *runtime, const tn_device *from, uint32_t op,
                            tn_dtype dtype) {
-  uint32_t count = tn_device_count(runtime);
-  for (uint32_t i = 0; i < count; ++i) {
-    tn_device *d = atomic_load(&runtime->devices[i]);
-    if (d->type == from->type || !d->host_memory || !registry_cells(d->table, op, dtype)) continue;
+  uint64_t tried = 0;
+  uint32_t index = 0;
+  tn_device *d;
+  static_assert(DEVICES_MAX <= 64, "a bit for each device");
+  (void)plugins_need_hosts(runtime);
+  while ((d = best_host(runtime, from, op, dtype, tried, &index))) {
     if (!device_ready(d)) return d;
+    tried |= UINT64_C(1) << index;
   }
   return NULL;
 }

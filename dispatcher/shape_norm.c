@@ -79,6 +79,8 @@ static tn_status by_channel(const shape_query *q, extents *out, uint32_t num_out
   if (groups != WHOLE_BATCH) {
     if (groups ? x->shape[1] % groups : x->shape[1])
       return shape_refuse(q, "attrs->groups must divide the channels", x, NULL);
+    if (x->shape[1] == 0 && groups > 1)
+      return shape_refuse(q, "there is no channel to divide into attrs->groups", x, NULL);
     s.statistics = (extents){.rank = 2, .dim = {x->shape[0], groups}};
   }
   return apply(q, &s, out, num_out);

@@ -138,6 +138,15 @@ static tn_status check_groups(const conv *c) {
               c->q->op->name, c->groups, c->w[1], c->w[0], c->x[1]);
 }
 
+/* So that places in padded images, and steps beyond them, can be added up in 64 bits. */
+static tn_status check_steps(const conv *c) {
+  for (int i = 0; i < c->spatial; ++i)
+    if (c->stride[i] > INT32_MAX || c->padding[i] > INT32_MAX || c->dilation[i] > INT32_MAX)
+      return shape_refuse(c->q, "attrs->stride, padding and dilation are at most 2^31 - 1", NULL,
+                          NULL);
+  return TN_OK;
+}
+
 /* y from x and w. */
 static tn_status conv_forward(conv *c) {
   tn_status status = check_groups(c);
@@ -151,7 +160,7 @@ static tn_status conv_forward(conv *c) {
                   "tn_%s: a window of %" PRId64 " (dilation %" PRId64 ") does not fit %" PRId64
                   " elements with padding %" PRId64,
                   c->q->op->name, c->w[2 + i], c->dilation[i], c->x[2 + i], c->padding[i]);
-  return TN_OK;
+  return check_steps(c);
 }
 
 static bool equals(const conv *c, const int64_t *dim, const DLTensor *t) {
@@ -279,7 +288,8 @@ static tn_status conv_backward(conv *c) {
                   "tn_%s: nothing is left of %" PRId64 " windows of %" PRId64 " (dilation %" PRId64
                   ") with padding %" PRId64,
                   c->q->op->name, c->y[2 + i], c->w[2 + i], c->dilation[i], c->padding[i]);
-  return check_groups(c);
+  tn_status status = check_steps(c);
+  return status ? status : check_groups(c);
 }
 
 tn_status shape_rule_conv_transpose(const shape_query *q, extents *out, uint32_t num_out) {

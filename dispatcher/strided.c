@@ -92,7 +92,7 @@ static tn_status move_bytes(const box *b, uint32_t direction, int64_t at, void *
     data += at;
   bool out = direction == TN_COPY_TO_HOST;
   return device_result(d, "copy",
-                       d->type->backend.copy(d->handle, b->stream->queue, direction,
+                       d->type->backend.copy(d->handle, stream_queue(b->stream), direction,
                                              out ? host : data, out ? 0 : offset, out ? data : host,
                                              out ? offset : 0, (size_t)bytes));
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/runtime.h"
 #include "dispatcher/shape.h"
 #include "dispatcher/watch.h"
@@ -45,9 +46,43 @@ void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides) {
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {
     strides[i] = stride;
-    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
-    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
+    stride *= shape[i] ? shape[i] : 1; /* fits: shape_elements */
   }
+}
+
+/* --- what must hold of tensors --- */
+
+/* Its storage is a block, in whose header it lies, or an import. */
+static bool storage_is_valid(const storage *s) {
+  if (!s->device || !atomic_load_explicit(&s->refs, memory_order_relaxed)) return false;
+  return s->block ? s->block->bytes && block_header(s->block) == s : s->destroy != NULL;
+}
+
+/* Every element lies in the block. */
+static bool lies_in_block(const tn_tensor *t) {
+  const block *b = t->storage->block;
+  const char *data = t->dl.data,
+             *begin = t->device->opaque ? b->handle : (char *)b->handle + b->offset;
+  int64_t first = t->device->opaque ? (int64_t)(t->dl.byte_offset - b->offset) : data - begin;
+  int64_t last = 0;
+  for (int32_t i = 0; i < t->dl.ndim; ++i) last += (t->shape[i] - 1) * t->strides[i];
+  return first >= 0 && last >= 0 &&
+         first + (last + 1) * (int64_t)tn_dtype_size((tn_dtype)t->dtype) <= (int64_t)b->bytes;
+}
+
+static bool tensor_is_valid(const tn_tensor *t) {
+  int64_t elements = 1;
+  if (!atomic_load_explicit(&t->refs, memory_order_relaxed) || !storage_is_valid(t->storage) ||
+      t->device != t->storage->device || t->dl.ndim < 0 || t->dl.ndim > TN_MAX_RANK ||
+      t->dl.shape != t->shape || t->dl.strides != t->strides ||
+      dtype_from_dl(t->dl.dtype) != (tn_dtype)t->dtype)
+    return false;
+  for (int32_t i = 0; i < t->dl.ndim; ++i)
+    if (t->shape[i] < 0 || __builtin_mul_overflow(elements, t->shape[i], &elements)) return false;
+  if (elements != t->elements) return false;
+  if (elements == 0) return t->contiguous;
+  return t->contiguous == strides_are_contiguous(t->dl.ndim, t->shape, t->strides) &&
+         (!t->storage->block || lies_in_block(t));
 }
 
 void tensor_finish(tn_tensor *t) {
@@ -56,6 +91,7 @@ void tensor_finish(tn_tensor *t) {
   t->elements = elements;
   t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
   if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);
+  INVARIANT(tensor_is_valid(t));
 }
 
 static void header_init(tn_tensor *t, tn_device *device, tn_dtype dtype, int32_t rank) {
@@ -94,8 +130,7 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
   for (int32_t i = rank - 1; i >= 0; --i) {
     t->shape[i] = shape[i];
     t->strides[i] = stride;
-    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
-    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
+    stride *= shape[i] ? shape[i] : 1; /* fits: shape_elements */
   }
 }
 
@@ -115,6 +150,7 @@ static __attribute__((noinline, cold)) tn_status make_slowly(tn_status status, t
   }
   tensor_init(t, block_header(*b), *b, device, dtype, rank, shape, elements);
   watch_made(t, pool_cache_stream((*b)->cache));
+  INVARIANT(tensor_is_valid(t));
   *out = t;
   return TN_OK;
 }
@@ -127,6 +163,7 @@ tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int3
     return make_slowly(status, device, &b, dtype, rank, shape, elements, out);
   storage *s = block_header(b);
   tensor_init(&s->first, s, b, device, dtype, rank, shape, elements);
+  INVARIANT(tensor_is_valid(&s->first));
   *out = &s->first;
   return TN_OK;
 }
@@ -167,6 +204,7 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out) {
   t->dl.byte_offset = x->dl.byte_offset;
   t->storage = x->storage;
   t->read_only = x->read_only;
+  INVARIANT(storage_is_valid(x->storage));
   atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
   *out = t;
   return TN_OK;
@@ -186,7 +224,7 @@ tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, t
   s->destroy_ctx = ctx;
   header_init(t, device, TN_U8, 0);
   t->storage = s;
-  atomic_fetch_add(&runtime->external, 1);
+  runtime_hold(runtime);
   *out = t;
   return TN_OK;
 }
@@ -197,15 +235,19 @@ static inline bool drop_ref(_Atomic uint32_t *refs) {
   return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-void storage_free(storage *s) {
-  if (s->block) {
-    pool_free(s->block);
-    return;
-  }
+/* Apart from storage_free so that releases of blocks do not pay for its stack. */
+static __attribute__((noinline, cold)) void import_free(storage *s) {
   tn_runtime *runtime = s->device->runtime;
   s->destroy(s->destroy_ctx);
   host_free(&runtime->memory, s);
-  atomic_fetch_sub(&runtime->external, 1);
+  runtime_drop(runtime); /* not before: the deleter may release others of the runtime's */
+}
+
+void storage_free(storage *s) {
+  if (__builtin_expect(s->block != NULL, 1))
+    pool_free(s->block);
+  else
+    import_free(s);
 }
 
 void tn_tensor_retain(tn_tensor *tensor) {
@@ -223,6 +265,7 @@ void tn_tensor_release(tn_tensor *tensor) {
   if (!tensor || !drop_tensor_ref(tensor)) return;
   storage *s = tensor->storage;
   tn_runtime *runtime = s->device->runtime;
+  INVARIANT(tensor->spare < 0 || storage_is_valid(s));
   if (tensor->spare) {
     if (__builtin_expect(tensor->spare < 0, 0)) {
       watch_release(tensor);
@@ -306,6 +349,7 @@ void *tn_tensor_data(const tn_tensor *tensor) {
   if (tensor->device->shared && device_is_fine(tensor->device) &&
       stream_wait(transfer_home(tensor)))
     return NULL;
+  if (__builtin_expect(tensor->spare < 0, 0)) watch_exposed(tensor);
   return (char *)tensor->dl.data + tensor->dl.byte_offset;
 }
 

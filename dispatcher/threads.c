@@ -13,12 +13,15 @@
  */
 #include "dispatcher/threads.h"
 
+#include "dispatcher/invariant.h"
+
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +48,8 @@ struct thread_pool {
   bool started;         /* by the holder of `busy` */
   pid_t process;        /* that the workers belong to */
   int64_t spin_ns;
+  void (*tell)(void *ctx, uint32_t started, uint32_t wanted, const char *why);
+  void *tell_ctx;
   _Atomic(uint32_t) size; /* threads, caller included */
   _Alignas(64) _Atomic(bool) busy;
   /* The loop's description. */
@@ -106,6 +111,7 @@ static uint64_t loop_of(uint64_t ticket) { return ticket >> SHARE_BITS; }
 static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, uint32_t share) {
   int64_t each = n / shares, more = n % shares, i = share;
   int64_t begin = i * each + (i < more ? i : more);
+  INVARIANT(begin >= 0 && begin + each + (i < more) <= n && share < shares);
   body(ctx, begin, begin + each + (i < more));
 }
 
@@ -199,17 +205,20 @@ static void block_signals(sigset_t *before) {
 
 static void start_workers(thread_pool *pool) {
   uint32_t wanted = thread_pool_size(pool) - 1;
+  int error = 0;
   sigset_t before;
   block_signals(&before);
   pool->process = getpid();
   while (pool->num_workers < wanted) {
-    if (pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool)) break;
+    error = pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool);
+    if (error) break;
     name_worker(pool->workers[pool->num_workers], pool->num_workers + 1);
     pool->num_workers++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pool->started = true;
   atomic_store_explicit(&pool->size, pool->num_workers + 1, memory_order_relaxed);
+  if (error && pool->tell) pool->tell(pool->tell_ctx, pool->num_workers, wanted, strerror(error));
 }
 
 /* ------------------------------------------------------------------- loops --- */
@@ -221,11 +230,19 @@ static uint32_t count_shares(const thread_pool *pool, int64_t n, int64_t grain) 
   return (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES);
 }
 
+/* All shares of the last loop are done, and nobody sleeps for them. pre: `busy` is held. */
+static bool loop_is_over(const thread_pool *pool) {
+  return atomic_load(&pool->busy) && atomic_load(&pool->done) == atomic_load(&pool->shares) &&
+         !atomic_load(&pool->caller_sleeps) && !atomic_load(&pool->stop) &&
+         thread_pool_size(pool) == pool->num_workers + 1;
+}
+
 /* The old ticket is closed before a word of the new description is written, so that a
  * worker who has read any of it holds a ticket that can no longer be claimed: the last
  * loop's number of shares says nothing about the next one's. */
 static uint64_t publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body,
                         void *ctx) {
+  INVARIANT(loop_is_over(pool));
   uint64_t last = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
   atomic_store_explicit(&pool->ticket, last | MOST_SHARES, memory_order_relaxed);
   atomic_store_explicit(&pool->body, body, memory_order_release);
@@ -271,6 +288,7 @@ void thread_pool_run(thread_pool *pool, int64_t n, int64_t grain,
   uint64_t loop = publish(pool, n, shares, body, ctx);
   while (work_once(pool, loop)) continue;
   wait_for_workers(pool, shares);
+  INVARIANT(loop_is_over(pool));
   atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
@@ -293,13 +311,28 @@ tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, th
   return TN_OK;
 }
 
-void thread_pool_destroy(thread_pool *pool) {
+void thread_pool_on_shortage(thread_pool *pool,
+                             void (*tell)(void *ctx, uint32_t started, uint32_t wanted,
+                                          const char *why),
+                             void *ctx) {
+  pool->tell = tell;
+  pool->tell_ctx = ctx;
+}
+
+void thread_pool_stop(thread_pool *pool) {
   if (!pool) return;
+  atomic_store_explicit(&pool->size, 1, memory_order_relaxed);
   atomic_store(&pool->stop, true);
   atomic_fetch_add(&pool->epoch, 1);
   wake(&pool->epoch, UINT32_MAX);
   bool forked = pool->started && pool->process != getpid(); /* a child has no workers to join */
   for (uint32_t i = 0; i < pool->num_workers && !forked; i++) pthread_join(pool->workers[i], NULL);
+  pool->num_workers = 0;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+  if (!pool) return;
+  thread_pool_stop(pool);
   host_memory memory = pool->memory;
   host_free(&memory, pool->workers);
   host_free(&memory, pool);

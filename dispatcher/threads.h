@@ -23,7 +23,17 @@ uint32_t threads_quota(const char *membership, const char *root);
  * it. */
 tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, thread_pool **out);
 
-/* Joins the workers. pre: no loop is running. Accepts NULL. */
+/* To be told, once and in the thread whose loop it is, where fewer workers than wanted could be
+ * started. pre: no loop has run. */
+void thread_pool_on_shortage(thread_pool *pool,
+                             void (*tell)(void *ctx, uint32_t started, uint32_t wanted,
+                                          const char *why),
+                             void *ctx);
+
+/* Joins the workers; later loops run in their callers. pre: no loop is running. Accepts NULL. */
+void thread_pool_stop(thread_pool *pool);
+
+/* Stops it and frees it. Accepts NULL. */
 void thread_pool_destroy(thread_pool *pool);
 
 /* Threads that a loop is spread over, caller included: num_threads, or fewer once

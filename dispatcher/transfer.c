@@ -6,18 +6,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/overlap.h"
 #include "dispatcher/strided.h"
 #include "dispatcher/watch.h"
 
+static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_t bytes) {
+  return t->contiguous && bytes == tn_tensor_bytes(t) && stream->device == t->device &&
+         stream->cache;
+}
+
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
   uint64_t began = watch_clock(device->runtime);
-  tn_status status =
-      device_result(device, "copy",
-                    device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_DEVICE,
-                                               dst->dl.data, dst->dl.byte_offset, src, 0, bytes));
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_DEVICE, dst->dl.data,
+                                                              dst->dl.byte_offset, src, 0, bytes));
   if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
 }
@@ -32,12 +39,13 @@ static void was_read(const tn_stream *stream, const tn_tensor *src, const void *
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, src, bytes));
   tn_device *device = src->device;
   uint64_t began = watch_clock(device->runtime);
-  tn_status status =
-      device_result(device, "copy",
-                    device->type->backend.copy(device->handle, stream->queue, TN_COPY_TO_HOST, dst,
-                                               0, src->dl.data, src->dl.byte_offset, bytes));
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_HOST, dst, 0, src->dl.data,
+                                                              src->dl.byte_offset, bytes));
   if (!status && began) was_read(stream, src, dst, began);
   return status;
 }
@@ -51,7 +59,7 @@ static bool copies_strided(const tn_tensor *t) {
 
 static tn_status read_through_device(tn_stream *stream, const tn_tensor *src, void *dst) {
   tn_tensor *dense = NULL;
-  tn_status status = tn_copy(stream, src, &dense);
+  tn_status status = layers_copy_for("tn_tensor_read", stream, src, &dense);
   if (!status) status = transfer_to_host(stream, dense, dst, tn_tensor_bytes(dense));
   tn_tensor_release(dense);
   return status;
@@ -73,7 +81,7 @@ static tn_status write_through_device(tn_stream *stream, tn_tensor *dst, const v
                                  dst->shape, dst->elements, &dense);
   if (status) return status;
   status = transfer_to_device(stream, dense, src, tn_tensor_bytes(dense));
-  if (!status) status = tn_copy(stream, dense, &dst);
+  if (!status) status = layers_copy_for("tn_tensor_write", stream, dense, &dst);
   tn_tensor_release(dense);
   return status;
 }
@@ -172,7 +180,10 @@ static tn_status copy_from_host_device(tn_stream *from, const tn_tensor *src, tn
                                        tn_tensor *dst) {
   tn_status status = transfer_settle(from);
   if (status) return status;
-  if (src->device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+  if (src->device->runtime->watch) {
+    notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+    notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
+  }
   status = transfer_to_device(to, dst, transfer_address(src), tn_tensor_bytes(dst));
   return status || !src->device->shared ? status : stream_wait(to);
 }
@@ -217,12 +228,15 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     if (!status) *copy = made;
     return status;
   }
-  if (device->runtime != tensor->device->runtime)
+  if (device->runtime != tensor->device->runtime) {
+    status = runtime_check(device->runtime);
+    if (status) return status;
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
+  }
   if (tensor->contiguous || !copies_strided(tensor))
     tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)tensor);
   else
-    status = tn_copy(transfer_home(tensor), tensor, &dense);
+    status = layers_copy_for("tn_tensor_to_device", transfer_home(tensor), tensor, &dense);
   if (!status)
     status =
         tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);

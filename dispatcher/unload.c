@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/plugins.h"
 
 static plugin_entry *find_loaded(const tn_runtime *r, const char *name) {
   for (plugin_entry *e = r->registry.plugins; e; e = e->next)
@@ -38,13 +38,20 @@ static void mark_devices(const tn_runtime *r, const plugin_entry *e, bool withdr
   }
 }
 
-static void mark_record(const tn_runtime *r, const tn_plugin *plugin) {
-  for (size_t i = 0; i < r->num_records; ++i) {
-    plugin_record *record = r->records[i];
-    if (record->plugin != plugin) continue;
-    record->plugin = NULL;
-    record->unloaded = true;
-  }
+/* pre of this and the next: `loading` is held. */
+static void mark_record(tn_runtime *r, plugin_record *record) {
+  pthread_mutex_lock(&r->mutex);
+  record->plugin = NULL;
+  record->state = PLUGIN_UNLOADED;
+  pthread_mutex_unlock(&r->mutex);
+}
+
+/* The record of a plugin that was taken, or that waits and then never comes. */
+static plugin_record *find_record(const tn_runtime *r, const char *name, plugin_state state) {
+  for (size_t i = 0; i < r->num_records; ++i)
+    if (r->records[i]->state == state && strcmp(r->records[i]->name, name) == 0)
+      return r->records[i];
+  return NULL;
 }
 
 /* Lets the work end that was under way, and gives cached memory back. */
@@ -57,24 +64,34 @@ static void settle_devices(const tn_runtime *r, const plugin_entry *e) {
   }
 }
 
+static tn_status unload(tn_runtime *r, const char *name, plugin_entry **entry) {
+  plugin_entry *e = find_loaded(r, name);
+  if (!e) return fail(TN_ERR_NOT_FOUND, "tn_runtime_unload_plugin: no plugin '%s' is loaded", name);
+  tn_status status = check_unused(r, e);
+  if (status) return status;
+  mark_devices(r, e, true);
+  registry_withdraw(&r->registry, e);
+  mark_record(r, find_record(r, name, PLUGIN_TAKEN));
+  *entry = e;
+  return TN_OK;
+}
+
 tn_status tn_runtime_unload_plugin(tn_runtime *runtime, const char *name) {
   if (!runtime || !name)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_runtime_unload_plugin: an argument is NULL");
   tn_status status = runtime_check(runtime);
   if (status) return status;
-  pthread_mutex_lock(&runtime->mutex);
-  plugin_entry *e = find_loaded(runtime, name);
-  status = e ? check_unused(runtime, e)
-             : fail(TN_ERR_NOT_FOUND, "tn_runtime_unload_plugin: no plugin '%s' is loaded", name);
-  if (!status) {
-    mark_devices(runtime, e, true);
-    registry_withdraw(&runtime->registry, e);
-    mark_record(runtime, e->plugin);
-  }
-  pthread_mutex_unlock(&runtime->mutex);
+  plugin_entry *e = NULL;
+  plugins_lock(runtime);
+  plugin_record *waiting = find_record(runtime, name, PLUGIN_WAITING);
+  if (waiting)
+    mark_record(runtime, waiting);
+  else
+    status = unload(runtime, name, &e);
+  plugins_unlock(runtime);
   if (status) return status;
-  settle_devices(runtime, e);
-  runtime_log(runtime, TN_LOG_INFO, "plugin %s unloaded", e->name);
+  if (e) settle_devices(runtime, e);
+  runtime_log(runtime, TN_LOG_INFO, "plugin %s unloaded", name);
   return TN_OK;
 }
 

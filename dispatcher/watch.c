@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/shape.h"
 
 /* What dl.device says in a released header. */
@@ -108,6 +109,7 @@ void watch_made(tn_tensor *t, const tn_stream *stream) {
   w->told = true;
   w->device = t->device;
   atomic_store_explicit(&t->refs, WATCH_REFS + 1, memory_order_relaxed);
+  INVARIANT(t->spare == SPARE_WATCHED && !atomic_load(&w->released) && t->device->runtime->watch);
   notify_tensor(TN_LAYER_TENSOR_MADE, t, stream);
 }
 
@@ -129,6 +131,17 @@ static void poison(watched *w, struct watch *watch) {
   atomic_store(&w->released, true);
 }
 
+/* What is kept has been released, and can no longer be used. pre: the watch's mutex is held. */
+static bool kept_are_valid(const struct watch *watch) {
+  for (size_t i = 0; i < WATCH_KEPT; ++i) {
+    const watched *w = watch->kept[i];
+    if (w && (!atomic_load(&w->released) || w->tensor.spare != SPARE_WATCHED ||
+              w->tensor.device != &watch->device || w->tensor.dl.data))
+      return false;
+  }
+  return watch->next < WATCH_KEPT && watch->runtime->is_grave && watch->runtime->closed;
+}
+
 static void bury(watched *w) {
   storage *s = w->tensor.storage;
   tn_runtime *runtime = w->device->runtime;
@@ -141,6 +154,7 @@ static void bury(watched *w) {
   watched *oldest = watch->kept[watch->next];
   watch->kept[watch->next] = w;
   watch->next = (watch->next + 1) % WATCH_KEPT;
+  INVARIANT_OF_ALL(kept_are_valid(watch));
   pthread_mutex_unlock(&watch->mutex);
   host_free(&runtime->memory, oldest);
   if (!last) return;
@@ -160,6 +174,11 @@ void watch_release(tn_tensor *t) {
   } else if (refs == WATCH_REFS) {
     bury(w);
   }
+}
+
+void watch_exposed(const tn_tensor *t) {
+  if (t->spare == SPARE_WATCHED && device_is_fine(t->device))
+    notify_tensor(TN_LAYER_TENSOR_EXPOSED, t, NULL);
 }
 
 /* --- misuse --- */

@@ -33,6 +33,9 @@ void watch_made(tn_tensor *t, const tn_stream *stream);
 /* tn_tensor_release of a watched tensor. */
 void watch_release(tn_tensor *t);
 
+/* The host has the tensor's address from here on, or another library the tensor. */
+void watch_exposed(const tn_tensor *t);
+
 /* Whether t is a header that is kept after its release. */
 bool watch_is_released(const tn_tensor *t);
 /* A function that takes a tensor found `status` wrong: where the reason is that t was

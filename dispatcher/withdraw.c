@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "dispatcher/invariant.h"
 #include "dispatcher/registry.h"
 
 static cell_slot *slot_of(const registry *r, const cell *c) {
@@ -39,6 +40,7 @@ void registry_withdraw(registry *r, plugin_entry *entry) {
   for (size_t i = 0; i < entry->num_operators; ++i)
     atomic_store_explicit(&r->ops[entry->operators[i].row.id], NULL, memory_order_release);
   each_cell(r, entry, unlink_cell);
+  INVARIANT_OF_ALL(registry_is_valid(r));
 }
 
 /* What the plugin brings may have been brought by another one meanwhile. */
@@ -67,5 +69,6 @@ tn_status registry_restore(registry *r, plugin_entry *entry) {
   }
   each_cell(r, entry, link_cell);
   atomic_store(&entry->withdrawn, false);
+  INVARIANT_OF_ALL(registry_is_valid(r));
   return TN_OK;
 }

@@ -12,13 +12,15 @@ static inline void message_has(const char *text) {
 
 static inline void inspect_refuses(const char *path, const char *reason) {
   tn_plugin_note note;
-  ck_assert_msg(loader_inspect(path, &note) == TN_ERR_PLUGIN_REFUSED, "%s was accepted", path);
+  file_identity file;
+  ck_assert_msg(loader_inspect(path, &file, &note) == TN_ERR_PLUGIN_REFUSED, "%s was accepted", path);
   message_has(reason);
 }
 
 static inline void inspect_accepts(const char *path, const char *name) {
   tn_plugin_note note;
-  ck_assert_msg(loader_inspect(path, &note) == TN_OK, "%s: %s", path, tn_last_error());
+  file_identity file;
+  ck_assert_msg(loader_inspect(path, &file, &note) == TN_OK, "%s: %s", path, tn_last_error());
   ck_assert_str_eq(note.name, name);
 }
 

@@ -180,6 +180,37 @@ START_TEST(malformed_variables) {
 }
 END_TEST
 
+START_TEST(malformed_lists) {
+  static const struct {
+    const char *name, *value, *takes;
+  } cases[] = {
+      {"TENON_PLUGINS", "-CUDA", "names are of a-z"},
+      {"TENON_PLUGINS", "cpu:cuda", "names are of a-z"},
+      {"TENON_PLUGINS", "cpu cuda", "names are of a-z"},
+      {"TENON_PLUGINS", "libtenon-cpu.so", "names are of a-z"},
+      {"TENON_PLUGINS", "-", "a name is missing"},
+      {"TENON_PLUGINS", "[cpu", "a ] is missing"},
+      {"TENON_LAYERS", "trace,validate, trace", "'trace' twice"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    setenv(cases[i].name, cases[i].value, 1);
+    REFUSES(NULL, cases[i].name, cases[i].takes);
+    unsetenv(cases[i].name);
+  }
+  tn_runtime_options o = {.struct_size = sizeof o, .plugins = "*,CPU"};
+  REFUSES(&o, "tn_runtime_options.plugins", "'CPU'");
+  o = (tn_runtime_options){.struct_size = sizeof o, .layers = "a,a"};
+  REFUSES(&o, "tn_runtime_options.layers", "'a' twice");
+  static const char *const sound[] = {"*", "[!c]*", "[a-z]?u-*, -cuda", " , ,", "-*"};
+  for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+    setenv("TENON_PLUGINS", sound[i], 1);
+    config c = read_ok(NULL);
+    ck_assert_str_eq(c.plugins_from, "TENON_PLUGINS");
+    config_free(&host_memory_default, &c);
+  }
+}
+END_TEST
+
 START_TEST(threads_at_the_ends) {
   setenv("TENON_NUM_THREADS", "1", 1);
   config c = read_ok(NULL);
@@ -306,6 +337,7 @@ int main(void) {
   tcase_add_test(tc, a_beaten_variable_may_be_malformed);
   tcase_add_test(tc, empty_means_unset);
   tcase_add_test(tc, malformed_variables);
+  tcase_add_test(tc, malformed_lists);
   tcase_add_test(tc, threads_at_the_ends);
   tcase_add_test(tc, malformed_options);
   tcase_add_test(tc, options_from_another_version);

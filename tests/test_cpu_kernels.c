@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/blas.h"
 #include "tenon/plugin.h"
 
 extern const tn_kernel cpu_kernels_baseline[];
@@ -454,6 +455,7 @@ START_TEST(a_host_without_memory_is_an_error) {
 END_TEST
 
 int main(void) {
+  if (cpu_blas_open(&plain_host)) return EXIT_FAILURE;
   Suite *suite = suite_create("cpu_kernels");
   TCase *tcase = tcase_create("cpu_kernels");
   tcase_set_timeout(tcase, 120);

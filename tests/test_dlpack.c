@@ -62,6 +62,43 @@ START_TEST(foreign_memory_is_used_in_place) {
 }
 END_TEST
 
+static tn_status import_strides(int64_t *shape, int64_t *strides, tn_tensor **x) {
+  static float data[4] = {1, 2, 3, 4};
+  static DLManagedTensorVersioned m;
+  m = (DLManagedTensorVersioned){.version = {1, 0},
+                                 .dl_tensor = {.data = data,
+                                               .device = {kDLCPU, 0},
+                                               .ndim = 2,
+                                               .dtype = {kDLFloat, 32, 1},
+                                               .shape = shape,
+                                               .strides = strides}};
+  return tn_tensor_from_dlpack(rt, &m, x);
+}
+
+START_TEST(strides_that_overflow_are_refused) {
+  const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX / 2, INT64_MIN / 4};
+  tn_tensor *x = NULL, *y = NULL;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    refused(import_strides(SHAPE(2, 2), SHAPE(ends[i], 1), &x), TN_ERR_INVALID_ARGUMENT,
+            "strides overflow");
+    refused(import_strides(SHAPE(3, 3), SHAPE(INT64_MAX / 16, ends[i]), &x),
+            TN_ERR_INVALID_ARGUMENT, "strides overflow");
+    /* One step or none: the stride means nothing. */
+    ok(import_strides(SHAPE(1, 4), SHAPE(ends[i], 1), &x));
+    ok(tn_neg(NULL, x, &y));
+    float got[4];
+    ok(tn_tensor_to_host(y, got, sizeof got));
+    ck_assert(got[0] == -1 && got[3] == -4);
+    tn_tensor_release(x), tn_tensor_release(y);
+    y = NULL;
+    ok(import_strides(SHAPE(0, 4), SHAPE(ends[i], ends[i]), &x));
+    ok(tn_neg(NULL, x, &y));
+    tn_tensor_release(x), tn_tensor_release(y);
+    y = NULL;
+  }
+}
+END_TEST
+
 START_TEST(read_only_memory_is_not_written) {
   float data[3] = {1, 2, 3};
   int64_t shape[1] = {3};
@@ -146,6 +183,7 @@ static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, out_and_in_again);
   tcase_add_test(t, foreign_memory_is_used_in_place);
+  tcase_add_test(t, strides_that_overflow_are_refused);
   tcase_add_test(t, read_only_memory_is_not_written);
   tcase_add_test(t, nonsense_is_refused_and_kept);
   tcase_add_test(t, the_old_struct_works_too);

@@ -264,9 +264,10 @@ END_TEST
 START_TEST(truncated) {
   for (size_t i = 0; i < 64; i++) {
     tn_plugin_note n;
+    file_identity f;
     const char *path = write_file("x.so", image, image_size * i / 64);
-    ck_assert_msg(loader_inspect(path, &n) == TN_ERR_PLUGIN_REFUSED, "%zu of %zu bytes accepted",
-                  image_size * i / 64, image_size);
+    ck_assert_msg(loader_inspect(path, &f, &n) == TN_ERR_PLUGIN_REFUSED,
+                  "%zu of %zu bytes accepted", image_size * i / 64, image_size);
   }
   write_file("x.so", image, image_size - 1);
   inspect_refuses(scratch_path("x.so"), "cut short");
@@ -290,7 +291,8 @@ static void mutate(size_t begin, size_t limit, int rounds) {
     for (uint32_t n = 1 + next_random(&state) % 8; n; n--)
       image[begin + next_random(&state) % (limit - begin)] = (unsigned char)next_random(&state);
     tn_plugin_note n;
-    tn_status status = loader_inspect(write_file("x.so", image, image_size), &n);
+    file_identity f;
+    tn_status status = loader_inspect(write_file("x.so", image, image_size), &f, &n);
     ck_assert(status == TN_OK || status == TN_ERR_PLUGIN_REFUSED);
     ck_assert_uint_lt(strnlen(n.name, sizeof n.name), sizeof n.name);
   }

@@ -34,6 +34,7 @@ static void open_with(tn_fallback fallback, const char *layers) {
   log_text[0] = 0;
   rt = open_runtime(&options);
   sim = tn_runtime_device(rt);
+  ck_assert_uint_gt(tn_device_count(rt), 1); /* loads the plugins that wait, and logs that */
   log_text[0] = 0;
 }
 

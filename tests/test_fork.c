@@ -190,6 +190,88 @@ START_TEST(a_child_is_told) {
 }
 END_TEST
 
-static void add_tests(TCase *tc) { tcase_add_test(tc, a_child_is_told); }
+/* ---------------------------------------------------------- drivers in a child --- */
+
+/* A device of type "hangs" never answers in a child of the process that asked for it first. */
+static tn_status open_driver(const char *device, tn_runtime **runtime) {
+  tn_runtime_options options = {.struct_size = sizeof options,
+                                .plugin_path = FIXTURE_DIR "/libtenon-hangs.so:" SIM_PLUGIN,
+                                .plugins = "reference,hangs,sim",
+                                .device = device,
+                                .scan = TN_SCAN_OFF,
+                                .log_level = TN_LOG_NONE + 1};
+  return tn_runtime_open(&options, runtime);
+}
+
+#define wanted(condition)                                                                          \
+  do {                                                                                             \
+    if (!(condition)) printf("%s: %s\n", #condition, tn_last_error()), mistakes++;                 \
+  } while (0)
+
+static void expect_mistakes(void (*body)(void)) {
+  int status = 0;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    body();
+    fflush(stdout);
+    _exit(mistakes ? 1 : 0);
+  }
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+}
+
+static void find_no_driver(void) {
+  tn_runtime *runtime = NULL;
+  tn_device *device = NULL;
+  tn_plugin_info info = {.struct_size = sizeof info};
+  wanted(open_driver("hangs", &runtime) == TN_ERR_NOT_FOUND);
+  wanted(strstr(tn_last_error(), "before this process was forked"));
+  wanted(open_driver(NULL, &runtime) == TN_OK);
+  wanted(tn_device_find(runtime, "hangs", &device) == TN_ERR_NOT_FOUND);
+  wanted(strstr(tn_last_error(), "before this process was forked"));
+  wanted(tn_device_find(runtime, "sim", &device) == TN_OK);
+  for (size_t i = 0; tn_plugin_report(runtime, i, &info) == TN_OK; i++)
+    if (strcmp(info.name, "hangs") == 0) wanted(info.taken && strstr(info.reason, "forked"));
+  tn_runtime_close(runtime);
+}
+
+static void find_driver(void) {
+  tn_runtime *runtime = NULL;
+  wanted(open_driver("hangs", &runtime) == TN_OK);
+  tn_runtime_close(runtime);
+}
+
+START_TEST(a_driver_is_left_to_the_parent) {
+  tn_runtime *runtime = NULL;
+  ok(open_driver(NULL, &runtime));
+  expect_mistakes(find_no_driver);
+  tn_runtime_close(runtime);
+  expect_mistakes(find_no_driver); /* closing does not end a driver */
+  find_driver();
+  ck_assert_int_eq(mistakes, 0);
+}
+END_TEST
+
+static void find_driver_first(void) {
+  find_driver();
+  expect_mistakes(find_no_driver);
+}
+
+START_TEST(a_driver_that_nobody_asked_is_the_childs) {
+  tn_runtime *runtime = NULL;
+  ok(open_driver("reference", &runtime));
+  expect_mistakes(find_driver_first);
+  expect_mistakes(find_driver_first);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+static void add_tests(TCase *tc) {
+  tcase_add_test(tc, a_child_is_told);
+  tcase_add_test(tc, a_driver_is_left_to_the_parent);
+  tcase_add_test(tc, a_driver_that_nobody_asked_is_the_childs);
+}
 
 int main(void) { return run_suite("fork", add_tests); }

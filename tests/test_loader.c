@@ -164,62 +164,75 @@ START_TEST(floating_point_environment) {
 }
 END_TEST
 
-/* ------------------------------------------------------------- whose file --- */
+/* ------------------------------------------------ what was checked is loaded --- */
 
-START_TEST(writable_by_all) {
-  const char *path = copy_fixture(FIXTURE("good"), "libtenon-w.so");
-  inspect_accepts(path, "good");
-  chmod(path, 0666);
-  inspect_refuses(path, "file can be written to by every user");
-  chmod(path, 0664);
-  inspect_accepts(path, "good");
-  chmod(path, 0644);
-  chmod(scratch, 0777);
-  inspect_refuses(path, "its folder");
-  message_has(scratch);
-  chmod(scratch, 01777);
-  inspect_accepts(path, "good");
-  chmod(scratch, 0700);
+/* What happens between the loader's last look at the path and ld.so's, and after that. */
+static void (*before_dlopen)(void), (*after_dlopen)(void);
+
+void *dlopen(const char *file, int mode) {
+  void *(*real)(const char *, int);
+  void *symbol = dlsym(RTLD_NEXT, "dlopen");
+  memcpy(&real, &symbol, sizeof real);
+  bool loads = !(mode & RTLD_NOLOAD);
+  if (loads && before_dlopen) before_dlopen();
+  void *library = real(file, mode);
+  if (loads && after_dlopen) after_dlopen();
+  return library;
+}
+
+/* Loads what was inspected, after `meanwhile`. */
+static void refuses_after(const char *path, void (*meanwhile)(const char *path)) {
+  tn_plugin_note note;
+  file_identity file;
+  const tn_plugin *plugin = NULL;
+  ck_assert_int_eq(loader_inspect(path, &file, &note), TN_OK);
+  if (meanwhile) meanwhile(path);
+  ck_assert_int_eq(loader_load(path, &file, &note, &host, &plugin), TN_ERR_PLUGIN_REFUSED);
+  ck_assert_ptr_null(plugin);
+  message_has("its file was changed or replaced while it was loaded");
+}
+
+static void replace_file(const char *path) {
+  ck_assert_int_eq(rename(copy_fixture(FIXTURE("future"), "libtenon-other.so"), path), 0);
+}
+
+static void append_byte(const char *path) {
+  FILE *file = fopen(path, "ab");
+  fputc(0, file);
+  fclose(file);
+}
+
+START_TEST(replaced_after_the_check) {
+  static void (*const deeds[])(const char *) = {replace_file, append_byte};
+  for (size_t i = 0; i < 2; i++) {
+    const char *path = copy_fixture(FIXTURE("good"), i ? "libtenon-a.so" : "libtenon-r.so");
+    refuses_after(path, deeds[i]);
+    ck_assert_ptr_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD)); /* and no line of it has run */
+  }
 }
 END_TEST
 
-START_TEST(of_another_user) {
-  const char *path = copy_fixture(FIXTURE("good"), "libtenon-o.so");
-  if (geteuid() != 0) return; /* only root can give files away */
-  ck_assert_int_eq(chown(path, 12345, 12345), 0);
-  inspect_refuses(path, "belongs to user 12345");
-  ck_assert_int_eq(chown(path, 0, 12345), 0);
-  inspect_accepts(path, "good");
+static void point_to(const char *target) {
+  ck_assert_int_eq(symlink(scratch_path(target), scratch_path("link")), 0);
+  ck_assert_int_eq(rename(scratch_path("link"), scratch_path("libtenon-p.so")), 0);
+}
+static void point_to_other(void) { point_to("other"); }
+static void point_to_good(void) { point_to("good"); }
+
+START_TEST(replaced_for_a_moment) {
+  copy_fixture(FIXTURE("good"), "good");
+  copy_fixture(FIXTURE("future"), "other");
+  point_to_good();
+  before_dlopen = point_to_other, after_dlopen = point_to_good;
+  refuses_after(scratch_path("libtenon-p.so"), NULL);
+  before_dlopen = after_dlopen = NULL;
 }
 END_TEST
 
-START_TEST(links_are_followed) {
-  const char *path = copy_fixture(FIXTURE("good"), "file"), *link = scratch_path("libtenon-l.so");
-  ck_assert_int_eq(symlink(path, link), 0);
-  inspect_accepts(link, "good");
-  const char *folder = scratch_path("open");
-  ck_assert_int_eq(mkdir(folder, 0700), 0);
-  ck_assert_int_eq(rename(path, scratch_path("open/file")), 0);
-  ck_assert_int_eq(remove(link), 0);
-  ck_assert_int_eq(symlink(scratch_path("open/file"), link), 0);
-  inspect_accepts(link, "good");
-  chmod(folder, 0777);
-  inspect_refuses(link, "its folder");
-  ck_assert_int_eq(symlink("loop", scratch_path("loop")), 0);
-  inspect_refuses(scratch_path("loop"), "symbolic links");
-  ck_assert_int_eq(symlink("/nowhere/at/all", scratch_path("dangling")), 0);
-  inspect_refuses(scratch_path("dangling"), "No such file");
-  ck_assert_int_eq(mkfifo(scratch_path("pipe"), 0644), 0);
-  inspect_refuses(scratch_path("pipe"), "no regular file");
-}
-END_TEST
-
-START_TEST(endless_paths) {
-  char *path = malloc(20000);
-  memset(path, 'a', 19999);
-  path[0] = '/', path[19999] = '\0';
-  inspect_refuses(path, "cannot be opened");
-  free(path);
+START_TEST(replaced_when_it_is_loaded_already) {
+  const char *path = copy_fixture(FIXTURE("good"), "libtenon-once.so");
+  const tn_plugin *plugin = opens(path);
+  ck_assert_ptr_eq(opens(copy_fixture(FIXTURE("good"), "libtenon-once.so")), plugin);
 }
 END_TEST
 
@@ -383,7 +396,8 @@ int main(void) {
   CASE("opening", good_plugin_adds, refused_with_the_true_reason,
        the_reason_does_not_repeat_the_path, an_old_message_is_no_reason, from_the_future,
        opening_is_the_runtimes_business, floating_point_environment);
-  CASE("trust", writable_by_all, of_another_user, links_are_followed, endless_paths);
+  CASE("identity", replaced_after_the_check, replaced_for_a_moment,
+       replaced_when_it_is_loaded_already);
   CASE("survival", truncated_at_64_lengths, no_descriptor_leaks);
   CASE("discovery", folders_are_sorted, files_and_duplicates, odd_entries_become_candidates,
        the_working_folder_is_not_searched, no_memory);

@@ -90,6 +90,53 @@ START_TEST(variables_find_and_leave_out) {
 }
 END_TEST
 
+static void gather_warnings(void *user, tn_log_level level, const char *line) {
+  char *text = user;
+  size_t used = strlen(text);
+  if (level == TN_LOG_WARN) snprintf(text + used, 2000 - used, "%s\n", line);
+}
+
+/* What an opening runtime warns of, one line each. */
+static void warns(const char *plugin_path, const char *plugins, const char *text) {
+  char lines[2000] = "";
+  tn_runtime_options o = {.struct_size = sizeof o,
+                          .plugin_path = plugin_path,
+                          .plugins = plugins,
+                          .device = "reference",
+                          .log = gather_warnings,
+                          .log_user = lines};
+  tn_runtime *runtime = NULL;
+  ck_assert_msg(tn_runtime_open(&o, &runtime) == TN_OK, "%s", tn_last_error());
+  ck_assert_str_eq(lines, text);
+  tn_runtime_close(runtime);
+}
+
+START_TEST(what_comes_to_nothing_is_told) {
+  static const char all[] = "reference,good,future";
+  warns(NULL, NULL, "");
+  warns(FIXTURE("good") ":" FIXTURE("future"), all, "");
+  warns(FIXTURE("good"), "reference,future",
+        "tn_runtime_options.plugins names 'future', and no plugin that can be read is called so\n");
+  warns("plugins:" FIXTURE("good") ":./x:/nowhere:/dev", "reference,good",
+        OPTION " names plugins: not an absolute path\n" OPTION
+               " names ./x: not an absolute path\n" OPTION
+               " names /nowhere: cannot be opened: No such file or directory\n" OPTION
+               " names /dev: is a folder, not a plugin (libtenon-*.so)\n");
+  warns(FIXTURE("too_new"), "reference,too*",
+        OPTION " names " FIXTURE("too_new") ": built for ABI 900..901, this host serves 1..1\n");
+  warns(FIXTURE("too_new"), "reference", "");
+  warns(FIXTURE("good") ":" FIXTURE("twin"), "reference,good", "");
+  warns(FIXTURE_DIR, "reference,*,-nothing", "");
+  setenv("TENON_PLUGIN_PATH", "build", 1);
+  setenv("TENON_PLUGINS", "reference,cdua*", 1);
+  warns(NULL, NULL,
+        "TENON_PLUGIN_PATH names build: not an absolute path\n"
+        "TENON_PLUGINS names 'cdua*', and no plugin that can be read is called so\n");
+  unsetenv("TENON_PLUGIN_PATH");
+  unsetenv("TENON_PLUGINS");
+}
+END_TEST
+
 START_TEST(two_runtimes_share_a_plugin) {
   tn_runtime *a = open_with(FIXTURE("good"), "fixture");
   tn_runtime *b = open_with(FIXTURE("good"), "fixture");
@@ -223,6 +270,7 @@ int main(void) {
   tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
   tcase_add_test(tc, the_report_tells_every_fate);
   tcase_add_test(tc, variables_find_and_leave_out);
+  tcase_add_test(tc, what_comes_to_nothing_is_told);
   tcase_add_test(tc, two_runtimes_share_a_plugin);
   tcase_add_test(tc, refusals_leave_the_runtime_as_it_was);
   tcase_add_test(tc, truncated_at_64_lengths);

@@ -138,6 +138,33 @@ START_TEST(convolutions) {
 }
 END_TEST
 
+/* Kernels add steps to places: what they cannot add up never gets to them. */
+START_TEST(absurd_steps_of_windows) {
+  for (int i = 0; i < 2; i++) {
+    tn_conv2d_attrs a = TN_CONV2D_DEFAULTS;
+    a.stride[i] = INT64_MAX;
+    REFUSES(TN_OP_CONV2D, &a, "2^31", D(1, 2, 9, 9), D(4, 2, 3, 3), absent);
+    a.stride[i] = (int64_t)INT32_MAX + 1;
+    REFUSES(TN_OP_CONV2D, &a, "2^31", D(1, 2, 9, 9), D(4, 2, 3, 3), absent);
+    a.stride[i] = INT32_MAX;
+    GIVES(TN_OP_CONV2D, &a, D(1, 4, i == 0 ? 1 : 7, i == 0 ? 7 : 1), D(1, 2, 9, 9), D(4, 2, 3, 3),
+          absent);
+    a.stride[i] = 1, a.dilation[i] = INT64_MAX;
+    REFUSES(TN_OP_CONV2D, &a, "2^31", D(1, 2, 9, 9), D(4, 2, 1, 1), absent);
+    tn_conv_transpose2d_attrs t = TN_CONV_TRANSPOSE2D_DEFAULTS;
+    t.stride[i] = INT64_MAX;
+    REFUSES(TN_OP_CONV_TRANSPOSE2D, &t, "2^31", D(1, 2, 1, 1), D(2, 4, 3, 3), absent);
+  }
+}
+END_TEST
+
+START_TEST(groups_of_no_channel) {
+  tn_group_norm_attrs a = TN_GROUP_NORM_DEFAULTS;
+  a.groups = (int64_t)1 << 31;
+  REFUSES(TN_OP_GROUP_NORM, &a, "no channel", D(1, 0, 4), absent, absent);
+}
+END_TEST
+
 START_TEST(convolution_gradients) {
   tn_conv2d_grad_input_attrs i = TN_CONV2D_GRAD_INPUT_DEFAULTS;
   i.size[0] = i.size[1] = 28;
@@ -205,7 +232,11 @@ START_TEST(element_counts_do_not_overflow) {
   ck_assert(shape_elements(2, (int64_t[]){1 << 30, 1 << 30}, 4, &n) && n == (int64_t)1 << 60);
   ck_assert(!shape_elements(2, (int64_t[]){1 << 30, 1 << 30}, 8, &n));
   ck_assert(!shape_elements(3, (int64_t[]){1 << 30, 1 << 30, 1 << 30}, 1, &n));
-  ck_assert(shape_elements(3, (int64_t[]){INT64_MAX, INT64_MAX, 0}, 8, &n) && n == 0);
+  /* Beside a 0 too, wherever it stands. */
+  ck_assert(!shape_elements(3, (int64_t[]){INT64_MAX, INT64_MAX, 0}, 8, &n));
+  ck_assert(!shape_elements(3, (int64_t[]){0, (int64_t)1 << 40, (int64_t)1 << 40}, 1, &n));
+  ck_assert(!shape_elements(2, (int64_t[]){0, INT64_MAX}, 1, &n));
+  ck_assert(shape_elements(2, (int64_t[]){0, (int64_t)1 << 62}, 1, &n) && n == 0);
   ck_assert(shape_elements(0, NULL, 8, &n) && n == 1);
 }
 END_TEST
@@ -238,6 +269,8 @@ int main(void) {
   tcase_add_test(t, reductions);
   tcase_add_test(t, products);
   tcase_add_test(t, convolutions);
+  tcase_add_test(t, absurd_steps_of_windows);
+  tcase_add_test(t, groups_of_no_channel);
   tcase_add_test(t, convolution_gradients);
   tcase_add_test(t, pooling);
   tcase_add_test(t, losses_and_softmax);

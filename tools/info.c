@@ -9,14 +9,17 @@
 #include <string.h>
 
 #include "command.h"
+#include "plain.h"
 
 /* The width of the widest string so far, for columns. */
 static int widest(int width, const char *text) {
-  int length = (int)strlen(text);
+  int length = (int)strlen(plain(text));
   return length > width ? length : width;
 }
 
-static const char *plugin_name(const tn_plugin_info *p) { return p->name[0] ? p->name : "?"; }
+static const char *plugin_name(const tn_plugin_info *p) {
+  return p->name[0] ? plain(p->name) : "?";
+}
 
 static void print_contents(const tn_plugin_info *p) {
   const struct {
@@ -38,19 +41,20 @@ static void print_contents(const tn_plugin_info *p) {
 
 static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   int indent = width + 13;
-  printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused", p->path);
-  if (verbose) printf("%*sorigin: %s\n", indent, "", p->origin);
+  printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused",
+         plain(p->path));
+  if (verbose) printf("%*sorigin: %s\n", indent, "", plain(p->origin));
   if (verbose && p->scan)
     printf("%*sscan: %s %.1f ms\n", indent, "",
            p->scan == TN_SCAN_MADE ? "made in" : "verdict remembered, found in", p->scan_us / 1e3);
   if (!p->taken) {
-    printf("%*s%s\n", indent, "", p->reason);
+    printf("%*s%s\n", indent, "", plain(p->reason));
     return;
   }
-  if (p->description[0]) printf("%*s%s\n", indent, "", p->description);
-  printf("%*s%s%s", indent, "", p->version, p->version[0] ? ": " : "");
+  if (p->description[0]) printf("%*s%s\n", indent, "", plain(p->description));
+  printf("%*s%s%s", indent, "", plain(p->version), p->version[0] ? ": " : "");
   print_contents(p);
-  if (p->reason[0]) printf("%*sno device: %s\n", indent, "", p->reason);
+  if (p->reason[0]) printf("%*sno device: %s\n", indent, "", plain(p->reason));
 }
 
 static void print_plugins(const survey *s, bool verbose) {
@@ -71,21 +75,21 @@ static void print_memory(const tn_device_info *d) {
 static void print_served(const device_survey *d, size_t num_operators) {
   printf("%zu of %zu operators", d->num_served, num_operators);
   for (size_t i = 0; i < d->num_tallies; ++i)
-    printf("%s%s %zu", i ? ", " : ": ", d->tallies[i].plugin, d->tallies[i].operators);
+    printf("%s%s %zu", i ? ", " : ": ", plain(d->tallies[i].plugin), d->tallies[i].operators);
   putchar('\n');
 }
 
 static void print_device(const device_survey *d, int width, size_t num_operators) {
   int indent = width + 4;
-  printf("%c %-*s  %s\n", d->is_default ? '*' : ' ', width, d->info.id, d->info.name);
+  printf("%c %-*s  %s\n", d->is_default ? '*' : ' ', width, plain(d->info.id), plain(d->info.name));
   if (d->info.unavailable[0]) {
-    printf("%*sunavailable: %s\n", indent, "", d->info.unavailable);
+    printf("%*sunavailable: %s\n", indent, "", plain(d->info.unavailable));
     return;
   }
   if (d->info.lost) printf("%*slost: the device has faulted\n", indent, "");
-  printf("%*sfrom plugin %s; ", indent, "", d->info.plugin);
+  printf("%*sfrom plugin %s; ", indent, "", plain(d->info.plugin));
   print_memory(&d->info);
-  if (d->info.features[0]) printf("%*s%s\n", indent, "", d->info.features);
+  if (d->info.features[0]) printf("%*s%s\n", indent, "", plain(d->info.features));
   printf("%*s", indent, "");
   print_served(d, num_operators);
 }
@@ -104,8 +108,8 @@ static void print_layers(const survey *s) {
   puts("\nLayers (TENON_LAYERS=NAME,NAME puts them between calls and kernels)");
   for (size_t i = 0; i < s->num_layers; ++i) {
     const tn_layer_info *l = &s->layers[i];
-    printf("  %-*s  %s%s(plugin %s%s)\n", width, l->name, l->description,
-           l->description[0] ? " " : "", l->plugin, l->place ? ", on" : "");
+    printf("  %-*s  %s%s(plugin %s%s)\n", width, plain(l->name), plain(l->description),
+           l->description[0] ? " " : "", plain(l->plugin), l->place ? ", on" : "");
   }
 }
 
@@ -142,9 +146,10 @@ static widths measure(const device_survey *d) {
 
 /* Name, plugin, priority, and what the row says of itself. */
 static void print_kernel(const tn_kernel_info *k, const widths *w) {
-  printf("%-*s  %-*s  %5" PRId32, w->kernel, k->name, w->plugin, k->plugin, k->priority);
+  printf("%-*s  %-*s  %5" PRId32, w->kernel, plain(k->name), w->plugin, plain(k->plugin),
+         k->priority);
   if (k->some_calls) fputs("  some calls", stdout);
-  if (k->note[0]) printf("%s %s", k->some_calls ? ":" : " ", k->note);
+  if (k->note[0]) printf("%s %s", k->some_calls ? ":" : " ", plain(k->note));
   putchar('\n');
 }
 
@@ -152,13 +157,13 @@ static void print_services(const device_survey *d) {
   widths w = measure(d);
   char dtypes[128];
   printf("\nOperators of %s\n  kernel, plugin and priority, in the order in which they are tried\n",
-         d->info.id);
+         plain(d->info.id));
   for (size_t i = 0; i < d->num_services; ++i) {
     const service *s = &d->services[i];
     bool same = i > 0 && strcmp(s->op, s[-1].op) == 0;
     dtype_list(s->dtypes, dtypes, sizeof dtypes);
     for (size_t k = 0; k < s->num_kernels; ++k) {
-      printf("  %-*s  %-*s  ", w.op, same || k ? "" : s->op, w.dtypes, k ? "" : dtypes);
+      printf("  %-*s  %-*s  ", w.op, same || k ? "" : plain(s->op), w.dtypes, k ? "" : dtypes);
       print_kernel(&s->kernels[k], &w);
     }
   }
@@ -169,7 +174,8 @@ static void print_duplicates(const survey *s) {
   puts("\nLibraries loaded twice (handles, memory and threads of one mean nothing to the other)");
   for (size_t i = 0; i < s->num_duplicates; ++i) {
     const tn_duplicate_library *d = &s->duplicates[i];
-    printf("  %s  %s\n  %*s  %s\n", d->name, d->first, (int)strlen(d->name), "", d->second);
+    int width = (int)strlen(plain(d->name));
+    printf("  %s  %s\n  %*s  %s\n", plain(d->name), plain(d->first), width, "", plain(d->second));
   }
 }
 
@@ -185,49 +191,78 @@ void info_print_text(const survey *s, bool verbose) {
 
 static int failed(tn_status status) {
   const char *message = tn_last_error()[0] ? tn_last_error() : "no memory";
-  fprintf(stderr, "tenon info: %s (%s)\n", message, tn_status_name(status));
+  fprintf(stderr, "tenon info: %s (%s)\n", plain(message), tn_status_name(status));
   return EXIT_FAILED;
 }
 
-static int show(bool verbose, bool as_json, bool kernels) {
+typedef struct info_options {
+  bool verbose, as_json, kernels;
+  info_filter filter;
+} info_options;
+
+static int nothing_left(const info_filter *f) {
+  fprintf(stderr, "tenon info: nothing here fits%s%s%s%s%s%s\n", f->op ? " --op " : "",
+          f->op ? plain(f->op) : "", f->device ? " --device " : "",
+          f->device ? plain(f->device) : "", f->plugin ? " --plugin " : "",
+          f->plugin ? plain(f->plugin) : "");
+  return EXIT_FAILED;
+}
+
+static int show_survey(tn_runtime *runtime, const info_options *o) {
+  survey s;
+  tn_status status = survey_take(runtime, &s);
+  int result = status ? failed(status) : EXIT_OK;
+  if (!status && !info_keep(&o->filter, &s))
+    result = nothing_left(&o->filter);
+  else if (!status)
+    (o->as_json ? info_print_json : info_print_text)(&s, o->verbose);
+  survey_free(&s);
+  return result;
+}
+
+static int show(const info_options *o) {
   tn_runtime *runtime;
   tn_status status = tn_runtime_open(NULL, &runtime);
   if (status) return failed(status);
-  if (kernels) {
-    int done = info_print_support(runtime);
-    tn_runtime_close(runtime);
-    return done;
-  }
-  survey s;
-  status = survey_take(runtime, &s);
-  if (!status) (as_json ? info_print_json : info_print_text)(&s, verbose);
-  int result = status ? failed(status) : EXIT_OK;
-  survey_free(&s);
+  int result = o->kernels ? info_print_support(runtime) : show_survey(runtime, o);
   tn_runtime_close(runtime);
   return result;
 }
 
+static const char usage[] =
+    "usage: tenon info [-v|--verbose] [--op GLOB] [--device D] [--plugin NAME] [--json]\n"
+    "       tenon info --kernels\n"
+    "  -v             which kernels serve each operator and element type, in the order in\n"
+    "                 which they are tried, and why\n"
+    "  --op GLOB      only operators of this name, with their kernels: add, 'conv*'\n"
+    "  --device D     only these devices: a type (cuda), one device (cuda:1), a glob\n"
+    "  --plugin NAME  only this plugin, its devices and what it has kernels for; a glob\n"
+    "  --json         for programs\n"
+    "  --kernels      a table of what runs natively on which type of device,\n"
+    "                 present or not\n";
+
+static void take_option(int option, info_options *o) {
+  o->verbose |= option == 'v' || option == 'o';
+  o->as_json |= option == 'j';
+  o->kernels |= option == 'k';
+  if (option == 'o') o->filter.op = optarg;
+  if (option == 'd') o->filter.device = optarg;
+  if (option == 'p') o->filter.plugin = optarg;
+}
+
 int command_info(int argc, char **argv) {
-  static const struct option options[] = {{"verbose", no_argument, NULL, 'v'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"kernels", no_argument, NULL, 'k'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  static const char usage[] =
-      "usage: tenon info [-v|--verbose] [--json] [--kernels]\n"
-      "  -v         which kernels serve each operator and element type, in the order in\n"
-      "             which they are tried, and why\n"
-      "  --json     for programs\n"
-      "  --kernels  a table of what runs natively on which type of device,\n"
-      "             present or not\n";
-  bool verbose = false, as_json = false, kernels = false;
+  static const struct option options[] = {
+      {"verbose", no_argument, NULL, 'v'},      {"json", no_argument, NULL, 'j'},
+      {"kernels", no_argument, NULL, 'k'},      {"op", required_argument, NULL, 'o'},
+      {"device", required_argument, NULL, 'd'}, {"plugin", required_argument, NULL, 'p'},
+      {"help", no_argument, NULL, 'h'},         {0}};
+  info_options o = {0};
   for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK;
     if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
-    verbose |= option == 'v';
-    as_json |= option == 'j';
-    kernels |= option == 'k';
+    take_option(option, &o);
   }
-  if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
-  return show(verbose, as_json, kernels);
+  bool filtered = o.filter.op || o.filter.device || o.filter.plugin;
+  if (optind < argc || (o.kernels && filtered)) return fputs(usage, stderr), EXIT_USAGE;
+  return show(&o);
 }

@@ -4,6 +4,14 @@
 
 #include "survey.h"
 
+/* What is asked for, as globs; NULL for all. device: an identifier or a type. */
+typedef struct info_filter {
+  const char *op, *device, *plugin;
+} info_filter;
+
+/* Leaves out the rest; false where nothing is left. info_filter.c */
+bool info_keep(const info_filter *f, survey *s);
+
 /* verbose: which kernel serves every operator in every element type. */
 void info_print_text(const survey *s, bool verbose);
 /* The page docs/support.md: what runs natively where, from the plugins' kernels alone. */

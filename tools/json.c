@@ -4,30 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at `s`, 0 if there is no valid one (RFC 3629: no
- * overlong forms, no surrogates, at most U+10FFFF). */
-static int utf8_length(const unsigned char *s) {
-  if (s[0] < 0x80) return 1;
-  int length = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : 4;
-  if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
-  unsigned least = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
-  unsigned most = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
-  if (s[1] < least || s[1] > most) return 0;
-  for (int i = 2; i < length; ++i)
-    if (s[i] < 0x80 || s[i] > 0xbf) return 0;
-  return length;
+#include "plain.h"
+
+/* Control characters of Unicode lie below U+0100. */
+static void write_control(FILE *out, const char *s) {
+  fprintf(out, "\\u%04x", (unsigned char)(*s == '\xc2' ? s[1] : s[0]));
 }
 
 static void write_string(FILE *out, const char *text) {
   putc('"', out);
-  for (const unsigned char *s = (const unsigned char *)text; *s;) {
-    int length = utf8_length(s);
+  for (const char *s = text; *s;) {
+    int length = plain_sequence(s);
     if (length == 0)
       fputs("\\ufffd", out);
     else if (*s == '"' || *s == '\\')
       fprintf(out, "\\%c", *s);
-    else if (*s < 0x20 || *s == 0x7f)
-      fprintf(out, "\\u%04x", *s);
+    else if (plain_is_control(s))
+      write_control(out, s);
     else
       fwrite(s, 1, (size_t)length, out);
     s += length ? length : 1;

@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "info.h"
+#include "plain.h"
 #include "tenon/plugin.h"
 
 enum { COLUMNS = 8 };
@@ -79,7 +80,7 @@ static void print_head(const columns *c) {
        "operator's first type variable.\n");
   fputs("| operator | element types |", stdout);
   for (size_t i = 0; i < c->count; ++i)
-    printf(" %s |", c->type[i][0] == '*' ? "reference" : c->type[i]);
+    printf(" %s |", c->type[i][0] == '*' ? "reference" : plain(c->type[i]));
   fputs("\n|---|---|", stdout);
   for (size_t i = 0; i < c->count; ++i) fputs("---|", stdout);
   putchar('\n');
@@ -90,7 +91,7 @@ int info_print_support(tn_runtime *runtime) {
   print_head(&c);
   for (size_t i = 0; i < tn_op_count(runtime); ++i) {
     const tn_operator *op = tn_op_at(runtime, i);
-    printf("| %s |", op->name);
+    printf("| %s |", plain(op->name));
     print_allowed(op);
     for (size_t k = 0; k < c.count; ++k) print_set(op, natives(runtime, op, c.type[k]));
     putchar('\n');

@@ -146,11 +146,13 @@ tn_status survey_take(tn_runtime *runtime, survey *out) {
   return status;
 }
 
+void device_survey_free(device_survey *d) {
+  free(d->services);
+  free(d->tallies);
+}
+
 void survey_free(survey *s) {
-  for (size_t i = 0; i < s->num_devices; ++i) {
-    free(s->devices[i].services);
-    free(s->devices[i].tallies);
-  }
+  for (size_t i = 0; i < s->num_devices; ++i) device_survey_free(&s->devices[i]);
   free(s->devices);
   free(s->plugins);
   free(s->duplicates);

@@ -42,5 +42,6 @@ typedef struct survey {
 /* Fills *out. On failure the message is in tn_last_error() and *out is empty. */
 tn_status survey_take(tn_runtime *runtime, survey *out);
 void survey_free(survey *s);
+void device_survey_free(device_survey *d);
 
 #endif

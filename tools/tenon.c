@@ -17,7 +17,7 @@ static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
 
 static const command commands[] = {
-    {"info", "info [-v] [--json] [--kernels]", "plugins, devices, and which backend serves what",
+    {"info", "info [-v] [--op GLOB] [...]", "plugins, devices, and which backend serves what",
      command_info},
     {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
      command_check},

@@ -1,7 +1,7 @@
 /*
  * tenon trace: runs a program with the layer trace on, waits for it and says where the trace
- * is. The program's exit status is this command's; one that dies of a signal takes the command
- * with it.
+ * is, in one file however many processes the program becomes (trace_parts.c). The program's exit
+ * status is this command's; one that dies of a signal takes the command with it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,19 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
+#include "trace_parts.h"
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NO_PROGRAM = 127 };
 
 typedef struct wishes {
-  const char *file;    /* NULL: tenon-trace-PID.json in this folder */
-  const char *summary; /* "-": standard error; NULL: none */
-  const char *layers;  /* further ones, or NULL */
+  const char *file;         /* NULL: tenon-trace-PID.json in this folder */
+  const char *summary;      /* "-": standard error; NULL: none */
+  const char *layers;       /* further ones, or NULL */
+  const char *limit, *keep; /* as the variables, or NULL */
   char **program;
 } wishes;
 
@@ -36,6 +36,9 @@ static const char help[] =
     "file for chrome://tracing or https://ui.perfetto.dev, and a table of times at its end.\n"
     "\n"
     "  -o, --output FILE     the trace; default tenon-trace-PID.json in this folder\n"
+    "      --limit SIZE      bytes that one process may write: 300M, 2G, 0 for any number;\n"
+    "                        default 1G\n"
+    "      --keep WHAT       which part is kept there: first (the default) or last\n"
     "      --summary[=FILE]  the table: to standard error, as is the default, or to a file\n"
     "      --no-summary      no table\n"
     "      --layers NAMES    further layers, behind trace\n"
@@ -43,7 +46,7 @@ static const char help[] =
 
 /* --- options --- */
 
-enum { OPTION_SUMMARY = 256, OPTION_NO_SUMMARY, OPTION_LAYERS };
+enum { OPTION_SUMMARY = 256, OPTION_NO_SUMMARY, OPTION_LAYERS, OPTION_LIMIT, OPTION_KEEP };
 
 /* EXIT_OK to go on; otherwise the command is over, `*status` being its exit status. */
 static bool read_wishes(int argc, char **argv, wishes *w, int *status) {
@@ -51,6 +54,8 @@ static bool read_wishes(int argc, char **argv, wishes *w, int *status) {
                                           {"summary", optional_argument, NULL, OPTION_SUMMARY},
                                           {"no-summary", no_argument, NULL, OPTION_NO_SUMMARY},
                                           {"layers", required_argument, NULL, OPTION_LAYERS},
+                                          {"limit", required_argument, NULL, OPTION_LIMIT},
+                                          {"keep", required_argument, NULL, OPTION_KEEP},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
   *w = (wishes){.summary = "-"};
@@ -68,6 +73,12 @@ static bool read_wishes(int argc, char **argv, wishes *w, int *status) {
       break;
     case OPTION_LAYERS:
       w->layers = optarg;
+      break;
+    case OPTION_LIMIT:
+      w->limit = optarg;
+      break;
+    case OPTION_KEEP:
+      w->keep = optarg;
       break;
     case 'h':
       fputs(help, stdout);
@@ -119,18 +130,16 @@ static bool set_layers(const char *more) {
   return set;
 }
 
-/* Where the trace of process `pid` goes. The program may go to other folders, so the path is
- * absolute. */
-static bool trace_path(const wishes *w, pid_t pid, char *path, size_t size) {
-  char name[64];
-  snprintf(name, sizeof name, "tenon-trace-%ld.json", (long)pid);
-  return make_absolute(w->file ? w->file : name, path, size);
+static bool set_limit(const wishes *w) {
+  if (w->limit && setenv("TENON_TRACE_LIMIT", w->limit, 1)) return false;
+  return !w->keep || setenv("TENON_TRACE_KEEP", w->keep, 1) == 0;
 }
 
-static bool set_variables(const wishes *w) {
+static bool set_variables(const wishes *w, const trace_parts *parts) {
   char file[PATH_MAX], table[PATH_MAX] = "-";
-  if (!trace_path(w, getpid(), file, sizeof file)) return false;
+  if (!parts_variable(parts, file, sizeof file)) return false;
   if (!set_layers(w->layers) || setenv("TENON_TRACE_FILE", file, 1)) return false;
+  if (!set_limit(w)) return false;
   if (!w->summary) return unsetenv("TENON_TRACE_SUMMARY") == 0;
   if (strcmp(w->summary, "-") != 0 && !make_absolute(w->summary, table, sizeof table)) return false;
   return setenv("TENON_TRACE_SUMMARY", table, 1) == 0;
@@ -159,19 +168,19 @@ static void watch_signals(void) {
 }
 
 /* Becomes the program, or says why not through the pipe. */
-static void become(const wishes *w, int answer) {
-  if (set_variables(w)) execvp(*w->program, w->program);
+static void become(const wishes *w, const trace_parts *parts, int answer) {
+  if (set_variables(w, parts)) execvp(*w->program, w->program);
   int why = errno;
   (void)!write(answer, &why, sizeof why);
   _exit(EXIT_NO_PROGRAM);
 }
 
 /* 0 or the errno for which the program does not run. */
-static int start(const wishes *w, pid_t *child) {
+static int start(const wishes *w, const trace_parts *parts, pid_t *child) {
   int pipes[2], why = 0;
   if (pipe2(pipes, O_CLOEXEC)) return errno;
   *child = fork();
-  if (*child == 0) become(w, pipes[1]);
+  if (*child == 0) become(w, parts, pipes[1]);
   if (*child < 0) why = errno;
   close(pipes[1]);
   if (!why && read(pipes[0], &why, sizeof why) == sizeof why) (void)waitpid(*child, NULL, 0);
@@ -188,38 +197,15 @@ static int wait_for(pid_t child) {
 
 /* --- afterwards --- */
 
-/* Whether a file was written since: both times are of the clock that files are stamped by. */
-static bool is_fresh(const char *path, const struct timespec *since, struct stat *s) {
-  if (stat(path, s) || !S_ISREG(s->st_mode)) return false;
-  return s->st_mtim.tv_sec > since->tv_sec ||
-         (s->st_mtim.tv_sec == since->tv_sec && s->st_mtim.tv_nsec >= since->tv_nsec);
-}
-
-/* The name that the layer gives to the trace of a process's further runtimes. */
-static void numbered(const char *path, unsigned number, char *name, size_t size) {
-  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-  size_t stem = dot && dot > slash + 1 ? (size_t)(dot - path) : strlen(path);
-  if (number > 1)
-    snprintf(name, size, "%.*s-%u%s", (int)stem, path, number, path + stem);
-  else
-    snprintf(name, size, "%s", path);
-}
-
-static void report(const wishes *w, pid_t child, const struct timespec *since) {
-  char path[PATH_MAX], name[PATH_MAX + 16];
-  struct stat s;
-  unsigned count = 0;
-  if (!trace_path(w, child, path, sizeof path)) return;
-  for (;; ++count) {
-    numbered(path, count + 1, name, sizeof name);
-    if (!is_fresh(name, since, &s)) break;
-    fprintf(stderr, "tenon trace: %s (%.1f MB)\n", name, (double)s.st_size / 1e6);
-  }
-  if (count == 0 && (stat(path, &s) || S_ISREG(s.st_mode)))
+/* False where the trace could not be written. */
+static bool report(const wishes *w, const trace_parts *parts, pid_t child) {
+  int count = parts_gather(parts, child);
+  if (count == 0)
     fprintf(stderr,
             "tenon trace: %s wrote no trace: it opened no runtime of Tenon, or could not (a "
             "program that sets its own layers or plugins decides for itself)\n",
             *w->program);
+  return count >= 0;
 }
 
 /* Ends as the program did; its core is enough. */
@@ -235,19 +221,24 @@ static int end_like(int status) {
 
 int command_trace(int argc, char **argv) {
   wishes w;
+  trace_parts parts;
   int status;
   pid_t child = -1;
-  struct timespec since;
   if (!read_wishes(argc, argv, &w, &status)) return status;
-  clock_gettime(CLOCK_REALTIME_COARSE, &since);
+  if (!parts_open(&parts, w.file)) {
+    fprintf(stderr, "tenon trace: cannot write %s: %s\n", w.file ? w.file : "into this folder",
+            strerror(errno));
+    return EXIT_FAILED;
+  }
   watch_signals();
-  int why = start(&w, &child);
+  int why = start(&w, &parts, &child);
   if (why) {
     fprintf(stderr, "tenon trace: cannot run %s: %s\n", *w.program, strerror(why));
+    parts_drop(&parts);
     return why == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
   }
   running = child;
   status = wait_for(child);
-  report(&w, child, &since);
-  return end_like(status);
+  bool written = report(&w, &parts, child);
+  return status || written ? end_like(status) : EXIT_FAILED;
 }

@@ -32,6 +32,10 @@
  *              may use a device's default stream at once, kernels included, and
  *              event_record may be called for any stream at any time. Make no
  *              threads of your own for kernels: use host->parallel_for.
+ *  Fork.       In a forked child nothing that the parent made is used, not even given
+ *              back; a runtime that the child opens calls tn_plugin.open anew, and
+ *              `count` where TN_BACKEND_FORK_SAFE says that it may. So the plugin's
+ *              own open touches no driver.
  *  Trust.      The dispatcher has validated every call against the operator's
  *              schema before a kernel runs: devices, element types, shapes,
  *              aliasing. Kernels do not check again.
@@ -318,6 +322,11 @@ enum {
   /* Memory handles are no addresses: elements are found by data + byte_offset
    * only inside the backend's own kernels. */
   TN_BACKEND_OPAQUE_MEMORY = 1u << 2,
+  /* In a child that was forked after `count` or anything below ran in its parent, a runtime of
+   * the child's own may use the backend: it, and the driver behind it, have no thread, lock or
+   * handle left over that calls would wait for. Without it, the host finds no device there and
+   * says why. Host memory with synchronous work needs no such word. */
+  TN_BACKEND_FORK_SAFE = 1u << 3,
 };
 
 /* What a device says of itself. The host zeroes the struct and sets struct_size. */
@@ -327,7 +336,7 @@ typedef struct tn_device_props {
   int32_t dl_device_id;
   int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
   uint64_t memory_bytes;
-  uint64_t alignment_bytes; /* of allocations; 0 = 64 */
+  uint64_t alignment_bytes; /* of allocations: a power of two up to 2^24; 0 = 64 */
   char name[128];           /* "NVIDIA H200" */
   char features[256];       /* words: "sm_90 tensor-cores" */
   char unique_id[64];       /* PCI address or the like, to tell the same device twice */
@@ -408,6 +417,10 @@ typedef struct tn_layer_call {
   /* "cuda:0": the device that has no kernel for the call, which runs here in its place with
    * copies there and back; NULL for a call on its own device. */
   const char *fallback_from;
+  /* "matmul", "tn_tensor_read": the operator or function that this copy serves, which wants a
+   * stand-in of one of its tensors, row-major or on another device; NULL for a call that the
+   * program makes. */
+  const char *stand_in_for;
 } tn_layer_call;
 
 /* What else a layer is told of. */
@@ -433,6 +446,8 @@ typedef enum tn_layer_event_kind {
   TN_LAYER_PINNED_MADE = 17, /* pinned host memory: object is its address, bytes */
   TN_LAYER_PINNED_FREED = 18,
   TN_LAYER_MEMORY_RETURNED = 19, /* idle memory went back to the device: object is its handle */
+  TN_LAYER_TENSOR_EXPOSED = 20,  /* its address or a DLPack export was given out: what is written
+                                    there from now on is not told: object, tensor, memory, bytes */
 } tn_layer_event_kind;
 
 typedef struct tn_layer_event {
@@ -452,6 +467,8 @@ typedef struct tn_layer_event {
   /* When a copy to or from host memory or a wait began, in nanoseconds of CLOCK_MONOTONIC; the
    * notice comes at its end. 0 where nothing took time that is not told of elsewhere. */
   uint64_t began_ns;
+  /* Of a copy that Tenon makes for a call that falls back: as in tn_layer_call. */
+  const char *stand_in_for;
 } tn_layer_event;
 
 /* Stands between the dispatcher and the kernels when it is named in TENON_LAYERS; costs
@@ -513,6 +530,7 @@ typedef struct tn_plugin_note {
 
 #define TN_NOTE_OWNER "Tenon"
 #define TN_NOTE_TYPE 1u
+#define TN_NOTE_TYPE_BRINGS 2u
 #define TN_NOTE_SECTION ".note.tenon"
 
 /* Sanitizers that must be in the host too. */
@@ -567,6 +585,25 @@ typedef struct tn_plugin_note_image {
       {TN_ABI_VERSION_MIN, TN_ABI_VERSION, TN_FLAVOUR, 0, plugin_name}};                           \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host);                          \
   TN_PLUGIN_EXPORT const tn_plugin *tn_plugin_query(const tn_host *host)
+
+/* Written at most once per plugin, at file scope: what the plugin brings, so that it is loaded
+ * only when somebody needs that: TN_PLUGIN_BRINGS("device:mine kernels:mine"). Words with single
+ * spaces between, 1023 bytes at the most:
+ *
+ *   device:TYPE       a backend; host-device:TYPE one with TN_BACKEND_HOST_MEMORY
+ *   kernels:TYPE      kernels whose device_type is TYPE, TN_DEVICE_ANY_HOST included
+ *   layer:NAME        a layer
+ *   operators         operators of its own
+ *
+ * A plugin without it is loaded whenever a runtime opens. One that brings more than it says is
+ * refused. Hosts older than this macro pass over it. */
+#define TN_PLUGIN_BRINGS(text)                                                                     \
+  __attribute__((section(TN_NOTE_SECTION), used, aligned(4))) static const struct {                \
+    uint32_t owner_size, desc_size, type;                                                          \
+    char owner[8];                                                                                 \
+    char words[(sizeof(text) + 3) / 4 * 4];                                                        \
+  } tn_plugin_brings_ = {sizeof TN_NOTE_OWNER, (sizeof(text) + 3) / 4 * 4, TN_NOTE_TYPE_BRINGS,    \
+                         TN_NOTE_OWNER, text}
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,20 @@
  *              release or destroy function. Handles passed in are borrowed for the
  *              call. Release functions accept NULL. Strings returned belong to
  *              the library and live as long as the object they describe.
+ *  Lifetimes.  Handles are given back in any order, the runtime's close among them, as
+ *              garbage collectors do it. Once it is closed, functions with a status
+ *              return TN_ERR_CLOSED for the runtime and for whatever came from it, those
+ *              that give something back still do, and the others are harmless. The memory
+ *              of tensors, DLPack exports and pinned memory stays valid until they are
+ *              given back, and keeps its devices open so long; threads have ended and
+ *              cached memory has gone back when the close returns. Devices and default
+ *              streams, which nobody gives back, may be asked until 64 more runtimes are
+ *              gone.
+ *  Callbacks.  out_of_memory and the deleters of imported tensors run while Tenon holds no
+ *              lock; deleters may release tensors. The allocator's functions may not call
+ *              Tenon. log, out_of_memory and parallel are not called any more when
+ *              tn_runtime_close has returned; the allocator is, until the last handle is
+ *              given back.
  *  Threads.    Runtimes and devices may be used from any thread at once. A stream
  *              other than NULL belongs to one thread at a time. A tensor's
  *              reference count is atomic; its contents are the callers' business.
@@ -47,9 +61,30 @@
  *              least 1, at most TN_MAX_LIST.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
+ *  Rounding.   A call on a host device computes in its caller's floating-point mode
+ *              (direction of rounding, subnormal numbers flushed to zero), in every thread
+ *              that takes part, so that results do not depend on which or how many those
+ *              are; with `deterministic` it computes in the default mode, to nearest and
+ *              nothing flushed, so that they do not depend on the caller's either. Bounds on
+ *              errors hold in the default mode. No thread's mode is changed.
  *  Fork.       A runtime does not survive fork(): in the child, every call on it or on
  *              what it made returns TN_ERR_FORKED, and release, destroy and close do
- *              nothing that could block or reach a device. A new runtime may be opened.
+ *              nothing that could block or reach a device. A new runtime may be opened;
+ *              types of devices that were looked at before the fork, by whichever
+ *              runtime, have none there and say why, unless their plugin promises that
+ *              its driver survives (those in host memory that work synchronously do).
+ *  Plugins.    Where a device is named, by option or TENON_DEVICE, tn_runtime_open loads the
+ *              plugins that serve it and those of the layers asked for. The others wait until
+ *              somebody asks for what they bring: tn_device_count, tn_device_at and
+ *              tn_device_find for devices, tn_plugin_report, tn_kernel_at and tn_layer_at for
+ *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
+ *              and a call that falls back for those whose devices are in host memory. Such a
+ *              call takes as long as loading does. A plugin that does not say in its file
+ *              what it brings (TN_PLUGIN_BRINGS) does not wait.
+ *  Process.    What plugins, and the libraries that come with them, change of signal
+ *              handlers, of the thread's signal mask and floating-point modes while they are
+ *              loaded or a device is opened is put back. A handler that another thread
+ *              installs in the same moment is put back with them.
  *  Growth.     Structs that the caller fills begin with struct_size: set it with
  *              sizeof and zero the rest. Fields are only ever appended.
  */
@@ -110,7 +145,10 @@ typedef enum tn_scan {
   TN_SCAN_OFF = 2,     /* none */
 } tn_scan;
 
-/* Host memory, for embedders who bring their own. Thread-safe. */
+/* Host memory, for embedders who bring their own; tensors and workspaces of devices in host
+ * memory come from it too, large ones at boundaries of 2 MiB. Thread-safe. What libraries
+ * behind plugins take for themselves, and some kilobytes that outlive a runtime for handles
+ * that were kept, is the C library's. */
 typedef struct tn_allocator {
   void *(*alloc)(void *user, size_t bytes, size_t align); /* NULL when there is none */
   void (*free)(void *user, void *ptr);
@@ -118,7 +156,9 @@ typedef struct tn_allocator {
 } tn_allocator;
 
 /* A parallel loop, for embedders who bring their own threads: runs body over
- * 0 <= i < n in shares, returns when all are done. Thread-safe. */
+ * 0 <= i < n in shares, returns when all are done. Thread-safe. The body leaves the
+ * floating-point mode of its thread as it was. Neither the runtime nor Tenon's own host
+ * devices start a thread then. */
 typedef struct tn_parallel {
   void (*run)(void *user, int64_t n, int64_t grain,
               void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
@@ -141,12 +181,17 @@ typedef struct tn_runtime_options {
   int32_t deterministic;   /* 1 on, -1 off, 0 = TENON_DETERMINISTIC, else off */
   const tn_allocator *allocator;
   const tn_parallel *parallel;
-  /* Gets log lines instead of standard error. Thread-safe. */
+  /* Gets log lines instead of standard error. Thread-safe. No lock of the library is held, so
+   * it may call every function but tn_runtime_close; what a thread has to say while it loads
+   * plugins or opens a device comes once that is done. */
   void (*log)(void *user, tn_log_level level, const char *line);
   void *log_user;
   /* Called when device memory has run out, after Tenon gave back what it had
    * cached: frees tensors if it can and returns true to have the allocation tried
-   * again. */
+   * again. Runs in the thread that allocates, in several at once if they do. It may
+   * call whatever Tenon has for tensors, streams and events; what it allocates itself
+   * does not call it again but fails with TN_ERR_DEVICE_OUT_OF_MEMORY. Reading a
+   * row-major tensor back takes no device memory, one with other strides does. */
   bool (*out_of_memory)(void *user, tn_device *device, size_t bytes);
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
@@ -161,14 +206,15 @@ typedef struct tn_runtime_options {
  * cannot be taken is no error: see tn_plugin_report. */
 tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtime);
 
-/* Closes: waits for its devices. No other call on the runtime may be under way, and its
- * streams, events, prepared calls and pinned memory must have been given back. Tensors
- * still alive, and DLPack exports of them, may be released later, from any thread, but
- * not used (TN_ERR_CLOSED). */
+/* Closes: waits for its devices and ends its threads. No other call on the runtime, or on
+ * what it made, may be under way. What is still alive, tensors, streams, events, prepared
+ * calls, pinned memory, DLPack exports, may be given back later, in any order and from any
+ * thread, but not used (TN_ERR_CLOSED). Does nothing where it is closed already. */
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:
- * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then. */
+ * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then.
+ * TN_ERR_OUT_OF_MEMORY: it may be tried again. */
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 
 /* Takes a plugin back while others work: its kernels, operators and types of device are
@@ -207,7 +253,8 @@ typedef struct tn_plugin_info {
   uint32_t scan_us; /* microseconds that the scan took, or the look at its verdict */
 } tn_plugin_info;
 
-/* Describes candidate `index` in order of discovery; TN_ERR_NOT_FOUND past the last. */
+/* Describes candidate `index` in order of discovery, loading what waits; TN_ERR_NOT_FOUND past
+ * the last. Of files that tn_runtime_load_plugin refused the first 1,024 are kept. */
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info);
 
 /* A library that the process has twice, from two places or in two versions, through plugins
@@ -240,7 +287,8 @@ typedef struct tn_device_info {
   uint32_t lost;              /* 1 once the device has faulted */
 } tn_device_info;
 
-/* The devices of all plugins, best first; those of an unloaded one stay, unavailable. */
+/* The devices of all plugins, best first, loading those that wait; those of an unloaded one
+ * stay, unavailable. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 
@@ -271,6 +319,7 @@ tn_status tn_device_trim(tn_device *device);
 
 /* Host memory that the device copies from and to asynchronously. bytes > 0. */
 tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr);
+/* Of a closed runtime too. ptr may be NULL. */
 void tn_pinned_free(tn_device *device, void *ptr);
 
 /* ------------------------------------------------------- streams and events --- */
@@ -282,7 +331,7 @@ tn_status tn_stream_synchronize(tn_stream *stream);
 tn_device *tn_stream_device(const tn_stream *stream);
 /* The device's default stream, what NULL stands for. Not to be destroyed. */
 tn_stream *tn_device_default_stream(tn_device *device);
-/* The vendor's handle (cudaStream_t), NULL where there is none. */
+/* The vendor's handle (cudaStream_t), NULL where there is none and of a closed runtime. */
 void *tn_stream_native(const tn_stream *stream);
 
 tn_status tn_event_create(tn_device *device, tn_event **event);

@@ -1,15 +1,15 @@
 /*
- * The CPU as a device: host memory, synchronous, always present. Large blocks are aligned
- * and advised so that the kernel can back them with huge pages.
+ * The CPU as a device: host memory, synchronous, always present. Large blocks of the host's
+ * allocator are aligned and advised so that the kernel can back them with huge pages.
  */
 #include "backend.h"
 
-#include <cblas.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "kernels/cpu/blas.h"
 
 #define LINE_BYTES ((size_t)64)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -80,16 +80,17 @@ static tn_status describe(const tn_host *host, void *context, uint32_t index,
   return TN_OK;
 }
 
-/* The BLAS of the process is told to use one thread per call, for good: kernels cut their
- * products into blocks for the host's threads, and two pools in one process would fight
- * over the cores. A host program that calls the same OpenBLAS itself sees this too. */
+/* The BLAS of the process uses one thread per call, for good: kernels cut their products into
+ * blocks for the host's threads, and two pools in one process would fight over the cores. A
+ * host program that calls the same OpenBLAS itself sees this too. */
 static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **out) {
-  device *d = host->alloc(host, sizeof *d, _Alignof(device));
   (void)context;
   (void)index;
+  const tn_status status = cpu_blas_open(host);
+  if (status) return status;
+  device *d = host->alloc(host, sizeof *d, _Alignof(device));
   if (d == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to open the CPU");
   d->host = host;
-  openblas_set_num_threads(1);
   *out = d;
   return TN_OK;
 }
@@ -103,8 +104,8 @@ static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **
   const device *d = handle;
   const bool huge = bytes >= HUGE_PAGE_BYTES;
   (void)kind;
-  *ptr = NULL;
-  if (posix_memalign(ptr, huge ? HUGE_PAGE_BYTES : LINE_BYTES, bytes ? bytes : 1) != 0)
+  *ptr = d->host->alloc(d->host, bytes, huge ? HUGE_PAGE_BYTES : LINE_BYTES);
+  if (*ptr == NULL)
     return d->host->fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "no %zu bytes of host memory", bytes);
 #ifdef MADV_HUGEPAGE
   /* Only advice: a kernel without huge pages says no, and nothing is lost. */
@@ -114,9 +115,9 @@ static tn_status alloc_memory(void *handle, uint32_t kind, size_t bytes, void **
 }
 
 static void free_memory(void *handle, uint32_t kind, void *ptr) {
-  (void)handle;
+  const device *d = handle;
   (void)kind;
-  free(ptr);
+  d->host->free(d->host, ptr);
 }
 
 static tn_status memory_info(void *handle, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -138,7 +139,7 @@ static tn_status copy_memory(void *handle, void *queue, uint32_t direction, void
 
 const tn_backend cpu_backend = {
     .struct_size = sizeof(tn_backend),
-    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS | TN_BACKEND_FORK_SAFE,
     .device_type = "cpu",
     .count = count_devices,
     .describe = describe,

@@ -128,6 +128,8 @@ static const tn_plugin plugin = {
     .num_kernels = sizeof cuda_kernels / sizeof *cuda_kernels,
 };
 
+TN_PLUGIN_BRINGS("device:cuda kernels:cuda");
+
 TN_PLUGIN_DEFINE("cuda") {
   (void)host;
   return &plugin;

@@ -81,7 +81,7 @@ static tn_status copy(void *handle, void *queue, uint32_t direction, void *dst, 
 
 static const tn_backend backend = {
     .struct_size = sizeof backend,
-    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+    .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS | TN_BACKEND_FORK_SAFE,
     .device_type = "reference",
     .count = count_devices,
     .describe = describe,
@@ -121,6 +121,8 @@ static const tn_plugin plugin = {
     .kernels = kernels,
     .num_kernels = sizeof kernels / sizeof *kernels,
 };
+
+TN_PLUGIN_BRINGS("host-device:reference kernels:" TN_DEVICE_ANY_HOST);
 
 TN_PLUGIN_DEFINE("reference") {
   (void)host;

@@ -71,8 +71,10 @@ static int64_t visible(const attention_call *c, int64_t end) {
   return c->causal ? cpu_max(0, cpu_min(c->t, end + c->t - c->s)) : c->t;
 }
 
+/* The other extents of a product are those of a tile: what passes here, the BLAS takes. */
 static tn_status attention_run(attention_call *c, int64_t units, double work, tn_range_fn fn) {
   if (units == 0) return TN_OK;
+  if (!blas_counts(c->d, QUERIES, KEYS)) return blas_refuses(c->host);
   if (work < 1e6 || units == 1) return fn(c, 0, units);
   return c->host->parallel_for(c->host, units, 1, fn, c);
 }

@@ -2,15 +2,26 @@
  * Normalisation and its gradients over x seen as [n, c, inner]. A set is what mean and
  * variance are taken over: a channel (batch norm), or one of `groups` runs of channels of
  * a sample (all others; layer norm has inner 1 and one group). A plane is one channel of
- * one sample. Long sums are taken in blocks, each block added in double; what is summed is
- * the distance from a set's first element, so that equal elements have no variance.
+ * one sample.
+ *
+ * Statistics are sums of doubles, which hold the square of every float, and stay doubles: a
+ * mean rounded to float is off by more than a small variance. A float element is normalised in
+ * float by a mean in two parts, unless something on the way could leave float's range. For
+ * doubles the distance from a set's first element is summed, so that equal elements have no
+ * variance; floats that are equal have an exact mean without.
  */
 #include <math.h>
 
 #include "cpu.h"
 #include "half.h"
+#include "vmath.h"
 
 enum { NORM_BATCH = -1, NORM_BLOCK = 2048, NORM_TILE = 256, NORM_ROWS = 64, NORM_PARTS = 32 };
+
+/* rstd is 1 / sqrt(var + eps). */
+typedef struct norm_stat {
+  double mean, var, rstd;
+} norm_stat;
 
 typedef struct norm_call {
   const tn_host *host;
@@ -19,13 +30,15 @@ typedef struct norm_call {
   const void *gamma, *beta;      /* of the type computed in, always there */
   const void *mean_in, *rstd_in; /* mean_in NULL: not centred */
   void *mean, *rstd;             /* NULL: nobody asks */
+  norm_stat *channels;           /* of batch norm */
+  void *factors;                 /* of samples: two parts of the mean and a factor each */
   void *running_mean, *running_var;
   double *sums;                     /* per plane, or per part and channel: sum dy, sum dy z */
-  void *shift, *slope;              /* per set: means of g and of g z */
+  void *shift, *shift_low, *slope;  /* per set: mean of g in two parts, mean of g z */
   int64_t n, c, inner, groups, per; /* per: channels of a group */
   int64_t size;                     /* elements of a set */
   int64_t parts, part_rows;         /* of the rows, where columns are summed */
-  void *room;                       /* of parts: sums of few rows */
+  double *room;                     /* of parts: sums of few rows */
   bool centred;
   double eps, momentum;
 } norm_call;
@@ -51,6 +64,14 @@ static norm_call norm_by_row(const tn_kernel_args *args, const DLTensor *x, int6
 static inline int64_t norm_set(const norm_call *k, int64_t plane) {
   const int64_t channel = plane % k->c;
   return k->groups == NORM_BATCH ? channel : plane / k->c * k->groups + channel / k->per;
+}
+
+/* Whether float holds (x - mean) times the factor, a set's rstd or that times gamma, and what
+ * lies between: x is within sqrt(size) / rstd of the mean. */
+static inline bool norm_fits_float(norm_stat s, double factor) {
+  const double size = fabs(factor);
+  return fabs(s.mean) < 0x1p100 && s.rstd > 0x1p-60 && s.rstd < 0x1p60 &&
+         (size == 0 || (size > 0x1p-100 && size < 0x1p100));
 }
 
 static tn_status norm_parallel(norm_call *k, int64_t count, int64_t each, tn_range_fn fn) {

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "cpu.h"
+#include "kernels/uniform.h"
 #include "philox_block.h"
 #include "stencil.h"
 #include "vmath.h"
@@ -18,7 +19,8 @@ typedef struct random_call {
   uint64_t seed, offset;
   uint32_t drop; /* dropout keeps w >> 8 >= drop */
   double scale;
-  double a, b; /* low and width, or mean and deviation */
+  double a, b; /* mean and deviation */
+  uniform_range range;
 } random_call;
 
 /* One loop index is one block, of `per_block` elements. */

@@ -19,7 +19,9 @@ struct norm_shape {
 
 namespace {
 
-/* Statistics and sums: float, but for float64. */
+/* What an element is normalised in, and statistics are stored as: float, but for float64. Sums
+ * are of doubles: they hold the square of every float, and a mean that is large beside the
+ * deviation. */
 template <class T> struct accumulator { using type = float; };
 template <> struct accumulator<double> { using type = double; };
 template <class T> using accumulator_t = typename accumulator<T>::type;
@@ -118,29 +120,33 @@ template <class C> __device__ C join_lanes(C v, int lanes) {
   return v;
 }
 
-/* Mean and sum of squared distances from it, of parts that can be joined (Chan, Golub and
- * LeVeque 1983). Equal numbers have themselves as mean and no distance. The plain sum says
- * what the mean is where some number is not finite. */
-template <class C> struct moments {
-  C count, mean, squares, sum;
+struct norm_stat {
+  double mean, var;
+};
+
+/* Of doubles: mean and sum of squared distances from it, of parts that can be joined (Chan,
+ * Golub and LeVeque 1983). Equal numbers have themselves as mean and no distance. The plain sum
+ * says what the mean is where some number is not finite. */
+struct moments {
+  double count, mean, squares, sum;
 
   __device__ __forceinline__ void join(moments b) {
-    if (b.count == (C)0) return;
-    C all = count + b.count, share = b.count / all, d = b.mean - mean;
+    if (b.count == 0) return;
+    double all = count + b.count, share = b.count / all, d = b.mean - mean;
     mean += d * share;
     squares += b.squares + d * d * count * share;
     sum += b.sum;
     count = all;
   }
 
-  template <int N> __device__ __forceinline__ void add(const C *v) {
-    moments b = {(C)N, 0, 0, 0};
+  template <int N> __device__ __forceinline__ void add(const double *v, double) {
+    moments b = {(double)N, 0, 0, 0};
 #pragma unroll
     for (int j = 0; j < N; j++) {
       b.mean += v[j] - v[0];
       b.sum += v[j];
     }
-    b.mean = v[0] + b.mean * (C)(1.0 / N);
+    b.mean = v[0] + b.mean * (1.0 / N);
 #pragma unroll
     for (int j = 0; j < N; j++) b.squares += (v[j] - b.mean) * (v[j] - b.mean);
     join(b);
@@ -151,32 +157,91 @@ template <class C> struct moments {
             __shfl_xor_sync(0xffffffffu, squares, mask), __shfl_xor_sync(0xffffffffu, sum, mask)};
   }
 
-  /* Joins a warp's; right in lane 0. */
-  __device__ __forceinline__ void join_warp() {
-    for (int mask = 1; mask < 32; mask *= 2) {
-      moments b = from_lane(mask);
-      join(b);
+  __device__ __forceinline__ norm_stat finish(int64_t, double) const {
+    return {isfinite(mean) && count > 0 ? mean : sum / count, squares / count};
+  }
+};
+
+/* Of floats: sums of distances from a shift that all parts share, some element of the set, and
+ * of their squares. A double has bits enough for the difference of the two. */
+struct shifted_sums {
+  double sum, squares;
+
+  __device__ __forceinline__ void join(shifted_sums b) {
+    sum += b.sum;
+    squares += b.squares;
+  }
+
+  template <int N> __device__ __forceinline__ void add(const float *v, double shift) {
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+      double d = (double)v[j] - shift;
+      sum += d;
+      squares += d * d;
     }
   }
 
-  __device__ __forceinline__ C final_mean() const {
-    return isfinite(mean) && count > (C)0 ? mean : sum / count;
+  __device__ __forceinline__ shifted_sums from_lane(int mask) const {
+    return {__shfl_xor_sync(0xffffffffu, sum, mask), __shfl_xor_sync(0xffffffffu, squares, mask)};
   }
-  __device__ __forceinline__ C variance() const { return squares / count; }
+
+  __device__ __forceinline__ norm_stat finish(int64_t count, double shift) const {
+    double mean = sum / (double)count, var = squares / (double)count - mean * mean;
+    return {shift + mean, var < 0 ? 0 : var};
+  }
 };
 
+template <class C> struct statistics { using type = shifted_sums; };
+template <> struct statistics<double> { using type = moments; };
+template <class C> using statistics_t = typename statistics<C>::type;
+
+/* What the distances of a set are taken from: its first element, if that is a number. */
+template <class T> __device__ __forceinline__ double shift_of(const T *x) {
+  double first = (double)load(*x);
+  return isfinite(first) ? first : 0;
+}
+
+/* Joins a warp's; right in lane 0. */
+template <class M> __device__ __forceinline__ void join_warp(M &m) {
+  for (int mask = 1; mask < 32; mask *= 2) {
+    M b = m.from_lane(mask);
+    m.join(b);
+  }
+}
+
 /* Joins a block's; right in every thread of warp 0. */
-template <class C> __device__ moments<C> join_block(moments<C> m) {
-  __shared__ moments<C> shared[32];
-  m.join_warp();
+template <class M> __device__ M join_block(M m) {
+  __shared__ M shared[32];
+  join_warp(m);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = m;
   __syncthreads();
-  m = {0, 0, 0, 0};
+  m = {};
   if (threadIdx.x % 32 < blockDim.x / 32) m = shared[threadIdx.x % 32];
-  m.join_warp();
+  join_warp(m);
   return m;
 }
+
+/* A mean in two parts, and the root. What float does not hold is computed in double: x is
+ * within sqrt(size) / rstd of the mean. */
+template <class C> struct centre {
+  double mean, root;
+  C high, low, rstd;
+  bool fits;
+
+  __device__ __forceinline__ centre(double m, double r) : mean(m), root(r) {
+    high = (C)m;
+    low = (C)(m - (double)high);
+    rstd = (C)r;
+    fits = sizeof(C) == 8 || (fabs(high) < (C)0x1p100 && rstd > (C)0x1p-60 && rstd < (C)0x1p60);
+  }
+
+  __device__ __forceinline__ C normal(C x, C gamma, C beta) const {
+    if (sizeof(C) == 8) return (x - high) * rstd * gamma + beta;
+    if (fits) return ((x - high) - low) * rstd * gamma + beta;
+    return (C)(((double)x - mean) * root * (double)gamma + (double)beta);
+  }
+};
 
 /* Calls fn with an element of T, the call's element type. */
 template <class F> tn_status with_float(const tn_kernel_args *args, const DLTensor *t, F fn) {

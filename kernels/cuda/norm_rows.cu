@@ -20,7 +20,7 @@ template <class T> struct row_args {
   cuda_divisor divide; /* by inner, where a row is short enough */
   int lanes;           /* threads of a row: 32, or all of the block */
   bool centred;
-  accumulator_t<T> eps;
+  double eps;
 };
 
 /* The channel of element i of a row of group `group`; `held` rows are short. */
@@ -32,20 +32,21 @@ __device__ __forceinline__ int64_t channel_at(const row_args<T> &a, int64_t grou
 
 template <class T, int V, bool held, class C>
 __device__ __forceinline__ void write_normal(const row_args<T> &a, T *y, int64_t group, int64_t i,
-                                             const C *v, C mean, C rstd) {
+                                             const C *v, const centre<C> &at) {
   C gamma[V], beta[V], out[V];
   int64_t channel = channel_at<T, held>(a, group, i);
   read_weights<T, V>(gamma, a.gamma, channel, a.inner == 1, (C)1);
   read_weights<T, V>(beta, a.beta, channel, a.inner == 1, (C)0);
 #pragma unroll
-  for (int j = 0; j < V; j++) out[j] = (v[j] - mean) * rstd * gamma[j] + beta[j];
+  for (int j = 0; j < V; j++) out[j] = at.normal(v[j], gamma[j], beta[j]);
   write_elements<T, V>(y + i, out);
 }
 
-template <class T, class C>
-__device__ __forceinline__ void keep(const row_args<T> &a, int64_t row, C mean, C rstd) {
-  if (a.mean) a.mean[row] = mean;
-  if (a.rstd) a.rstd[row] = rstd;
+template <class T>
+__device__ __forceinline__ void keep(const row_args<T> &a, int64_t row, double mean, double rstd) {
+  using C = accumulator_t<T>;
+  if (a.mean) a.mean[row] = (C)mean;
+  if (a.rstd) a.rstd[row] = (C)rstd;
 }
 
 /* E elements per thread, V of them side by side. */
@@ -57,8 +58,10 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
   int64_t row = (int64_t)blockIdx.x * (blockDim.x / a.lanes) + threadIdx.x / a.lanes;
   if (row >= a.rows) return; /* whole warps or the whole block */
   const T *x = a.x + row * a.size;
-  C v[K][V], sum = 0, mean = 0, count = (C)a.size;
-  C first = a.centred ? (C)load(x[0]) : (C)0;
+  C v[K][V];
+  double sum = 0, mean = 0, count = (double)a.size;
+  /* Equal floats have an exact sum; doubles are summed as distances from the first. */
+  C first = a.centred && sizeof(C) == 8 ? (C)load(x[0]) : (C)0;
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
@@ -66,17 +69,18 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
 #pragma unroll
     for (int j = 0; j < V; j++) {
       if (i >= a.size) v[k][j] = first;
-      sum += v[k][j] - first;
+      sum += (double)v[k][j] - (double)first;
     }
   }
   if (a.centred) {
-    mean = first + join_lanes(sum, a.lanes) / count;
-    if (!isfinite(mean)) { /* a first element that is no number has no distances */
+    mean = (double)first + join_lanes(sum, a.lanes) / count;
+    if (sizeof(C) == 8 && !isfinite(mean)) { /* a first that is no number has no distances */
       sum = 0;
 #pragma unroll
       for (int k = 0; k < K; k++)
 #pragma unroll
-        for (int j = 0; j < V; j++) sum += (k * a.lanes + lane) * V < a.size ? v[k][j] : (C)0;
+        for (int j = 0; j < V; j++)
+          sum += (k * a.lanes + lane) * V < a.size ? (double)v[k][j] : 0.0;
       mean = join_lanes(sum, a.lanes) / count;
     }
   }
@@ -85,16 +89,15 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
   for (int k = 0; k < K; k++)
 #pragma unroll
     for (int j = 0; j < V; j++) {
-      C d = v[k][j] - mean;
-      sum += (k * a.lanes + lane) * V < a.size ? d * d : (C)0;
+      double d = (double)v[k][j] - mean;
+      sum += (k * a.lanes + lane) * V < a.size ? d * d : 0.0;
     }
-  C rstd = (C)1 / sqrt(join_lanes(sum, a.lanes) / count + a.eps);
-  if (lane == 0) keep(a, row, mean, rstd);
+  centre<C> at(mean, 1.0 / sqrt(join_lanes(sum, a.lanes) / count + a.eps));
+  if (lane == 0) keep(a, row, at.mean, at.root);
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
-    if (i < a.size)
-      write_normal<T, V, true>(a, a.y + row * a.size, row % a.groups, i, v[k], mean, rstd);
+    if (i < a.size) write_normal<T, V, true>(a, a.y + row * a.size, row % a.groups, i, v[k], at);
   }
 }
 
@@ -102,60 +105,90 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
 template <class T, int V>
 __global__ void __launch_bounds__(most_threads) rows_long(const __grid_constant__ row_args<T> a) {
   using C = accumulator_t<T>;
-  __shared__ C told[2];
+  __shared__ double told[2];
   int64_t row = blockIdx.x;
   const T *x = a.x + row * a.size;
-  moments<C> m = {0, 0, 0, 0};
-  C v[V], square = 0;
+  statistics_t<C> m = {};
+  double shift = a.size > 0 ? shift_of(x) : 0, square = 0;
+  C v[V];
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
     read_elements<T, V>(v, x + i);
     if (a.centred) {
-      m.template add<V>(v);
+      m.template add<V>(v, shift);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j++) square += v[j] * v[j];
+      for (int j = 0; j < V; j++) square += (double)v[j] * (double)v[j];
     }
   }
+  norm_stat s = {0, 0};
   if (a.centred) {
     m = join_block(m);
+    s = m.finish(a.size, shift);
   } else {
-    m = {(C)a.size, 0, join_lanes(square, (int)blockDim.x), 0};
+    s.var = join_lanes(square, (int)blockDim.x) / (double)a.size;
   }
   if (threadIdx.x == 0) {
-    told[0] = a.centred ? m.final_mean() : (C)0;
-    told[1] = (C)1 / sqrt(m.variance() + a.eps);
+    told[0] = s.mean;
+    told[1] = 1.0 / sqrt(s.var + a.eps);
     keep(a, row, told[0], told[1]);
   }
   __syncthreads();
-  C mean = told[0], rstd = told[1];
+  centre<C> at(told[0], told[1]);
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
     read_elements<T, V>(v, x + i);
-    write_normal<T, V, false>(a, a.y + row * a.size, row % a.groups, i, v, mean, rstd);
+    write_normal<T, V, false>(a, a.y + row * a.size, row % a.groups, i, v, at);
   }
 }
 
-/* g = dy gamma and z = (x - mean) rstd of V elements. */
+/* g = dy gamma, in two parts, and z = (x - mean) rstd of V elements. */
+template <class C, int V> struct slopes { C g[V], g_low[V], z[V]; };
+
+/* The two sums of a row, and what they make of its elements. */
+struct row_sums {
+  double g, gz;
+};
+
 template <class T, int V, bool held, class C>
 __device__ __forceinline__ void read_slopes(const row_args<T> &a, int64_t row, int64_t i, C mean,
-                                            C rstd, C *g, C *z) {
+                                            C rstd, slopes<C, V> &s, row_sums &sum) {
   C gamma[V];
   int64_t channel = channel_at<T, held>(a, row % a.groups, i);
-  read_elements<T, V>(g, a.dy + row * a.size + i);
-  read_elements<T, V>(z, a.x + row * a.size + i);
+  read_elements<T, V>(s.g, a.dy + row * a.size + i);
+  read_elements<T, V>(s.z, a.x + row * a.size + i);
   read_weights<T, V>(gamma, a.gamma, channel, a.inner == 1, (C)1);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    g[j] *= gamma[j];
-    z[j] = (z[j] - mean) * rstd;
+    C dy = s.g[j];
+    double z = ((double)s.z[j] - (double)mean) * (double)rstd, g;
+    s.g[j] = dy * gamma[j];
+    s.g_low[j] = sizeof(C) == 8 ? (C)0 : (C)fma(dy, gamma[j], -s.g[j]);
+    g = sizeof(C) == 8 ? (double)s.g[j] : (double)dy * (double)gamma[j];
+    sum.g += g;
+    sum.gz += g * z;
+    s.z[j] = (s.z[j] - mean) * rstd;
   }
 }
 
+/* What dx takes off g: a mean in two parts, and a multiple of z. */
+template <class C> struct row_means {
+  C high, low, slope;
+
+  __device__ __forceinline__ row_means(row_sums sum, int64_t size, bool centred, int lanes) {
+    double count = (double)size, shift = 0;
+    if (centred) shift = join_lanes(sum.g, lanes) / count;
+    slope = (C)(join_lanes(sum.gz, lanes) / count);
+    high = (C)shift;
+    low = isfinite(high) ? (C)(shift - (double)high) : (C)0;
+  }
+};
+
 template <class T, int V, class C>
-__device__ __forceinline__ void write_slopes(T *dx, const C *g, const C *z, C rstd, C shift,
-                                             C slope) {
+__device__ __forceinline__ void write_slopes(T *dx, const slopes<C, V> &s, C rstd,
+                                             const row_means<C> &m) {
   C out[V];
 #pragma unroll
-  for (int j = 0; j < V; j++) out[j] = rstd * (g[j] - shift - z[j] * slope);
+  for (int j = 0; j < V; j++)
+    out[j] = rstd * (((s.g[j] - m.high) + (s.g_low[j] - m.low)) - s.z[j] * m.slope);
   write_elements<T, V>(dx, out);
 }
 
@@ -168,25 +201,19 @@ __global__ void __launch_bounds__(E > 8 ? most_threads / 2 : most_threads)
   int lane = threadIdx.x % a.lanes;
   int64_t row = (int64_t)blockIdx.x * (blockDim.x / a.lanes) + threadIdx.x / a.lanes;
   if (row >= a.rows) return;
-  C g[K][V], z[K][V], sum = 0, sum_z = 0;
-  C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row], count = (C)a.size;
+  slopes<C, V> held[K];
+  row_sums sum = {0, 0};
+  C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row];
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
-    if (i >= a.size) continue;
-    read_slopes<T, V, true>(a, row, i, mean, rstd, g[k], z[k]);
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      sum += g[k][j];
-      sum_z += g[k][j] * z[k][j];
-    }
+    if (i < a.size) read_slopes<T, V, true>(a, row, i, mean, rstd, held[k], sum);
   }
-  C shift = a.centred ? join_lanes(sum, a.lanes) / count : (C)0;
-  C slope = join_lanes(sum_z, a.lanes) / count;
+  row_means<C> m(sum, a.size, a.centred, a.lanes);
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
-    if (i < a.size) write_slopes<T, V>(a.y + row * a.size + i, g[k], z[k], rstd, shift, slope);
+    if (i < a.size) write_slopes<T, V>(a.y + row * a.size + i, held[k], rstd, m);
   }
 }
 
@@ -195,21 +222,15 @@ __global__ void __launch_bounds__(most_threads)
     rows_grad_long(const __grid_constant__ row_args<T> a) {
   using C = accumulator_t<T>;
   int64_t row = blockIdx.x;
-  C g[V], z[V], sum = 0, sum_z = 0;
-  C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row], count = (C)a.size;
+  slopes<C, V> s;
+  row_sums sum = {0, 0}, again = {0, 0};
+  C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row];
+  for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V)
+    read_slopes<T, V, false>(a, row, i, mean, rstd, s, sum);
+  row_means<C> m(sum, a.size, a.centred, (int)blockDim.x);
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
-    read_slopes<T, V, false>(a, row, i, mean, rstd, g, z);
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      sum += g[j];
-      sum_z += g[j] * z[j];
-    }
-  }
-  C shift = a.centred ? join_lanes(sum, (int)blockDim.x) / count : (C)0;
-  C slope = join_lanes(sum_z, (int)blockDim.x) / count;
-  for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
-    read_slopes<T, V, false>(a, row, i, mean, rstd, g, z);
-    write_slopes<T, V>(a.y + row * a.size + i, g, z, rstd, shift, slope);
+    read_slopes<T, V, false>(a, row, i, mean, rstd, s, again);
+    write_slopes<T, V>(a.y + row * a.size + i, s, rstd, m);
   }
 }
 
@@ -276,7 +297,7 @@ tn_status forward(const tn_kernel_args *args, const norm_shape &s, double eps) {
     if (s.centred) a.beta = weight_of(args->in[2], args->in[0]);
     a.mean = mean ? (C *)mean->data : NULL;
     a.rstd = rstd ? (C *)rstd->data : NULL;
-    a.eps = (C)eps;
+    a.eps = eps;
     return run_rows(args, a, false);
   });
 }

@@ -11,7 +11,9 @@ namespace {
 enum { threads = 256, column_lanes = 8, most_splits = 1024 };
 
 /* sum dy and sum dy z. */
-template <class C> struct pair_sum { C one, by_z; };
+struct pair_sum {
+  double one, by_z;
+};
 
 template <class T> struct channel_args {
   using C = accumulator_t<T>;
@@ -22,8 +24,8 @@ template <class T> struct channel_args {
   bool small;                              /* count is below 2^31 */
   bool batch, centred;
   int splits;
-  moments<C> *moments_out; /* of split, channel */
-  pair_sum<C> *sums_out;
+  statistics_t<C> *moments_out; /* of split, channel */
+  pair_sum *sums_out;
 };
 
 template <class T>
@@ -49,12 +51,13 @@ __global__ void __launch_bounds__(threads)
   int64_t channel = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
   int64_t share = share_of<V>(a.count, a.splits), end = (split + 1) * share;
   if (end > a.count) end = a.count;
-  moments<C> m = {0, 0, 0, 0};
+  statistics_t<C> m = {};
+  double shift = a.count > 0 ? shift_of(a.x + channel * a.inner) : 0;
   for (int64_t i = split * share + threadIdx.x * V; i < end; i += threads * V) {
     int64_t sample = sample_of(a, i);
     C v[V];
     read_elements<T, V>(v, a.x + (sample * a.c + channel) * a.inner + i - sample * a.inner);
-    m.template add<V>(v);
+    m.template add<V>(v, shift);
   }
   m = join_block(m);
   if (threadIdx.x == 0) a.moments_out[split * a.c + channel] = m;
@@ -66,17 +69,18 @@ __global__ void __launch_bounds__(threads) channel_sums(const __grid_constant__ 
   int64_t channel = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
   int64_t share = share_of<V>(a.count, a.splits), end = (split + 1) * share;
   if (end > a.count) end = a.count;
-  C one = 0, by_z = 0;
+  double one = 0, by_z = 0;
   for (int64_t i = split * share + threadIdx.x * V; i < end; i += threads * V) {
     int64_t sample = sample_of(a, i), set = set_at(a, sample, channel);
     int64_t at = (sample * a.c + channel) * a.inner + i - sample * a.inner;
-    C g[V], v[V], mean = a.centred ? a.mean[set] : (C)0, rstd = a.rstd[set];
+    C g[V], v[V];
+    double mean = a.centred ? (double)a.mean[set] : 0, rstd = (double)a.rstd[set];
     read_elements<T, V>(g, a.dy + at);
     read_elements<T, V>(v, a.x + at);
 #pragma unroll
     for (int j = 0; j < V; j++) {
-      one += g[j];
-      by_z += g[j] * ((v[j] - mean) * rstd);
+      one += (double)g[j];
+      by_z += (double)g[j] * (((double)v[j] - mean) * rstd);
     }
   }
   one = join_lanes(one, threads);
@@ -91,13 +95,16 @@ __global__ void __launch_bounds__(threads)
     column_moments(const __grid_constant__ channel_args<T> a) {
   using C = accumulator_t<T>;
   constexpr int R = 4; /* samples at a time */
-  __shared__ moments<C> shared[column_lanes][32 * V];
+  __shared__ statistics_t<C> shared[column_lanes][32 * V];
   int64_t channel = ((int64_t)blockIdx.x * 32 + threadIdx.x) * V;
   int64_t share = (a.n + a.splits - 1) / a.splits, begin = blockIdx.y * share, end = begin + share;
   if (end > a.n) end = a.n;
-  moments<C> m[V] = {};
+  statistics_t<C> m[V] = {};
+  double shift[V];
   int64_t r = begin + threadIdx.y;
-  if (channel < a.c) {
+  if (channel < a.c && r < end) {
+#pragma unroll
+    for (int j = 0; j < V; j++) shift[j] = shift_of(a.x + channel + j);
     for (; r + (R - 1) * column_lanes < end; r += R * column_lanes) {
       C v[R][V];
 #pragma unroll
@@ -106,14 +113,14 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int j = 0; j < V; j++) {
         C list[R] = {v[0][j], v[1][j], v[2][j], v[3][j]};
-        m[j].template add<R>(list);
+        m[j].template add<R>(list, shift[j]);
       }
     }
     for (; r < end; r += column_lanes) {
       C v[V];
       read_elements<T, V>(v, a.x + r * a.c + channel);
 #pragma unroll
-      for (int j = 0; j < V; j++) m[j].template add<1>(&v[j]);
+      for (int j = 0; j < V; j++) m[j].template add<1>(&v[j], shift[j]);
     }
   }
 #pragma unroll
@@ -121,7 +128,7 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   for (int j = threadIdx.y * 32 + threadIdx.x; j < 32 * V; j += threads) {
     int64_t mine = (int64_t)blockIdx.x * 32 * V + j;
-    moments<C> all = shared[0][j];
+    statistics_t<C> all = shared[0][j];
     for (int k = 1; k < column_lanes; k++) all.join(shared[k][j]);
     if (mine < a.c) a.moments_out[blockIdx.y * a.c + mine] = all;
   }
@@ -130,11 +137,11 @@ __global__ void __launch_bounds__(threads)
 template <class T, int V>
 __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ channel_args<T> a) {
   using C = accumulator_t<T>;
-  __shared__ pair_sum<C> shared[column_lanes][32 * V];
+  __shared__ pair_sum shared[column_lanes][32 * V];
   int64_t channel = ((int64_t)blockIdx.x * 32 + threadIdx.x) * V;
   int64_t share = (a.n + a.splits - 1) / a.splits, begin = blockIdx.y * share, end = begin + share;
   if (end > a.n) end = a.n;
-  C one[V] = {}, by_z[V] = {}, mean[V] = {}, rstd[V] = {};
+  double one[V] = {}, by_z[V] = {};
   bool by_row = !a.batch && a.groups == 1;
   if (channel < a.c) {
 #pragma unroll 4
@@ -145,10 +152,9 @@ __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ c
 #pragma unroll
       for (int j = 0; j < V; j++) {
         int64_t set = by_row ? r : set_at(a, r, channel + j);
-        mean[j] = a.centred ? a.mean[set] : (C)0;
-        rstd[j] = a.rstd[set];
-        one[j] += g[j];
-        by_z[j] += g[j] * ((v[j] - mean[j]) * rstd[j]);
+        double mean = a.centred ? (double)a.mean[set] : 0, rstd = (double)a.rstd[set];
+        one[j] += (double)g[j];
+        by_z[j] += (double)g[j] * (((double)v[j] - mean) * rstd);
       }
     }
   }
@@ -157,7 +163,7 @@ __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ c
   __syncthreads();
   for (int j = threadIdx.y * 32 + threadIdx.x; j < 32 * V; j += threads) {
     int64_t mine = (int64_t)blockIdx.x * 32 * V + j;
-    pair_sum<C> all = shared[0][j];
+    pair_sum all = shared[0][j];
     for (int k = 1; k < column_lanes; k++) {
       all.one += shared[k][j].one;
       all.by_z += shared[k][j].by_z;
@@ -166,25 +172,38 @@ __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ c
   }
 }
 
-/* A warp joins the splits of a channel. */
-template <class C>
+/* What batch norm keeps of its channels: mean and rstd as doubles for the last pass, and as the
+ * caller wants them, or NULL. */
+template <class C> struct kept_args {
+  double *mean, *rstd;
+  C *mean_out, *rstd_out, *running_mean, *running_var;
+  double eps, momentum;
+  int64_t size;
+};
+
+/* A warp joins the splits of a channel. One value has no unbiased variance. */
+template <class T, class C = accumulator_t<T>>
 __global__ void __launch_bounds__(threads)
-    finish_moments(const moments<C> *parts, int64_t c, int splits, int64_t size, C eps, C momentum,
-                   C *mean, C *rstd, C *running_mean, C *running_var) {
+    finish_moments(const statistics_t<C> *parts, const T *x, int64_t inner, int64_t c, int splits,
+                   const __grid_constant__ kept_args<C> k) {
   int64_t channel = ((int64_t)blockIdx.x * threads + threadIdx.x) / 32;
   if (channel >= c) return; /* whole warps */
-  moments<C> m = {0, 0, 0, 0};
-  for (int64_t k = threadIdx.x % 32; k < splits; k += 32) m.join(parts[k * c + channel]);
-  m.join_warp();
+  statistics_t<C> m = {};
+  for (int64_t i = threadIdx.x % 32; i < splits; i += 32) m.join(parts[i * c + channel]);
+  join_warp(m);
   if (threadIdx.x % 32 != 0) return;
-  /* A variance about a mean that is no number is none. */
-  C centre = m.final_mean(), var = m.variance();
-  mean[channel] = centre;
-  rstd[channel] = (C)1 / sqrt(var + eps);
-  if (size == 0) return;
-  if (size > 1) var *= (C)((double)size / (double)(size - 1));
-  running_mean[channel] += momentum * (centre - running_mean[channel]);
-  running_var[channel] += momentum * (var - running_var[channel]);
+  norm_stat s = m.finish(k.size, k.size > 0 ? shift_of(x + channel * inner) : 0);
+  double rstd = 1.0 / sqrt(s.var + k.eps);
+  k.mean[channel] = s.mean;
+  k.rstd[channel] = rstd;
+  if (k.mean_out) k.mean_out[channel] = (C)s.mean;
+  if (k.rstd_out) k.rstd_out[channel] = (C)rstd;
+  if (k.size == 0) return;
+  C *mean = k.running_mean + channel, *var = k.running_var + channel;
+  *mean = (C)((double)*mean + k.momentum * (s.mean - (double)*mean));
+  if (k.size == 1) return;
+  double unbiased = s.var * ((double)k.size / (double)(k.size - 1));
+  *var = (C)((double)*var + k.momentum * (unbiased - (double)*var));
 }
 
 template <class T, class C> __device__ void put_weight(norm_weight_out w, int64_t at, C value) {
@@ -199,11 +218,11 @@ template <class T, class C> __device__ void put_weight(norm_weight_out w, int64_
 /* dgamma, dbeta and, where `means` is not NULL, the means of g and of g z over a channel. */
 template <class T, class C>
 __global__ void __launch_bounds__(threads)
-    finish_sums(const pair_sum<C> *parts, int64_t c, int splits, norm_weight_out dgamma,
-                norm_weight_out dbeta, norm_weight gamma, C size, pair_sum<C> *means) {
+    finish_sums(const pair_sum *parts, int64_t c, int splits, norm_weight_out dgamma,
+                norm_weight_out dbeta, norm_weight gamma, double size, pair_sum *means) {
   int64_t channel = ((int64_t)blockIdx.x * threads + threadIdx.x) / 32;
   if (channel >= c) return;
-  C one = 0, by_z = 0;
+  double one = 0, by_z = 0;
   for (int64_t k = threadIdx.x % 32; k < splits; k += 32) {
     one += parts[k * c + channel].one;
     by_z += parts[k * c + channel].by_z;
@@ -211,12 +230,12 @@ __global__ void __launch_bounds__(threads)
   one = join_lanes(one, 32);
   by_z = join_lanes(by_z, 32);
   if (threadIdx.x % 32 != 0) return;
-  put_weight<T>(dgamma, channel, by_z);
-  put_weight<T>(dbeta, channel, one);
+  put_weight<T>(dgamma, channel, (C)by_z);
+  put_weight<T>(dbeta, channel, (C)one);
   if (means == NULL) return;
   C weight;
   read_weights<T, 1>(&weight, gamma, channel, false, (C)1);
-  means[channel] = {one * weight / size, by_z * weight / size};
+  means[channel] = {one * (double)weight / size, by_z * (double)weight / size};
 }
 
 /* Batch norm's last pass over the elements. */
@@ -224,13 +243,14 @@ template <class T> struct apply_args {
   using C = accumulator_t<T>;
   const T *x, *dy;
   T *y;
-  const C *mean, *rstd; /* rstd: the variance where `infers` */
+  const double *wide_mean, *wide_rstd; /* of this batch */
+  const C *mean, *rstd;                /* given: rstd is the variance where `infers` */
   norm_weight gamma, beta;
-  const pair_sum<C> *means; /* backward */
+  const pair_sum *means; /* backward */
   int64_t count, c, inner;
   cuda_divisor by_inner, by_c;
   bool small, infers;
-  C eps;
+  double eps;
 };
 
 template <class T>
@@ -240,6 +260,28 @@ __device__ __forceinline__ int64_t channel_of(const apply_args<T> &a, int64_t i)
   return plane - quotient(plane, a.by_c) * (uint32_t)a.c;
 }
 
+/* Statistics of V elements' channels. A root that float does not hold well is one of double. */
+template <class T, int V>
+__device__ __forceinline__ void read_statistics(const apply_args<T> &a, int64_t channel, bool each,
+                                                double *mean, double *rstd) {
+  using C = accumulator_t<T>;
+  if (!a.infers) {
+    read_numbers<double, V>(mean, a.wide_mean, channel, each);
+    read_numbers<double, V>(rstd, a.wide_rstd, channel, each);
+    return;
+  }
+  C m[V], var[V];
+  read_numbers<C, V>(m, a.mean, channel, each);
+  read_numbers<C, V>(var, a.rstd, channel, each);
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    C root = (C)1 / sqrt(var[j] + (C)a.eps);
+    bool fits = root > (C)0x1p-60 && root < (C)0x1p60;
+    mean[j] = (double)m[j];
+    rstd[j] = fits ? (double)root : 1.0 / sqrt((double)var[j] + a.eps);
+  }
+}
+
 template <class T, int V>
 __global__ void __launch_bounds__(threads) apply(const __grid_constant__ apply_args<T> a) {
   using C = accumulator_t<T>;
@@ -247,17 +289,14 @@ __global__ void __launch_bounds__(threads) apply(const __grid_constant__ apply_a
   if (i >= a.count) return;
   bool each = a.inner == 1;
   int64_t channel = channel_of(a, i);
-  C v[V], mean[V], rstd[V], gamma[V], beta[V];
+  C v[V], gamma[V], beta[V];
+  double mean[V], rstd[V];
   read_elements<T, V>(v, a.x + i);
-  read_numbers<C, V>(mean, a.mean, channel, each);
-  read_numbers<C, V>(rstd, a.rstd, channel, each);
+  read_statistics<T, V>(a, channel, each, mean, rstd);
   read_weights<T, V>(gamma, a.gamma, channel, each, (C)1);
   read_weights<T, V>(beta, a.beta, channel, each, (C)0);
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    C r = a.infers ? (C)1 / sqrt(rstd[j] + a.eps) : rstd[j];
-    v[j] = (v[j] - mean[j]) * (r * gamma[j]) + beta[j];
-  }
+  for (int j = 0; j < V; j++) v[j] = centre<C>(mean[j], rstd[j]).normal(v[j], gamma[j], beta[j]);
   write_elements<T, V>(a.y + i, v);
 }
 
@@ -276,9 +315,10 @@ __global__ void __launch_bounds__(threads) apply_grad(const __grid_constant__ ap
   read_weights<T, V>(gamma, a.gamma, channel, each, (C)1);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    pair_sum<C> m = a.means[channel + (each ? j : 0)];
-    C z = (v[j] - mean[j]) * rstd[j];
-    v[j] = rstd[j] * (g[j] * gamma[j] - m.one - z * m.by_z);
+    pair_sum m = a.means[channel + (each ? j : 0)];
+    C z = (v[j] - mean[j]) * rstd[j], high = (C)m.one;
+    C low = isfinite(high) ? (C)(m.one - (double)high) : (C)0;
+    v[j] = rstd[j] * ((fma(g[j], gamma[j], -high) - low) - z * (C)m.by_z);
   }
   write_elements<T, V>(a.y + i, v);
 }
@@ -355,7 +395,7 @@ tn_status launch_apply(const tn_kernel_args *args, const norm_shape &s, apply_ar
   a.by_inner = cuda_divisor_of((uint32_t)(a.small ? s.inner : 0));
   a.by_c = cuda_divisor_of((uint32_t)(a.small ? s.c : 0));
   bool packs = fits_packs<T>(s, a.x, a.dy, a.y, a.gamma.data, a.beta.data) &&
-               is_aligned(a.mean, 16) && is_aligned(a.rstd, 16);
+               is_aligned(a.mean, 16) && is_aligned(a.rstd, 16) && is_aligned(a.wide_mean, 16);
   auto kernel = backward ? (packs ? apply_grad<T, V> : apply_grad<T, 1>)
                          : (packs ? apply<T, V> : apply<T, 1>);
   int64_t blocks = ceil_div(a.count, (int64_t)threads * (packs ? V : 1));
@@ -372,8 +412,7 @@ int64_t padded(int64_t c) { return ceil_div(c, 16) * 16; }
 /* Sums over channels, and what follows from them; means may be NULL. */
 template <class T>
 tn_status sum_up(const tn_kernel_args *args, const norm_shape &s, norm_weight_out dgamma,
-                 norm_weight_out dbeta, pair_sum<accumulator_t<T>> *means,
-                 pair_sum<accumulator_t<T>> *parts) {
+                 norm_weight_out dbeta, pair_sum *means, pair_sum *parts) {
   using C = accumulator_t<T>;
   const DLTensor *dy = args->in[0], *x = args->in[1];
   channel_args<T> a = channels_of<T>(args, s, x, dy);
@@ -385,14 +424,15 @@ tn_status sum_up(const tn_kernel_args *args, const norm_shape &s, norm_weight_ou
   tn_status status = launch_channels(args, a, s.inner == 1, packs, true);
   if (status != TN_OK) return status;
   return launch(args, finish_sums<T, C>, warps_for(s.c), threads, 0, parts, s.c, a.splits, dgamma,
-                dbeta, gamma, (C)s.size, means);
+                dbeta, gamma, (double)s.size, means);
 }
 
 size_t parts_bytes(const tn_kernel_args *args, const norm_shape &s, const DLTensor *x,
                    bool of_moments) {
-  size_t element = x->dtype.bits / 8, wide = element == 8 ? 8 : 4;
+  size_t element = x->dtype.bits / 8, part = sizeof(pair_sum);
   int splits = splits_of(args, s, (int)(16 / element));
-  return (size_t)splits * (size_t)s.c * wide * (of_moments ? 4 : 2);
+  if (of_moments) part = element == 8 ? sizeof(moments) : sizeof(shifted_sums);
+  return (size_t)splits * (size_t)s.c * part;
 }
 
 /* Gradients of weights that the kernels can write: of x's type or the wide one. */
@@ -421,7 +461,7 @@ tn_status cuda_norm_weight_grads(const tn_kernel_args *args, const norm_shape &s
   return with_float(args, x, [&](auto element) {
     using T = decltype(element);
     using C = accumulator_t<T>;
-    return sum_up<T>(args, s, dgamma, dbeta, NULL, (pair_sum<C> *)args->workspace);
+    return sum_up<T>(args, s, dgamma, dbeta, NULL, (pair_sum *)args->workspace);
   });
 }
 
@@ -430,7 +470,7 @@ size_t cuda_norm_weight_workspace(const tn_kernel_args *args, const norm_shape &
   return wanted ? parts_bytes(args, s, args->in[1], false) : 0;
 }
 
-/* In the workspace: mean and rstd, for when nobody else wants them, then the parts. */
+/* In the workspace: mean and rstd as doubles, then the parts. */
 tn_status cuda_batch_norm_workspace(const tn_kernel_args *args, size_t *bytes) {
   norm_shape s = batch_shape(args->in[0]);
   *bytes = (size_t)padded(s.c) * 16 + parts_bytes(args, s, args->in[0], true);
@@ -445,23 +485,29 @@ tn_status cuda_run_batch_norm(const tn_kernel_args *args) {
   return with_float(args, x, [&](auto element) {
     using T = decltype(element);
     using C = accumulator_t<T>;
-    C *room = (C *)args->workspace;
-    C *mean = args->out[3] ? (C *)args->out[3]->data : room;
-    C *rstd = args->out[4] ? (C *)args->out[4]->data : room + padded(s.c);
+    kept_args<C> k = {};
+    k.mean = (double *)args->workspace;
+    k.rstd = k.mean + padded(s.c);
+    k.mean_out = args->out[3] ? (C *)args->out[3]->data : NULL;
+    k.rstd_out = args->out[4] ? (C *)args->out[4]->data : NULL;
+    k.running_mean = (C *)args->out[0]->data;
+    k.running_var = (C *)args->out[1]->data;
+    k.eps = attrs->eps;
+    k.momentum = attrs->momentum;
+    k.size = s.size;
     channel_args<T> a = channels_of<T>(args, s, x, NULL);
-    a.moments_out = (moments<C> *)(room + 2 * padded(s.c));
+    a.moments_out = (statistics_t<C> *)(k.rstd + padded(s.c));
     bool packs = fits_packs<T>(s, x->data, NULL, NULL, NULL, NULL);
     tn_status status = launch_channels(args, a, s.inner == 1, packs, false);
     if (status != TN_OK) return status;
-    status = launch(args, finish_moments<C>, warps_for(s.c), threads, 0, a.moments_out, s.c,
-                    a.splits, s.size, (C)attrs->eps, (C)attrs->momentum, mean, rstd,
-                    (C *)args->out[0]->data, (C *)args->out[1]->data);
+    status = launch(args, finish_moments<T>, warps_for(s.c), threads, 0, a.moments_out, a.x,
+                    s.inner, s.c, a.splits, k);
     if (status != TN_OK) return status;
     apply_args<T> last = {};
     last.x = a.x;
     last.y = (T *)args->out[2]->data;
-    last.mean = mean;
-    last.rstd = rstd;
+    last.wide_mean = k.mean;
+    last.wide_rstd = k.rstd;
     last.gamma = weight_of(args->in[1], x);
     last.beta = weight_of(args->in[2], x);
     return launch_apply(args, s, last, false);
@@ -483,7 +529,7 @@ tn_status cuda_run_batch_norm_inference(const tn_kernel_args *args) {
     a.gamma = weight_of(args->in[3], x);
     a.beta = weight_of(args->in[4], x);
     a.infers = true;
-    a.eps = (C)attrs->eps;
+    a.eps = attrs->eps;
     return launch_apply(args, s, a, false);
   });
 }
@@ -505,7 +551,7 @@ tn_status cuda_run_batch_norm_grad(const tn_kernel_args *args) {
   return with_float(args, x, [&](auto element) {
     using T = decltype(element);
     using C = accumulator_t<T>;
-    pair_sum<C> *means = (pair_sum<C> *)args->workspace, *parts = means + padded(s.c);
+    pair_sum *means = (pair_sum *)args->workspace, *parts = means + padded(s.c);
     tn_status done = sum_up<T>(args, s, dgamma, dbeta, means, parts);
     if (done != TN_OK) return done;
     apply_args<T> a = {};

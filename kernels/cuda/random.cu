@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/cuda/common.cuh"
+#include "kernels/uniform.h"
 
 namespace {
 
@@ -92,13 +93,25 @@ __global__ void __launch_bounds__(threads)
   write<T, 4>(dx, first, n, v, wide);
 }
 
-/* For uniform a = low and b = high - low; for normal a = mean and b = std. */
+/* The attributes of both distributions: low and width, or mean and std; uniform numbers then
+ * stay within bounds, see kernels/uniform.h. */
+template <class C> struct draw_params {
+  C a, b, back, least, most;
+  uint64_t seed, offset;
+
+  __device__ __forceinline__ C within(C v) const {
+    v = back * v;
+    v = v < least ? least : v;
+    return v > most ? most : v;
+  }
+};
+
 template <class T, bool normal>
 __global__ void __launch_bounds__(threads)
-    draw(T *y, int64_t n, uint64_t seed, uint64_t offset, float a, float b, bool wide) {
+    draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
-  uint4 r = philox(seed, offset + (uint64_t)group);
+  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
   uint32_t w[4] = {r.x, r.y, r.z, r.w};
   pack<T, 4> v;
 #pragma unroll
@@ -110,19 +123,20 @@ __global__ void __launch_bounds__(threads)
       even = radius * c;
       odd = radius * s;
     }
-    v.v[i] = stored<T>::from(fmaf(b, even, a));
-    v.v[i + 1] = stored<T>::from(fmaf(b, odd, a));
+    even = fmaf(p.b, even, p.a);
+    odd = fmaf(p.b, odd, p.a);
+    v.v[i] = stored<T>::from(normal ? even : p.within(even));
+    v.v[i + 1] = stored<T>::from(normal ? odd : p.within(odd));
   }
   write<T, 4>(y, group * 4, n, v, wide);
 }
 
 template <bool normal>
 __global__ void __launch_bounds__(threads)
-    draw_double(double *y, int64_t n, uint64_t seed, uint64_t offset, double a, double b,
-                bool wide) {
+    draw_double(double *y, int64_t n, const __grid_constant__ draw_params<double> p, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 2 >= n) return;
-  uint4 r = philox(seed, offset + (uint64_t)group);
+  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
   uint64_t first = bits53(r.x, r.y), second = bits53(r.z, r.w);
   double even = (double)first * 0x1p-53, odd = (double)second * 0x1p-53;
   if (normal) {
@@ -131,7 +145,10 @@ __global__ void __launch_bounds__(threads)
     even = radius * c;
     odd = radius * s;
   }
-  pack<double, 2> v = {{a + b * even, a + b * odd}};
+  /* Two roundings, as on the CPU. */
+  even = __dadd_rn(p.a, __dmul_rn(p.b, even));
+  odd = __dadd_rn(p.a, __dmul_rn(p.b, odd));
+  pack<double, 2> v = {{normal ? even : p.within(even), normal ? odd : p.within(odd)}};
   write<double, 2>(y, group * 2, n, v, wide);
 }
 
@@ -164,23 +181,23 @@ template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
                 (compute_t<T>)(1 / (1 - p)), wide);
 }
 
-/* The attributes of both distributions, as draw takes them. */
-struct draw_params {
-  double a, b;
-  uint64_t seed, offset;
-};
-
-template <class T, bool normal>
-tn_status run_draw_as(const tn_kernel_args *args, int64_t n, draw_params p) {
-  T *y = (T *)args->out[0]->data;
-  return launch(args, draw<T, normal>, blocks_for(n, 4), threads, 0, y, n, p.seed, p.offset,
-                (float)p.a, (float)p.b, is_aligned(y, sizeof(T) * 4));
+template <class C> draw_params<C> params_of(uniform_range r, uint64_t seed, uint64_t offset) {
+  return {(C)r.low, (C)r.width, (C)r.back, (C)r.least, (C)r.most, seed, offset};
 }
 
-template <bool normal> tn_status run_draw(const tn_kernel_args *args, draw_params p) {
+template <class T, bool normal>
+tn_status run_draw_as(const tn_kernel_args *args, int64_t n, const draw_params<float> &p) {
+  T *y = (T *)args->out[0]->data;
+  return launch(args, draw<T, normal>, blocks_for(n, 4), threads, 0, y, n, p,
+                is_aligned(y, sizeof(T) * 4));
+}
+
+template <bool normal>
+tn_status run_draw(const tn_kernel_args *args, uniform_range r, uint64_t seed, uint64_t offset) {
   int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (n == 0) return TN_OK;
   double *y = (double *)args->out[0]->data;
+  draw_params<float> p = params_of<float>(r, seed, offset);
   switch (cuda_dtype(args->out[0])) {
   case TN_F32:
     return run_draw_as<float, normal>(args, n, p);
@@ -189,10 +206,23 @@ template <bool normal> tn_status run_draw(const tn_kernel_args *args, draw_param
   case TN_BF16:
     return run_draw_as<bfloat_t, normal>(args, n, p);
   case TN_F64:
-    return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n, p.seed, p.offset,
-                  p.a, p.b, is_aligned(y, 16));
+    return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n,
+                  params_of<double>(r, seed, offset), is_aligned(y, 16));
   default:
     return bad_dtype(args);
+  }
+}
+
+uniform_type uniform_type_of(const DLTensor *t) {
+  switch (cuda_dtype(t)) {
+  case TN_F16:
+    return uniform_type_f16();
+  case TN_BF16:
+    return uniform_type_bf16();
+  case TN_F64:
+    return uniform_type_f64();
+  default:
+    return uniform_type_f32();
   }
 }
 
@@ -230,10 +260,11 @@ tn_status cuda_run_dropout_grad(const tn_kernel_args *args) {
 
 tn_status cuda_run_uniform(const tn_kernel_args *args) {
   const tn_uniform_attrs *attrs = (const tn_uniform_attrs *)args->attrs;
-  return run_draw<false>(args, {attrs->low, attrs->high - attrs->low, attrs->seed, attrs->offset});
+  uniform_range r = uniform_range_of(attrs->low, attrs->high, uniform_type_of(args->out[0]));
+  return run_draw<false>(args, r, attrs->seed, attrs->offset);
 }
 
 tn_status cuda_run_normal(const tn_kernel_args *args) {
   const tn_normal_attrs *attrs = (const tn_normal_attrs *)args->attrs;
-  return run_draw<true>(args, {attrs->mean, attrs->std, attrs->seed, attrs->offset});
+  return run_draw<true>(args, {attrs->mean, attrs->std, 1, 0, 0}, attrs->seed, attrs->offset);
 }

@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "kernels/philox.h"
+#include "kernels/uniform.h"
 #include "map.h"
 
 #define TWO_PI 6.28318530717958647693
@@ -54,24 +55,35 @@ tn_status reference_dropout_grad(const tn_kernel_args *args) {
 }
 
 /* In float, as every device computes it, so that the numbers agree to the bit. */
-static double uniform_narrow(const tn_uniform_attrs *attrs, source *s, uint64_t element) {
+static double uniform_narrow(const uniform_range *range, source *s, uint64_t element) {
   float u = philox_uniform24(draw(s, element / 4)[element % 4]);
-  return (double)fmaf((float)(attrs->high - attrs->low), u, (float)attrs->low);
+  return (double)fmaf((float)range->width, u, (float)range->low);
 }
 
-static double uniform_wide(const tn_uniform_attrs *attrs, source *s, uint64_t element) {
+static double uniform_wide(const uniform_range *range, source *s, uint64_t element) {
   const uint32_t *w = draw(s, element / 2) + 2 * (element % 2);
-  return attrs->low + (attrs->high - attrs->low) * philox_uniform53(w[0], w[1]);
+  return range->low + range->width * philox_uniform53(w[0], w[1]);
+}
+
+static uniform_range range_of(const run *r) {
+  const tn_uniform_attrs *attrs = r->attrs;
+  uniform_type t = r->dtype == TN_F64   ? uniform_type_f64()
+                   : r->dtype == TN_F32 ? uniform_type_f32()
+                   : r->dtype == TN_F16 ? uniform_type_f16()
+                                        : uniform_type_bf16();
+  return uniform_range_of(attrs->low, attrs->high, t);
 }
 
 static void uniform_f64(const run *r, double *const *in, double *const *out) {
   const tn_uniform_attrs *attrs = r->attrs;
+  const uniform_range range = range_of(r);
   source s = source_of(attrs->seed, attrs->offset);
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);
-    out[0][i] =
-        r->dtype == TN_F64 ? uniform_wide(attrs, &s, element) : uniform_narrow(attrs, &s, element);
+    double y = range.back * (r->dtype == TN_F64 ? uniform_wide(&range, &s, element)
+                                                : uniform_narrow(&range, &s, element));
+    out[0][i] = fmax(range.least, fmin(y, range.most));
   }
 }
 

@@ -450,7 +450,7 @@ static tn_status run_weights(conv_call *c) {
 static bool is_faster(const conv_shape *s) {
   const bool depthwise = s->g > 1 && s->g == s->c && s->g == s->k;
   const int64_t c = s->c / s->g, k = s->k / s->g, patch = c * count_of(s->window, s->axes);
-  if (!cpu_has_avx512() || work_of(s) < 1e5) return false;
+  if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
   if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
   if (s->g > 1 || k < 4) return false;
   if (s->role == CONV_BACKWARD_WEIGHTS)
@@ -459,10 +459,26 @@ static bool is_faster(const conv_shape *s) {
   return s->role == CONV_FORWARD ? patch >= 32 : c >= 8 && k >= 8;
 }
 
+/* Before 3.6 oneDNN's AMX kernel for gradients by 3x3 windows in bf16 cuts images of wide rows
+ * down to one row, where it loses the place of the weight (uxlfoundation/oneDNN 65c2c756ac), or
+ * never ends. It halves a block while that is over 48 KiB; three rows of 224 elements are not. */
+static bool loses_rows(const conv_shape *s) {
+  const dnnl_version_t *version = dnnl_version();
+  if (s->type != dnnl_bf16 || s->axes != 2 || s->in[1] <= 224) return false;
+  return (version->major < 3 || (version->major == 3 && version->minor < 6)) && onednn_has_amx();
+}
+
+/* What oneDNN gets wrong, to be left to ours however fast it is. In 2.6, with stride and padding
+ * along the depth, it may read the wrong slices of an image or write past its own memory. */
+static bool is_wrong(const conv_shape *s) {
+  if (s->role != CONV_BACKWARD_WEIGHTS) return false;
+  return loses_rows(s) || (s->axes == 3 && s->stride[0] > 1 && s->padding[0] > 0);
+}
+
 bool conv_supports(const tn_kernel_args *args) {
   conv_call c;
   memset(&c, 0, sizeof c);
-  if (!read_shape(&c, args)) return false;
+  if (!read_shape(&c, args) || is_wrong(&c.shape)) return false;
   if (!plans_take_all(args) && !is_faster(&c.shape)) return false;
   plan *p = take(&c);
   plan_give_back(args, p);

@@ -23,10 +23,10 @@ tn_status matmul_run(const tn_kernel_args *args);
 bool matmul_integer_supports(const tn_kernel_args *args);
 tn_status matmul_integer_run(const tn_kernel_args *args);
 
-/* What the processor has. */
-bool cpu_has_avx512(void);
-bool cpu_has_vnni(void);
-bool cpu_has_bf16(void);
+/* What oneDNN lets itself use: what the processor has, less what ONEDNN_MAX_CPU_ISA forbids. */
+bool onednn_has_avx512(void);
+bool onednn_has_vnni(void);
+bool onednn_has_amx(void);
 
 static inline dnnl_data_type_t data_type_of(DLDataType type) {
   if (type.code == kDLFloat) return dnnl_f32;

@@ -129,7 +129,7 @@ static double work_of(const pool_call *call) {
 bool avg_pool_supports(const tn_kernel_args *args) {
   pool_call call;
   if (!read_shape(&call, args)) return false;
-  if (!plans_take_all(args) && (!cpu_has_avx512() || work_of(&call) < 1e5)) return false;
+  if (!plans_take_all(args) && (work_of(&call) < 1e5 || !onednn_has_avx512())) return false;
   plan *p = take(&call);
   plan_give_back(args, p);
   return p != NULL;

@@ -2,6 +2,10 @@
  * Matrix products of floats and of 8-bit integers. A product is cut along the longer side of
  * its result into blocks for the threads to share, by shapes alone; matrices of a batch are
  * blocks of their own. Operands are taken as they lie, transposed ones included.
+ *
+ * oneDNN multiplies integers exactly, but takes the sums through float32 wherever it has zero
+ * points or the sign of `a` to make up for. So it never gets to see a sum beyond 2^24, up to
+ * which float32 is exact: deeper products are sums of slices, which are added here.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,6 +16,12 @@
 /* Blocks at the most, multiplications that make one worth its handling, and what the side of
  * a block is a multiple of. */
 enum { BLOCKS = 16, LEAST_WORK = 2000000, SIDE = 64 };
+
+/* Depths at which no sum of integers passes 2^24, oneDNN's intermediate ones included: a term
+ * of u8 by i8 is at most 255 * 128; the parts that make up for zero points, 2 * 255 * 128. */
+enum { DEPTH = 512, DEPTH_ZEROS = 256 };
+static_assert(DEPTH * 255 * 128 <= 1 << 24 && DEPTH_ZEROS * 2 * 255 * 128 <= 1 << 24,
+              "float32 holds the sums of a slice");
 
 /* One block, and the key of its plan. */
 typedef struct block_shape {
@@ -27,7 +37,8 @@ typedef struct product_call {
   int64_t size[TN_MAX_RANK], step[3][TN_MAX_RANK], batches;
   bool cut_rows;         /* blocks are rows of y, else columns */
   int64_t extent, block; /* of the side that is cut */
-  plan *plan, *tail;     /* of whole blocks, and of the last one where it is smaller */
+  int64_t slice;         /* of k; as long as k where there is one slice */
+  plan *plans[2][2];     /* [of the last block][of the last slice], where they are smaller */
 } product_call;
 
 /* --- the shape --- */
@@ -80,6 +91,12 @@ static void cut(product_call *c) {
   if (c->block >= c->extent) c->block = c->extent;
 }
 
+static void cut_depth(product_call *c) {
+  const block_shape *s = &c->shape;
+  const int64_t most = s->zero_a || s->zero_b ? DEPTH_ZEROS : DEPTH;
+  c->slice = s->type_y == dnnl_s32 ? min_of(s->k, most) : s->k;
+}
+
 /* pre: the tensors are named. */
 static bool read_shape(product_call *c) {
   block_shape *s = &c->shape;
@@ -104,6 +121,7 @@ static bool read_shape(product_call *c) {
   if (c->bias && s->n > 1 && c->bias->strides[0] != 1) return false;
   fold_batch(c);
   cut(c);
+  cut_depth(c);
   return true;
 }
 
@@ -164,11 +182,20 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
 enum { KIND_PRODUCT = 2 };
 static_assert(sizeof(block_shape) <= sizeof((plan_key *)0)->numbers, "a key holds the shape");
 
-/* The plan of a block with `side` rows or columns. */
-static plan *take(const product_call *c, int64_t side) {
-  plan_key key;
+static bool is_sliced(const product_call *c) { return c->slice < c->shape.k; }
+
+/* The product of a slice lies by itself, row behind row. */
+static block_shape shape_of(const product_call *c, bool tail, bool rest) {
   block_shape s = c->shape;
-  *(c->cut_rows ? &s.m : &s.n) = side;
+  *(c->cut_rows ? &s.m : &s.n) = tail ? c->extent % c->block : c->block;
+  s.k = rest ? c->shape.k % c->slice : c->slice;
+  if (is_sliced(c)) s.y_row = s.n;
+  return s;
+}
+
+static plan *take(const product_call *c, bool tail, bool rest) {
+  plan_key key;
+  const block_shape s = shape_of(c, tail, rest);
   memset(&key, 0, sizeof key);
   key.kind = KIND_PRODUCT;
   memcpy(key.numbers, &s, sizeof s);
@@ -176,17 +203,19 @@ static plan *take(const product_call *c, int64_t side) {
 }
 
 static void give_back(product_call *c) {
-  plan_give_back(c->args, c->plan);
-  plan_give_back(c->args, c->tail);
+  for (int i = 0; i < 4; i++) plan_give_back(c->args, c->plans[i / 2][i % 2]);
 }
 
+static bool has_tail(const product_call *c) { return c->extent % c->block != 0; }
+static bool has_rest(const product_call *c) { return c->shape.k % c->slice != 0; }
+
 static bool take_plans(product_call *c) {
-  const int64_t rest = c->extent % c->block;
-  c->plan = take(c, c->block);
-  c->tail = c->plan && rest ? take(c, rest) : NULL;
-  if (c->plan && (c->tail || !rest)) return true;
-  give_back(c);
-  return false;
+  bool taken = true;
+  for (int tail = 0; tail <= has_tail(c); tail++)
+    for (int rest = 0; rest <= has_rest(c) && taken; rest++)
+      taken = (c->plans[tail][rest] = take(c, tail, rest)) != NULL;
+  if (!taken) give_back(c);
+  return taken;
 }
 
 /* --- the call --- */
@@ -200,19 +229,49 @@ static int32_t zero_of(const DLTensor *t) {
   return t->dtype.code == kDLInt ? *(const int8_t *)t->data : *(const uint8_t *)t->data;
 }
 
-/* Block `index` of matrix `item`. */
-static tn_status run_block(runner *r, const product_call *c, int64_t item, int64_t index) {
+static int64_t blocks_of(const product_call *c) { return (c->extent + c->block - 1) / c->block; }
+static int64_t slices_of(const product_call *c) { return (c->shape.k + c->slice - 1) / c->slice; }
+
+/* One block of a matrix, one slice of it. */
+typedef struct part {
+  int64_t unit, slice; /* units are blocks, counted through the batch */
+  int64_t first;       /* of the side that is cut */
+  bool tail;           /* the last block, and smaller */
+  int64_t offset[3];   /* in elements, of a, b and y */
+  const plan *plan;
+} part;
+
+static part part_of(const product_call *c, int64_t unit, int64_t slice) {
   const block_shape *s = &c->shape;
-  const int64_t first = index * c->block, i = c->cut_rows ? first : 0, j = c->cut_rows ? 0 : first;
-  int64_t offset[3] = {i * s->a_row, j * s->b_col, i * s->y_row + j};
-  for (int d = c->rank - 1; d >= 0; d--) {
-    for (int t = 0; t < 3; t++) offset[t] += item % c->size[d] * c->step[t][d];
-    item /= c->size[d];
-  }
-  tn_status status = runner_load(r, SLOT_A, at(c->a, offset[0]));
-  if (status == TN_OK) status = runner_load(r, SLOT_B, at(c->b, offset[1]));
-  if (status == TN_OK && c->bias) status = runner_load(r, SLOT_BIAS, at(c->bias, j));
-  return status == TN_OK ? runner_run(r, at(c->y, offset[2])) : status;
+  const int64_t blocks = blocks_of(c), index = unit % blocks, depth = slice * c->slice;
+  part p = {.unit = unit, .slice = slice, .first = index * c->block};
+  const int64_t i = c->cut_rows ? p.first : 0, j = c->cut_rows ? 0 : p.first;
+  p.offset[0] = i * s->a_row + depth * s->a_col;
+  p.offset[1] = depth * s->b_row + j * s->b_col;
+  p.offset[2] = i * s->y_row + j;
+  for (int64_t d = c->rank - 1, item = unit / blocks; d >= 0; item /= c->size[d], d--)
+    for (int t = 0; t < 3; t++) p.offset[t] += item % c->size[d] * c->step[t][d];
+  p.tail = has_tail(c) && index == blocks - 1;
+  p.plan = c->plans[p.tail][has_rest(c) && slice == slices_of(c) - 1];
+  return p;
+}
+
+/* Adds the product of a slice to y, as int32 adds: without a word where it passes its range. */
+static void add_slice(const product_call *c, const part *p, const uint32_t *sums) {
+  const block_shape s = shape_of(c, p->tail, false);
+  uint32_t *y = (uint32_t *)(void *)at(c->y, p->offset[2]);
+  for (int64_t i = 0; i < s.m; i++, y += c->shape.y_row, sums += s.n)
+    for (int64_t j = 0; j < s.n; j++) y[j] = (p->slice ? y[j] : 0) + sums[j];
+}
+
+static tn_status run_part(runner *r, const product_call *c, const part *p, uint32_t *sums) {
+  tn_status status = runner_load(r, SLOT_A, at(c->a, p->offset[0]));
+  if (status == TN_OK) status = runner_load(r, SLOT_B, at(c->b, p->offset[1]));
+  if (status == TN_OK && c->bias)
+    status = runner_load(r, SLOT_BIAS, at(c->bias, c->cut_rows ? 0 : p->first));
+  if (status == TN_OK) status = runner_run(r, sums ? (void *)sums : at(c->y, p->offset[2]));
+  if (status == TN_OK && sums) add_slice(c, p, sums);
+  return status;
 }
 
 static tn_status open_runner(runner *r, const product_call *c, const plan *p) {
@@ -221,30 +280,41 @@ static tn_status open_runner(runner *r, const product_call *c, const plan *p) {
   return status;
 }
 
-/* Units are blocks, counted through the batch. */
-static tn_status range(void *ctx, int64_t begin, int64_t end) {
-  const product_call *c = ctx;
-  const int64_t blocks = (c->extent + c->block - 1) / c->block;
+/* Slice by slice, so that runners change as seldom as plans do. */
+static tn_status run_units(const product_call *c, int64_t begin, int64_t end, uint32_t *sums) {
+  const int64_t slices = slices_of(c);
   runner r;
   const plan *open = NULL;
   tn_status status = TN_OK;
-  for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
-    const int64_t index = unit % blocks;
-    const plan *p = c->tail && index == blocks - 1 ? c->tail : c->plan;
-    if (p != open) {
+  for (int64_t i = 0; i < slices * (end - begin) && status == TN_OK; i++) {
+    const part p = part_of(c, begin + i % (end - begin), i / (end - begin));
+    if (p.plan != open) {
       if (open) runner_close(&r);
-      status = open_runner(&r, c, p);
-      open = status == TN_OK ? p : NULL;
+      status = open_runner(&r, c, p.plan);
+      open = status == TN_OK ? p.plan : NULL;
     }
-    if (status == TN_OK) status = run_block(&r, c, unit / blocks, index);
+    if (status == TN_OK) status = run_part(&r, c, &p, sums);
   }
   if (open) runner_close(&r);
   return status;
 }
 
+static tn_status range(void *ctx, int64_t begin, int64_t end) {
+  const product_call *c = ctx;
+  const tn_host *host = c->args->host;
+  const block_shape s = shape_of(c, false, false);
+  const size_t bytes = (size_t)(s.m * s.n) * sizeof(uint32_t);
+  if (!is_sliced(c)) return run_units(c, begin, end, NULL);
+  uint32_t *sums = host->alloc(host, bytes, 64);
+  if (!sums) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %zu bytes of a product", bytes);
+  tn_status status = run_units(c, begin, end, sums);
+  host->free(host, sums);
+  return status;
+}
+
 static tn_status run(product_call *c) {
   const tn_host *host = c->args->host;
-  const int64_t blocks = (c->extent + c->block - 1) / c->block;
+  const int64_t blocks = blocks_of(c);
   const double work = (double)c->shape.m * (double)c->shape.n * (double)c->shape.k;
   const int64_t grain = 1 + (int64_t)(LEAST_WORK / (work / (double)blocks + 1));
   tn_status status = host->parallel_for(host, c->batches * blocks, grain, range, c);
@@ -268,15 +338,22 @@ static bool is_faster(const product_call *c) {
   const block_shape *s = &c->shape;
   const int64_t thin = min_of(s->m, s->n);
   const double work = (double)s->m * (double)s->n * (double)s->k;
-  if (!cpu_has_avx512()) return false;
-  if (s->type_y == dnnl_s32) return work >= 1e5;
+  if (work < 1e5 || !onednn_has_avx512()) return false;
+  if (s->type_y == dnnl_s32) return true;
   if (s->type_y == dnnl_bf16) return work >= 1e6 && thin <= 32;
   return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128;
 }
 
+/* Its bf16 kernels multiply pairs of terms, with AMX 32 at once, and fill up what is missing with
+ * 0 times what lies there: NaN for a sum that is infinite (uxlfoundation/oneDNN issue 5717). */
+static bool is_wrong(const product_call *c) {
+  if (c->shape.type_y != dnnl_bf16) return false;
+  return c->shape.k % 2 != 0 || (c->shape.k % 32 != 0 && onednn_has_amx());
+}
+
 bool matmul_supports(const tn_kernel_args *args) {
   product_call c;
-  if (!read_matmul(&c, args)) return false;
+  if (!read_matmul(&c, args) || is_wrong(&c)) return false;
   if (!plans_take_all(args) && !is_faster(&c)) return false;
   if (!take_plans(&c)) return false;
   give_back(&c);
@@ -301,8 +378,9 @@ static bool read_integer(product_call *c, const tn_kernel_args *args) {
 
 bool matmul_integer_supports(const tn_kernel_args *args) {
   product_call c;
-  if (!cpu_has_vnni() || !read_integer(&c, args)) return false; /* others may saturate */
+  if (!read_integer(&c, args)) return false;
   if (!plans_take_all(args) && !is_faster(&c)) return false;
+  if (!onednn_has_vnni()) return false; /* others add pairs of terms in 16 bits, and saturate */
   if (!take_plans(&c)) return false;
   give_back(&c);
   return true;

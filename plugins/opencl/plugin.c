@@ -37,6 +37,8 @@ static const tn_plugin plugin = {
     .num_kernels = sizeof kernels / sizeof *kernels,
 };
 
+TN_PLUGIN_BRINGS("device:opencl kernels:opencl");
+
 TN_PLUGIN_DEFINE("opencl") {
   (void)host;
   return &plugin;

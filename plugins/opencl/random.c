@@ -6,6 +6,7 @@
 
 #include "rows.h"
 #include "sources.h"
+#include "uniform.h"
 
 static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const char *function) {
   const ocl_key key = {.source = &ocl_source_random,
@@ -88,23 +89,35 @@ tn_status ocl_run_randint(const tn_kernel_args *args) {
   return ocl_run(&launch, count);
 }
 
+static uniform_type type_of(const DLTensor *t) {
+  switch (ocl_dtype(t)) {
+  case TN_F64:
+    return uniform_type_f64();
+  case TN_F16:
+    return uniform_type_f16();
+  case TN_BF16:
+    return uniform_type_bf16();
+  default:
+    return uniform_type_f32();
+  }
+}
+
 tn_status ocl_run_uniform(const tn_kernel_args *args) {
   const tn_uniform_attrs *attrs = args->attrs;
   const uint64_t count = ocl_count(args->out[0]);
-  const double width = attrs->high - attrs->low;
+  const uniform_range range = uniform_range_of(attrs->low, attrs->high, type_of(args->out[0]));
+  const double number[] = {range.low, range.width, range.back, range.least, range.most};
   ocl_launch launch;
   if (count == 0) return TN_OK;
   tn_status status = begin(&launch, args, "uniform");
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
   arg_seed(&launch, count, attrs->seed, attrs->offset);
-  if (ocl_dtype(args->out[0]) == TN_F64) {
-    ocl_arg(&launch, &attrs->low, sizeof attrs->low);
-    ocl_arg(&launch, &width, sizeof width);
-  } else {
-    ocl_arg_float(&launch, (cl_float)attrs->low);
-    ocl_arg_float(&launch, (cl_float)width);
-  }
+  for (int i = 0; i < 5; ++i)
+    if (ocl_dtype(args->out[0]) == TN_F64)
+      ocl_arg(&launch, &number[i], sizeof number[i]);
+    else
+      ocl_arg_float(&launch, (cl_float)number[i]);
   return ocl_run(&launch, count);
 }
 

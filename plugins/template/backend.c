@@ -210,7 +210,8 @@ static tn_status event_elapsed(void *device, void *begin, void *end, uint64_t *n
 const tn_backend sim_backend = {
     .struct_size = sizeof(tn_backend),
     /* No TN_BACKEND_HOST_MEMORY: the host cannot address the memory. No
-     * TN_BACKEND_SYNCHRONOUS: work goes on when a call has returned. */
+     * TN_BACKEND_SYNCHRONOUS: work goes on when a call has returned. No TN_BACKEND_FORK_SAFE:
+     * the chip's threads do not come along into a forked child. */
     .device_type = SIM_DEVICE_TYPE,
     .count = count,
     .describe = describe,

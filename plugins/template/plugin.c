@@ -42,6 +42,8 @@ static const tn_kernel kernels[] = {
 
 static const tn_backend *const backends[] = {&sim_backend};
 
+TN_PLUGIN_BRINGS("device:" SIM_DEVICE_TYPE " kernels:" SIM_DEVICE_TYPE);
+
 TN_PLUGIN_DEFINE("template") {
   static const tn_plugin plugin = {
       .struct_size = sizeof(tn_plugin),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "nvtx.h"
+#include "place.h"
 #include "trace.h"
 
 /* --- opening and closing --- */
@@ -36,6 +37,8 @@ static tn_status trace_open(const tn_host *host, void **layer) {
     host->free(host, t);
     return status;
   }
+  t->number = place_count();
+  t->next_id = (uint64_t)t->pid << 40 | (uint64_t)(t->number & 0xff) << 32;
   pthread_mutex_init(&t->lock, NULL);
   pthread_mutex_init(&t->memory_lock, NULL);
   slice_process(t, (uint32_t)t->pid, program_invocation_short_name, 0);
@@ -206,6 +209,8 @@ static const tn_plugin plugin = {
     .num_layers = 1,
     .layers = layers,
 };
+
+TN_PLUGIN_BRINGS("layer:trace");
 
 TN_PLUGIN_DEFINE("trace") {
   (void)host;

@@ -15,6 +15,10 @@ static void emit(trace *t, const char *begin, const text *end, uint64_t now) {
   writer_event(&t->writer, begin, (size_t)(end->at - begin), now);
 }
 
+static void emit_name(trace *t, const char *begin, const text *end) {
+  writer_name(&t->writer, begin, (size_t)(end->at - begin), now_ns());
+}
+
 static void put_name(text *t, const char *name) {
   text part = text_part(t, NAME_ROOM);
   text_escaped(&part, name);
@@ -35,7 +39,7 @@ static void metadata(trace *t, uint32_t pid, uint32_t thread, const char *what, 
   text_put(&x, ",\"args\":{\"name\":\"");
   put_name(&x, name);
   text_put(&x, "\"}}");
-  emit(t, line, &x, now_ns());
+  emit_name(t, line, &x);
 }
 
 static void sort_index(trace *t, uint32_t pid, uint32_t thread, const char *what, uint32_t order) {
@@ -50,7 +54,7 @@ static void sort_index(trace *t, uint32_t pid, uint32_t thread, const char *what
   text_put(&x, ",\"args\":{\"sort_index\":");
   text_number(&x, order);
   text_put(&x, "}}");
-  emit(t, line, &x, now_ns());
+  emit_name(t, line, &x);
 }
 
 void slice_process(trace *t, uint32_t pid, const char *name, uint32_t order) {
@@ -70,7 +74,7 @@ static void end(fragment *f, const text *x) { f->length = (size_t)(x->at - f->by
 static void make_head(fragment *f, uint32_t pid, const row *r) {
   text x = begin(f);
   text_put(&x, "{\"ph\":\"X\",\"cat\":\"");
-  text_put(&x, r->fallback_from ? "fallback" : "op");
+  text_put(&x, r->stand_in_for ? "stand-in" : r->fallback_from ? "fallback" : "op");
   text_put(&x, "\",\"name\":\"");
   put_name(&x, r->op->name);
   text_put(&x, "\",\"pid\":");
@@ -92,6 +96,10 @@ static void make_args(fragment *f, const row *r) {
   if (r->fallback_from) {
     text_put(&x, "\",\"fallback_from\":\"");
     put_name(&x, r->fallback_from);
+  }
+  if (r->stand_in_for) {
+    text_put(&x, "\",\"stand_in_for\":\"");
+    put_name(&x, r->stand_in_for);
   }
   text_put(&x, "\",\"stream\":");
   end(f, &x);
@@ -241,6 +249,11 @@ void slice_notice(trace *t, const device *d, const tn_layer_event *event, const 
   put_times(&x, event->began_ns, now - event->began_ns);
   text_put(&x, ",\"args\":{\"bytes\":");
   text_number(&x, event->bytes);
+  if (TN_HAS_FIELD(event, tn_layer_event, stand_in_for) && event->stand_in_for) {
+    text_put(&x, ",\"stand_in_for\":\"");
+    put_name(&x, event->stand_in_for);
+    text_put(&x, "\"");
+  }
   if (event->tensor) put_tensors(&x, ",\"tensor\":\"", &event->tensor, 1);
   put_site(&x, event->site);
   text_put(&x, "}}");

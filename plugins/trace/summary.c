@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "place.h"
 #include "trace.h"
 
 typedef struct line {
@@ -67,6 +68,12 @@ typedef struct columns {
   int op, kernel, place;
 } columns;
 
+/* "copy for matmul": Tenon's own copies are told from the program's. */
+static void put_op(const row *r, char *op) {
+  snprintf(op, PLACE_BYTES, "%s%s%s", r->op->name, r->stand_in_for ? " for " : "",
+           r->stand_in_for ? r->stand_in_for : "");
+}
+
 static void put_place(const row *r, char *place) {
   snprintf(place, PLACE_BYTES, "%s:%" PRId32 "%s%s", r->device->type, r->device->index,
            r->fallback_from ? " for " : "", r->fallback_from ? r->fallback_from : "");
@@ -79,10 +86,11 @@ static int wider(int width, const char *text) {
 
 static columns measure(const line *lines, size_t count) {
   columns c = {(int)strlen("operator"), (int)strlen("kernel"), (int)strlen("device")};
-  char place[PLACE_BYTES];
+  char op[PLACE_BYTES], place[PLACE_BYTES];
   for (size_t i = 0; i < count; ++i) {
+    put_op(lines[i].row, op);
     put_place(lines[i].row, place);
-    c.op = wider(c.op, lines[i].row->op->name);
+    c.op = wider(c.op, op);
     c.kernel = wider(c.kernel, lines[i].row->kernel->name);
     c.place = wider(c.place, place);
   }
@@ -115,15 +123,15 @@ static void print_head(const trace *t, FILE *out, const line *sum) {
 static void print_table(const trace *t, FILE *out, line *lines, size_t count) {
   line sum = add_up(lines, count);
   columns c = measure(lines, count);
-  char place[PLACE_BYTES];
+  char op[PLACE_BYTES], place[PLACE_BYTES];
   print_head(t, out, &sum);
   fprintf(out, "%-*s %-*s %-*s %8s %10s %10s %10s %10s %10s %8s %6s\n", c.op, "operator", c.kernel,
           "kernel", c.place, "device", "calls", "host ms", "device ms", "mean us", "max us", "MB",
           "GB/s", "share%");
   for (size_t i = 0; i < count; ++i) {
+    put_op(lines[i].row, op);
     put_place(lines[i].row, place);
-    fprintf(out, "%-*s %-*s %-*s", c.op, lines[i].row->op->name, c.kernel,
-            lines[i].row->kernel->name, c.place, place);
+    fprintf(out, "%-*s %-*s %-*s", c.op, op, c.kernel, lines[i].row->kernel->name, c.place, place);
     print_figures(out, &lines[i], sum.device_ns);
   }
   fprintf(out, "%-*s %-*s %-*s", c.op, "all", c.kernel, "", c.place, "");
@@ -132,8 +140,8 @@ static void print_table(const trace *t, FILE *out, line *lines, size_t count) {
 
 /* Tables of several runtimes and processes go one behind the other. */
 static FILE *open_table(const char *path) {
-  int file = strcmp(path, "-") == 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
-                                    : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  int file =
+      strcmp(path, "-") == 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : place_open_stream(path);
   FILE *out = file < 0 ? NULL : fdopen(file, "a");
   if (!out && file >= 0) close(file);
   return out;

@@ -27,10 +27,11 @@ static device *find_device(const trace *t, const char *type, int32_t index) {
   return NULL;
 }
 
-/* Numbers of processes stay below 2^22 on Linux; those of devices lie above, with that of the
- * process in them, so that traces of several processes can be put together. */
+/* Numbers of processes stay below 2^22 on Linux; those of devices lie above, with those of the
+ * process and its trace in them, so that traces can be put together. */
 static uint32_t device_pid(const trace *t, uint32_t number) {
-  return (number + 1) << 22 | ((uint32_t)t->pid & 0x3fffff);
+  uint32_t above = (number & 0x3f) + 1 + 0x40 * ((t->number - 1) & 7);
+  return above << 22 | ((uint32_t)t->pid & 0x3fffff);
 }
 
 static device *make_device(trace *t, const char *type, int32_t index) {
@@ -62,15 +63,19 @@ device *device_of(trace *t, const char *type, int32_t index) {
 
 /* --- rows --- */
 
-/* Identities of devices are strings that stay where they are. */
+/* Identities of devices and of calls that need stand-ins are strings that stay where they are. */
 static const char *fallback_from(const tn_layer_call *call) {
   return TN_HAS_FIELD(call, tn_layer_call, fallback_from) ? call->fallback_from : NULL;
+}
+
+static const char *stand_in_for(const tn_layer_call *call) {
+  return TN_HAS_FIELD(call, tn_layer_call, stand_in_for) ? call->stand_in_for : NULL;
 }
 
 static row *find_row(const trace *t, const tn_layer_call *call, size_t at) {
   row *r = atomic_load_explicit(&t->rows[at], memory_order_acquire);
   while (r && (r->kernel != call->args->kernel || r->handle != call->args->device ||
-               r->fallback_from != fallback_from(call)))
+               r->fallback_from != fallback_from(call) || r->stand_in_for != stand_in_for(call)))
     r = r->next;
   return r;
 }
@@ -97,6 +102,7 @@ static row *make_row(trace *t, const tn_layer_call *call, size_t at, device *d) 
   r->op = call->op;
   r->plugin = call->plugin;
   r->fallback_from = fallback_from(call);
+  r->stand_in_for = stand_in_for(call);
   r->results = count_results(call->op);
   slice_row(t, r);
   atomic_store_explicit(&t->rows[at], r, memory_order_release);

@@ -61,7 +61,7 @@ static void escape_one(text *t, unsigned char c) {
   const char code[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
   if (c == '"' || c == '\\')
     text_copy(t, quoted, sizeof quoted);
-  else if (c < 0x20 || c == 0x7f)
+  else if (c < 0x20 || c >= 0x7f)
     text_copy(t, code, sizeof code);
   else
     text_copy(t, plain, sizeof plain);
@@ -73,8 +73,8 @@ void text_escaped(text *t, const char *words) {
     if (t->end - t->at < 6) return; /* the longest that one character becomes */
     if (length == 0)
       text_copy(t, "\\ufffd", 6);
-    else if (length == 1)
-      escape_one(t, *s);
+    else if (length == 1 || (s[0] == 0xc2 && s[1] < 0xa0)) /* controls of Unicode, too */
+      escape_one(t, s[length - 1]);
     else
       text_copy(t, (const char *)s, length);
     s += length ? length : 1;
@@ -91,18 +91,37 @@ static void put_dtype(text *t, DLDataType type) {
   if (type.code != kDLBool) text_number(t, type.bits);
 }
 
+static void put_sizes(text *t, int32_t rank, const int64_t *sizes) {
+  for (int32_t i = 0; i < rank; ++i) {
+    if (i) text_put(t, ",");
+    text_signed(t, sizes[i]);
+  }
+}
+
+/* Strides of axes that have one element, or of a tensor that has none, say nothing. */
+static bool is_row_major(const DLTensor *tensor) {
+  int64_t expected = 1;
+  bool row_major = true;
+  for (int32_t i = tensor->ndim; i-- > 0; expected *= tensor->shape[i]) {
+    if (tensor->shape[i] == 0) return true;
+    if (tensor->shape[i] != 1 && tensor->strides[i] != expected) row_major = false;
+  }
+  return row_major;
+}
+
 void text_tensor(text *t, const DLTensor *tensor) {
   put_dtype(t, tensor->dtype);
   text_put(t, "[");
-  for (int32_t i = 0; i < tensor->ndim; ++i) {
-    if (i) text_put(t, ",");
-    text_signed(t, tensor->shape[i]);
-  }
+  put_sizes(t, tensor->ndim, tensor->shape);
   text_put(t, "]");
+  if (!tensor->strides || is_row_major(tensor)) return;
+  text_put(t, "(");
+  put_sizes(t, tensor->ndim, tensor->strides);
+  text_put(t, ")");
 }
 
 void text_tensors(text *t, const DLTensor *const *tensors, uint32_t count) {
-  enum { LONGEST = 8 + 2 + TN_MAX_RANK * 20, MORE = 24 };
+  enum { LONGEST = 8 + 4 + 2 * TN_MAX_RANK * 20, MORE = 24 };
   for (uint32_t i = 0; i < count; ++i) {
     if (i) text_put(t, " ");
     if (t->end - t->at < LONGEST + MORE) {

@@ -32,7 +32,7 @@ void text_us(text *t, uint64_t ns);
 /* The inside of a JSON string: escapes, and U+FFFD for bytes that are not UTF-8. */
 void text_escaped(text *t, const char *words);
 
-/* "f32[128,10]" */
+/* "f32[128,10]", and "f32[128,10](1,128)" with its strides where they are not row-major. */
 void text_tensor(text *t, const DLTensor *tensor);
 /* Several of those with blanks between, "-" for an absent one. */
 void text_tensors(text *t, const DLTensor *const *tensors, uint32_t count);

@@ -7,7 +7,7 @@
  *   memory.c   what tensors take
  *   slice.c    the events of the trace as JSON
  *   summary.c  the table at the end
- *   writer.c   the file;  text.c  text for it
+ *   writer.c   the file;  place.c  its name;  limit.c  its size;  text.c  text for it
  *
  * Threads: devices, lanes and rows are linked in under trace.lock and stay until the end, so
  * that looking them up locks nothing. Locks are taken in the order device, trace, memory,
@@ -76,6 +76,7 @@ typedef struct row {
   const tn_operator *op;
   const char *plugin;
   const char *fallback_from; /* the device that lacks a kernel for these calls, or NULL */
+  const char *stand_in_for;  /* the call that Tenon makes these copies for, or NULL */
   uint32_t results;          /* outputs that are not updated in place */
   char range[HEAD_BYTES];    /* "add[cpu.add.f32]" */
   fragment head;             /* of a call's slice, up to the thread's number */
@@ -94,11 +95,13 @@ typedef struct share {
 typedef struct trace {
   const tn_host *host;
   pid_t pid;
+  unsigned number; /* among the traces of the process, from 1 */
   uint64_t opened_ns;
   writer writer;
   char summary[4096]; /* the file for the table, "-" for standard error, "" for none */
   _Atomic bool finished;
-  _Atomic uint64_t next_id; /* ties the slice of a call to that of its kernel */
+  _Atomic uint64_t next_id; /* ties the slice of a call to that of its kernel: the process,
+                               its trace and a count, so that traces can be put together */
   _Atomic uint64_t lost;    /* calls not traced for want of host memory */
   pthread_mutex_t lock;     /* guards additions to what follows */
   _Atomic(device *) devices;

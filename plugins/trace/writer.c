@@ -7,73 +7,20 @@
 #include "writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 16, FLUSH_NS = 20 * 1000 * 1000, NAMES_TRIED = 1000 };
+#include "place.h"
+
+enum { BUFFER_BYTES = 1 << 16, FLUSH_NS = 20 * 1000 * 1000 };
 static const char ending[] = "\n]\n";
-
-/* --- names --- */
-
-/* Counts the traces of this process, so that each has a file of its own: the one thing that
- * belongs to the process and not to a runtime. */
-static _Atomic unsigned traces_opened;
-
-/* "dir/name.json" and 2 give "dir/name-2.json"; 1 gives the name itself. */
-static bool numbered(const char *name, unsigned number, char *path, size_t size) {
-  const char *slash = strrchr(name, '/'), *dot = strrchr(name, '.');
-  size_t stem = dot && dot > (slash ? slash + 1 : name) ? (size_t)(dot - name) : strlen(name);
-  int length = number > 1 ? snprintf(path, size, "%.*s-%u%s", (int)stem, name, number, name + stem)
-                          : snprintf(path, size, "%s", name);
-  return length > 0 && (size_t)length < size;
-}
-
-/* Opens a file that no other trace is writing: -1 with errno, EWOULDBLOCK if one is. A name
- * that nobody gave is taken only where no file has it. */
-static int open_unshared(const char *path, bool given) {
-  int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (given ? 0 : O_EXCL), 0666);
-  if (file < 0) {
-    if (errno == EEXIST) errno = EWOULDBLOCK;
-    return -1;
-  }
-  struct stat s;
-  if (fstat(file, &s) == 0 && !S_ISREG(s.st_mode)) return file;
-  bool taken = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (!taken && ftruncate(file, 0) == 0) return file;
-  int why = taken ? EWOULDBLOCK : errno;
-  close(file);
-  errno = why;
-  return -1;
-}
-
-static tn_status open_file(writer *w) {
-  const char *given = secure_getenv("TENON_TRACE_FILE");
-  char name[64];
-  if (given && !*given) given = NULL;
-  if (!given) snprintf(name, sizeof name, "tenon-trace-%ld.json", (long)getpid());
-  unsigned first = atomic_fetch_add(&traces_opened, 1) + 1;
-  for (unsigned n = first; n < first + NAMES_TRIED; ++n) {
-    if (!numbered(given ? given : name, n, w->path, sizeof w->path))
-      return w->host->fail(TN_ERR_INVALID_ARGUMENT, "TENON_TRACE_FILE: the path is too long");
-    w->file = open_unshared(w->path, given);
-    if (w->file >= 0) return TN_OK;
-    if (errno != EWOULDBLOCK) break;
-  }
-  return w->host->fail(TN_ERR_IO,
-                       "layer trace: cannot write %s: %s; TENON_TRACE_FILE names the file to write",
-                       w->path, strerror(errno));
-}
 
 /* --- writing --- */
 
-/* Everything or an errno. */
-static int write_all(const writer *w, const char *bytes, size_t count, off_t at) {
+static int write_some(const writer *w, const char *bytes, size_t count, off_t at) {
   while (count) {
     ssize_t written =
         w->seekable ? pwrite(w->file, bytes, count, at) : write(w->file, bytes, count);
@@ -86,29 +33,118 @@ static int write_all(const writer *w, const char *bytes, size_t count, off_t at)
   return 0;
 }
 
+/* Everything or an errno. A pipe whose reader is gone must not end the process. */
+static int write_all(const writer *w, const char *bytes, size_t count, off_t at) {
+  if (w->seekable) return write_some(w, bytes, count, at);
+  sigset_t broken, before, pending;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &broken, &before);
+  int error = write_some(w, bytes, count, at);
+  if (error == EPIPE && !sigismember(&pending, SIGPIPE))
+    (void)sigtimedwait(&broken, NULL, &(struct timespec){0, 0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
 /* Leaves what stood in the file before, as a whole array. */
 static void give_up(writer *w, int error) {
-  w->host->log(w->host, TN_LOG_ERROR, "layer trace: cannot write %s: %s; the trace ends here",
-               w->path, strerror(error));
-  if (w->seekable && !write_all(w, ending, sizeof ending - 1, w->end))
+  w->error = error;
+  w->word = WORD_GIVEN_UP;
+  if (w->seekable && !w->limit.ring_end && !write_all(w, ending, sizeof ending - 1, w->end))
     (void)!ftruncate(w->file, w->end + (off_t)sizeof ending - 1);
   close(w->file);
   w->file = -1;
 }
 
-/* pre: the lock is held, the buffer has room for the ending. */
-static void flush(writer *w, bool last) {
-  if (w->file < 0) return;
+/* --- the last part: a ring --- */
+
+/* Writes some bytes over older events. 0 or an errno. */
+static int put(writer *w, const char *bytes, size_t count) {
+  size_t all = limit_forget(&w->limit, w->file, w->end, count);
+  if (all == 0 && count) return EIO;
+  memcpy(w->blanked, bytes, count);
+  memset(w->blanked + count, ' ', all - count);
+  int error = write_all(w, w->blanked, all, w->end);
+  w->end += (off_t)count;
+  return error;
+}
+
+/* Blanks to the end of the ring. */
+static int clear_rest(writer *w) {
+  int error = 0;
+  while (!error && w->end < w->limit.ring_end) {
+    size_t left = (size_t)(w->limit.ring_end - w->end);
+    size_t gone =
+        limit_forget(&w->limit, w->file, w->end, left < BUFFER_BYTES ? left : BUFFER_BYTES);
+    if (gone == 0) return EIO;
+    memset(w->blanked, ' ', gone);
+    error = write_all(w, w->blanked, gone, w->end);
+    w->end += (off_t)gone;
+  }
+  return error;
+}
+
+static int put_note(writer *w) {
+  char note[NOTE_BYTES];
+  return put(w, note, limit_note(&w->limit, note, w->flushed_ns));
+}
+
+/* What is in the buffer, behind the names where it does not fit any more. */
+static int put_buffer(writer *w) {
+  int error = 0;
+  if (w->end + (off_t)w->used > w->limit.ring_end) {
+    error = clear_rest(w);
+    w->end = w->limit.ring_begin;
+    if (!error) error = put(w, w->limit.names, w->limit.names_used);
+    if (!error) error = put_note(w);
+  }
+  return error ? error : put(w, w->buffer, w->used);
+}
+
+/* --- the first part, or all --- */
+
+/* The file has its size: what is in the buffer, and what comes, is only counted. */
+static void stop(writer *w) {
+  w->limit.stopped = true;
+  limit_count(&w->limit, w->buffer, w->used);
+  w->used = 0;
+  w->word = WORD_STOPPED;
+}
+
+/* Where the trace ends, which is written anew when it is known how much is missing. */
+static void append_note(writer *w) { w->used = limit_note(&w->limit, w->buffer, w->flushed_ns); }
+
+static bool is_full(const writer *w) {
+  return w->limit.bytes && (uint64_t)w->end + w->used + NOTE_BYTES + sizeof ending > w->limit.bytes;
+}
+
+/* pre: the buffer has room for the ending. */
+static int write_on(writer *w, bool last) {
   size_t tail = last || w->seekable ? sizeof ending - 1 : 0;
   memcpy(w->buffer + w->used, ending, tail);
   int error = write_all(w, w->buffer, w->used + tail, w->end);
-  if (error) {
-    give_up(w, error);
-    return;
-  }
-  w->end += (off_t)w->used;
-  w->used = 0;
+  if (!w->limit.stopped || !w->seekable) w->end += (off_t)w->used;
+  return error;
 }
+
+/* pre: the lock is held, the buffer has room for the ending. */
+static void flush(writer *w, bool last) {
+  if (w->file < 0 || (w->limit.stopped && !last)) return;
+  if (!w->limit.stopped && is_full(w)) {
+    if (w->limit.last && !w->limit.ring_end) w->limit.ring_end = w->end;
+    if (!w->limit.last) stop(w);
+  }
+  if (w->limit.stopped && (last || w->seekable)) append_note(w);
+  int error = w->limit.ring_end ? put_buffer(w) : write_on(w, last);
+  if (!error && last && w->limit.ring_end && w->end + NOTE_BYTES <= w->limit.ring_end)
+    error = put_note(w);
+  w->used = 0;
+  if (error) give_up(w, error);
+}
+
+/* --- events --- */
 
 /* pre: the lock is held, and there is room. */
 static void append(writer *w, const char *bytes, size_t length) {
@@ -116,34 +152,85 @@ static void append(writer *w, const char *bytes, size_t length) {
   w->used += length;
 }
 
-void writer_event(writer *w, const char *event, size_t length, uint64_t now_ns) {
-  pthread_mutex_lock(&w->lock);
+/* pre: the lock is held. */
+static void take(writer *w, const char *event, size_t length, uint64_t now_ns) {
+  bool due = now_ns > w->flushed_ns + FLUSH_NS;
+  if (due) w->flushed_ns = now_ns;
   if (w->used + length + 2 + sizeof ending > BUFFER_BYTES) flush(w, false);
-  if (w->file >= 0 && length + 2 + sizeof ending <= BUFFER_BYTES) {
+  if (w->limit.stopped) {
+    limit_drop(&w->limit, event, length);
+  } else if (w->file >= 0 && length + 2 + sizeof ending <= BUFFER_BYTES) {
     append(w, w->follows ? ",\n" : "[\n", 2);
     append(w, event, length);
+    if (!w->follows) w->limit.ring_begin = (off_t)w->used;
     w->follows = true;
   }
-  if (now_ns > w->flushed_ns + FLUSH_NS) {
-    flush(w, false);
-    w->flushed_ns = now_ns;
-  }
+  if (due) flush(w, false);
+}
+
+/* What there is to say is said without the lock: the host's log may compute. */
+static void say(writer *w, writer_word word) {
+  if (word == WORD_GIVEN_UP)
+    w->host->log(w->host, TN_LOG_ERROR, "layer trace: cannot write %s: %s; the trace ends here",
+                 w->path, strerror(w->error));
+  if (word == WORD_STOPPED)
+    w->host->log(w->host, TN_LOG_WARN,
+                 "layer trace: %s has the %llu bytes that TENON_TRACE_LIMIT allows; what follows "
+                 "is left out (TENON_TRACE_KEEP=last keeps the last part)",
+                 w->path, (unsigned long long)w->limit.bytes);
+}
+
+static void unlock(writer *w) {
+  writer_word word = w->word;
+  w->word = WORD_NONE;
   pthread_mutex_unlock(&w->lock);
+  if (word) say(w, word);
+}
+
+void writer_event(writer *w, const char *event, size_t length, uint64_t now_ns) {
+  pthread_mutex_lock(&w->lock);
+  take(w, event, length, now_ns);
+  unlock(w);
+}
+
+void writer_name(writer *w, const char *event, size_t length, uint64_t now_ns) {
+  pthread_mutex_lock(&w->lock);
+  limit_name(&w->limit, event, length);
+  take(w, event, length, now_ns);
+  unlock(w);
 }
 
 /* --- opening and closing --- */
 
-tn_status writer_open(writer *w, const tn_host *host) {
-  w->host = host;
-  w->buffer = host->alloc(host, BUFFER_BYTES, 64);
-  if (!w->buffer) return host->fail(TN_ERR_OUT_OF_MEMORY, "layer trace: no host memory");
-  tn_status status = open_file(w);
-  if (status) {
-    host->free(host, w->buffer);
-    return status;
-  }
+static tn_status open_buffers(writer *w) {
   struct stat s;
   w->seekable = fstat(w->file, &s) == 0 && S_ISREG(s.st_mode);
+  tn_status status = limit_open(&w->limit, w->host, w->seekable);
+  if (!status && w->limit.last) w->blanked = w->host->alloc(w->host, OLDER_BYTES, 64);
+  if (status || (w->blanked || !w->limit.last)) return status;
+  return w->host->fail(TN_ERR_OUT_OF_MEMORY, "layer trace: no host memory");
+}
+
+static void free_buffers(writer *w) {
+  limit_free(&w->limit, w->host);
+  w->host->free(w->host, w->blanked);
+  w->host->free(w->host, w->buffer);
+}
+
+tn_status writer_open(writer *w, const tn_host *host) {
+  w->host = host;
+  w->file = -1;
+  tn_status status = limit_read(&w->limit, host);
+  if (status) return status;
+  w->buffer = host->alloc(host, BUFFER_BYTES, 64);
+  if (!w->buffer) return host->fail(TN_ERR_OUT_OF_MEMORY, "layer trace: no host memory");
+  status = place_open(host, w->path, sizeof w->path, &w->file);
+  if (!status) status = open_buffers(w);
+  if (status) {
+    if (w->file >= 0) close(w->file);
+    free_buffers(w);
+    return status;
+  }
   pthread_mutex_init(&w->lock, NULL);
   return TN_OK;
 }
@@ -151,14 +238,15 @@ tn_status writer_open(writer *w, const tn_host *host) {
 void writer_finish(writer *w) {
   pthread_mutex_lock(&w->lock);
   flush(w, true);
-  if (w->file >= 0 && close(w->file) != 0)
-    w->host->log(w->host, TN_LOG_ERROR, "layer trace: cannot write %s: %s", w->path,
-                 strerror(errno));
+  if (w->file >= 0 && close(w->file) != 0) {
+    w->error = errno;
+    w->word = WORD_GIVEN_UP;
+  }
   w->file = -1;
-  pthread_mutex_unlock(&w->lock);
+  unlock(w);
 }
 
 void writer_free(writer *w) {
   pthread_mutex_destroy(&w->lock);
-  w->host->free(w->host, w->buffer);
+  free_buffers(w);
 }

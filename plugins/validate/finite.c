@@ -59,9 +59,8 @@ static content judge_strided(const DLTensor *t, const unsigned char *first) {
 
 /* --- tensors --- */
 
-/* Copies bytes lo..hi of the memory to the host, in the stream's order. */
-static tn_status fetch(const tn_layer_call *call, const DLTensor *t, int64_t offset, int64_t bytes,
-                       void *to) {
+tn_status fetch_bytes(const tn_layer_call *call, const DLTensor *t, int64_t offset, int64_t bytes,
+                      void *to) {
   const tn_backend *b = call->backend;
   return b->copy(call->args->device, call->args->queue, TN_COPY_TO_HOST, to, 0, t->data,
                  t->byte_offset + (uint64_t)offset, (size_t)bytes);
@@ -72,7 +71,7 @@ static content judge_dense(const tn_layer_call *call, const DLTensor *t, int64_t
   content worst = FINE;
   for (int64_t at = 0; at < bytes && worst != HAS_NAN; at += STAGING_BYTES) {
     int64_t part = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
-    if (fetch(call, t, lo + at, part, staging)) return UNREAD;
+    if (fetch_bytes(call, t, lo + at, part, staging)) return UNREAD;
     content c = judge_run(t, staging, part / (t->dtype.bits / 8));
     if (c > worst) worst = c;
   }
@@ -92,7 +91,7 @@ static content judge_fetched(validate *v, const tn_layer_call *call, const DLTen
   content c = UNREAD;
   if (extent_is_dense(e))
     c = judge_dense(call, t, lo, bytes, staging);
-  else if (!fetch(call, t, lo, bytes, staging))
+  else if (!fetch_bytes(call, t, lo, bytes, staging))
     c = judge_strided(t, staging - lo);
   v->host->free(v->host, staging);
   return c;
@@ -118,12 +117,12 @@ static content judge(validate *v, const tn_layer_call *call, const DLTensor *t) 
 
 /* --- calls --- */
 
-static const tn_arg *arg_at(const tn_operator *op, uint32_t index) {
+const tn_arg *arg_at(const tn_operator *op, uint32_t index) {
   uint32_t size = op->arg_size ? op->arg_size : (uint32_t)sizeof(tn_arg);
   return (const tn_arg *)(const void *)((const char *)op->args + (size_t)size * index);
 }
 
-static const tn_attr *attr_at(const tn_operator *op, uint32_t index) {
+const tn_attr *attr_at(const tn_operator *op, uint32_t index) {
   uint32_t size = op->attr_size ? op->attr_size : (uint32_t)sizeof(tn_attr);
   return (const tn_attr *)(const void *)((const char *)op->attrs + (size_t)size * index);
 }
@@ -161,8 +160,7 @@ static bool asked_for(const tn_layer_call *call) {
   return false;
 }
 
-/* In-out tensors come first among the outputs; results are no lists. */
-static uint32_t count_inout(const tn_layer_call *call) {
+uint32_t count_inout(const tn_layer_call *call) {
   uint32_t results = count_args(call->op, TN_ARG_OUT, TN_ARG_OPTIONAL_OUT);
   return call->args->num_out > results ? call->args->num_out - results : 0;
 }
@@ -239,7 +237,7 @@ static int64_t count_entries(const tn_layer_call *call) {
   const tn_kernel_args *args = call->args;
   if (!(call->op->flags & TN_OPERATOR_DATA_DEPENDENT)) return -1;
   int64_t count = 0;
-  return fetch(call, args->out[args->num_out - 1], 0, sizeof count, &count) ? 0 : count;
+  return fetch_bytes(call, args->out[args->num_out - 1], 0, sizeof count, &count) ? 0 : count;
 }
 
 static content judge_output(validate *v, const tn_layer_call *call, uint32_t i, int64_t entries) {

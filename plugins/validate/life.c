@@ -48,7 +48,7 @@ void tensor_misused(validate *v, findings *f, const tn_layer_event *event) {
 }
 
 static const char *thing_text(char *text, size_t size, thing_kind kind, const thing *t) {
-  static const char *const names[] = {"tensor", "stream", "event", "prepared call",
+  static const char *const names[] = {"a tensor", "a stream", "an event", "a prepared call",
                                       "pinned memory"};
   char shape[160];
   size_t used = (size_t)snprintf(text, size, "%s", names[kind]);
@@ -64,10 +64,11 @@ static const char *thing_text(char *text, size_t size, thing_kind kind, const th
 static void report_leaks_of(validate *v, thing_kind kind) {
   char what[320], here[SITE_BYTES + 8];
   uint32_t shown = 0;
+  v->num_leak_sorts += v->first[kind] != NULL;
   for (const thing *t = v->first[kind]; t; t = t->next, ++shown) {
     ++v->totals[REPORT_LEAK];
     if (shown >= LEAKS_SHOWN) continue;
-    v->host->log(v->host, TN_LOG_WARN, "validate: leak: at close a %s is alive on %s:%d, made%s%s",
+    v->host->log(v->host, TN_LOG_WARN, "validate: leak: at close %s is alive on %s:%d, made%s%s",
                  thing_text(what, sizeof what, kind, t), t->device ? t->device->type : "?",
                  t->device ? t->device->index : 0, at_site(here, sizeof here, t->site),
                  t->site ? "" : " at no named site (tn_call_site names sites)");

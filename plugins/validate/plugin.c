@@ -6,19 +6,16 @@
 #include <string.h>
 
 #include "validate.h"
+#include "verdict.h"
 
 /* --- options --- */
 
 static const struct {
   const char *word;
   uint32_t checks;
-} words[] = {{"finite", CHECK_FINITE},
-             {"alias", CHECK_ALIAS},
-             {"lifetime", CHECK_LIFETIME},
-             {"races", CHECK_RACES},
-             {"leaks", CHECK_LEAKS},
-             {"all", CHECK_ALL},
-             {"error", 0}};
+} words[] = {{"finite", CHECK_FINITE}, {"alias", CHECK_ALIAS}, {"lifetime", CHECK_LIFETIME},
+             {"races", CHECK_RACES},   {"leaks", CHECK_LEAKS}, {"unwritten", CHECK_UNWRITTEN},
+             {"index", CHECK_INDEX},   {"all", CHECK_ALL},     {"error", 0}};
 
 static tn_status read_word(validate *v, const char *word, size_t length) {
   for (size_t i = 0; i < sizeof words / sizeof *words; ++i) {
@@ -29,7 +26,7 @@ static tn_status read_word(validate *v, const char *word, size_t length) {
   }
   return v->host->fail(TN_ERR_INVALID_ARGUMENT,
                        "TENON_VALIDATE: '%.*s' is none of finite, alias, lifetime, races, leaks, "
-                       "all, error",
+                       "unwritten, index, all, error",
                        (int)length, word);
 }
 
@@ -80,6 +77,7 @@ static tn_status check_before(validate *v, const tn_layer_call *call) {
   pthread_mutex_lock(&v->mutex);
   check_call(v, &f, call);
   pthread_mutex_unlock(&v->mutex);
+  if (v->checks & CHECK_INDEX && call->backend && call->backend->copy) check_indexes(v, &f, call);
   return settle(v, &f);
 }
 
@@ -105,6 +103,7 @@ static tn_status validate_call(void *layer, const tn_layer_call *call,
 static void closing(validate *v) {
   if (v->checks & CHECK_LEAKS) report_leaks(v);
   report_summary(v);
+  if (v->fail && v->totals[REPORT_LEAK]) verdict_fail();
 }
 
 static void note_thing(validate *v, const tn_layer_event *e) {
@@ -159,6 +158,9 @@ static void note_memory(validate *v, findings *f, const tn_layer_event *e) {
   case TN_LAYER_TENSOR_READ:
     check_copy(v, f, e);
     break;
+  case TN_LAYER_TENSOR_EXPOSED:
+    written_exposed(v, e->memory);
+    break;
   case TN_LAYER_TENSOR_MISUSED:
     if (v->checks & CHECK_LIFETIME) tensor_misused(v, f, e);
     break;
@@ -190,7 +192,8 @@ static const tn_layer layers[] = {{
     .close = validate_close,
     .call = validate_call,
     .notify = validate_notify,
-    .description = "reports numbers that are not finite, aliasing, use after release, races, leaks",
+    .description =
+        "reports NaN, aliasing, use after release, races, leaks, unwritten tensors, wrong indexes",
 }};
 
 static const tn_plugin plugin = {
@@ -203,6 +206,8 @@ static const tn_plugin plugin = {
     .num_layers = sizeof layers / sizeof *layers,
     .layers = layers,
 };
+
+TN_PLUGIN_BRINGS("layer:validate");
 
 TN_PLUGIN_DEFINE("validate") {
   (void)host;

@@ -1,7 +1,7 @@
 /*
- * Happens-before by vector clocks (Fidge 1988, Mattern 1989). Each stream of a device that
- * works asynchronously is an actor; the host is one actor, with all its threads and all
- * devices that compute in them, since what orders threads cannot be seen from here.
+ * Happens-before by vector clocks (Fidge 1988, Mattern 1989). Each stream is an actor, whether its
+ * device works beside the host or in the caller, for a program's order must hold on any device;
+ * the host is one actor, with all its threads, since what orders them cannot be seen from here.
  *
  *   a call, copy     comes after all that the host knew; later work of its stream after it
  *   host waits       the host knows all that the stream, or the event, knew
@@ -24,10 +24,7 @@ const device *device_of(validate *v, const char *type, int32_t index, const tn_b
       return &v->devices[i];
   if (v->num_devices == DEVICES_MAX) return NULL;
   device *d = &v->devices[v->num_devices++];
-  *d = (device){.type = type,
-                .index = index,
-                .synchronous = backend->flags & TN_BACKEND_SYNCHRONOUS,
-                .opaque = backend->flags & TN_BACKEND_OPAQUE_MEMORY};
+  *d = (device){.type = type, .index = index, .opaque = backend->flags & TN_BACKEND_OPAQUE_MEMORY};
   return d;
 }
 
@@ -40,7 +37,7 @@ static uint32_t free_actor(const validate *v) {
 }
 
 uint32_t actor_of(validate *v, const device *d, const void *stream) {
-  if (d->synchronous || !stream) return 0;
+  if (!stream) return 0;
   const vclock *known = map_get(&v->actors, stream, number_of(v, d));
   if (known) return (uint32_t)(known - v->clocks);
   uint32_t actor = free_actor(v);
@@ -63,7 +60,6 @@ uint64_t actor_step(validate *v, uint32_t actor) {
 /* The stream is gone and its work done, which the host knows. Its ticks go on with the next
  * stream in its place. */
 static void actor_forget(validate *v, const device *d, const void *stream) {
-  if (d->synchronous) return;
   vclock *c = map_take(&v->actors, stream, number_of(v, d));
   if (!c) return;
   uint32_t actor = (uint32_t)(c - v->clocks);
@@ -141,6 +137,7 @@ typedef struct touch {
   access access;
   bool owned; /* it lies inside one piece of living memory */
   bool raced; /* one report for one tensor */
+  bool lacks; /* nothing has written it */
 } touch;
 
 /* "writes y (cpu:0 f32 [2])". Made only for reports. */
@@ -181,14 +178,35 @@ static void look(memory *m, void *ctx) {
 
 static void note(memory *m, void *ctx) {
   const touch *t = ctx;
-  memory_note(t->v, m, &t->access);
+  if (t->access.write) written_add(m, t->access.where.lo, t->access.where.hi);
+  if (t->v->checks & CHECK_RACES) memory_note(t->v, m, &t->access);
+}
+
+static void look_written(memory *m, void *ctx) {
+  touch *t = ctx;
+  t->lacks |= written_lacks(m, &t->access.where);
+}
+
+/* The tensor is about to be read. */
+static void check_written(touch *t, bool output) {
+  char here[SITE_BYTES + 8], name[64] = "a tensor", shape[160];
+  const access *a = &t->access;
+  if (!(t->v->checks & CHECK_UNWRITTEN)) return;
+  t->lacks = false;
+  memory_visit(t->v, t->device, &a->where, look_written, t);
+  if (!t->lacks) return;
+  if (t->call) tensor_name(name, sizeof name, t->call, output, t->index);
+  find(t->v, t->found, REPORT_UNWRITTEN, a->op, a->site, NULL, NULL,
+       "unwritten: %s%s reads %s (%s:%d %s), which nothing has written since it was made", a->op,
+       at_site(here, sizeof here, a->site), name, t->device->type, t->device->index,
+       tensor_text(shape, sizeof shape, t->tensor->dtype, t->tensor->ndim, t->tensor->shape));
 }
 
 static void check_touch(touch *t) {
   char here[SITE_BYTES + 8], what[320];
   const access *a = &t->access;
   memory_visit(t->v, t->device, &a->where, look, t);
-  if (t->v->checks & CHECK_RACES) memory_visit(t->v, t->device, &a->where, note, t);
+  memory_visit(t->v, t->device, &a->where, note, t);
   if (t->owned || !(t->v->checks & CHECK_LIFETIME)) return;
   find(t->v, t->found, REPORT_LIFETIME, a->op, a->site, NULL, NULL,
        "lifetime: %s%s %s, whose memory belongs to no living tensor", a->op,
@@ -247,7 +265,15 @@ static void check_tensor(touch *t, bool output, uint32_t index) {
   t->access.write = output;
   t->index = index;
   t->owned = t->raced = false;
+  if (!output || (index < count_inout(t->call) && written_is_read(t->call->op)))
+    check_written(t, output);
   check_touch(t);
+}
+
+/* A stand-in is copied in the name of the call that needs it. */
+static const char *name_of(const tn_layer_call *call) {
+  bool stand_in = TN_HAS_FIELD(call, tn_layer_call, stand_in_for) && call->stand_in_for;
+  return stand_in ? call->stand_in_for : call->op->name;
 }
 
 void check_call(validate *v, findings *f, const tn_layer_call *call) {
@@ -257,11 +283,16 @@ void check_call(validate *v, findings *f, const tn_layer_call *call) {
   touch t = {.v = v, .found = f, .device = d, .call = call};
   t.access = (access){.actor = actor,
                       .tick = actor_step(v, actor),
-                      .op = call->op->name,
+                      .op = name_of(call),
                       .site = site_keep(v, call->site)};
   if (v->checks & CHECK_ALIAS) check_alias(v, f, call, d);
   for (uint32_t i = 0; i < call->args->num_in; ++i) check_tensor(&t, false, i);
   for (uint32_t i = 0; i < call->args->num_out; ++i) check_tensor(&t, true, i);
+}
+
+/* The dispatcher takes along what the call only fills, too. */
+static bool serves_fallback(const tn_layer_event *e) {
+  return TN_HAS_FIELD(e, tn_layer_event, stand_in_for) && e->stand_in_for;
 }
 
 /* A copy between a tensor and host memory. */
@@ -277,7 +308,9 @@ void check_copy(validate *v, findings *f, const tn_layer_event *e) {
                       .tick = actor_step(v, actor),
                       .op = write ? "a copy from the host" : "a copy to the host",
                       .site = site_keep(v, e->site)};
-  if (t.access.where.lo != t.access.where.hi) check_touch(&t);
+  if (t.access.where.lo == t.access.where.hi) return;
+  if (!write && !serves_fallback(e)) check_written(&t, false);
+  check_touch(&t);
 }
 
 void races_free(validate *v) {

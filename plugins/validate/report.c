@@ -9,6 +9,7 @@
 static const char *const kind_names[REPORT_KINDS] = {
     [REPORT_NONFINITE] = "non-finite", [REPORT_PASSED_ON] = "passed on", [REPORT_ALIAS] = "alias",
     [REPORT_LIFETIME] = "lifetime",    [REPORT_RACE] = "race",           [REPORT_LEAK] = "leak",
+    [REPORT_UNWRITTEN] = "unwritten",  [REPORT_INDEX] = "index",
 };
 
 /* --- sites --- */
@@ -95,8 +96,10 @@ void report_summary(validate *v) {
     v->host->log(v->host, TN_LOG_INFO, "validate: nothing to report");
     return;
   }
-  v->host->log(v->host, TN_LOG_WARN, "validate: %" PRIu64 " findings in all, of %u sorts:", total,
-               v->num_reports);
+  uint32_t sorts = v->num_reports + v->num_leak_sorts;
+  v->host->log(v->host, TN_LOG_WARN, "validate: %" PRIu64 " finding%s in all, of %u sort%s%s",
+               total, total == 1 ? "" : "s", sorts, sorts == 1 ? "" : "s",
+               v->num_reports ? ":" : "");
   for (uint32_t i = 0; i < v->num_reports; ++i) summarise_report(v, &v->reports[i]);
   if (v->more_reports)
     v->host->log(v->host, TN_LOG_WARN, "validate:   %" PRIu64 " findings of further sorts",

@@ -17,7 +17,9 @@ enum {
   CHECK_LIFETIME = 1u << 2,
   CHECK_RACES = 1u << 3,
   CHECK_LEAKS = 1u << 4,
-  CHECK_ALL = (1u << 5) - 1,
+  CHECK_UNWRITTEN = 1u << 5,
+  CHECK_INDEX = 1u << 6,
+  CHECK_ALL = (1u << 7) - 1,
 };
 
 /* The bounds of what is kept. */
@@ -29,6 +31,7 @@ enum {
   REPORTS_MAX = 1024,      /* different reports; more are only counted */
   SITES_MAX = 16384,       /* different call sites; more are called "elsewhere" */
   SITE_BYTES = 96,         /* of each site's text */
+  RUNS_MAX = 8,            /* runs of bytes that were written, per piece of memory */
   LEAKS_SHOWN = 32,        /* of each kind, one by one */
   TEXT_BYTES = 768,        /* of one report */
   FINDINGS_MAX = 4,        /* of one call, one by one */
@@ -42,6 +45,8 @@ typedef enum report_kind {
   REPORT_LIFETIME,
   REPORT_RACE,
   REPORT_LEAK,
+  REPORT_UNWRITTEN,
+  REPORT_INDEX,
   REPORT_KINDS,
 } report_kind;
 
@@ -61,7 +66,8 @@ typedef struct findings {
 } findings;
 
 /* What happened before a point of an actor's time: tick[i] steps of actor i. Actor 0 is the
- * host: all threads, and all devices that compute in them. The others are streams. */
+ * host, all of its threads. The others are streams, also of devices that compute in the caller:
+ * a program's order must hold on any device. */
 typedef struct vclock {
   uint64_t tick[ACTORS_MAX];
 } vclock;
@@ -69,7 +75,7 @@ typedef struct vclock {
 typedef struct device {
   const char *type;
   int32_t index;
-  bool synchronous, opaque;
+  bool opaque;
 } device;
 
 typedef struct access {
@@ -81,6 +87,10 @@ typedef struct access {
   const char *op, *site;
 } access;
 
+typedef struct run {
+  int64_t lo, hi;
+} run;
+
 /* One piece of memory, which a tensor shares with its views. */
 typedef struct memory {
   struct memory *next; /* by chance of hashing; or among ghosts or imports */
@@ -89,7 +99,10 @@ typedef struct memory {
   int64_t lo, hi;
   uint32_t home; /* the actor whose memory it is; 0 too for imports */
   bool imported;
-  access *accesses; /* pending: the host does not know them done */
+  bool exposed; /* the program may write it without a word */
+  uint32_t num_written;
+  run written[RUNS_MAX]; /* apart from one another */
+  access *accesses;      /* pending: the host does not know them done */
   uint32_t num_accesses, room;
 } memory;
 
@@ -114,6 +127,7 @@ typedef struct validate {
   /* report.c */
   report reports[REPORTS_MAX];
   uint32_t num_reports;
+  uint32_t num_leak_sorts; /* kinds of things that leaked */
   uint64_t more_reports, totals[REPORT_KINDS];
   map sites;
   /* life.c */
@@ -194,6 +208,21 @@ void memory_visit(validate *v, const device *d, const extent *e,
 void memory_note(validate *v, memory *m, const access *a);
 void memories_free(validate *v);
 
+/* --- written.c --- */
+
+/* Something wrote into these bytes. */
+void written_add(memory *m, int64_t lo, int64_t hi);
+/* The extent lies in this memory, and nothing of it was ever written. */
+bool written_lacks(const memory *m, const extent *e);
+/* Whether the operator reads what it updates in place. */
+bool written_is_read(const tn_operator *op);
+void written_exposed(validate *v, const void *identity);
+
+/* --- index.c --- */
+
+/* Reports indexes of the call that lie outside what they count. pre: mutex free. */
+void check_indexes(validate *v, findings *f, const tn_layer_call *call);
+
 /* --- finite.c --- */
 
 /* The call's tensors that are overwritten, looked at before it. */
@@ -204,6 +233,15 @@ typedef struct before {
 tn_status finite_before(validate *v, const tn_layer_call *call, before *b);
 void finite_after(validate *v, findings *f, const tn_layer_call *call, const before *b);
 void finite_end(validate *v, before *b);
+
+/* Copies bytes of a tensor's memory to the host, in the stream's order; offset: from the first
+ * element's. */
+tn_status fetch_bytes(const tn_layer_call *call, const DLTensor *t, int64_t offset, int64_t bytes,
+                      void *to);
+const tn_arg *arg_at(const tn_operator *op, uint32_t index);
+const tn_attr *attr_at(const tn_operator *op, uint32_t index);
+/* In-out tensors come first among the outputs; results are no lists. */
+uint32_t count_inout(const tn_layer_call *call);
 
 /* The argument's name: "x", or "input 3" of an operator with lists. */
 const char *tensor_name(char *text, size_t size, const tn_layer_call *call, bool output,

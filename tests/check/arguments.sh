@@ -67,6 +67,37 @@ expect 2 bench more
 expect 1 bench --device nosuch
 expect 0 bench --device reference --op exp --dtype f64 --json
 grep -q '"op": "exp", "dtype": "f64"' "$scratch/out" || die "bench --json"
+grep -q '"least_us": .*"most_us": .*"cached": ' "$scratch/out" || die "bench --json has no spread"
+expect 0 bench --device reference --op neg
+awk 'NR == 1 { if ($0 !~ /^call .*least us .*median us .*most us .*GB\/s .*copy .*GFLOP\/s .*peak .*kernel/) exit 1; next }
+     $1 == "neg" { ++n; if ($4 > $5 || $5 > $6) exit 1 }
+     END { exit !n }' "$scratch/out" || die "bench: heads and spread: $(cat "$scratch/out")"
+expect 0 bench --device reference --op copy
+! grep -qE '[0-9]{4}%|1[1-9][0-9]%' "$scratch/out" || die "bench: more than all of the memory's speed"
+expect 3 bench --device reference --op nothing
+grep -q 'no operator is called nothing' "$scratch/err" || die "bench --op nothing: not a word"
+expect 2 bench --device reference --dtype zz
+grep -q 'there are: bool u8' "$scratch/err" || die "bench --dtype zz: not a word"
+expect 3 bench --device reference --op exp --dtype i8
+grep -q 'nothing to time' "$scratch/err" || die "bench without a kernel: not a word"
+for command in 'bench --op neg' 'check --op neg --dtype f16' 'check --op neg --list' 'info -v' \
+  'info --kernels' 'info --json' help; do
+  # shellcheck disable=SC2086
+  if [ -w /dev/full ] && TENON_PLUGINS=reference "$tenon" $command >/dev/full 2>/dev/null; then
+    die "$command: a full disk went unnoticed"
+  fi
+done
+if [ -w /dev/full ] && "$tenon" check --device reference --op neg --junit /dev/full >/dev/null 2>&1; then
+  die "check --junit: a full disk went unnoticed"
+fi
+# Where it is, on a terminal alone, and not a trace of it at the end.
+if command -v script >/dev/null; then
+  script -qec "'$tenon' check --device reference --op 'conv*' --dtype f32 -j 1" /dev/null >"$scratch/seen" </dev/null ||
+    die "check on a terminal"
+  grep -q 'reference:0: [0-9]* of [0-9]* operators, at conv' "$scratch/seen" || die "check shows no progress"
+fi
+expect 0 check --device reference --op neg --dtype f16
+! grep -q 'of [0-9]* operators, at' "$scratch/err" || die "progress where there is no terminal"
 expect 0 info --kernels
 grep -qE '^\| neg \|' "$scratch/out" || die "info --kernels lacks neg"
 echo "arguments and statuses as they should be"

@@ -31,7 +31,7 @@ found() { # OPERATOR WHAT
 check 1 "$plugin" --dtype f32 --timeout 8 --junit "$scratch/junit.xml"
 cp "$scratch/out" "$scratch/all"
 lines_of add "$scratch/all" | grep -q '^ok' || die "add is sound"
-[ "$(grep -c '^FAILED' "$scratch/all")" -eq 14 ] || die "not one failure per fault"
+[ "$(grep -c '^FAILED' "$scratch/all")" -eq 15 ] || die "not one failure per fault"
 found relu 'element \[[0-9]+\] is .*, reference 0'
 found mul '\((permuted|sliced)\).*element'
 found softmax 'relative norm|element'
@@ -46,6 +46,8 @@ found gelu 'deterministic, twice.*other bits'
 found neg 'in place'
 found tanh 'signal'
 found hypot 'did not end within 8 s'
+# One that is wrong only from a size on, of which nothing but its "supports" knows.
+found exp 'x=f32\[43771,3,1\].*element'
 
 again=$(lines_of sub "$scratch/all" | sed -n 's/.*again: tenon //p' | head -n 1)
 # shellcheck disable=SC2086 # the words of a command
@@ -53,20 +55,30 @@ status=0 && "$tenon" $again >"$scratch/out" 2>&1 || status=$?
 [ "$status" -eq 1 ] || die "'tenon $again' does not fail"
 grep -q '^1 cases' "$scratch/out" || die "'tenon $again' runs more than one case"
 
+# The line that a "supports" draws is found to the very element, and left alone on demand.
+check 1 "$plugin" --op exp --dtype f32
+grep -q '^FAIL .*x=f32\[43771,3,1\]' "$scratch/out" || die "the threshold is 3 * 43771"
+again=$(sed -n 's/.*again: tenon //p' "$scratch/out" | head -n 1)
+# shellcheck disable=SC2086 # the words of a command
+status=0 && "$tenon" $again >"$scratch/out" 2>&1 || status=$?
+[ "$status" -eq 1 ] || die "'tenon $again' does not fail"
+grep -q '^1 thresholds, both sides run' "$scratch/out" || die "more than one threshold"
+check 0 "$plugin" --op exp --dtype f32 --no-thresholds
+
 if command -v python3 >/dev/null; then
   python3 - "$scratch/junit.xml" <<'PYTHON' || die "not what JUnit XML should be"
 import sys, xml.etree.ElementTree as tree
 suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
 cases = suite.findall("testcase")
 failed = {c.get("name") for c in cases if c.find("failure") is not None}
-assert len(cases) == int(suite.get("tests")) == 15, len(cases)
-assert len(failed) == int(suite.get("failures")) == 14 and "add" not in failed, failed
+assert len(cases) == int(suite.get("tests")) == 16, len(cases)
+assert len(failed) == int(suite.get("failures")) == 15 and "add" not in failed, failed
 PYTHON
 fi
 
 # With the faults explained, by a file beside the plugin, the run passes.
 cp "$plugin" "$scratch/libtenon-faulty.so"
-for op in relu mul softmax sub maximum div minimum sqrt sigmoid log gelu neg tanh hypot; do
+for op in relu mul softmax sub maximum div minimum sqrt sigmoid log gelu neg tanh hypot exp; do
   echo "$op f32 a planted fault"
 done >"$scratch/libtenon-faulty.expect"
 check 0 "$scratch/libtenon-faulty.so" --dtype f32 --timeout 8
@@ -76,7 +88,7 @@ cp "$scratch/libtenon-faulty.expect" "$scratch/stale"
 echo 'add f* never was wrong' >>"$scratch/stale"
 rm "$scratch/libtenon-faulty.expect"
 check 1 "$scratch/libtenon-faulty.so" --expect "$scratch/stale" --timeout 8
-grep -q '^stale: .*/stale:15: add' "$scratch/out" || die "the stale entry is not named"
+grep -q '^stale: .*/stale:16: add' "$scratch/out" || die "the stale entry is not named"
 [ "$(grep -c '^stale' "$scratch/out")" -eq 1 ] || die "entries in use are called stale"
 grep -q '^0 failures, .* expected ones, 1 stale' "$scratch/out" || die "wrong totals"
 echo "all planted faults were found"

@@ -9,7 +9,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 status=0
-TENON_LOG=info TENON_LAYERS=validate TENON_VALIDATE=alias,lifetime,races,leaks,error \
+TENON_LOG=info TENON_LAYERS=validate TENON_VALIDATE=alias,lifetime,races,leaks,unwritten,error \
   "$tenon" check --device "$2" --op "$3" --dtype f32 -j 2 > "$log" 2>&1 || status=$?
 [ "$status" -ne 3 ] || exit 77
 if [ "$status" -ne 0 ] || grep -q 'warning: validate' "$log"; then

@@ -9,10 +9,15 @@
 #include <limits.h>
 #include <locale.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -137,6 +142,12 @@ static void memory(void) {
   for (char *p; (p = malloc(PIECE));) memset(p, 1, PIECE);
 }
 
+/* Believes that it always gets what it asks for. */
+static void needs_room(void) {
+  volatile char *room = mmap(NULL, (size_t)2 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) segfault();
+}
+
 /* The file's bytes are another's by the time the scan is over. */
 static void rewrites_itself(void) {
   FILE *file = fopen(self.dli_fname, "ab");
@@ -144,6 +155,61 @@ static void rewrites_itself(void) {
   fputs("more", file);
   fclose(file);
 }
+
+/* What is the program's, not the plugin's. */
+static void set_variable(void) { setenv("TENON_HOSTILE", "1", 1); }
+static void unset_variable(void) { unsetenv("PATH"); }
+static void no_environment(void) { clearenv(); }
+static void session(void) { setsid(); }
+static void group(void) { setpgid(0, 0); }
+static void lower(void) { (void)!nice(3); }
+static void root(void) { (void)!chroot("/proc"); }
+static void rename_thread(void) { prctl(PR_SET_NAME, "hostile"); }
+static void attribute(void) { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
+static void wake(void) { alarm(1000); }
+
+static void limit(void) {
+  struct rlimit files;
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_cur / 2 + 1;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static void interval(void) {
+  struct itimerval often = {{1000, 0}, {1000, 0}};
+  setitimer(ITIMER_PROF, &often, NULL);
+}
+
+static void timer(void) {
+  timer_t id;
+  struct sigevent event = {.sigev_notify = SIGEV_NONE};
+  timer_create(CLOCK_MONOTONIC, &event, &id);
+}
+
+static void schedule(void) {
+  struct sched_param none = {0};
+  sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+static void stack_of_signals(void) {
+  static char room[65536];
+  stack_t other = {.ss_sp = room, .ss_size = sizeof room};
+  sigaltstack(&other, NULL);
+}
+
+static void own_locale(void) { uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); }
+
+static void leak(void) { (void)!open("/dev/zero", O_RDONLY); }
+static void leak_many(void) {
+  for (int i = 0; i < 20; i++) leak();
+}
+
+static void redirect(void) {
+  int fd = open("/dev/zero", O_WRONLY);
+  dup2(fd, STDOUT_FILENO);
+  close(fd);
+}
+static void never_wait(void) { fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK); }
 
 /* --------------------------------------------------------------- query and tables --- */
 
@@ -157,6 +223,49 @@ static void bad_name(void) { plugin.name = WILD; }
 static void bad_row_name(void) { kernels[1].name = WILD; }
 static void bad_operators(void) { plugin.operators = WILD, plugin.num_operators = 3; }
 static void bad_layers(void) { plugin.layers = WILD, plugin.num_layers = 1; }
+static void bad_version(void) { plugin.version = WILD; }
+static void bad_description(void) { plugin.description = WILD; }
+static void bad_note(void) { kernels[1].note = WILD; }
+static void bad_run(void) {
+  void *wild = WILD;
+  memcpy(&kernels[1].run, &wild, sizeof wild);
+}
+static void bad_slot(void) {
+  static tn_backend spoiled = FIXTURE_BACKEND("fixture");
+  void *wild = WILD;
+  memcpy(&spoiled.memory_info, &wild, sizeof wild);
+  backends[0] = &spoiled;
+}
+static void endless_note(void) {
+  static char text[1 << 20];
+  memset(text, 'x', sizeof text);
+  kernels[1].note = text;
+}
+
+static tn_status pass(void *state, const tn_layer_call *call,
+                      tn_status (*next)(const tn_layer_call *, void *), void *next_ctx) {
+  (void)state;
+  return next(call, next_ctx);
+}
+static void bad_layer_text(void) {
+  static const tn_layer layer = {
+      .struct_size = sizeof layer, .name = "wild", .call = pass, .description = WILD};
+  plugin.layers = &layer, plugin.num_layers = 1;
+}
+static void bad_operator_text(void) {
+  static const tn_arg args[] = {{.name = "x", .kind = TN_ARG_IN, .type = TN_TYPE_VAR(0)},
+                                {.name = "y", .kind = TN_ARG_OUT, .type = TN_TYPE_VAR(0)}};
+  static const tn_operator op = {.struct_size = sizeof op,
+                                 .name = "wild",
+                                 .types = {TN_SET(TN_F32)},
+                                 .shape = TN_SHAPE_BROADCAST,
+                                 .num_args = 2,
+                                 .args = args,
+                                 .doc = WILD,
+                                 .maths = "y = x"};
+  plugin.operators = &op, plugin.num_operators = 1;
+}
+
 static void endless(void) { plugin.num_kernels = 1 << 20; }
 static void no_names(void) { kernels[0].name = NULL; }
 static void crooked(void) { plugin.kernels = (const void *)((const char *)kernels + 4); }
@@ -203,6 +312,29 @@ static const struct misdeed {
     {"closes-itself", LOADED, closes_itself},
     {"jump", LOADED, jump},
     {"memory", LOADED, memory},
+    {"set-variable", LOADED, set_variable},
+    {"unset-variable", LOADED, unset_variable},
+    {"no-environment", LOADED, no_environment},
+    {"session", LOADED, session},
+    {"group", LOADED, group},
+    {"lower", LOADED, lower},
+    {"root", LOADED, root},
+    {"rename-thread", LOADED, rename_thread},
+    {"attribute", LOADED, attribute},
+    {"wake", LOADED, wake},
+    {"limit", LOADED, limit},
+    {"interval", LOADED, interval},
+    {"timer", LOADED, timer},
+    {"schedule", LOADED, schedule},
+    {"stack-of-signals", LOADED, stack_of_signals},
+    {"own-locale", LOADED, own_locale},
+    {"leak", LOADED, leak},
+    {"leak-many", LOADED, leak_many},
+    {"redirect", LOADED, redirect},
+    {"never-wait", LOADED, never_wait},
+    {"query-variable", QUERIED, set_variable},
+    {"query-limit", QUERIED, limit},
+    {"needs-room", LOADED, needs_room},
     {"removes-itself", LOADED, removes_itself},
     {"rewrites-itself", LOADED, rewrites_itself},
     {"query-crash", QUERIED, segfault},
@@ -218,6 +350,14 @@ static const struct misdeed {
     {"bad-row-name", QUERIED, bad_row_name},
     {"bad-operators", QUERIED, bad_operators},
     {"bad-layers", QUERIED, bad_layers},
+    {"bad-version", QUERIED, bad_version},
+    {"bad-description", QUERIED, bad_description},
+    {"bad-note", QUERIED, bad_note},
+    {"bad-run", QUERIED, bad_run},
+    {"bad-slot", QUERIED, bad_slot},
+    {"bad-layer-text", QUERIED, bad_layer_text},
+    {"bad-operator-text", QUERIED, bad_operator_text},
+    {"endless-note", QUERIED, endless_note},
     {"endless", QUERIED, endless},
     {"no-names", QUERIED, no_names},
     {"crooked", QUERIED, crooked},

@@ -38,7 +38,7 @@ grep -q nosuch "$scratch/err" || die "the unknown device is not named"
 if [ -w /dev/full ] && "$tenon" info >/dev/full 2>/dev/null; then die "a full disk went unnoticed"; fi
 
 # A refused file in a folder whose name wants escapes: quotes, control, no UTF-8.
-odd=$(printf '%s/a"b\\c\td\377' "$scratch")
+odd=$(printf '%s/a"b\\c\td\377\033[31m\302\233' "$scratch")
 mkdir "$odd"
 head -c 500 "$plugin" >"$odd/libtenon-cut.so"
 cp "$plugin" "$odd/"
@@ -49,10 +49,52 @@ if command -v python3 >/dev/null; then
   python3 - "$scratch/out" <<'PYTHON' || die "not what JSON should be"
 import json, sys
 info = json.load(open(sys.argv[1], encoding="utf-8"))
-odd = [p for p in info["plugins"] if 'a"b\\c\td\ufffd' in p["path"]]
+odd = [p for p in info["plugins"] if 'a"b\\c\td\ufffd\x1b[31m\x9b' in p["path"]]
 assert any(p["reason"] for p in odd) and any(p["taken"] for p in odd), info["plugins"]
 assert sum(d["default"] for d in info["devices"]) == 1
 assert all(d["kernels"] for d in info["devices"] if d["available"])
 PYTHON
 fi
+! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177\233]')" "$scratch/out" || die "control characters in JSON"
+expect 0 info -v
+! LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177\233]')" "$scratch/out" || die "control characters in info"
+grep -qF 'c\x09d\xff\x1b[31m\xc2\x9b' "$scratch/out" || die "the odd path is not escaped"
+unset TENON_PLUGIN_PATH
+
+echo "-- words that name nothing are told, and change nothing"
+expect 0 info
+if grep -q '^. cpu:0' "$scratch/out"; then
+  used=$(grep '^\* ' "$scratch/out")
+  TENON_CPU_ISA=z80 expect 0 info
+  grep -q 'TENON_CPU_ISA=z80 is not known.*baseline, avx2 or avx512' "$scratch/err" ||
+    die "TENON_CPU_ISA=z80: not a word"
+  [ "$(grep '^\* ' "$scratch/out")" = "$used" ] || die "TENON_CPU_ISA=z80 changes the device"
+fi
+
+echo "-- filters"
+expect 0 info -v
+all=$(wc -l <"$scratch/out")
+expect 0 info --op add --device reference
+[ "$(wc -l <"$scratch/out")" -lt $((all / 4)) ] || die "--op and --device leave out too little"
+grep -qE '^  add ' "$scratch/out" || die "--op shows no kernels"
+! grep -qE '^  (sub|mul) ' "$scratch/out" || die "--op shows other operators"
+grep -q '^  *reference ' "$scratch/out" || die "the plugin of the device is missing"
+! grep -q 'Operators of cpu' "$scratch/out" || die "--device shows other devices"
+expect 0 info -v --plugin reference --op 'conv?d' --json
+if command -v python3 >/dev/null; then
+  python3 - "$scratch/out" <<'PYTHON' || die "info --plugin --op --json"
+import json, sys
+info = json.load(open(sys.argv[1], encoding="utf-8"))
+assert [p["name"] for p in info["plugins"]] == ["reference"], info["plugins"]
+kernels = [k for d in info["devices"] for k in d["kernels"]]
+assert kernels and all(k["operator"] in ("conv1d", "conv2d", "conv3d") for k in kernels)
+assert all(any(c["plugin"] == "reference" for c in k["candidates"]) for k in kernels)
+PYTHON
+fi
+for wrong in '--op nosuch' '--device nosuch' '--plugin nosuch'; do
+  # shellcheck disable=SC2086
+  expect 1 info $wrong
+  grep -q 'nothing here fits.*nosuch' "$scratch/err" || die "$wrong: not a word"
+done
+expect 2 info --kernels --op add
 echo "statuses and JSON as they should be"

@@ -5,6 +5,7 @@
  * results are right is the conformance kit's business.
  */
 #include <dirent.h>
+#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -80,8 +81,9 @@ static void shape_conv(job *j, tn_device *device, int kind) {
 static void shape_product(job *j, tn_device *device, int kind) {
   const bool integer = kind == INTEGER;
   const tn_dtype t = kind == PRODUCT ? TN_F32 : integer ? TN_U8 : TN_BF16;
-  j->in[0] = drawn(device, t, 2, SHAPE(30, 513));
-  j->in[1] = drawn(device, integer ? TN_I8 : t, 2, SHAPE(513, 1000));
+  const int64_t depth = kind == PRODUCT_BF16 ? 512 : 513;
+  j->in[0] = drawn(device, t, 2, SHAPE(30, depth));
+  j->in[1] = drawn(device, integer ? TN_I8 : t, 2, SHAPE(depth, 1000));
   if (integer) j->in[2] = drawn(device, TN_U8, 0, NULL);
   if (integer) j->in[3] = drawn(device, TN_I8, 0, NULL);
   j->call.op = integer ? TN_OP_MATMUL_INTEGER : TN_OP_MATMUL;
@@ -254,16 +256,177 @@ START_TEST(plans_are_dropped_and_made_again) {
 }
 END_TEST
 
-START_TEST(a_wrong_word_is_refused) {
+static char logged[2048];
+static void keep_log(void *user, tn_log_level level, const char *line) {
+  (void)user;
+  if (level <= TN_LOG_WARN) strncat(logged, line, sizeof logged - strlen(logged) - 1);
+}
+
+/* It does nothing, and that is said where nobody asked for more than warnings. */
+START_TEST(a_wrong_word_is_told) {
   setenv("TENON_ONEDNN", "most", 1);
-  tn_runtime *runtime = open_with(WITH, 1);
+  tn_runtime_options options = {.struct_size = sizeof options, .plugins = WITH, .log = keep_log};
+  tn_runtime *runtime = open_runtime(&options);
   tn_plugin_info info = {.struct_size = sizeof info};
-  bool said = false;
+  bool taken = false;
   for (size_t i = 0; tn_plugin_report(runtime, i, &info) == TN_OK; i++)
-    said |= !info.taken && strstr(info.reason, "TENON_ONEDNN=most: it takes all");
-  ck_assert(said);
+    taken |= info.taken && strcmp(info.name, "onednn") == 0;
+  ck_assert(taken);
+  ck_assert_msg(strstr(logged, "TENON_ONEDNN=most is not known") && strstr(logged, "takes all"),
+                "%s", logged);
   tn_runtime_close(runtime);
   unsetenv("TENON_ONEDNN");
+}
+END_TEST
+
+/* --- sums of integers --- */
+
+enum { SIDE = 16 };
+
+typedef struct integers {
+  tn_dtype type_a;
+  int64_t depth;
+  bool zeros;
+  int16_t *a, *b, zero_a, zero_b; /* rows, columns */
+} integers;
+
+/* Mostly the greatest numbers, so that sums pass 2^24, and now and then their neighbour, so
+ * that they are odd. */
+static int16_t extreme(bool unsigned_, int64_t i, bool least) {
+  const int16_t most = unsigned_ ? 255 : 127, low = unsigned_ ? 0 : -128;
+  const int16_t step = i % 7 == 3;
+  return least ? (int16_t)(low + step) : (int16_t)(most - step);
+}
+
+static integers make_integers(tn_dtype type_a, int64_t depth, bool zeros, bool low_a, bool low_b) {
+  integers i = {.type_a = type_a, .depth = depth, .zeros = zeros};
+  const size_t count = (size_t)(SIDE * depth);
+  i.a = calloc(count, sizeof *i.a), i.b = calloc(count, sizeof *i.b);
+  for (int64_t e = 0; e < SIDE * depth; e++) {
+    i.a[e] = extreme(type_a == TN_U8, e + e / depth, low_a);
+    i.b[e] = extreme(false, e, low_b);
+  }
+  if (zeros) i.zero_a = extreme(type_a == TN_U8, 3, !low_a), i.zero_b = extreme(false, 3, !low_b);
+  return i;
+}
+
+static tn_tensor *bytes_tensor(tn_device *device, tn_dtype type, const int16_t *from, int32_t rank,
+                               const int64_t *shape) {
+  tn_tensor *t = NULL;
+  size_t count = 1;
+  for (int32_t d = 0; d < rank; d++) count *= (size_t)shape[d];
+  uint8_t *bytes = malloc(count);
+  for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)from[i];
+  ok(tn_tensor_from_host(device, type, rank, shape, bytes, &t));
+  free(bytes);
+  return t;
+}
+
+static void judge_integers(const integers *w, const tn_tensor *y) {
+  int32_t got[SIDE * SIDE];
+  ok(tn_tensor_to_host(y, got, sizeof got));
+  for (int64_t i = 0; i < SIDE; i++)
+    for (int64_t j = 0; j < SIDE; j++) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < w->depth; k++)
+        sum += (w->a[i * w->depth + k] - w->zero_a) * (w->b[k * SIDE + j] - w->zero_b);
+      ck_assert_msg(got[i * SIDE + j] == sum, "%s, depth %lld, zeros %d: %d for %lld",
+                    tn_dtype_name(w->type_a), (long long)w->depth, w->zeros, got[i * SIDE + j],
+                    (long long)sum);
+    }
+}
+
+static void check_integers(tn_runtime *runtime, const integers *w, const char *plugin) {
+  tn_device *device = tn_runtime_device(runtime);
+  job *j = calloc(1, sizeof *j);
+  j->in[0] = bytes_tensor(device, w->type_a, w->a, 2, SHAPE(SIDE, w->depth));
+  j->in[1] = bytes_tensor(device, TN_I8, w->b, 2, SHAPE(w->depth, SIDE));
+  if (w->zeros) j->in[2] = bytes_tensor(device, w->type_a, &w->zero_a, 0, NULL);
+  if (w->zeros) j->in[3] = bytes_tensor(device, TN_I8, &w->zero_b, 0, NULL);
+  j->call = (tn_call){.struct_size = sizeof j->call, .op = TN_OP_MATMUL_INTEGER, .num_in = 4};
+  j->call.in = (const tn_tensor *const *)(const void *)j->in;
+  j->call.out = &j->y;
+  j->call.num_out = 1;
+  ck_assert_str_eq(kernel_of(j).plugin, plugin);
+  ok(tn_invoke(&j->call));
+  judge_integers(w, j->y);
+  free_job(j);
+}
+
+/* Around every bound at which float32, in which oneDNN makes up for signs and zero points, or
+ * a slice of the product could be at its end. */
+static void check_depths(const char *plugin) {
+  static const int64_t depths[] = {1,    63,   64,   255,  256,  257,  258,  259,  260,
+                                   511,  512,  513,  514,  515,  768,  1023, 1024, 1025,
+                                   1040, 1041, 1056, 1057, 2047, 2048, 2049, 4103, 9001};
+  setenv("TENON_ONEDNN", "all", 1);
+  tn_runtime *runtime = open_with(WITH, 2);
+  for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+    for (int kind = 0; kind < 16; kind++) {
+      integers w = make_integers(kind & 1 ? TN_U8 : TN_I8, depths[d], kind & 2, kind & 4, kind & 8);
+      check_integers(runtime, &w, plugin);
+      free(w.a), free(w.b);
+    }
+  tn_runtime_close(runtime);
+}
+
+START_TEST(sums_of_integers_are_exact) { check_depths(has_feature(INTEGER) ? "onednn" : "cpu"); }
+END_TEST
+
+/* Without VNNI oneDNN adds pairs of products in 16 bits, and saturates: whatever the processor
+ * has, what oneDNN may use of it decides. */
+START_TEST(oneDNN_is_asked_what_it_may_use) {
+  setenv("ONEDNN_MAX_CPU_ISA", _i ? "AVX2" : "AVX512_CORE", 1);
+  check_depths("cpu");
+}
+END_TEST
+
+/* Stride and padding along the depth: oneDNN's kernels read the wrong slices, whatever the rules
+ * of speed. */
+START_TEST(deep_gradients_stay_with_ours) {
+  const tn_dtype type = _i ? TN_F32 : TN_BF16;
+  setenv("TENON_ONEDNN", "all", 1);
+  tn_runtime *with = open_with(WITH, 1);
+  tn_device *device = tn_runtime_device(with);
+  job *j = calloc(1, sizeof *j);
+  tn_conv3d_grad_weight_attrs a = TN_CONV3D_GRAD_WEIGHT_DEFAULTS;
+  const int64_t numbers[][3] = {{2, 1, 2}, {1, 3, 1}, {3, 7, 3}};
+  memcpy(a.stride, numbers[0], sizeof a.stride);
+  memcpy(a.padding, numbers[1], sizeof a.padding);
+  memcpy(a.kernel, numbers[2], sizeof a.kernel);
+  j->in[0] = drawn(device, type, 5, SHAPE(2, 32, 3, 2, 3));
+  j->in[1] = drawn(device, type, 5, SHAPE(2, 16, 6, 2, 5));
+  j->call = (tn_call){.struct_size = sizeof j->call, .op = TN_OP_CONV3D_GRAD_WEIGHT};
+  j->call.in = (const tn_tensor *const *)(const void *)j->in;
+  j->call.out = &j->y;
+  j->call.attrs = &a;
+  j->call.num_in = 2;
+  j->call.num_out = 1;
+  ck_assert_str_eq(kernel_of(j).plugin, "cpu");
+  free_job(j);
+  tn_runtime_close(with);
+}
+END_TEST
+
+/* One infinite factor makes a sum infinite, whatever oneDNN fills an odd depth up with. */
+START_TEST(infinite_sums_stay_infinite) {
+  setenv("TENON_ONEDNN", "all", 1);
+  tn_runtime *with = open_with(WITH, 1);
+  tn_device *device = tn_runtime_device(with);
+  for (int64_t k = 63; k < 68; k++) {
+    tn_tensor *a = shaped(device, TN_BF16, 2, SHAPE(40, k)), *y = NULL;
+    tn_tensor *b = shaped(device, TN_BF16, 2, SHAPE(k, 30));
+    tn_fill_attrs one = TN_FILL_DEFAULTS, infinite = one;
+    one.value = 1, infinite.value = (double)INFINITY;
+    ok(tn_fill(NULL, a, &infinite));
+    ok(tn_fill(NULL, b, &one));
+    ok(tn_matmul(NULL, a, b, NULL, NULL, &y));
+    uint16_t got[40 * 30];
+    ok(tn_tensor_to_host(y, got, sizeof got));
+    for (int i = 0; i < 40 * 30; i++) ck_assert_msg(got[i] == 0x7f80, "k %lld", (long long)k);
+    tn_tensor_release(a), tn_tensor_release(b), tn_tensor_release(y);
+  }
+  tn_runtime_close(with);
 }
 END_TEST
 
@@ -274,10 +437,15 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, threads_do_not_change_the_bits);
   tcase_add_test(t, threads_of_the_host_share_plans);
   tcase_add_test(t, plans_are_dropped_and_made_again);
-  tcase_add_test(t, a_wrong_word_is_refused);
+  tcase_add_test(t, a_wrong_word_is_told);
+  tcase_add_test(t, sums_of_integers_are_exact);
+  tcase_add_loop_test(t, oneDNN_is_asked_what_it_may_use, 0, 2);
+  tcase_add_test(t, infinite_sums_stay_infinite);
+  tcase_add_loop_test(t, deep_gradients_stay_with_ours, 0, 2);
 }
 
 int main(void) {
   unsetenv("TENON_ONEDNN");
+  unsetenv("ONEDNN_MAX_CPU_ISA");
   return run_suite("onednn", add_tests);
 }

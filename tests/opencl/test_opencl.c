@@ -174,6 +174,30 @@ START_TEST(threads_share_the_default_stream) {
 }
 END_TEST
 
+static void open_in_child(void) {
+  tn_runtime_options options = {
+      .struct_size = sizeof options, .plugins = "opencl,reference", .device = "reference"};
+  tn_runtime *runtime = NULL;
+  alarm(30);
+  if (open_opencl(&runtime) != TN_ERR_NOT_FOUND || !strstr(tn_last_error(), "forked")) _exit(1);
+  if (tn_runtime_open(&options, &runtime)) _exit(2);
+  tn_tensor_release(counting(tn_runtime_device(runtime), 4));
+  tn_runtime_close(runtime);
+  _exit(0);
+}
+
+/* Drivers leave their threads to the parent, and their callers waiting. */
+START_TEST(a_forked_child_is_told) {
+  tn_tensor *x = counting(dev, 4);
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0) open_in_child();
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  tn_tensor_release(x);
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, views_read_and_write_at_their_offset);
@@ -183,6 +207,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, events_order_streams_and_tell_time);
   tcase_add_test(tcase, too_much_memory_is_a_shortage_and_no_harm);
   tcase_add_test(tcase, threads_share_the_default_stream);
+  tcase_add_test(tcase, a_forked_child_is_told);
 }
 
 /* Whether there is a device, asked in a child: a driver's threads would not survive the fork

@@ -67,8 +67,28 @@ expect 0 -- "$examples/hello"
 says '^add '
 ls tenon-trace-*.json >/dev/null || die "no file by the default name"
 expect 0 -o twice.json --no-summary -- sh -c "cd /; '$examples/hello'; '$examples/hello'"
-"$check_trace" twice.json >/dev/null || die "the second process broke the first one's file"
 ! grep -q '^operator' err || die "a table in spite of --no-summary"
+says 'twice.json \(.*, 2 traces in one\)'
+"$check_trace" twice.json >figures || die "two traces in one file"
+[ "$(figure figures calls) $(figure figures kernels)" = "2 2" ] || die "a process overwrote another's trace"
+expect 0 -o 'at once%p.json' --no-summary -- sh -c \
+  "'$examples/hello' & '$examples/hello' & '$examples/hello' & wait"
+"$check_trace" 'at once%p.json' >figures || die "three traces in one file"
+[ "$(figure figures calls)" -eq 3 ] || die "a process at the same time lost its trace"
+expect 0 --no-summary -- sh -c "'$examples/hello'; sh -c '\"\$0\"; exit 0' '$examples/hello'"
+says 'tenon-trace-[0-9]*.json \(.*, 2 traces in one'
+# A process that goes on keeps its file, and the others are put together all the same.
+expect 0 -o later.json --no-summary -- sh -c \
+  "'$examples/hello'; (exec 3>>\"\$(dirname \"\$TENON_TRACE_FILE\")/99.json\"; flock 3; exec sleep 5) >/dev/null 2>&1 &
+   while [ ! -e \"\$(dirname \"\$TENON_TRACE_FILE\")/99.json\" ]; do sleep 0.1; done; sleep 0.3"
+says 'process 99 goes on and writes .*99.json'
+"$check_trace" later.json >/dev/null || die "the trace beside one that goes on"
+rm -r later.json.parts-*
+for left in *.parts-*; do [ ! -e "$left" ] || die "$left is left"; done
+expect 0 -o short.json --limit 1M --keep last --no-summary -- "$examples/hello"
+"$check_trace" short.json >/dev/null || die "a trace with a limit"
+expect 1 -o short.json --limit lots -- "$examples/hello"
+says 'TENON_TRACE_LIMIT'
 expect 0 --layers trace -o named.json -- "$examples/hello"
 [ -s named.json ] || die "a layer named twice"
 TENON_LAYERS=nosuch expect 1 -o other.json -- "$examples/hello"

@@ -193,9 +193,17 @@ static tn_status pace_add(const tn_kernel_args *args) {
   return TN_OK;
 }
 
+/* The element of a strided tensor that stands at `index` in row-major order. */
+static float *element(const DLTensor *t, int64_t index) {
+  float *at = t->data;
+  for (int32_t d = t->ndim; d-- > 0; index /= t->shape[d])
+    at += index % t->shape[d] * t->strides[d];
+  return at;
+}
+
 static tn_status pace_copy_kernel(const tn_kernel_args *args) {
   int64_t n = count_of(args->out[0]);
-  memcpy(args->out[0]->data, args->in[0]->data, (size_t)n * sizeof(float));
+  for (int64_t i = 0; i < n; ++i) *element(args->out[0], i) = *element(args->in[0], i);
   occupy(args->queue, (uint64_t)n * NS_PER_ELEMENT);
   return TN_OK;
 }
@@ -224,6 +232,7 @@ static const tn_kernel kernels[] = {
      .device_type = "pace",
      .name = "pace.copy",
      .priority = 200,
+     .flags = TN_KERNEL_STRIDED,
      .types = {TN_SET(TN_F32)},
      .run = pace_copy_kernel},
 };

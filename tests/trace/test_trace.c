@@ -10,41 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tests/scratch.h"
-#include "tests/support.h"
-#include "tests/trace/events.h"
-
-/* --- runtimes that trace, and what they wrote --- */
-
-static void trace_into(const char *name) {
-  ck_assert_int_eq(setenv("TENON_TRACE_FILE", scratch_path(name), 1), 0);
-}
-
-static const tn_runtime_options tracing = {.struct_size = sizeof tracing,
-                                           .plugin_path = PACE_PLUGIN,
-                                           .plugins = "cpu,reference,pace,trace",
-                                           .layers = "trace",
-                                           .fallback = TN_FALLBACK_ALLOW};
-
-/* A device that computes in the caller: `cpu` is not built everywhere. */
-#define ON_HOST "cpu,reference"
-
-static tn_runtime *open_tracing(const char *device) {
-  tn_runtime_options options = tracing;
-  options.device = device;
-  return open_runtime(&options);
-}
-
-static value *read_trace(const char *name) {
-  size_t size;
-  char where[128];
-  unsigned char *bytes = read_file(scratch_path(name), &size);
-  value *v = tree_read((const char *)bytes, size, where, sizeof where);
-  ck_assert_msg(v != NULL, "%s: %s", name, where);
-  ck_assert_int_eq(v->kind, LIST);
-  free(bytes);
-  return v;
-}
+#include "tests/trace/tracing.h"
 
 static const value *event_at(const value *v, const char *category, const char *name, size_t index) {
   const value *e = events_at(v, category, name, index);
@@ -58,12 +24,6 @@ static void assert_nested(const value *v) {
   char text[256];
   ck_assert_msg(events_nest(v, NULL, false, text, sizeof text), "%s", text);
   ck_assert_msg(events_nest(v, "kernel", true, text, sizeof text), "%s", text);
-}
-
-static void add_once(tn_stream *stream, const tn_tensor *a) {
-  tn_tensor *y = NULL;
-  ok(tn_add(stream, a, a, &y));
-  tn_tensor_release(y);
 }
 
 /* --- what the slices of a call say --- */
@@ -101,7 +61,7 @@ START_TEST(calls_are_slices) {
   ck_assert_str_eq(event_arg(e, "kernel"), name);
   ck_assert_str_eq(event_arg(e, "plugin"), plugin);
   ck_assert_str_eq(event_arg(e, "device"), id);
-  ck_assert_str_eq(event_arg(e, "in"), "f32[5] f32[5]");
+  ck_assert_str_eq(event_arg(e, "in"), "f32[5] f32[5](0)");
   ck_assert_str_eq(event_arg(e, "out"), "f32[5]");
   ck_assert_str_eq(event_arg(e, "site"), "step 41");
   /* The one element that was broadcast is read once. */
@@ -227,7 +187,7 @@ START_TEST(streams_overlap_by_the_devices_clock) {
     ck_assert(length_of(k) > US - 50); /* the clocks are tied that well at the worst */
     exact += fabs(length_of(k) - US) < 0.01;
     const char *id = tree_text(k, "bind_id", "");
-    const value *call = event_at(v, "op", "add", strtoul(id, NULL, 10) - 1);
+    const value *call = event_at(v, "op", "add", (uint32_t)strtoull(id, NULL, 10) - 1);
     ck_assert_str_eq(tree_text(call, "bind_id", "?"), id);
     ck_assert(event_begin(call) <= event_begin(k) + 0.001);
   }
@@ -356,11 +316,57 @@ START_TEST(fallback_runs_are_visible) {
   ck_assert_str_ne(event_arg(e, "device"), "pace:0");
   ck_assert_uint_eq(events_count(v, "op", "add"), 1);
   ck_assert_uint_ge(events_count(v, "copy", "copy from pace:0"), 1);
+  ck_assert_str_eq(event_arg(event_at(v, "copy", "copy from pace:0", 0), "stand_in_for"), "mul");
   tree_free(v);
   size_t size;
   char *table = (char *)read_file(scratch_path("table"), &size);
   table[size - 1] = 0;
   ck_assert_msg(strstr(table, " for pace:0 "), "%s", table);
+  free(table);
+}
+END_TEST
+
+/* --- copies of Tenon's own --- */
+
+static size_t count_for(const value *v, const char *call) {
+  size_t count = 0;
+  for (size_t i = 0; i < events_count(v, "stand-in", "copy"); ++i)
+    count += !strcmp(event_arg(event_at(v, "stand-in", "copy", i), "stand_in_for"), call);
+  return count;
+}
+
+/* add of pace wants row-major tensors: both copies that it needs say so, with the strides that
+ * are to blame, and the copy that the program makes does not. */
+START_TEST(stand_ins_are_told_from_the_programs_copies) {
+  trace_into("t.json");
+  setenv("TENON_TRACE_SUMMARY", scratch_path("table"), 1);
+  tn_runtime *runtime = open_tracing("pace");
+  float values[6];
+  tn_tensor *a = shaped(tn_runtime_device(runtime), TN_F32, 2, SHAPE(2, 3)), *turned, *y = NULL;
+  ok(tn_tensor_write(NULL, a, values, sizeof values));
+  ok(tn_tensor_permute(a, (int32_t[]){1, 0}, &turned));
+  ok(tn_add(NULL, turned, turned, &y));
+  ok(tn_tensor_to_host(turned, values, sizeof values));
+  tn_tensor_release(y);
+  y = NULL;
+  ok(tn_copy(NULL, turned, &y));
+  tn_tensor_release(y);
+  tn_tensor_release(turned);
+  tn_tensor_release(a);
+  tn_runtime_close(runtime);
+  value *v = read_trace("t.json");
+  ck_assert_uint_eq(count_for(v, "add"), 2);
+  ck_assert_uint_eq(events_count(v, "stand-in", NULL), 3);
+  ck_assert_uint_eq(events_count(v, "op", "copy"), 1);
+  ck_assert_str_eq(event_arg(event_at(v, "stand-in", "copy", 0), "in"), "f32[3,2](1,3)");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "add", 0), "in"), "f32[3,2] f32[3,2]");
+  ck_assert_ptr_null(
+      tree_member(tree_member(event_at(v, "op", "copy", 0), "args"), "stand_in_for"));
+  tree_free(v);
+  size_t size;
+  char *table = (char *)read_file(scratch_path("table"), &size);
+  table[size - 1] = 0;
+  ck_assert_msg(strstr(table, "\ncopy for add "), "%s", table);
   free(table);
 }
 END_TEST
@@ -574,6 +580,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, many_calls_are_pending);
   tcase_add_test(t, copies_waits_and_memory_are_there);
   tcase_add_test(t, fallback_runs_are_visible);
+  tcase_add_test(t, stand_ins_are_told_from_the_programs_copies);
   tcase_add_test(t, threads_call_at_once);
   tcase_add_test(t, every_runtime_has_a_file);
   tcase_add_test(t, a_file_being_written_is_left_alone);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../plain.h"
 #include "check.h"
 
 /* Threads of each runtime: with several processes at work, the processors are shared, but
@@ -54,11 +55,13 @@ const tn_operator *session_operator(tn_runtime *runtime, uint32_t id) {
 
 static void note(agenda *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(agenda *a, const char *format, ...) {
+  char line[2048];
   size_t used = strlen(a->notes);
   va_list list;
   va_start(list, format);
-  vsnprintf(a->notes + used, sizeof a->notes - used, format, list);
+  vsnprintf(line, sizeof line, format, list);
   va_end(list);
+  snprintf(a->notes + used, sizeof a->notes - used, "%s\n", plain(line));
 }
 
 static tn_device_info info_of(tn_device *device) {
@@ -73,10 +76,10 @@ static bool find_plugin(const check_options *o, tn_runtime *rt, agenda *a, tn_pl
   for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++) {
     if (strcmp(info.path, o->plugin)) continue;
     *found = info;
-    if (!info.taken) note(a, "%s was not taken: %s\n", o->plugin, info.reason);
+    if (!info.taken) note(a, "%s was not taken: %s", o->plugin, info.reason);
     return info.taken;
   }
-  note(a, "%s was not looked at\n", o->plugin);
+  note(a, "%s was not looked at", o->plugin);
   return false;
 }
 
@@ -122,7 +125,7 @@ static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_de
   bool own = plugin && !strcmp(info.plugin, plugin);
   if (a->num_devices == CHECK_DEVICES) return;
   if (*info.unavailable) {
-    note(a, "skipped: no %s device: %s\n", info.type, info.unavailable);
+    note(a, "skipped: no %s device: %s", info.type, info.unavailable);
     return;
   }
   *d = (checked_device){.host = info.host_memory};
@@ -163,7 +166,7 @@ static void note_absent(tn_runtime *rt, agenda *a) {
   tn_plugin_info info = {.struct_size = sizeof info};
   for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++)
     if (*info.name && (!info.taken || info.num_backends) && !plugin_has_device(rt, info.name))
-      note(a, "skipped: no %s device%s%s\n", info.name, *info.reason ? ": " : "", info.reason);
+      note(a, "skipped: no %s device%s%s", info.name, *info.reason ? ": " : "", info.reason);
 }
 
 static void take_ops(tn_runtime *rt, agenda *a) {
@@ -188,7 +191,7 @@ static void fill(const check_options *o, tn_runtime *rt, agenda *a) {
     take_devices(o, rt, a, plugin.name);
   if (!o->plugin && !chosen) note_absent(rt, a);
   if (!session_device(rt, "reference")) {
-    note(a, "there is no reference device to compare with\n");
+    note(a, "there is no reference device to compare with");
     a->num_devices = 0;
   }
 }
@@ -197,7 +200,7 @@ void agenda_make(const check_options *o, agenda *a) {
   tn_runtime *rt;
   a->status = session_open(o, o->device, false, &rt);
   if (a->status != TN_OK) {
-    note(a, "%s\n", tn_last_error());
+    note(a, "%s", tn_last_error());
     return;
   }
   fill(o, rt, a);

@@ -8,11 +8,14 @@
 
 #include <fnmatch.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../command.h"
 #include "../json.h"
+#include "../plain.h"
+#include "../progress.h"
 #include "check.h"
 
 typedef struct bench_options {
@@ -23,10 +26,11 @@ typedef struct bench_options {
 static const char usage[] =
     "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json]\n"
     "\n"
-    "Times the operators of a device: the median of a call, GB/s of what it must read and\n"
-    "write, GFLOP/s where it multiplies, and what part that is of the device's copy and of\n"
-    "its large matrix product, which are measured first; and the kernel that ran. Inputs are\n"
-    "random.\n"
+    "Times the operators of a device: the least, median and greatest time of a call, GB/s of\n"
+    "what it must read and write, GFLOP/s where it multiplies, and what part that is of the\n"
+    "device's copy and of its large matrix product, which are measured first; and the kernel\n"
+    "that ran. Inputs are random. In place of a part of the copy stands 'cache' where little\n"
+    "data is faster than the memory, and '>copy' where reading alone outruns a copy.\n"
     "\n"
     "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
     "  --op GLOB   only operators of this name\n"
@@ -38,7 +42,8 @@ static const char usage[] =
 
 static double speed_of(bench *b, const op_case *c, bool bytes) {
   job *j = job_make(b, c);
-  double ns = j ? job_time(b, j) : 0;
+  double ns = j ? job_time(j).median : 0;
+  if (j && bytes) b->copy_bytes = job_bytes(j);
   double speed = ns > 0 ? (bytes ? job_bytes(j) : c->flops) / ns : 0;
   job_free(j);
   return speed;
@@ -76,7 +81,9 @@ static void measure_peak(bench *b, tn_dtype dtype) {
 typedef struct row {
   char what[300];
   const char *kernel;
-  double ns, gbs, gflops, of_copy, of_peak;
+  timing ns;
+  double gbs, gflops, of_copy, of_peak;
+  bool cached; /* so little data that it is faster than memory can be */
 } row;
 
 /* Shapes and what is not at its default: "add f32 [1000] [1000]". */
@@ -98,11 +105,29 @@ static void describe(const op_case *c, row *r) {
   }
 }
 
-static void print_columns(const row *r) {
-  printf("%-52s %12.2f us", r->what, r->ns / 1e3);
-  printf(" %9.2f GB/s %4.0f%%", r->gbs, 100 * r->of_copy);
-  if (r->gflops > 0) printf(" %10.1f GFLOP/s %4.0f%%", r->gflops, 100 * r->of_peak);
-  printf("  %s\n", r->kernel);
+/* A part of the speed that a copy, or a product, has; nothing above it is a part. */
+static const char *part_text(char *text, size_t size, double part, const char *above) {
+  if (part > 1.005)
+    snprintf(text, size, "%s", above);
+  else
+    snprintf(text, size, "%.0f%%", 100 * part);
+  return text;
+}
+
+static void print_head(void) {
+  printf("%-52s %10s %10s %10s %9s %6s %10s %6s  %s\n", "call", "least us", "median us", "most us",
+         "GB/s", "copy", "GFLOP/s", "peak", "kernel");
+}
+
+static void print_columns(const bench *b, const row *r) {
+  char of_copy[16], of_peak[16], gflops[32] = "";
+  if (b->rows == 0) print_head();
+  part_text(of_copy, sizeof of_copy, r->of_copy, r->cached ? "cache" : ">copy");
+  part_text(of_peak, sizeof of_peak, r->of_peak, ">peak");
+  if (r->gflops > 0) snprintf(gflops, sizeof gflops, "%.1f", r->gflops);
+  printf("%-52s %10.2f %10.2f %10.2f %9.2f %6s %10s %6s  %s\n", plain(r->what), r->ns.least / 1e3,
+         r->ns.median / 1e3, r->ns.most / 1e3, r->gbs, of_copy, gflops,
+         r->gflops > 0 ? of_peak : "", plain(r->kernel));
 }
 
 static void print_json(const bench *b, const op_case *c, const row *r) {
@@ -114,30 +139,42 @@ static void print_json(const bench *b, const op_case *c, const row *r) {
   json_string(&j, "dtype", c->types[0] ? tn_dtype_name(c->types[0]) : "-");
   json_string(&j, "case", r->what);
   json_string(&j, "kernel", r->kernel);
-  json_real(&j, "time_us", r->ns / 1e3);
+  json_real(&j, "time_us", r->ns.median / 1e3);
+  json_real(&j, "least_us", r->ns.least / 1e3);
+  json_real(&j, "most_us", r->ns.most / 1e3);
   json_real(&j, "gbytes_s", r->gbs);
-  json_real(&j, "of_copy", r->of_copy);
+  json_bool(&j, "cached", r->cached);
+  json_real(&j, "of_copy", r->cached ? NAN : r->of_copy);
   if (r->gflops > 0) json_real(&j, "gflops", r->gflops);
   if (r->gflops > 0) json_real(&j, "of_peak", r->of_peak);
   json_close(&j, '}');
 }
 
+static void compare(bench *b, const op_case *c, const job *j, row *r) {
+  r->gbs = job_bytes(j) / r->ns.median;
+  r->gflops = c->flops / r->ns.median;
+  r->of_copy = b->copy_gbs > 0 ? r->gbs / b->copy_gbs : 0;
+  r->cached = r->of_copy > 1 && 4 * job_bytes(j) < b->copy_bytes;
+  if (c->flops > 0 && c->types[0]) measure_peak(b, c->types[0]);
+  if (c->types[0] && b->peak[c->types[0]] > 0) r->of_peak = r->gflops / b->peak[c->types[0]];
+}
+
 static void take_size(void *ctx, const op_case *c) {
   bench *b = ctx;
-  row r = {.ns = 0};
+  row r = {.kernel = ""};
   describe(c, &r);
+  progress_show("%s: %s", b->info.id, plain(r.what));
   job *j = job_make(b, c);
-  r.kernel = j ? job_kernel(j) : "";
-  r.ns = j ? job_time(b, j) : 0;
-  if (r.ns > 0) {
-    r.gbs = job_bytes(j) / r.ns;
-    r.gflops = c->flops / r.ns;
-    r.of_copy = b->copy_gbs > 0 ? r.gbs / b->copy_gbs : 0;
-    if (c->flops > 0 && c->types[0]) measure_peak(b, c->types[0]);
-    if (c->types[0] && b->peak[c->types[0]] > 0) r.of_peak = r.gflops / b->peak[c->types[0]];
-    b->as_json ? print_json(b, c, &r) : print_columns(&r);
+  if (j) r.kernel = job_kernel(j);
+  if (j) r.ns = job_time(j);
+  if (r.ns.median > 0) compare(b, c, j, &r);
+  progress_clear();
+  if (r.ns.median > 0) {
+    b->as_json ? print_json(b, c, &r) : print_columns(b, &r);
+    ++b->rows;
   } else {
-    fprintf(stderr, "%s: %s\n", r.what, tn_last_error());
+    fprintf(stderr, "%s: %s\n", plain(r.what), plain(tn_last_error()));
+    ++b->failures;
   }
   job_free(j);
   fflush(stdout);
@@ -188,8 +225,41 @@ static void run_operator(bench *b, const bench_options *o, const tn_operator *op
 /* --- the command --- */
 
 static int failed(void) {
-  fprintf(stderr, "tenon bench: %s\n", tn_last_error());
+  fprintf(stderr, "tenon bench: %s\n", plain(tn_last_error()));
   return EXIT_FAILED;
+}
+
+static bool is_dtype(const char *glob) {
+  for (int t = TN_BOOL; t < TN_DTYPE_SLOTS; t++)
+    if (!fnmatch(glob, tn_dtype_name((tn_dtype)t), 0)) return true;
+  fprintf(stderr,
+          "tenon bench: --dtype %s: no element type is called that; there are:", plain(glob));
+  for (int t = TN_BOOL; t <= TN_F64; t++) fprintf(stderr, " %s", tn_dtype_name((tn_dtype)t));
+  fputc('\n', stderr);
+  return false;
+}
+
+static int verdict(const bench *b, const bench_options *o, bool known) {
+  if (!known)
+    fprintf(stderr, "tenon bench: no operator is called %s\n", plain(o->op ? o->op : "anything"));
+  else if (b->rows + b->failures == 0)
+    fprintf(stderr, "tenon bench: nothing to time: %s has no kernel for that\n", b->info.id);
+  if (b->failures) return EXIT_FAILED;
+  return b->rows ? EXIT_OK : EXIT_NOTHING;
+}
+
+static void run_operators(bench *b, const bench_options *o) {
+  for (size_t i = 0; i < tn_op_count(b->runtime); i++) {
+    const tn_operator *op = tn_op_at(b->runtime, i);
+    if (!o->op || !fnmatch(o->op, op->name, 0)) run_operator(b, o, op);
+  }
+}
+
+static bool has_operator(const bench *b, const char *glob) {
+  bool found = false;
+  for (size_t i = 0; i < tn_op_count(b->runtime) && !found; i++)
+    found = !glob || !fnmatch(glob, tn_op_at(b->runtime, i)->name, 0);
+  return found;
 }
 
 static int run(const bench_options *o) {
@@ -200,14 +270,19 @@ static int run(const bench_options *o) {
   b.device = tn_runtime_device(b.runtime);
   tn_device_get_info(b.device, &b.info);
   b.large = b.info.host_memory ? 10000000 : 1 << 26;
-  measure_copy(&b);
-  fprintf(stderr, "%s (%s): copies %.1f GB/s\n", b.info.id, b.info.name, b.copy_gbs);
-  for (size_t i = 0; i < tn_op_count(b.runtime); i++) {
-    const tn_operator *op = tn_op_at(b.runtime, i);
-    if (!o->op || !fnmatch(o->op, op->name, 0)) run_operator(&b, o, op);
+  progress_begin(!o->as_json);
+  bool known = has_operator(&b, o->op);
+  if (known) {
+    progress_show("%s: a large copy", b.info.id);
+    measure_copy(&b);
+    progress_clear();
+    fprintf(stderr, "%s (%s): copies %.1f GB/s\n", plain(b.info.id), plain(b.info.name),
+            b.copy_gbs);
+    run_operators(&b, o);
   }
+  int status = verdict(&b, o, known);
   tn_runtime_close(b.runtime);
-  return EXIT_OK;
+  return status;
 }
 
 int command_bench(int argc, char **argv) {
@@ -228,5 +303,6 @@ int command_bench(int argc, char **argv) {
     if (option == 'j') o.as_json = true;
   }
   if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
+  if (o.dtype && !is_dtype(o.dtype)) return EXIT_USAGE;
   return run(&o);
 }

@@ -12,8 +12,10 @@ typedef struct bench {
   tn_device_info info;
   int64_t large;               /* elements that keep the device busy */
   double copy_gbs;             /* of a large copy, bytes read and written; 0 = unknown */
+  double copy_bytes;           /* that it reads and writes, far more than caches hold */
   double peak[TN_DTYPE_SLOTS]; /* GFLOP/s of a large product, by element type */
   bool as_json;
+  uint64_t rows, failures; /* printed, and calls that could not be made */
 } bench;
 
 /* One call, ready to be made many times. */
@@ -23,8 +25,12 @@ typedef struct job job;
  * device cannot. */
 job *job_make(const bench *b, const op_case *c);
 void job_free(job *j);
-/* Median nanoseconds of one call, 0 if it fails. */
-double job_time(const bench *b, job *j);
+/* Nanoseconds of one call over some rounds: the least, the median, the most. */
+typedef struct timing {
+  double least, median, most;
+} timing;
+/* All 0 if the call fails. */
+timing job_time(job *j);
 /* The name of the kernel that the call gets, "" where it falls back. */
 const char *job_kernel(job *j);
 /* Bytes that the call must read and write. */

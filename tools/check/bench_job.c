@@ -127,14 +127,14 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-double job_time(const bench *b, job *j) {
+timing job_time(job *j) {
   double rounds[ROUNDS];
-  (void)b;
-  if (round_ns(j, 2) < 0) return 0;
+  if (round_ns(j, 2) < 0) return (timing){0};
   double once = round_ns(j, 1);
   int64_t calls = (int64_t)(BUDGET_NS / ROUNDS / (once > 1 ? once : 1)) + 1;
   size_t count = once > BUDGET_NS ? 1 : once > BUDGET_NS / 5 ? 3 : ROUNDS;
   for (size_t i = 0; i < count; i++) rounds[i] = round_ns(j, calls) / (double)calls;
   qsort(rounds, count, sizeof *rounds, by_value);
-  return rounds[count / 2];
+  if (rounds[0] < 0) return (timing){0}; /* a round failed */
+  return (timing){rounds[0], rounds[count / 2], rounds[count - 1]};
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../command.h"
+#include "../progress.h"
 
 static const char usage[] =
     "usage: tenon check [PLUGIN.so] [OPTIONS]\n"
@@ -28,6 +29,8 @@ static const char usage[] =
     "  --seed N       draws other numbers (default 0)\n"
     "  --case N       only the Nth case of each operator and choice of types\n"
     "  --large        adds cases of more than 2^31 elements, where there is memory\n"
+    "  --no-thresholds  leaves out cases on either side of the sizes from which on a kernel takes\n"
+    "                 a call or leaves it to the next\n"
     "  --list         prints how many cases there are, and runs none\n"
     "  --complete     says what operators lack before they can be checked: a reference kernel\n"
     "                 for every element type, cases, a size for the bench, documentation\n"
@@ -41,8 +44,6 @@ static const char usage[] =
     "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
     "\n"
     "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
-
-enum { EXIT_NOTHING = 3 };
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -93,6 +94,8 @@ static bool take_option(int option, check_options *o) {
     return o->json = true;
   case 'F':
     return o->no_fork = true;
+  case 'H':
+    return o->no_thresholds = true;
   case 'T':
     if (!number("timeout", optarg, 1000000, &n)) return false;
     o->timeout_s = (uint32_t)n;
@@ -118,15 +121,23 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'},  {"op", required_argument, NULL, 'o'},
-      {"dtype", required_argument, NULL, 't'},   {"seed", required_argument, NULL, 's'},
-      {"case", required_argument, NULL, 'c'},    {"expect", required_argument, NULL, 'e'},
-      {"junit", required_argument, NULL, 'u'},   {"json", no_argument, NULL, 'J'},
-      {"list", no_argument, NULL, 'l'},          {"complete", no_argument, NULL, 'C'},
-      {"large", no_argument, NULL, 'L'},         {"jobs", required_argument, NULL, 'j'},
-      {"timeout", required_argument, NULL, 'T'}, {"no-fork", no_argument, NULL, 'F'},
-      {"help", no_argument, NULL, 'h'},          {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"case", required_argument, NULL, 'c'},
+                                          {"expect", required_argument, NULL, 'e'},
+                                          {"junit", required_argument, NULL, 'u'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"complete", no_argument, NULL, 'C'},
+                                          {"large", no_argument, NULL, 'L'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"timeout", required_argument, NULL, 'T'},
+                                          {"no-fork", no_argument, NULL, 'F'},
+                                          {"no-thresholds", no_argument, NULL, 'H'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(usage, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(usage, stderr), EXIT_USAGE + 1;
@@ -158,6 +169,7 @@ static void add_totals(totals *to, const totals *t) {
   to->runs += t->runs;
   to->bad_calls += t->bad_calls;
   to->repeats += t->repeats;
+  to->thresholds += t->thresholds;
   to->failures += t->failures;
   to->expected += t->expected;
   to->combos += t->combos;
@@ -172,8 +184,10 @@ static void unit_done(void *ctx, unit *u) {
   t.runs = u->tally.runs;
   t.bad_calls = u->tally.bad_calls;
   t.repeats = u->tally.repeats;
+  t.thresholds = u->tally.thresholds;
   t.failures = u->tally.failures;
   add_totals(&k->device, &t);
+  progress_clear();
   (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, expected);
 }
 
@@ -278,6 +292,7 @@ int command_check(int argc, char **argv) {
   int status = read_options(argc, argv, &o);
   if (status) return status - 1;
   set_defaults(&o);
+  progress_begin(!o.json);
   check k = {.options = &o, .agenda = shared_memory(sizeof *k.agenda)};
   if (!workers_apart(&o, make_agenda, &k)) {
     fputs("tenon check: died while looking for devices\n", stderr);

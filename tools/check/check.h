@@ -12,7 +12,7 @@ typedef struct check_options {
   const char *device, *op, *dtype, *expect, *junit;
   uint64_t seed, only_case;
   bool has_case;
-  bool json, list, complete, large, no_fork;
+  bool json, list, complete, large, no_fork, no_thresholds;
   uint32_t jobs; /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
@@ -59,8 +59,9 @@ typedef struct unit {
   uint64_t begun;  /* runs begun so far; the order of runs is always the same */
   uint64_t resume; /* runs up to here have been made by processes that died */
   uint32_t crashes;
-  uint32_t combos, native;    /* choices of types: all, and those with kernels */
-  tn_dtype_set seen, natives; /* the same of type variable T */
+  uint64_t died[CHECK_CRASHES]; /* the runs at which they did */
+  uint32_t combos, native;      /* choices of types: all, and those with kernels */
+  tn_dtype_set seen, natives;   /* the same of type variable T */
   uint64_t failed[TN_DTYPE_SLOTS];
   uint32_t kept;
   check_failure failure[CHECK_KEPT];
@@ -146,7 +147,7 @@ uint64_t expect_match(expectations *e, const agenda *a, unit *u);
 /* ------------------------------------------------------------- report.c --- */
 
 typedef struct totals {
-  uint64_t operators, cases, runs, bad_calls, repeats, failures, expected, stale;
+  uint64_t operators, cases, runs, bad_calls, repeats, thresholds, failures, expected, stale;
   uint64_t combos, native;
   double seconds;
 } totals;

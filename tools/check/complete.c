@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../plain.h"
 #include "check.h"
 
 typedef struct found {
@@ -44,7 +45,7 @@ static found look(const tn_operator *op, int64_t large) {
 }
 
 static uint64_t lacks(const tn_operator *op, bool it_does, const char *what) {
-  if (it_does) printf("%s lacks %s\n", op->name, what);
+  if (it_does) printf("%s lacks %s\n", plain(op->name), what);
   return it_does;
 }
 
@@ -52,7 +53,7 @@ static uint64_t lacks_types(const tn_operator *op, tn_dtype_set set, const char 
   char text[200];
   if (set == 0) return 0;
   dtypes_text(set, text, sizeof text);
-  printf("%s lacks %s for %s\n", op->name, what, text);
+  printf("%s lacks %s for %s\n", plain(op->name), what, text);
   return 1;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../json.h"
+#include "../plain.h"
 #include "check.h"
 
 void dtypes_text(tn_dtype_set set, char *text, size_t size) {
@@ -36,12 +37,12 @@ void report_unit_text(const agenda *a, const unit *u, uint64_t expected) {
   char dtypes[200], error[64] = "";
   dtypes_text(u->natives, dtypes, sizeof dtypes);
   if (u->tally.runs) error_text(a, u, error, sizeof error);
-  printf("%-8s %-28s %-45s %6" PRIu64 " runs  %s\n", verdict(u, expected), a->op[u->op].name,
+  printf("%-8s %-28s %-45s %6" PRIu64 " runs  %s\n", verdict(u, expected), plain(a->op[u->op].name),
          dtypes, u->tally.runs + u->tally.bad_calls + u->tally.repeats, error);
-  if (*u->note) printf("         %s\n", u->note);
+  if (*u->note) printf("         %s\n", plain(u->note));
   for (uint32_t i = 0; i < u->kept; i++)
     printf("%s%s\n         again: %s\n", u->failure[i].expected ? "expected " : "FAIL     ",
-           u->failure[i].text, u->failure[i].again);
+           plain(u->failure[i].text), plain(u->failure[i].again));
   if (u->tally.failures > u->kept)
     printf("         %" PRIu64 " failures in all\n", u->tally.failures);
   fflush(stdout);
@@ -77,6 +78,7 @@ void report_unit_json(const agenda *a, const unit *u, uint64_t expected) {
   json_number(&j, "runs", u->tally.runs);
   json_number(&j, "bad_calls", u->tally.bad_calls);
   json_number(&j, "repeats", u->tally.repeats);
+  json_number(&j, "thresholds", u->tally.thresholds);
   json_number(&j, "without_kernel_runs", u->tally.unsupported);
   json_number(&j, "failures", u->tally.failures);
   json_number(&j, "expected_failures", expected);
@@ -93,7 +95,7 @@ void report_unit_json(const agenda *a, const unit *u, uint64_t expected) {
 void report_device_text(const checked_device *d, const totals *t) {
   printf("%s (%s): %" PRIu64 " operators, %" PRIu64 " of %" PRIu64
          " choices of operator and types run natively\n",
-         d->id, d->name, t->operators, t->native, t->combos);
+         plain(d->id), plain(d->name), t->operators, t->native, t->combos);
 }
 
 static void totals_json(const totals *t) {
@@ -105,6 +107,7 @@ static void totals_json(const totals *t) {
   json_number(&j, "runs", t->runs);
   json_number(&j, "bad_calls", t->bad_calls);
   json_number(&j, "repeats", t->repeats);
+  json_number(&j, "thresholds", t->thresholds);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -120,6 +123,7 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
+  if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   printf("%" PRIu64 " failures", t->failures - t->expected);
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);
   if (t->stale) printf(", %" PRIu64 " stale expectations", t->stale);

@@ -34,6 +34,9 @@ static void note_error(tally *t, const judgement *j) {
   if (j->bound > 0 && j->error / j->bound >= was) t->error = j->error, t->bound = j->bound;
 }
 
+/* Kernels behind the best one that a case is run by. */
+enum { MOST_NEXT = 2 };
+
 /* A case at work. Arguments are indexed as in the schema. */
 typedef struct work {
   const op_case *c;
@@ -44,6 +47,8 @@ typedef struct work {
   output want[CASE_ARGS];    /* the reference's outputs, in-out arguments among them */
   placed at[CASE_ARGS];      /* on the device */
   int32_t shares[CASE_ARGS]; /* output i is input shares[i], or -1 */
+  char judge[64];            /* the plugin of the reference */
+  uint32_t rank;             /* in VARIANT_NEXT: of the kernel, behind the best one */
 } work;
 
 /* The type that the reference computes argument `arg` in. */
@@ -115,6 +120,18 @@ static tn_status call_prepared(const tn_call *call, bool twice) {
   return status;
 }
 
+/* The reference's own kernels, which serve every host device, are the judge. */
+static tn_status call_candidate(const work *w, const tn_call *call) {
+  tn_prepared *prepared = NULL;
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  tn_status status = tn_prepare_candidate(call, w->rank, &prepared);
+  if (status == TN_OK) status = tn_prepared_kernel(prepared, &kernel);
+  if (status == TN_OK && !strcmp(kernel.plugin, w->judge)) status = TN_ERR_UNSUPPORTED;
+  if (status == TN_OK) status = tn_run(prepared);
+  tn_prepared_release(prepared);
+  return status;
+}
+
 /* Asks the reference; its own types where float64 would change the question. */
 static tn_status ask_reference(work *w, tn_device *reference) {
   tn_tensor *t[CASE_ARGS] = {0};
@@ -164,11 +181,14 @@ static int32_t input_to_share(const work *w, uint32_t arg) {
   return -1;
 }
 
+static bool makes_outputs(uint32_t variant) {
+  return (variant & (VARIANT_MADE | VARIANT_NEXT)) != 0;
+}
 static bool in_place(uint32_t variant) { return (variant & VARIANTS_IN_PLACE) != 0; }
 
 static tn_status place_input(work *w, uint32_t i, uint32_t variant) {
   const case_arg *a = &w->c->arg[i];
-  bool expand = variant != VARIANT_MADE && !in_place(variant);
+  bool expand = !makes_outputs(variant) && !in_place(variant);
   return placed_make(w->device, case_dtype(w->c, i), a->rank, a->shape,
                      layout_of(variant, i >= w->num_in), expand && i < w->num_in ? a->expanded : 0,
                      w->values[i], &w->at[i]);
@@ -176,7 +196,7 @@ static tn_status place_input(work *w, uint32_t i, uint32_t variant) {
 
 static tn_status place_output(work *w, uint32_t i, uint32_t variant) {
   w->shares[i] = in_place(variant) && i == w->num_in ? input_to_share(w, i) : -1;
-  if (w->c->arg[i].absent || w->shares[i] >= 0 || variant == VARIANT_MADE) return TN_OK;
+  if (w->c->arg[i].absent || w->shares[i] >= 0 || makes_outputs(variant)) return TN_OK;
   const output *o = &w->want[i];
   return placed_make(w->device, case_dtype(w->c, i), o->rank, o->shape, layout_of(variant, true), 0,
                      NULL, &w->at[i]);
@@ -207,8 +227,9 @@ static tn_status call_device(work *w, uint32_t variant) {
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
     out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
   tn_call call = call_of(w, in, out);
-  tn_status status =
-      variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op)) : tn_invoke(&call);
+  tn_status status = variant == VARIANT_NEXT       ? call_candidate(w, &call)
+                     : variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op))
+                                                   : tn_invoke(&call);
   for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++) {
     if (w->at[i].view || w->shares[i] >= 0 || !out[i - w->num_in]) continue;
     w->at[i].view = w->at[i].base = out[i - w->num_in];
@@ -253,7 +274,7 @@ static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   output want = w->want[i];
   if (depends_on_data(w->c) && i + 1 < w->c->op->num_args) {
     cut_output(w, &want);
-    if (ok && variant != VARIANT_MADE) cut_output(w, &got);
+    if (ok && variant != VARIANT_MADE) cut_output(w, &got); /* prepared calls cut nothing */
   }
   ok = ok && compare_outputs(w->c, &got, &want, &j);
   note_error(t, &j);
@@ -277,20 +298,32 @@ static void check_input(work *w, uint32_t i, uint32_t variant, tally *t) {
   free(got.data);
 }
 
+static void check_arguments(work *w, uint32_t variant, tally *t) {
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) {
+    if (i < w->num_in && w->at[i].view) check_input(w, i, variant, t);
+    if (i >= w->num_in && !w->c->arg[i].absent) check_output(w, i, variant, t);
+  }
+}
+
 static void run_variant(work *w, uint32_t variant, tally *t) {
   if (!tally_begin(t, w->c, variant_name(variant))) return;
   tn_status status = place_all(w, variant);
   if (status == TN_OK) status = call_device(w, variant);
-  t->runs++;
+  /* There is no kernel of that rank. */
+  const bool none = variant == VARIANT_NEXT && status == TN_ERR_UNSUPPORTED;
+  t->runs += !none;
   if (status == TN_ERR_UNSUPPORTED && !w->host)
-    t->unsupported++;
-  else if (status != TN_OK)
+    t->unsupported += !none;
+  else if (status != TN_OK && !none)
     complain(w, variant, t, tn_status_name(status), tn_last_error());
-  for (uint32_t i = 0; status == TN_OK && i < w->c->op->num_args; i++) {
-    if (i < w->num_in && w->at[i].view) check_input(w, i, variant, t);
-    if (i >= w->num_in && !w->c->arg[i].absent) check_output(w, i, variant, t);
-  }
+  if (status == TN_OK) check_arguments(w, variant, t);
   for (uint32_t i = 0; i < w->c->op->num_args; i++) placed_free(&w->at[i]);
+}
+
+/* The kernels behind the one that gets the call. As many begin whether there are any or not: runs
+ * are told apart by how many began before. */
+static void run_next(work *w, tally *t) {
+  for (w->rank = 1; w->rank <= MOST_NEXT; w->rank++) run_variant(w, VARIANT_NEXT, t);
 }
 
 /* Whether some output can stand in an input's place in this case. */
@@ -329,6 +362,9 @@ void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *
   work w = {.c = c, .device = device, .num_in = op_inputs(c->op)};
   w.num_out = c->op->num_args - w.num_in;
   w.host = is_host(device);
+  tn_device_info info = {.struct_size = sizeof info};
+  if (tn_device_get_info(reference, &info) == TN_OK)
+    snprintf(w.judge, sizeof w.judge, "%s", info.plugin);
   if (!tally_begin(t, c, "reference")) return;
   draw_values(&w);
   tn_status status = ask_reference(&w, reference);
@@ -337,8 +373,9 @@ void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *
   } else if (status != TN_OK)
     complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
   t->cases += !case_declined(c, status);
-  for (uint32_t v = 1; status == TN_OK && v < 1u << VARIANTS; v <<= 1)
+  for (uint32_t v = 1; status == TN_OK && v < VARIANT_NEXT; v <<= 1)
     if (variant_fits(&w, v)) run_variant(&w, v, t);
+  if (status == TN_OK && c->variants & VARIANT_NEXT) run_next(&w, t);
   for (uint32_t i = 0; i < c->op->num_args; i++) {
     free(w.values[i]);
     free(w.want[i].data);

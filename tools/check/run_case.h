@@ -17,8 +17,9 @@ typedef struct tally {
   uint64_t cases, runs; /* cases, and the variants in which they ran */
   uint64_t unsupported; /* runs for which the device has no kernel */
   uint64_t bad_calls, repeats;
-  uint64_t declined; /* cases that a plugin's own shape rule does not take */
-  char reason[160];  /* of the first of them */
+  uint64_t thresholds; /* lines between two kernels, both sides of which were cases */
+  uint64_t declined;   /* cases that a plugin's own shape rule does not take */
+  char reason[160];    /* of the first of them */
   uint64_t failures;
   double error, bound; /* of the output that came nearest to its bound, or passed it */
   tally_watch watch;

@@ -12,6 +12,7 @@
 
 #include "bad_calls.h"
 #include "check.h"
+#include "thresholds.h"
 
 uint64_t clock_ns(void) {
   struct timespec t;
@@ -71,13 +72,16 @@ void unit_fail(const check_options *o, const agenda *a, unit *u, const char *tex
            o->large ? " --large" : "");
 }
 
-static bool before_run(void *ctx, const op_case *c, const char *how) {
-  trial *t = ctx;
-  unit *u = t->unit;
-  if (++u->begun <= u->resume) return false;
+static void begin_run(unit *u, const op_case *c, const char *how) {
   snprintf(u->how, sizeof u->how, "%s", how);
   case_describe(c, u->what, sizeof u->what);
   atomic_store(&u->run_began_ns, clock_ns());
+}
+
+static bool before_run(void *ctx, const op_case *c, const char *how) {
+  trial *t = ctx;
+  if (++t->unit->begun <= t->unit->resume) return false;
+  begin_run(t->unit, c, how);
   return true;
 }
 
@@ -125,6 +129,47 @@ static void emit(trial *t, const tn_dtype *types, case_sink sink) {
   if (t->bench->options->large) cases_large(t->op, types, sink);
 }
 
+/* --- thresholds --- */
+
+/* Counts as a run: a `supports` that crashes or hangs is a failure with its case. Where a process
+ * goes on for one that died it searches again, since the runs that follow depend on what is
+ * found, but not from a case at which one died. */
+static bool begin_search(void *ctx, const op_case *c) {
+  trial *t = ctx;
+  unit *u = t->unit;
+  u->begun++;
+  for (uint32_t i = 0; i < u->crashes; i++)
+    if (u->died[i] == u->begun) return false;
+  u->number = t->number;
+  begin_run(u, c, "looking for thresholds");
+  return true;
+}
+
+/* Numbers as they lie in memory, by the kernel that gets the call and by those after it. */
+static void run_side(trial *t, const op_case *c) {
+  op_case mine = seeded(c, t->bench->options->seed);
+  const check_options *o = t->bench->options;
+  uint64_t number = t->number++;
+  if (o->has_case && number != o->only_case) return;
+  mine.variants = VARIANT_MADE | VARIANT_NEXT;
+  t->unit->number = number;
+  run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
+}
+
+static void run_sides(void *ctx, const op_case *below, const op_case *above) {
+  trial *t = ctx;
+  const check_options *o = t->bench->options;
+  if (!o->has_case || o->only_case == t->number || o->only_case == t->number + 1)
+    t->unit->tally.thresholds++;
+  run_side(t, below);
+  run_side(t, above);
+}
+
+static void cross_thresholds(trial *t, const tn_dtype *types) {
+  const threshold_search s = {t->bench->device, t, begin_search, run_sides};
+  if (!t->bench->options->no_thresholds) thresholds_search(t->op, types, &s);
+}
+
 static bool has_kernel(tn_device *device, uint32_t op, tn_dtype dtype) {
   tn_kernel_info info = {.struct_size = sizeof info};
   return device && tn_kernel_find(device, op, dtype, 0, &info) == TN_OK;
@@ -143,6 +188,7 @@ static void try_types(trial *t, const tn_dtype *types) {
   }
   bool native = has_kernel(t->bench->device, t->op->id, types[0]);
   if (native) emit(t, types, (case_sink){take_case, t});
+  if (native) cross_thresholds(t, types);
   if (native && u->begun == begun) return;
   runs = u->tally.runs - runs;
   refused = u->tally.unsupported - refused;
@@ -210,7 +256,7 @@ void unit_run(const workbench *w, const agenda *a, unit *u) {
   uint64_t began = clock_ns();
   t.op = session_operator(w->runtime, a->op[u->op].id);
   u->tally.watch = (tally_watch){&t, before_run, run_failed};
-  u->begun = u->tally.cases = u->combos = u->native = 0;
+  u->begun = u->tally.cases = u->tally.thresholds = u->combos = u->native = 0;
   if (t.op) each_types(&t, try_types, 0, types);
   check_completeness(&t);
   if (t.op) check_rule(&t);

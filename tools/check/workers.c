@@ -5,6 +5,7 @@
  * get a worker per processor, others four at the most, since starting a vendor's driver
  * takes long and the device is one.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../plain.h"
+#include "../progress.h"
 #include "check.h"
 
 void *shared_memory(size_t bytes) {
@@ -29,8 +32,7 @@ bool workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx) {
   pid_t child = fork();
   if (child == 0) {
     fn(ctx);
-    fflush(NULL);
-    _exit(0);
+    _exit(fflush(NULL) != 0 || ferror(stdout)); /* what it printed may not have been written */
   }
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 0;
@@ -54,6 +56,20 @@ typedef struct pool {
   uint32_t reported; /* units up to here have been reported */
   bool broken;       /* a worker could not begin */
 } pool;
+
+/* "cpu:0: 12 of 236 operators, at conv2d (made)": the first that is being run. */
+static void show_progress(const pool *p) {
+  uint32_t wanted = 0, done = 0;
+  const unit *at = NULL;
+  for (uint32_t i = 0; i < p->agenda->num_ops; i++) {
+    int state = atomic_load(&p->units[i].state);
+    wanted += state != UNIT_IDLE;
+    done += state == UNIT_DONE;
+    if (state == UNIT_TAKEN && !at) at = &p->units[i];
+  }
+  progress_show("%s: %" PRIu32 " of %" PRIu32 " operators%s%s", p->device->id, done, wanted,
+                at ? ", at " : "", at ? plain(p->agenda->op[at->op].name) : "");
+}
 
 static int64_t take_unit(const pool *p) {
   for (uint32_t i = 0; i < p->agenda->num_ops; i++) {
@@ -80,6 +96,7 @@ static tn_status work(const pool *p, worker *me) {
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
+    if (p->options->no_fork) show_progress(p);
     unit_run(&bench, p->agenda, &p->units[i]);
     atomic_store(&me->unit, -1);
     atomic_store(&p->units[i].state, UNIT_DONE);
@@ -123,7 +140,7 @@ static void bury(pool *p, worker *w, int status) {
   snprintf(text, sizeof text, "%s (%s): %s: %s", p->device->id, u->how, u->what, how);
   u->tally.failures++;
   unit_fail(p->options, p->agenda, u, text);
-  u->resume = u->begun;
+  u->resume = u->died[u->crashes] = u->begun;
   if (++u->crashes == CHECK_CRASHES)
     snprintf(u->note, sizeof u->note, "given up after %d crashes", CHECK_CRASHES);
   atomic_store(&u->state, u->crashes == CHECK_CRASHES ? UNIT_DONE : UNIT_TODO);
@@ -162,6 +179,7 @@ static void supervise(pool *p, void (*done)(void *ctx, unit *u), void *ctx) {
       alive += w->pid != 0;
     }
     report(p, done, ctx);
+    if (alive) show_progress(p);
     if (alive) usleep(10000);
   } while (alive);
 }
@@ -185,6 +203,7 @@ bool workers_run(const check_options *o, const agenda *a, uint32_t device, unit 
     p.broken = work(&p, &p.workers[0]) != TN_OK;
   else
     supervise(&p, done, ctx);
+  progress_clear();
   report(&p, done, ctx);
   munmap(p.workers, WORKERS * sizeof *p.workers);
   return !p.broken;

@@ -78,14 +78,15 @@ __kernel void randint(TENSOR(T0, y), ulong count, ulong seed, ulong offset, ulon
 
 #if IS_FLOAT(T0)
 __kernel void uniform(TENSOR(T0, y), ulong count, ulong seed, ulong offset, WORK(T0) low,
-                      WORK(T0) width) {
+                      WORK(T0) width, WORK(T0) back, WORK(T0) least, WORK(T0) most) {
   BEGIN
 #if IS_WIDE
   const double u = (double)(pair_at(seed, offset, i) >> 11) * 0x1p-53;
-  SAVE(T0, AT(T0, y), i, low + width * u);
+  const double v = back * (low + width * u);
 #else
-  SAVE(T0, AT(T0, y), i, fma(width, uniform24(word_at(seed, offset, i)), low));
+  const float v = back * fma(width, uniform24(word_at(seed, offset, i)), low);
 #endif
+  SAVE(T0, AT(T0, y), i, clamp(v, least, most));
 }
 
 /* Box and Muller 1958: a pair of elements from two uniform numbers. */

@@ -1,0 +1,74 @@
+/*
+ * Shared by the tests of numbers: a runtime with the devices that they compare, and tensors of
+ * doubles in any element type. They run on `reference` and `cpu`, and on every device that
+ * TENON_TEST_DEVICES names besides ("cuda:0,opencl:0").
+ */
+#ifndef TENON_TESTS_NUMERIC_H
+#define TENON_TESTS_NUMERIC_H
+
+#include <math.h>
+#include <stdio.h>
+
+#include "support.h"
+
+enum { MOST_DEVICES = 8 };
+
+typedef struct bench {
+  tn_runtime *runtime;
+  tn_device *devices[MOST_DEVICES]; /* the first is the reference */
+  const char *names[MOST_DEVICES];
+  int count;
+  char named[256];
+} bench;
+
+/* No plugin but these serves the device: oneDNN's own kernels have tests of their own. */
+static inline void bench_open(bench *b) {
+  const char *more = getenv("TENON_TEST_DEVICES");
+  if (more == NULL) more = "";
+  snprintf(b->named, sizeof b->named, "reference,cpu%s%s", *more ? "," : "", more);
+  tn_runtime_options options = {.struct_size = sizeof options};
+  options.plugins = *more ? NULL : "reference,cpu";
+  b->runtime = open_runtime(&options);
+  b->count = 0;
+  for (char *name = strtok(b->named, ","); name; name = strtok(NULL, ",")) {
+    ck_assert_int_lt(b->count, MOST_DEVICES);
+    b->names[b->count] = name;
+    ok(tn_device_find(b->runtime, name, &b->devices[b->count++]));
+  }
+}
+
+static inline void bench_close(bench *b) { tn_runtime_close(b->runtime); }
+
+/* A tensor of doubles as elements of a type, converted on the device. */
+static inline tn_tensor *numbers(tn_device *device, tn_dtype dtype, int32_t rank,
+                                 const int64_t *shape, const double *values) {
+  tn_tensor *wide = NULL, *t = NULL;
+  const tn_cast_attrs to = {sizeof to, (int32_t)dtype};
+  ok(tn_tensor_from_host(device, TN_F64, rank, shape, values, &wide));
+  ok(tn_cast(NULL, wide, &to, &t));
+  tn_tensor_release(wide);
+  return t;
+}
+
+/* A tensor whose elements are all NaN: what is not written shows. */
+static inline tn_tensor *unwritten(tn_device *device, tn_dtype dtype, int32_t rank,
+                                   const int64_t *shape) {
+  tn_tensor *t = shaped(device, dtype, rank, shape);
+  const tn_fill_attrs nothing = {sizeof nothing, NAN};
+  ok(tn_fill(NULL, t, &nothing));
+  return t;
+}
+
+/* A tensor's elements as doubles, which the caller frees. */
+static inline double *values_of(const tn_tensor *t) {
+  const tn_cast_attrs to = {sizeof to, TN_F64};
+  const size_t bytes = (size_t)tn_tensor_elements(t) * sizeof(double);
+  double *values = malloc(bytes ? bytes : 1);
+  tn_tensor *wide = NULL;
+  ok(tn_cast(NULL, t, &to, &wide));
+  ok(tn_tensor_to_host(wide, values, bytes));
+  tn_tensor_release(wide);
+  return values;
+}
+
+#endif

@@ -1,0 +1,399 @@
+/*
+ * Plugins that say what they bring are loaded when somebody needs that and not before; and
+ * whatever they do to the process while they are loaded or opened is undone.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "scratch.h"
+#include "support.h"
+
+#define WAITING(name) WAITING_DIR "/libtenon-" name ".so"
+#define FOUR WAITING("waits") ":" WAITING("waits-too") ":" WAITING("liar") ":" WAITING("operators")
+
+/* With these fixtures and the reference backend alone. */
+static tn_runtime_options options_for(const char *device) {
+  return (tn_runtime_options){.struct_size = sizeof(tn_runtime_options),
+                              .plugin_path = FOUR,
+                              .plugins = "reference,waits*,liar,operators",
+                              .device = device,
+                              .log_level = 1 + TN_LOG_NONE,
+                              .scan = TN_SCAN_OFF}; /* which refuses what meddles with signals */
+}
+
+static tn_runtime *open_naming(const char *device) {
+  tn_runtime_options o = options_for(device);
+  return open_runtime(&o);
+}
+
+static bool is_loaded(const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  if (library) dlclose(library);
+  return library != NULL;
+}
+
+/* "waits,operators": which of the fixtures are in the process. */
+static const char *loaded(void) {
+  static char text[64];
+  text[0] = 0;
+  if (is_loaded(WAITING("waits"))) strcat(text, "waits ");
+  if (is_loaded(WAITING("waits-too"))) strcat(text, "too ");
+  if (is_loaded(WAITING("liar"))) strcat(text, "liar ");
+  if (is_loaded(WAITING("operators"))) strcat(text, "operators ");
+  return text;
+}
+
+START_TEST(a_named_device_loads_its_own) {
+  tn_runtime *runtime = open_naming("waits");
+  ck_assert_str_eq(loaded(), "waits ");
+  ck_assert_str_eq(tn_runtime_device(runtime) ? "yes" : "no", "yes");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 5), *y = NULL;
+  ok(tn_add(NULL, a, a, &y));
+  ck_assert_str_eq(loaded(), "waits ");
+  tn_tensor_release(a);
+  tn_tensor_release(y);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(another_device_nothing) {
+  tn_runtime *runtime = open_naming("reference");
+  ck_assert_str_eq(loaded(), "");
+  tn_device *device;
+  uint32_t op;
+  ok(tn_op_find(runtime, "add", &op));
+  ok(tn_device_find(runtime, "reference", &device));
+  ck_assert_str_eq(loaded(), "");
+  ok(tn_device_find(runtime, "waits:0", &device));
+  ck_assert_str_eq(loaded(), "waits ");
+  refused(tn_device_find(runtime, "waits:7", &device), TN_ERR_NOT_FOUND, "waits:0");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(without_a_name_all_are_loaded) {
+  tn_runtime *runtime = open_naming(NULL);
+  ck_assert_str_eq(loaded(), "waits too liar operators ");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(an_unknown_name_loads_all_to_list_them) {
+  tn_runtime *runtime = open_naming("reference");
+  tn_device *device;
+  refused(tn_device_find(runtime, "nowhere", &device), TN_ERR_NOT_FOUND, "waits:0");
+  ck_assert_str_eq(loaded(), "waits too liar operators ");
+  ck_assert_ptr_nonnull(strstr(tn_last_error(), "TN_PLUGIN_BRINGS does not say"));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(counting_devices_loads_all) {
+  tn_runtime *runtime = open_naming("reference");
+  refused(tn_stream_create(NULL, NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
+  ck_assert_uint_eq(tn_device_count(runtime), 4); /* of four plugins one is refused */
+  ck_assert_ptr_nonnull(strstr(tn_last_error(), "tn_stream_create")); /* not the refusal's */
+  ck_assert_str_eq(loaded(), "waits too liar operators ");
+  ck_assert_ptr_nonnull(tn_device_at(runtime, 3));
+  ck_assert_ptr_null(tn_device_at(runtime, 4));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(the_report_loads_all) {
+  tn_runtime *runtime = open_naming("reference");
+  tn_plugin_info info = {.struct_size = sizeof info};
+  ok(tn_plugin_report(runtime, 0, &info));
+  ck_assert_uint_eq(info.taken, 1);
+  ok(tn_plugin_report(runtime, 2, &info));
+  ck_assert_uint_eq(info.taken, 0);
+  ck_assert_ptr_nonnull(strstr(info.reason, "layer:unsaid"));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(a_list_of_names_stops_at_the_first) {
+  tn_runtime *runtime = open_naming("liar,waits,operators");
+  ck_assert_str_eq(loaded(), "waits too liar operators "); /* the liar had to be explained */
+  tn_runtime_close(runtime);
+  runtime = open_naming("waits,operators");
+  tn_device_info info = {.struct_size = sizeof info};
+  ok(tn_device_get_info(tn_runtime_device(runtime), &info));
+  ck_assert_str_eq(info.id, "waits:0");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(operators_are_loaded_for_their_names) {
+  tn_runtime *runtime = open_naming("waits");
+  uint32_t op = 0;
+  refused(tn_op_find(runtime, "nothing_of_the_kind", &op), TN_ERR_NOT_FOUND, "no operator");
+  ck_assert_str_eq(loaded(), "waits operators ");
+  ok(tn_op_find(runtime, "later", &op));
+  ck_assert_uint_ge(op, 512);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+/* waits-too has a kernel for an operator of a plugin that comes later in the path. */
+START_TEST(a_kernel_finds_its_operator) {
+  tn_runtime *runtime = open_naming("waits_too");
+  ck_assert_str_eq(loaded(), "too operators ");
+  uint32_t op;
+  tn_kernel_info info = {.struct_size = sizeof info};
+  ok(tn_op_find(runtime, "later", &op));
+  ok(tn_kernel_find(tn_runtime_device(runtime), op, TN_F32, 0, &info));
+  ck_assert_str_eq(info.name, "waits_too.later");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(the_fallback_loads_hosts) {
+  tn_runtime_options o = {.struct_size = sizeof o,
+                          .plugin_path = SIM_PLUGIN ":" WAITING("waits"),
+                          .plugins = "sim,waits,reference",
+                          .device = "sim",
+                          .log_level = 1 + TN_LOG_NONE,
+                          .scan = TN_SCAN_OFF};
+  tn_runtime *runtime = open_runtime(&o);
+  ck_assert_str_eq(loaded(), "");
+  tn_tensor *a = counting(tn_runtime_device(runtime), 6), *y = NULL;
+  ok(tn_cumsum(NULL, a, NULL, &y));
+  float sums[6];
+  ok(tn_tensor_to_host(y, sums, sizeof sums));
+  ck_assert(sums[5] == 21);
+  ck_assert_str_eq(loaded(), "waits ");
+  tn_tensor_release(a);
+  tn_tensor_release(y);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+/* --- what the host names comes behind what was found --- */
+
+START_TEST(a_file_that_waits_can_be_named) {
+  tn_runtime *runtime = open_naming("reference");
+  ok(tn_runtime_load_plugin(runtime, WAITING("waits")));
+  ck_assert_str_eq(loaded(), "waits ");
+  refused(tn_runtime_load_plugin(runtime, WAITING("waits")), TN_ERR_PLUGIN_REFUSED, "already");
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(one_that_waits_keeps_its_name) {
+  scratch_make();
+  tn_runtime *runtime = open_naming("reference");
+  const char *copy = copy_fixture(WAITING("waits"), "libtenon-waits.so");
+  refused(tn_runtime_load_plugin(runtime, copy), TN_ERR_PLUGIN_REFUSED, "taken from " WAITING_DIR);
+  tn_runtime_close(runtime);
+  scratch_remove();
+}
+END_TEST
+
+START_TEST(one_that_waits_can_be_unloaded) {
+  tn_runtime *runtime = open_naming("reference");
+  ok(tn_runtime_unload_plugin(runtime, "waits"));
+  ck_assert_uint_eq(tn_device_count(runtime), 3);
+  ck_assert_str_eq(loaded(), "too liar operators ");
+  ok(tn_runtime_load_plugin(runtime, WAITING("waits")));
+  ck_assert_uint_eq(tn_device_count(runtime), 4);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+/* --- the process stays as it was --- */
+
+static void on_interrupt(int signal) { (void)signal; }
+
+static void check_signals(void) {
+  struct sigaction now;
+  sigset_t mask;
+  ck_assert_int_eq(sigaction(SIGINT, NULL, &now), 0);
+  ck_assert(now.sa_handler == on_interrupt);
+  ck_assert_int_eq(sigaction(SIGFPE, NULL, &now), 0);
+  ck_assert(now.sa_handler == SIG_DFL);
+  ck_assert_int_eq(sigaction(SIGUSR2, NULL, &now), 0);
+  ck_assert(now.sa_handler == SIG_IGN);
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  ck_assert_int_eq(sigismember(&mask, SIGTERM), 0);
+}
+
+START_TEST(signal_handlers_stay_the_hosts) {
+  signal(SIGINT, on_interrupt);
+  signal(SIGUSR2, SIG_IGN);
+  tn_runtime *runtime = open_naming("waits");
+  check_signals();
+  ck_assert_uint_eq(tn_device_count(runtime), 4);
+  check_signals();
+  for (size_t i = 0; i < 4; i++) {
+    tn_tensor *t = counting(tn_device_at(runtime, i), 3);
+    tn_tensor_release(t);
+    check_signals();
+  }
+  tn_runtime_close(runtime);
+  check_signals();
+}
+END_TEST
+
+/* --- callbacks and other threads --- */
+
+typedef struct caller {
+  _Atomic(tn_runtime *) runtime;
+  _Atomic int lines;
+} caller;
+
+/* Whatever a host may want to know when it hears of a plugin. */
+static void curious_log(void *user, tn_log_level level, const char *line) {
+  caller *c = user;
+  tn_runtime *runtime = atomic_load(&c->runtime);
+  (void)level, (void)line;
+  atomic_fetch_add(&c->lines, 1);
+  if (!runtime) return;
+  tn_plugin_info plugin = {.struct_size = sizeof plugin};
+  tn_kernel_row row = {.struct_size = sizeof row};
+  tn_layer_info layer = {.struct_size = sizeof layer};
+  tn_duplicate_library twice = {.struct_size = sizeof twice};
+  tn_device *device;
+  (void)tn_plugin_report(runtime, 0, &plugin);
+  (void)tn_kernel_at(runtime, 0, &row);
+  (void)tn_layer_at(runtime, 0, &layer);
+  (void)tn_duplicate_library_at(runtime, 0, &twice);
+  (void)tn_device_find(runtime, "nowhere", &device);
+  (void)tn_runtime_unload_plugin(runtime, "good");
+  if (tn_device_count(runtime)) (void)tn_device_synchronize(tn_device_at(runtime, 0));
+}
+
+START_TEST(a_log_callback_may_call_anything) {
+  caller c = {NULL, 0};
+  tn_runtime_options o = options_for("reference");
+  o.log = curious_log;
+  o.log_user = &c;
+  o.log_level = 1 + TN_LOG_DEBUG;
+  tn_runtime *runtime = open_runtime(&o);
+  atomic_store(&c.runtime, runtime);
+  ok(tn_runtime_load_plugin(runtime, FIXTURE("good")));
+  refused(tn_runtime_load_plugin(runtime, FIXTURE("declines")), TN_ERR_PLUGIN_REFUSED, "flux");
+  tn_device *device;
+  ok(tn_device_find(runtime, "waits", &device));
+  tn_tensor_release(counting(device, 3));
+  ck_assert_int_gt(atomic_load(&c.lines), 4);
+  atomic_store(&c.runtime, NULL);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+typedef struct search {
+  tn_runtime *runtime;
+  _Atomic bool stop;
+} search;
+
+static void *search_devices(void *ctx) {
+  search *s = ctx;
+  tn_device *device;
+  tn_plugin_info info = {.struct_size = sizeof info};
+  while (!atomic_load(&s->stop)) {
+    ck_assert_int_eq(tn_device_find(s->runtime, "nowhere", &device), TN_ERR_NOT_FOUND);
+    for (size_t i = 0; tn_plugin_report(s->runtime, i, &info) == TN_OK; i++)
+      ck_assert_uint_lt(strlen(info.reason), 2048);
+  }
+  return NULL;
+}
+
+/* The records of plugins grow while others walk over them. */
+START_TEST(searches_go_on_while_plugins_are_refused) {
+  char path[256];
+  search s = {.runtime = open_naming("reference")};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, search_devices, &s);
+  for (int i = 0; i < 300; i++) {
+    snprintf(path, sizeof path, "/nonexistent/libtenon-%d.so", i);
+    refused(tn_runtime_load_plugin(s.runtime, path), TN_ERR_PLUGIN_REFUSED, path);
+  }
+  atomic_store(&s.stop, true);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  tn_runtime_close(s.runtime);
+}
+END_TEST
+
+/* Several threads may be the first to need what waits. */
+static void *count_devices(void *ctx) { return (void *)(uintptr_t)tn_device_count(ctx); }
+
+START_TEST(all_threads_see_all_devices) {
+  for (int round = 0; round < 20; round++) {
+    tn_runtime *runtime = open_naming("reference");
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, count_devices, runtime);
+    for (int i = 0; i < 4; i++) {
+      void *count;
+      pthread_join(threads[i], &count);
+      ck_assert_uint_eq((uintptr_t)count, 4);
+    }
+    tn_runtime_close(runtime);
+  }
+}
+END_TEST
+
+/* --- memory of refused loads --- */
+
+static size_t counted_bytes;
+
+static void *counted_alloc(void *user, size_t bytes, size_t align) {
+  (void)user;
+  size_t *block = aligned_alloc(64, (bytes + 64 + 63) / 64 * 64);
+  ck_assert_uint_le(align, 64);
+  if (!block) return NULL;
+  *block = bytes;
+  counted_bytes += bytes;
+  return (char *)block + 64;
+}
+
+static void counted_free(void *user, void *ptr) {
+  (void)user;
+  size_t *block = (void *)((char *)ptr - 64);
+  counted_bytes -= *block;
+  free(block);
+}
+
+START_TEST(refused_loads_take_bounded_memory) {
+  const tn_allocator allocator = {counted_alloc, counted_free, NULL};
+  tn_runtime_options o = options_for("reference");
+  char path[64];
+  o.allocator = &allocator;
+  tn_runtime *runtime = open_runtime(&o);
+  size_t at_first = counted_bytes;
+  for (int i = 0; i < 5000; i++) {
+    snprintf(path, sizeof path, "/nonexistent/libtenon-%d.so", i);
+    refused(tn_runtime_load_plugin(runtime, path), TN_ERR_PLUGIN_REFUSED, "No such file");
+    refused(tn_runtime_load_plugin(runtime, "/nonexistent"), TN_ERR_PLUGIN_REFUSED, "No such");
+  }
+  ck_assert_uint_lt(counted_bytes - at_first, 600000);
+  tn_runtime_close(runtime);
+  ck_assert_uint_eq(counted_bytes, 0);
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  tcase_add_test(t, a_named_device_loads_its_own);
+  tcase_add_test(t, another_device_nothing);
+  tcase_add_test(t, without_a_name_all_are_loaded);
+  tcase_add_test(t, an_unknown_name_loads_all_to_list_them);
+  tcase_add_test(t, counting_devices_loads_all);
+  tcase_add_test(t, the_report_loads_all);
+  tcase_add_test(t, a_list_of_names_stops_at_the_first);
+  tcase_add_test(t, operators_are_loaded_for_their_names);
+  tcase_add_test(t, a_kernel_finds_its_operator);
+  tcase_add_test(t, the_fallback_loads_hosts);
+  tcase_add_test(t, a_file_that_waits_can_be_named);
+  tcase_add_test(t, one_that_waits_keeps_its_name);
+  tcase_add_test(t, one_that_waits_can_be_unloaded);
+  tcase_add_test(t, signal_handlers_stay_the_hosts);
+  tcase_add_test(t, a_log_callback_may_call_anything);
+  tcase_add_test(t, searches_go_on_while_plugins_are_refused);
+  tcase_add_test(t, all_threads_see_all_devices);
+  tcase_add_test(t, refused_loads_take_bounded_memory);
+}
+
+int main(void) { return run_suite("on_demand", add_tests); }
