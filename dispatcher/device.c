@@ -355,9 +355,9 @@ tn_device *tn_device_at(tn_runtime *runtime, size_t index) {
 tn_runtime *tn_device_runtime(const tn_device *device) { return device ? device->runtime : NULL; }
 
 tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
-  if (!device || !info || info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_get_info: malformed arguments");
-  tn_status status = runtime_check(device->runtime);
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_get_info: device is NULL");
+  tn_status status = struct_check("tn_device_get_info", "info", "tn_device_info", info);
+  if (!status) status = runtime_check(device->runtime);
   if (status) return status;
   uint64_t free_bytes = 0, total = device->props.memory_bytes;
   uint8_t lost = atomic_load(&device->lost);
@@ -389,9 +389,9 @@ tn_status tn_device_synchronize(tn_device *device) {
 }
 
 tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {
-  if (!device || !stats || stats->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_memory_stats: malformed arguments");
-  tn_status status = device_ready(device);
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_memory_stats: device is NULL");
+  tn_status status = struct_check("tn_device_memory_stats", "stats", "tn_memory_stats", stats);
+  if (!status) status = device_ready(device);
   if (status) return status;
   tn_memory_stats full = {.struct_size = stats->struct_size};
   pool_stats(device->pool, &full);
@@ -408,7 +408,8 @@ tn_status tn_device_trim(tn_device *device) {
 
 tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
   if (!device || !ptr || bytes == 0)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_pinned_alloc: malformed arguments");
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_pinned_alloc: device and ptr must not be NULL, nor bytes 0");
   tn_status status = device_ready(device);
   if (status) return status;
   void *made = NULL;

@@ -146,9 +146,9 @@ void duplicates_free(const host_memory *memory, duplicate *first) {
 }
 
 tn_status tn_duplicate_library_at(tn_runtime *runtime, size_t index, tn_duplicate_library *info) {
-  if (!runtime || !info || info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_duplicate_library_at: malformed arguments");
-  tn_status status = runtime_check(runtime);
+  if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_duplicate_library_at: runtime is NULL");
+  tn_status status = struct_check("tn_duplicate_library_at", "info", "tn_duplicate_library", info);
+  if (!status) status = runtime_check(runtime);
   if (status) return status;
   status = duplicates_find(runtime);
   pthread_mutex_lock(&runtime->mutex);

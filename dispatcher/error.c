@@ -66,6 +66,16 @@ void fail_prefix(const char *format, ...) {
   memcpy(message, text, sizeof message);
 }
 
+tn_status struct_check(const char *function, const char *name, const char *type,
+                       const void *given) {
+  uint32_t size;
+  if (!given) return fail(TN_ERR_INVALID_ARGUMENT, "%s: %s is NULL", function, name);
+  memcpy(&size, given, sizeof size);
+  if (size >= sizeof size) return TN_OK;
+  return fail(TN_ERR_INVALID_ARGUMENT, "%s: %s->struct_size is %u: set it to sizeof(%s)", function,
+              name, size, type);
+}
+
 void fail_clear(void) { message[0] = 0; }
 
 const char *tn_last_error(void) { return message; }

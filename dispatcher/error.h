@@ -25,6 +25,10 @@ bool fail_has_reason(void);
  * and sees to a message: the plugin's own, or one that names it (`plugin` may be NULL). */
 tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what);
 
+/* TN_OK where a caller's struct states a size; else fails, saying what to do about it. `name` is
+ * the parameter's, `type` the struct's. */
+tn_status struct_check(const char *function, const char *name, const char *type, const void *given);
+
 /* Forgets the message: what failed on the way to a success is no failure. */
 void fail_clear(void);
 

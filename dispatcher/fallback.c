@@ -163,9 +163,11 @@ tn_status fallback_run(plan *p) {
 }
 
 tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stats *stats) {
-  if (!device || !stats || op >= OPS_MAX)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_fallback_get_stats: malformed arguments");
-  tn_status status = runtime_check(device->runtime);
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_fallback_get_stats: device is NULL");
+  if (op >= OPS_MAX)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_fallback_get_stats: %u is no operator", op);
+  tn_status status = struct_check("tn_fallback_get_stats", "stats", "tn_fallback_stats", stats);
+  if (!status) status = runtime_check(device->runtime);
   if (status) return status;
   tn_fallback_stats sum = {.struct_size = stats->struct_size};
   for (uint32_t i = op; i < (op ? op + 1 : OPS_MAX); ++i) {

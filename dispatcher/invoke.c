@@ -196,10 +196,10 @@ tn_status tn_prepare_candidate(const tn_call *call, uint32_t rank, tn_prepared *
 }
 
 tn_status tn_prepared_kernel(const tn_prepared *prepared, tn_kernel_info *info) {
-  if (!prepared || !info || info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepared_kernel: malformed arguments");
+  if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepared_kernel: prepared is NULL");
   const plan *p = &prepared->plan;
-  tn_status status = device_check(p->device);
+  tn_status status = struct_check("tn_prepared_kernel", "info", "tn_kernel_info", info);
+  if (!status) status = device_check(p->device);
   if (status) return status;
   if (!p->cell) return plan_refuse(p, TN_ERR_UNSUPPORTED, "it falls back to a host device");
   kernel_describe(p->cell, info);

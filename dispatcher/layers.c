@@ -203,9 +203,9 @@ static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const c
 }
 
 tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info) {
-  if (!runtime || !info || info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_layer_at: malformed arguments");
-  tn_status status = runtime_check(runtime);
+  if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_layer_at: runtime is NULL");
+  tn_status status = struct_check("tn_layer_at", "info", "tn_layer_info", info);
+  if (!status) status = runtime_check(runtime);
   if (!status) status = plugins_need_all(runtime);
   if (status) return status;
   const char *plugin = "";

@@ -74,9 +74,18 @@ static tn_status wrong_counts(const plan *p, const tn_call *call) {
               p->op->row.name, call->num_in, call->num_out, p->op->call_in, p->op->call_out);
 }
 
+static __attribute__((noinline, cold)) tn_status refuse_call(const tn_call *call) {
+  if (!call) return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: call is NULL");
+  if (call->struct_size < CALL_SIZE_1)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_invoke: call->struct_size is %u: set it to sizeof(tn_call)", call->struct_size);
+  bool in = !call->in && call->num_in;
+  return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: call->%s is NULL, call->num_%s is %u",
+              in ? "in" : "out", in ? "in" : "out", in ? call->num_in : call->num_out);
+}
+
 static tn_status outline(plan *p, const tn_call *call) {
-  if (unlikely(!call_is_whole(call)))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: malformed tn_call");
+  if (unlikely(!call_is_whole(call))) return refuse_call(call);
   const tn_tensor *t = call_first_tensor(call);
   if (unlikely(!t)) return no_tensor(call->op);
   p->device = t->device;
@@ -177,8 +186,8 @@ static tn_status complete_attrs(plan *p, const void *given, uint32_t size) {
   uint32_t known = p->op->row.attrs_size;
   if (size < sizeof(uint32_t) || size > ATTRS_MAX)
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
-                       "attrs->struct_size is %u, sizeof(tn_%s_attrs) is %u", size, p->op->row.name,
-                       known);
+                       "attrs->struct_size is %u: set it to sizeof(tn_%s_attrs), which is %u", size,
+                       p->op->row.name, known);
   for (uint32_t i = known; i < size; ++i)
     if (((const unsigned char *)given)[i])
       return plan_refuse(p, TN_ERR_UNSUPPORTED,

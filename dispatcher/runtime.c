@@ -41,9 +41,9 @@ static const char *lack_of_devices(const tn_runtime *r, const plugin_entry *e) {
 }
 
 tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *info) {
-  if (!runtime || !info || info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_plugin_report: malformed arguments");
-  tn_status status = runtime_check(runtime);
+  if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_plugin_report: runtime is NULL");
+  tn_status status = struct_check("tn_plugin_report", "info", "tn_plugin_info", info);
+  if (!status) status = runtime_check(runtime);
   if (!status) status = plugins_need_all(runtime);
   if (status) return status;
   pthread_mutex_lock(&runtime->mutex);
@@ -275,10 +275,12 @@ void kernel_describe(const cell *c, tn_kernel_info *info) {
 
 tn_status tn_kernel_find(tn_device *device, uint32_t op, tn_dtype dtype, uint32_t rank,
                          tn_kernel_info *info) {
-  if (!device || !info || op >= OPS_MAX || (unsigned)dtype >= TN_DTYPE_SLOTS ||
-      info->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_find: malformed arguments");
-  tn_status status = runtime_check(device->runtime);
+  if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_find: device is NULL");
+  if (op >= OPS_MAX || (unsigned)dtype >= TN_DTYPE_SLOTS)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_find: %u is no operator or %d no element type",
+                op, (int)dtype);
+  tn_status status = struct_check("tn_kernel_find", "info", "tn_kernel_info", info);
+  if (!status) status = runtime_check(device->runtime);
   if (status) return status;
   const cell *c = registry_cells(device->table, op, dtype);
   for (; c && rank; --rank) c = atomic_load_explicit(&c->next, memory_order_acquire);
@@ -299,9 +301,9 @@ static const kernel_entry *kernel_at(const tn_runtime *runtime, size_t index) {
 }
 
 tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row) {
-  if (!runtime || !row || row->struct_size < sizeof(uint32_t))
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_at: malformed arguments");
-  tn_status status = runtime_check(runtime);
+  if (!runtime) return fail(TN_ERR_INVALID_ARGUMENT, "tn_kernel_at: runtime is NULL");
+  tn_status status = struct_check("tn_kernel_at", "row", "tn_kernel_row", row);
+  if (!status) status = runtime_check(runtime);
   if (!status) status = plugins_need_all(runtime);
   if (status) return status;
   const kernel_entry *k = kernel_at(runtime, index);

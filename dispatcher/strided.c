@@ -149,6 +149,18 @@ static tn_status move_axes(const box *b, int32_t k, int64_t at, char *host) {
   return status;
 }
 
+/* Writers take turns on a device: two that write to interleaved views would give back each
+ * other's elements as they were. */
+static tn_status move_in_turn(const box *b, int64_t at, char *host) {
+  tn_device *device = b->tensor->device;
+  log_hold();
+  pthread_mutex_lock(&device->mutex);
+  tn_status status = move_axes(b, 0, at, host);
+  pthread_mutex_unlock(&device->mutex);
+  log_resume();
+  return status;
+}
+
 static tn_status move_all(box *b, char *host) {
   const host_memory *memory = &b->tensor->device->runtime->memory;
   int64_t at, first;
@@ -157,7 +169,8 @@ static tn_status move_all(box *b, char *host) {
   b->buffer = memory->alloc(memory->user, bytes, 64);
   if (!b->buffer)
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a copy of %zu bytes", bytes);
-  tn_status status = move_axes(b, 0, at, host + first);
+  tn_status status =
+      b->write ? move_in_turn(b, at, host + first) : move_axes(b, 0, at, host + first);
   host_free(memory, b->buffer);
   return status;
 }
@@ -167,14 +180,7 @@ tn_status strided_to_host(tn_stream *stream, const tn_tensor *src, void *dst) {
   return src->elements ? move_all(&b, dst) : TN_OK;
 }
 
-/* One at a time per device: two that write to interleaved views would give back each other's
- * elements as they were. */
 tn_status strided_to_device(tn_stream *stream, tn_tensor *dst, const void *src) {
-  tn_device *device = dst->device;
   box b = {.stream = stream, .tensor = dst, .write = true};
-  if (!dst->elements) return TN_OK;
-  pthread_mutex_lock(&device->mutex);
-  tn_status status = move_all(&b, (char *)(uintptr_t)src);
-  pthread_mutex_unlock(&device->mutex);
-  return status;
+  return dst->elements ? move_all(&b, (char *)(uintptr_t)src) : TN_OK;
 }

@@ -205,7 +205,7 @@ START_TEST(malformed_calls_are_refused) {
   const tn_tensor *in[3] = {x, x, x};
   tn_call call = {
       .struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = out, .num_in = 2, .num_out = 1};
-  refused(tn_invoke(NULL), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_invoke(NULL), TN_ERR_INVALID_ARGUMENT, "call is NULL");
   call.op = 500;
   refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "no operator");
   call.op = 9999;
@@ -215,8 +215,57 @@ START_TEST(malformed_calls_are_refused) {
   call.num_in = 200;
   refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "200 inputs");
   call.num_in = 2, call.struct_size = 8;
-  refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "is 8: set it to sizeof(tn_call)");
+  call.struct_size = sizeof call, call.in = NULL;
+  refused(tn_invoke(&call), TN_ERR_INVALID_ARGUMENT, "call->in is NULL, call->num_in is 2");
   ck_assert_ptr_null(out[0]);
+  tn_tensor_release(x);
+}
+END_TEST
+
+/* A struct that the caller forgot to give a size. */
+START_TEST(structs_without_size_are_named) {
+  tn_tensor *x = counting(dev, 2), *y = NULL;
+  tn_call call = {
+      .struct_size = sizeof call, .op = TN_OP_NEG, .out = &y, .num_in = 1, .num_out = 1};
+  call.in = (const tn_tensor *[]){x};
+  tn_prepared *p = NULL;
+  ok(tn_prepare(&call, &p));
+  refused(tn_plugin_report(rt, 0, &(tn_plugin_info){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_plugin_info)");
+  refused(tn_duplicate_library_at(rt, 0, &(tn_duplicate_library){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_duplicate_library)");
+  refused(tn_device_get_info(dev, &(tn_device_info){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_device_info)");
+  refused(tn_device_memory_stats(dev, &(tn_memory_stats){0}), TN_ERR_INVALID_ARGUMENT,
+          "stats->struct_size is 0: set it to sizeof(tn_memory_stats)");
+  refused(tn_kernel_find(dev, TN_OP_NEG, TN_F32, 0, &(tn_kernel_info){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_kernel_info)");
+  refused(tn_prepared_kernel(p, &(tn_kernel_info){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_kernel_info)");
+  refused(tn_kernel_at(rt, 0, &(tn_kernel_row){0}), TN_ERR_INVALID_ARGUMENT,
+          "row->struct_size is 0: set it to sizeof(tn_kernel_row)");
+  refused(tn_layer_at(rt, 0, &(tn_layer_info){0}), TN_ERR_INVALID_ARGUMENT,
+          "info->struct_size is 0: set it to sizeof(tn_layer_info)");
+  refused(tn_fallback_get_stats(dev, 0, &(tn_fallback_stats){0}), TN_ERR_INVALID_ARGUMENT,
+          "stats->struct_size is 0: set it to sizeof(tn_fallback_stats)");
+  refused(tn_cast(NULL, x, &(tn_cast_attrs){0}, &y), TN_ERR_INVALID_ARGUMENT,
+          "attrs->struct_size is 0: set it to sizeof(tn_cast_attrs)");
+  refused(tn_layer_at(rt, 0, NULL), TN_ERR_INVALID_ARGUMENT, "info is NULL");
+  refused(tn_layer_at(NULL, 0, NULL), TN_ERR_INVALID_ARGUMENT, "runtime is NULL");
+  tn_prepared_release(p);
+  tn_tensor_release(y);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(refusals_name_the_function_called) {
+  tn_tensor *x = counting(dev, 2);
+  float values[2];
+  refused(tn_tensor_to_host(x, values, 3), TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_host: 3 bytes");
+  refused(tn_tensor_to_host(x, NULL, 8), TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_host: data");
+  refused(tn_tensor_read(NULL, x, values, 3), TN_ERR_INVALID_ARGUMENT, "tn_tensor_read: 3 bytes");
+  refused(tn_tensor_write(NULL, x, values, 3), TN_ERR_INVALID_ARGUMENT, "tn_tensor_write: 3 bytes");
   tn_tensor_release(x);
 }
 END_TEST
@@ -239,7 +288,7 @@ START_TEST(prepared_calls_follow_their_inputs) {
   tn_prepared_release(p);
   tn_tensor_release(out[0]);
   refused(tn_run(NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
-  refused(tn_prepare(NULL, &p), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_prepare(NULL, &p), TN_ERR_INVALID_ARGUMENT, "call is NULL");
   tn_prepared_release(NULL);
 }
 END_TEST
@@ -333,7 +382,7 @@ START_TEST(every_candidate_can_be_run) {
   refused(tn_prepare_candidate(&call, rank, &p), TN_ERR_UNSUPPORTED, fewer);
   ck_assert(!p && !y);
   tn_kernel_info info = {.struct_size = sizeof info};
-  refused(tn_prepared_kernel(NULL, &info), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_prepared_kernel(NULL, &info), TN_ERR_INVALID_ARGUMENT, "prepared is NULL");
   refused(tn_prepare_candidate(&call, 0, NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
   tn_tensor_release(transposed);
   tn_tensor_release(x);
@@ -351,6 +400,8 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, optional_arguments_may_be_absent);
   tcase_add_test(t, attributes_of_other_versions);
   tcase_add_test(t, malformed_calls_are_refused);
+  tcase_add_test(t, structs_without_size_are_named);
+  tcase_add_test(t, refusals_name_the_function_called);
   tcase_add_test(t, prepared_calls_follow_their_inputs);
   tcase_add_test(t, prepared_attributes_are_copied);
   tcase_add_test(t, operators_and_kernels_can_be_asked_for);

@@ -275,7 +275,7 @@ START_TEST(libraries_that_are_loaded_twice_are_told) {
   runtime = open_reference();
   ck_assert_uint_eq(find_pair(runtime, "libtwice", &pair), 1);
   ck_assert_uint_eq(find_pair(runtime, "libtwicer", &pair), 0);
-  refused(tn_duplicate_library_at(runtime, 0, NULL), TN_ERR_INVALID_ARGUMENT, "malformed");
+  refused(tn_duplicate_library_at(runtime, 0, NULL), TN_ERR_INVALID_ARGUMENT, "info is NULL");
   tn_runtime_close(runtime);
 }
 END_TEST
