@@ -18,7 +18,13 @@
 
 #include "tests/support.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __has_feature
+#define FEATURE(name) __has_feature(name)
+#else
+#define FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || FEATURE(address_sanitizer) || \
+    FEATURE(thread_sanitizer)
 #define SANITIZED 1
 #else
 #define SANITIZED 0
