@@ -85,8 +85,7 @@ size_t limit_note(const limit *l, char *note, uint64_t now_ns) {
   return (size_t)length;
 }
 
-/* Events begin at a comma before a new line, which no text has inside. */
-static const char *next_event(const char *at, const char *end) {
+const char *limit_next(const char *at, const char *end) {
   while (at < end && (at = memchr(at, ',', (size_t)(end - at))) && at + 1 < end && at[1] != '\n')
     ++at;
   return at && at + 1 < end ? at : end;
@@ -95,8 +94,8 @@ static const char *next_event(const char *at, const char *end) {
 void limit_count(limit *l, const char *events, size_t bytes) {
   static const char head[] = ",\n{\"ph\":\"";
   const char *end = events + bytes;
-  for (const char *at = next_event(events, end); at < end;) {
-    const char *next = next_event(at + 2, end);
+  for (const char *at = limit_next(events, end); at < end;) {
+    const char *next = limit_next(at + 2, end);
     char kind = (size_t)(next - at) >= sizeof head ? at[sizeof head - 1] : 0;
     if (kind != 'M' && kind != 'i') { /* names are written again, notes add nothing */
       ++l->dropped_events;
@@ -106,9 +105,8 @@ void limit_count(limit *l, const char *events, size_t bytes) {
   }
 }
 
-void limit_drop(limit *l, const char *event, size_t length) {
-  const char *end = event + length;
-  for (const char *at = event; at < end; at = next_event(at + 2, end)) ++l->dropped_events;
+void limit_drop(limit *l, size_t length) {
+  ++l->dropped_events;
   l->dropped_bytes += length + 2;
 }
 
@@ -117,7 +115,7 @@ size_t limit_forget(limit *l, int file, off_t at, size_t bytes) {
   if (wanted > there) wanted = there;
   if (pread(file, l->older, wanted, at) != (ssize_t)wanted) return 0;
   /* Where no event begins within the length of the longest, blanks follow. */
-  const char *end = l->older + wanted, *next = next_event(l->older + bytes, end);
+  const char *end = l->older + wanted, *next = limit_next(l->older + bytes, end);
   limit_count(l, l->older, (size_t)(next - l->older));
   return (size_t)(next - l->older);
 }

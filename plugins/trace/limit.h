@@ -40,8 +40,11 @@ void limit_name(limit *l, const char *event, size_t length);
 size_t limit_note(const limit *l, char *note, uint64_t now_ns);
 /* Counts events, each with its comma in front, as dropped. */
 void limit_count(limit *l, const char *events, size_t bytes);
-/* Counts an event, without a comma, as dropped. */
-void limit_drop(limit *l, const char *event, size_t length);
+/* Counts an event, without its comma, as dropped. */
+void limit_drop(limit *l, size_t length);
+/* The next event's beginning at or behind a place: a comma before a new line, which no text has
+ * inside; the end if there is none. */
+const char *limit_next(const char *at, const char *end);
 /* Counts what is written over by `bytes` bytes, at most 64 KiB, at a place of the ring; returns
  * how many bytes that is up to where the next event begins; 0 where the file cannot be read.
  * pre: they lie in the ring. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "place.h"
+#include "text.h"
 #include "trace.h"
 
 typedef struct line {
@@ -62,37 +63,56 @@ static line add_up(const line *lines, size_t count) {
 
 /* --- printing --- */
 
-enum { PLACE_BYTES = 192 };
+enum { NAME_BYTES = 192 };
 
 typedef struct columns {
   int op, kernel, place;
 } columns;
 
-/* "copy for matmul": Tenon's own copies are told from the program's. */
-static void put_op(const row *r, char *op) {
-  snprintf(op, PLACE_BYTES, "%s%s%s", r->op->name, r->stand_in_for ? " for " : "",
-           r->stand_in_for ? r->stand_in_for : "");
+typedef struct names {
+  char op[NAME_BYTES], kernel[NAME_BYTES], place[NAME_BYTES];
+} names;
+
+/* The name, and for whom: "copy for matmul", "cpu:0 for cuda:0". A plugin may call itself what a
+ * terminal obeys. */
+static text put_shown(char *to, const char *name) {
+  text x = {to, to + NAME_BYTES - 1};
+  text_escaped(&x, name);
+  *x.at = 0;
+  return x;
 }
 
-static void put_place(const row *r, char *place) {
-  snprintf(place, PLACE_BYTES, "%s:%" PRId32 "%s%s", r->device->type, r->device->index,
-           r->fallback_from ? " for " : "", r->fallback_from ? r->fallback_from : "");
+static void put_for(text x, const char *whom) {
+  if (!whom) return;
+  text_put(&x, " for ");
+  text_escaped(&x, whom);
+  *x.at = 0;
 }
 
-static int wider(int width, const char *text) {
-  int length = (int)strlen(text);
+static names names_of(const row *r) {
+  names n;
+  text place = put_shown(n.place, r->device->type);
+  text_put(&place, ":");
+  text_signed(&place, r->device->index);
+  *place.at = 0;
+  put_for(place, r->fallback_from);
+  put_for(put_shown(n.op, r->op->name), r->stand_in_for);
+  (void)put_shown(n.kernel, r->kernel->name);
+  return n;
+}
+
+static int wider(int width, const char *word) {
+  int length = (int)strlen(word);
   return length > width ? length : width;
 }
 
 static columns measure(const line *lines, size_t count) {
   columns c = {(int)strlen("operator"), (int)strlen("kernel"), (int)strlen("device")};
-  char op[PLACE_BYTES], place[PLACE_BYTES];
   for (size_t i = 0; i < count; ++i) {
-    put_op(lines[i].row, op);
-    put_place(lines[i].row, place);
-    c.op = wider(c.op, op);
-    c.kernel = wider(c.kernel, lines[i].row->kernel->name);
-    c.place = wider(c.place, place);
+    names n = names_of(lines[i].row);
+    c.op = wider(c.op, n.op);
+    c.kernel = wider(c.kernel, n.kernel);
+    c.place = wider(c.place, n.place);
   }
   return c;
 }
@@ -123,15 +143,13 @@ static void print_head(const trace *t, FILE *out, const line *sum) {
 static void print_table(const trace *t, FILE *out, line *lines, size_t count) {
   line sum = add_up(lines, count);
   columns c = measure(lines, count);
-  char op[PLACE_BYTES], place[PLACE_BYTES];
   print_head(t, out, &sum);
   fprintf(out, "%-*s %-*s %-*s %8s %10s %10s %10s %10s %10s %8s %6s\n", c.op, "operator", c.kernel,
           "kernel", c.place, "device", "calls", "host ms", "device ms", "mean us", "max us", "MB",
           "GB/s", "share%");
   for (size_t i = 0; i < count; ++i) {
-    put_op(lines[i].row, op);
-    put_place(lines[i].row, place);
-    fprintf(out, "%-*s %-*s %-*s", c.op, op, c.kernel, lines[i].row->kernel->name, c.place, place);
+    names n = names_of(lines[i].row);
+    fprintf(out, "%-*s %-*s %-*s", c.op, n.op, c.kernel, n.kernel, c.place, n.place);
     print_figures(out, &lines[i], sum.device_ns);
   }
   fprintf(out, "%-*s %-*s %-*s", c.op, "all", c.kernel, "", c.place, "");
@@ -157,7 +175,8 @@ void summary_print(const trace *t) {
     qsort(lines, count, sizeof *lines, costlier_first);
     print_table(t, out, lines, count);
   }
-  if (!out || fclose(out) != 0)
+  bool whole = out && !ferror(out);
+  if (!out || fclose(out) != 0 || !whole)
     t->host->log(t->host, TN_LOG_ERROR, "layer trace: cannot write the summary to %s: %s",
                  t->summary, strerror(errno));
   t->host->free(t->host, lines);

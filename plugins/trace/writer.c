@@ -2,7 +2,8 @@
  * Writes a trace: events gather in a buffer of fixed size, which goes to the file when it is
  * full or the last time was a while ago. The closing bracket is written each time and
  * overwritten the next, so that a process that dies leaves a whole array that lacks only the
- * last moments. What cannot be sought, a pipe, gets its bracket at the end alone.
+ * last moments; one that is killed while it writes may leave one without its bracket, which
+ * readers of traces take. What cannot be sought, a pipe, gets its bracket at the end alone.
  */
 #include "writer.h"
 
@@ -15,7 +16,7 @@
 
 #include "place.h"
 
-enum { BUFFER_BYTES = 1 << 16, FLUSH_NS = 20 * 1000 * 1000 };
+enum { BUFFER_BYTES = 1 << 16, PAGE_BYTES = 4096, FLUSH_NS = 20 * 1000 * 1000 };
 static const char ending[] = "\n]\n";
 
 /* --- writing --- */
@@ -86,23 +87,6 @@ static int clear_rest(writer *w) {
   return error;
 }
 
-static int put_note(writer *w) {
-  char note[NOTE_BYTES];
-  return put(w, note, limit_note(&w->limit, note, w->flushed_ns));
-}
-
-/* What is in the buffer, behind the names where it does not fit any more. */
-static int put_buffer(writer *w) {
-  int error = 0;
-  if (w->end + (off_t)w->used > w->limit.ring_end) {
-    error = clear_rest(w);
-    w->end = w->limit.ring_begin;
-    if (!error) error = put(w, w->limit.names, w->limit.names_used);
-    if (!error) error = put_note(w);
-  }
-  return error ? error : put(w, w->buffer, w->used);
-}
-
 /* --- the first part, or all --- */
 
 /* The file has its size: what is in the buffer, and what comes, is only counted. */
@@ -112,9 +96,6 @@ static void stop(writer *w) {
   w->used = 0;
   w->word = WORD_STOPPED;
 }
-
-/* Where the trace ends, which is written anew when it is known how much is missing. */
-static void append_note(writer *w) { w->used = limit_note(&w->limit, w->buffer, w->flushed_ns); }
 
 static bool is_full(const writer *w) {
   return w->limit.bytes && (uint64_t)w->end + w->used + NOTE_BYTES + sizeof ending > w->limit.bytes;
@@ -132,14 +113,11 @@ static int write_on(writer *w, bool last) {
 /* pre: the lock is held, the buffer has room for the ending. */
 static void flush(writer *w, bool last) {
   if (w->file < 0 || (w->limit.stopped && !last)) return;
-  if (!w->limit.stopped && is_full(w)) {
-    if (w->limit.last && !w->limit.ring_end) w->limit.ring_end = w->end;
-    if (!w->limit.last) stop(w);
-  }
-  if (w->limit.stopped && (last || w->seekable)) append_note(w);
-  int error = w->limit.ring_end ? put_buffer(w) : write_on(w, last);
-  if (!error && last && w->limit.ring_end && w->end + NOTE_BYTES <= w->limit.ring_end)
-    error = put_note(w);
+  if (!w->limit.stopped && !w->limit.last && is_full(w)) stop(w);
+  /* Where the trace ends, which is written anew when it is known how much is missing. */
+  if (w->limit.stopped && (last || w->seekable))
+    w->used = limit_note(&w->limit, w->buffer, w->flushed_ns);
+  int error = w->limit.ring_end ? put(w, w->buffer, w->used) : write_on(w, last);
   w->used = 0;
   if (error) give_up(w, error);
 }
@@ -152,18 +130,79 @@ static void append(writer *w, const char *bytes, size_t length) {
   w->used += length;
 }
 
+/* Blanks up to the next page, where the event would cross its end: a process that is killed
+ * while it writes leaves whole pages, of the new events and of the older ones. */
+static size_t blanks_before(const writer *w, size_t bytes) {
+  size_t left = PAGE_BYTES - (size_t)(w->end + (off_t)w->used) % PAGE_BYTES;
+  return w->limit.last && w->follows && bytes > left ? left : 0;
+}
+
+static void add_event(writer *w, const char *event, size_t length) {
+  size_t blanks = blanks_before(w, length + 2), bytes = blanks + length + 2;
+  if (w->used + bytes + sizeof ending > BUFFER_BYTES) flush(w, false);
+  if (w->file < 0 || w->limit.stopped || bytes + sizeof ending > BUFFER_BYTES) return;
+  memset(w->buffer + w->used, ' ', blanks);
+  w->used += blanks;
+  append(w, w->follows ? ",\n" : "[\n", 2);
+  append(w, event, length);
+  if (!w->follows) w->limit.ring_begin = (off_t)w->used;
+  w->follows = true;
+}
+
+/* Whether an event has no room up to the end of the ring, or of the file that is to become one. */
+static bool must_turn(const writer *w, size_t length) {
+  uint64_t end = (uint64_t)w->end + w->used + blanks_before(w, length + 2) + length + 2;
+  if (!w->limit.last || w->file < 0) return false;
+  if (w->limit.ring_end) return end > (uint64_t)w->limit.ring_end;
+  return end + sizeof ending > w->limit.bytes;
+}
+
+static void add_note(writer *w) {
+  char note[NOTE_BYTES];
+  size_t length = limit_note(&w->limit, note, w->flushed_ns);
+  if (!must_turn(w, length)) add_event(w, note + 2, length - 2);
+}
+
+/* Writing the note drops what stood there: it is written once more with that counted. */
+static void finish_ring(writer *w) {
+  for (int i = 0; i < 2; ++i) {
+    flush(w, false);
+    off_t at = w->end;
+    add_note(w);
+    flush(w, false);
+    if (i == 0) w->end = at;
+  }
+}
+
+/* From the beginning again, with the names first. */
+static void turn(writer *w) {
+  flush(w, false);
+  if (w->file < 0) return;
+  if (!w->limit.ring_end) w->limit.ring_end = w->end;
+  int error = clear_rest(w);
+  if (error) {
+    give_up(w, error);
+    return;
+  }
+  w->end = w->limit.ring_begin;
+  const char *names = w->limit.names, *end = names + w->limit.names_used;
+  for (const char *at = names, *next; at < end; at = next) {
+    next = limit_next(at + 2, end);
+    add_event(w, at + 2, (size_t)(next - at) - 2);
+  }
+  add_note(w);
+}
+
 /* pre: the lock is held. */
 static void take(writer *w, const char *event, size_t length, uint64_t now_ns) {
+  const char *end = event + length, *next;
   bool due = now_ns > w->flushed_ns + FLUSH_NS;
   if (due) w->flushed_ns = now_ns;
-  if (w->used + length + 2 + sizeof ending > BUFFER_BYTES) flush(w, false);
-  if (w->limit.stopped) {
-    limit_drop(&w->limit, event, length);
-  } else if (w->file >= 0 && length + 2 + sizeof ending <= BUFFER_BYTES) {
-    append(w, w->follows ? ",\n" : "[\n", 2);
-    append(w, event, length);
-    if (!w->follows) w->limit.ring_begin = (off_t)w->used;
-    w->follows = true;
+  for (const char *at = event; at < end; at = next < end ? next + 2 : end) {
+    next = limit_next(at, end); /* a call and its kernel come together */
+    if (must_turn(w, (size_t)(next - at))) turn(w);
+    if (!w->limit.stopped) add_event(w, at, (size_t)(next - at));
+    if (w->limit.stopped) limit_drop(&w->limit, (size_t)(next - at));
   }
   if (due) flush(w, false);
 }
@@ -237,6 +276,7 @@ tn_status writer_open(writer *w, const tn_host *host) {
 
 void writer_finish(writer *w) {
   pthread_mutex_lock(&w->lock);
+  if (w->limit.ring_end) finish_ring(w);
   flush(w, true);
   if (w->file >= 0 && close(w->file) != 0) {
     w->error = errno;
