@@ -53,7 +53,12 @@ bench bench_begin(const char *name, int argc, char **argv, const char *extra) {
   return b;
 }
 
-void bench_end(bench *b) { tn_runtime_close(b->runtime); }
+void bench_end(bench *b) {
+  tn_runtime_close(b->runtime);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return;
+  perror("cannot write the figures");
+  exit(1);
+}
 
 void bench_row(const bench *b, const char *what, size_t count, const figure *figures) {
   if (b->table)

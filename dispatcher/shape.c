@@ -10,6 +10,9 @@
 
 #include "dispatcher/shape_rules.h"
 
+/* Of a tensor, which leaves room to add to. */
+#define MOST_BYTES ((int64_t)1 << 62)
+
 const char *shape_text(char *text, size_t size, int32_t rank, const int64_t *dim) {
   size_t used = (size_t)snprintf(text, size, "[");
   for (int32_t i = 0; i < rank && used < size; ++i)
@@ -18,14 +21,18 @@ const char *shape_text(char *text, size_t size, int32_t rank, const int64_t *dim
   return text;
 }
 
+/* Sizes beside a 0 count too: kernels multiply and add whichever they like, and have 64 bits. */
 bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements) {
   int64_t product = 1, bytes;
-  for (int32_t i = 0; i < rank; ++i)
-    if (dim[i] == 0) return *elements = 0, true;
-  for (int32_t i = 0; i < rank; ++i)
-    if (__builtin_mul_overflow(product, dim[i], &product)) return false;
-  *elements = product;
-  return !__builtin_mul_overflow(product, (int64_t)element_bytes, &bytes);
+  bool empty = false;
+  for (int32_t i = 0; i < rank; ++i) {
+    if (dim[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(product, dim[i], &product))
+      return false;
+  }
+  *elements = empty ? 0 : product;
+  return !__builtin_mul_overflow(product, (int64_t)element_bytes, &bytes) && bytes <= MOST_BYTES;
 }
 
 tn_status shape_refuse(const shape_query *q, const char *what, const DLTensor *a,

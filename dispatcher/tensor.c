@@ -46,8 +46,7 @@ void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides) {
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {
     strides[i] = stride;
-    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
-    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
+    stride *= shape[i] ? shape[i] : 1; /* fits: shape_elements */
   }
 }
 
@@ -87,9 +86,8 @@ static bool tensor_is_valid(const tn_tensor *t) {
 }
 
 void tensor_finish(tn_tensor *t) {
-  uint64_t product = 1; /* wraps only on the way to the 0 of an empty tensor */
-  for (int32_t i = 0; i < t->dl.ndim; ++i) product *= (uint64_t)t->shape[i];
-  const int64_t elements = (int64_t)product;
+  int64_t elements = 1;
+  for (int32_t i = 0; i < t->dl.ndim; ++i) elements *= t->shape[i];
   t->elements = elements;
   t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
   if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);
@@ -132,8 +130,7 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
   for (int32_t i = rank - 1; i >= 0; --i) {
     t->shape[i] = shape[i];
     t->strides[i] = stride;
-    /* Only strides of a tensor without elements can overflow, and they mean nothing. */
-    (void)__builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride);
+    stride *= shape[i] ? shape[i] : 1; /* fits: shape_elements */
   }
 }
 

@@ -70,7 +70,9 @@ tn_status tn_tensor_reshape(const tn_tensor *x, int32_t rank, const int64_t *sha
   if (rank < 0 || rank > TN_MAX_RANK || (rank && !shape))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_reshape: the rank must be 0 to %d",
                 TN_MAX_RANK);
-  if (!complete_shape(x->elements, rank, shape, dims))
+  int64_t elements;
+  if (!complete_shape(x->elements, rank, shape, dims) ||
+      !shape_elements(rank, dims, tn_dtype_size((tn_dtype)x->dtype), &elements))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_reshape: %s does not have the elements of %s",
                 tensor_text(from, sizeof from, x), shape_text(to, sizeof to, rank, shape));
   if (!view_strides(x, rank, dims, strides))

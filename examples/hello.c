@@ -32,5 +32,5 @@ int main(void) {
   tn_tensor_release(b);
   tn_tensor_release(a);
   tn_runtime_close(runtime);
-  return EXIT_SUCCESS;
+  return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

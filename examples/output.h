@@ -1,7 +1,8 @@
 /*
- * Files that appear whole or not at all: written under a temporary name beside the
- * target and renamed when complete, so that a full disk or a crash leaves what was
- * there before. Devices and pipes (/dev/stdout) are written directly.
+ * Files that appear whole or not at all: written without a name, or under a temporary one
+ * beside the target, and renamed when complete, so that a full disk or a crash leaves what was
+ * there before. What a killed process has left under a temporary name is swept away by the next.
+ * Devices and pipes (/dev/stdout) are written directly.
  *
  * Failures are told on standard error, with the file's name and the reason.
  */
@@ -17,6 +18,7 @@ typedef struct output {
   char target[PATH_MAX]; /* with symbolic links followed */
   char temporary[PATH_MAX + 32];
   bool direct;
+  bool nameless; /* until it is complete */
 } output;
 
 /* Whether path can be written, found out without changing it. path NULL: true. */
@@ -27,6 +29,9 @@ bool output_open(output *o, const char *path);
 
 /* Completes the file: true once it stands under its name. Either way o is closed. */
 bool output_commit(output *o);
+
+/* The status to exit with: a failure where standard output could not be written. */
+int output_finish(int status);
 
 /* Forgets what was written. */
 void output_discard(output *o);

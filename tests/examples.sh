@@ -63,7 +63,17 @@ same() {
   fi
 }
 
+# full NAME COMMAND...: a standard output that takes nothing fails the program.
+full() {
+  name=$1
+  shift
+  : >"$work/out"
+  if [ ! -w /dev/full ]; then skipped "$name" "no /dev/full"; return; fi
+  if "$@" >/dev/full 2>"$work/err" </dev/null; then failed "$name"; else passed "$name"; fi
+}
+
 test_hello() {
+  full "hello fails where nothing can be printed" "$examples/hello"
   expect "hello adds" 0 'Hello from .+: 11 22 33 44$' "$examples/hello"
   expect "hello names a device that does not exist and those that do" 1 'nonsense.*' \
     env TENON_DEVICE=nonsense "$examples/hello"
@@ -208,6 +218,33 @@ test_train_checkpoints() {
     "$examples/train" "$@" --load "$work/idx"
 }
 
+# A save that is killed leaves nothing beside the file, and what others left is swept away.
+test_train_killed() {
+  "$examples/train" --data "$work/idx" --steps 1 --save "$work/killed" >"$work/out" 2>"$work/err"
+  : >"$work/killed.4194305.tmp" # no process has a number that high
+  : >"$work/killed.x.tmp"
+  caught=0
+  for _ in 1 2 3 4 5 6; do
+    "$examples/train" --data "$work/idx" --epochs 1000000 --steps 1 --save "$work/killed" \
+      >"$work/out" 2>"$work/err" &
+    pid=$!
+    # It is being saved when the epoch has been told and the file is open, with a name or none.
+    until ! kill -0 $pid 2>/dev/null || { grep -q '^epoch 1/' "$work/out" &&
+      find /proc/$pid/fd \( -lname "$work/killed*" -o -lname "$work/*deleted*" \) 2>/dev/null |
+        grep -q .; }; do :; done
+    kill -0 $pid 2>/dev/null && caught=$((caught + 1))
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+  done
+  "$examples/train" --data "$work/idx" --steps 1 --save "$work/killed" >"$work/out" 2>"$work/err"
+  ls "$work" >"$work/out"
+  if [ $caught -gt 0 ] && [ -s "$work/killed" ] && ! grep -q 'killed\.[0-9]*\.tmp' "$work/out"; then
+    passed "$caught killed saves leave no temporary files"; else failed "killed saves leave no temporary files"; fi
+  if [ -e "$work/killed.x.tmp" ]; then passed "another's file is left alone"; else
+    failed "another's file is left alone"; fi
+  rm -f "$work/killed.x.tmp"
+}
+
 test_train_interrupt() {
   "$examples/train" --data "$work/idx" --epochs 1000000 --save "$work/stopped" \
     --plot "$work/stopped.svg" >"$work/out" 2>"$work/err" &
@@ -272,6 +309,11 @@ if [ -x "$examples/train" ]; then
   test_train_data
   test_train_outputs
   test_train_checkpoints
+  test_train_killed
+  full "train fails where nothing can be printed" "$examples/train" --data "$work/idx" --steps 1
+  full "train --json fails where nothing can be printed" \
+    "$examples/train" --data "$work/idx" --steps 1 --json
+  full "train --help fails where nothing can be printed" "$examples/train" --help
   test_train_interrupt
   test_train_learns
 else

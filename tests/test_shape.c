@@ -232,7 +232,11 @@ START_TEST(element_counts_do_not_overflow) {
   ck_assert(shape_elements(2, (int64_t[]){1 << 30, 1 << 30}, 4, &n) && n == (int64_t)1 << 60);
   ck_assert(!shape_elements(2, (int64_t[]){1 << 30, 1 << 30}, 8, &n));
   ck_assert(!shape_elements(3, (int64_t[]){1 << 30, 1 << 30, 1 << 30}, 1, &n));
-  ck_assert(shape_elements(3, (int64_t[]){INT64_MAX, INT64_MAX, 0}, 8, &n) && n == 0);
+  /* Beside a 0 too, wherever it stands. */
+  ck_assert(!shape_elements(3, (int64_t[]){INT64_MAX, INT64_MAX, 0}, 8, &n));
+  ck_assert(!shape_elements(3, (int64_t[]){0, (int64_t)1 << 40, (int64_t)1 << 40}, 1, &n));
+  ck_assert(!shape_elements(2, (int64_t[]){0, INT64_MAX}, 1, &n));
+  ck_assert(shape_elements(2, (int64_t[]){0, (int64_t)1 << 62}, 1, &n) && n == 0);
   ck_assert(shape_elements(0, NULL, 8, &n) && n == 1);
 }
 END_TEST

@@ -113,7 +113,7 @@ int options_parse(options *o, int argc, char **argv) {
   *o = (options){.epochs = 3, .batch = 64, .lr = 1e-3, .seed = 1, .data = DEFAULT_DATA};
   int index = 0, c;
   while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
-    if (c == 'h') return fputs(usage, stdout) < 0 ? 1 : 0;
+    if (c == 'h') return fputs(usage, stdout), 0;
     if (c != 'o' || !parse_option(o, known[index].name, optarg)) return 2;
   }
   return consistent(o, argc, argv) ? -1 : 2;

@@ -352,9 +352,9 @@ int main(int argc, char **argv) {
   struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   setlocale(LC_CTYPE, "");
   int status = options_parse(&s.opt, argc, argv);
-  if (status >= 0) return status;
+  if (status >= 0) return output_finish(status);
   sigaction(SIGINT, &action, NULL);
   status = train(&s);
   close_session(&s);
-  return status;
+  return output_finish(status);
 }

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "../wide/tail.h"
 #include "half.h"
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -173,23 +174,7 @@ static inline double sigmoid_d(double x) {
   const double t = exp(-fabs(x));
   return (x < 0 ? t : 1) / (1 + t);
 }
-static inline double gelu_d(double x) {
-  const double c = x < -40 ? -40 : x;
-  return 0.5 * c * erfc(-c * 0.70710678118654752440);
-}
-static inline double gelu_slope_d(double x) {
-  const double c = x < -40 ? -40 : x > 40 ? 40 : x;
-  return 0.5 * erfc(-c * 0.70710678118654752440) + c * 0.39894228040143267794 * exp(-0.5 * c * c);
-}
-static inline double gelu_tanh_d(double x) {
-  const double c = x < -40 ? -40 : x;
-  return c * sigmoid_d(1.59576912160573071176 * (c + 0.044715 * c * c * c));
-}
-static inline double gelu_tanh_slope_d(double x) {
-  const double c = x < -40 ? -40 : x > 40 ? 40 : x;
-  const double u = 1.59576912160573071176 * (c + 0.044715 * c * c * c);
-  const double t = exp(-fabs(u)), r = 1 / (1 + t);
-  return (u < 0 ? t * r : r) + c * t * r * r * 1.59576912160573071176 * (1 + 0.134145 * c * c);
-}
+static inline double gelu_d(double x) { return double_gelu(x); }
+static inline double gelu_tanh_d(double x) { return double_gelu_tanh(x); }
 
 #endif

@@ -71,7 +71,8 @@ template <class T> struct lerp_of {
     double a = (double)load(x), b = (double)load(y), t = (double)load(z), way = __dsub_rn(b, a);
     double low = __dadd_rn(a, __dmul_rn(t, way));
     double high = __dsub_rn(b, __dmul_rn(__dsub_rn(1, t), way));
-    return narrowed<T>::from(t < 0.5 ? low : high);
+    double between = t < 0.5 ? low : high;
+    return narrowed<T>::from(t == 0 ? a : t == 1 ? b : between);
   }
 };
 

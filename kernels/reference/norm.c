@@ -111,8 +111,10 @@ static tn_status forward(const tn_kernel_args *args, const norm *s, double **at)
   bool batch = s->groups == BATCH, rms = !s->centred;
   int first_out = batch ? 2 : 0;
   at[X] = dense(s->host, args->in[0], s->elements, 0);
-  at[GAMMA] = dense(s->host, args->in[1], s->c, 1);
-  at[BETA] = dense(s->host, rms ? NULL : args->in[2], s->c, 0);
+  /* Channels beside a 0 may be more than there is memory for. */
+  const int64_t weights = s->elements ? s->c : 0;
+  at[GAMMA] = dense(s->host, weights ? args->in[1] : NULL, weights, 1);
+  at[BETA] = dense(s->host, rms || !weights ? NULL : args->in[2], weights, 0);
   at[MEAN] = dense(s->host, NULL, s->sets, 0);
   at[VAR] = dense(s->host, NULL, s->sets, 0);
   at[RSTD] = dense(s->host, NULL, s->sets, 0);

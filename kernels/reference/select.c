@@ -79,7 +79,8 @@ KERNEL_FLOAT(clamp_grad)
 static void lerp_f64(const run *r, double *const *in, double *const *out) {
   for (int64_t i = 0; i < r->n; ++i) {
     double a = in[0][i], b = in[1][i], t = in[2][i];
-    out[0][i] = t < 0.5 ? a + t * (b - a) : b - (1 - t) * (b - a);
+    double y = t < 0.5 ? a + t * (b - a) : b - (1 - t) * (b - a);
+    out[0][i] = t == 0 ? a : t == 1 ? b : y;
   }
 }
 KERNEL_FLOAT(lerp)

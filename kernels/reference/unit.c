@@ -6,6 +6,7 @@
 
 #include "bodies.h"
 #include "kernels.h"
+#include "kernels/wide/tail.h"
 
 #define SELU_SCALE 1.0507009873554804934
 #define SELU_ALPHA 1.6732632423543772848
@@ -21,26 +22,6 @@ static double elu(double x, double alpha) { return x > 0 ? x : alpha * expm1(x);
 
 static double elu_slope(double x, double alpha) { return x > 0 ? 1 : alpha * exp(x); }
 
-static double silu(double x) { return x == -INFINITY ? 0 : x * sigmoid(x); }
-
-/* sigmoid(-x) is 1 - sigmoid(x) without its rounding. */
-static double silu_slope(double x) {
-  double bell = sigmoid(x) * sigmoid(-x);
-  return sigmoid(x) + (bell == 0 ? 0 : x * bell);
-}
-
-/* tanh(softplus x) = n / (n + 2), n = e^x (e^x + 2), which is 1 in double from 40 on. */
-static double mish(double x) {
-  double e = exp(x > 40 ? 40 : x), n = e * (e + 2);
-  return x == -INFINITY ? 0 : x * (n / (n + 2));
-}
-
-/* d tanh = 1 - tanh^2 = 1 / cosh^2, d softplus = sigmoid. */
-static double mish_slope(double x) {
-  double s = softplus(x), c = cosh(s), bell = sigmoid(x) / (c * c);
-  return tanh(s) + (bell == 0 || c == INFINITY ? 0 : x * bell);
-}
-
 static double hardswish(double x) { return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6; }
 
 static double hardswish_slope(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6; }
@@ -48,13 +29,13 @@ static double hardswish_slope(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 *
 static double hardsigmoid(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }
 
 /* In the gradients a is dy and b is x. */
-BODY_ONE(silu_f64, double, silu(x))
-BODY_TWO(silu_grad_f64, double, a *silu_slope(b))
+BODY_ONE(silu_f64, double, double_silu(x))
+BODY_TWO(silu_grad_f64, double, a *double_silu_slope(b))
 KERNEL_FLOAT(silu)
 KERNEL_FLOAT(silu_grad)
 
-BODY_ONE(mish_f64, double, mish(x))
-BODY_TWO(mish_grad_f64, double, a *mish_slope(b))
+BODY_ONE(mish_f64, double, double_mish(x))
+BODY_TWO(mish_grad_f64, double, a *double_mish_slope(b))
 KERNEL_FLOAT(mish)
 KERNEL_FLOAT(mish_grad)
 

@@ -20,5 +20,7 @@
 #define M(name) double_##name
 #include "composed.inc"
 #undef M
+#include "bell.h"
+#include "tail.h"
 
 #endif

@@ -57,6 +57,7 @@ static bool is_usable(cl_device_id id) {
 typedef struct device_list {
   cl_device_id id[DEVICES_MAX];
   uint32_t count, passed_over;
+  cl_platform_id platform[PLATFORMS_MAX];
   cl_uint platforms;
 } device_list;
 
@@ -75,29 +76,22 @@ static void list_platform(device_list *list, cl_platform_id platform, cl_device_
 static cl_int list_devices(device_list *list) {
   static const cl_device_type types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
                                          CL_DEVICE_TYPE_CPU};
-  cl_platform_id platforms[PLATFORMS_MAX];
   *list = (device_list){.count = 0};
-  cl_int error = clGetPlatformIDs(PLATFORMS_MAX, platforms, &list->platforms);
-  if (error) return error;
+  cl_int error = clGetPlatformIDs(PLATFORMS_MAX, list->platform, &list->platforms);
+  if (error) list->platforms = 0;
+  if (list->platforms > PLATFORMS_MAX) list->platforms = PLATFORMS_MAX;
   for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-    for (cl_uint i = 0; i < list->platforms && i < PLATFORMS_MAX; i++)
-      list_platform(list, platforms[i], types[t]);
+    for (cl_uint i = 0; i < list->platforms; i++) list_platform(list, list->platform[i], types[t]);
+  if (error) return error;
   return CL_SUCCESS;
 }
 
 static tn_status backend_count(const tn_host *host, void *context, uint32_t *count) {
   (void)context;
   device_list list;
-  cl_int error = list_devices(&list);
+  (void)list_devices(&list);
   *count = list.count;
-  if (list.count > 0) return TN_OK;
-  if (error || list.platforms == 0)
-    (void)host->fail(TN_ERR_UNSUPPORTED, "no device: no OpenCL platform (is a driver installed?)");
-  else
-    (void)host->fail(TN_ERR_UNSUPPORTED,
-                     "no device: %u OpenCL platforms, %u devices passed over, which serve less "
-                     "than OpenCL 1.2 or are not available",
-                     (unsigned)list.platforms, (unsigned)list.passed_over);
+  if (list.count == 0) ocl_say_why_none(host, list.platform, list.platforms, list.passed_over);
   return TN_OK;
 }
 

@@ -20,6 +20,9 @@ void ocl_kernels_free(ocl_queue *queue);
  * cannot be kept is not kept: the cache never fails a call. `identity` is all that the binary
  * depends on. */
 void ocl_cache_open(ocl_device *device);
+/* Sets the message that says why no platform has a device. absent.c */
+void ocl_say_why_none(const tn_host *host, const cl_platform_id *platforms, cl_uint count,
+                      uint32_t passed_over);
 cl_program ocl_cache_load(ocl_device *device, const char *identity);
 void ocl_cache_store(ocl_device *device, const char *identity, cl_program program);
 

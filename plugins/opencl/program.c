@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "internal.h"
 #include "sources.h"
@@ -69,6 +70,13 @@ static tn_status build_failed(const ocl_device *device, const ocl_key *key, cl_p
   return status;
 }
 
+/* Nanoseconds of a clock that is never set back. */
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static tn_status compile(ocl_device *device, const ocl_key *key, const char *options,
                          cl_program *out) {
   const char *texts[] = {ocl_source_prelude.text, key->source->text};
@@ -86,7 +94,8 @@ static tn_status compile(ocl_device *device, const ocl_key *key, const char *opt
   return TN_OK;
 }
 
-static tn_status obtain(ocl_device *device, const ocl_key *key, cl_program *out) {
+static tn_status obtain(ocl_device *device, const ocl_key *key, cl_program *out,
+                        uint64_t *built_ns) {
   char options[OPTIONS_MAX], identity[IDENTITY_MAX];
   options_of(device, key, options);
   identity_of(device, key, options, identity);
@@ -95,13 +104,16 @@ static tn_status obtain(ocl_device *device, const ocl_key *key, cl_program *out)
     device->num_loaded++;
     return TN_OK;
   }
+  uint64_t began = now_ns();
   tn_status status = compile(device, key, options, out);
+  *built_ns = now_ns() - began;
   if (!status) ocl_cache_store(device, identity, *out);
   return status;
 }
 
-/* pre: the device's lock is held. */
-static tn_status get(ocl_device *device, const ocl_key *key, cl_program *out) {
+/* built_ns: how long the compiler took, left alone where it was not asked.
+ * pre: the device's lock is held. */
+static tn_status get(ocl_device *device, const ocl_key *key, cl_program *out, uint64_t *built_ns) {
   const tn_host *host = device->host;
   ocl_key wanted = *key;
   wanted.function = NULL;
@@ -113,7 +125,7 @@ static tn_status get(ocl_device *device, const ocl_key *key, cl_program *out) {
   ocl_program *made = host->alloc(host, sizeof *made, _Alignof(ocl_program));
   if (!made) return host->fail(TN_ERR_OUT_OF_MEMORY, "opencl: no memory for a program");
   *made = (ocl_program){wanted, NULL, device->programs};
-  tn_status status = obtain(device, key, &made->program);
+  tn_status status = obtain(device, key, &made->program, built_ns);
   if (status) {
     host->free(host, made);
     return status;
@@ -124,9 +136,16 @@ static tn_status get(ocl_device *device, const ocl_key *key, cl_program *out) {
 }
 
 tn_status ocl_program_get(ocl_device *device, const ocl_key *key, cl_program *program) {
+  uint64_t built_ns = 0;
   pthread_mutex_lock(&device->lock);
-  tn_status status = get(device, key, program);
+  tn_status status = get(device, key, program, &built_ns);
+  unsigned count = device->num_built;
   pthread_mutex_unlock(&device->lock);
+  if (built_ns) /* a first run compiles for minutes on some platforms */
+    device->host->log(
+        device->host, TN_LOG_INFO, "opencl: compiled %s%s%s in %.1f s, program %u of this run%s",
+        key->source->name, key->op ? " for " : "", key->op ? key->op : "", (double)built_ns / 1e9,
+        count, device->cache_folder ? ", which is kept for later ones" : "");
   return status;
 }
 

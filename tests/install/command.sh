@@ -61,6 +61,16 @@ expect 0 info -v
 grep -qF 'c\x09d\xff\x1b[31m\xc2\x9b' "$scratch/out" || die "the odd path is not escaped"
 unset TENON_PLUGIN_PATH
 
+echo "-- words that name nothing are told, and change nothing"
+expect 0 info
+if grep -q '^. cpu:0' "$scratch/out"; then
+  used=$(grep '^\* ' "$scratch/out")
+  TENON_CPU_ISA=z80 expect 0 info
+  grep -q 'TENON_CPU_ISA=z80 is not known.*baseline, avx2 or avx512' "$scratch/err" ||
+    die "TENON_CPU_ISA=z80: not a word"
+  [ "$(grep '^\* ' "$scratch/out")" = "$used" ] || die "TENON_CPU_ISA=z80 changes the device"
+fi
+
 echo "-- filters"
 expect 0 info -v
 all=$(wc -l <"$scratch/out")

@@ -104,5 +104,11 @@ if command -v cmake >/dev/null; then
   }
   [ "$(TENON_DEVICE=abacus TENON_PLUGIN_PATH=$stage/cmake "$stage/cmake/host")" = \
     "abacus:0: 2 4 6" ] || die "what CMake built"
+  mkdir "$stage/parts"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(parts NONE)' \
+    'find_package(Tenon 0.1 REQUIRED COMPONENTS bogus)' >"$stage/parts/CMakeLists.txt"
+  if cmake -S "$stage/parts" -B "$stage/parts/build" -DTenon_DIR="$Tenon_DIR" \
+    >"$stage/cmake.log" 2>&1; then die "a component that there is not was found"; fi
+  grep -q "no component 'bogus'" "$stage/cmake.log" || { cat "$stage/cmake.log"; die "no reason"; }
 fi
 echo "installed, built, run"

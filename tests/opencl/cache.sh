@@ -35,8 +35,17 @@ grep -q 'opencl:0' "$work/log" || grep -q 'no OpenCL platform' "$work/log" ||
 
 "$tenon" info 2>&1 | grep -q 'opencl:0' || { echo "no OpenCL device here"; exit 77; }
 
+# PoCL has no device where it cannot keep what it compiles: that is said, not counted.
+env -u XDG_CACHE_HOME -u POCL_CACHE_DIR HOME=/proc/none "$tenon" info >"$work/log" 2>&1 ||
+  fail "tenon info without a home"
+grep -q 'opencl:0' "$work/log" ||
+  grep -q 'PoCL keeps what it compiles in /proc/none/.cache/pocl, which cannot be written' "$work/log" ||
+  fail "what is said where there is no home"
+
 run "$work/cache"
 [ "$compiled" -gt 0 ] || fail "the first run compiles"
+grep -qE 'opencl: compiled .* in [0-9.]+ s, program 1 of this run, which is kept' "$work/log" ||
+  fail "nothing is said of what takes long"
 run "$work/cache"
 [ "$compiled" -eq 0 ] || fail "the second run compiles nothing"
 [ "$loaded" -gt 0 ] || fail "the second run takes programs from the cache"

@@ -159,10 +159,11 @@ tn_dtype case_dtype(const op_case *c, uint32_t arg) {
   return type & 0x20 ? tn_dtype_wide(c->types[type & 0x1f]) : c->types[type];
 }
 
+/* Wraps only where sizes are absurd on purpose, beside a 0. */
 int64_t case_elements(const case_arg *arg) {
-  int64_t n = 1;
-  for (int32_t i = 0; i < arg->rank; i++) n *= arg->shape[i];
-  return n;
+  uint64_t n = 1;
+  for (int32_t i = 0; i < arg->rank; i++) n *= (uint64_t)arg->shape[i];
+  return (int64_t)n;
 }
 
 uint32_t op_inputs(const tn_operator *op) {
@@ -198,17 +199,21 @@ static void put_arg(writer *w, const op_case *c, uint32_t i) {
   put(w, "]");
 }
 
+/* Counts may be absurd on purpose. */
+static int32_t listed(int32_t count) { return count > TN_MAX_RANK ? TN_MAX_RANK : count; }
+
 static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
   if (a->type == TN_ATTR_AXES) {
     const tn_axes *axes = (const tn_axes *)(const void *)(c->attrs + a->offset);
     put(w, " %s=(", a->name);
-    for (int32_t i = 0; i < axes->count; i++) put(w, "%s%d", i ? "," : "", axes->axis[i]);
+    for (int32_t i = 0; i < listed(axes->count); i++)
+      put(w, "%s%d", i ? "," : "", axes->axis[i]);
     put(w, ")");
     return;
   }
   int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
   if (a->type == TN_ATTR_DIMS)
-    count = ((const tn_dims *)(const void *)(c->attrs + a->offset))->count;
+    count = listed(((const tn_dims *)(const void *)(c->attrs + a->offset))->count);
   put(w, " %s=", a->name);
   for (int i = 0; i < count; i++) put(w, "%s%.17g", i ? "," : "", attr_load(c->attrs, a, i));
 }

@@ -71,6 +71,7 @@ static inline WIDE apply_clamp_grad(WIDE dy, WIDE x, WIDE least, WIDE most) {
 }
 
 static inline WIDE apply_lerp(WIDE a, WIDE b, WIDE t) {
+  if (t == 0 || t == 1) return t == 0 ? a : b;
   return t < (WIDE)0.5 ? a + t * (b - a) : b - (1 - t) * (b - a);
 }
 
