@@ -138,7 +138,8 @@ typedef enum tn_fallback {
 } tn_fallback;
 
 /* Whether plugins are loaded in a child process first, which bears the consequences of one
- * that crashes, hangs or ends its process. The verdict is remembered until the file changes. */
+ * that crashes, hangs or ends its process. The verdict is remembered until the file changes; a
+ * refusal, under the same limits of the process and search path of libraries. */
 typedef enum tn_scan {
   TN_SCAN_DEFAULT = 0, /* TENON_SCAN, else those that were not installed with this library */
   TN_SCAN_CHILD = 1,   /* every plugin */
