@@ -140,8 +140,7 @@ bool strides_repeat_elements(const tn_tensor *t) {
 
 void span_of(const tn_tensor *t, span *out) {
   out->tensor = t;
-  out->begin = out->end = (intptr_t)t->dl.data; /* sizes beside a 0 may be any */
-  if (t->elements) memory_range(t, &out->begin, &out->end);
+  memory_range(t, &out->begin, &out->end);
 }
 
 /* Behind the last of the elements from `at` on that stand in order. */

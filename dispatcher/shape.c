@@ -10,7 +10,7 @@
 
 #include "dispatcher/shape_rules.h"
 
-/* Of a tensor, which leaves room to add to. */
+/* Of the sizes beside a 0, which leaves room to add to. */
 #define MOST_BYTES ((int64_t)1 << 62)
 
 const char *shape_text(char *text, size_t size, int32_t rank, const int64_t *dim) {
@@ -22,17 +22,22 @@ const char *shape_text(char *text, size_t size, int32_t rank, const int64_t *dim
 }
 
 /* Sizes beside a 0 count too: kernels multiply and add whichever they like, and have 64 bits. */
+static __attribute__((noinline, cold)) bool empty_fits(int32_t rank, const int64_t *dim,
+                                                       size_t element_bytes) {
+  int64_t product = (int64_t)element_bytes;
+  for (int32_t i = 0; i < rank; ++i)
+    if (dim[i] && __builtin_mul_overflow(product, dim[i], &product)) return false;
+  return product <= MOST_BYTES;
+}
+
 bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements) {
   int64_t product = 1, bytes;
-  bool empty = false;
-  for (int32_t i = 0; i < rank; ++i) {
-    if (dim[i] == 0)
-      empty = true;
-    else if (__builtin_mul_overflow(product, dim[i], &product))
-      return false;
-  }
-  *elements = empty ? 0 : product;
-  return !__builtin_mul_overflow(product, (int64_t)element_bytes, &bytes) && bytes <= MOST_BYTES;
+  for (int32_t i = 0; i < rank; ++i)
+    if (dim[i] == 0) return *elements = 0, empty_fits(rank, dim, element_bytes);
+  for (int32_t i = 0; i < rank; ++i)
+    if (__builtin_mul_overflow(product, dim[i], &product)) return false;
+  *elements = product;
+  return !__builtin_mul_overflow(product, (int64_t)element_bytes, &bytes);
 }
 
 tn_status shape_refuse(const shape_query *q, const char *what, const DLTensor *a,

@@ -30,7 +30,8 @@ typedef struct shape_query {
  * with the operator's name. */
 tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out);
 
-/* Number of elements; false if the sizes other than 0 come to more than 2^62 bytes. */
+/* Number of elements; false if its size in bytes overflows int64_t, or the sizes beside a 0 come
+ * to more than 2^62 bytes. */
 bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements);
 
 /* "[2, 3]", cut to `size` bytes. Returns text. */

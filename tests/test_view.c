@@ -166,6 +166,74 @@ START_TEST(split_makes_parts_of_an_axis) {
 }
 END_TEST
 
+/* --- absurd numbers --- */
+
+static uint64_t state = 1;
+static int64_t absurd(void) { /* xorshift64* (Vigna 2016) picks among the ends of int64 */
+  static const int64_t ends[] = {INT64_MIN,
+                                 INT64_MIN + 1,
+                                 INT32_MIN,
+                                 -5,
+                                 -3,
+                                 -2,
+                                 -1,
+                                 0,
+                                 1,
+                                 2,
+                                 3,
+                                 4,
+                                 5,
+                                 24,
+                                 INT32_MAX,
+                                 (int64_t)1 << 53,
+                                 (int64_t)1 << 61,
+                                 INT64_MAX / 2,
+                                 INT64_MAX - 1,
+                                 INT64_MAX};
+  state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+  return ends[(state * 0x2545f4914f6cdd1du >> 33) % (sizeof ends / sizeof *ends)];
+}
+
+static tn_status absurd_view(tn_tensor *x, int kind, tn_tensor **v) {
+  int64_t shape[TN_MAX_RANK], first = absurd(), last = absurd();
+  int32_t axes[TN_MAX_RANK];
+  const int32_t rank = (int32_t)((uint64_t)absurd() % (TN_MAX_RANK + 3)) - 1;
+  for (int i = 0; i < TN_MAX_RANK; i++) shape[i] = absurd(), axes[i] = (int32_t)absurd();
+  switch (kind % 4) {
+  case 0:
+    return tn_tensor_slice(x, axes[0], first, last, absurd(), v);
+  case 1:
+    return tn_tensor_reshape(x, rank, shape, v);
+  case 2:
+    return tn_tensor_expand(x, rank, shape, v);
+  default:
+    return tn_tensor_permute(x, axes, v);
+  }
+}
+
+/* Of whole tensors, of views and of empty ones: a status, and nothing made where it fails. What
+ * is made can be read where it is small. */
+START_TEST(absurd_views_are_made_or_refused) {
+  static float got[4096];
+  tn_tensor *from[3] = {cube(), NULL, NULL};
+  ok(tn_tensor_permute(from[0], (int32_t[]){2, 0, 1}, &from[1]));
+  ok(tn_tensor_slice(from[0], 1, 1, 1, 1, &from[2]));
+  int made = 0;
+  for (int i = 0; i < 40000; i++) {
+    tn_tensor *v = NULL, *w = NULL;
+    const tn_status status = absurd_view(from[i % 3], i / 3, &v);
+    ck_assert((status == TN_OK) == (v != NULL));
+    if (status != TN_OK) ck_assert(*tn_last_error());
+    if (v && tn_tensor_bytes(v) <= sizeof got) ok(tn_tensor_to_host(v, got, tn_tensor_bytes(v)));
+    if (v && absurd_view(v, i, &w) == TN_OK) tn_tensor_release(w);
+    made += v != NULL;
+    tn_tensor_release(v);
+  }
+  ck_assert_int_gt(made, 200);
+  for (int i = 0; i < 3; i++) tn_tensor_release(from[i]);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, permute_moves_axes);
@@ -175,6 +243,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, reshape_infers_and_refuses);
   tcase_add_test(t, reshape_agrees_with_a_copy);
   tcase_add_test(t, views_keep_memory_alive);
+  tcase_add_test(t, absurd_views_are_made_or_refused);
 }
 
 int main(void) { return run_suite("view", add_tests); }
