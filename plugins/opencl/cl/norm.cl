@@ -108,9 +108,9 @@ __kernel void norm_forward(CONST_TENSOR(T0, x), CONST_TENSOR(T1, gamma), CONST_T
     if (has & HAS_MEAN) SAVE(T2, AT(T2, mean), set, (WORK(T2))mean);
     if (has & HAS_RSTD) SAVE(T2, AT(T2, rstd), set, (WORK(T2))scale);
     if (has & HAS_RUNNING && count) {
-      const WIDE unbias = count > 1 ? (WIDE)count / (WIDE)(count - 1) : 1;
       move_towards(AT(T2, running_mean), set, mean, momentum);
-      move_towards(AT(T2, running_var), set, var * unbias, momentum);
+      if (count > 1) /* one value has no unbiased variance */
+        move_towards(AT(T2, running_var), set, var * ((WIDE)count / (WIDE)(count - 1)), momentum);
     }
   }
   transform(x, AT(T0, y) + set * s.set_step, AT(T1, gamma), AT(T1, beta), has,
