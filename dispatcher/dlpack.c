@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "dispatcher/runtime.h"
+#include "dispatcher/plugins.h"
 #include "dispatcher/shape.h"
 #include "dispatcher/watch.h"
 
@@ -84,19 +84,24 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
   return TN_OK;
 }
 
-/* The device whose tensors carry this DLPack device, the default one first. */
-static tn_device *find_device(tn_runtime *runtime, DLDevice wanted) {
-  tn_device *found = NULL;
-  uint32_t count = atomic_load(&runtime->num_devices);
+static bool carries(const tn_device *d, DLDevice wanted) {
+  return d->props.dl_device_type == (int32_t)wanted.device_type &&
+         d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_WITHDRAWN);
+}
+
+/* The device whose tensors carry this DLPack device: the default one, or else the best of all,
+ * for which those that wait are loaded. */
+static tn_status find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {
+  *found = runtime->chosen && carries(runtime->chosen, wanted) ? runtime->chosen : NULL;
+  if (*found) return TN_OK;
+  tn_status status =
+      wanted.device_type == kDLCPU ? plugins_need_hosts(runtime) : plugins_need_all(runtime);
+  uint32_t count = atomic_load_explicit(&runtime->num_devices, memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     tn_device *d = atomic_load(&runtime->devices[i]);
-    if (d->props.dl_device_type != (int32_t)wanted.device_type ||
-        d->props.dl_device_id != wanted.device_id || atomic_load(&d->lost) & DEVICE_WITHDRAWN)
-      continue;
-    if (d == runtime->chosen) return d;
-    if (!found) found = d;
+    if (carries(d, wanted) && (!*found || d->props.score > (*found)->props.score)) *found = d;
   }
-  return found;
+  return status;
 }
 
 /* Strides lead nowhere that cannot be said in bytes. Where an axis has one element, or the tensor
@@ -146,7 +151,8 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the strides overflow");
   if (elements && !dl->data)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: data is NULL");
-  *device = find_device(runtime, dl->device);
+  status = find_device(runtime, dl->device, device);
+  if (status) return status;
   if (!*device)
     return fail(TN_ERR_UNSUPPORTED,
                 "tn_tensor_from_dlpack: this runtime has no device of DLPack type %d, id %d",

@@ -172,6 +172,36 @@ START_TEST(the_fallback_loads_hosts) {
 }
 END_TEST
 
+/* An import is of the best device that carries it, wherever that is. */
+START_TEST(an_import_loads_its_device) {
+  tn_runtime_options o = {.struct_size = sizeof o,
+                          .plugin_path = SIM_PLUGIN ":" WAITING("waits"),
+                          .plugins = "sim,waits,reference,cpu",
+                          .device = "sim",
+                          .log_level = 1 + TN_LOG_NONE,
+                          .scan = TN_SCAN_OFF};
+  tn_runtime *runtime = open_runtime(&o);
+  int64_t shape = 2;
+  float values[2] = {1, 2};
+  DLManagedTensor lent = {.dl_tensor = {.data = values,
+                                        .device = {kDLCPU, 0},
+                                        .ndim = 1,
+                                        .dtype = {kDLFloat, 32, 1},
+                                        .shape = &shape}};
+  tn_tensor *t = NULL;
+  ck_assert_str_eq(loaded(), "");
+  ok(tn_tensor_from_dlpack_unversioned(runtime, &lent, &t));
+  ck_assert_str_eq(loaded(), "waits ");
+  tn_device_info info = {.struct_size = sizeof info};
+  tn_device *best = NULL;
+  if (tn_device_find(runtime, "cpu", &best) == TN_OK) ck_assert_ptr_eq(tn_tensor_device(t), best);
+  ok(tn_device_get_info(tn_tensor_device(t), &info));
+  ck_assert_uint_eq(info.host_memory, 1);
+  tn_tensor_release(t);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 /* --- what the host names comes behind what was found --- */
 
 START_TEST(a_file_that_waits_can_be_named) {
@@ -386,6 +416,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, operators_are_loaded_for_their_names);
   tcase_add_test(t, a_kernel_finds_its_operator);
   tcase_add_test(t, the_fallback_loads_hosts);
+  tcase_add_test(t, an_import_loads_its_device);
   tcase_add_test(t, a_file_that_waits_can_be_named);
   tcase_add_test(t, one_that_waits_keeps_its_name);
   tcase_add_test(t, one_that_waits_can_be_unloaded);

@@ -78,8 +78,9 @@
  *              somebody asks for what they bring: tn_device_count, tn_device_at and
  *              tn_device_find for devices, tn_plugin_report, tn_kernel_at and tn_layer_at for
  *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
- *              and a call that falls back for those whose devices are in host memory. Such a
- *              call takes as long as loading does. A plugin that does not say in its file
+ *              tn_tensor_from_dlpack for a device that is not the default one, and a call that
+ *              falls back for those whose devices are in host memory. Such a call takes as long
+ *              as loading does. A plugin that does not say in its file
  *              what it brings (TN_PLUGIN_BRINGS) does not wait.
  *  Process.    What plugins, and the libraries that come with them, change of signal
  *              handlers, of the thread's signal mask and floating-point modes while they are
