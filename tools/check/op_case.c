@@ -206,8 +206,7 @@ static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
   if (a->type == TN_ATTR_AXES) {
     const tn_axes *axes = (const tn_axes *)(const void *)(c->attrs + a->offset);
     put(w, " %s=(", a->name);
-    for (int32_t i = 0; i < listed(axes->count); i++)
-      put(w, "%s%d", i ? "," : "", axes->axis[i]);
+    for (int32_t i = 0; i < listed(axes->count); i++) put(w, "%s%d", i ? "," : "", axes->axis[i]);
     put(w, ")");
     return;
   }
