@@ -322,9 +322,11 @@ void devices_rank(tn_runtime *runtime, bool anew) {
 
 tn_status device_wait(tn_device *device) {
   tn_status status = stream_wait(device->default_stream);
+  log_hold(); /* backends and layers have their say under the mutex */
   pthread_mutex_lock(&device->mutex);
   for (tn_stream *s = device->streams; s && !status; s = s->next) status = stream_wait(s);
   pthread_mutex_unlock(&device->mutex);
+  log_resume();
   return status;
 }
 

@@ -32,6 +32,10 @@ tn_status struct_check(const char *function, const char *name, const char *type,
 /* Forgets the message: what failed on the way to a success is no failure. */
 void fail_clear(void);
 
+/* Between the two the thread's lines for a host's callback wait. They nest. */
+void log_hold(void);
+void log_resume(void);
+
 /* What the calling thread's tn_call_site said last. */
 const char *error_call_site(void);
 

@@ -82,14 +82,14 @@ static pool_cache *cache_make(pool *p) {
 }
 
 tn_status pool_cache_open(pool *p, void *stream, pool_cache **out) {
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   pool_cache *c = closed_cache(p);
   if (!c) c = cache_make(p);
   if (c) {
     c->stream = stream;
     c->closed = false;
   }
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
   if (!c) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a stream's cache");
   *out = c;
   return TN_OK;
@@ -97,13 +97,13 @@ tn_status pool_cache_open(pool *p, void *stream, pool_cache **out) {
 
 void pool_cache_close(pool_cache *cache) {
   pool *p = cache->pool;
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   cache->closed = true;
   pending_forget(cache);
   segments_forget_marks(cache);
   cache_drain(cache);
   INVARIANT_OF_ALL(segments_are_valid(p));
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
 }
 
 void *pool_cache_stream(const pool_cache *cache) { return cache->closed ? NULL : cache->stream; }
@@ -161,9 +161,9 @@ static tn_status press(pool_cache *cache, size_t need, piece **found) {
   pool *p = cache->pool;
   tn_status status = TN_ERR_DEVICE_OUT_OF_MEMORY;
   for (int i = 0; status == TN_ERR_DEVICE_OUT_OF_MEMORY && p->ops.pressure && i < MOST_CALLS; i++) {
-    pthread_mutex_unlock(&p->lock);
+    pool_unlock(p);
     bool again = p->ops.pressure(p->config.ctx, need);
-    pthread_mutex_lock(&p->lock);
+    pool_lock(p);
     if (!again) break;
     status = squeeze(cache, need, true, found);
   }
@@ -226,23 +226,23 @@ static __attribute__((noinline)) tn_status alloc_slowly(pool_cache *cache, size_
                                                         unsigned class, block **out) {
   pool *p = cache->pool;
   size_t need = class_bytes(&p->sizes, class, bytes);
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   tn_status status = need ? find(cache, class, need, out)
                           : fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "more than there can be");
   if (status == TN_ERR_DEVICE_OUT_OF_MEMORY) report_shortage(p, bytes);
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
   return status == TN_OK && p->config.watched ? (tn_status)POOL_WATCHED : status;
 }
 
 static __attribute__((noinline)) void free_slowly(block *b) {
   pool *p = b->cache->pool;
   if (atomic_load(&fork_generation) != p->fork_generation) return; /* the lock may be held */
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   if (atomic_load_explicit(&b->other_use, memory_order_relaxed))
     pending_add(piece_of(b));
   else
     piece_release(piece_of(b));
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
 }
 
 /* ----------------------------------------------------------------- the hits --- */
@@ -283,17 +283,17 @@ static void count_stacked(pool *p, uint64_t *blocks, uint64_t *bytes) {
 }
 
 void pool_trim(pool *p) {
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   pending_poll(p, false);
   drain_all(p);
   segments_release(p, true);
   INVARIANT_OF_ALL(segments_are_valid(p));
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
 }
 
 void pool_stats(pool *p, tn_memory_stats *stats) {
   uint64_t blocks, stacked;
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   count_stacked(p, &blocks, &stacked);
   stats->segments = p->num_segments;
   stats->reserved = p->reserved;
@@ -302,14 +302,14 @@ void pool_stats(pool *p, tn_memory_stats *stats) {
   stats->limit = p->config.limit;
   stats->raw_allocs = p->raw_allocs;
   stats->out_of_memory = p->out_of_memory;
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
 }
 
 uint64_t pool_blocks_in_use(pool *p) {
   uint64_t blocks, bytes;
-  pthread_mutex_lock(&p->lock);
+  pool_lock(p);
   count_stacked(p, &blocks, &bytes);
   blocks = p->pieces - p->binned - p->pending - blocks;
-  pthread_mutex_unlock(&p->lock);
+  pool_unlock(p);
   return blocks;
 }

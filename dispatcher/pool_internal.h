@@ -103,6 +103,18 @@ struct pool {
   uint32_t fork_generation; /* in which it was made */
 };
 
+/* Functions of the device run under the lock and may log; the host's callback, which may ask
+ * the pool for its figures, hears of it afterwards. */
+static inline void pool_lock(pool *p) {
+  log_hold();
+  pthread_mutex_lock(&p->lock);
+}
+
+static inline void pool_unlock(pool *p) {
+  pthread_mutex_unlock(&p->lock);
+  log_resume();
+}
+
 /* ------------------------------------------------------------- size classes --- */
 
 static inline unsigned log2_floor(size_t x) { return 63u - (unsigned)__builtin_clzll(x); }

@@ -272,9 +272,6 @@ void shell_drop(tn_runtime *runtime);
 void runtime_log(const tn_runtime *runtime, tn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void log_line(const tn_runtime *runtime, tn_log_level level, const char *format, va_list args);
-/* Between the two the thread's lines for a host's callback wait. They nest. */
-void log_hold(void);
-void log_resume(void);
 
 /* Fills as much of *info as its struct_size has room for. */
 void kernel_describe(const cell *c, tn_kernel_info *info);

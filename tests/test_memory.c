@@ -194,6 +194,53 @@ START_TEST(another_threads_shortage_asks_all_the_same) {
 }
 END_TEST
 
+/* ------------------------------------------------------------------------- the log --- */
+
+typedef struct listener {
+  tn_device *device;
+  int requests, waits, depth;
+} listener;
+
+/* Asks for figures, and makes a stream, while a device's function speaks. */
+static void listen(void *user, tn_log_level level, const char *line) {
+  listener *l = user;
+  tn_memory_stats stats = {.struct_size = sizeof stats};
+  tn_stream *stream = NULL;
+  (void)level;
+  if (!l->device || l->depth) return;
+  l->depth++;
+  l->requests += strstr(line, "bytes are asked for") != NULL;
+  l->waits += strstr(line, "a queue is waited for") != NULL;
+  ok(tn_device_memory_stats(l->device, &stats));
+  ok(tn_stream_create(l->device, &stream));
+  tn_stream_destroy(stream);
+  l->depth--;
+}
+
+START_TEST(the_log_may_ask_the_device_that_speaks) {
+  listener l = {NULL, 0, 0, 0};
+  tn_runtime_options options = {.struct_size = sizeof options,
+                                .plugins = "reference,sim",
+                                .plugin_path = SIM_PLUGIN,
+                                .device = "sim",
+                                .log = listen,
+                                .log_user = &l,
+                                .log_level = TN_LOG_DEBUG + 1};
+  tn_runtime *runtime = open_runtime(&options);
+  tn_stream *stream = NULL;
+  l.device = tn_runtime_device(runtime);
+  tn_tensor *x = counting(l.device, 1 << 20);
+  ck_assert_int_eq(l.requests, 1);
+  ok(tn_stream_create(l.device, &stream));
+  ok(tn_device_synchronize(l.device));
+  ck_assert_int_ge(l.waits, 2);
+  l.device = NULL;
+  tn_stream_destroy(stream);
+  tn_tensor_release(x);
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 /* ------------------------------------------------------------ the host's allocator --- */
 
 /* Pages of its own for each request, so that what comes from elsewhere shows in mallinfo. */
@@ -313,6 +360,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, releasing_after_the_close_costs_the_same_however_much_lives);
   tcase_add_loop_test(t, help_that_wants_memory_itself_does_not_recur, 0, 2);
   tcase_add_test(t, another_threads_shortage_asks_all_the_same);
+  tcase_add_test(t, the_log_may_ask_the_device_that_speaks);
   tcase_add_loop_test(t, device_memory_is_the_allocators, 0, 2);
 }
 
