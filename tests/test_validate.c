@@ -199,9 +199,13 @@ START_TEST(leaks_are_listed_with_their_sites) {
   SAID("leak: at close pinned memory of 48 bytes is alive on sim:0");
   ck_assert_uint_eq(times_said("leak: "), 6); /* x, y and the four others */
   SAID("6 findings in all, of 5 sorts");
-  /* The runtime lives on in its tensors; what it had lent out goes back by them. */
+  /* The runtime lives on in these. */
   tn_tensor_release(x);
   tn_tensor_release(y);
+  tn_prepared_release(prepared);
+  tn_pinned_free(device, pinned);
+  tn_event_destroy(event);
+  tn_stream_destroy(stream);
 }
 END_TEST
 
