@@ -13,7 +13,8 @@ static inline void message_has(const char *text) {
 static inline void inspect_refuses(const char *path, const char *reason) {
   tn_plugin_note note;
   file_identity file;
-  ck_assert_msg(loader_inspect(path, &file, &note) == TN_ERR_PLUGIN_REFUSED, "%s was accepted", path);
+  ck_assert_msg(loader_inspect(path, &file, &note) == TN_ERR_PLUGIN_REFUSED, "%s was accepted",
+                path);
   message_has(reason);
 }
 
