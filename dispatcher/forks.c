@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "dispatcher/process_state.h"
+
 enum { NOTES_MAX = 256 };
 
 _Atomic uint32_t fork_generation;
@@ -21,7 +23,10 @@ static struct {
   _Atomic uint32_t time; /* generation + 1 */
 } notes[NOTES_MAX];
 
-static void after_fork_in_child(void) { atomic_fetch_add(&fork_generation, 1); }
+static void after_fork_in_child(void) {
+  atomic_fetch_add(&fork_generation, 1);
+  process_state_forked();
+}
 
 static void watch(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 

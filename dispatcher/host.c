@@ -33,30 +33,47 @@ typedef struct loop {
   tn_range_fn fn;
   void *ctx;
   float_mode mode;
+  tn_runtime *holder;      /* whose mutex guards `lines` where the caller's log waits, else NULL */
+  struct held_line *lines; /* what shares in other threads had to say */
   _Atomic int status;
   _Atomic bool claimed;
   char message[512];
 } loop;
+
+/* A share in another thread while the caller's log waits: its lines must not come earlier. */
+static tn_status run_held(loop *l, int64_t begin, int64_t end) {
+  log_hold();
+  tn_status status = l->fn(l->ctx, begin, end);
+  struct held_line *lines = log_detach();
+  if (!lines) return status;
+  pthread_mutex_lock(&l->holder->mutex);
+  l->lines = log_join(l->lines, lines);
+  pthread_mutex_unlock(&l->holder->mutex);
+  return status;
+}
 
 static void run_share(void *ctx, int64_t begin, int64_t end) {
   loop *l = ctx;
   if (atomic_load_explicit(&l->status, memory_order_relaxed)) return;
   const float_mode changed = float_mode_enter(l->mode);
   fail_set_reason(false);
-  tn_status status = l->fn(l->ctx, begin, end);
+  const bool held = l->holder && !log_is_held();
+  tn_status status = held ? run_held(l, begin, end) : l->fn(l->ctx, begin, end);
   float_mode_leave(changed);
   if (!status || atomic_exchange(&l->claimed, true)) return;
   if (fail_has_reason()) snprintf(l->message, sizeof l->message, "%s", tn_last_error());
   atomic_store(&l->status, status);
 }
 
-static __attribute__((noinline)) tn_status run_shares(const tn_runtime *runtime, int64_t n,
-                                                      int64_t grain, tn_range_fn fn, void *ctx) {
+static __attribute__((noinline)) tn_status run_shares(tn_runtime *runtime, int64_t n, int64_t grain,
+                                                      tn_range_fn fn, void *ctx) {
   loop l = {.fn = fn, .ctx = ctx, .mode = float_mode_get()};
+  if (log_is_held()) l.holder = runtime;
   if (runtime->parallel.run)
     runtime->parallel.run(runtime->parallel.user, n, grain, run_share, &l);
   else
     thread_pool_run(runtime->threads, n, grain, run_share, &l);
+  if (l.holder) log_attach(l.lines);
   tn_status status = (tn_status)atomic_load(&l.status);
   fail_set_reason(false); /* of a share that ran in this thread */
   return status && l.message[0] ? fail_by_plugin(status, "%s", l.message) : status;

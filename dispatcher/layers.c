@@ -42,12 +42,19 @@ static tn_status step(const tn_layer_call *call, void *ctx) {
   return fail_of_plugin(status, link->plugin, what);
 }
 
-/* Rows for any host device do not say which device runs them; the handle does. */
-static const tn_device *device_of(const tn_runtime *runtime, const void *handle) {
+static bool may_run(const tn_device *d, const tn_kernel *row) {
+  return strcmp(row->device_type, d->type->backend.device_type) == 0 ||
+         (d->host_memory && strcmp(row->device_type, TN_DEVICE_ANY_HOST) == 0);
+}
+
+/* Rows for any host device do not say which device runs them; the handle does, and the row
+ * where devices of several types have one handle. */
+static const tn_device *device_of(const tn_runtime *runtime, const void *handle,
+                                  const tn_kernel *row) {
   uint32_t count = atomic_load_explicit(&runtime->num_devices, memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     const tn_device *d = atomic_load(&runtime->devices[i]);
-    if (d->handle == handle) return d;
+    if (d->handle == handle && may_run(d, row)) return d;
   }
   return NULL;
 }
@@ -83,7 +90,7 @@ tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
-  const tn_device *device = device_of(runtime, args->device);
+  const tn_device *device = device_of(runtime, args->device, args->kernel);
   tn_layer_call call = {
       .struct_size = sizeof call,
       .op = &kernel->op->row,

@@ -61,6 +61,27 @@ void log_resume(void) {
   }
 }
 
+bool log_is_held(void) { return held.depth > 0; }
+
+struct held_line *log_detach(void) {
+  held_line *lines = held.first;
+  held.first = NULL;
+  --held.depth;
+  return lines;
+}
+
+struct held_line *log_join(struct held_line *lines, struct held_line *more) {
+  held_line **end = &lines;
+  while (*end) end = &(*end)->next;
+  *end = more;
+  return lines;
+}
+
+void log_attach(struct held_line *lines) {
+  held.first = log_join(held.first, lines);
+  for (held.tail = &held.first; *held.tail;) held.tail = &(*held.tail)->next;
+}
+
 void log_line(const tn_runtime *runtime, tn_log_level level, const char *format, va_list args) {
   static const char *const names[] = {"", "error", "warning", "info", "debug"};
   char line[1024];

@@ -437,11 +437,17 @@ static INLINE void set_args(plan *p) {
 
 /* --- the kernel --- */
 
-static bool takes(const plan *p, const cell *c) {
+static bool takes(plan *p, const cell *c) {
   const tn_kernel *row = &c->kernel->row;
   for (uint32_t v = 1; v < TN_MAX_TYPE_VARS; ++v)
     if (row->types[v] && p->types[v] && !(row->types[v] >> p->types[v] & 1)) return false;
-  return !row->supports || row->supports(&p->args);
+  if (!row->supports) return true;
+  /* Layers tell streams of a synchronous device by queues that only they see. */
+  void *queue = p->args.queue;
+  p->args.queue = stream_queue(p->stream);
+  bool taken = row->supports(&p->args);
+  p->args.queue = queue;
+  return taken;
 }
 
 static INLINE void pick_kernel(plan *p) {
@@ -549,7 +555,10 @@ static tn_status densify_output(plan *p, uint32_t i) {
 
 tn_status plan_take_workspace(plan *p) {
   size_t bytes = 0;
+  void *queue = p->args.queue;
+  p->args.queue = stream_queue(p->stream); /* as in `takes` */
   tn_status status = p->args.kernel->workspace(&p->args, &bytes);
+  p->args.queue = queue;
   if (status)
     return device_failed(p->device, status, p->cell->kernel->plugin->name, "workspace function");
   if (bytes == 0) return TN_OK;

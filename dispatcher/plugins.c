@@ -123,11 +123,13 @@ void plugins_free(tn_runtime *r) {
 
 /* --- from a file to a registered plugin; pre of all: `loading` is held --- */
 
-static tn_status scan(const tn_runtime *r, plugin_record *record) {
+static tn_status scan(tn_runtime *r, plugin_record *record) {
   scan_result result;
   tn_status status = scan_plugin(&r->config, record->path, &record->file, &result);
+  pthread_mutex_lock(&r->mutex);
   record->scan = result.outcome;
   record->scan_us = result.us;
+  pthread_mutex_unlock(&r->mutex);
   if (result.note[0])
     runtime_log(r, TN_LOG_INFO, "the scan's verdict of %s cannot be remembered: %s", record->path,
                 result.note);
@@ -179,12 +181,19 @@ static tn_status take_inspected(tn_runtime *r, plugin_record *record, const tn_p
   return status;
 }
 
+static void set_name(tn_runtime *r, plugin_record *record, const tn_plugin_note *note) {
+  if (memcmp(record->name, note->name, sizeof record->name) == 0) return;
+  pthread_mutex_lock(&r->mutex);
+  memcpy(record->name, note->name, sizeof record->name);
+  pthread_mutex_unlock(&r->mutex);
+}
+
 /* Reads what the file says of itself. */
-static tn_status inspect(const tn_runtime *r, plugin_record *record, tn_plugin_note *note) {
+static tn_status inspect(tn_runtime *r, plugin_record *record, tn_plugin_note *note) {
   tn_status status = loader_inspect(record->path, &record->file, note);
   host_free(&r->memory, record->brings);
   record->brings = NULL;
-  memcpy(record->name, note->name, sizeof record->name);
+  set_name(r, record, note);
   return status ? status
                 : loader_read_brings(&r->memory, record->path, &record->file, &record->brings);
 }
@@ -201,7 +210,9 @@ static tn_status conclude(tn_runtime *r, plugin_record *record, plugin_state bef
   if (status) {
     tn_log_level level = record->loaded_in_vain ? TN_LOG_WARN : TN_LOG_INFO;
     runtime_log(r, level, "plugin %s not taken: %s", record->path, tn_last_error());
-    return set_refused(r, record);
+    status = set_refused(r, record);
+    if (status) set_state(r, record, before, NULL);
+    return status;
   }
   runtime_log(r, TN_LOG_INFO, "plugin %s taken from %s", record->name, record->path);
   return TN_OK;
@@ -245,12 +256,20 @@ static bool wants_name(const plugin_record *record, const char *name) {
   return strcmp(record->name, name) == 0;
 }
 
+/* Whether one of its name is being loaded, and so comes before it. */
+static bool is_behind(const tn_runtime *r, const plugin_record *record) {
+  for (size_t i = 0; i < r->num_records; ++i)
+    if (r->records[i]->state == PLUGIN_LOADING && wants_name(r->records[i], record->name))
+      return true;
+  return false;
+}
+
 /* In order of discovery, and of plugins with one name the first one first. */
 static tn_status take_wanted(tn_runtime *r, wants_fn *wants, const char *name) {
   tn_status status = TN_OK;
   for (size_t i = 0; i < r->num_records && !status; ++i) {
     plugin_record *record = r->records[i];
-    if (record->state != PLUGIN_WAITING || !wants(record, name)) continue;
+    if (record->state != PLUGIN_WAITING || !wants(record, name) || is_behind(r, record)) continue;
     for (size_t k = 0; k <= i && !status; ++k)
       if (r->records[k]->state == PLUGIN_WAITING && wants_name(r->records[k], record->name))
         status = take_waiting(r, r->records[k]);
@@ -289,20 +308,22 @@ static uint32_t count_waiting(const tn_runtime *r) {
 }
 
 /* After plugins were taken: nobody who finds that none waits must miss a device. */
-static tn_status settle(tn_runtime *r) {
+static void settle(tn_runtime *r) {
   devices_rank(r, atomic_load(&r->num_waiting) != 0);
   atomic_store_explicit(&r->num_waiting, count_waiting(r), memory_order_release);
-  return duplicates_find(r);
+  (void)duplicates_find(r); /* whoever asks for them has them looked for again */
 }
 
 static tn_status need_slow(tn_runtime *r, wants_fn *wants, const char *name) {
   tn_status status = runtime_check(r);
   if (status) return status;
   plugins_lock(r);
+  char message[2048];
   status = take_wanted(r, wants, name);
-  tn_status settled = settle(r);
+  snprintf(message, sizeof message, "%s", tn_last_error());
+  settle(r);
   plugins_unlock(r);
-  return status ? status : settled;
+  return status ? fail(status, "%s", message) : TN_OK;
 }
 
 /* On success the calling thread's message stays: what was refused on the way is reported. */
@@ -370,7 +391,8 @@ tn_status plugins_open(tn_runtime *r) {
   atomic_store(&r->num_waiting, 1); /* nobody has seen the order of devices yet */
   tn_status status = add_candidates(r);
   if (!status) status = take_wanted(r, r->config.device ? cannot_wait : wants_all, NULL);
-  return status ? status : settle(r);
+  if (!status) settle(r);
+  return status;
 }
 
 /* --- a file that the host names --- */
@@ -383,10 +405,33 @@ static tn_status record_for(tn_runtime *r, const char *path, plugin_record **out
   return status || !*is_new ? status : record_make(r, path, "tn_runtime_load_plugin", out);
 }
 
+static bool claims_device_of(const plugin_record *record, const plugin_record *other,
+                             const char *kind) {
+  char type[64];
+  for (const char *at = other->brings; brings_next(&at, kind, type, sizeof type);)
+    if (brings_has(record->brings, "device", type) ||
+        brings_has(record->brings, "host-device", type))
+      return true;
+  return false;
+}
+
+/* One that waits, behind those found before it that claim its name or a device of its. */
+static tn_status take_in_turn(tn_runtime *r, plugin_record *record) {
+  tn_status status = TN_OK;
+  for (size_t i = 0; r->records[i] != record && !status; ++i) {
+    plugin_record *other = r->records[i];
+    if (other->state == PLUGIN_WAITING &&
+        (wants_name(other, record->name) || claims_device_of(other, record, "device") ||
+         claims_device_of(other, record, "host-device")))
+      status = take_waiting(r, other);
+  }
+  return status || record->state != PLUGIN_WAITING ? status : take_waiting(r, record);
+}
+
 static tn_status take_named(tn_runtime *r, plugin_record *record) {
   tn_plugin_note note = {0};
   plugin_state before = record->state;
-  if (before == PLUGIN_WAITING) return take_waiting(r, record);
+  if (before == PLUGIN_WAITING) return take_in_turn(r, record);
   set_state(r, record, PLUGIN_LOADING, NULL);
   record->named = true;
   tn_status status = inspect(r, record, &note);
@@ -427,7 +472,7 @@ tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path) {
   if (status) return status;
   plugins_lock(runtime);
   status = load_named(runtime, path);
-  if (!status) status = settle(runtime);
+  if (!status) settle(runtime);
   plugins_unlock(runtime);
   if (!status) fail_clear();
   return status;

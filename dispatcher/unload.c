@@ -84,10 +84,9 @@ tn_status tn_runtime_unload_plugin(tn_runtime *runtime, const char *name) {
   plugin_entry *e = NULL;
   plugins_lock(runtime);
   plugin_record *waiting = find_record(runtime, name, PLUGIN_WAITING);
-  if (waiting)
+  if (!waiting || find_loaded(runtime, name)) status = unload(runtime, name, &e);
+  for (; waiting && !status; waiting = find_record(runtime, name, PLUGIN_WAITING))
     mark_record(runtime, waiting);
-  else
-    status = unload(runtime, name, &e);
   plugins_unlock(runtime);
   if (status) return status;
   if (e) settle_devices(runtime, e);

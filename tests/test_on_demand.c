@@ -3,6 +3,7 @@
  * whatever they do to the process while they are loaded or opened is undone.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -234,6 +235,122 @@ START_TEST(one_that_waits_can_be_unloaded) {
 }
 END_TEST
 
+/* --- two files of one plugin --- */
+
+/* A copy in the scratch folder comes first on the path, as a build in progress would. */
+static tn_runtime *open_two(const char *device, char path[1024]) {
+  snprintf(path, 1024, "%s:%s", copy_fixture(WAITING("operators"), "libtenon-operators.so"),
+           WAITING("operators"));
+  tn_runtime_options o = options_for(device);
+  o.plugin_path = path;
+  o.plugins = "reference,operators";
+  return open_runtime(&o);
+}
+
+static uint32_t is_taken(tn_runtime *runtime, size_t index) {
+  tn_plugin_info info = {.struct_size = sizeof info};
+  ok(tn_plugin_report(runtime, index, &info));
+  return info.taken;
+}
+
+/* Its kernel names its own operator, which must not call the other one in. */
+START_TEST(the_first_of_two_wins) {
+  static const char *const devices[] = {NULL, "operators", "reference"};
+  char path[1024];
+  scratch_make();
+  for (size_t i = 0; i < 3; i++) {
+    tn_runtime *runtime = open_two(devices[i], path);
+    ck_assert_uint_eq(is_taken(runtime, 0), 1);
+    ck_assert_uint_eq(is_taken(runtime, 1), 0);
+    tn_runtime_close(runtime);
+  }
+  scratch_remove();
+}
+END_TEST
+
+START_TEST(the_second_of_two_by_its_path) {
+  char path[1024];
+  scratch_make();
+  tn_runtime *runtime = open_two("reference", path);
+  refused(tn_runtime_load_plugin(runtime, WAITING("operators")), TN_ERR_PLUGIN_REFUSED, "already");
+  ck_assert_uint_eq(is_taken(runtime, 0), 1);
+  tn_runtime_close(runtime);
+  scratch_remove();
+}
+END_TEST
+
+START_TEST(neither_of_two_comes_back) {
+  char path[1024];
+  tn_device *device;
+  scratch_make();
+  tn_runtime *runtime = open_two("reference", path);
+  ok(tn_runtime_unload_plugin(runtime, "operators"));
+  refused(tn_device_find(runtime, "operators", &device), TN_ERR_NOT_FOUND, "no device");
+  refused(tn_runtime_unload_plugin(runtime, "operators"), TN_ERR_NOT_FOUND, "no plugin");
+  tn_runtime_close(runtime);
+  scratch_remove();
+}
+END_TEST
+
+/* --- out of memory, and then not --- */
+
+static _Atomic long allowed = LONG_MAX;
+
+static void *scarce_alloc(void *user, size_t bytes, size_t align) {
+  (void)user;
+  if (atomic_fetch_sub(&allowed, 1) <= 0) return NULL;
+  const size_t step = align < 64 ? 64 : align;
+  return aligned_alloc(step, (bytes / step + 1) * step);
+}
+
+static void scarce_free(void *user, void *ptr) {
+  (void)user;
+  free(ptr);
+}
+
+static tn_runtime *open_scarce(void) {
+  static const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
+  tn_runtime_options o = options_for("reference");
+  atomic_store(&allowed, LONG_MAX);
+  o.allocator = &scarce;
+  return open_runtime(&o);
+}
+
+/* What waits goes on waiting: its reason is told once there is memory to keep it. */
+START_TEST(a_refusal_without_memory_is_made_again) {
+  int short_of = 0;
+  for (long n = 0;; n++, short_of++) {
+    tn_runtime *runtime = open_scarce();
+    tn_plugin_info info = {.struct_size = sizeof info};
+    atomic_store(&allowed, n);
+    tn_status status = tn_plugin_report(runtime, 2, &info);
+    atomic_store(&allowed, LONG_MAX);
+    ck_assert(status == TN_OK || status == TN_ERR_OUT_OF_MEMORY);
+    ok(tn_plugin_report(runtime, 2, &info));
+    ck_assert_ptr_nonnull(strstr(info.reason, "layer:unsaid"));
+    tn_runtime_close(runtime);
+    if (status == TN_OK) break;
+  }
+  ck_assert_int_gt(short_of, 5);
+}
+END_TEST
+
+START_TEST(a_load_without_memory_is_tried_again) {
+  int short_of = 0;
+  for (long n = 0;; n++, short_of++) {
+    tn_runtime *runtime = open_scarce();
+    atomic_store(&allowed, n);
+    tn_status status = tn_runtime_load_plugin(runtime, FIXTURE("good"));
+    atomic_store(&allowed, LONG_MAX);
+    if (status) ck_assert_int_eq(status, TN_ERR_OUT_OF_MEMORY);
+    if (status) ok(tn_runtime_load_plugin(runtime, FIXTURE("good")));
+    tn_runtime_close(runtime);
+    if (status == TN_OK) break;
+  }
+  ck_assert_int_gt(short_of, 5);
+}
+END_TEST
+
 /* --- the process stays as it was --- */
 
 static void on_interrupt(int signal) { (void)signal; }
@@ -302,6 +419,7 @@ START_TEST(a_log_callback_may_call_anything) {
   o.log = curious_log;
   o.log_user = &c;
   o.log_level = 1 + TN_LOG_DEBUG;
+  o.num_threads = 4; /* the fixtures log from all of them while they are loaded */
   tn_runtime *runtime = open_runtime(&o);
   atomic_store(&c.runtime, runtime);
   ok(tn_runtime_load_plugin(runtime, FIXTURE("good")));
@@ -420,6 +538,11 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, a_file_that_waits_can_be_named);
   tcase_add_test(t, one_that_waits_keeps_its_name);
   tcase_add_test(t, one_that_waits_can_be_unloaded);
+  tcase_add_test(t, the_first_of_two_wins);
+  tcase_add_test(t, the_second_of_two_by_its_path);
+  tcase_add_test(t, neither_of_two_comes_back);
+  tcase_add_test(t, a_refusal_without_memory_is_made_again);
+  tcase_add_test(t, a_load_without_memory_is_tried_again);
   tcase_add_test(t, signal_handlers_stay_the_hosts);
   tcase_add_test(t, a_log_callback_may_call_anything);
   tcase_add_test(t, searches_go_on_while_plugins_are_refused);

@@ -80,8 +80,8 @@
  *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
  *              tn_tensor_from_dlpack for a device that is not the default one, and a call that
  *              falls back for those whose devices are in host memory. Such a call takes as long
- *              as loading does. A plugin that does not say in its file
- *              what it brings (TN_PLUGIN_BRINGS) does not wait.
+ *              as loading does. A plugin that does not say in its file what it brings
+ *              (TN_PLUGIN_BRINGS) does not wait, nor does one with kernels for any host device.
  *  Process.    What plugins, and the libraries that come with them, change of signal
  *              handlers, of the thread's signal mask and floating-point modes while they are
  *              loaded or a device is opened is put back. A handler that another thread
@@ -215,7 +215,7 @@ tn_status tn_runtime_open(const tn_runtime_options *options, tn_runtime **runtim
 void tn_runtime_close(tn_runtime *runtime);
 
 /* Adds one plugin from an absolute path while others work. Errors:
- * TN_ERR_PLUGIN_REFUSED with the reason; the runtime is unchanged then.
+ * TN_ERR_PLUGIN_REFUSED with the reason; nothing of the plugin is taken then.
  * TN_ERR_OUT_OF_MEMORY: it may be tried again. */
 tn_status tn_runtime_load_plugin(tn_runtime *runtime, const char *path);
 
