@@ -1,7 +1,7 @@
 #!/bin/sh
 # Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
-# api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the
-# dispatcher and the kernels, whose parts they test one by one.
+# api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the headers
+# of the dispatcher, the kernels and the tools, whose parts they test one by one.
 #
 # usage: includes.sh SOURCE_ROOT
 set -eu
@@ -13,7 +13,7 @@ allowed() {
     api) echo "" ;;
     dispatcher | kernels | plugins | tools | examples | bench) echo "api" ;;
     backends) echo "api kernels" ;;
-    tests) echo "api dispatcher kernels" ;;
+    tests) echo "api dispatcher kernels tools" ;;
   esac
 }
 
