@@ -596,7 +596,8 @@ typedef struct tn_plugin_note_image {
  *   operators         operators of its own
  *
  * A plugin without it is loaded whenever a runtime opens, and so is one with kernels for
- * TN_DEVICE_ANY_HOST. One that brings more than it says is refused. Hosts older than this macro pass over it. */
+ * TN_DEVICE_ANY_HOST. One that brings more than it says is refused. Hosts older than this macro
+ * pass over it. */
 #define TN_PLUGIN_BRINGS(text)                                                                     \
   __attribute__((section(TN_NOTE_SECTION), used, aligned(4))) static const struct {                \
     uint32_t owner_size, desc_size, type;                                                          \
