@@ -4,7 +4,7 @@
 
 #include "scratch.h"
 #undef fail /* Check has a macro of that name, the dispatcher a function */
-#include "dispatcher/loader.h"
+#include "dispatcher/load/loader.h"
 
 static inline void message_has(const char *text) {
   ck_assert_msg(strstr(tn_last_error(), text) != NULL, "'%s' is not in: %s", text, tn_last_error());

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatcher/config.h"
-#include "dispatcher/threads.h"
+#include "dispatcher/base/config.h"
+#include "dispatcher/base/threads.h"
 
 static const char *const variables[] = {"TENON_DEVICE", "TENON_PLUGIN_PATH",   "TENON_PLUGINS",
                                         "TENON_LAYERS", "TENON_FALLBACK",      "TENON_LOG",

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/matmul/blas.h"
 #include "tenon/plugin.h"
 
 extern const tn_kernel cpu_kernels_baseline[];

@@ -4,8 +4,8 @@
 #include <elf.h>
 #include <fcntl.h>
 
-#include "dispatcher/elf.h"
-#include "dispatcher/libraries.h"
+#include "dispatcher/load/elf.h"
+#include "dispatcher/load/libraries.h"
 
 /* A copy of the sound fixture, to be damaged. */
 static unsigned char *image;

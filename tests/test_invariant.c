@@ -2,7 +2,7 @@
  * That invariants are looked at: a pool built at level 2 of invariant.h ends the process where
  * its blocks, bins or figures were tampered with, and does not where nothing was.
  */
-#include "dispatcher/pool_internal.h"
+#include "dispatcher/memory/pool_internal.h"
 
 #include <check.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
  * What tensors share, against a count of all their bytes: random small views of one storage,
  * and forms that must be decided however large they are.
  */
-#include "dispatcher/overlap.h"
+#include "dispatcher/tensor/overlap.h"
 
 #include "tests/support.h"
 

@@ -7,7 +7,7 @@
 #include "inspect.h"
 #include "plugins/fixture.h"
 
-#include "dispatcher/plugin_check.h"
+#include "dispatcher/load/plugin_check.h"
 
 static const tn_host host = {
     .struct_size = sizeof host, .abi_min = TN_ABI_VERSION_MIN, .abi_max = TN_ABI_VERSION};

@@ -3,7 +3,7 @@
  * streams whose work is done when the test says so. Blocks are real memory, so that the
  * tests can write to them and sanitizers see two blocks that overlap.
  */
-#include "dispatcher/pool.h"
+#include "dispatcher/memory/pool.h"
 
 #include <check.h>
 #include <pthread.h>

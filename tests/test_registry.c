@@ -8,7 +8,7 @@
 #include "inspect.h"
 #include "plugins/fixture.h"
 
-#include "dispatcher/registry.h"
+#include "dispatcher/registry/registry.h"
 
 static registry reg;
 static const tn_host host = {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatcher/schema.h"
-#include "dispatcher/shape.h"
+#include "dispatcher/registry/schema.h"
+#include "dispatcher/shape/shape.h"
 
 static const tn_operator *row(uint32_t id) {
   for (size_t i = 0; i < builtin_operator_count; ++i)

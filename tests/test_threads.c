@@ -3,7 +3,7 @@
  * ask at a time; loops inside loops; more threads than processors; workers that cannot be
  * started. And the count of usable processors against made-up control groups.
  */
-#include "dispatcher/threads.h"
+#include "dispatcher/base/threads.h"
 
 #include <check.h>
 #include <dirent.h>

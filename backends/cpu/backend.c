@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/matmul/blas.h"
 
 #define LINE_BYTES ((size_t)64)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backends/cuda/backend.h"
-#include "kernels/cuda/layout.h"
-#include "kernels/window.h"
+#include "kernels/common/window.h"
+#include "kernels/cuda/base/layout.h"
 
 enum { most_algorithms = 8 };
 static const size_t workspace_limit = (size_t)1 << 30;

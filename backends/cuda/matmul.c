@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "backends/cuda/backend.h"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/base/layout.h"
 
 enum { workspace_limit = 32 << 20, most_alignment = 16 };
 

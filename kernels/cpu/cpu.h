@@ -90,7 +90,7 @@ extern const uint32_t ISA(cpu_kernels_count);
 #define ROW_ANY(OP, op, flags) KERNEL_DECLARE(op, any)
 #define ROW_MULTI(OP, op) KERNEL_DECLARE(op, any)
 #define ROW_BLAS(OP, op, DTYPE, d, flags) KERNEL_DECLARE(op, d)
-#include "rows.def"
+#include "kernels/cpu/rows.def"
 #undef ROW
 #undef ROW_ANY
 #undef ROW_MULTI

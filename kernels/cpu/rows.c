@@ -1,7 +1,7 @@
 /*
  * The table of kernels that this build of the folder exports.
  */
-#include "cpu.h"
+#include "kernels/cpu/cpu.h"
 
 #if TN_ISA_LEVEL == 2
 #define PRIORITY 210
@@ -33,7 +33,7 @@
          .supports = ISA(matmul_supports), .note = "extents and strides below 2^30")
 
 const tn_kernel ISA(cpu_kernels)[] = {
-#include "rows.def"
+#include "kernels/cpu/rows.def"
 };
 
 const uint32_t ISA(cpu_kernels_count) = sizeof ISA(cpu_kernels) / sizeof ISA(cpu_kernels)[0];

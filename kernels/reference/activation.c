@@ -7,7 +7,7 @@
 #include "activation.h"
 #include "bodies.h"
 #include "kernels.h"
-#include "kernels/wide/tail.h"
+#include "kernels/common/wide/tail.h"
 
 static double sigmoid(double x) {
   double e = exp(-fabs(x));

@@ -12,7 +12,7 @@
  */
 #include "iterate.h"
 #include "kernels.h"
-#include "kernels/window.h"
+#include "kernels/common/window.h"
 #include "product.h"
 
 /* Most elements in one chunk of columns, unless one row of windows has more. */

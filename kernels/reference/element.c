@@ -1,7 +1,7 @@
 /* Loads and stores of every element type; see element.h. */
 #include "element.h"
 
-#include "kernels/half.h"
+#include "kernels/common/half.h"
 
 tn_dtype dtype_of(DLDataType type) {
   switch (type.code << 8 | type.bits) {

@@ -6,7 +6,7 @@
 
 #include "iterate.h"
 #include "kernels.h"
-#include "kernels/window.h"
+#include "kernels/common/window.h"
 
 /* The three planes of a pooling operator; index holds numbers of image elements. */
 enum { IMAGE, POOLED, INDEX, PLANES };

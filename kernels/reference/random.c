@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "kernels.h"
-#include "kernels/philox.h"
-#include "kernels/uniform.h"
+#include "kernels/common/philox.h"
+#include "kernels/common/uniform.h"
 #include "map.h"
 
 #define TWO_PI 6.28318530717958647693

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels.h"
-#include "kernels/draws.h"
+#include "kernels/common/draws.h"
 #include "map.h"
 
 static void bernoulli_f64(const run *r, double *const *in, double *const *out) {

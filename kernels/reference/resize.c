@@ -2,7 +2,7 @@
  * Resizing images, one plane at a time on dense doubles. The gradient runs the same
  * weights backwards.
  */
-#include "kernels/resize.h"
+#include "kernels/common/resize.h"
 
 #include "iterate.h"
 #include "kernels.h"

@@ -6,7 +6,7 @@
 
 #include "bodies.h"
 #include "kernels.h"
-#include "kernels/wide/tail.h"
+#include "kernels/common/wide/tail.h"
 
 #define SELU_SCALE 1.0507009873554804934
 #define SELU_ALPHA 1.6732632423543772848

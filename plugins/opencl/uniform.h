@@ -1,7 +1,7 @@
 /*
  * Uniform numbers of [low, high) as an element type holds them. Rounding takes a number that is
  * next to high onto it, and high - low may leave the range of the type; what every device must
- * make of both alike stands here. The same as kernels/uniform.h
+ * make of both alike stands here. The same as kernels/common/uniform.h
  * has for the other backends.
  */
 #ifndef TENON_OPENCL_UNIFORM_H

@@ -31,7 +31,7 @@ for piece in piece.*; do
   mv whole "$file"
 done
 
-"$cc" -std=c11 -Iapi -o opgen api/opgen.c
+"$cc" -std=c11 -Iapi -o opgen api/opgen/*.c
 mkdir printed printed/tenon
 ./opgen types >printed/tenon/op_types.h
 ./opgen functions >printed/tenon/ops.h
@@ -41,5 +41,5 @@ flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wno-missing-field-initializers -Wer
 # shellcheck disable=SC2086 # flags are words
 "$cc" $flags -O1 -c -o reference.o kernels/reference/unit.c
 # shellcheck disable=SC2086
-"$cc" $flags -O1 -fno-math-errno -DTN_ISA=baseline -DTN_ISA_LEVEL=0 -c -o cpu.o kernels/cpu/activation.c
+"$cc" $flags -O1 -fno-math-errno -DTN_ISA=baseline -DTN_ISA_LEVEL=0 -c -o cpu.o kernels/cpu/elementwise/activation.c
 nm reference.o cpu.o | grep ' T ' | grep softsign || { echo "no kernel was compiled"; exit 1; }

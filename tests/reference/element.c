@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "kernels/half.h"
+#include "kernels/common/half.h"
 
 static uint32_t bits_of(float x) {
   uint32_t bits;

@@ -1,6 +1,6 @@
 /* Random numbers: the generator's published answers, and each operator's formula. */
 #include "harness.h"
-#include "kernels/philox.h"
+#include "kernels/common/philox.h"
 
 typedef struct answer {
   uint32_t counter[4], key[2], words[4];

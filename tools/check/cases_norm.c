@@ -29,7 +29,7 @@ static bool is_by_row(const tn_operator *op) {
   return op->shape == TN_SHAPE_LAYER_NORM || op->shape == TN_SHAPE_LAYER_NORM_GRAD;
 }
 
-/* The shape of argument `name`, as dispatcher/shape_norm.c has it. */
+/* The shape of argument `name`, as dispatcher/shape/shape_norm.c has it. */
 static void shape_of(op_case *c, uint32_t i, const normed *s) {
   const char *name = c->op->args[i].name;
   bool batch = c->op->shape < TN_SHAPE_LAYER_NORM, row = is_by_row(c->op);

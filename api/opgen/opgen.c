@@ -1,0 +1,34 @@
+/*
+ * opgen: prints what people read, from the operator table ops.def.
+ *
+ *   opgen types      tenon/op_types.h: operator numbers and attribute structs
+ *   opgen functions  tenon/ops.h: one documented function per operator
+ *   opgen docs       docs/operators.md
+ *   opgen abi        the ABI list: a line per operator, argument and attribute
+ *   opgen schema     a C file with the operators' schemas, for the dispatcher
+ *   opgen bodies     a C file with the functions of tenon/ops.h, for the dispatcher
+ *
+ * A build-time program; nothing of it is installed.
+ */
+#include "opgen.h"
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*print)(void);
+  } printers[] = {
+      {"types", print_types}, {"functions", print_functions}, {"docs", print_docs},
+      {"abi", print_abi},     {"schema", print_schema},       {"bodies", print_bodies},
+  };
+  if (!table_sort()) return 1;
+  for (size_t i = 0; argc == 2 && i < sizeof printers / sizeof *printers; ++i) {
+    if (strcmp(argv[1], printers[i].name) != 0) continue;
+    printers[i].print();
+    return fflush(stdout) != 0 || ferror(stdout);
+  }
+  fprintf(stderr, "usage: opgen");
+  for (size_t i = 0; i < sizeof printers / sizeof *printers; ++i)
+    fprintf(stderr, "%s%s", i ? "|" : " ", printers[i].name);
+  fprintf(stderr, "\n");
+  return 2;
+}

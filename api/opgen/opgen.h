@@ -1,0 +1,94 @@
+/*
+ * The operator table as the printers of opgen see it, and what they share.
+ */
+#ifndef TENON_API_OPGEN_H
+#define TENON_API_OPGEN_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* As in tenon/plugin.h, which is not printed yet when this is compiled. */
+#define TN_OPERATOR_ELEMENTWISE 1
+#define TN_OPERATOR_RANDOM 2
+#define TN_OPERATOR_ACCUMULATES 4
+#define TN_OPERATOR_DATA_DEPENDENT 8
+#define TN_OPERATOR_TYPED 16
+#define TN_OPERATOR_ZERO_SIGN_OPEN 32
+#define TN_OPERATOR_NEEDS_ELEMENTS 64
+#define TN_ARG_LIST 1
+enum { TN_BOUND_NONE, TN_BOUND_CLOSED, TN_BOUND_OPEN };
+
+typedef struct row {
+  int id;
+  const char *name, *NAME;
+  int since, flags;
+  double tolerance;
+  const char *types[4];
+  int shape;
+  const char *doc, *maths, *source;
+  const char *fields; /* as written in ops.def */
+} row;
+
+typedef struct arg {
+  char kind; /* i input, p optional input, u in-out, o output, q optional output */
+  const char *name, *type, *doc;
+  int flags;
+  double low, high;
+} arg;
+
+typedef struct attr {
+  const char *kind, *name, *value, *doc;
+  double low, high;
+  int low_bound, high_bound;
+} attr;
+
+/* A shape rule of shapes.def. */
+typedef struct shape {
+  int number;
+  const char *name, *NAME, *doc;
+} shape;
+
+typedef struct row_lists {
+  const arg *args;
+  const attr *attrs;
+} row_lists;
+
+enum { TABLE_MAX = 1024 }; /* rows, at most */
+
+/* table.c: the table in the order of its numbers, whatever files its rows stand in, and the
+ * shape rules. The lists end with an argument of kind 0, an attribute without a name. */
+extern row rows[];
+extern row_lists lists[];
+extern const shape shapes[];
+extern const int num_rows, num_shapes;
+/* Fills rows and lists; false, having said so, where two rows have one number. */
+bool table_sort(void);
+
+/* text.c */
+extern const char banner[];
+/* The C type of an attribute's kind, and the extent of its field. */
+const char *c_type(const char *kind);
+const char *extent(const attr *a);
+bool is_output(char kind);
+bool is_list(const arg *a);
+/* The last list among an operator's arguments, NULL if there is none. */
+const arg *last_list(int i);
+/* "optional, ", "updated, " and the like. */
+const char *kind_word(const arg *a);
+/* tn_foo(...) of row i, without and with a semicolon. */
+void print_signature(int i);
+void print_prototype(int i);
+/* abi.c: where an attribute lies in its struct, and its bytes. */
+int attr_offset(const attr *attrs, const attr *a);
+int attr_size(const attr *a, int *align);
+
+/* The printers; opgen.c says what each prints. */
+void print_types(void);
+void print_functions(void);
+void print_docs(void);
+void print_abi(void);
+void print_schema(void);
+void print_bodies(void);
+
+#endif

@@ -1,0 +1,55 @@
+/* What several printers say. */
+#include "opgen.h"
+
+const char banner[] = "/* Printed by opgen from ops.def: change that file, not this one. */\n";
+
+const char *c_type(const char *kind) {
+  static const char *const types[][2] = {
+      {"i64", "int64_t"},  {"u64", "uint64_t"},   {"f64", "double"},
+      {"flag", "int32_t"}, {"dtype", "int32_t"},  {"pair", "int64_t"},
+      {"axes", "tn_axes"}, {"triple", "int64_t"}, {"dims", "tn_dims"}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    if (strcmp(types[i][0], kind) == 0) return types[i][1];
+  return "?";
+}
+
+bool is_output(char kind) { return kind == 'o' || kind == 'q'; }
+
+const char *extent(const attr *a) {
+  return strcmp(a->kind, "pair") == 0 ? "[2]" : strcmp(a->kind, "triple") == 0 ? "[3]" : "";
+}
+
+bool is_list(const arg *a) { return a->flags & TN_ARG_LIST; }
+
+/* The last list among an operator's arguments, NULL if there is none. */
+const arg *last_list(int i) {
+  const arg *last = NULL;
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_list(a)) last = a;
+  return last;
+}
+
+void print_signature(int i) {
+  printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
+  for (const arg *a = lists[i].args; a->kind; ++a) {
+    if (is_output(a->kind)) continue;
+    printf(", %stn_tensor *%s%s", a->kind == 'u' ? "" : "const ", is_list(a) ? "const *" : "",
+           a->name);
+    if (a == last_list(i)) printf(", size_t count");
+  }
+  if (lists[i].attrs->name) printf(", const tn_%s_attrs *attrs", rows[i].name);
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_output(a->kind)) printf(", tn_tensor **%s", a->name);
+  putchar(')');
+}
+
+void print_prototype(int i) {
+  print_signature(i);
+  puts(";");
+}
+
+const char *kind_word(const arg *a) {
+  bool optional = a->kind == 'p' || a->kind == 'q', updated = a->kind == 'u';
+  if (is_list(a)) return updated ? "list, updated, " : "list, ";
+  return optional ? "optional, " : updated ? "updated, " : "";
+}

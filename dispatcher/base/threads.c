@@ -1,0 +1,343 @@
+/*
+ * The thread pool behind parallel_for.
+ *
+ * A loop is cut into shares. `ticket` holds the loop's number and the next share nobody
+ * has claimed; a share is claimed by compare-and-swap, by workers and caller alike. So a
+ * worker that is not scheduled costs nothing: the caller does its shares. A claim can
+ * only succeed while its loop runs: before a loop's description is rewritten, which is
+ * when all shares of the last one are done, the last one's ticket is closed. What a late
+ * worker has read of the new description is thrown away with its failed claim.
+ *
+ * Invariant: `busy` is held from before a loop's description is written until its last
+ * share is done.
+ */
+#include "dispatcher/base/threads.h"
+
+#include "dispatcher/base/invariant.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+
+enum {
+  SHARE_BITS = 16,
+  MOST_SHARES = (1 << SHARE_BITS) - 1,
+  SHARES_PER_THREAD = 4,
+  SPIN_NS = 50000,
+  SPIN_NS_FEW_PROCESSORS = 20000,
+};
+
+typedef void share_body(void *ctx, int64_t begin, int64_t end);
+
+struct thread_pool {
+  host_memory memory;
+  pthread_t *workers;
+  uint32_t num_workers; /* started; written by the holder of `busy` */
+  bool started;         /* by the holder of `busy` */
+  pid_t process;        /* that the workers belong to */
+  int64_t spin_ns;
+  void (*tell)(void *ctx, uint32_t started, uint32_t wanted, const char *why);
+  void *tell_ctx;
+  _Atomic(uint32_t) size; /* threads, caller included */
+  _Alignas(64) _Atomic(bool) busy;
+  /* The loop's description. */
+  _Atomic(share_body *) body;
+  _Atomic(void *) ctx;
+  _Atomic(int64_t) n;
+  _Atomic(uint32_t) shares;
+  _Alignas(64) _Atomic(uint64_t) ticket; /* loop number << SHARE_BITS | next share */
+  _Alignas(64) _Atomic(uint32_t) done;   /* shares of the loop; a futex of the caller */
+  _Atomic(uint32_t) caller_sleeps;
+  _Alignas(64) _Atomic(uint32_t) epoch; /* changes with every loop; a futex of the workers */
+  _Atomic(uint32_t) sleepers;
+  _Atomic(bool) stop;
+};
+
+/* ---------------------------------------------------------- sleep and spin --- */
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Sleeps until woken, if *word still is `value`; may return early. */
+static void sleep_on(_Atomic(uint32_t) *word, uint32_t value) {
+#ifdef __linux__
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+#else
+  if (atomic_load(word) == value) nanosleep(&(struct timespec){0, 100000}, NULL);
+#endif
+}
+
+static void wake(_Atomic(uint32_t) *word, uint32_t count) {
+#ifdef __linux__
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count < INT_MAX ? (int)count : INT_MAX, NULL, NULL,
+          0);
+#else
+  (void)word, (void)count;
+#endif
+}
+
+/* The clock is read seldom: reading it takes as long as a short loop. */
+#define SPIN_UNTIL(condition, limit_ns)                                                            \
+  for (int64_t spin_begin_ = now_ns(); !(condition) && now_ns() - spin_begin_ < (limit_ns);)       \
+    for (int spin_ = 0; spin_ < 32 && !(condition); spin_++) relax();
+
+/* ------------------------------------------------------------------ shares --- */
+
+static uint64_t loop_of(uint64_t ticket) { return ticket >> SHARE_BITS; }
+
+static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, uint32_t share) {
+  int64_t each = n / shares, more = n % shares, i = share;
+  int64_t begin = i * each + (i < more ? i : more);
+  INVARIANT(begin >= 0 && begin + each + (i < more) <= n && share < shares);
+  body(ctx, begin, begin + each + (i < more));
+}
+
+static void finish_share(thread_pool *pool, uint32_t shares) {
+  if (atomic_fetch_add(&pool->done, 1) + 1 == shares && atomic_load(&pool->caller_sleeps))
+    wake(&pool->done, 1);
+}
+
+/* Claims and runs one share of the loop; false when none is left. */
+static bool work_once(thread_pool *pool, uint64_t loop) {
+  uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+  for (;;) {
+    if (loop_of(ticket) != loop) return false;
+    share_body *body = atomic_load_explicit(&pool->body, memory_order_acquire);
+    void *ctx = atomic_load_explicit(&pool->ctx, memory_order_acquire);
+    int64_t n = atomic_load_explicit(&pool->n, memory_order_acquire);
+    uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_acquire);
+    uint32_t share = (uint32_t)(ticket & MOST_SHARES);
+    if (share >= shares) return false;
+    if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1,
+                                               memory_order_acq_rel, memory_order_acquire))
+      continue;
+    run_share(body, ctx, n, shares, share);
+    finish_share(pool, shares);
+    return true;
+  }
+}
+
+/* ----------------------------------------------------------------- workers --- */
+
+static bool has_news(thread_pool *pool, uint64_t seen) {
+  return loop_of(atomic_load(&pool->ticket)) != seen || atomic_load(&pool->stop);
+}
+
+/* Wakes more workers: each woken one wakes two, so that the caller need not wake all. */
+static void wake_workers(thread_pool *pool, uint32_t wanted) {
+  if (wanted && atomic_load(&pool->sleepers)) wake(&pool->epoch, wanted < 2 ? wanted : 2);
+}
+
+static uint32_t shares_left(thread_pool *pool) {
+  uint64_t next = atomic_load_explicit(&pool->ticket, memory_order_relaxed) & MOST_SHARES;
+  uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_relaxed);
+  return next < shares ? shares - (uint32_t)next : 0;
+}
+
+static void sleep_for_news(thread_pool *pool, uint64_t seen) {
+  uint32_t epoch = atomic_load(&pool->epoch);
+  atomic_fetch_add(&pool->sleepers, 1);
+  /* The caller changes ticket and epoch before it looks at sleepers, so either this sees
+   * the loop or the caller sees the sleeper. */
+  while (!has_news(pool, seen)) {
+    sleep_on(&pool->epoch, epoch);
+    epoch = atomic_load(&pool->epoch);
+  }
+  atomic_fetch_sub(&pool->sleepers, 1);
+  wake_workers(pool, shares_left(pool));
+}
+
+static void *worker_main(void *arg) {
+  thread_pool *pool = arg;
+  fesetenv(FE_DFL_ENV); /* a new thread inherits its maker's */
+  uint64_t seen = 0;
+  while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
+    SPIN_UNTIL(has_news(pool, seen), pool->spin_ns);
+    if (!has_news(pool, seen)) sleep_for_news(pool, seen);
+    seen = loop_of(atomic_load_explicit(&pool->ticket, memory_order_acquire));
+    while (work_once(pool, seen)) continue;
+  }
+  return NULL;
+}
+
+static void name_worker(pthread_t worker, uint32_t index) {
+#ifdef __linux__
+  char name[16];
+  snprintf(name, sizeof name, "tenon-%u", (unsigned)(index % 1000000));
+  pthread_setname_np(worker, name);
+#else
+  (void)worker, (void)index;
+#endif
+}
+
+/* Workers inherit the mask: the program's signals go to its own threads. A worker's own
+ * faults stay open to the program's handlers. */
+static void block_signals(sigset_t *before) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
+  pthread_sigmask(SIG_SETMASK, &blocked, before);
+}
+
+static void start_workers(thread_pool *pool) {
+  uint32_t wanted = thread_pool_size(pool) - 1;
+  int error = 0;
+  sigset_t before;
+  block_signals(&before);
+  pool->process = getpid();
+  while (pool->num_workers < wanted) {
+    error = pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool);
+    if (error) break;
+    name_worker(pool->workers[pool->num_workers], pool->num_workers + 1);
+    pool->num_workers++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pool->started = true;
+  atomic_store_explicit(&pool->size, pool->num_workers + 1, memory_order_relaxed);
+  if (error && pool->tell) pool->tell(pool->tell_ctx, pool->num_workers, wanted, strerror(error));
+}
+
+/* ------------------------------------------------------------------- loops --- */
+
+static uint32_t count_shares(const thread_pool *pool, int64_t n, int64_t grain) {
+  int64_t shares = grain > 1 ? n / grain : n;
+  int64_t most = (int64_t)thread_pool_size(pool) * SHARES_PER_THREAD;
+  if (shares > most) shares = most;
+  return (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES);
+}
+
+/* All shares of the last loop are done, and nobody sleeps for them. pre: `busy` is held. */
+static bool loop_is_over(const thread_pool *pool) {
+  return atomic_load(&pool->busy) && atomic_load(&pool->done) == atomic_load(&pool->shares) &&
+         !atomic_load(&pool->caller_sleeps) && !atomic_load(&pool->stop) &&
+         thread_pool_size(pool) == pool->num_workers + 1;
+}
+
+/* The old ticket is closed before a word of the new description is written, so that a
+ * worker who has read any of it holds a ticket that can no longer be claimed: the last
+ * loop's number of shares says nothing about the next one's. */
+static uint64_t publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body,
+                        void *ctx) {
+  INVARIANT(loop_is_over(pool));
+  uint64_t last = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
+  atomic_store_explicit(&pool->ticket, last | MOST_SHARES, memory_order_relaxed);
+  atomic_store_explicit(&pool->body, body, memory_order_release);
+  atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
+  atomic_store_explicit(&pool->n, n, memory_order_release);
+  atomic_store_explicit(&pool->shares, shares, memory_order_release);
+  atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+  uint64_t loop = loop_of(last) + 1;
+  atomic_store(&pool->ticket, loop << SHARE_BITS);
+  atomic_fetch_add(&pool->epoch, 1);
+  wake_workers(pool, shares - 1);
+  return loop;
+}
+
+static bool all_done(thread_pool *pool, uint32_t shares) {
+  return atomic_load_explicit(&pool->done, memory_order_acquire) == shares;
+}
+
+/* Waits for shares that workers have claimed. */
+static void wait_for_workers(thread_pool *pool, uint32_t shares) {
+  if (all_done(pool, shares)) return;
+  SPIN_UNTIL(all_done(pool, shares), pool->spin_ns);
+  if (all_done(pool, shares)) return;
+  atomic_store(&pool->caller_sleeps, 1);
+  for (uint32_t done; (done = atomic_load(&pool->done)) != shares;) sleep_on(&pool->done, done);
+  atomic_store_explicit(&pool->caller_sleeps, 0, memory_order_relaxed);
+}
+
+static bool become_busy(thread_pool *pool) {
+  return !atomic_load_explicit(&pool->busy, memory_order_relaxed) &&
+         !atomic_exchange_explicit(&pool->busy, true, memory_order_acquire);
+}
+
+void thread_pool_run(thread_pool *pool, int64_t n, int64_t grain,
+                     void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx) {
+  if (n <= 0) return;
+  uint32_t shares = count_shares(pool, n, grain);
+  if (shares < 2 || thread_pool_size(pool) < 2 || !become_busy(pool)) {
+    body(ctx, 0, n);
+    return;
+  }
+  if (!pool->started) start_workers(pool);
+  uint64_t loop = publish(pool, n, shares, body, ctx);
+  while (work_once(pool, loop)) continue;
+  wait_for_workers(pool, shares);
+  INVARIANT(loop_is_over(pool));
+  atomic_store_explicit(&pool->busy, false, memory_order_release);
+}
+
+/* --------------------------------------------------------- create, destroy --- */
+
+tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, thread_pool **out) {
+  thread_pool *pool = host_alloc(memory, sizeof *pool);
+  if (!pool) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a thread pool");
+  pool->workers = host_alloc(memory, num_threads * sizeof *pool->workers);
+  if (!pool->workers) {
+    host_free(memory, pool);
+    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a pool of %u threads", num_threads);
+  }
+  uint32_t processors = threads_available();
+  pool->memory = *memory;
+  pool->spin_ns = processors >= num_threads && processors > 2 ? SPIN_NS : SPIN_NS_FEW_PROCESSORS;
+  if (processors < num_threads) pool->spin_ns = 0;
+  atomic_init(&pool->size, num_threads);
+  *out = pool;
+  return TN_OK;
+}
+
+void thread_pool_on_shortage(thread_pool *pool,
+                             void (*tell)(void *ctx, uint32_t started, uint32_t wanted,
+                                          const char *why),
+                             void *ctx) {
+  pool->tell = tell;
+  pool->tell_ctx = ctx;
+}
+
+void thread_pool_stop(thread_pool *pool) {
+  if (!pool) return;
+  atomic_store_explicit(&pool->size, 1, memory_order_relaxed);
+  atomic_store(&pool->stop, true);
+  atomic_fetch_add(&pool->epoch, 1);
+  wake(&pool->epoch, UINT32_MAX);
+  bool forked = pool->started && pool->process != getpid(); /* a child has no workers to join */
+  for (uint32_t i = 0; i < pool->num_workers && !forked; i++) pthread_join(pool->workers[i], NULL);
+  pool->num_workers = 0;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+  if (!pool) return;
+  thread_pool_stop(pool);
+  host_memory memory = pool->memory;
+  host_free(&memory, pool->workers);
+  host_free(&memory, pool);
+}
+
+uint32_t thread_pool_size(const thread_pool *pool) {
+  return atomic_load_explicit(&pool->size, memory_order_relaxed);
+}

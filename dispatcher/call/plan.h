@@ -1,0 +1,124 @@
+/*
+ * A call resolved: operator, device, tensors as kernels see them, kernel. A plan is
+ * built on the caller's stack by plan_make, run, and finished; a prepared call keeps
+ * one on the heap. It points into itself, so it is never copied.
+ */
+#ifndef TENON_DISPATCHER_PLAN_H
+#define TENON_DISPATCHER_PLAN_H
+
+#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/shape/shape.h"
+
+/* The size of a tn_call in version 1: programs built then pass no more. */
+#define CALL_SIZE_1 (offsetof(tn_call, skip_out) + sizeof((tn_call *)0)->skip_out)
+
+/* What plan_make returns, having done nothing, for an operator with lists among its
+ * arguments: list_make is for those. No tn_status. */
+enum { PLAN_OF_LISTS = 1 << 20 };
+
+typedef struct plan {
+  const op_entry *op;
+  tn_device *device;
+  tn_stream *stream;
+  const cell *cell;         /* NULL: no kernel takes the call */
+  uint32_t num_in, num_out; /* num_out counts in-out tensors first */
+  uint32_t made;            /* bit i: out[i] was made by this plan */
+  uint32_t skipped;         /* bit i: optional output i is not wanted */
+  uint32_t num_temps;
+  bool expanded;                   /* some input is seen through expansion[] */
+  uint8_t types[TN_MAX_TYPE_VARS]; /* bound type variables */
+  block *workspace;
+  tn_kernel_args args;
+  const tn_tensor *in[TN_MAX_ARGS];
+  tn_tensor *out[TN_MAX_ARGS];
+  const DLTensor *in_view[TN_MAX_ARGS]; /* what args.in points to */
+  DLTensor *out_view[TN_MAX_ARGS];
+  /* Used only where needed, never cleared: */
+  extents shape[TN_MAX_ARGS]; /* of outputs, in-out excluded */
+  struct expansion {
+    DLTensor dl;
+    int64_t strides[TN_MAX_RANK];
+  } expansion[TN_MAX_ARGS];
+  tn_tensor *temps[2 * TN_MAX_ARGS];   /* to be released */
+  tn_tensor *written_via[TN_MAX_ARGS]; /* contiguous stand-in of out[i]; set where via bit is */
+  uint32_t via;
+  struct list_plan *list; /* set where op->lists; num_in, num_out and their arrays are not */
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+} plan;
+
+/* Whether the struct can be read at all: sizes, counts, pointers to arrays. */
+bool call_is_whole(const tn_call *call);
+/* Any tensor of a whole call, NULL if it has none. */
+const tn_tensor *call_first_tensor(const tn_call *call);
+
+/* Validates, infers, makes outputs and picks the kernel. On failure nothing is left. On
+ * success plan->cell may be NULL: only the fallback can serve the call. */
+tn_status plan_make(plan *p, const tn_call *call);
+
+/* Gives a kernel that wants contiguous tensors contiguous ones, and its workspace. Where it fails
+ * and leaves no cell, the kernel cannot take these tensors and the fallback serves the call. */
+tn_status plan_equip(plan *p);
+
+/* Runs the kernel and writes outputs that went through a stand-in. */
+tn_status plan_run(plan *p);
+
+/* cut.c: after the run of an operator whose output shape depends on data: waits, and cuts
+ * the outputs that the plan made to the length that the kernel counted. */
+tn_status plan_cut(plan *p);
+
+/* Releases temporaries and workspace. */
+void plan_finish(plan *p);
+
+/* Releases the outputs that were made. */
+void plan_abandon(plan *p);
+
+/* fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
+tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
+tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
+tn_dtype plan_type_of(const plan *p, uint32_t arg);
+tn_status plan_take_attrs(plan *p, const void *given);
+void plan_set_args(plan *p);
+/* Shows the kernel the call's own tensors. */
+void plan_set_views(plan *p);
+void plan_pick_kernel(plan *p);
+/* Goes on to the kernel at `rank` among those that take the call; cell is NULL past the last. */
+void plan_pick_candidate(plan *p, uint32_t rank);
+tn_status plan_take_workspace(plan *p);
+bool view_is_contiguous(const DLTensor *t);
+
+/* fallback.c: serves a call that no kernel of its device takes. */
+tn_status fallback_run(plan *p);
+
+/* "<name> (types f32 f64; plugin cpu), ...": kernels of the operator, for messages. */
+void plan_describe_kernels(const plan *p, char *text, size_t size);
+
+/* plan_list.c: operators with lists among their arguments. The tensors of a list stand
+ * one after the other, so that argument numbers and places of tensors differ. */
+typedef struct list_plan {
+  uint32_t length;                     /* tensors in each list */
+  uint32_t num_in, num_inout, num_out; /* tensors; num_out counts the in-out ones first */
+  uint32_t made;                       /* bit k: the k-th tensor behind the in-out ones was made */
+  uint32_t num_temps;
+  const tn_tensor **in;
+  tn_tensor **out;
+  const DLTensor **in_view; /* what args.in points to */
+  DLTensor **out_view;
+  tn_tensor **temps; /* to be released */
+  tn_tensor **via;   /* contiguous stand-ins of out, NULL where there is none */
+} list_plan;
+
+/* As the functions of the same names above. list_free comes after list_finish. */
+tn_status list_make(plan *p, const tn_call *call);
+tn_status list_equip(plan *p);
+tn_status list_run(plan *p);
+void list_finish(plan *p);
+void list_set_views(plan *p);
+void list_abandon(plan *p);
+void list_free(plan *p);
+/* The tensors of the call, for messages; none of a plan whose list is NULL. */
+void list_text(const plan *p, char *text, size_t size);
+
+#endif

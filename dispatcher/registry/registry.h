@@ -1,0 +1,152 @@
+/*
+ * What plugins brought: operators by number, device types, and for each device type a
+ * dense table [operator][element type] of kernel candidates, best first.
+ *
+ * Reading takes no lock: what was added is published with atomic stores, and never freed
+ * before the runtime is destroyed. Writing is under the runtime's mutex `loading`.
+ */
+#ifndef TENON_DISPATCHER_REGISTRY_H
+#define TENON_DISPATCHER_REGISTRY_H
+
+#include <stdatomic.h>
+
+#include "dispatcher/base/error.h"
+#include "tenon/plugin.h"
+
+enum {
+  OPS_MAX = 1024,         /* operator numbers below this */
+  OPS_PLUGIN_FIRST = 512, /* numbers from here on are given to plugins' operators */
+  DEVICE_TYPES_MAX = 16,
+  ATTRS_MAX = 256, /* bytes of an attribute struct */
+};
+
+/* An operator with what validation needs in handy form. */
+typedef struct op_entry {
+  tn_operator row;
+  uint8_t num_in, num_inout, num_out; /* arguments; num_out without in-out */
+  uint8_t key_arg; /* an argument whose type is variable 0; in-out count after inputs */
+  bool elementwise;
+  bool quick;                 /* calls may take the short way: quick.c */
+  bool lists;                 /* some argument is a list: plan_list.c */
+  uint32_t call_in, call_out; /* tensors in a call; UINT32_MAX where lists leave it open */
+  struct {
+    uint8_t kind, type, flags;
+  } arg[2 * TN_MAX_ARGS]; /* schema order */
+  void *defaults;         /* attribute struct filled with defaults, NULL if none */
+  void *tables;           /* the row's args and attrs where they are copies, else NULL */
+} op_entry;
+
+struct plugin_entry;
+
+/* A kernel row as registered. */
+typedef struct kernel_entry {
+  tn_kernel row; /* first: args->kernel points here */
+  const struct plugin_entry *plugin;
+  const op_entry *op;
+} kernel_entry;
+
+/* One candidate of one table slot. */
+typedef struct cell {
+  tn_kernel_fn run; /* the kernel's, or the layers' */
+  const kernel_entry *kernel;
+  _Atomic(struct cell *) next; /* the next best */
+  bool direct;                 /* takes every call of its slot: no type limits, no supports */
+  bool strided;
+  bool quick;          /* direct and without workspace: fit for the short way */
+  uint8_t type, dtype; /* the slot it belongs to: index among the registry's types */
+} cell;
+
+typedef _Atomic(cell *) cell_slot;
+
+/* Memory of many cells at once. */
+typedef struct cell_block {
+  size_t used, capacity;
+  cell cells[];
+} cell_block;
+
+typedef struct device_type {
+  tn_backend backend; /* the plugin's table, zero beyond what it knows */
+  const struct plugin_entry *plugin;
+  cell_slot *table;      /* [OPS_MAX * TN_DTYPE_SLOTS] */
+  uint8_t index;         /* among the registry's types */
+  char unavailable[256]; /* why there is no device of this type */
+} device_type;
+
+/* A plugin that was taken. */
+typedef struct plugin_entry {
+  const tn_plugin *plugin;
+  const char *name, *version, *description;
+  void *context;
+  kernel_entry *kernels;
+  size_t num_kernels;
+  op_entry *operators;
+  size_t num_operators;
+  tn_layer *layers;
+  size_t num_layers;
+  size_t num_backends;
+  cell_block *cells;      /* made when it was registered */
+  _Atomic bool withdrawn; /* unloaded: stays, but is found by nobody */
+  _Atomic(struct plugin_entry *) next;
+} plugin_entry;
+
+typedef struct registry {
+  _Atomic(op_entry *) ops[OPS_MAX];
+  op_entry *builtin; /* [builtin_operator_count] */
+  _Atomic uint32_t num_plugin_ops;
+  device_type *types[DEVICE_TYPES_MAX];
+  _Atomic uint32_t num_types;
+  _Atomic(plugin_entry *) plugins; /* in order of registration; whoever walks takes no lock */
+  _Atomic(plugin_entry *) *plugins_tail;
+  bool deterministic_only;
+  tn_kernel_fn layers_run; /* NULL while no layer is on */
+  tn_kernel_fn steady_run; /* stands before a kernel's own where it is not NULL */
+} registry;
+
+tn_status registry_init(const host_memory *memory, registry *r);
+/* Calls the plugins' close. */
+void registry_free(const host_memory *memory, registry *r);
+
+/* Called for each type of device that a plugin brings, before it can be found. */
+typedef tn_status registry_type_fn(device_type *type, void *ctx);
+
+/* Registers all that a plugin brings, or nothing: on failure, which may be found_type's, the
+ * plugin has been closed and the registry is as before. New device types are appended to
+ * r->types. found_type may be NULL. pre: the runtime's mutex `loading` is held. */
+tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
+                       const tn_plugin *plugin, registry_type_fn *found_type, void *ctx);
+
+/* withdraw.c: takes back what a plugin brought. pre: the runtime's mutex `loading` is held. */
+void registry_withdraw(registry *r, plugin_entry *entry);
+/* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
+tn_status registry_restore(registry *r, plugin_entry *entry);
+
+/* Links a cell in before the first of lower priority; equal ones stay in front. */
+void registry_link(cell_slot *slot, cell *c);
+
+/* Makes every cell run `fn` instead of its kernel (for layers), now and for plugins to
+ * come. pre: no call is under way. */
+void registry_set_layers(registry *r, tn_kernel_fn fn);
+
+/* registry_check.c, for invariant.h. pre: the runtime's mutex is held. Best first, all of one
+ * slot and none twice: */
+bool cells_are_ordered(cell_slot *slot);
+/* Every slot of every type, and that operators are found by their numbers. */
+bool registry_is_valid(const registry *r);
+/* host_rows.c: what runs a row on a device of this type (NULL: not known) while no layer is
+ * on: the kernel's own function, or one that makes it wait or compute steadily. */
+tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
+/* Waits for the work of the stream, then runs the kernel. */
+tn_status host_row_run(const tn_kernel_args *args);
+
+static inline op_entry *registry_op(const registry *r, uint32_t op) {
+  return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;
+}
+
+static inline cell *registry_cells(cell_slot *table, uint32_t op, tn_dtype dtype) {
+  return atomic_load_explicit(&table[op * TN_DTYPE_SLOTS + (uint32_t)dtype], memory_order_acquire);
+}
+
+op_entry *registry_find_op(const registry *r, const char *name);
+device_type *registry_find_type(const registry *r, const char *name);
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * Copies between tensors, host memory and devices. The raw copies move contiguous
+ * bytes through the backend's copy slot; tensors with other strides go through a
+ * contiguous one on the device where it has a kernel for that, else through strided.c.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "dispatcher/base/invariant.h"
+#include "dispatcher/layers/watch.h"
+#include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/strided.h"
+
+static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_t bytes) {
+  return t->contiguous && bytes == tn_tensor_bytes(t) && stream->device == t->device &&
+         stream->cache;
+}
+
+tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
+  if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, dst, bytes));
+  tn_device *device = dst->device;
+  uint64_t began = watch_clock(device->runtime);
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_DEVICE, dst->dl.data,
+                                                              dst->dl.byte_offset, src, 0, bytes));
+  if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
+  return status;
+}
+
+/* A copy to pageable memory is done when the backend returns, and all before it. */
+static void was_read(const tn_stream *stream, const tn_tensor *src, const void *dst,
+                     uint64_t began) {
+  tn_runtime *runtime = src->device->runtime;
+  notify_copy(TN_LAYER_TENSOR_READ, src, stream, began);
+  if (!watch_is_pinned(runtime, dst)) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
+}
+
+tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
+  if (bytes == 0) return TN_OK;
+  INVARIANT(transfer_is_valid(stream, src, bytes));
+  tn_device *device = src->device;
+  uint64_t began = watch_clock(device->runtime);
+  tn_status status = device_result(device, "copy",
+                                   device->type->backend.copy(device->handle, stream_queue(stream),
+                                                              TN_COPY_TO_HOST, dst, 0, src->dl.data,
+                                                              src->dl.byte_offset, bytes));
+  if (!status && began) was_read(stream, src, dst, began);
+  return status;
+}
+
+/* Whether the device itself makes a strided tensor contiguous: whatever tn_copy does with one
+ * otherwise comes back to this file. */
+static bool copies_strided(const tn_tensor *t) {
+  const cell *c = registry_cells(t->device->table, TN_OP_COPY, (tn_dtype)t->dtype);
+  return c && c->direct && c->strided;
+}
+
+static tn_status read_through_device(tn_stream *stream, const tn_tensor *src, void *dst) {
+  tn_tensor *dense = NULL;
+  tn_status status = layers_copy_for("tn_tensor_read", stream, src, &dense);
+  if (!status) status = transfer_to_host(stream, dense, dst, tn_tensor_bytes(dense));
+  tn_tensor_release(dense);
+  return status;
+}
+
+/* A tensor of any strides to row-major memory, in the stream's order. */
+static tn_status pull(tn_stream *stream, const tn_tensor *src, void *dst) {
+  if (src->contiguous) return transfer_to_host(stream, src, dst, tn_tensor_bytes(src));
+  if (copies_strided(src)) return read_through_device(stream, src, dst);
+  uint64_t began = watch_clock(src->device->runtime);
+  tn_status status = strided_to_host(stream, src, dst);
+  if (!status && began) was_read(stream, src, dst, began);
+  return status;
+}
+
+static tn_status write_through_device(tn_stream *stream, tn_tensor *dst, const void *src) {
+  tn_tensor *dense;
+  tn_status status = tensor_make(dst->device, stream, (tn_dtype)dst->dtype, dst->dl.ndim,
+                                 dst->shape, dst->elements, &dense);
+  if (status) return status;
+  status = transfer_to_device(stream, dense, src, tn_tensor_bytes(dense));
+  if (!status) status = layers_copy_for("tn_tensor_write", stream, dense, &dst);
+  tn_tensor_release(dense);
+  return status;
+}
+
+tn_status transfer_push(tn_stream *stream, tn_tensor *dst, const void *src) {
+  if (dst->contiguous) return transfer_to_device(stream, dst, src, tn_tensor_bytes(dst));
+  if (copies_strided(dst)) return write_through_device(stream, dst, src);
+  uint64_t began = watch_clock(dst->device->runtime);
+  tn_status status = strided_to_device(stream, dst, src);
+  if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
+  return status;
+}
+
+static tn_status check_bytes(const char *function, const tn_tensor *t, const void *data,
+                             size_t bytes) {
+  if (bytes != tn_tensor_bytes(t))
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: %zu bytes given, the tensor has %zu", function, bytes,
+                tn_tensor_bytes(t));
+  if (bytes && !data) return fail(TN_ERR_INVALID_ARGUMENT, "%s: data is NULL", function);
+  return TN_OK;
+}
+
+static tn_status pick_stream(const char *function, tn_stream **stream, const tn_tensor *t) {
+  if (!*stream) *stream = t->device->default_stream;
+  if ((*stream)->device != t->device)
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
+  if (t->storage->block && t->storage->block->cache != (*stream)->cache)
+    pool_note_use(t->storage->block, (*stream)->cache);
+  return TN_OK;
+}
+
+tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes) {
+  tn_status status = tensor_check(tensor, "tn_tensor_write");
+  if (!status) status = check_bytes("tn_tensor_write", tensor, data, bytes);
+  if (!status) status = pick_stream("tn_tensor_write", &stream, tensor);
+  if (status) return status;
+  if (tensor->read_only)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_write: the tensor is read-only");
+  if (tensor_repeats_elements(tensor))
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_tensor_write: the tensor has the same element in several places and cannot be "
+                "written");
+  return transfer_push(stream, tensor, data);
+}
+
+static tn_status read_tensor(const char *function, tn_stream *stream, const tn_tensor *tensor,
+                             void *data, size_t bytes) {
+  tn_status status = check_bytes(function, tensor, data, bytes);
+  if (!status) status = pick_stream(function, &stream, tensor);
+  return status ? status : pull(stream, tensor, data);
+}
+
+tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes) {
+  tn_status status = tensor_check(tensor, "tn_tensor_read");
+  return status ? status : read_tensor("tn_tensor_read", stream, tensor, data, bytes);
+}
+
+tn_stream *transfer_home(const tn_tensor *t) {
+  tn_stream *made_on = t->storage->block ? pool_cache_stream(t->storage->block->cache) : NULL;
+  return made_on ? made_on : t->device->default_stream;
+}
+
+tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_host");
+  if (status) return status;
+  tn_stream *stream = transfer_home(tensor);
+  status = read_tensor("tn_tensor_to_host", stream, tensor, data, bytes);
+  return status ? status : stream_wait(stream);
+}
+
+tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
+                              const void *data, tn_tensor **tensor) {
+  if (!tensor) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_host: tensor is NULL");
+  tn_tensor *t;
+  tn_status status = tn_tensor_empty(device, dtype, rank, shape, &t);
+  if (status) return status;
+  status = check_bytes("tn_tensor_from_host", t, data, tn_tensor_bytes(t));
+  if (!status) status = transfer_to_device(device->default_stream, t, data, tn_tensor_bytes(t));
+  if (status) {
+    tn_tensor_release(t);
+    return status;
+  }
+  *tensor = t;
+  return TN_OK;
+}
+
+void *transfer_address(const tn_tensor *t) { return (char *)t->dl.data + t->dl.byte_offset; }
+
+tn_status transfer_settle(tn_stream *stream) {
+  return stream->device->shared ? stream_wait(stream) : TN_OK;
+}
+
+/* From host memory that a device works on beside the host: behind its work, and done before it
+ * can go on. */
+static tn_status copy_from_host_device(tn_stream *from, const tn_tensor *src, tn_stream *to,
+                                       tn_tensor *dst) {
+  tn_status status = transfer_settle(from);
+  if (status) return status;
+  if (src->device->runtime->watch) {
+    notify_tensor(TN_LAYER_TENSOR_READ, src, from);
+    notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
+  }
+  status = transfer_to_device(to, dst, transfer_address(src), tn_tensor_bytes(dst));
+  return status || !src->device->shared ? status : stream_wait(to);
+}
+
+/* To host memory, which work that has not been waited for may still be using. */
+static tn_status copy_to_host_device(tn_stream *from, const tn_tensor *src, tn_stream *to,
+                                     tn_tensor *dst) {
+  tn_status status = transfer_settle(to);
+  if (!status) status = pull(from, src, transfer_address(dst));
+  if (status) return status;
+  if (src->device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, to);
+  return stream_wait(from);
+}
+
+/* From one device to another, through the host unless one of the devices has host memory.
+ * pre: dst is contiguous and has elements. */
+static tn_status copy_across(const tn_tensor *src, tn_tensor *dst) {
+  tn_stream *from = transfer_home(src), *to = dst->device->default_stream;
+  size_t bytes = tn_tensor_bytes(dst);
+  if (src->device->host_memory && src->contiguous) return copy_from_host_device(from, src, to, dst);
+  if (dst->device->host_memory) return copy_to_host_device(from, src, to, dst);
+  const host_memory *memory = &src->device->runtime->memory;
+  void *staging = memory->alloc(memory->user, bytes, 64);
+  if (!staging)
+    return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_device: no host memory for %zu bytes", bytes);
+  tn_status status = pull(from, src, staging);
+  if (!status) status = stream_wait(from);
+  if (!status) status = transfer_to_device(to, dst, staging, bytes);
+  if (!status) status = stream_wait(to);
+  host_free(memory, staging);
+  return status;
+}
+
+tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_device");
+  if (status) return status;
+  if (!device || !copy)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: device and copy must not be NULL");
+  tn_tensor *made = NULL, *dense = NULL;
+  if (device == tensor->device) {
+    status = tn_copy(transfer_home(tensor), tensor, &made);
+    if (!status) *copy = made;
+    return status;
+  }
+  if (device->runtime != tensor->device->runtime) {
+    status = runtime_check(device->runtime);
+    if (status) return status;
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
+  }
+  if (tensor->contiguous || !copies_strided(tensor))
+    tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)tensor);
+  else
+    status = layers_copy_for("tn_tensor_to_device", transfer_home(tensor), tensor, &dense);
+  if (!status)
+    status =
+        tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);
+  if (!status && tn_tensor_bytes(made)) status = copy_across(dense, made);
+  tn_tensor_release(dense);
+  if (status)
+    tn_tensor_release(made);
+  else
+    *copy = made;
+  return status;
+}

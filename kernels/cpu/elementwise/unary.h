@@ -1,0 +1,81 @@
+/*
+ * Inner loops of one tensor and of gradients, beside those of stencil.h. WIDE(f) is the
+ * function f of kernels/common/wide in the precision that the element type needs: it takes and
+ * gives doubles.
+ */
+#ifndef TENON_KERNELS_CPU_UNARY_H
+#define TENON_KERNELS_CPU_UNARY_H
+
+#include "kernels/common/wide/composed.h"
+#include "kernels/common/wide/trig.h"
+#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/stencil.h"
+#include "kernels/cpu/cpu.h"
+
+#define WIDE_9(f) wide_##f
+#define WIDE_7(f) wide_##f
+#define WIDE_8(f) wide_##f
+#define WIDE_10(f) double_##f
+#define WIDE_OF(dt, f) CPU_CAT(WIDE, dt)(f)
+#define WIDE(f) WIDE_OF(DT, f)
+
+/* y = f(x), rounded once. */
+#define UNARY_WIDE(op) UNARY(op, (C)WIDE(op)((double)a), CPU_GRAIN_MATHS)
+
+/* Attributes are k.name in EXPR; y is of type R. */
+#define UNARY_OF(op, ATTRS, R, PUT, EXPR, grain)                                                   \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *x = p[0];                                                                             \
+    R *y = p[1];                                                                                   \
+    ATTRS;                                                                                         \
+    if (s[0] == 1 && s[1] == 1) {                                                                  \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const C a = LOAD(x[i]);                                                                    \
+        y[i] = PUT(EXPR);                                                                          \
+      }                                                                                            \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        const C a = LOAD(x[i * s[0]]);                                                             \
+        y[i * s[1]] = PUT(EXPR);                                                                   \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), args->attrs, grain);                            \
+  }
+
+#define ATTRS_OF(op) const tn_##op##_attrs k = *(const tn_##op##_attrs *)ctx
+#define NO_ATTRS (void)ctx
+#define AS_BOOL(x) ((uint8_t)(x))
+
+#define UNARY_WITH(op, EXPR) UNARY_OF(op, ATTRS_OF(op), T, STORE, (C)(EXPR), CPU_GRAIN_MATHS)
+#define UNARY_TEST(op, EXPR) UNARY_OF(op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
+
+/* Gradients: a is dy; b is y, or x where the gradient needs the input. */
+#define GRADIENT_LOOP(op, ATTRS, EXPR)                                                             \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *pa = p[0], *pb = p[1];                                                                \
+    T *y = p[2];                                                                                   \
+    ATTRS;                                                                                         \
+    if (s[0] == 1 && s[1] == 1 && s[2] == 1) {                                                     \
+      CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
+        const double a = (double)LOAD(pa[i]), b = (double)LOAD(pb[i]);                             \
+        y[i] = STORE((C)(EXPR));                                                                   \
+      }                                                                                            \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        const double a = (double)LOAD(pa[i * s[0]]), b = (double)LOAD(pb[i * s[1]]);               \
+        y[i * s[2]] = STORE((C)(EXPR));                                                            \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#define GRADIENT_OF(op, ATTRS, EXPR)                                                               \
+  GRADIENT_LOOP(op, ATTRS, EXPR)                                                                   \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
+  }
+#define GRADIENT(op, EXPR) GRADIENT_OF(op, NO_ATTRS, EXPR)
+#define GRADIENT_WITH(op, EXPR) GRADIENT_OF(op, ATTRS_OF(op), EXPR)
+
+#endif

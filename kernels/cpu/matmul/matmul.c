@@ -1,0 +1,127 @@
+/*
+ * matmul on the BLAS: operands that it can address are used where they lie, others and
+ * 16-bit floats are packed first. The product is cut into blocks that run in parallel,
+ * one BLAS call each, with bias and activation applied while the block is in cache.
+ */
+#include <string.h>
+
+#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/matmul/gemm.h"
+
+typedef struct operand {
+  const void *data;
+  int64_t rows, cols, row, col; /* extents and steps of one matrix */
+  int64_t step[TN_MAX_RANK];    /* of the batch dimensions */
+  void *packed;                 /* what it was copied to, or NULL */
+} operand;
+
+typedef struct matmul_call {
+  const tn_host *host;
+  operand a, b, y; /* y may be a temporary in type C */
+  const void *bias;
+  int64_t bias_step;
+  int64_t activation; /* a tn_activation */
+  int64_t m, n, k;
+  int rank; /* batch dimensions */
+  int64_t batch[TN_MAX_RANK], batches;
+  int64_t block_m, block_n, blocks_m, blocks_n;
+} matmul_call;
+
+/* Elements from the first matrix to matrix `index` of the batch. */
+static int64_t batch_offset(const matmul_call *call, const operand *o, int64_t index) {
+  int64_t at = 0;
+  for (int d = call->rank - 1; d >= 0; d--) {
+    at += index % call->batch[d] * o->step[d];
+    index /= call->batch[d];
+  }
+  return at;
+}
+
+static bool addressable(int64_t rows, int64_t cols, int64_t row, int64_t col) {
+  return (col == 1 && (rows == 1 || row >= cols)) || (row == 1 && (cols == 1 || col >= rows));
+}
+
+/* Gives dimensions of one element a step that the BLAS accepts. */
+static void tidy(operand *o) {
+  if (o->cols == 1 && o->row != 1) o->col = 1;
+  if (o->rows == 1 && o->col != 1) o->row = 1;
+  if (o->cols == 1 && o->rows == 1) o->row = o->col = 1;
+  if (o->col == 1 && o->rows == 1) o->row = cpu_max(1, o->cols);
+  if (o->row == 1 && o->cols == 1 && o->col != 1) o->col = cpu_max(1, o->rows);
+}
+
+static operand operand_of(const DLTensor *t, bool transposed, const matmul_call *call) {
+  const int last = t->ndim - 1, rank = t->ndim - 2;
+  operand o = {.data = t->data,
+               .rows = t->shape[last - 1],
+               .cols = t->shape[last],
+               .row = t->strides[last - 1],
+               .col = t->strides[last]};
+  if (transposed)
+    o = (operand){.data = o.data, .rows = o.cols, .cols = o.rows, .row = o.col, .col = o.row};
+  for (int d = 0; d < call->rank; d++) {
+    const int own = d - (call->rank - rank);
+    o.step[d] = own < 0 || t->shape[own] == 1 ? 0 : t->strides[own];
+  }
+  tidy(&o);
+  return o;
+}
+
+/* Matrices of a batch that lie below each other are one matrix where all share b. */
+static void fold_batch(matmul_call *call) {
+  int64_t a = call->a.row * call->m, y = call->y.row * call->m;
+  if (call->batches == 1 || call->a.col != 1 || call->y.col != 1) return;
+  for (int d = call->rank - 1; d >= 0; d--) {
+    if (call->batch[d] == 1) continue;
+    if (call->b.step[d] != 0 || call->a.step[d] != a || call->y.step[d] != y) return;
+    a *= call->batch[d];
+    y *= call->batch[d];
+  }
+  call->m *= call->batches;
+  call->a.rows = call->y.rows = call->m;
+  call->batches = 1;
+  call->rank = 0;
+}
+
+/* Blocks for the threads to share: whole matrices if there are enough of them. */
+static void choose_blocks(matmul_call *call) {
+  const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
+  const int64_t threads = call->host->num_threads ? call->host->num_threads : 1;
+  int64_t pieces = 1;
+  if (flops * (double)call->batches > 1e6 && call->batches < 2 * threads)
+    pieces = cpu_ceil_div(flops > 2e8 ? 2 * threads : threads, call->batches);
+  call->block_m = call->m;
+  call->block_n = call->n;
+  if (pieces > 1 && call->n >= call->m)
+    call->block_n = cpu_ceil_div(cpu_ceil_div(call->n, pieces), 32) * 32;
+  else if (pieces > 1)
+    call->block_m = cpu_ceil_div(cpu_ceil_div(call->m, pieces), 24) * 24;
+  call->blocks_m = cpu_ceil_div(call->m, call->block_m);
+  call->blocks_n = cpu_ceil_div(call->n, call->block_n);
+}
+
+static tn_status run_blocks(matmul_call *call, tn_range_fn fn) {
+  const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
+  const int64_t units = call->batches * call->blocks_m * call->blocks_n;
+  const double unit = flops / (double)(call->blocks_m * call->blocks_n);
+  const int64_t grain = unit < 5e5 ? (int64_t)(5e5 / cpu_max(1, (int64_t)unit)) : 1;
+  if (units <= grain) return fn(call, 0, units);
+  return call->host->parallel_for(call->host, units, grain, fn, call);
+}
+
+static bool fits_int(const DLTensor *t) {
+  for (int d = t->ndim - 2; d < t->ndim; d++)
+    if (t->shape[d] > INT32_MAX / 2 || t->strides[d] > INT32_MAX / 2) return false;
+  return true;
+}
+
+/* The BLAS counts in 32-bit integers. */
+bool ISA(matmul_supports)(const tn_kernel_args *args) {
+  return fits_int(args->in[0]) && fits_int(args->in[1]) && fits_int(args->out[0]) &&
+         cpu_count(args->out[0]) / cpu_max(1, args->out[0]->shape[args->out[0]->ndim - 1]) <
+             INT32_MAX / 2;
+}
+
+#define BODY "kernels/cpu/matmul/matmul.inc"
+#include "kernels/cpu/base/stamp_float.inc"

@@ -1,0 +1,54 @@
+/*
+ * The order in which a reduction visits its input. Kept dimensions number the outputs,
+ * reduced ones the terms of each; both stand with the largest step first and are merged
+ * where possible, so that the innermost loop is as long and as dense as it can be.
+ */
+#ifndef TENON_KERNELS_CPU_REDUCE_H
+#define TENON_KERNELS_CPU_REDUCE_H
+
+#include "kernels/cpu/cpu.h"
+
+/* Outputs computed side by side. */
+#define REDUCE_TILE 512
+
+typedef struct reduce_dim {
+  int64_t size, x, y; /* y: step of the output, 0 in reduced dimensions */
+} reduce_dim;
+
+typedef struct reduce_plan {
+  reduce_dim kept[TN_MAX_RANK], reduced[TN_MAX_RANK];
+  int num_kept, num_reduced; /* at least 1 each */
+  int64_t outputs, terms;
+  const void *x;
+  void *y;
+  /* Terms of few outputs are summed in this many parts, at most the size of
+   * reduced[0], each into its own row of `partial`. Fixed by the shape, so that results
+   * do not depend on the number of threads. */
+  int64_t parts;
+  void *partial;
+  double *centre; /* one number per output that its terms are taken from, or NULL */
+  const void *attrs;
+} reduce_plan;
+
+void ISA(reduce_plan_build)(reduce_plan *p, const DLTensor *x, const DLTensor *y,
+                            const tn_axes *axes);
+
+/* Steps through the outputs or the terms: offsets of element `index`. */
+static inline int64_t reduce_offset(const reduce_dim *dims, int count, int64_t index, int64_t *y) {
+  int64_t x = 0;
+  *y = 0;
+  for (int d = count - 1; d >= 0; d--) {
+    const int64_t at = index % dims[d].size;
+    index /= dims[d].size;
+    x += at * dims[d].x;
+    *y += at * dims[d].y;
+  }
+  return x;
+}
+
+/* Runs `part` over outputs, or over parts and then `finish` over outputs. `bytes` is the
+ * size of one accumulator. */
+tn_status ISA(reduce_run)(const tn_host *host, reduce_plan *p, size_t bytes, tn_range_fn direct,
+                          tn_range_fn part, tn_range_fn finish);
+
+#endif

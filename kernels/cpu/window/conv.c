@@ -1,0 +1,132 @@
+/*
+ * Convolution, its gradients and transposed convolution over one to three spatial axes as
+ * matrix products. A piece of the output image, some rows of one group of one image, is
+ * unfolded into a matrix of patches that stays in cache ([c kd kh kw, windows],
+ * "im2col"), which one BLAS call multiplies with the weight. How the work is cut depends
+ * on the shapes alone, so the bits do not depend on the threads.
+ */
+#include <string.h>
+
+#include "kernels/common/window.h"
+#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/matmul/gemm.h"
+
+/* Bytes of patches at a time: with the weight they should stay in a core's cache. */
+#define CONV_PATCH_BYTES (768 * 1024)
+/* Fewest windows in a piece that is less than a row: enough for the BLAS. */
+#define CONV_LEAST_PIECE 64
+/* Bytes of weight-gradient accumulators at the most. */
+#define CONV_SUM_BYTES (32 * 1024 * 1024)
+#define CONV_SUMS 16
+
+typedef struct conv_call {
+  const tn_host *host;
+  const void *x, *w, *bias, *dy; /* in type T, those that the operator has */
+  void *y;                       /* what it writes */
+  const void *weight;            /* w in type C */
+  window_conv at;
+  int64_t n, c, k;                  /* c and k of one group */
+  int64_t in[3], out[3], kernel[3]; /* depth, height and width of x, y and w */
+  int64_t plane, image, window;     /* their products */
+  int64_t patch;                    /* c times window */
+  int64_t piece, pieces;            /* windows in a piece, pieces in an image */
+  int64_t split; /* ways the channels are divided (grad_input), or k (grad_weight) */
+  int64_t sums;  /* accumulators of grad_weight */
+  void *sum;
+} conv_call;
+
+/* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
+static void conv_cut(conv_call *call, size_t element) {
+  const int64_t row = call->out[2], rows = call->out[0] * call->out[1];
+  const int64_t fit = CONV_PATCH_BYTES / cpu_max(1, call->patch * (int64_t)element);
+  if (row == 0 || rows == 0) {
+    call->piece = call->pieces = 0;
+  } else if (fit >= row || row < 2 * CONV_LEAST_PIECE) {
+    call->pieces = cpu_ceil_div(rows, cpu_max(1, fit / row));
+    call->piece = cpu_ceil_div(rows, call->pieces) * row;
+    call->pieces = cpu_ceil_div(call->image, call->piece);
+  } else {
+    call->piece = cpu_max(CONV_LEAST_PIECE, fit / CONV_LEAST_PIECE * CONV_LEAST_PIECE);
+    call->pieces = cpu_ceil_div(call->image, call->piece);
+  }
+}
+
+/* The convolution's view of a call: x, w and y are its tensors by their forward names. */
+static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLTensor *x,
+                          const DLTensor *w, const DLTensor *y, size_t element) {
+  const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
+  call->host = args->host;
+  call->at = window_conv_of(args->attrs, window_axes(x));
+  call->n = sx.size[0];
+  call->c = sw.size[1];
+  call->k = sw.size[0] / call->at.groups;
+  call->plane = call->image = call->window = 1;
+  for (int d = 0; d < 3; d++) {
+    call->plane *= call->in[d] = sx.size[2 + d];
+    call->image *= call->out[d] = sy.size[2 + d];
+    call->window *= call->kernel[d] = sw.size[2 + d];
+  }
+  call->patch = call->c * call->window;
+  conv_cut(call, element);
+}
+
+/* A place in the kernel's window, counted row by row. */
+typedef struct conv_tap {
+  int64_t o, p, q;
+} conv_tap;
+
+static inline conv_tap conv_tap_at(const conv_call *call, int64_t i) {
+  const int64_t row = i / call->kernel[2];
+  return (conv_tap){row / call->kernel[1], row % call->kernel[1], i % call->kernel[2]};
+}
+
+/* A run of windows in one row of an image: columns j <= column < j + n of row i of slice
+ * z. */
+typedef struct conv_run {
+  int64_t z, i, j, n;
+} conv_run;
+
+/* The first run of the windows first <= window < last, and the one after a run, whose n
+ * is 0 behind the last; `left` counts what is left. */
+static inline conv_run conv_first_run(const conv_call *call, int64_t first, int64_t *left) {
+  const int64_t row = first / call->out[2];
+  conv_run run = {row / call->out[1], row % call->out[1], first % call->out[2], 0};
+  run.n = cpu_min(*left, call->out[2] - run.j);
+  *left -= run.n;
+  return run;
+}
+
+static inline void conv_next_run(const conv_call *call, conv_run *run, int64_t *left) {
+  run->j = 0;
+  if (++run->i == call->out[1]) run->i = 0, run->z++;
+  run->n = cpu_min(*left, call->out[2]);
+  *left -= run->n;
+}
+
+/* Where the row of x begins that a tap of a run of windows reads: -1 outside x. */
+static inline int64_t conv_row(const conv_call *call, conv_tap tap, conv_run run) {
+  const window_conv *at = &call->at;
+  const int64_t z = run.z * at->stride[0] + tap.o * at->dilation[0] - at->padding[0];
+  const int64_t r = run.i * at->stride[1] + tap.p * at->dilation[1] - at->padding[1];
+  if (z < 0 || z >= call->in[0] || r < 0 || r >= call->in[1]) return -1;
+  return (z * call->in[1] + r) * call->in[2];
+}
+
+/* The outputs j, begin <= j < end, whose input j stride + at lies inside 0 <= i < size. */
+typedef struct conv_span {
+  int64_t begin, end;
+} conv_span;
+
+static inline conv_span conv_inside(int64_t at, int64_t stride, int64_t size, int64_t outputs) {
+  const int64_t begin = at >= 0 ? 0 : cpu_ceil_div(-at, stride);
+  const int64_t end = size > at ? cpu_ceil_div(size - at, stride) : 0;
+  return (conv_span){cpu_min(begin, outputs), cpu_min(cpu_max(begin, end), outputs)};
+}
+
+static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
+  return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of convolution workspace",
+                    (long long)bytes);
+}
+
+#define BODY "kernels/cpu/window/conv.inc"
+#include "kernels/cpu/base/stamp_float.inc"

@@ -1,0 +1,110 @@
+/*
+ * What the attention kernels share: the call's parameters, and the scores of a tile. Tensors
+ * come contiguous; mask and bias keep their own shapes and are walked with stride 0 where
+ * they broadcast.
+ */
+#ifndef KERNELS_CUDA_ATTENTION_CUH
+#define KERNELS_CUDA_ATTENTION_CUH
+
+#include <math.h>
+
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+struct attention_params {
+  const void *dy, *q, *k, *v, *y, *lse_in;
+  void *out, *lse, *dk, *dv; /* out: y, or dq */
+  void *delta;               /* sum dy y of each query */
+  const bool_t *mask;        /* or NULL */
+  const void *bias;          /* or NULL */
+  int64_t mask_step[4], bias_step[4];
+  int64_t batch;
+  int heads, groups, s, t, d;
+  int blocks;        /* of one head's queries, or of one group's keys */
+  bool causal, wide; /* wide: rows allow accesses of 16 bytes */
+  double scale;
+};
+
+/* Where a tile lies: a head of q, and its own head of k and v. */
+struct attention_place {
+  int64_t b, head, group; /* head and group count through the batch */
+  int h;
+};
+
+__device__ __forceinline__ attention_place place_of_head(const attention_params &p, int64_t head) {
+  attention_place at;
+  at.head = head;
+  at.b = head / p.heads;
+  at.h = (int)(head % p.heads);
+  at.group = at.b * p.groups + at.h / (p.heads / p.groups);
+  return at;
+}
+
+__device__ __forceinline__ int64_t score_offset(const attention_place &at, const int64_t *step,
+                                                int i, int j) {
+  return at.b * step[0] + at.h * step[1] + i * step[2] + j * step[3];
+}
+
+/* The keys that some query before `end` sees. */
+__device__ __forceinline__ int keys_seen(const attention_params &p, int end) {
+  if (!p.causal) return p.t;
+  int64_t seen = (int64_t)end + p.t - p.s;
+  return seen < 0 ? 0 : seen < p.t ? (int)seen : p.t;
+}
+
+__device__ __forceinline__ bool is_hidden(const attention_params &p, const attention_place &at,
+                                          int i, int j) {
+  if (i >= p.s || j >= p.t || (p.causal && j > (int64_t)i + p.t - p.s)) return true;
+  return p.mask && p.mask[score_offset(at, p.mask_step, i, j)].byte == 0;
+}
+
+/* The score of a product of query i and key j; -infinity where the key is hidden. */
+template <class T, class C>
+__device__ __forceinline__ C score_of(const attention_params &p, const attention_place &at, int i,
+                                      int j, C product) {
+  if (is_hidden(p, at, i, j)) return -(C)INFINITY;
+  C score = product * (C)p.scale;
+  if (p.bias) score += (C)load(((const T *)p.bias)[score_offset(at, p.bias_step, i, j)]);
+  return score;
+}
+
+/* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
+ * out, and there is little to gain. */
+static bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
+
+/* Steps of a contiguous tensor broadcast to [b, h, s, t]. */
+static const void *scores_like(const DLTensor *x, int64_t *step) {
+  if (!x) return NULL;
+  for (int i = 1; i <= 4; i++) {
+    bool own = i <= x->ndim && x->shape[x->ndim - i] != 1;
+    step[4 - i] = own ? x->strides[x->ndim - i] : 0;
+  }
+  return x->data;
+}
+
+/* `first` is the place of q among the inputs, `hides` that of mask. */
+static attention_params attention_params_of(const tn_kernel_args *args, int first, int hides) {
+  const tn_scaled_dot_product_attention_attrs *attrs =
+      (const tn_scaled_dot_product_attention_attrs *)args->attrs; /* the gradient's too */
+  const DLTensor *q = args->in[first], *k = args->in[first + 1];
+  attention_params p = {};
+  p.q = q->data;
+  p.k = k->data;
+  p.v = args->in[first + 2]->data;
+  p.batch = q->shape[0];
+  p.heads = (int)q->shape[1];
+  p.groups = (int)k->shape[1];
+  p.s = (int)q->shape[2];
+  p.t = (int)k->shape[2];
+  p.d = (int)q->shape[3];
+  p.causal = attrs->causal;
+  p.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)(p.d > 0 ? p.d : 1));
+  p.mask = (const bool_t *)scores_like(args->in[hides], p.mask_step);
+  p.bias = scores_like(args->in[hides + 1], p.bias_step);
+  return p;
+}
+
+} // namespace
+
+#endif /* KERNELS_CUDA_ATTENTION_CUH */

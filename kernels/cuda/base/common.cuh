@@ -1,0 +1,101 @@
+/*
+ * Element types on the device, conversions between them, and the launch. Included by
+ * every .cu file; the half types are plain bits here, so that the vendor's large
+ * headers for them stay out of the build.
+ */
+#ifndef KERNELS_CUDA_COMMON_CUH
+#define KERNELS_CUDA_COMMON_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "kernels/cuda/base/layout.h"
+#include "kernels/cuda/kernels.h"
+
+struct half_t {
+  unsigned short bits;
+};
+struct bfloat_t {
+  unsigned short bits;
+};
+struct bool_t {
+  unsigned char byte;
+};
+
+/* What an element is computed in: float for the half types, else the type itself. */
+template <class T> struct compute_of { using type = T; };
+template <> struct compute_of<half_t> { using type = float; };
+template <> struct compute_of<bfloat_t> { using type = float; };
+template <> struct compute_of<bool_t> { using type = unsigned char; };
+template <class T> using compute_t = typename compute_of<T>::type;
+
+template <class T> __device__ __forceinline__ T load(T x) { return x; }
+__device__ __forceinline__ unsigned char load(bool_t x) { return x.byte; }
+__device__ __forceinline__ float load(half_t x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+__device__ __forceinline__ float load(bfloat_t x) {
+  return __uint_as_float((unsigned)x.bits << 16);
+}
+
+template <class T> struct stored {
+  static __device__ __forceinline__ T from(T x) { return x; }
+};
+template <> struct stored<bool_t> {
+  static __device__ __forceinline__ bool_t from(bool x) { return {(unsigned char)x}; }
+};
+template <> struct stored<half_t> {
+  static __device__ __forceinline__ half_t from(float x) {
+    half_t y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+  }
+};
+template <> struct stored<bfloat_t> {
+  static __device__ __forceinline__ bfloat_t from(float x) {
+    bfloat_t y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+  }
+};
+
+/* Several elements that move in one access. */
+template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
+
+__host__ __device__ constexpr int least(int a, int b) { return a < b ? a : b; }
+__host__ __device__ constexpr int most(int a, int b) { return a > b ? a : b; }
+
+static inline bool is_aligned(const void *ptr, size_t bytes) {
+  return ((uintptr_t)ptr & (bytes - 1)) == 0;
+}
+
+__device__ __forceinline__ uint32_t quotient(uint32_t n, cuda_divisor d) {
+  return (__umulhi(n, d.multiplier) + n) >> d.shift;
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <class T> struct same_type { using type = T; };
+
+/* Starts a kernel in the call's stream. The launch's own result is the check: it also
+ * reports errors of earlier work. */
+template <class... P>
+static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 grid, dim3 block,
+                        size_t shared_bytes, typename same_type<P>::type... params) {
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status != TN_OK) return status;
+  void *list[] = {(void *)&params...};
+  cudaError_t error = cudaLaunchKernel((const void *)kernel, grid, block, list, shared_bytes,
+                                       (cudaStream_t)args->native_stream);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+}
+
+/* No run function sees another dtype: the row's types keep it out. */
+static inline tn_status bad_dtype(const tn_kernel_args *args) {
+  return args->host->fail(TN_ERR_INTERNAL, "%s: a dtype outside the row's types",
+                          args->kernel->name);
+}
+
+#endif /* KERNELS_CUDA_COMMON_CUH */

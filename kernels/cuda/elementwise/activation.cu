@@ -1,0 +1,65 @@
+/*
+ * Activations, floats in double as in the CPU kernels: see kernels/common/wide.
+ */
+#include "kernels/common/wide/composed.h"
+#include "kernels/cuda/elementwise/unary.cuh"
+
+namespace {
+
+WIDE_UNARY(sigmoid)
+WIDE_UNARY(gelu)
+WIDE_UNARY(gelu_tanh)
+WIDE_UNARY(silu)
+WIDE_UNARY(mish)
+WIDE_UNARY(selu)
+WIDE_UNARY(hardswish)
+WIDE_UNARY(hardsigmoid)
+
+struct softplus_op {
+  double beta, threshold;
+  __device__ __forceinline__ float operator()(float x) const {
+    return (float)wide_softplus((double)x, beta, threshold);
+  }
+  __device__ __forceinline__ double operator()(double x) const {
+    return double_softplus(x, beta, threshold);
+  }
+};
+
+struct leaky_relu_op {
+  double slope;
+  template <class C> __device__ __forceinline__ C operator()(C x) const {
+    return (C)wide_leaky_relu((double)x, slope);
+  }
+};
+
+struct elu_op {
+  double alpha;
+  __device__ __forceinline__ float operator()(float x) const {
+    return (float)wide_elu((double)x, alpha);
+  }
+  __device__ __forceinline__ double operator()(double x) const { return double_elu(x, alpha); }
+};
+
+} // namespace
+
+RUN_UNARY(sigmoid)
+RUN_UNARY(silu)
+RUN_UNARY(mish)
+RUN_UNARY(selu)
+RUN_UNARY(hardswish)
+RUN_UNARY(hardsigmoid)
+
+tn_status cuda_run_gelu(const tn_kernel_args *args) {
+  bool approximate = ((const tn_gelu_attrs *)args->attrs)->tanh;
+  return approximate ? run_float<unary, gelu_tanh_op>(args) : run_float<unary, gelu_op>(args);
+}
+tn_status cuda_run_softplus(const tn_kernel_args *args) {
+  const auto *k = (const tn_softplus_attrs *)args->attrs;
+  return run_float<unary>(args, softplus_op{k->beta, k->threshold});
+}
+tn_status cuda_run_leaky_relu(const tn_kernel_args *args) {
+  return run_float<unary>(args, leaky_relu_op{((const tn_leaky_relu_attrs *)args->attrs)->slope});
+}
+tn_status cuda_run_elu(const tn_kernel_args *args) {
+  return run_float<unary>(args, elu_op{((const tn_elu_attrs *)args->attrs)->alpha});
+}

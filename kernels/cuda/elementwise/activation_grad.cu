@@ -1,0 +1,94 @@
+/*
+ * Gradients of activations, in double whatever the element type: see kernels/common/wide. A
+ * functor gets dy and b, which is y or x, as doubles, and b once more in its own type,
+ * which says in which precision to compute.
+ */
+#include "kernels/common/wide/composed.h"
+#include "kernels/cuda/elementwise/unary.cuh"
+
+namespace {
+
+struct relu_grad_op {
+  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
+    return y > 0.0 ? dy : 0.0;
+  }
+};
+struct sigmoid_grad_op {
+  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
+    return dy * y * (1.0 - y);
+  }
+};
+/* Without 1 - y^2, which cancels where y is close to 1. */
+struct tanh_grad_op {
+  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
+    return dy * ((1.0 - y) * (1.0 + y));
+  }
+};
+struct hardswish_grad_op {
+  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
+    return x <= -3.0 ? 0.0 : x >= 3.0 ? dy : dy * wide_hardswish_slope(x);
+  }
+};
+struct hardsigmoid_grad_op {
+  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
+    return fabs(x) < 3.0 ? dy / 6.0 : 0.0;
+  }
+};
+struct leaky_relu_grad_op {
+  double slope;
+  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
+    return x > 0.0 ? dy : dy * slope;
+  }
+};
+
+/* dx = dy slope(x) */
+#define SLOPE(name, members, ...)                                                                  \
+  struct name##_grad_op {                                                                          \
+    members;                                                                                       \
+    __device__ __forceinline__ double operator()(double dy, double x, float) const {               \
+      return dy * wide_##name##_slope(x __VA_ARGS__);                                              \
+    }                                                                                              \
+    __device__ __forceinline__ double operator()(double dy, double x, double) const {              \
+      return dy * double_##name##_slope(x __VA_ARGS__);                                            \
+    }                                                                                              \
+  };
+SLOPE(gelu, )
+SLOPE(gelu_tanh, )
+SLOPE(silu, )
+SLOPE(mish, )
+SLOPE(selu, )
+SLOPE(elu, double alpha, , alpha)
+SLOPE(softplus, double beta; double threshold, , beta, threshold)
+
+} // namespace
+
+#define RUN_GRADIENT(name)                                                                         \
+  tn_status cuda_run_##name##_grad(const tn_kernel_args *args) {                                   \
+    return run_float<gradient, name##_grad_op>(args);                                              \
+  }
+RUN_GRADIENT(relu)
+RUN_GRADIENT(sigmoid)
+RUN_GRADIENT(tanh)
+RUN_GRADIENT(hardswish)
+RUN_GRADIENT(hardsigmoid)
+RUN_GRADIENT(silu)
+RUN_GRADIENT(mish)
+RUN_GRADIENT(selu)
+
+tn_status cuda_run_gelu_grad(const tn_kernel_args *args) {
+  bool approximate = ((const tn_gelu_grad_attrs *)args->attrs)->tanh;
+  return approximate ? run_float<gradient, gelu_tanh_grad_op>(args)
+                     : run_float<gradient, gelu_grad_op>(args);
+}
+tn_status cuda_run_softplus_grad(const tn_kernel_args *args) {
+  const auto *k = (const tn_softplus_grad_attrs *)args->attrs;
+  return run_float<gradient>(args, softplus_grad_op{k->beta, k->threshold});
+}
+tn_status cuda_run_leaky_relu_grad(const tn_kernel_args *args) {
+  const auto *k = (const tn_leaky_relu_grad_attrs *)args->attrs;
+  return run_float<gradient>(args, leaky_relu_grad_op{k->slope});
+}
+tn_status cuda_run_elu_grad(const tn_kernel_args *args) {
+  const auto *k = (const tn_elu_grad_attrs *)args->attrs;
+  return run_float<gradient>(args, elu_grad_op{k->alpha});
+}

@@ -1,0 +1,296 @@
+/*
+ * Moving and converting: copy, cast, fill. Copies move bits by element size. Casts
+ * between the types that programs convert in bulk have kernels of their own; all
+ * others, and all strided ones, go through one kernel that carries a float as float64
+ * and an integer as int64, which holds every source exactly, so that the one rounding
+ * is the last step.
+ */
+#include "kernels/cuda/base/map.cuh"
+#include "kernels/cuda/elementwise/convert.cuh"
+
+namespace {
+
+/* Conversions among float32 and smaller types, without the detour. */
+template <class From, class To> struct quick_cast {
+  using Y = To;
+  using A = From;
+  using B = From;
+  static constexpr int inputs = 1;
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    return stored<To>::from((compute_t<To>)load(a));
+  }
+};
+template <class From> struct quick_to_bool {
+  using Y = bool_t;
+  using A = From;
+  using B = From;
+  static constexpr int inputs = 1;
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    return stored<bool_t>::from(load(a) != 0);
+  }
+};
+/* Where the target is a 32- or 64-bit integer, the source a float32 or smaller. */
+template <class From, class To> struct quick_to_int {
+  using Y = To;
+  using A = From;
+  using B = From;
+  static constexpr int inputs = 1;
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    float x = load(a);
+    if (x != x) return 0;
+    return sizeof(To) == 8 ? (To)__float2ll_rz(x) : (To)__float2int_rz(x);
+  }
+};
+
+/* --- the general cast: element types at run time --- */
+
+__device__ void store_as(void *y, int64_t at, int to, double x) {
+  switch (to) {
+  case TN_F64:
+    ((double *)y)[at] = x;
+    break;
+  case TN_F32:
+    ((float *)y)[at] = convert<float>::from(x);
+    break;
+  case TN_F16:
+    ((half_t *)y)[at] = convert<half_t>::from(x);
+    break;
+  case TN_BF16:
+    ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x);
+    break;
+  case TN_I64:
+    ((int64_t *)y)[at] = convert<int64_t>::from(x);
+    break;
+  case TN_I32:
+    ((int32_t *)y)[at] = convert<int32_t>::from(x);
+    break;
+  case TN_I16:
+    ((int16_t *)y)[at] = convert<int16_t>::from(x);
+    break;
+  case TN_I8:
+    ((int8_t *)y)[at] = convert<int8_t>::from(x);
+    break;
+  case TN_U8:
+    ((uint8_t *)y)[at] = convert<uint8_t>::from(x);
+    break;
+  default:
+    ((bool_t *)y)[at] = convert<bool_t>::from(x);
+    break;
+  }
+}
+
+__device__ void store_as(void *y, int64_t at, int to, int64_t x) {
+  switch (to) {
+  case TN_F64:
+    ((double *)y)[at] = convert<double>::from(x);
+    break;
+  case TN_F32:
+    ((float *)y)[at] = convert<float>::from(x);
+    break;
+  case TN_F16:
+    ((half_t *)y)[at] = convert<half_t>::from(x);
+    break;
+  case TN_BF16:
+    ((bfloat_t *)y)[at] = convert<bfloat_t>::from(x);
+    break;
+  case TN_I64:
+    ((int64_t *)y)[at] = x;
+    break;
+  case TN_I32:
+    ((int32_t *)y)[at] = (int32_t)x;
+    break;
+  case TN_I16:
+    ((int16_t *)y)[at] = (int16_t)x;
+    break;
+  case TN_I8:
+    ((int8_t *)y)[at] = (int8_t)x;
+    break;
+  case TN_U8:
+    ((uint8_t *)y)[at] = (uint8_t)x;
+    break;
+  default:
+    ((bool_t *)y)[at] = convert<bool_t>::from(x);
+    break;
+  }
+}
+
+__device__ void cast_one(void *y, int64_t to_at, int to, const void *x, int64_t at, int from) {
+  switch (from) {
+  case TN_F64:
+    return store_as(y, to_at, to, ((const double *)x)[at]);
+  case TN_F32:
+    return store_as(y, to_at, to, (double)((const float *)x)[at]);
+  case TN_F16:
+    return store_as(y, to_at, to, (double)load(((const half_t *)x)[at]));
+  case TN_BF16:
+    return store_as(y, to_at, to, (double)load(((const bfloat_t *)x)[at]));
+  case TN_I64:
+    return store_as(y, to_at, to, ((const int64_t *)x)[at]);
+  case TN_I32:
+    return store_as(y, to_at, to, (int64_t)((const int32_t *)x)[at]);
+  case TN_I16:
+    return store_as(y, to_at, to, (int64_t)((const int16_t *)x)[at]);
+  case TN_I8:
+    return store_as(y, to_at, to, (int64_t)((const int8_t *)x)[at]);
+  default:
+    return store_as(y, to_at, to, (int64_t)((const uint8_t *)x)[at]);
+  }
+}
+
+/* base_y and base_x count elements from the tensors' first ones. */
+__global__ void __launch_bounds__(map_threads)
+    any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
+             const __grid_constant__ cuda_layout l) {
+  uint32_t i = blockIdx.x * map_threads + threadIdx.x;
+  if (i >= l.count) return;
+  uint32_t rest = i;
+#pragma unroll 1
+  for (int d = l.rank - 1; d >= 0; d--) {
+    uint32_t q = d > 0 ? quotient(rest, l.size[d]) : 0;
+    int64_t r = rest - q * l.size[d].value;
+    rest = q;
+    base_y += r * l.stride[0][d];
+    base_x += r * l.stride[1][d];
+  }
+  cast_one(y, base_y, to, x, base_x, from);
+}
+
+tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_x,
+                       const cuda_shape *shape) {
+  if (cuda_shape_count(shape) <= CUDA_MAX_INDEX) {
+    cuda_layout l;
+    cuda_layout_of(&l, shape, 2);
+    return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads), map_threads, 0,
+                  args->out[0]->data, base_y, (int)cuda_dtype(args->out[0]), args->in[0]->data,
+                  base_x, (int)cuda_dtype(args->in[0]), l);
+  }
+  cuda_shape part = *shape;
+  int dim = 0;
+  while (part.size[dim] < 2) dim++;
+  int64_t half = part.size[dim] / 2;
+  part.size[dim] = half;
+  tn_status status = run_any_cast(args, base_y, base_x, &part);
+  if (status != TN_OK) return status;
+  part.size[dim] = shape->size[dim] - half;
+  return run_any_cast(args, base_y + half * part.stride[0][dim],
+                      base_x + half * part.stride[1][dim], &part);
+}
+
+template <class T> struct same {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 1;
+  __device__ __forceinline__ Y operator()(A a, B) const { return a; }
+};
+
+tn_status run_copy(const tn_kernel_args *args) {
+  tn_status status;
+  if (cuda_copy_apart(args, &status)) return status;
+  switch (args->out[0]->dtype.bits) {
+  case 8:
+    return map_run(args, same<uint8_t>{});
+  case 16:
+    return map_run(args, same<uint16_t>{});
+  case 32:
+    return map_run(args, same<uint32_t>{});
+  case 64:
+    return map_run(args, same<uint64_t>{});
+  default:
+    return bad_dtype(args);
+  }
+}
+
+template <class T> struct constant {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 0;
+  double value;
+  __device__ __forceinline__ Y operator()(A, B) const { return convert<T>::from(value); }
+};
+
+/* A pair of element types as one number. */
+constexpr int pair_of(int from, int to) { return from * TN_DTYPE_SLOTS + to; }
+
+tn_status run_cast(const tn_kernel_args *args) {
+  tn_dtype from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
+  if (from == to) return run_copy(args);
+  switch (pair_of(from, to)) {
+  case pair_of(TN_F32, TN_F16):
+    return map_run(args, quick_cast<float, half_t>{});
+  case pair_of(TN_F32, TN_BF16):
+    return map_run(args, quick_cast<float, bfloat_t>{});
+  case pair_of(TN_F32, TN_F64):
+    return map_run(args, quick_cast<float, double>{});
+  case pair_of(TN_F16, TN_F32):
+    return map_run(args, quick_cast<half_t, float>{});
+  case pair_of(TN_F16, TN_BF16):
+    return map_run(args, quick_cast<half_t, bfloat_t>{});
+  case pair_of(TN_BF16, TN_F32):
+    return map_run(args, quick_cast<bfloat_t, float>{});
+  case pair_of(TN_BF16, TN_F16):
+    return map_run(args, quick_cast<bfloat_t, half_t>{});
+  case pair_of(TN_F64, TN_F32):
+    return map_run(args, quick_cast<double, float>{});
+  case pair_of(TN_BOOL, TN_F32):
+  case pair_of(TN_U8, TN_F32):
+    return map_run(args, quick_cast<uint8_t, float>{});
+  case pair_of(TN_I32, TN_F32):
+    return map_run(args, quick_cast<int32_t, float>{});
+  case pair_of(TN_I64, TN_F32):
+    return map_run(args, quick_cast<int64_t, float>{});
+  case pair_of(TN_BOOL, TN_I64):
+  case pair_of(TN_U8, TN_I64):
+    return map_run(args, quick_cast<uint8_t, int64_t>{});
+  case pair_of(TN_I32, TN_I64):
+    return map_run(args, quick_cast<int32_t, int64_t>{});
+  case pair_of(TN_I64, TN_I32):
+    return map_run(args, quick_cast<int64_t, int32_t>{});
+  case pair_of(TN_F32, TN_I32):
+    return map_run(args, quick_to_int<float, int32_t>{});
+  case pair_of(TN_F32, TN_I64):
+    return map_run(args, quick_to_int<float, int64_t>{});
+  case pair_of(TN_F32, TN_BOOL):
+    return map_run(args, quick_to_bool<float>{});
+  default:
+    break;
+  }
+  const DLTensor *tensors[] = {args->out[0], args->in[0]};
+  cuda_shape shape;
+  cuda_shape_of(&shape, 2, tensors, true);
+  return cuda_shape_count(&shape) == 0 ? TN_OK : run_any_cast(args, 0, 0, &shape);
+}
+
+} // namespace
+
+tn_status cuda_run_copy(const tn_kernel_args *args) { return run_copy(args); }
+tn_status cuda_run_cast(const tn_kernel_args *args) { return run_cast(args); }
+
+tn_status cuda_run_fill(const tn_kernel_args *args) {
+  double value = ((const tn_fill_attrs *)args->attrs)->value;
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F64:
+    return map_run(args, constant<double>{value});
+  case TN_F32:
+    return map_run(args, constant<float>{value});
+  case TN_F16:
+    return map_run(args, constant<half_t>{value});
+  case TN_BF16:
+    return map_run(args, constant<bfloat_t>{value});
+  case TN_I64:
+    return map_run(args, constant<int64_t>{value});
+  case TN_I32:
+    return map_run(args, constant<int32_t>{value});
+  case TN_I16:
+    return map_run(args, constant<int16_t>{value});
+  case TN_I8:
+    return map_run(args, constant<int8_t>{value});
+  case TN_U8:
+    return map_run(args, constant<uint8_t>{value});
+  case TN_BOOL:
+    return map_run(args, constant<bool_t>{value});
+  default:
+    return bad_dtype(args);
+  }
+}

@@ -1,0 +1,108 @@
+/*
+ * Logic on elements and on their bits. One kernel per element type, which takes the
+ * operator at run time: the branch is the same in every thread.
+ */
+#include "kernels/cuda/base/map.cuh"
+
+namespace {
+
+enum logic_op { op_and, op_or, op_xor, op_left, op_right };
+
+template <class T> struct logical {
+  using Y = bool_t;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 2;
+  int op;
+  __device__ __forceinline__ Y operator()(A x, B y) const {
+    bool a = load(x) != 0, b = load(y) != 0;
+    return stored<bool_t>::from(op == op_and ? a && b : op == op_or ? a || b : a != b);
+  }
+};
+
+/* All bits are the sign's. */
+template <class T> __device__ __forceinline__ T sign_of(T x) {
+  if constexpr ((T)-1 > (T)1)
+    return 0;
+  else
+    return x < 0 ? (T)-1 : (T)0;
+}
+
+/* Places outside 0 .. width - 1 shift everything out. */
+template <class T> struct bits {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 2;
+  int op;
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    constexpr uint64_t width = sizeof(T) * 8;
+    bool outside = (uint64_t)(int64_t)b >= width;
+    switch (op) {
+    case op_and:
+      return (T)(a & b);
+    case op_or:
+      return (T)(a | b);
+    case op_xor:
+      return (T)(a ^ b);
+    case op_left:
+      return outside ? (T)0 : (T)((uint64_t)a << (int)b);
+    default:
+      return outside ? sign_of(a) : (T)(a >> (int)b);
+    }
+  }
+};
+
+tn_status run_logical(const tn_kernel_args *args, int op) {
+  switch (cuda_dtype(args->in[0])) {
+  case TN_F32:
+    return map_run(args, logical<float>{op});
+  case TN_F16:
+    return map_run(args, logical<half_t>{op});
+  case TN_BF16:
+    return map_run(args, logical<bfloat_t>{op});
+  case TN_F64:
+    return map_run(args, logical<double>{op});
+  case TN_BOOL:
+  case TN_U8:
+  case TN_I8:
+    return map_run(args, logical<uint8_t>{op});
+  case TN_I16:
+    return map_run(args, logical<int16_t>{op});
+  case TN_I32:
+    return map_run(args, logical<int32_t>{op});
+  case TN_I64:
+    return map_run(args, logical<int64_t>{op});
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status run_bits(const tn_kernel_args *args, int op) {
+  switch (cuda_dtype(args->in[0])) {
+  case TN_BOOL:
+  case TN_U8:
+    return map_run(args, bits<uint8_t>{op});
+  case TN_I8:
+    return map_run(args, bits<int8_t>{op});
+  case TN_I16:
+    return map_run(args, bits<int16_t>{op});
+  case TN_I32:
+    return map_run(args, bits<int32_t>{op});
+  case TN_I64:
+    return map_run(args, bits<int64_t>{op});
+  default:
+    return bad_dtype(args);
+  }
+}
+
+} // namespace
+
+tn_status cuda_run_logical_and(const tn_kernel_args *args) { return run_logical(args, op_and); }
+tn_status cuda_run_logical_or(const tn_kernel_args *args) { return run_logical(args, op_or); }
+tn_status cuda_run_logical_xor(const tn_kernel_args *args) { return run_logical(args, op_xor); }
+tn_status cuda_run_bitwise_and(const tn_kernel_args *args) { return run_bits(args, op_and); }
+tn_status cuda_run_bitwise_or(const tn_kernel_args *args) { return run_bits(args, op_or); }
+tn_status cuda_run_bitwise_xor(const tn_kernel_args *args) { return run_bits(args, op_xor); }
+tn_status cuda_run_left_shift(const tn_kernel_args *args) { return run_bits(args, op_left); }
+tn_status cuda_run_right_shift(const tn_kernel_args *args) { return run_bits(args, op_right); }

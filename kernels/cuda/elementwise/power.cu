@@ -1,0 +1,165 @@
+/*
+ * Division with remainder, powers, angles and lengths. Floats are computed in double: the
+ * functions of float32 are out by up to 4 units in the last place. Nothing here may be
+ * contracted, so that quotients come out as on every device.
+ */
+#include <math_constants.h>
+
+#include "kernels/cuda/base/map.cuh"
+#include "kernels/cuda/base/narrow.cuh"
+
+namespace {
+
+enum power_op { op_floor_div, op_mod, op_fmod, op_pow, op_atan2, op_hypot };
+
+/* sqrt(a^2 + b^2) with its rounding put right by what the squares lost (Borges 2019, arXiv
+ * 1904.09481). The vendor's function errs by 2 ULP, which overflows at the greatest double. */
+__device__ double length(double a, double b) {
+  double x = fmax(fabs(a), fabs(b)), y = fmin(fabs(a), fabs(b));
+  if (isinf(a) || isinf(b)) return CUDART_INF;
+  if (isnan(a) || isnan(b) || y == 0) return a != a || b != b ? a + b : x;
+  double scale = x > 0x1p500 ? 0x1p-600 : x < 0x1p-500 ? 0x1p600 : 1;
+  x *= scale;
+  y *= scale;
+  double h = sqrt(fma(x, x, y * y)), h2 = __dmul_rn(h, h), x2 = __dmul_rn(x, x);
+  double lost = fma(-y, y, h2 - x2) + fma(h, h, -h2) - fma(x, x, -x2);
+  return (h - lost / (2 * h)) / scale;
+}
+
+__device__ __forceinline__ double modulo(double rest, double b) {
+  if (rest == 0) return copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+__device__ __forceinline__ double floor_quotient(double a, double b, double rest) {
+  if (b == 0) return a / b;
+  double quotient = __ddiv_rn(__dsub_rn(a, rest), b);
+  if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+  return quotient == 0 ? copysign(0.0, a / b) : rint(quotient);
+}
+
+__device__ __forceinline__ double remainder_of(int op, double a, double b) {
+  double rest = fmod(a, b);
+  if (op == op_fmod) return rest;
+  return op == op_mod ? modulo(rest, b) : floor_quotient(a, b, rest);
+}
+
+/* The three remainders share one kernel per type. */
+template <class T> struct remainder_float {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 2;
+  int op;
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    return narrowed<T>::from(remainder_of(op, (double)load(a), (double)load(b)));
+  }
+};
+
+template <power_op op, class T> struct power_float {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 2;
+  __device__ __forceinline__ Y operator()(A x, B y) const {
+    double a = (double)load(x), b = (double)load(y);
+    if (op == op_pow) return narrowed<T>::from(pow(a, b));
+    if (op == op_atan2) return narrowed<T>::from(atan2(a, b));
+    return narrowed<T>::from(sizeof(T) == 8 ? length(a, b) : hypot(a, b));
+  }
+};
+
+template <class T> __device__ __forceinline__ bool is_negative(T x) {
+  if constexpr ((T)-1 > (T)1)
+    return false;
+  else
+    return x < 0;
+}
+
+/* By squaring; 1 / a^-b towards zero. */
+template <class T> __device__ T power_int(T a, T b) {
+  if (is_negative(b)) return a == 1 ? (T)1 : a == (T)-1 ? ((b & 1) ? (T)-1 : (T)1) : (T)0;
+  uint64_t y = 1, square = (uint64_t)a;
+  for (T rest = b; rest; rest = (T)(rest >> 1)) {
+    if (rest & 1) y *= square;
+    square *= square;
+  }
+  return (T)y;
+}
+
+template <class T> struct power_integer {
+  using Y = T;
+  using A = T;
+  using B = T;
+  static constexpr int inputs = 2;
+  int op;
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    if (op == op_pow) return power_int(a, b);
+    if (b == 0) return 0;
+    bool minus_one = is_negative((T)-1) && b == (T)-1;
+    if (minus_one) return op == op_floor_div ? (T)(0 - (uint64_t)a) : (T)0;
+    T rest = (T)(a % b);
+    bool off = rest != 0 && is_negative(rest) != is_negative(b);
+    if (op == op_fmod) return rest;
+    if (op == op_mod) return off ? (T)(rest + b) : rest;
+    return (T)(a / b - (off ? 1 : 0));
+  }
+};
+
+tn_status run_integer(const tn_kernel_args *args, int op) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_U8:
+    return map_run(args, power_integer<uint8_t>{op});
+  case TN_I8:
+    return map_run(args, power_integer<int8_t>{op});
+  case TN_I16:
+    return map_run(args, power_integer<int16_t>{op});
+  case TN_I32:
+    return map_run(args, power_integer<int32_t>{op});
+  case TN_I64:
+    return map_run(args, power_integer<int64_t>{op});
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status run_remainder(const tn_kernel_args *args, int op) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return map_run(args, remainder_float<float>{op});
+  case TN_F16:
+    return map_run(args, remainder_float<half_t>{op});
+  case TN_BF16:
+    return map_run(args, remainder_float<bfloat_t>{op});
+  case TN_F64:
+    return map_run(args, remainder_float<double>{op});
+  default:
+    return run_integer(args, op);
+  }
+}
+
+template <power_op op> tn_status run(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return map_run(args, power_float<op, float>{});
+  case TN_F16:
+    return map_run(args, power_float<op, half_t>{});
+  case TN_BF16:
+    return map_run(args, power_float<op, bfloat_t>{});
+  case TN_F64:
+    return map_run(args, power_float<op, double>{});
+  default:
+    return run_integer(args, op);
+  }
+}
+
+} // namespace
+
+tn_status cuda_run_floor_div(const tn_kernel_args *args) {
+  return run_remainder(args, op_floor_div);
+}
+tn_status cuda_run_mod(const tn_kernel_args *args) { return run_remainder(args, op_mod); }
+tn_status cuda_run_fmod(const tn_kernel_args *args) { return run_remainder(args, op_fmod); }
+tn_status cuda_run_pow(const tn_kernel_args *args) { return run<op_pow>(args); }
+tn_status cuda_run_atan2(const tn_kernel_args *args) { return run<op_atan2>(args); }
+tn_status cuda_run_hypot(const tn_kernel_args *args) { return run<op_hypot>(args); }

@@ -1,0 +1,301 @@
+/*
+ * Rows of a table by their numbers, the gradient of that, and rotary positions. The
+ * gradient sorts the places by row with CUB's radix sort, which is stable, so that a row's
+ * gradients are summed in the order of their places whatever the threads do.
+ */
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256 };
+/* Places that are summed by themselves, so that errors do not grow with their number. */
+constexpr uint32_t grad_stretch = 32;
+
+/* Blocks whose x runs along a row of `width` units and whose y counts rows. */
+dim3 row_block(int64_t width) {
+  unsigned x = 1;
+  while (x < width && x < threads) x *= 2;
+  return dim3(x, threads / x);
+}
+unsigned row_blocks(int64_t rows, dim3 block) { return (unsigned)ceil_div(rows, block.y); }
+__device__ __forceinline__ int64_t row_index() {
+  return (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+}
+
+template <class I, class V>
+__global__ void __launch_bounds__(threads)
+    take_rows(V *y, const V *table, const I *index, int64_t count, int64_t rows, int64_t width) {
+  int64_t i = row_index();
+  if (i >= count) return;
+  int64_t row = index[i];
+  bool inside = row >= 0 && row < rows;
+  V zero = {};
+  for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
+    y[i * width + c] = inside ? table[row * width + c] : zero;
+}
+
+template <class V> tn_status run_take(const tn_kernel_args *args, int64_t width) {
+  const DLTensor *table = args->in[0], *index = args->in[1];
+  int64_t count = cuda_size(index, 0, index->ndim), rows = table->shape[0];
+  dim3 block = row_block(width);
+  V *y = (V *)args->out[0]->data;
+  if (index->dtype.bits == 32)
+    return launch(args, take_rows<int32_t, V>, row_blocks(count, block), block, 0, y,
+                  (const V *)table->data, (const int32_t *)index->data, count, rows, width);
+  return launch(args, take_rows<int64_t, V>, row_blocks(count, block), block, 0, y,
+                (const V *)table->data, (const int64_t *)index->data, count, rows, width);
+}
+
+/* -------------------------------------------------------------- gradient --- */
+
+/* The row of each place; what counts for nothing comes behind the last row. */
+template <class I>
+__global__ void __launch_bounds__(threads)
+    list_places(uint32_t *key, uint32_t *place, const I *index, int64_t count, int64_t rows,
+                int64_t skip) {
+  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i >= count) return;
+  int64_t row = index[i];
+  key[i] = row >= 0 && row < rows && row != skip ? (uint32_t)row : (uint32_t)rows;
+  place[i] = (uint32_t)i;
+}
+
+/* The first of n sorted keys that is at least `row`. */
+__device__ uint32_t first_place(const uint32_t *key, uint32_t n, uint32_t row) {
+  uint32_t low = 0, high = n;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (key[middle] < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Each row of the table by the threads of one y; N elements to an access. */
+template <class T, int N>
+__global__ void __launch_bounds__(threads)
+    sum_rows(T *dtable, const T *dy, const uint32_t *key, const uint32_t *place, uint32_t count,
+             int64_t rows, int64_t d) {
+  using C = compute_t<T>;
+  using V = pack<T, N>;
+  int64_t row = row_index();
+  if (row >= rows) return;
+  uint32_t first = first_place(key, count, (uint32_t)row);
+  uint32_t last = first_place(key, count, (uint32_t)row + 1);
+  for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
+    C sum[N], part[N];
+    V result;
+#pragma unroll
+    for (int e = 0; e < N; e++) sum[e] = 0;
+    for (uint32_t stretch = first; stretch < last; stretch += grad_stretch) {
+      uint32_t end = last - stretch < grad_stretch ? last : stretch + grad_stretch;
+#pragma unroll
+      for (int e = 0; e < N; e++) part[e] = 0;
+#pragma unroll 4
+      for (uint32_t p = stretch; p < end; p++) {
+        V v = *(const V *)(dy + place[p] * d + c);
+#pragma unroll
+        for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
+      }
+#pragma unroll
+      for (int e = 0; e < N; e++) sum[e] += part[e];
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e]);
+    *(V *)(dtable + row * d + c) = result;
+  }
+}
+
+struct grad_scratch {
+  uint32_t *key[2], *place[2];
+  void *temp;
+  size_t temp_bytes, bytes;
+};
+
+int bits_of(int64_t rows) {
+  int bits = 1;
+  while (bits < 32 && rows >> bits) bits++;
+  return bits;
+}
+
+size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
+
+/* Lays the scratch memory out; `memory` may be NULL to ask for its size. */
+tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, void *memory,
+                     grad_scratch *s) {
+  size_t list = rounded((size_t)count * sizeof(uint32_t));
+  char *at = (char *)memory;
+  for (int i = 0; i < 2; i++) {
+    s->key[i] = (uint32_t *)(at + (size_t)i * list);
+    s->place[i] = (uint32_t *)(at + (size_t)(2 + i) * list);
+  }
+  s->temp = at + 4 * list;
+  s->temp_bytes = 0;
+  cudaError_t error =
+      cub::DeviceRadixSort::SortPairs(NULL, s->temp_bytes, s->key[0], s->key[1], s->place[0],
+                                      s->place[1], (uint32_t)count, 0, bits_of(rows));
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
+  s->bytes = 4 * list + s->temp_bytes;
+  return TN_OK;
+}
+
+template <class T, int N>
+tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
+  const DLTensor *dtable = args->out[0];
+  int64_t rows = dtable->shape[0], d = dtable->shape[1];
+  dim3 block = row_block(d / N);
+  return launch(args, sum_rows<T, N>, row_blocks(rows, block), block, 0, (T *)dtable->data,
+                (const T *)args->in[0]->data, s.key[1], s.place[1], (uint32_t)count, rows, d);
+}
+
+template <class T>
+tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
+  constexpr int N = 16 / (int)sizeof(T);
+  bool wide = args->out[0]->shape[1] % N == 0 && is_aligned(args->out[0]->data, 16) &&
+              is_aligned(args->in[0]->data, 16);
+  return wide ? run_sum_as<T, N>(args, s, count) : run_sum_as<T, 1>(args, s, count);
+}
+
+tn_status sort_places(const tn_kernel_args *args, const grad_scratch &s, int64_t count,
+                      int64_t rows) {
+  const DLTensor *index = args->in[1];
+  int64_t skip = ((const tn_embedding_grad_attrs *)args->attrs)->padding_index;
+  unsigned blocks = (unsigned)ceil_div(count, threads);
+  tn_status status = index->dtype.bits == 32
+                         ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0],
+                                  s.place[0], (const int32_t *)index->data, count, rows, skip)
+                         : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0],
+                                  s.place[0], (const int64_t *)index->data, count, rows, skip);
+  if (status != TN_OK) return status;
+  size_t bytes = s.temp_bytes;
+  cudaError_t error = cub::DeviceRadixSort::SortPairs(s.temp, bytes, s.key[0], s.key[1], s.place[0],
+                                                      s.place[1], (uint32_t)count, 0, bits_of(rows),
+                                                      (cudaStream_t)args->native_stream);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
+}
+
+/* ------------------------------------------------------------------ rope --- */
+
+struct rope_params {
+  int64_t vectors, s, heads, d, half, rows;
+  bool interleaved;
+  float sign;
+};
+
+/* Threads along x take one pair each, or one element behind the pairs. */
+template <class T, class W, class I>
+__global__ void __launch_bounds__(threads)
+    turn(T *y, const T *x, const W *cosine, const W *sine, const I *positions, rope_params p) {
+  int64_t v = row_index();
+  if (v >= p.vectors) return;
+  int64_t i = v % p.s, b = v / p.s / p.heads, row = positions ? (int64_t)positions[b * p.s + i] : i;
+  bool inside = row >= 0 && row < p.rows;
+  x += v * p.d;
+  y += v * p.d;
+  for (int64_t c = threadIdx.x; c < p.d - p.half; c += blockDim.x) {
+    if (c >= p.half) {
+      y[c + p.half] = inside ? x[c + p.half] : stored<T>::from((W)NAN);
+      continue;
+    }
+    int64_t first = p.interleaved ? 2 * c : c, second = p.interleaved ? first + 1 : c + p.half;
+    W re = load(x[first]), im = load(x[second]);
+    W cs = inside ? cosine[row * p.half + c] : (W)NAN;
+    W sn = inside ? (W)p.sign * sine[row * p.half + c] : (W)NAN;
+    y[first] = stored<T>::from(re * cs - im * sn);
+    y[second] = stored<T>::from(im * cs + re * sn);
+  }
+}
+
+template <class T, class W> tn_status run_rope(const tn_kernel_args *args) {
+  const tn_rope_attrs *attrs = (const tn_rope_attrs *)args->attrs;
+  const DLTensor *x = args->in[0], *cosine = args->in[1], *positions = args->in[3];
+  rope_params p = {x->shape[0] * x->shape[1] * x->shape[2],
+                   x->shape[2],
+                   x->shape[1],
+                   x->shape[3],
+                   cosine->shape[1],
+                   cosine->shape[0],
+                   attrs->interleaved != 0,
+                   attrs->inverse ? -1.f : 1.f};
+  if (p.vectors * p.d == 0) return TN_OK;
+  dim3 block = row_block(p.d - p.half);
+  unsigned blocks = row_blocks(p.vectors, block);
+  if (positions && positions->dtype.bits == 64)
+    return launch(args, turn<T, W, int64_t>, blocks, block, 0, (T *)args->out[0]->data,
+                  (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
+                  (const int64_t *)positions->data, p);
+  return launch(args, turn<T, W, int32_t>, blocks, block, 0, (T *)args->out[0]->data,
+                (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
+                positions ? (const int32_t *)positions->data : (const int32_t *)NULL, p);
+}
+
+} // namespace
+
+tn_status cuda_run_embedding(const tn_kernel_args *args) {
+  const DLTensor *table = args->in[0], *y = args->out[0];
+  int64_t bytes = table->shape[1] * ((table->dtype.bits + 7) / 8);
+  if (cuda_size(y, 0, y->ndim) == 0) return TN_OK;
+  uint64_t mixed =
+      (uint64_t)bytes | (uint64_t)(uintptr_t)table->data | (uint64_t)(uintptr_t)y->data;
+  if (mixed % 16 == 0) return run_take<uint4>(args, bytes / 16);
+  if (mixed % 4 == 0) return run_take<uint32_t>(args, bytes / 4);
+  return mixed % 2 == 0 ? run_take<uint16_t>(args, bytes / 2) : run_take<uint8_t>(args, bytes);
+}
+
+bool cuda_embedding_grad_supports(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1];
+  return cuda_size(index, 0, index->ndim) <= CUDA_MAX_INDEX &&
+         args->out[0]->shape[0] < CUDA_MAX_INDEX;
+}
+
+tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
+  const DLTensor *index = args->in[1];
+  grad_scratch s;
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status == TN_OK)
+    status = scratch_of(args, cuda_size(index, 0, index->ndim), args->out[0]->shape[0], NULL, &s);
+  *bytes = status == TN_OK ? s.bytes : 0;
+  return status;
+}
+
+tn_status cuda_run_embedding_grad(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1], *dtable = args->out[0];
+  int64_t count = cuda_size(index, 0, index->ndim), rows = dtable->shape[0];
+  grad_scratch s;
+  if (rows * dtable->shape[1] == 0) return TN_OK;
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status == TN_OK) status = scratch_of(args, count, rows, args->workspace, &s);
+  if (status == TN_OK && count > 0) status = sort_places(args, s, count, rows);
+  if (status != TN_OK) return status;
+  switch (cuda_dtype(dtable)) {
+  case TN_F32:
+    return run_sum<float>(args, s, count);
+  case TN_F64:
+    return run_sum<double>(args, s, count);
+  case TN_F16:
+    return run_sum<half_t>(args, s, count);
+  case TN_BF16:
+    return run_sum<bfloat_t>(args, s, count);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_run_rope(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_rope<float, float>(args);
+  case TN_F64:
+    return run_rope<double, double>(args);
+  case TN_F16:
+    return run_rope<half_t, float>(args);
+  case TN_BF16:
+    return run_rope<bfloat_t, float>(args);
+  default:
+    return bad_dtype(args);
+  }
+}

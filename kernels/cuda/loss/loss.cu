@@ -1,0 +1,309 @@
+/*
+ * nll_loss, cross_entropy and their gradients. x is contiguous [n, c, inner], a target
+ * stands at (n, inner). Where inner is 1 a warp owns a target and reads its row
+ * together; otherwise a thread does and neighbours read neighbouring elements. Sums
+ * over targets are taken in two kernels, in fixed order.
+ */
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256, most_blocks = 512, count_threads = 1024 };
+
+template <class T> struct accumulator { using type = float; };
+template <> struct accumulator<double> { using type = double; };
+template <class T> using accumulator_t = typename accumulator<T>::type;
+
+/* Everything but the tensors' element type. */
+struct loss_plan {
+  int64_t targets, classes, inner;
+  int lanes;     /* threads of one target: 32 or 1 */
+  bool wide;     /* targets are int64, else int32 */
+  int reduction; /* tn_reduction */
+  bool ignores;  /* targets that equal `ignored` do not count */
+  int64_t ignored;
+  double smoothing;
+};
+
+/* What a block's targets come to. */
+template <class C> struct partial {
+  C sum;
+  long long counted;
+};
+enum { bytes_per_partial = 16 };
+
+template <class C> __device__ C join_max(C v, int lanes) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    C other = __shfl_xor_sync(0xffffffffu, v, mask);
+    v = v > other ? v : other;
+  }
+  return v;
+}
+
+template <class C> __device__ C join_sum(C v, int lanes) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) v += __shfl_xor_sync(0xffffffffu, v, mask);
+  return v;
+}
+
+__device__ int64_t class_of(const void *target, int64_t i, bool wide) {
+  return wide ? ((const int64_t *)target)[i] : (int64_t)((const int32_t *)target)[i];
+}
+
+__device__ bool is_ignored(int64_t target, const loss_plan &p) {
+  return p.ignores && target == p.ignored;
+}
+
+/* Adds up what a block's threads have; right in thread 0. */
+template <class C> __device__ partial<C> join_block(C total, long long counted) {
+  __shared__ C sums[threads];
+  __shared__ long long counts[threads];
+  sums[threadIdx.x] = total;
+  counts[threadIdx.x] = counted;
+  __syncthreads();
+  for (int half = threads / 2; half > 0; half /= 2) {
+    if ((int)threadIdx.x < half) {
+      sums[threadIdx.x] += sums[threadIdx.x + half];
+      counts[threadIdx.x] += counts[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+  return {sums[0], counts[0]};
+}
+
+template <class T, class C> __device__ T finished(partial<C> all, int reduction) {
+  return stored<T>::from(reduction == TN_REDUCTION_MEAN ? all.sum / (C)all.counted : all.sum);
+}
+
+/* The sum of x - top over a target's row. */
+template <class T, class C>
+__device__ C row_total(const T *x, const loss_plan &p, int lane, C top) {
+  C s = 0;
+  for (int64_t c = lane; c < p.classes; c += p.lanes) s += (C)load(x[c * p.inner]) - top;
+  return join_sum(s, p.lanes);
+}
+
+/* The largest logit of a target's row and the sum of e^(x - top). */
+template <class T, class C>
+__device__ void row_sums(const T *x, const loss_plan &p, int lane, C *top, C *sum) {
+  C t = -(C)INFINITY, s = 0;
+  for (int64_t c = lane; c < p.classes; c += p.lanes) {
+    C v = load(x[c * p.inner]);
+    t = v > t ? v : t;
+  }
+  t = join_max(t, p.lanes);
+  for (int64_t c = lane; c < p.classes; c += p.lanes) s += exp((C)load(x[c * p.inner]) - t);
+  *top = t;
+  *sum = join_sum(s, p.lanes);
+}
+
+/* Per target its loss; without reduction to y, else one sum per block to partials. */
+template <class T, bool from_logits>
+__global__ void __launch_bounds__(threads)
+    losses(T *y, partial<accumulator_t<T>> *partials, const T *x, const void *target, loss_plan p) {
+  using C = accumulator_t<T>;
+  int lane = threadIdx.x % p.lanes, per_block = threads / p.lanes;
+  int64_t stride = (int64_t)gridDim.x * per_block;
+  C total = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
+  long long counted = 0;
+  /* A warp's threads take the same number of turns, for the shuffles' sake. */
+  for (int64_t first = (int64_t)blockIdx.x * per_block; first < p.targets; first += stride) {
+    int64_t i = first + threadIdx.x / p.lanes;
+    if (i >= p.targets) continue; /* lanes 32: the whole warp; lanes 1: no shuffles */
+    const T *row = x + i / p.inner * p.classes * p.inner + i % p.inner;
+    int64_t t = class_of(target, i, p.wide);
+    bool valid = t >= 0 && t < p.classes;
+    C loss = valid ? -(C)load(row[t * p.inner]) : (C)NAN;
+    if (from_logits) {
+      C top, sum;
+      row_sums(row, p, lane, &top, &sum);
+      C wanted = loss + top; /* its distance from the top, turned round */
+      if (p.smoothing > 0) wanted = keep * wanted - share * row_total(row, p, lane, top);
+      loss = wanted + log(sum);
+    }
+    if (lane != 0) continue;
+    if (is_ignored(t, p)) loss = 0;
+    if (p.reduction == TN_REDUCTION_NONE) y[i] = stored<T>::from(loss);
+    total += loss;
+    counted += !is_ignored(t, p);
+  }
+  if (p.reduction == TN_REDUCTION_NONE) return;
+  partial<C> all = join_block(total, counted);
+  if (threadIdx.x != 0) return;
+  if (gridDim.x == 1) {
+    *y = finished<T>(all, p.reduction);
+  } else {
+    partials[blockIdx.x] = all;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    sum_partials(T *y, const partial<accumulator_t<T>> *partials, int count, int reduction) {
+  using C = accumulator_t<T>;
+  C total = 0;
+  long long counted = 0;
+  for (int i = threadIdx.x; i < count; i += threads) {
+    total += partials[i].sum;
+    counted += partials[i].counted;
+  }
+  partial<C> all = join_block(total, counted);
+  if (threadIdx.x == 0) *y = finished<T>(all, reduction);
+}
+
+/* How many targets count, for gradients of the mean; one block. */
+__global__ void __launch_bounds__(count_threads)
+    count_targets(long long *counted, const void *target, loss_plan p) {
+  __shared__ long long counts[count_threads];
+  long long mine = 0;
+  for (int64_t i = threadIdx.x; i < p.targets; i += count_threads) {
+    mine += !is_ignored(class_of(target, i, p.wide), p);
+  }
+  counts[threadIdx.x] = mine;
+  __syncthreads();
+  for (int half = count_threads / 2; half > 0; half /= 2) {
+    if ((int)threadIdx.x < half) counts[threadIdx.x] += counts[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) *counted = counts[0];
+}
+
+/* dx = (p - q) dy / N with p the softmax, or 0 without logits, and q the smoothed target. N
+ * is `counted` where some targets are ignored, else all of them. */
+template <class T, bool from_logits>
+__global__ void __launch_bounds__(threads)
+    losses_grad(T *dx, const T *dy, const T *x, const void *target, const long long *counted,
+                loss_plan p) {
+  using C = accumulator_t<T>;
+  int lane = threadIdx.x % p.lanes;
+  int64_t i = (int64_t)blockIdx.x * (threads / p.lanes) + threadIdx.x / p.lanes;
+  if (i >= p.targets) return; /* lanes 32: whole warps */
+  int64_t base = i / p.inner * p.classes * p.inner + i % p.inner;
+  int64_t t = class_of(target, i, p.wide);
+  bool valid = t >= 0 && t < p.classes && !is_ignored(t, p);
+  C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
+  C scale = load(dy[p.reduction == TN_REDUCTION_NONE ? i : 0]);
+  if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
+  C top = 0, sum = 1;
+  if (from_logits) row_sums(x + base, p, lane, &top, &sum);
+  for (int64_t c = lane; c < p.classes; c += p.lanes) {
+    int64_t at = base + c * p.inner;
+    C v = from_logits ? exp((C)load(x[at]) - top) / sum : (C)0;
+    if (c == t) v -= keep;
+    v -= share;
+    /* A zero slope stays zero under any dy. */
+    dx[at] = stored<T>::from(valid && v != (C)0 ? v * scale : (C)0);
+  }
+}
+
+/* nll_loss's attributes begin those of the whole family. */
+loss_plan plan_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *target,
+                  double smoothing) {
+  const tn_nll_loss_attrs *attrs = (const tn_nll_loss_attrs *)args->attrs;
+  loss_plan p;
+  p.targets = cuda_size(target, 0, target->ndim);
+  p.classes = x->shape[1];
+  p.inner = cuda_size(x, 2, x->ndim);
+  p.lanes = p.inner > 1 ? 1 : 32;
+  p.wide = cuda_dtype(target) == TN_I64;
+  p.reduction = (int)attrs->reduction;
+  p.ignores = attrs->ignore_index != INT64_MIN;
+  p.ignored = attrs->ignore_index;
+  p.smoothing = smoothing;
+  return p;
+}
+
+unsigned loss_blocks(const loss_plan &p) {
+  int64_t blocks = ceil_div(p.targets, threads / p.lanes);
+  if (p.reduction != TN_REDUCTION_NONE) {
+    if (p.targets * p.classes <= 4096) return 1; /* a second kernel costs more */
+    if (blocks > most_blocks) return most_blocks;
+  }
+  return (unsigned)(blocks < 1 ? 1 : blocks);
+}
+
+template <class T, bool from_logits>
+tn_status run_as(const tn_kernel_args *args, const loss_plan &p) {
+  using C = accumulator_t<T>;
+  if (p.reduction == TN_REDUCTION_NONE && p.targets == 0) return TN_OK;
+  T *y = (T *)args->out[0]->data;
+  partial<C> *partials = (partial<C> *)args->workspace;
+  unsigned blocks = loss_blocks(p);
+  tn_status status = launch(args, losses<T, from_logits>, blocks, threads, 0, y, partials,
+                            (const T *)args->in[0]->data, args->in[1]->data, p);
+  if (status != TN_OK || blocks == 1 || p.reduction == TN_REDUCTION_NONE) return status;
+  return launch(args, sum_partials<T>, 1, threads, 0, y, partials, (int)blocks, p.reduction);
+}
+
+/* Whether a gradient must first find out how many targets count. */
+bool counts_apart(const loss_plan &p) { return p.ignores && p.reduction == TN_REDUCTION_MEAN; }
+
+template <class T, bool from_logits>
+tn_status run_grad_as(const tn_kernel_args *args, const loss_plan &p) {
+  if (p.targets == 0 || p.classes == 0) return TN_OK;
+  unsigned blocks = (unsigned)ceil_div(p.targets, threads / p.lanes);
+  long long *counted = counts_apart(p) ? (long long *)args->workspace : NULL;
+  if (counted) {
+    tn_status status =
+        launch(args, count_targets, 1, count_threads, 0, counted, args->in[2]->data, p);
+    if (status != TN_OK) return status;
+  }
+  return launch(args, losses_grad<T, from_logits>, blocks, threads, 0, (T *)args->out[0]->data,
+                (const T *)args->in[0]->data, (const T *)args->in[1]->data, args->in[2]->data,
+                counted, p);
+}
+
+template <bool from_logits> tn_status run(const tn_kernel_args *args, double smoothing) {
+  loss_plan p = plan_of(args, args->in[0], args->in[1], smoothing);
+  switch (cuda_dtype(args->in[0])) {
+  case TN_F32:
+    return run_as<float, from_logits>(args, p);
+  case TN_F16:
+    return run_as<half_t, from_logits>(args, p);
+  case TN_BF16:
+    return run_as<bfloat_t, from_logits>(args, p);
+  case TN_F64:
+    return run_as<double, from_logits>(args, p);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+template <bool from_logits> tn_status run_grad(const tn_kernel_args *args, double smoothing) {
+  loss_plan p = plan_of(args, args->in[1], args->in[2], smoothing);
+  switch (cuda_dtype(args->in[1])) {
+  case TN_F32:
+    return run_grad_as<float, from_logits>(args, p);
+  case TN_F16:
+    return run_grad_as<half_t, from_logits>(args, p);
+  case TN_BF16:
+    return run_grad_as<bfloat_t, from_logits>(args, p);
+  case TN_F64:
+    return run_grad_as<double, from_logits>(args, p);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+} // namespace
+
+tn_status cuda_run_nll_loss(const tn_kernel_args *args) { return run<false>(args, 0); }
+tn_status cuda_run_cross_entropy(const tn_kernel_args *args) {
+  return run<true>(args, ((const tn_cross_entropy_attrs *)args->attrs)->label_smoothing);
+}
+tn_status cuda_run_nll_loss_grad(const tn_kernel_args *args) { return run_grad<false>(args, 0); }
+tn_status cuda_run_cross_entropy_grad(const tn_kernel_args *args) {
+  return run_grad<true>(args, ((const tn_cross_entropy_grad_attrs *)args->attrs)->label_smoothing);
+}
+
+tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes) {
+  static_assert(sizeof(partial<double>) <= bytes_per_partial, "scratch is too small");
+  loss_plan p = plan_of(args, args->in[0], args->in[1], 0);
+  bool sums = p.reduction != TN_REDUCTION_NONE;
+  *bytes = sums && loss_blocks(p) > 1 ? (size_t)loss_blocks(p) * bytes_per_partial : 0;
+  return TN_OK;
+}
+
+tn_status cuda_loss_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
+  *bytes = counts_apart(plan_of(args, args->in[1], args->in[2], 0)) ? sizeof(long long) : 0;
+  return TN_OK;
+}

@@ -1,0 +1,242 @@
+/*
+ * Losses of elements in pairs and their gradients over contiguous tensors. Sums are taken
+ * in two kernels, in fixed order.
+ */
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256, most_blocks = 1024, few_elements = 16384 };
+
+template <class T> struct accumulator { using type = float; };
+template <> struct accumulator<double> { using type = double; };
+template <class T> using accumulator_t = typename accumulator<T>::type;
+
+/* A pair with its weight of positive targets, and the operator's own attribute. */
+template <class C> struct pair { C x, t, pos, option; };
+
+struct squared {
+  template <class C> static __device__ C loss(pair<C> p) { return (p.x - p.t) * (p.x - p.t); }
+  template <class C> static __device__ C slope(pair<C> p) { return (C)2 * (p.x - p.t); }
+};
+struct cross_entropy {
+  template <class C> static __device__ C loss(pair<C> p) {
+    C softplus = log1p(exp(-fabs(p.x))) + (p.x < (C)0 ? -p.x : (C)0); /* of -x */
+    return ((C)1 - p.t) * p.x + ((C)1 + (p.pos - (C)1) * p.t) * softplus;
+  }
+  template <class C> static __device__ C slope(pair<C> p) {
+    C e = exp(-fabs(p.x)), below = (p.x < (C)0 ? (C)1 : e) / ((C)1 + e); /* 1 / (1 + e^x) */
+    return (C)1 - p.t - ((C)1 + (p.pos - (C)1) * p.t) * below;
+  }
+};
+struct huber {
+  template <class C> static __device__ C loss(pair<C> p) {
+    C d = fabs(p.x - p.t);
+    return d <= p.option ? (C)0.5 * d * d : p.option * (d - (C)0.5 * p.option);
+  }
+  template <class C> static __device__ C slope(pair<C> p) {
+    C d = p.x - p.t;
+    return d > p.option ? p.option : d < -p.option ? -p.option : d;
+  }
+};
+struct divergence { /* option: target holds logarithms */
+  template <class C> static __device__ C loss(pair<C> p) {
+    if (p.option != (C)0) return exp(p.t) * (p.t - p.x);
+    return p.t == (C)0 ? (C)0 : p.t * (log(p.t) - p.x);
+  }
+  template <class C> static __device__ C slope(pair<C> p) {
+    return p.option != (C)0 ? -exp(p.t) : -p.t;
+  }
+};
+
+template <class T> struct pair_args {
+  using C = accumulator_t<T>;
+  const T *x, *target, *weight, *pos, *dy; /* weight, pos: NULL where absent */
+  T *y;                                    /* the loss, or dx */
+  C *partials;
+  int64_t count, c; /* elements, and the length of pos */
+  C option, scale;
+  bool one_dy; /* dy is one number for all */
+};
+
+/* V weighted losses, or slopes, from element i on. */
+template <class T, int V, class Op, bool slopes, class C>
+__device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
+  pack<T, V> x = *(const pack<T, V> *)(a.x + i), t = *(const pack<T, V> *)(a.target + i), w;
+  if (a.weight) w = *(const pack<T, V> *)(a.weight + i);
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    pair<C> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
+    if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
+    out[j] = slopes ? Op::slope(p) : Op::loss(p);
+    if (a.weight) out[j] *= (C)load(w.v[j]);
+  }
+}
+
+/* Adds up a block's; right in thread 0. */
+template <class C> __device__ C join_block(C v) {
+  __shared__ C shared[threads / 32];
+  for (int mask = 16; mask > 0; mask /= 2) v += __shfl_xor_sync(0xffffffffu, v, mask);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = shared[0];
+  for (int i = 1; i < threads / 32; i++) v += shared[i];
+  return v;
+}
+
+template <class T, int V, class Op>
+__global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pair_args<T> a) {
+  using C = accumulator_t<T>;
+  C total = 0;
+  int64_t stride = (int64_t)gridDim.x * threads * V;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V; i < a.count; i += stride) {
+    C v[V];
+    values<T, V, Op, false>(a, i, v);
+#pragma unroll
+    for (int j = 0; j < V; j++) total += v[j];
+  }
+  total = join_block(total);
+  if (threadIdx.x != 0) return;
+  if (gridDim.x == 1) {
+    *a.y = stored<T>::from(total / a.scale);
+  } else {
+    a.partials[blockIdx.x] = total;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T> scale) {
+  accumulator_t<T> total = 0;
+  for (int i = threadIdx.x; i < count; i += threads) total += partials[i];
+  total = join_block(total);
+  if (threadIdx.x == 0) *y = stored<T>::from(total / scale);
+}
+
+/* Every loss by itself, or every gradient. */
+template <class T, int V, class Op, bool slopes>
+__global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pair_args<T> a) {
+  using C = accumulator_t<T>;
+  int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
+  if (i >= a.count) return;
+  C v[V];
+  values<T, V, Op, slopes>(a, i, v);
+  pack<T, V> dy, out;
+  if (slopes && !a.one_dy) dy = *(const pack<T, V> *)(a.dy + i);
+  C all = slopes && a.one_dy ? (C)load(*a.dy) / a.scale : (C)1;
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    if (slopes) v[j] *= a.one_dy ? all : (C)load(dy.v[j]);
+    out.v[j] = stored<T>::from(v[j]);
+  }
+  *(pack<T, V> *)(a.y + i) = out;
+}
+
+template <class T> constexpr int width_of() { return 16 / (int)sizeof(T); }
+
+/* Blocks that share a sum. */
+int64_t sum_blocks(int64_t count, int width) {
+  if (count <= few_elements) return 1; /* a second kernel costs more */
+  int64_t blocks = ceil_div(count, (int64_t)threads * width * 4);
+  return blocks < most_blocks ? blocks : most_blocks;
+}
+
+/* in: x, target and, of some operators, weight and pos_weight. */
+template <class T>
+pair_args<T> pairs_of(const tn_kernel_args *args, const DLTensor *const *in, int num_in,
+                      int64_t reduction, double option) {
+  pair_args<T> a = {};
+  a.x = (const T *)in[0]->data;
+  a.target = (const T *)in[1]->data;
+  if (num_in > 2 && in[2]) a.weight = (const T *)in[2]->data;
+  if (num_in > 3 && in[3]) a.pos = (const T *)in[3]->data;
+  a.y = (T *)args->out[0]->data;
+  a.count = cuda_size(in[0], 0, in[0]->ndim);
+  a.c = in[0]->ndim ? in[0]->shape[in[0]->ndim - 1] : 1;
+  a.option = (accumulator_t<T>)option;
+  a.scale = (accumulator_t<T>)(reduction == TN_REDUCTION_MEAN ? a.count : 1);
+  return a;
+}
+
+template <class T> bool fits_packs(const pair_args<T> &a, const void *y) {
+  return a.count % width_of<T>() == 0 && is_aligned(a.x, 16) && is_aligned(a.target, 16) &&
+         is_aligned(a.weight, 16) && is_aligned(y, 16);
+}
+
+template <class T, class Op, bool slopes>
+tn_status launch_each(const tn_kernel_args *args, pair_args<T> &a) {
+  constexpr int V = width_of<T>();
+  if (a.count == 0) return TN_OK;
+  bool packs = fits_packs(a, a.y) && (!slopes || a.one_dy || is_aligned(a.dy, 16));
+  int64_t blocks = ceil_div(a.count, (int64_t)threads * (packs ? V : 1));
+  if (blocks > CUDA_MAX_INDEX)
+    return args->host->fail(TN_ERR_UNSUPPORTED, "%s: too many elements", args->kernel->name);
+  auto kernel = packs ? each_pair<T, V, Op, slopes> : each_pair<T, 1, Op, slopes>;
+  return launch(args, kernel, (unsigned)blocks, threads, 0, a);
+}
+
+template <class T, class Op>
+tn_status forward_as(const tn_kernel_args *args, int64_t reduction, double option) {
+  constexpr int V = width_of<T>();
+  pair_args<T> a = pairs_of<T>(args, args->in, args->num_in, reduction, option);
+  if (reduction == TN_REDUCTION_NONE) return launch_each<T, Op, false>(args, a);
+  a.partials = (accumulator_t<T> *)args->workspace;
+  unsigned blocks = (unsigned)sum_blocks(a.count, V);
+  auto kernel = fits_packs(a, NULL) ? sum_losses<T, V, Op> : sum_losses<T, 1, Op>;
+  tn_status status = launch(args, kernel, blocks, threads, 0, a);
+  if (status != TN_OK || blocks == 1) return status;
+  return launch(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
+}
+
+template <class T, class Op>
+tn_status backward_as(const tn_kernel_args *args, int64_t reduction, double option) {
+  pair_args<T> a = pairs_of<T>(args, args->in + 1, args->num_in - 1, reduction, option);
+  a.dy = (const T *)args->in[0]->data;
+  a.one_dy = reduction != TN_REDUCTION_NONE;
+  return launch_each<T, Op, true>(args, a);
+}
+
+template <class Op, bool slopes>
+tn_status run(const tn_kernel_args *args, int64_t reduction, double option) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return slopes ? backward_as<float, Op>(args, reduction, option)
+                  : forward_as<float, Op>(args, reduction, option);
+  case TN_F16:
+    return slopes ? backward_as<half_t, Op>(args, reduction, option)
+                  : forward_as<half_t, Op>(args, reduction, option);
+  case TN_BF16:
+    return slopes ? backward_as<bfloat_t, Op>(args, reduction, option)
+                  : forward_as<bfloat_t, Op>(args, reduction, option);
+  case TN_F64:
+    return slopes ? backward_as<double, Op>(args, reduction, option)
+                  : forward_as<double, Op>(args, reduction, option);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+} // namespace
+
+#define PAIR_LOSS(name, Op, slopes, option)                                                        \
+  tn_status cuda_run_##name(const tn_kernel_args *args) {                                          \
+    const tn_##name##_attrs *attrs = (const tn_##name##_attrs *)args->attrs;                       \
+    return run<Op, slopes>(args, attrs->reduction, option);                                        \
+  }
+PAIR_LOSS(mse_loss, squared, false, 0)
+PAIR_LOSS(mse_loss_grad, squared, true, 0)
+PAIR_LOSS(bce_with_logits, cross_entropy, false, 0)
+PAIR_LOSS(bce_with_logits_grad, cross_entropy, true, 0)
+PAIR_LOSS(huber_loss, huber, false, attrs->delta)
+PAIR_LOSS(huber_loss_grad, huber, true, attrs->delta)
+PAIR_LOSS(kl_div, divergence, false, attrs->log_target)
+PAIR_LOSS(kl_div_grad, divergence, true, attrs->log_target)
+
+/* The family's attributes begin the same. */
+tn_status cuda_pair_loss_workspace(const tn_kernel_args *args, size_t *bytes) {
+  const DLTensor *x = args->in[0];
+  int64_t reduction = ((const tn_mse_loss_attrs *)args->attrs)->reduction;
+  int64_t blocks = sum_blocks(cuda_size(x, 0, x->ndim), 16 / (x->dtype.bits / 8));
+  *bytes = reduction == TN_REDUCTION_NONE || blocks == 1 ? 0 : (size_t)blocks * sizeof(double);
+  return TN_OK;
+}

@@ -1,0 +1,140 @@
+/*
+ * Scalar products, a warp to each short one and a block to each long one, and outer
+ * products, which are elementwise products of tensors expanded along each other's axis.
+ */
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256, long_vector = 8192 };
+
+/* What products are summed in: double for float32, whose sums may cancel. */
+template <class T> struct sum_of { using type = T; };
+template <> struct sum_of<half_t> { using type = float; };
+template <> struct sum_of<bfloat_t> { using type = float; };
+template <> struct sum_of<float> { using type = double; };
+template <> struct sum_of<int8_t> { using type = uint32_t; };
+template <> struct sum_of<uint8_t> { using type = uint32_t; };
+template <> struct sum_of<int16_t> { using type = uint32_t; };
+template <> struct sum_of<int32_t> { using type = uint32_t; };
+template <> struct sum_of<int64_t> { using type = uint64_t; };
+
+template <class T, class S> __device__ __forceinline__ T result_of(S sum) { return (T)sum; }
+template <> __device__ __forceinline__ half_t result_of<half_t, float>(float sum) {
+  return stored<half_t>::from(sum);
+}
+template <> __device__ __forceinline__ bfloat_t result_of<bfloat_t, float>(float sum) {
+  return stored<bfloat_t>::from(sum);
+}
+
+/* Operands y, a, b around the vectors; `lanes` threads, 32 or all of a block, to each. */
+template <class T>
+__global__ void __launch_bounds__(threads)
+    dot_rows(T *y, const T *a, const T *b, int64_t k, int64_t step_a, int64_t step_b, int lanes,
+             const __grid_constant__ cuda_layout l) {
+  using S = typename sum_of<T>::type;
+  __shared__ S parts[threads / 32];
+  uint32_t row = blockIdx.x * (threads / lanes) + threadIdx.x / lanes;
+  if (row >= l.count) return; /* whole rows, so whole warps */
+  for (int d = l.rank - 1; d >= 0; d--) {
+    uint32_t q = d > 0 ? quotient(row, l.size[d]) : 0;
+    int64_t r = row - q * l.size[d].value;
+    row = q;
+    y += r * l.stride[0][d];
+    a += r * l.stride[1][d];
+    b += r * l.stride[2][d];
+  }
+  S sum = 0;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x % lanes; i < k; i += lanes)
+    sum += (S)load(a[i * step_a]) * (S)load(b[i * step_b]);
+  for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+  if (lanes > 32) {
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int i = 0; i < threads / 32; i++) sum += parts[i];
+  }
+  if (threadIdx.x % lanes == 0) *y = result_of<T, S>(sum);
+}
+
+/* Strides of x without its last axis along the first `rank` axes of y. */
+void batch_steps(const DLTensor *x, const DLTensor *y, int rank, int64_t *step) {
+  int behind = rank - (x->ndim - 1);
+  for (int d = 0; d < rank; d++)
+    step[d] = d < behind || x->shape[d - behind] != y->shape[d] ? 0 : x->strides[d - behind];
+}
+
+template <class T> tn_status run_dot(const tn_kernel_args *args) {
+  const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
+  cuda_shape shape;
+  cuda_layout l;
+  int64_t k = a->shape[a->ndim - 1];
+  shape.rank = y->ndim;
+  for (int d = 0; d < y->ndim; d++) {
+    shape.size[d] = y->shape[d];
+    shape.stride[0][d] = y->strides[d];
+  }
+  batch_steps(a, y, y->ndim, shape.stride[1]);
+  batch_steps(b, y, y->ndim, shape.stride[2]);
+  if (cuda_size(y, 0, y->ndim) == 0) return TN_OK;
+  cuda_shape_simplify(&shape, 3, true);
+  cuda_layout_of(&l, &shape, 3);
+  int lanes = k > long_vector ? threads : 32;
+  unsigned blocks = (unsigned)ceil_div(l.count, threads / lanes);
+  return launch(args, dot_rows<T>, blocks, threads, 0, (T *)y->data, (const T *)a->data,
+                (const T *)b->data, k, a->strides[a->ndim - 1], b->strides[b->ndim - 1], lanes, l);
+}
+
+} // namespace
+
+bool cuda_dot_supports(const tn_kernel_args *args) {
+  return cuda_size(args->out[0], 0, args->out[0]->ndim) <= CUDA_MAX_INDEX;
+}
+
+tn_status cuda_run_dot(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_dot<float>(args);
+  case TN_F64:
+    return run_dot<double>(args);
+  case TN_F16:
+    return run_dot<half_t>(args);
+  case TN_BF16:
+    return run_dot<bfloat_t>(args);
+  case TN_U8:
+    return run_dot<uint8_t>(args);
+  case TN_I8:
+    return run_dot<int8_t>(args);
+  case TN_I16:
+    return run_dot<int16_t>(args);
+  case TN_I32:
+    return run_dot<int32_t>(args);
+  case TN_I64:
+    return run_dot<int64_t>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_run_outer(const tn_kernel_args *args) {
+  const DLTensor *y = args->out[0];
+  DLTensor expanded[2];
+  int64_t step[2][TN_MAX_RANK];
+  const DLTensor *in[2];
+  for (int i = 0; i < 2; i++) {
+    const DLTensor *x = args->in[i];
+    batch_steps(x, y, y->ndim - 2, step[i]);
+    step[i][y->ndim - 2] = i == 0 ? x->strides[x->ndim - 1] : 0;
+    step[i][y->ndim - 1] = i == 1 ? x->strides[x->ndim - 1] : 0;
+    expanded[i] = *x;
+    expanded[i].ndim = y->ndim;
+    expanded[i].shape = y->shape;
+    expanded[i].strides = step[i];
+    in[i] = &expanded[i];
+  }
+  tn_kernel_args sub = *args;
+  sub.in = in;
+  sub.attrs = NULL;
+  return cuda_run_mul(&sub);
+}

@@ -1,0 +1,259 @@
+/*
+ * Optimiser steps over lists. Scalars are made from the attributes in double on the host.
+ * A thread reads what it needs of all tensors, steps, and writes; tensors come
+ * contiguous.
+ */
+#include <math.h>
+
+#include "kernels/cuda/optimiser/multi.cuh"
+
+namespace {
+
+/* What decays act in: double for the wide types, since constants rounded to float would be
+ * off by the same 1e-8 for every element of every step, which training amplifies; float
+ * where parameters have no more than 11 bits. */
+template <class T> struct decay_of { using type = double; };
+template <> struct decay_of<half_t> { using type = float; };
+template <> struct decay_of<bfloat_t> { using type = float; };
+
+template <class C, class D> struct sgd_rule {
+  static constexpr int states = 1;
+  C lr, momentum, weight_decay;
+  bool nesterov;
+  __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
+    C g = grad + weight_decay * param;
+    C v = momentum == (C)0 ? g : momentum * state[0] + g; /* the buffer may hold anything then */
+    state[0] = v;
+    param -= lr * (nesterov ? g + momentum * v : v);
+  }
+};
+
+/* rate = lr / (1 - b1^t), scale = 1 / (1 - b2^t), kept = 1 - lr wd. */
+template <class C, class D, bool decoupled> struct adam_rule {
+  static constexpr int states = 2;
+  D rate, scale, beta1, rest1, beta2, rest2, kept;
+  C eps, weight_decay;
+  __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
+    D g = decoupled ? grad : grad + weight_decay * param;
+    D m = beta1 * state[0] + rest1 * g, v = beta2 * state[1] + rest2 * (g * g);
+    state[0] = (C)m;
+    state[1] = (C)v;
+    D step = rate * ((C)m / (sqrt((C)(v * scale)) + eps));
+    param = (C)(decoupled ? param * kept - step : param - step);
+  }
+};
+
+template <class C, class D> struct rmsprop_rule {
+  static constexpr int states = 2;
+  D lr, decay, rest;
+  C momentum, eps, weight_decay;
+  __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
+    C g = grad + weight_decay * param;
+    D v = decay * state[0] + rest * ((D)g * g);
+    C step = g / (sqrt((C)v) + eps);
+    state[0] = (C)v;
+    state[1] = momentum == (C)0 ? step : momentum * state[1] + step;
+    param = (C)(param - lr * state[1]);
+  }
+};
+
+template <class C, class D> struct adagrad_rule {
+  static constexpr int states = 1;
+  D rate;
+  C eps, weight_decay;
+  __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
+    C g = grad + weight_decay * param;
+    state[0] += g * g;
+    param = (C)(param - rate * (g / (sqrt(state[0]) + eps)));
+  }
+};
+
+/* --- the kernel --- */
+
+/* Elements of one place in all lists: gradient, parameter, states. */
+template <class T, class U, int states, int N> struct elements {
+  pack<T, N> grad, param;
+  pack<U, N> state[states];
+};
+
+template <class T, class U, class Rule, int N>
+__device__ __forceinline__ void step_pack(const Rule &rule, elements<T, U, Rule::states, N> &e) {
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    compute_t<T> p = load(e.param.v[i]), s[Rule::states];
+#pragma unroll
+    for (int k = 0; k < Rule::states; k++) s[k] = load(e.state[k].v[i]);
+    rule(load(e.grad.v[i]), p, s);
+    e.param.v[i] = stored<T>::from(p);
+#pragma unroll
+    for (int k = 0; k < Rule::states; k++) e.state[k].v[i] = stored<U>::from(s[k]);
+  }
+}
+
+/* The tensors of one block's share. */
+template <class T, class U, int states> struct places {
+  const T *grad;
+  T *param;
+  U *state[states];
+};
+
+template <int N, class T, class U, int states>
+__device__ __forceinline__ elements<T, U, states, N> fetch(const places<T, U, states> &p,
+                                                           int64_t i) {
+  elements<T, U, states, N> e;
+  e.grad = *(const pack<T, N> *)(p.grad + i);
+  e.param = *(const pack<T, N> *)(p.param + i);
+#pragma unroll
+  for (int k = 0; k < states; k++) e.state[k] = *(const pack<U, N> *)(p.state[k] + i);
+  return e;
+}
+
+template <int N, class T, class U, int states>
+__device__ __forceinline__ void put(const places<T, U, states> &p, int64_t i,
+                                    const elements<T, U, states, N> &e) {
+  *(pack<T, N> *)(p.param + i) = e.param;
+#pragma unroll
+  for (int k = 0; k < states; k++) *(pack<U, N> *)(p.state[k] + i) = e.state[k];
+}
+
+template <class T, class U> __host__ __device__ constexpr int width_of() {
+  return 16 / most((int)sizeof(T), (int)sizeof(U));
+}
+
+template <class T, class U> __host__ __device__ constexpr int64_t chunk_of() {
+  return (int64_t)multi_threads * multi_rounds * width_of<T, U>();
+}
+
+template <class T, class U, class Rule, int CAPACITY>
+__global__ void __launch_bounds__(multi_threads)
+    step(const __grid_constant__ Rule rule,
+         const __grid_constant__ multi_table<2 + Rule::states, CAPACITY> t) {
+  constexpr int N = width_of<T, U>(), states = Rule::states;
+  multi_share share = multi_find(t, chunk_of<T, U>());
+  places<T, U, states> p = {(const T *)t.data[0][share.place] + share.begin,
+                            (T *)t.data[1][share.place] + share.begin};
+  uintptr_t odd = ((uintptr_t)p.grad | (uintptr_t)p.param) & (sizeof(T) * N - 1);
+#pragma unroll
+  for (int k = 0; k < states; k++) {
+    p.state[k] = (U *)t.data[2 + k][share.place] + share.begin;
+    odd |= (uintptr_t)p.state[k] & (sizeof(U) * N - 1);
+  }
+  int64_t whole = odd ? 0 : share.n / N * N; /* elements that packs cover */
+  for (int64_t i = (int64_t)threadIdx.x * N; i < whole; i += 2 * multi_threads * N) {
+    int64_t j = i + multi_threads * N;
+    auto a = fetch<N>(p, i), b = a;
+    if (j < whole) b = fetch<N>(p, j);
+    step_pack<T, U, Rule, N>(rule, a);
+    put<N>(p, i, a);
+    if (j >= whole) break;
+    step_pack<T, U, Rule, N>(rule, b);
+    put<N>(p, j, b);
+  }
+  for (int64_t i = whole + threadIdx.x; i < share.n; i += multi_threads) {
+    auto e = fetch<1>(p, i);
+    step_pack<T, U, Rule, 1>(rule, e);
+    put<1>(p, i, e);
+  }
+}
+
+template <int BYTES, class T, class U, class Rule>
+tn_status run_tables(const tn_kernel_args *args, const Rule &rule) {
+  constexpr int LISTS = 2 + Rule::states, CAPACITY = multi_capacity(LISTS, BYTES - sizeof(Rule));
+  const DLTensor *const *lists[LISTS] = {args->in};
+  for (int k = 1; k < LISTS; k++)
+    lists[k] = (const DLTensor *const *)args->out + (k - 1) * args->num_in;
+  return multi_each_table<LISTS, CAPACITY>(
+      lists, args->num_in, chunk_of<T, U>(),
+      [&](const multi_table<LISTS, CAPACITY> &t, unsigned blocks) {
+        return launch(args, step<T, U, Rule, CAPACITY>, blocks, multi_threads, 0, rule, t);
+      });
+}
+
+template <class T, class U, class Rule>
+tn_status run_step(const tn_kernel_args *args, const Rule &rule) {
+  bool small = args->num_in <= multi_capacity(2 + Rule::states, multi_small_bytes - sizeof(Rule));
+  return small ? run_tables<multi_small_bytes, T, U>(args, rule)
+               : run_tables<multi_large_bytes, T, U>(args, rule);
+}
+
+/* Runs R<C, D>::of(attrs) for the call's types. */
+template <template <class, class> class Make> tn_status run_typed(const tn_kernel_args *args) {
+  bool same = cuda_dtype(args->in[0]) == cuda_dtype(args->out[args->num_in]);
+  const void *a = args->attrs;
+  switch (cuda_dtype(args->in[0])) {
+  case TN_F32:
+    return run_step<float, float>(args, Make<float, decay_of<float>::type>::of(a));
+  case TN_F64:
+    return run_step<double, double>(args, Make<double, decay_of<double>::type>::of(a));
+  case TN_F16:
+    return same ? run_step<half_t, half_t>(args, Make<float, decay_of<half_t>::type>::of(a))
+                : run_step<half_t, float>(args, Make<float, decay_of<half_t>::type>::of(a));
+  case TN_BF16:
+    return same ? run_step<bfloat_t, bfloat_t>(args, Make<float, decay_of<bfloat_t>::type>::of(a))
+                : run_step<bfloat_t, float>(args, Make<float, decay_of<bfloat_t>::type>::of(a));
+  default:
+    return bad_dtype(args);
+  }
+}
+
+/* --- rules from attributes --- */
+
+template <class C, class D> struct make_sgd {
+  static sgd_rule<C, D> of(const void *attrs) {
+    auto *a = (const tn_multi_sgd_attrs *)attrs;
+    return {(C)a->lr, (C)a->momentum, (C)a->weight_decay, a->nesterov != 0};
+  }
+};
+
+/* The attributes of adam and adamw are alike. */
+template <class C, class D, bool decoupled> struct make_any_adam {
+  static adam_rule<C, D, decoupled> of(const void *attrs) {
+    auto *a = (const tn_multi_adam_attrs *)attrs;
+    double t = (double)a->step;
+    return {(D)(a->lr / (1 - pow(a->beta1, t))),
+            (D)(1 / (1 - pow(a->beta2, t))),
+            (D)a->beta1,
+            (D)(1 - a->beta1),
+            (D)a->beta2,
+            (D)(1 - a->beta2),
+            (D)(1 - a->lr * a->weight_decay),
+            (C)a->eps,
+            (C)a->weight_decay};
+  }
+};
+template <class C, class D> using make_adam = make_any_adam<C, D, false>;
+template <class C, class D> using make_adamw = make_any_adam<C, D, true>;
+
+template <class C, class D> struct make_rmsprop {
+  static rmsprop_rule<C, D> of(const void *attrs) {
+    auto *a = (const tn_multi_rmsprop_attrs *)attrs;
+    return {(D)a->lr,       (D)a->decay, (D)(1 - a->decay),
+            (C)a->momentum, (C)a->eps,   (C)a->weight_decay};
+  }
+};
+
+template <class C, class D> struct make_adagrad {
+  static adagrad_rule<C, D> of(const void *attrs) {
+    auto *a = (const tn_multi_adagrad_attrs *)attrs;
+    double rate = a->lr / (1 + (double)(a->step - 1) * a->lr_decay);
+    return {(D)rate, (C)a->eps, (C)a->weight_decay};
+  }
+};
+
+} // namespace
+
+/* The state has the parameters' type, or is float32 beside 16-bit parameters. */
+bool cuda_multi_supports(const tn_kernel_args *args) {
+  tn_dtype t = cuda_dtype(args->in[0]), u = cuda_dtype(args->out[args->num_in]);
+  return u == t || u == tn_dtype_wide(t);
+}
+
+tn_status cuda_run_multi_sgd(const tn_kernel_args *args) { return run_typed<make_sgd>(args); }
+tn_status cuda_run_multi_adam(const tn_kernel_args *args) { return run_typed<make_adam>(args); }
+tn_status cuda_run_multi_adamw(const tn_kernel_args *args) { return run_typed<make_adamw>(args); }
+tn_status cuda_run_multi_rmsprop(const tn_kernel_args *args) {
+  return run_typed<make_rmsprop>(args);
+}
+tn_status cuda_run_multi_adagrad(const tn_kernel_args *args) {
+  return run_typed<make_adagrad>(args);
+}

@@ -1,0 +1,325 @@
+/*
+ * Random ones, integers, bounded normal numbers, draws by weight and permutations. Numbers
+ * follow from the seed and the element's place alone, as in kernels/common/draws.h; weights are
+ * summed as whole numbers, so every device draws the same.
+ */
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/common/draws.h"
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256 };
+
+template <class V>
+__global__ void __launch_bounds__(threads)
+    draw_ones(V *y, int64_t n, uint64_t seed, uint64_t offset, uint64_t threshold, V one) {
+  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (group * 4 >= n) return;
+  philox_words r = philox_at(seed, offset + (uint64_t)group);
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (group * 4 + i < n) y[group * 4 + i] = r.w[i] < threshold ? one : (V)0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    draw_integers(T *y, int64_t n, uint64_t seed, uint64_t offset, uint64_t low, uint64_t span) {
+  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (group * 2 >= n) return;
+  philox_words r = philox_at(seed, offset + (uint64_t)group);
+  uint64_t even = (uint64_t)r.w[1] << 32 | r.w[0], odd = (uint64_t)r.w[3] << 32 | r.w[2];
+  y[group * 2] = (T)(low + draw_below(even, span));
+  if (group * 2 + 1 < n) y[group * 2 + 1] = (T)(low + draw_below(odd, span));
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    draw_truncated(T *y, int64_t n, uint64_t seed, uint64_t offset, double mean, double std,
+                   truncated between) {
+  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i >= n) return;
+  double u;
+  if (sizeof(T) == 8) {
+    u = ((double)(philox_pair(seed, offset, (uint64_t)i) >> 11) + 0.5) * 0x1p-53;
+  } else {
+    philox_words r = philox_at(seed, offset + (uint64_t)i / 4);
+    u = ((double)(r.w[i % 4] >> 8) + 0.5) * 0x1p-24;
+  }
+  y[i] = stored<T>::from((compute_t<T>)(mean + std * truncated_at(&between, u)));
+}
+
+int64_t count_of(const tn_kernel_args *args) {
+  return cuda_size(args->out[0], 0, args->out[0]->ndim);
+}
+
+template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
+  const tn_bernoulli_attrs *a = (const tn_bernoulli_attrs *)args->attrs;
+  int64_t n = count_of(args);
+  if (n == 0) return TN_OK;
+  return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
+                (V *)args->out[0]->data, n, a->seed, a->offset, bernoulli_threshold(a->probability),
+                one);
+}
+
+template <class T> tn_status run_integers(const tn_kernel_args *args) {
+  const tn_randint_attrs *a = (const tn_randint_attrs *)args->attrs;
+  int64_t n = count_of(args);
+  if (n == 0) return TN_OK;
+  return launch(args, draw_integers<T>, (unsigned)ceil_div(n, threads * 2), threads, 0,
+                (T *)args->out[0]->data, n, a->seed, a->offset, (uint64_t)a->low,
+                (uint64_t)a->high - (uint64_t)a->low);
+}
+
+template <class T> tn_status run_truncated(const tn_kernel_args *args) {
+  const tn_truncated_normal_attrs *a = (const tn_truncated_normal_attrs *)args->attrs;
+  int64_t n = count_of(args);
+  if (n == 0) return TN_OK;
+  return launch(args, draw_truncated<T>, (unsigned)ceil_div(n, threads), threads, 0,
+                (T *)args->out[0]->data, n, a->seed, a->offset, a->mean, a->std,
+                truncated_between(a->low, a->high));
+}
+
+/* ------------------------------------------------------------ multinomial --- */
+
+enum { stretch = 256 /* weights that share one sum */ };
+
+__device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
+  for (int mask = 16; mask > 0; mask /= 2)
+    x += __shfl_xor_sync(0xffffffffu, (unsigned long long)x, mask);
+  return x;
+}
+
+/* The greatest weight of a row, in every thread of the block. */
+template <class T> __device__ double greatest_of(const T *x, int64_t n) {
+  __shared__ double parts[threads / 32];
+  double most = 0;
+  for (int64_t i = threadIdx.x; i < n; i += threads) {
+    double v = (double)load(x[i]);
+    if (weight_counts(v) && v > most) most = v;
+  }
+  for (int mask = 16; mask > 0; mask /= 2) {
+    double other = __shfl_xor_sync(0xffffffffu, most, mask);
+    most = other > most ? other : most;
+  }
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = most;
+  __syncthreads();
+  for (int i = 0; i < threads / 32; i++) most = parts[i] > most ? parts[i] : most;
+  return most;
+}
+
+/* Writes a row's weights as whole numbers, and the sums of its stretches, a warp to each. */
+template <class T>
+__device__ void take_weights(const T *x, int64_t n, uint64_t *unit, uint64_t *sums) {
+  double greatest = greatest_of(x, n);
+  int shift = greatest > 0 ? weight_shift(greatest, n) : 0;
+  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += threads / 32) {
+    uint64_t sum = 0;
+    for (int64_t i = s * stretch + threadIdx.x % 32; i < n && i < (s + 1) * stretch; i += 32)
+      sum += unit[i] = weight_units((double)load(x[i]), shift);
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) sums[s] = sum;
+  }
+}
+
+__device__ uint64_t total_of(const uint64_t *sums, int64_t count) {
+  uint64_t sum = 0;
+  for (int64_t i = threadIdx.x % 32; i < count; i += 32) sum += sums[i];
+  return warp_sum(sum);
+}
+
+/* The first of n numbers whose sum from 0 on is more than `at`, by one warp; takes the sum
+ * of those before it from `at`. pre: there is one. */
+__device__ int64_t warp_find(const uint64_t *numbers, int64_t n, uint64_t *at) {
+  int lane = threadIdx.x % 32;
+  for (int64_t base = 0;; base += 32) {
+    uint64_t own = base + lane < n ? numbers[base + lane] : 0, sum = own;
+    for (int step = 1; step < 32; step *= 2) {
+      uint64_t other = __shfl_up_sync(0xffffffffu, (unsigned long long)sum, step);
+      if (lane >= step) sum += other;
+    }
+    unsigned reached = __ballot_sync(0xffffffffu, sum > *at);
+    if (reached) {
+      int found = __ffs((int)reached) - 1;
+      *at -= __shfl_sync(0xffffffffu, (unsigned long long)(sum - own), found);
+      return base + found;
+    }
+    *at -= __shfl_sync(0xffffffffu, (unsigned long long)sum, 31);
+  }
+}
+
+/* One block draws for one row: with replacement its warps share the samples, without it the
+ * first warp draws them one after the other. */
+template <class T>
+__global__ void __launch_bounds__(threads)
+    draw_places(int64_t *y, const T *x, int64_t n, uint64_t *room, int64_t samples,
+                bool replacement, uint64_t seed, uint64_t offset) {
+  int64_t row = blockIdx.x, stretches = (n + stretch - 1) / stretch;
+  uint64_t *unit = room + row * (n + stretches), *sums = unit + n;
+  take_weights(x + row * n, n, unit, sums);
+  __syncthreads();
+  int warp = threadIdx.x / 32;
+  if (!replacement && warp > 0) return;
+  uint64_t total = total_of(sums, stretches);
+  for (int64_t k = warp; k < samples; k += replacement ? threads / 32 : 1) {
+    int64_t place = -1;
+    if (total > 0) {
+      uint64_t at = draw_below(philox_pair(seed, offset, (uint64_t)(row * samples + k)), total);
+      int64_t s = warp_find(sums, stretches, &at), left = n - s * stretch;
+      place = s * stretch + warp_find(unit + s * stretch, left < stretch ? left : stretch, &at);
+    }
+    if (!replacement && place >= 0) {
+      uint64_t taken = unit[place];
+      total -= taken;
+      __syncwarp();
+      if (threadIdx.x == 0) {
+        sums[place / stretch] -= taken;
+        unit[place] = 0;
+      }
+      __syncwarp();
+    }
+    if (threadIdx.x % 32 == 0) y[row * samples + k] = place;
+  }
+}
+
+template <class T> tn_status run_places(const tn_kernel_args *args) {
+  const tn_multinomial_attrs *a = (const tn_multinomial_attrs *)args->attrs;
+  const DLTensor *x = args->in[0];
+  int64_t count = count_of(args);
+  if (count == 0) return TN_OK;
+  return launch(args, draw_places<T>, (unsigned)(count / a->samples), threads, 0,
+                (int64_t *)args->out[0]->data, (const T *)x->data, x->shape[x->ndim - 1],
+                (uint64_t *)args->workspace, a->samples, a->replacement != 0, a->seed, a->offset);
+}
+
+/* --------------------------------------------------------------- randperm --- */
+
+template <class I>
+__global__ void __launch_bounds__(threads)
+    list_keys(uint64_t *key, I *place, int64_t n, uint64_t seed, uint64_t offset) {
+  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i >= n) return;
+  key[i] = philox_pair(seed, offset, (uint64_t)i);
+  place[i] = (I)i;
+}
+
+size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
+
+template <class I>
+cudaError_t sort_keys(void *temp, size_t *bytes, const uint64_t *from, uint64_t *to, const I *place,
+                      I *y, int64_t n, cudaStream_t stream) {
+  return cub::DeviceRadixSort::SortPairs(temp, *bytes, from, to, place, y, (uint32_t)n, 0, 64,
+                                         stream);
+}
+
+/* Keys before and after the sort, places before it, and what CUB asks for. */
+template <class I> tn_status permute(const tn_kernel_args *args, size_t *bytes, void *memory) {
+  const tn_randperm_attrs *a = (const tn_randperm_attrs *)args->attrs;
+  int64_t n = count_of(args);
+  size_t keys = rounded((size_t)n * sizeof(uint64_t)), places = rounded((size_t)n * sizeof(I));
+  char *at = (char *)memory;
+  uint64_t *from = (uint64_t *)at, *to = (uint64_t *)(at + keys);
+  I *place = (I *)(at + 2 * keys), *y = (I *)args->out[0]->data;
+  size_t temp = 0;
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status != TN_OK) return status;
+  cudaError_t error = sort_keys<I>(NULL, &temp, from, to, place, y, n, NULL);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
+  if (bytes) *bytes = 2 * keys + places + temp;
+  if (!memory || n == 0) return TN_OK;
+  status = launch(args, list_keys<I>, (unsigned)ceil_div(n, threads), threads, 0, from, place, n,
+                  a->seed, a->offset);
+  if (status != TN_OK) return status;
+  error = sort_keys<I>(at + 2 * keys + places, &temp, from, to, place, y, n,
+                       (cudaStream_t)args->native_stream);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
+}
+
+} // namespace
+
+tn_status cuda_run_bernoulli(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F16:
+    return run_ones<uint16_t>(args, 0x3c00);
+  case TN_BF16:
+    return run_ones<uint16_t>(args, 0x3f80);
+  case TN_I16:
+    return run_ones<uint16_t>(args, 1);
+  case TN_F32:
+    return run_ones<uint32_t>(args, 0x3f800000);
+  case TN_I32:
+    return run_ones<uint32_t>(args, 1);
+  case TN_F64:
+    return run_ones<uint64_t>(args, 0x3ff0000000000000);
+  case TN_I64:
+    return run_ones<uint64_t>(args, 1);
+  default:
+    return run_ones<uint8_t>(args, 1);
+  }
+}
+
+tn_status cuda_run_randint(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_U8:
+  case TN_I8:
+    return run_integers<uint8_t>(args);
+  case TN_I16:
+    return run_integers<uint16_t>(args);
+  case TN_I32:
+    return run_integers<uint32_t>(args);
+  case TN_I64:
+    return run_integers<uint64_t>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_run_truncated_normal(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_truncated<float>(args);
+  case TN_F64:
+    return run_truncated<double>(args);
+  case TN_F16:
+    return run_truncated<half_t>(args);
+  case TN_BF16:
+    return run_truncated<bfloat_t>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes) {
+  const DLTensor *x = args->in[0];
+  int64_t n = x->shape[x->ndim - 1];
+  *bytes =
+      (size_t)cuda_size(x, 0, x->ndim - 1) * (size_t)(n + ceil_div(n, stretch)) * sizeof(uint64_t);
+  return TN_OK;
+}
+
+tn_status cuda_run_multinomial(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->in[0])) {
+  case TN_F32:
+    return run_places<float>(args);
+  case TN_F64:
+    return run_places<double>(args);
+  case TN_F16:
+    return run_places<half_t>(args);
+  case TN_BF16:
+    return run_places<bfloat_t>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {
+  *bytes = 0;
+  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, bytes, NULL)
+                                            : permute<uint64_t>(args, bytes, NULL);
+}
+
+tn_status cuda_run_randperm(const tn_kernel_args *args) {
+  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, NULL, args->workspace)
+                                            : permute<uint64_t>(args, NULL, args->workspace);
+}

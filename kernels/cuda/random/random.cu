@@ -1,0 +1,270 @@
+/*
+ * Random numbers: dropout, uniform, normal. Philox4x32-10 (Salmon et al. 2011), keyed
+ * by the seed and counted in the tensor's row-major order, so that every device draws
+ * the same numbers. Tensors come contiguous: memory order is the logical order. One
+ * thread computes one counter and writes all elements that it serves.
+ */
+#include <math.h>
+
+#include "kernels/common/uniform.h"
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256 };
+
+__device__ uint4 philox(uint64_t seed, uint64_t counter) {
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  uint4 c = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
+#pragma unroll
+  for (int round = 0; round < 10; round++) {
+    uint32_t lo0 = 0xD2511F53u * c.x, hi0 = __umulhi(0xD2511F53u, c.x);
+    uint32_t lo1 = 0xCD9E8D57u * c.z, hi1 = __umulhi(0xCD9E8D57u, c.z);
+    c = {hi1 ^ c.y ^ k0, lo1, hi0 ^ c.w ^ k1, lo0};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+/* 24 random bits of a lane as a number in [0, 1). */
+__device__ float unit24(uint32_t w) { return (float)(w >> 8) * 0x1p-24f; }
+/* 53 bits of two lanes. */
+__device__ uint64_t bits53(uint32_t low, uint32_t high) {
+  return (((uint64_t)high << 32) | low) >> 11;
+}
+
+/* Writes up to N of v at y + first, in one access where all fit. */
+template <class T, int N>
+__device__ void write(T *y, int64_t first, int64_t n, const pack<T, N> &v, bool wide) {
+  if (wide && first + N <= n) {
+    *(pack<T, N> *)(y + first) = v;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    if (first + i < n) y[first + i] = v.v[i];
+  }
+}
+
+template <class T, int N>
+__device__ pack<T, N> read(const T *x, int64_t first, int64_t n, bool wide) {
+  if (wide && first + N <= n) return *(const pack<T, N> *)(x + first);
+  pack<T, N> v{};
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    if (first + i < n) v.v[i] = x[first + i];
+  }
+  return v;
+}
+
+/* An element is kept where its 24 bits reach threshold = ceil(p 2^24): u >= p. */
+template <class T>
+__global__ void __launch_bounds__(threads)
+    dropout(T *y, bool_t *mask, const T *x, int64_t n, uint64_t seed, uint64_t offset,
+            uint32_t threshold, compute_t<T> scale, bool wide) {
+  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (group * 4 >= n) return;
+  uint4 r = philox(seed, offset + (uint64_t)group);
+  uint32_t w[4] = {r.x, r.y, r.z, r.w};
+  pack<T, 4> v = read<T, 4>(x, group * 4, n, wide);
+  pack<bool_t, 4> kept;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    bool keep = (w[i] >> 8) >= threshold;
+    kept.v[i].byte = keep;
+    v.v[i] = stored<T>::from(keep ? load(v.v[i]) * scale : (compute_t<T>)0);
+  }
+  write<T, 4>(y, group * 4, n, v, wide);
+  write<bool_t, 4>(mask, group * 4, n, kept, wide);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    dropout_grad(T *dx, const T *dy, const bool_t *mask, int64_t n, compute_t<T> scale, bool wide) {
+  int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * 4;
+  if (first >= n) return;
+  pack<T, 4> v = read<T, 4>(dy, first, n, wide);
+  pack<bool_t, 4> kept = read<bool_t, 4>(mask, first, n, wide);
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    v.v[i] = stored<T>::from(kept.v[i].byte ? load(v.v[i]) * scale : (compute_t<T>)0);
+  }
+  write<T, 4>(dx, first, n, v, wide);
+}
+
+/* The attributes of both distributions: low and width, or mean and std; uniform numbers then
+ * stay within bounds, see kernels/common/uniform.h. */
+template <class C> struct draw_params {
+  C a, b, back, least, most;
+  uint64_t seed, offset;
+
+  __device__ __forceinline__ C within(C v) const {
+    v = back * v;
+    v = v < least ? least : v;
+    return v > most ? most : v;
+  }
+};
+
+template <class T, bool normal>
+__global__ void __launch_bounds__(threads)
+    draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, bool wide) {
+  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (group * 4 >= n) return;
+  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
+  uint32_t w[4] = {r.x, r.y, r.z, r.w};
+  pack<T, 4> v;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    float even = unit24(w[i]), odd = unit24(w[i + 1]);
+    if (normal) {
+      float radius = sqrtf(-2.f * logf((float)((w[i] >> 8) + 1) * 0x1p-24f)), s, c;
+      sincospif(2.f * odd, &s, &c);
+      even = radius * c;
+      odd = radius * s;
+    }
+    even = fmaf(p.b, even, p.a);
+    odd = fmaf(p.b, odd, p.a);
+    v.v[i] = stored<T>::from(normal ? even : p.within(even));
+    v.v[i + 1] = stored<T>::from(normal ? odd : p.within(odd));
+  }
+  write<T, 4>(y, group * 4, n, v, wide);
+}
+
+template <bool normal>
+__global__ void __launch_bounds__(threads)
+    draw_double(double *y, int64_t n, const __grid_constant__ draw_params<double> p, bool wide) {
+  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (group * 2 >= n) return;
+  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
+  uint64_t first = bits53(r.x, r.y), second = bits53(r.z, r.w);
+  double even = (double)first * 0x1p-53, odd = (double)second * 0x1p-53;
+  if (normal) {
+    double radius = sqrt(-2. * log((double)(first + 1) * 0x1p-53)), s, c;
+    sincospi(2. * odd, &s, &c);
+    even = radius * c;
+    odd = radius * s;
+  }
+  /* Two roundings, as on the CPU. */
+  even = __dadd_rn(p.a, __dmul_rn(p.b, even));
+  odd = __dadd_rn(p.a, __dmul_rn(p.b, odd));
+  pack<double, 2> v = {{normal ? even : p.within(even), normal ? odd : p.within(odd)}};
+  write<double, 2>(y, group * 2, n, v, wide);
+}
+
+unsigned blocks_for(int64_t n, int per_thread) {
+  return (unsigned)ceil_div(n, (int64_t)threads * per_thread);
+}
+
+template <class T> tn_status run_dropout(const tn_kernel_args *args) {
+  const tn_dropout_attrs *attrs = (const tn_dropout_attrs *)args->attrs;
+  T *y = (T *)args->out[0]->data;
+  bool_t *mask = (bool_t *)args->out[1]->data;
+  const T *x = (const T *)args->in[0]->data;
+  int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
+  if (n == 0) return TN_OK;
+  bool wide = is_aligned(y, sizeof(T) * 4) && is_aligned(x, sizeof(T) * 4) && is_aligned(mask, 4);
+  uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
+  return launch(args, dropout<T>, blocks_for(n, 4), threads, 0, y, mask, x, n, attrs->seed,
+                attrs->offset, threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
+}
+
+template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
+  double p = ((const tn_dropout_grad_attrs *)args->attrs)->p;
+  T *dx = (T *)args->out[0]->data;
+  const T *dy = (const T *)args->in[0]->data;
+  const bool_t *mask = (const bool_t *)args->in[1]->data;
+  int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
+  if (n == 0) return TN_OK;
+  bool wide = is_aligned(dx, sizeof(T) * 4) && is_aligned(dy, sizeof(T) * 4) && is_aligned(mask, 4);
+  return launch(args, dropout_grad<T>, blocks_for(n, 4), threads, 0, dx, dy, mask, n,
+                (compute_t<T>)(1 / (1 - p)), wide);
+}
+
+template <class C> draw_params<C> params_of(uniform_range r, uint64_t seed, uint64_t offset) {
+  return {(C)r.low, (C)r.width, (C)r.back, (C)r.least, (C)r.most, seed, offset};
+}
+
+template <class T, bool normal>
+tn_status run_draw_as(const tn_kernel_args *args, int64_t n, const draw_params<float> &p) {
+  T *y = (T *)args->out[0]->data;
+  return launch(args, draw<T, normal>, blocks_for(n, 4), threads, 0, y, n, p,
+                is_aligned(y, sizeof(T) * 4));
+}
+
+template <bool normal>
+tn_status run_draw(const tn_kernel_args *args, uniform_range r, uint64_t seed, uint64_t offset) {
+  int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
+  if (n == 0) return TN_OK;
+  double *y = (double *)args->out[0]->data;
+  draw_params<float> p = params_of<float>(r, seed, offset);
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_draw_as<float, normal>(args, n, p);
+  case TN_F16:
+    return run_draw_as<half_t, normal>(args, n, p);
+  case TN_BF16:
+    return run_draw_as<bfloat_t, normal>(args, n, p);
+  case TN_F64:
+    return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n,
+                  params_of<double>(r, seed, offset), is_aligned(y, 16));
+  default:
+    return bad_dtype(args);
+  }
+}
+
+uniform_type uniform_type_of(const DLTensor *t) {
+  switch (cuda_dtype(t)) {
+  case TN_F16:
+    return uniform_type_f16();
+  case TN_BF16:
+    return uniform_type_bf16();
+  case TN_F64:
+    return uniform_type_f64();
+  default:
+    return uniform_type_f32();
+  }
+}
+
+} // namespace
+
+tn_status cuda_run_dropout(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_dropout<float>(args);
+  case TN_F16:
+    return run_dropout<half_t>(args);
+  case TN_BF16:
+    return run_dropout<bfloat_t>(args);
+  case TN_F64:
+    return run_dropout<double>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_run_dropout_grad(const tn_kernel_args *args) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run_dropout_grad<float>(args);
+  case TN_F16:
+    return run_dropout_grad<half_t>(args);
+  case TN_BF16:
+    return run_dropout_grad<bfloat_t>(args);
+  case TN_F64:
+    return run_dropout_grad<double>(args);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+tn_status cuda_run_uniform(const tn_kernel_args *args) {
+  const tn_uniform_attrs *attrs = (const tn_uniform_attrs *)args->attrs;
+  uniform_range r = uniform_range_of(attrs->low, attrs->high, uniform_type_of(args->out[0]));
+  return run_draw<false>(args, r, attrs->seed, attrs->offset);
+}
+
+tn_status cuda_run_normal(const tn_kernel_args *args) {
+  const tn_normal_attrs *attrs = (const tn_normal_attrs *)args->attrs;
+  return run_draw<true>(args, {attrs->mean, attrs->std, 1, 0, 0}, attrs->seed, attrs->offset);
+}

@@ -1,0 +1,95 @@
+/*
+ * Plans reductions and says how much scratch they want.
+ */
+#include "kernels/cuda/reduce/reduce.h"
+
+static void walk_of(cuda_walk *walk, cuda_shape *shape, int operands) {
+  cuda_shape_simplify(shape, operands, true);
+  walk->count = cuda_shape_count(shape);
+  walk->rank = shape->rank;
+  walk->wide = walk->count > CUDA_MAX_INDEX;
+  for (int d = 0; d < shape->rank; d++) {
+    walk->size[d] = shape->size[d];
+    if (!walk->wide && shape->size[d] > 0) {
+      walk->divisor[d] = cuda_divisor_of((uint32_t)shape->size[d]);
+    }
+    for (int k = 0; k < operands; k++) walk->stride[k][d] = shape->stride[k][d];
+  }
+}
+
+/* Bit d is set where axis d is reduced. */
+static unsigned reduced_axes(const tn_axes *axes, int rank) {
+  if (axes->count == 0) return (1u << rank) - 1;
+  unsigned set = 0;
+  for (int i = 0; i < axes->count; i++) {
+    set |= 1u << (axes->axis[i] < 0 ? axes->axis[i] + rank : axes->axis[i]);
+  }
+  return set;
+}
+
+static void split_axes(cuda_shape *kept, cuda_shape *reduced, const DLTensor *x, const DLTensor *y,
+                       unsigned set, bool keepdims) {
+  int from_y = 0;
+  for (int d = 0; d < x->ndim; d++) {
+    bool is_reduced = set >> d & 1;
+    cuda_shape *side = is_reduced ? reduced : kept;
+    side->size[side->rank] = x->shape[d];
+    side->stride[0][side->rank] = x->strides[d];
+    side->stride[1][side->rank++] = is_reduced ? 0 : y->strides[from_y];
+    if (!is_reduced || keepdims) from_y++;
+  }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Along rows where the reduced elements lie closer together than the outputs. */
+static bool is_by_row(const cuda_walk *kept, const cuda_walk *reduced) {
+  if (kept->count == 1 || reduced->count <= 1) return reduced->count > 1;
+  int64_t k = kept->stride[0][kept->rank - 1], r = reduced->stride[0][reduced->rank - 1];
+  return (r < 0 ? -r : r) <= (k < 0 ? -k : k);
+}
+
+static void spread(cuda_reduce_plan *plan, int multiprocessors) {
+  int64_t count = plan->reduced.count;
+  plan->by_row = is_by_row(&plan->kept, &plan->reduced);
+  if (plan->by_row) {
+    plan->lanes = count > 1024 ? cuda_reduce_threads : 32;
+  } else {
+    plan->lanes = count > 16 ? cuda_reduce_threads / 32 : 1;
+  }
+  plan->blocks = ceil_div(plan->kept.count, cuda_reduce_threads / plan->lanes);
+  plan->splits = 1;
+  int64_t turns = count / plan->lanes; /* of each thread */
+  if (turns > 32 && plan->blocks < multiprocessors) {
+    plan->splits = least(ceil_div(4 * multiprocessors, plan->blocks), turns / 16);
+  }
+}
+
+void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,
+                         const tn_axes *axes, bool keepdims, const cuda_info *info) {
+  cuda_shape kept = {.rank = 0}, reduced = {.rank = 0};
+  split_axes(&kept, &reduced, x, y, reduced_axes(axes, x->ndim), keepdims);
+  walk_of(&plan->kept, &kept, 2);
+  walk_of(&plan->reduced, &reduced, 1);
+  spread(plan, info->multiprocessors);
+}
+
+tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes) {
+  cuda_reduce_plan plan;
+  tn_axes axes;
+  bool keepdims;
+  if (args->kernel->op == TN_OP_ARGMAX || args->kernel->op == TN_OP_ARGMIN) {
+    const tn_argmax_attrs *attrs = args->attrs;
+    axes = (tn_axes){1, {(int32_t)attrs->axis}};
+    keepdims = attrs->keepdims;
+  } else { /* the attributes of the others begin like this */
+    const tn_sum_attrs *attrs = args->attrs;
+    axes = attrs->axes;
+    keepdims = attrs->keepdims;
+  }
+  cuda_reduce_plan_of(&plan, args->in[0], args->out[0], &axes, keepdims, args->device);
+  int64_t partials = plan.splits > 1 ? plan.kept.count * plan.splits : 0;
+  *bytes = (size_t)partials * cuda_reduce_partial_bytes;
+  return TN_OK;
+}

@@ -1,0 +1,275 @@
+/*
+ * Direct convolution over one to three spatial axes: the definition, one thread (or, for
+ * weights, one block) per output, in fixed order. It takes what cuDNN does not, empty
+ * tensors included, and is the faster one where there are few channels and so little to
+ * reuse: a first layer's forward pass and weight gradient. Any strides are taken. Kernels
+ * are made twice: DEEP ones for three axes, the others with a depth of 1.
+ */
+#include "kernels/common/window.h"
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256, weight_threads = 512 };
+
+/* x [n, c, d, h, w], w [k, c / groups, kd, kh, kw], y [n, k, od, oh, ow]. */
+struct conv_shape {
+  int64_t count; /* of the result's elements */
+  int n, size[3], kernel[3], out[3];
+  int group_c, group_k; /* channels of one group on either side */
+  int stride[3], pad[3], dilation[3];
+  int64_t x[5], weight[5], y[5]; /* strides in elements */
+  bool narrow;                   /* count fits 31 bits: divide by multiplication */
+  cuda_divisor by[5];            /* sizes of the result */
+};
+
+struct place5 {
+  int i[5];
+};
+
+/* Row-major position of a result's element. */
+template <bool DEEP> __device__ place5 place_of(int64_t at, const conv_shape &s) {
+  place5 p;
+  p.i[2] = 0;
+#pragma unroll
+  for (int d = 4; d > 0; d--) {
+    if (!DEEP && d == 2) continue;
+    int64_t q = s.narrow ? (int64_t)quotient((uint32_t)at, s.by[d]) : at / s.by[d].value;
+    p.i[d] = (int)(at - q * s.by[d].value);
+    at = q;
+  }
+  p.i[0] = (int)at;
+  return p;
+}
+
+template <bool DEEP>
+__device__ int64_t offset_of(const int64_t *stride, int a, int b, int z, int r, int c) {
+  int64_t offset = a * stride[0] + b * stride[1] + r * stride[3] + c * stride[4];
+  return DEEP ? offset + z * stride[2] : offset;
+}
+
+template <bool DEEP> __device__ int64_t offset_of(const int64_t *stride, const place5 &p) {
+  return offset_of<DEEP>(stride, p.i[0], p.i[1], p.i[2], p.i[3], p.i[4]);
+}
+
+__device__ bool is_inside(int i, int size) { return i >= 0 && i < size; }
+
+template <class T, bool DEEP>
+__global__ void __launch_bounds__(threads)
+    forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
+            const __grid_constant__ conv_shape s) {
+  int64_t at = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (at >= s.count) return;
+  place5 o = place_of<DEEP>(at, s);
+  int first_c = o.i[1] / s.group_k * s.group_c;
+  int front = DEEP ? o.i[2] * s.stride[0] - s.pad[0] : 0;
+  int top = o.i[3] * s.stride[1] - s.pad[1], left = o.i[4] * s.stride[2] - s.pad[2];
+  compute_t<T> sum = 0;
+  for (int c = 0; c < s.group_c; c++) {
+    for (int m = 0; m < (DEEP ? s.kernel[0] : 1); m++) {
+      int depth = DEEP ? front + m * s.dilation[0] : 0;
+      if (DEEP && !is_inside(depth, s.size[0])) continue;
+      for (int p = 0; p < s.kernel[1]; p++) {
+        int row = top + p * s.dilation[1];
+        if (!is_inside(row, s.size[1])) continue;
+        for (int q = 0; q < s.kernel[2]; q++) {
+          int column = left + q * s.dilation[2];
+          if (!is_inside(column, s.size[2])) continue;
+          sum += load(x[offset_of<DEEP>(s.x, o.i[0], first_c + c, depth, row, column)]) *
+                 load(w[offset_of<DEEP>(s.weight, o.i[1], c, m, p, q)]);
+        }
+      }
+    }
+  }
+  if (bias) sum += load(bias[o.i[1] * bias_stride]);
+  y[offset_of<DEEP>(s.y, o)] = stored<T>::from(sum);
+}
+
+/* The window along one axis that reads input `at` through kernel element `tap`; false if
+ * none does. */
+__device__ bool window_of(const conv_shape &s, int axis, int at, int tap, int *window) {
+  int from = at + s.pad[axis] - tap * s.dilation[axis];
+  if (from < 0 || from % s.stride[axis] != 0) return false;
+  *window = from / s.stride[axis];
+  return *window < s.out[axis];
+}
+
+template <class T, bool DEEP>
+__global__ void __launch_bounds__(threads)
+    grad_input(T *dx, const T *dy, const T *w, const T *bias, int64_t bias_stride,
+               const __grid_constant__ conv_shape s) {
+  int64_t at = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (at >= s.count) return;
+  place5 o = place_of<DEEP>(at, s);
+  int group = o.i[1] / s.group_c, c = o.i[1] - group * s.group_c;
+  compute_t<T> sum = 0;
+  for (int k = group * s.group_k; k < (group + 1) * s.group_k; k++) {
+    for (int m = 0; m < (DEEP ? s.kernel[0] : 1); m++) {
+      int depth = 0, row, column;
+      if (DEEP && !window_of(s, 0, o.i[2], m, &depth)) continue;
+      for (int p = 0; p < s.kernel[1]; p++) {
+        if (!window_of(s, 1, o.i[3], p, &row)) continue;
+        for (int q = 0; q < s.kernel[2]; q++) {
+          if (!window_of(s, 2, o.i[4], q, &column)) continue;
+          sum += load(dy[offset_of<DEEP>(s.y, o.i[0], k, depth, row, column)]) *
+                 load(w[offset_of<DEEP>(s.weight, k, c, m, p, q)]);
+        }
+      }
+    }
+  }
+  if (bias) sum += load(bias[o.i[1] * bias_stride]);
+  dx[offset_of<DEEP>(s.x, o)] = stored<T>::from(sum);
+}
+
+/* Divisors of positions among the windows of an image. */
+struct window_divisors {
+  cuda_divisor image, slice, row;
+};
+
+/* A block per weight: threads stride over images and window positions, whose products
+ * are then added in a fixed tree. Images are taken so many at a time that 32 bits index
+ * their positions. */
+template <class T, bool DEEP>
+__global__ void __launch_bounds__(weight_threads)
+    grad_weight(T *dw, const T *dy, const T *x, const window_divisors by,
+                const __grid_constant__ conv_shape s) {
+  using C = compute_t<T>;
+  __shared__ C shared[weight_threads];
+  place5 o = place_of<DEEP>(blockIdx.x, s);
+  int channel = o.i[0] / s.group_k * s.group_c + o.i[1];
+  int front = DEEP ? o.i[2] * s.dilation[0] - s.pad[0] : 0;
+  int top = o.i[3] * s.dilation[1] - s.pad[1], left = o.i[4] * s.dilation[2] - s.pad[2];
+  int turn = CUDA_MAX_INDEX / most((int)by.image.value, 1);
+  C sum = 0;
+  for (int first = 0; first < s.n; first += turn) {
+    uint32_t end = (uint32_t)least(turn, s.n - first) * by.image.value;
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < end; i += weight_threads) {
+      uint32_t image = quotient(i, by.image), inside = i - image * by.image.value;
+      int slice = DEEP ? (int)quotient(inside, by.slice) : 0;
+      if (DEEP) inside -= (uint32_t)slice * by.slice.value;
+      int line = (int)quotient(inside, by.row), column = (int)inside - line * s.out[2];
+      int depth = DEEP ? slice * s.stride[0] + front : 0;
+      int row = line * s.stride[1] + top, x_column = column * s.stride[2] + left;
+      bool valid = is_inside(row, s.size[1]) && is_inside(x_column, s.size[2]) &&
+                   (!DEEP || is_inside(depth, s.size[0]));
+      int from = first + (int)image;
+      C a = load(dy[offset_of<DEEP>(s.y, from, o.i[0], slice, line, column)]);
+      C b = valid ? load(x[offset_of<DEEP>(s.x, from, channel, depth, row, x_column)]) : (C)0;
+      if (valid) sum += a * b;
+    }
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = weight_threads / 2; half > 0; half /= 2) {
+    if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) dw[offset_of<DEEP>(s.weight, o)] = stored<T>::from(shared[0]);
+}
+
+/* Attributes beyond 31 bits are never more than one window's or one tap's. */
+int narrowed(int64_t value) { return value > CUDA_MAX_INDEX ? CUDA_MAX_INDEX : (int)value; }
+
+void copy_strides(int64_t *to, const window_shape &from) {
+  for (int d = 0; d < 5; d++) to[d] = from.stride[d];
+}
+
+conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *w,
+                    const DLTensor *y, const DLTensor *result) {
+  const window_conv a = window_conv_of(args->attrs, window_axes(x));
+  const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
+  const window_shape of_result = window_shape_of(result);
+  conv_shape s;
+  s.count = cuda_size(result, 0, result->ndim);
+  s.narrow = s.count <= CUDA_MAX_INDEX;
+  for (int d = 0; d < 5; d++) s.by[d] = cuda_divisor_of((uint32_t)of_result.size[d]);
+  s.n = (int)sx.size[0];
+  s.group_c = (int)sw.size[1];
+  s.group_k = (int)(sw.size[0] / a.groups);
+  for (int d = 0; d < 3; d++) {
+    s.size[d] = (int)sx.size[2 + d];
+    s.kernel[d] = (int)sw.size[2 + d];
+    s.out[d] = (int)sy.size[2 + d];
+    s.stride[d] = narrowed(a.stride[d]);
+    s.pad[d] = narrowed(a.padding[d]);
+    s.dilation[d] = narrowed(a.dilation[d]);
+  }
+  copy_strides(s.x, sx);
+  copy_strides(s.weight, sw);
+  copy_strides(s.y, sy);
+  return s;
+}
+
+bool is_deep(const DLTensor *t) { return t->ndim == 5; }
+
+unsigned blocks_for(int64_t count) { return (unsigned)ceil_div(count, threads); }
+
+/* y from x, w and perhaps a bias; with `backward`, x from y, w and perhaps a bias. */
+template <class T> tn_status run_image(const tn_kernel_args *args, bool backward) {
+  const DLTensor *from = args->in[0], *w = args->in[1], *to = args->out[0];
+  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  conv_shape s = backward ? shape_of(args, to, w, from, to) : shape_of(args, from, w, to, to);
+  if (s.count == 0) return TN_OK;
+  auto kernel = backward ? (is_deep(to) ? grad_input<T, true> : grad_input<T, false>)
+                         : (is_deep(to) ? forward<T, true> : forward<T, false>);
+  return launch(args, kernel, blocks_for(s.count), threads, 0, (T *)to->data, (const T *)from->data,
+                (const T *)w->data, bias ? (const T *)bias->data : NULL,
+                bias ? bias->strides[0] : 0, s);
+}
+
+template <class T>
+tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy) {
+  const DLTensor *dw = args->out[0];
+  conv_shape s = shape_of(args, x, dw, dy, dw);
+  if (s.count == 0) return TN_OK;
+  int64_t image = cuda_size(dy, 2, dy->ndim);
+  if (image > CUDA_MAX_INDEX || s.count > CUDA_MAX_INDEX) {
+    return args->host->fail(TN_ERR_UNSUPPORTED, "%s: an image of %lld elements, at most %d",
+                            args->kernel->name, (long long)image, CUDA_MAX_INDEX);
+  }
+  window_divisors by = {cuda_divisor_of((uint32_t)image),
+                        cuda_divisor_of((uint32_t)(s.out[1] * (int64_t)s.out[2])),
+                        cuda_divisor_of((uint32_t)s.out[2])};
+  return launch(args, is_deep(dw) ? grad_weight<T, true> : grad_weight<T, false>, (unsigned)s.count,
+                weight_threads, 0, (T *)dw->data, (const T *)dy->data, (const T *)x->data, by, s);
+}
+
+} // namespace
+
+#define CONV_BY_DTYPE(function, ...)                                                               \
+  switch (cuda_dtype(args->out[0])) {                                                              \
+  case TN_F32:                                                                                     \
+    return function<float>(args, __VA_ARGS__);                                                     \
+  case TN_F16:                                                                                     \
+    return function<half_t>(args, __VA_ARGS__);                                                    \
+  case TN_BF16:                                                                                    \
+    return function<bfloat_t>(args, __VA_ARGS__);                                                  \
+  case TN_F64:                                                                                     \
+    return function<double>(args, __VA_ARGS__);                                                    \
+  default:                                                                                         \
+    return bad_dtype(args);                                                                        \
+  }
+
+tn_status cuda_run_conv_forward(const tn_kernel_args *args){CONV_BY_DTYPE(run_image, false)}
+
+tn_status cuda_run_conv_backward(const tn_kernel_args *args){CONV_BY_DTYPE(run_image, true)}
+
+tn_status cuda_run_conv_weight(const tn_kernel_args *args){
+    CONV_BY_DTYPE(run_weight, args->in[1], args->in[0])}
+
+tn_status cuda_run_conv_transpose_weight(const tn_kernel_args *args) {
+  CONV_BY_DTYPE(run_weight, args->in[0], args->in[1])
+}
+
+/* Little reuse: few products per output, so the tiles of a matrix kernel stay empty. */
+bool cuda_conv_is_thin(const tn_kernel_args *args) {
+  const DLTensor *w = args->in[1];
+  return cuda_size(w, 1, w->ndim) <= 32;
+}
+
+/* Few weights, each a sum over all images: a block each fills the device. */
+bool cuda_conv_weight_is_thin(const tn_kernel_args *args) {
+  const DLTensor *dw = args->out[0];
+  return dw->shape[1] == 1 && cuda_size(dw, 0, dw->ndim) <= 1024;
+}

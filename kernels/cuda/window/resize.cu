@@ -1,0 +1,213 @@
+/*
+ * Resizing of contiguous [n, c, h, w] and its gradient. A thread per element of the
+ * result; the gradient gathers: the thread of an input element visits the outputs that
+ * read it, in order, so nothing is atomic. Places are whole numbers (kernels/common/resize.h), so
+ * every device reads the same elements.
+ */
+#include "kernels/common/resize.h"
+#include "kernels/cuda/base/common.cuh"
+
+namespace {
+
+enum { threads = 256 };
+
+struct axis {
+  int64_t scale, shift, unit;
+  int size, out, lead;
+  bool narrow;          /* places fit 31 bits */
+  cuda_divisor by_unit; /* where narrow */
+};
+
+struct resize_shape {
+  axis rows, columns;
+  int area_in, area_out;
+  cuda_divisor by_column, by_row; /* of the plane that threads walk */
+};
+
+/* Where output i reads: elements from `first` on, unbounded, with TAPS weights. */
+template <class C, int TAPS> struct reading {
+  int first;
+  C weight[TAPS];
+};
+
+template <class C, int TAPS> __device__ reading<C, TAPS> reading_at(int i, const axis &a) {
+  int64_t number = a.scale * i + a.shift;
+  bool below = number < 0; /* never by a whole unit */
+  if (below) number += a.unit;
+  int64_t whole = a.narrow ? (int64_t)quotient((uint32_t)number, a.by_unit) : number / a.unit;
+  reading<C, TAPS> r;
+  C w[4];
+  RESIZE_WEIGHTS(C, TAPS, (C)(number - whole * a.unit) / (C)a.unit, w);
+  for (int k = 0; k < TAPS; k++) r.weight[k] = w[k];
+  r.first = (int)whole - below - a.lead;
+  return r;
+}
+
+__device__ int bounded(int i, int size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
+
+/* Row, column and plane of a thread's element. */
+struct spot {
+  uint32_t plane;
+  int row, column;
+};
+
+__device__ spot spot_of(uint32_t i, const resize_shape &s) {
+  uint32_t line = quotient(i, s.by_column);
+  uint32_t plane = quotient(line, s.by_row);
+  return {plane, (int)(line - plane * s.by_row.value), (int)(i - line * s.by_column.value)};
+}
+
+template <class T, int TAPS>
+__global__ void __launch_bounds__(threads)
+    resize(T *y, const T *x, uint32_t count, const __grid_constant__ resize_shape s) {
+  using C = compute_t<T>;
+  uint32_t i = blockIdx.x * threads + threadIdx.x;
+  if (i >= count) return;
+  spot o = spot_of(i, s);
+  x += (int64_t)o.plane * s.area_in;
+  reading<C, TAPS> v = reading_at<C, TAPS>(o.row, s.rows);
+  reading<C, TAPS> h = reading_at<C, TAPS>(o.column, s.columns);
+  C sum = 0;
+#pragma unroll
+  for (int p = 0; p < TAPS; p++) {
+    int row = bounded(v.first + p, s.rows.size) * s.columns.size;
+    C line = 0;
+#pragma unroll
+    for (int q = 0; q < TAPS; q++) {
+      line += h.weight[q] * load(x[row + bounded(h.first + q, s.columns.size)]);
+    }
+    sum += v.weight[p] * line;
+  }
+  y[i] = stored<T>::from(sum);
+}
+
+/* begin <= i < end. */
+struct span {
+  int begin, end;
+};
+
+__device__ int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/* The outputs that may read input position i: whose first tap is not behind it and whose
+ * last is not before it; the border stands for all that lies outside. */
+template <int TAPS> __device__ span readers(int i, const axis &a) {
+  if (a.scale == 0) return {0, a.out};
+  /* The place of output o is (scale o + shift) / unit; its whole part must lie in
+   * i - (TAPS - 1 - lead) .. i + lead. */
+  int64_t low = (int64_t)(i - (TAPS - 1 - a.lead)) * a.unit - a.shift;
+  int64_t high = (int64_t)(i + a.lead + 1) * a.unit - a.shift;
+  int64_t begin = i == 0 ? 0 : floor_div(low + a.scale - 1, a.scale);
+  int64_t end = i == a.size - 1 ? a.out : floor_div(high + a.scale - 1, a.scale);
+  return {(int)(begin < 0 ? 0 : begin), (int)(end > a.out ? a.out : end)};
+}
+
+/* Each product of weights counts by itself, also where two taps read the same border: so
+ * infinite gradients come out as in the definition. */
+template <class T, int TAPS>
+__global__ void __launch_bounds__(threads)
+    resize_grad(T *dx, const T *dy, uint32_t count, const __grid_constant__ resize_shape s) {
+  using C = compute_t<T>;
+  uint32_t i = blockIdx.x * threads + threadIdx.x;
+  if (i >= count) return;
+  spot p = spot_of(i, s);
+  dy += (int64_t)p.plane * s.area_out;
+  span rows = readers<TAPS>(p.row, s.rows), columns = readers<TAPS>(p.column, s.columns);
+  C sum = 0;
+  for (int r = rows.begin; r < rows.end; r++) {
+    reading<C, TAPS> v = reading_at<C, TAPS>(r, s.rows);
+    C line = 0;
+    for (int c = columns.begin; c < columns.end; c++) {
+      reading<C, TAPS> h = reading_at<C, TAPS>(c, s.columns);
+      C slope = load(dy[r * s.columns.out + c]);
+#pragma unroll
+      for (int k = 0; k < TAPS; k++) {
+        if (bounded(h.first + k, s.columns.size) == p.column) line += h.weight[k] * slope;
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < TAPS; k++) {
+      if (bounded(v.first + k, s.rows.size) == p.row) sum += v.weight[k] * line;
+    }
+  }
+  dx[i] = stored<T>::from(sum);
+}
+
+axis axis_of(int64_t mode, bool align_corners, int64_t size, int64_t out) {
+  const resize_axis r = resize_axis_of(mode, align_corners, size, out);
+  axis a;
+  a.scale = r.scale;
+  a.shift = r.shift;
+  a.unit = r.unit;
+  a.size = (int)size;
+  a.out = (int)out;
+  a.lead = r.lead;
+  /* Places are at most scale (out - 1) + shift + unit. */
+  a.narrow = size <= CUDA_MAX_INDEX / 8 / out;
+  a.by_unit = cuda_divisor_of(a.narrow ? (uint32_t)r.unit : 1);
+  return a;
+}
+
+/* Pieces of planes that 32 bits index. */
+template <class T>
+tn_status run_pieces(const tn_kernel_args *args,
+                     void (*kernel)(T *, const T *, uint32_t, const resize_shape),
+                     const resize_shape &s, int area_from, int area_to) {
+  const DLTensor *from = args->in[0], *to = args->out[0];
+  int64_t planes = to->shape[0] * to->shape[1], most_planes = CUDA_MAX_INDEX / area_to;
+  for (int64_t first = 0; first < planes; first += most_planes) {
+    int64_t taken = planes - first < most_planes ? planes - first : most_planes;
+    uint32_t count = (uint32_t)(taken * area_to);
+    tn_status status = launch(args, kernel, (unsigned)ceil_div(count, threads), threads, 0,
+                              (T *)to->data + first * area_to,
+                              (const T *)from->data + first * area_from, count, s);
+    if (status != TN_OK) return status;
+  }
+  return TN_OK;
+}
+
+template <class T>
+tn_status run(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
+  const DLTensor *image = backward ? args->out[0] : args->in[0];
+  const DLTensor *result = backward ? args->in[0] : args->out[0], *walked = args->out[0];
+  resize_shape s;
+  s.rows = axis_of(mode, align_corners, image->shape[2], result->shape[2]);
+  s.columns = axis_of(mode, align_corners, image->shape[3], result->shape[3]);
+  s.area_in = s.rows.size * s.columns.size;
+  s.area_out = s.rows.out * s.columns.out;
+  s.by_column = cuda_divisor_of((uint32_t)walked->shape[3]);
+  s.by_row = cuda_divisor_of((uint32_t)walked->shape[2]);
+  bool linear = mode == TN_RESIZE_BILINEAR, cubic = mode == TN_RESIZE_BICUBIC;
+  if (backward) {
+    auto kernel = cubic ? resize_grad<T, 4> : linear ? resize_grad<T, 2> : resize_grad<T, 1>;
+    return run_pieces<T>(args, kernel, s, s.area_out, s.area_in);
+  }
+  auto kernel = cubic ? resize<T, 4> : linear ? resize<T, 2> : resize<T, 1>;
+  return run_pieces<T>(args, kernel, s, s.area_in, s.area_out);
+}
+
+tn_status by_dtype(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
+  switch (cuda_dtype(args->out[0])) {
+  case TN_F32:
+    return run<float>(args, backward, mode, align_corners);
+  case TN_F16:
+    return run<half_t>(args, backward, mode, align_corners);
+  case TN_BF16:
+    return run<bfloat_t>(args, backward, mode, align_corners);
+  case TN_F64:
+    return run<double>(args, backward, mode, align_corners);
+  default:
+    return bad_dtype(args);
+  }
+}
+
+} // namespace
+
+tn_status cuda_run_resize(const tn_kernel_args *args) {
+  const tn_resize_attrs *a = (const tn_resize_attrs *)args->attrs;
+  return by_dtype(args, false, a->mode, a->align_corners != 0);
+}
+
+tn_status cuda_run_resize_grad(const tn_kernel_args *args) {
+  const tn_resize_grad_attrs *a = (const tn_resize_grad_attrs *)args->attrs;
+  return by_dtype(args, true, a->mode, a->align_corners != 0);
+}
