@@ -7,6 +7,8 @@
  *   opgen abi        the ABI list: a line per operator, argument and attribute
  *   opgen schema     a C file with the operators' schemas, for the dispatcher
  *   opgen bodies     a C file with the functions of tenon/ops.h, for the dispatcher
+ *   opgen rows       tenon/op_rows.h: what rows of kernels need to know of operators
+ *   opgen elementwise  tenon/elementwise.def: a line per elementwise operator
  *
  * A build-time program; nothing of it is installed.
  */
@@ -19,6 +21,7 @@ int main(int argc, char **argv) {
   } printers[] = {
       {"types", print_types}, {"functions", print_functions}, {"docs", print_docs},
       {"abi", print_abi},     {"schema", print_schema},       {"bodies", print_bodies},
+      {"rows", print_op_rows}, {"elementwise", print_elementwise},
   };
   if (!table_sort()) return 1;
   for (size_t i = 0; argc == 2 && i < sizeof printers / sizeof *printers; ++i) {
