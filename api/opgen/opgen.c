@@ -9,6 +9,7 @@
  *   opgen bodies     a C file with the functions of tenon/ops.h, for the dispatcher
  *   opgen rows       tenon/op_rows.h: what rows of kernels need to know of operators
  *   opgen elementwise  tenon/elementwise.def: a line per elementwise operator
+ *   opgen reductions   tenon/reductions.def: a line per reduction over axes
  *
  * A build-time program; nothing of it is installed.
  */
@@ -19,9 +20,9 @@ int main(int argc, char **argv) {
     const char *name;
     void (*print)(void);
   } printers[] = {
-      {"types", print_types}, {"functions", print_functions}, {"docs", print_docs},
-      {"abi", print_abi},     {"schema", print_schema},       {"bodies", print_bodies},
-      {"rows", print_op_rows}, {"elementwise", print_elementwise},
+      {"types", print_types},  {"functions", print_functions},     {"docs", print_docs},
+      {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
+      {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
   };
   if (!table_sort()) return 1;
   for (size_t i = 0; argc == 2 && i < sizeof printers / sizeof *printers; ++i) {

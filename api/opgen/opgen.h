@@ -98,5 +98,6 @@ void print_schema(void);
 void print_bodies(void);
 void print_op_rows(void);
 void print_elementwise(void);
+void print_reductions(void);
 
 #endif

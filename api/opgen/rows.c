@@ -1,6 +1,6 @@
 /*
  * What a row of tn_kernel needs to know of its operator, so that no backend says it again:
- * tenon/op_rows.h and tenon/elementwise.def.
+ * tenon/op_rows.h, tenon/elementwise.def and tenon/reductions.def.
  */
 #include "opgen.h"
 
@@ -68,20 +68,38 @@ void print_op_rows(void) {
   puts("\n#endif /* TENON_OP_ROWS_H */");
 }
 
-void print_elementwise(void) {
-  printf("%s", banner);
-  puts("/*\n"
-       " * The elementwise operators, but for those that draw random numbers: a line each of\n"
-       " *   TN_ELEMENTWISE(name)\n"
-       " * Define that, include this file, and a backend has a row for every one of them; those "
+/* A file with a line for each operator of a kind. */
+static void print_list(const char *what, const char *macro, bool (*is_one)(const row *)) {
+  printf("%s/*\n * The %s: a line each of\n *   %s(name)\n", banner, what, macro);
+  puts(" * Define that, include this file, and a backend has a row for every one of them; those "
        "that\n"
        " * come later too. TN_WITHOUT_<name>, defined to be anything, leaves one out. Nothing of "
        "both\n"
        " * is left defined at the end, so that the file can be included again.\n"
        " */");
   for (int i = 0; i < num_rows; ++i)
-    if ((rows[i].flags & (TN_OPERATOR_ELEMENTWISE | TN_OPERATOR_RANDOM)) == TN_OPERATOR_ELEMENTWISE)
-      printf("#ifndef TN_WITHOUT_%s\nTN_ELEMENTWISE(%s)\n#endif\n#undef TN_WITHOUT_%s\n",
-             rows[i].name, rows[i].name, rows[i].name);
-  puts("#undef TN_ELEMENTWISE");
+    if (is_one(&rows[i]))
+      printf("#ifndef TN_WITHOUT_%s\n%s(%s)\n#endif\n#undef TN_WITHOUT_%s\n", rows[i].name, macro,
+             rows[i].name, rows[i].name);
+  printf("#undef %s\n", macro);
+}
+
+static bool is_elementwise(const row *op) {
+  return (op->flags & (TN_OPERATOR_ELEMENTWISE | TN_OPERATOR_RANDOM)) == TN_OPERATOR_ELEMENTWISE;
+}
+
+static bool is_reduction(const row *op) {
+  for (int i = 0; i < num_shapes; ++i)
+    if (shapes[i].number == op->shape) return strcmp(shapes[i].name, "reduce") == 0;
+  return false;
+}
+
+void print_elementwise(void) {
+  print_list("elementwise operators, but for those that draw random numbers", "TN_ELEMENTWISE",
+             is_elementwise);
+}
+
+void print_reductions(void) {
+  print_list("reductions over axes, those of the shape rule TN_SHAPE_REDUCE", "TN_REDUCTION",
+             is_reduction);
 }
