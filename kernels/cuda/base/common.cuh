@@ -92,10 +92,4 @@ static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 g
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }
 
-/* No run function sees another dtype: the row's types keep it out. */
-static inline tn_status bad_dtype(const tn_kernel_args *args) {
-  return args->host->fail(TN_ERR_INTERNAL, "%s: a dtype outside the row's types",
-                          args->kernel->name);
-}
-
 #endif /* KERNELS_CUDA_COMMON_CUH */

@@ -6,7 +6,7 @@
 #ifndef KERNELS_CUDA_NORM_CUH
 #define KERNELS_CUDA_NORM_CUH
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 enum { norm_batch = -1 };
 
@@ -242,22 +242,6 @@ template <class C> struct centre {
     return (C)(((double)x - mean) * root * (double)gamma + (double)beta);
   }
 };
-
-/* Calls fn with an element of T, the call's element type. */
-template <class F> tn_status with_float(const tn_kernel_args *args, const DLTensor *t, F fn) {
-  switch (cuda_dtype(t)) {
-  case TN_F32:
-    return fn(float());
-  case TN_F16:
-    return fn(half_t());
-  case TN_BF16:
-    return fn(bfloat_t());
-  case TN_F64:
-    return fn(double());
-  default:
-    return bad_dtype(args);
-  }
-}
 
 static bool all_aligned(const void *a, const void *b, const void *c, const void *d, const void *e) {
   return is_aligned(a, 16) && is_aligned(b, 16) && is_aligned(c, 16) && is_aligned(d, 16) &&
