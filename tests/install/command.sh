@@ -21,6 +21,14 @@ expect() { # STATUS ARGUMENTS...
 
 expect 0 help
 grep -q 'tenon info' "$scratch/out" || die "help does not name info"
+expect 0 help info
+grep -q '^usage: tenon info' "$scratch/out" || die "help info"
+expect 0 help env
+grep -q '^  TENON_DEVICE ' "$scratch/out" || die "help env"
+! grep -qE '`|.{81}' "$scratch/out" || die "help env is no text for a terminal"
+expect 0 help version
+expect 2 help nosuch
+expect 2 help info more
 expect 0 --version
 grep -qE '^tenon [0-9]+\.[0-9]+\.[0-9]+$' "$scratch/out" || die "--version"
 expect 2

@@ -1,0 +1,48 @@
+#!/bin/sh
+# The page of environment variables is complete: what the product's sources read stands on it
+# with its reader, and what stands on it is read there. Plugins and the library read it with
+# secure_getenv.
+#
+# usage: environment.sh SOURCE_ROOT PAGE
+set -eu
+export LC_ALL=C
+cd "$1"
+page=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+sources_in() { find "$@" -name '*.c' -o -name '*.cu' -o -name '*.inc' -o -name '*.hpp'; }
+
+# Whose variables a folder's are: "reader|folder".
+readers() {
+  echo "libtenon|dispatcher"
+  echo "libtenon|api"
+  echo "tenon|tools"
+  for folder in backends/*/ plugins/*/ kernels/*/; do
+    [ ! -d "$folder" ] || echo "plugin $(basename "$folder")|${folder%/}"
+  done
+}
+
+# "name|reader": names of ours as whole strings, and what getenv is asked for by name. The
+# template of plugins and the sources of the page are no readers.
+readers | while IFS='|' read -r reader folder; do
+  for file in $(sources_in "$folder" | grep -vE '^(plugins/template/|tools/(manual|help)\.c|api/opgen/)'); do
+    grep -ohE '"TENON_[A-Z0-9_]+"|getenv\("[A-Za-z0-9_]+"' "$file" || true
+  done | sed 's/^getenv(//; s/"//g' | sort -u | sed "s/\$/|$reader/"
+done | sort -u >"$scratch/read"
+
+# The same of the page: | <a id="NAME"></a>`NAME` | values | default | text | reader, reader |
+sed -n 's/^| <a id="\([A-Z0-9_]*\)">.*| \([^|]*\) |$/\1|\2/p' "$page" |
+  awk -F'|' '{ n = split($2, reader, ", "); for (i = 1; i <= n; i++) print $1 "|" reader[i] }' |
+  sort -u >"$scratch/told"
+
+if [ ! -s "$scratch/read" ] || [ ! -s "$scratch/told" ]; then echo "nothing to compare"; exit 1; fi
+comm -23 "$scratch/read" "$scratch/told" | awk -F'|' '{
+  print $1 " is read by " $2 ", which the page does not say: tools/environment.def" }' >"$scratch/faults"
+comm -13 "$scratch/read" "$scratch/told" | awk -F'|' '{
+  print $1 " stands on the page as read by " $2 ", which does not" }' >>"$scratch/faults"
+sources_in dispatcher backends plugins kernels |
+  xargs grep -nE '(^|[^_a-z])getenv\(' | sed 's/$/   use secure_getenv/' >>"$scratch/faults" || true
+cat "$scratch/faults"
+[ ! -s "$scratch/faults" ] || exit 1
+echo "$(wc -l <"$scratch/told") pairs of a variable and its reader"
