@@ -5,7 +5,7 @@
 
 const char help_info[] =
     "usage: tenon info [-v|--verbose] [--op GLOB] [--device D] [--plugin NAME] [--json]\n"
-    "       tenon info --kernels\n"
+    "       tenon info --kernels | --missing\n"
     "  -v             which kernels serve each operator and element type, in the order in\n"
     "                 which they are tried, and why\n"
     "  --op GLOB      only operators of this name, with their kernels: add, 'conv*'\n"
@@ -13,7 +13,8 @@ const char help_info[] =
     "  --plugin NAME  only this plugin, its devices and what it has kernels for; a glob\n"
     "  --json         for programs\n"
     "  --kernels      a table of what runs natively on which type of device,\n"
-    "                 present or not\n";
+    "                 present or not\n"
+    "  --missing      the operators and element types for which one has no kernel\n";
 
 const char help_check[] =
     "usage: tenon check [PLUGIN.so] [OPTIONS]\n"

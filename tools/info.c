@@ -197,7 +197,7 @@ static int failed(tn_status status) {
 }
 
 typedef struct info_options {
-  bool verbose, as_json, kernels;
+  bool verbose, as_json, kernels, missing;
   info_filter filter;
 } info_options;
 
@@ -225,7 +225,9 @@ static int show(const info_options *o) {
   tn_runtime *runtime;
   tn_status status = tn_runtime_open(NULL, &runtime);
   if (status) return failed(status);
-  int result = o->kernels ? info_print_support(runtime) : show_survey(runtime, o);
+  int result = o->kernels   ? info_print_support(runtime)
+               : o->missing ? info_print_missing(runtime)
+                            : show_survey(runtime, o);
   tn_runtime_close(runtime);
   return result;
 }
@@ -234,17 +236,22 @@ static void take_option(int option, info_options *o) {
   o->verbose |= option == 'v' || option == 'o';
   o->as_json |= option == 'j';
   o->kernels |= option == 'k';
+  o->missing |= option == 'm';
   if (option == 'o') o->filter.op = optarg;
   if (option == 'd') o->filter.device = optarg;
   if (option == 'p') o->filter.plugin = optarg;
 }
 
 int command_info(int argc, char **argv) {
-  static const struct option options[] = {
-      {"verbose", no_argument, NULL, 'v'},      {"json", no_argument, NULL, 'j'},
-      {"kernels", no_argument, NULL, 'k'},      {"op", required_argument, NULL, 'o'},
-      {"device", required_argument, NULL, 'd'}, {"plugin", required_argument, NULL, 'p'},
-      {"help", no_argument, NULL, 'h'},         {0}};
+  static const struct option options[] = {{"verbose", no_argument, NULL, 'v'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"kernels", no_argument, NULL, 'k'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"plugin", required_argument, NULL, 'p'},
+                                          {"missing", no_argument, NULL, 'm'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   info_options o = {0};
   for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_info, stdout), EXIT_OK;
@@ -252,6 +259,8 @@ int command_info(int argc, char **argv) {
     take_option(option, &o);
   }
   bool filtered = o.filter.op || o.filter.device || o.filter.plugin;
-  if (optind < argc || (o.kernels && filtered)) return fputs(help_info, stderr), EXIT_USAGE;
+  int wholes = o.kernels + o.missing;
+  if (optind < argc || wholes > 1 || (wholes && filtered))
+    return fputs(help_info, stderr), EXIT_USAGE;
   return show(&o);
 }

@@ -105,4 +105,10 @@ for wrong in '--op nosuch' '--device nosuch' '--plugin nosuch'; do
   grep -q 'nothing here fits.*nosuch' "$scratch/err" || die "$wrong: not a word"
 done
 expect 2 info --kernels --op add
+expect 2 info --kernels --missing
+expect 0 info --kernels
+grep -qE '^\| add \| .* \| all \|' "$scratch/out" || die "info --kernels"
+expect 0 info --missing
+grep -q '^## reference$' "$scratch/out" || die "info --missing"
+! grep -q '^| add ' "$scratch/out" || die "info --missing has what is not missing"
 echo "statuses and JSON as they should be"
