@@ -83,7 +83,7 @@ if TENON_DEVICE=nosuch "$stage/host" 2>"$stage/err"; then die "nosuch was accept
 grep -q abacus "$stage/err" || { cat "$stage/err"; die "the message lists no devices"; }
 
 say "the manual: no link leads out of what is installed, and man finds its pages"
-sh "$here/../lint/links.sh" "$(dirname "$(find "$stage" -path '*/doc/tenon/plugins.md')")" || die "links"
+sh "$here/../lint/links.sh" "$(dirname "$(find "$stage" -path '*/doc/tenon/index.md')")" || die "links"
 for page in man1/tenon.1 man3/tenon.3 man7/tenon-environment.7; do
   find "$stage" -path "*/man/$page" | grep -q . || die "no $page"
 done
