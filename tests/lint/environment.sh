@@ -1,13 +1,13 @@
 #!/bin/sh
 # The page of environment variables is complete: what the product's sources read stands on it
 # with its reader, and what stands on it is read there. Plugins and the library read it with
-# secure_getenv.
+# secure_getenv. Variables that take certain words take those of the page.
 #
-# usage: environment.sh SOURCE_ROOT PAGE
+# usage: environment.sh SOURCE_ROOT PAGE TENON
 set -eu
 export LC_ALL=C
 cd "$1"
-page=$2
+page=$2 tenon=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -43,6 +43,25 @@ comm -13 "$scratch/read" "$scratch/told" | awk -F'|' '{
   print $1 " stands on the page as read by " $2 ", which does not" }' >>"$scratch/faults"
 sources_in dispatcher backends plugins kernels |
   xargs grep -nE '(^|[^_a-z])getenv\(' | sed 's/$/   use secure_getenv/' >>"$scratch/faults" || true
+
+# The words that a variable takes, as it says itself where it is given another one.
+words_taken() { # NAME
+  layer=$(echo "$1" | sed -n 's/^TENON_\(VALIDATE\|TRACE\).*/\1/p' | tr '[:upper:]' '[:lower:]')
+  env TENON_LAYERS="$layer" TENON_TRACE_FILE=/dev/null "$1=nosuch" "$tenon" info 2>&1 >/dev/null |
+    sed -n '1{s/ (TN_ERR_.*//; s/.*\(it takes\|is none of\) //; s/,//g; s/ or / /; p;}' | xargs -n 1 | sort | xargs
+}
+words_told() { # NAME
+  # shellcheck disable=SC2016 # backquotes of Markdown
+  sed -n "s/^| <a id=\"$1\">[^|]*| \([^|]*\)|.*/\1/p" "$page" | grep -oE '`[a-z0-9]+`' | tr -d '`' |
+    sort | xargs
+}
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
+for name in TENON_CPU_ISA TENON_DETERMINISTIC TENON_FALLBACK TENON_LOG TENON_MATH TENON_SCAN \
+  TENON_TRACE_KEEP TENON_VALIDATE; do
+  taken=$(words_taken "$name") told=$(words_told "$name")
+  [ -n "$taken" ] || { [ "$name" = TENON_CPU_ISA ] && continue; } # a build without that plugin
+  [ "$taken" = "$told" ] || echo "$name takes '$taken', the page says '$told'" >>"$scratch/faults"
+done
 cat "$scratch/faults"
 [ ! -s "$scratch/faults" ] || exit 1
 echo "$(wc -l <"$scratch/told") pairs of a variable and its reader"
