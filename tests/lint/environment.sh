@@ -6,8 +6,8 @@
 # usage: environment.sh SOURCE_ROOT PAGE TENON
 set -eu
 export LC_ALL=C
+page=$(realpath "$2") tenon=$(realpath "$3")
 cd "$1"
-page=$2 tenon=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
