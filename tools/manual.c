@@ -2,6 +2,7 @@
  * Runs while Tenon is built: prints the pages of the manual that follow from the sources of the
  * `tenon` command.
  *
+ *   manual command              docs/command.md
  *   manual environment          docs/environment.md
  *   manual tenon.1              the man page of the command, from what its --help prints
  *   manual tenon.3              the entry to the library
@@ -91,6 +92,25 @@ static void print_tenon_3(void) {
        ".SH SEE ALSO\n.BR tenon (1),\n.BR tenon\\-environment (7)");
 }
 
+/* The command's texts as a page; they are written for 100 columns and stay as they are. */
+static void print_command_page(void) {
+  puts("# The command tenon\n\n"
+       "Printed from `tools/help.c`, as are `tenon COMMAND --help` and tenon(1); `./dev docs` "
+       "prints it\n"
+       "anew. The command is a program of the library like any other: it sees the plugins and "
+       "devices\n"
+       "that others see, and heeds the same [environment variables](environment.md). Its exit "
+       "status is\n"
+       "0 for done, 1 for failed, 2 for used wrongly, 3 where there was nothing to check or time;\n"
+       "`tenon trace` exits as its program does.");
+  for (int i = 0; i < num_command_texts; ++i) {
+    const command_text *c = &command_texts[i];
+    printf("\n## tenon %s\n\n%c%s.\n", c->name, toupper((unsigned char)*c->summary),
+           c->summary + 1);
+    if (c->help) printf("\n```text\n%s```\n", c->help);
+  }
+}
+
 static void print_environment_7(void) {
   print_head("tenon-environment", "7", "environment variables of Tenon");
   environment_print_man(stdout);
@@ -103,7 +123,8 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*print)(void);
-  } pages[] = {{"environment", print_environment_page},
+  } pages[] = {{"command", print_command_page},
+               {"environment", print_environment_page},
                {"tenon.1", print_tenon_1},
                {"tenon.3", print_tenon_3},
                {"tenon-environment.7", print_environment_7}};
@@ -112,6 +133,6 @@ int main(int argc, char **argv) {
     pages[i].print();
     return fflush(stdout) != 0 || ferror(stdout);
   }
-  fputs("usage: manual environment|tenon.1|tenon.3|tenon-environment.7\n", stderr);
+  fputs("usage: manual command|environment|tenon.1|tenon.3|tenon-environment.7\n", stderr);
   return 2;
 }

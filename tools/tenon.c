@@ -54,6 +54,8 @@ static int command_help(int argc, char **argv) {
     print_help(stdout);
   else if (strcmp(argv[1], "env") == 0)
     environment_print_text(stdout);
+  else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+    fputs(help_help, stdout);
   else
     return print_help_of(argv[1]);
   return EXIT_OK;

@@ -21,6 +21,12 @@ expect() { # STATUS ARGUMENTS...
 
 expect 0 help
 grep -q 'tenon info' "$scratch/out" || die "help does not name info"
+# shellcheck disable=SC2013 # names of commands are words
+for name in $(sed -n 's/^  tenon \([a-z-]*\) .*/\1/p' "$scratch/out"); do
+  expect 0 "$name" --help
+  expect 0 help "$name"
+done
+[ "$name" = version ] || die "help does not end with version"
 expect 0 help info
 grep -q '^usage: tenon info' "$scratch/out" || die "help info"
 expect 0 help env
