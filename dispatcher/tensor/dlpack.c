@@ -133,7 +133,7 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
                               tn_dtype *dtype) {
   tn_status status = runtime_check(runtime);
   if (status) return status;
-  *dtype = dtype_from_dl(dl->dtype);
+  *dtype = tn_dtype_of(dl->dtype);
   if (!*dtype)
     return fail(TN_ERR_UNSUPPORTED,
                 "tn_tensor_from_dlpack: element type code %u, %u bits, %u lanes is not supported",

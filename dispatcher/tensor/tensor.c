@@ -25,14 +25,6 @@ DLDataType dtype_to_dl(tn_dtype dtype) {
   return types[dtype];
 }
 
-tn_dtype dtype_from_dl(DLDataType type) {
-  for (tn_dtype d = TN_BOOL; d <= TN_F64; ++d) {
-    DLDataType t = dtype_to_dl(d);
-    if (t.code == type.code && t.bits == type.bits && t.lanes == type.lanes) return d;
-  }
-  return TN_DTYPE_NONE;
-}
-
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides) {
   int64_t expected = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {
@@ -75,7 +67,7 @@ static bool tensor_is_valid(const tn_tensor *t) {
   if (!atomic_load_explicit(&t->refs, memory_order_relaxed) || !storage_is_valid(t->storage) ||
       t->device != t->storage->device || t->dl.ndim < 0 || t->dl.ndim > TN_MAX_RANK ||
       t->dl.shape != t->shape || t->dl.strides != t->strides ||
-      dtype_from_dl(t->dl.dtype) != (tn_dtype)t->dtype)
+      tn_dtype_of(t->dl.dtype) != (tn_dtype)t->dtype)
     return false;
   for (int32_t i = 0; i < t->dl.ndim; ++i)
     if (t->shape[i] < 0 || __builtin_mul_overflow(elements, t->shape[i], &elements)) return false;
