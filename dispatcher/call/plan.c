@@ -116,9 +116,9 @@ static tn_status outline(plan *p, const tn_call *call) {
 
 /* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
 static inline tn_dtype type_of(const plan *p, uint8_t type) {
-  if (type & 0x40) return (tn_dtype)(type & 0x3f);
+  if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
   tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
-  return unlikely(type & 0x20) ? tn_dtype_wide(bound) : bound;
+  return unlikely(TN_TYPE_IS_WIDE(type)) ? tn_dtype_wide(bound) : bound;
 }
 
 tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->arg[arg].type); }
@@ -126,7 +126,7 @@ tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->ar
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   const char *name = p->op->row.args[arg].name;
-  if (type & (0x40 | 0x20))
+  if (!TN_TYPE_IS_VAR(type))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s must be %s; use tn_cast", name,
                        tn_dtype_name(type_of(p, type)));
   if (p->types[type])
@@ -149,7 +149,7 @@ static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
   if (unlikely(t->device != p->device)) return wrong_device(p, arg, t);
   uint8_t type = p->op->arg[arg].type;
   bool fits;
-  if (type & (0x40 | 0x20) || p->types[type]) {
+  if (!TN_TYPE_IS_VAR(type) || p->types[type]) {
     fits = type_of(p, type) == (tn_dtype)t->dtype;
   } else {
     fits = p->op->row.types[type] >> t->dtype & 1;

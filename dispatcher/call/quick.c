@@ -22,7 +22,8 @@ bool quick_suits(const op_entry *op) {
   for (uint32_t i = 0; i < row->num_attrs; ++i)
     if (row->attrs[i].type != TN_ATTR_FLAG) return false;
   uint8_t result = op->arg[op->num_in].type;
-  return op->arg[op->num_in].kind == TN_ARG_OUT && (result == TN_TYPE_VAR(0) || result & 0x40);
+  return op->arg[op->num_in].kind == TN_ARG_OUT &&
+         (result == TN_TYPE_VAR(0) || TN_TYPE_IS_FIXED(result));
 }
 
 static inline bool same_shape(const tn_tensor *a, const tn_tensor *b) {
@@ -105,7 +106,7 @@ bool quick_invoke(const tn_call *call, tn_status *status) {
   const cell *c = registry_cells(device->table, call->op, (tn_dtype)x->dtype);
   if (!c || !c->quick) return false;
   uint8_t type = op->arg[op->num_in].type;
-  tn_dtype dtype = (tn_dtype)(type & 0x40 ? type & 0x3f : x->dtype);
+  tn_dtype dtype = (tn_dtype)(TN_TYPE_IS_FIXED(type) ? TN_TYPE_OPERAND(type) : x->dtype);
   tn_tensor *y = call->out[0];
   bool made = !y;
   if (made) {
