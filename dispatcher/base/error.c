@@ -76,6 +76,12 @@ tn_status struct_check(const char *function, const char *name, const char *type,
               name, size, type);
 }
 
+void struct_fill(void *given, const void *full, size_t size) {
+  uint32_t stated;
+  memcpy(&stated, full, sizeof stated);
+  memcpy(given, full, stated < size ? stated : size);
+}
+
 void fail_clear(void) { message[0] = 0; }
 
 const char *tn_last_error(void) { return message; }

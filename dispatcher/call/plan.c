@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/device.h"
 #include "dispatcher/registry/schema.h"
 #include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/tracked.h"
+#include "dispatcher/tensor/transfer.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -51,7 +55,7 @@ static tn_status refuse_released(const tn_tensor *t, uint32_t op, tn_status stat
   for (size_t i = 0; i < builtin_operator_count; ++i)
     if (builtin_operators[i].id == op)
       snprintf(function, sizeof function, "tn_%s", builtin_operators[i].name);
-  return watch_explain(t, function, status);
+  return tracked_explain(t, function, status);
 }
 
 /* Without a tensor there is no runtime to ask: only operators of our own have a name. */
@@ -138,7 +142,7 @@ static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
 }
 
 static tn_status wrong_device(const plan *p, uint32_t arg, const tn_tensor *t) {
-  if (watch_is_released(t)) return refuse_released(t, p->op->row.id, TN_OK);
+  if (tracked_is_released(t)) return refuse_released(t, p->op->row.id, TN_OK);
   return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                      "%s is on device %s, another tensor on %s; use tn_tensor_to_device",
                      p->op->row.args[arg].name, t->device->id, p->device->id);
@@ -527,7 +531,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
   const DLTensor *seen = p->in_view[i];
   tn_status status = tn_tensor_expand(p->in[i], seen->ndim, seen->shape, &view);
   if (status) return status;
-  status = layers_copy_for(p->op->row.name, p->stream, view, &dense);
+  status = transfer_stand_in(p->op->row.name, p->stream, view, &dense);
   tn_tensor_release(view);
   if (status) return status;
   p->temps[p->num_temps++] = dense;
@@ -541,7 +545,7 @@ static tn_status densify_output(plan *p, uint32_t i) {
   tn_status status;
   if (is_circular(p)) return TN_ERR_UNSUPPORTED;
   if (i < p->op->num_inout)
-    status = layers_copy_for(p->op->row.name, p->stream, y, &dense);
+    status = transfer_stand_in(p->op->row.name, p->stream, y, &dense);
   else
     status = tensor_make(p->device, p->stream, (tn_dtype)y->dtype, y->dl.ndim, y->shape,
                          y->elements, &dense);
@@ -563,7 +567,7 @@ tn_status plan_take_workspace(plan *p) {
     return device_failed(p->device, status, p->cell->kernel->plugin->name, "workspace function");
   if (bytes == 0) return TN_OK;
   status = pool_alloc(p->stream->cache, bytes, &p->workspace);
-  if (status && status != (tn_status)POOL_WATCHED) return status;
+  if (status && status != (tn_status)POOL_TRACKED) return status;
   p->args.workspace = p->workspace->handle;
   p->args.workspace_offset = p->workspace->offset;
   if (!p->device->opaque) {
@@ -591,7 +595,7 @@ tn_status plan_run(plan *p) {
   if (unlikely(status)) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; unlikely(p->via) && !status && i < p->num_out; ++i)
     if (p->via >> i & 1)
-      status = layers_copy_for(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);
+      status = transfer_stand_in(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);
   return status;
 }
 

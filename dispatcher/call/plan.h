@@ -6,7 +6,8 @@
 #ifndef TENON_DISPATCHER_PLAN_H
 #define TENON_DISPATCHER_PLAN_H
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/objects/tensor.h"
 #include "dispatcher/shape/shape.h"
 
 /* The size of a tn_call in version 1: programs built then pass no more. */
@@ -27,7 +28,7 @@ typedef struct plan {
   uint32_t num_temps;
   bool expanded;                   /* some input is seen through expansion[] */
   uint8_t types[TN_MAX_TYPE_VARS]; /* bound type variables */
-  block *workspace;
+  struct block *workspace;
   tn_kernel_args args;
   const tn_tensor *in[TN_MAX_ARGS];
   tn_tensor *out[TN_MAX_ARGS];
@@ -62,9 +63,9 @@ tn_status plan_equip(plan *p);
 /* Runs the kernel and writes outputs that went through a stand-in. */
 tn_status plan_run(plan *p);
 
-/* cut.c: after the run of an operator whose output shape depends on data: waits, and cuts
- * the outputs that the plan made to the length that the kernel counted. */
-tn_status plan_cut(plan *p);
+/* data_dependent.c: after the run of an operator whose output shape depends on data: waits, and
+ * shrinks the outputs that the plan made to the length that the kernel counted. */
+tn_status plan_shrink_outputs(plan *p);
 
 /* Releases temporaries and workspace. */
 void plan_finish(plan *p);

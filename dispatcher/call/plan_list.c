@@ -7,7 +7,11 @@
 #include <string.h>
 
 #include "dispatcher/call/plan.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/transfer.h"
 
 /* --- where an argument's tensors stand --- */
 
@@ -308,7 +312,7 @@ tn_status list_make(plan *p, const tn_call *call) {
 static tn_status densify_input(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *dense = NULL;
-  tn_status status = layers_copy_for(p->op->row.name, p->stream, l->in[i], &dense);
+  tn_status status = transfer_stand_in(p->op->row.name, p->stream, l->in[i], &dense);
   if (status) return status;
   l->temps[l->num_temps++] = dense;
   l->in_view[i] = &dense->dl;
@@ -318,7 +322,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
 static tn_status densify_output(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *y = l->out[i], *dense = NULL;
-  tn_status status = i < l->num_inout ? layers_copy_for(p->op->row.name, p->stream, y, &dense)
+  tn_status status = i < l->num_inout ? transfer_stand_in(p->op->row.name, p->stream, y, &dense)
                                       : tensor_make(p->device, p->stream, (tn_dtype)y->dtype,
                                                     y->dl.ndim, y->shape, y->elements, &dense);
   if (status) return status;
@@ -345,7 +349,7 @@ tn_status list_run(plan *p) {
   tn_status status = p->cell->run(&p->args);
   if (status) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; !status && l->num_temps && i < l->num_out; ++i)
-    if (l->via[i]) status = layers_copy_for(p->op->row.name, p->stream, l->via[i], &l->out[i]);
+    if (l->via[i]) status = transfer_stand_in(p->op->row.name, p->stream, l->via[i], &l->out[i]);
   return status;
 }
 

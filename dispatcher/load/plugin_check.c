@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "dispatcher/base/limits.h"
 #include "dispatcher/load/loader.h"
-#include "dispatcher/registry/registry.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 #define COUNT(array) (sizeof(array) / sizeof *(array))

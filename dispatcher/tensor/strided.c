@@ -9,9 +9,12 @@
  * that are written and have gaps between their elements are read first, so that the gaps keep
  * what they hold.
  */
+#include "dispatcher/tensor/strided.h"
+
 #include <string.h>
 
-#include "dispatcher/tensor/strided.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/objects/device.h"
 
 /* Bytes of the buffer, and of a gap that is worth a copy of its own to pass over. */
 enum { PIECE = 1 << 20, GAP = 1 << 16 };
