@@ -8,7 +8,6 @@
 #include "dispatcher/call/fast_path.h"
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/notify.h"
-#include "dispatcher/tensor/overlap.h"
 #include "dispatcher/tensor/tracked.h"
 
 /* A kernel failed: its message gets the call in front. */

@@ -9,7 +9,6 @@
 #include <link.h>
 #include <string.h>
 
-#include "dispatcher/objects/device.h"
 
 struct duplicate {
   duplicate *next;
