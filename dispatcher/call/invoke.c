@@ -69,7 +69,7 @@ static inline bool depends_on_data(const plan *p) {
   return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
 }
 
-/* Apart from tn_invoke so that the short way does not pay for the plan's stack. */
+/* Apart from tn_invoke so that the fast path does not pay for the plan's stack. */
 static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);

@@ -73,9 +73,17 @@ void plan_finish(plan *p);
 /* Releases the outputs that were made. */
 void plan_abandon(plan *p);
 
-/* fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
+/* refuse.c: fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Of a call that is not whole. */
+__attribute__((cold)) tn_status call_refuse(const tn_call *call);
+/* Of one in which every tensor is NULL: without a runtime to ask, only operators of our own have a
+ * name. */
+__attribute__((cold)) tn_status call_refuse_empty(uint32_t op);
+/* `status`, unless the reason for it is that the tensor was released. */
+__attribute__((cold)) tn_status call_refuse_released(const tn_tensor *t, uint32_t op,
+                                                     tn_status status);
 
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);

@@ -309,7 +309,7 @@ tn_status list_make(plan *p, const tn_call *call) {
   return TN_OK;
 }
 
-static tn_status densify_input(plan *p, uint32_t i) {
+static tn_status make_input_contiguous(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *dense = NULL;
   tn_status status = transfer_stand_in(p->op->row.name, p->stream, l->in[i], &dense);
@@ -319,7 +319,7 @@ static tn_status densify_input(plan *p, uint32_t i) {
   return TN_OK;
 }
 
-static tn_status densify_output(plan *p, uint32_t i) {
+static tn_status make_output_contiguous(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *y = l->out[i], *dense = NULL;
   tn_status status = i < l->num_inout ? transfer_stand_in(p->op->row.name, p->stream, y, &dense)
@@ -336,9 +336,9 @@ tn_status list_equip(plan *p) {
   tn_status status = TN_OK;
   if (!p->cell->strided) {
     for (uint32_t i = 0; !status && i < l->num_in; ++i)
-      if (l->in[i] && !view_is_contiguous(l->in_view[i])) status = densify_input(p, i);
+      if (l->in[i] && !view_is_contiguous(l->in_view[i])) status = make_input_contiguous(p, i);
     for (uint32_t i = 0; !status && i < l->num_out; ++i)
-      if (l->out[i] && !view_is_contiguous(l->out_view[i])) status = densify_output(p, i);
+      if (l->out[i] && !view_is_contiguous(l->out_view[i])) status = make_output_contiguous(p, i);
   }
   if (!status && p->cell->kernel->row.workspace) status = plan_take_workspace(p);
   return status;

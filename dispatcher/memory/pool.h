@@ -65,8 +65,8 @@ typedef struct pool_config {
   bool tracked;        /* pool_alloc says POOL_TRACKED for TN_OK */
 } pool_config;
 
-/* TN_OK of a pool that is watched, so that a caller's branch for failure takes both. Blocks
- * of such a pool never take the short way. No tn_status. */
+/* TN_OK of a pool whose blocks are tracked, so that a caller's branch for failure takes both.
+ * Blocks of such a pool never take the fast path. No tn_status. */
 enum { POOL_TRACKED = 1 << 21 };
 
 /* pre: config->ops, memory set. TN_ERR_OUT_OF_MEMORY. */

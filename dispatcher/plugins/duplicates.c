@@ -9,7 +9,6 @@
 #include <link.h>
 #include <string.h>
 
-
 struct duplicate {
   duplicate *next;
   char *name, *first, *second;

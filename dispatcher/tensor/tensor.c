@@ -130,7 +130,7 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
   }
 }
 
-/* Where pool_alloc did not say TN_OK: it failed, or the tensor is to be watched. */
+/* Where pool_alloc did not say TN_OK: it failed, or the tensor is to be tracked. */
 static __attribute__((noinline, cold)) tn_status make_slowly(tn_status status, tn_device *device,
                                                              block *const *b, tn_dtype dtype,
                                                              int32_t rank, const int64_t *shape,
@@ -257,7 +257,7 @@ void tn_tensor_retain(tn_tensor *tensor) {
   if (tensor) atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
 }
 
-/* As drop_ref. A watched tensor's count is negative and left alone: those tensors are told
+/* As drop_ref. A tracked tensor's count is negative and left alone: those tensors are told
  * from others at the next branch that there must be anyhow. */
 static inline bool drop_tensor_ref(tn_tensor *t) {
   if ((int32_t)atomic_load_explicit(&t->refs, memory_order_acquire) <= 1) return true;

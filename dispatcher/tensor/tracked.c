@@ -125,7 +125,7 @@ static void poison(tracked *w, struct tracking *tracking) {
   atomic_store(&w->released, true);
 }
 
-/* What is kept has been released, and can no longer be used. pre: the watch's mutex is held. */
+/* What is in quarantine has been released, and can no longer be used. pre: the mutex is held. */
 static bool quarantine_is_valid(const struct tracking *tracking) {
   for (size_t i = 0; i < QUARANTINE_MAX; ++i) {
     const tracked *w = tracking->quarantine[i];
