@@ -15,7 +15,8 @@ static tn_status read_count(const plan *p, int64_t *count) {
   if (t->dl.ndim != 0 || t->dtype != TN_I64)
     return plan_refuse(p, TN_ERR_INTERNAL, "its last output is no scalar i64 count");
   tn_status status = tn_tensor_read(p->stream, t, count, sizeof *count);
-  return status ? status : stream_wait(p->stream);
+  if (!status) status = stream_wait(p->stream);
+  return status;
 }
 
 /* Nobody else has seen a tensor that this call made: its header can still change. */

@@ -105,7 +105,8 @@ static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t 
   if (p->device->runtime->notified)
     notify_tensor(TN_LAYER_TENSOR_READ, result, result->device->default_stream);
   tn_status status = transfer_push(p->stream, y, transfer_address(result));
-  return status || !result->device->shared ? status : stream_wait(p->stream);
+  if (!status && result->device->shared) status = stream_wait(p->stream);
+  return status;
 }
 
 /* The tensors of a call, and room for as many of the host device's. */

@@ -120,7 +120,8 @@ static tn_status bind_inputs(plan *p) {
   tn_status status;
   for (uint32_t i = 0; i < p->num_in; ++i) {
     if (likely(p->in[i] != NULL)) {
-      if (unlikely(status = bind(p, i, p->in[i]))) return status;
+      status = bind(p, i, p->in[i]);
+      if (unlikely(status)) return status;
     } else if (p->op->arg[i].kind != TN_ARG_OPTIONAL_IN) {
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is NULL", p->op->row.args[i].name);
     }
@@ -130,7 +131,8 @@ static tn_status bind_inputs(plan *p) {
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                          "%s is NULL; it is updated in place and must be given",
                          p->op->row.args[p->num_in + i].name);
-    if (unlikely(status = bind(p, p->num_in + i, p->out[i]))) return status;
+    status = bind(p, p->num_in + i, p->out[i]);
+    if (unlikely(status)) return status;
   }
   return TN_OK;
 }
@@ -316,19 +318,23 @@ static inline bool is_skipped(const plan *p, uint32_t i) {
 
 static tn_status take_outputs(plan *p) {
   tn_status status = TN_OK;
-  for (uint32_t i = 0; i < p->op->num_inout; ++i)
-    if (unlikely(status = check_written(p, i))) return status;
+  for (uint32_t i = 0; i < p->op->num_inout; ++i) {
+    status = check_written(p, i);
+    if (unlikely(status)) return status;
+  }
   for (uint32_t i = p->op->num_inout; i < p->num_out; ++i) {
     if (unlikely(is_skipped(p, i)) &&
         (p->out[i] || p->op->arg[p->num_in + i].kind != TN_ARG_OPTIONAL_OUT))
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the result pointer for %s is NULL",
                          p->op->row.args[p->num_in + i].name);
-    if (p->out[i] && unlikely(status = check_given(p, i, &p->shape[i - p->op->num_inout])))
-      return status;
+    if (!p->out[i]) continue;
+    status = check_given(p, i, &p->shape[i - p->op->num_inout]);
+    if (unlikely(status)) return status;
   }
   for (uint32_t i = p->op->num_inout; i < p->num_out; ++i) {
     if (p->out[i] || is_skipped(p, i)) continue;
-    if (unlikely(status = make_output(p, i, &p->shape[i - p->op->num_inout]))) return status;
+    status = make_output(p, i, &p->shape[i - p->op->num_inout]);
+    if (unlikely(status)) return status;
   }
   return status;
 }
@@ -436,14 +442,17 @@ void plan_pick_kernel(plan *p) { pick_kernel(p); }
 tn_status plan_make(plan *p, const tn_call *call) {
   tn_status status = outline(p, call);
   if (unlikely(status)) return status;
-  if (unlikely(status = bind_inputs(p))) return status;
-  if (unlikely(status = take_attrs(p, call->attrs))) return status;
+  status = bind_inputs(p);
+  if (unlikely(status)) return status;
+  status = take_attrs(p, call->attrs);
+  if (unlikely(status)) return status;
   const DLTensor *inout[TN_MAX_ARGS];
   for (uint32_t i = 0; i < p->op->num_inout; ++i) inout[i] = &p->out[i]->dl;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
   shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,    p->num_in,
                        inout,       p->op->num_inout,          p->args.attrs, 0};
-  if (unlikely(status = shape_infer(&query, p->shape, p->op->num_out))) return status;
+  status = shape_infer(&query, p->shape, p->op->num_out);
+  if (unlikely(status)) return status;
   status = take_outputs(p);
   if (unlikely(status)) {
     plan_abandon(p);

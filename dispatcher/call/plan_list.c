@@ -286,7 +286,8 @@ static tn_status make_all(plan *p, const tn_call *call) {
   if (!status) status = bind_given(p);
   if (!status) status = plan_take_attrs(p, call->attrs);
   if (!status) status = infer(p);
-  return status ? status : take_results(p);
+  if (!status) status = take_results(p);
+  return status;
 }
 
 tn_status list_make(plan *p, const tn_call *call) {

@@ -349,7 +349,8 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
 tn_status tn_device_synchronize(tn_device *device) {
   if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_synchronize: device is NULL");
   tn_status status = device_ready(device);
-  return status ? status : device_wait(device);
+  if (!status) status = device_wait(device);
+  return status;
 }
 
 tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {

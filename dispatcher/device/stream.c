@@ -131,7 +131,8 @@ void tn_stream_destroy(tn_stream *stream) {
 tn_status tn_stream_synchronize(tn_stream *stream) {
   if (!stream) return fail(TN_ERR_INVALID_ARGUMENT, "tn_stream_synchronize: stream is NULL");
   tn_status status = device_check(stream->device);
-  return status ? status : stream_wait(stream);
+  if (!status) status = stream_wait(stream);
+  return status;
 }
 
 tn_device *tn_stream_device(const tn_stream *stream) { return stream ? stream->device : NULL; }
@@ -293,7 +294,10 @@ tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_event_elapsed: needs two recorded events of one device");
   tn_device *d = begin->device;
-  if (!begin->handle) return *ns = end->recorded_ns - begin->recorded_ns, TN_OK;
+  if (!begin->handle) {
+    *ns = end->recorded_ns - begin->recorded_ns;
+    return TN_OK;
+  }
   return device_result(d, "event_elapsed",
                        d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
 }

@@ -36,7 +36,8 @@ static tn_status step(const tn_layer_call *call, void *ctx) {
   INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
   if (w->next == w->runtime->num_layers) {
     tn_status status = run_kernel(w, call->args);
-    return status ? fail_of_plugin(status, call->plugin, "kernel") : TN_OK;
+    if (status) status = fail_of_plugin(status, call->plugin, "kernel");
+    return status;
   }
   const layer_link *link = &w->runtime->layers[w->next++];
   tn_status status = link->layer->call(link->state, call, step, w);
@@ -84,15 +85,18 @@ static tn_status layers_run(const tn_kernel_args *args) {
       registry_run_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
   tn_status status = runtime->notified ? tracked_check_args(args) : TN_OK;
   if (status) fail_set_reason(true);
-  return status ? status : step(&call, &w);
+  if (!status) status = step(&call, &w);
+  return status;
 }
 
 static const tn_layer *find_layer(const registry *r, const char *name, size_t length,
                                   const char **plugin) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; i < e->num_layers; ++i)
-      if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0)
-        return *plugin = e->name, &e->layers[i];
+      if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0) {
+        *plugin = e->name;
+        return &e->layers[i];
+      }
   return NULL;
 }
 

@@ -70,7 +70,8 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *ctx) {
   if (!stem) return 0;
   library item = {.stem = stem};
   if (l->count < l->capacity || grow(l)) item.path = host_strdup(l->memory, info->dlpi_name);
-  if (!item.path) return l->failed = true, 1;
+  l->failed = !item.path;
+  if (l->failed) return 1;
   item.file = item.path + (slash + 1 - info->dlpi_name);
   l->items[l->count++] = item;
   return 0;

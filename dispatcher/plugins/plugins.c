@@ -203,8 +203,9 @@ static tn_status inspect(tn_runtime *r, plugin_record *record, tn_plugin_note *n
   host_free(&r->memory, record->brings);
   record->brings = NULL;
   set_name(r, record, note);
-  return status ? status
-                : loader_read_brings(&r->memory, record->path, &record->file, &record->brings);
+  if (!status)
+    status = loader_read_brings(&r->memory, record->path, &record->file, &record->brings);
+  return status;
 }
 
 /* A plugin that ran and then could not be taken is told of aloud: the process may otherwise
@@ -341,7 +342,8 @@ static tn_status need(tn_runtime *r, wants_fn *wants, const char *name) {
   if (!atomic_load_explicit(&r->num_waiting, memory_order_acquire)) return TN_OK;
   snprintf(message, sizeof message, "%s", tn_last_error());
   tn_status status = need_slow(r, wants, name);
-  return status ? status : fail(TN_OK, "%s", message);
+  if (!status) status = fail(TN_OK, "%s", message);
+  return status;
 }
 
 tn_status plugins_need_all(tn_runtime *r) { return need(r, wants_all, NULL); }
@@ -411,7 +413,8 @@ static tn_status record_for(tn_runtime *r, const char *path, plugin_record **out
   *out = find_path(r, path);
   *is_new = !*out;
   tn_status status = *is_new ? records_reserve(r) : TN_OK;
-  return status || !*is_new ? status : record_make(r, path, "tn_runtime_load_plugin", out);
+  if (!status && *is_new) status = record_make(r, path, "tn_runtime_load_plugin", out);
+  return status;
 }
 
 static bool claims_device_of(const plugin_record *record, const plugin_record *other,
@@ -434,7 +437,8 @@ static tn_status take_in_turn(tn_runtime *r, plugin_record *record) {
          claims_device_of(other, record, "host-device")))
       status = take_waiting(r, other);
   }
-  return status || record->state != PLUGIN_WAITING ? status : take_waiting(r, record);
+  if (!status && record->state == PLUGIN_WAITING) status = take_waiting(r, record);
+  return status;
 }
 
 static tn_status take_named(tn_runtime *r, plugin_record *record) {

@@ -138,7 +138,10 @@ static tn_status choose_named(tn_runtime *r, tn_device **device) {
     tn_device *d = NULL;
     status = find_text(r, at, length, &d);
     if (!status) status = device_ready(d);
-    if (!status) return *device = d, TN_OK;
+    if (!status) {
+      *device = d;
+      return TN_OK;
+    }
     if (status == TN_ERR_OUT_OF_MEMORY) return status;
     append(reasons, sizeof reasons, "%s%s", reasons[0] ? "; " : "", tn_last_error());
     at += length;

@@ -127,7 +127,8 @@ static tn_status open_parts(tn_runtime *r, const tn_runtime_options *options) {
   if (!status) status = plugins_open(r);
   if (!status) settings_warn(r);
   if (!status) status = layers_open(r);
-  return status ? status : device_choose(r, &r->chosen);
+  if (!status) status = device_choose(r, &r->chosen);
+  return status;
 }
 
 static const runtime_hooks hooks = {.destroy = destroy, .copy = tn_copy};

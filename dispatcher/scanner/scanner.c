@@ -134,5 +134,6 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
   if (!known && !status && report.verdict == SCAN_SOUND)
     snprintf(result->warning, sizeof result->warning, "%s", report.reason);
   result->us = (uint32_t)(now_us() - begin);
-  return status ? status : judge(&report);
+  if (!status) status = judge(&report);
+  return status;
 }

@@ -121,7 +121,8 @@ static tn_status load(const char *path, const file_identity *file, scan_progress
   if (status) return status;
   atomic_store(&progress->stage, SCAN_CHECKING);
   status = plugin_check(plugin, &note, &host);
-  return status ? status : plugin_read_all(plugin);
+  if (!status) status = plugin_read_all(plugin);
+  return status;
 }
 
 /* A thread that the plugin started may be about to crash: it gets a moment to do so. */

@@ -123,7 +123,8 @@ static tn_status move_through_buffer(const box *b, int32_t k, int64_t count, int
   rearrange(b, k, count, b->buffer, host);
   if (!b->write) return TN_OK;
   status = move_bytes(b, TN_COPY_TO_DEVICE, at, b->buffer, bytes);
-  return status ? status : stream_wait(b->stream);
+  if (!status) status = stream_wait(b->stream);
+  return status;
 }
 
 /* `count` indexes of axis k with all of the axes behind it. */

@@ -148,12 +148,14 @@ static tn_status read_tensor(const char *function, tn_stream *stream, const tn_t
                              void *data, size_t bytes) {
   tn_status status = check_bytes(function, tensor, data, bytes);
   if (!status) status = pick_stream(function, &stream, tensor);
-  return status ? status : pull(stream, tensor, data);
+  if (!status) status = pull(stream, tensor, data);
+  return status;
 }
 
 tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes) {
   tn_status status = tensor_check(tensor, "tn_tensor_read");
-  return status ? status : read_tensor("tn_tensor_read", stream, tensor, data, bytes);
+  if (!status) status = read_tensor("tn_tensor_read", stream, tensor, data, bytes);
+  return status;
 }
 
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
@@ -161,7 +163,8 @@ tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
   if (status) return status;
   tn_stream *stream = tensor_home(tensor);
   status = read_tensor("tn_tensor_to_host", stream, tensor, data, bytes);
-  return status ? status : stream_wait(stream);
+  if (!status) status = stream_wait(stream);
+  return status;
 }
 
 tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
@@ -197,7 +200,8 @@ static tn_status copy_from_host_device(tn_stream *from, const tn_tensor *src, tn
     notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
   }
   status = transfer_to_device(to, dst, transfer_address(src), tn_tensor_bytes(dst));
-  return status || !src->device->shared ? status : stream_wait(to);
+  if (!status && src->device->shared) status = stream_wait(to);
+  return status;
 }
 
 /* To host memory, which work that has not been waited for may still be using. */
