@@ -109,4 +109,4 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, the_fallback_cuts_too);
 }
 
-int main(void) { return run_suite("cut", add_tests); }
+int main(void) { return run_suite("data_dependent", add_tests); }
