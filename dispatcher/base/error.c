@@ -163,6 +163,17 @@ void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes) {
     (void)munmap(ptr, bytes);
 }
 
+void *host_grow(const host_memory *memory, void *items, size_t count, size_t item_bytes,
+                size_t *capacity) {
+  size_t wanted = *capacity ? 2 * *capacity : 16;
+  void *grown = host_alloc(memory, wanted * item_bytes);
+  if (!grown) return NULL;
+  if (count) memcpy(grown, items, count * item_bytes);
+  host_free(memory, items);
+  *capacity = wanted;
+  return grown;
+}
+
 char *host_strdup(const host_memory *memory, const char *text) {
   size_t bytes = strlen(text) + 1;
   char *copy = memory->alloc(memory->user, bytes, 1);

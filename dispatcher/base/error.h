@@ -52,6 +52,10 @@ void host_free(const host_memory *memory, void *ptr);
  * library's, pages that are never touched are never made. Freed with its size. */
 void *host_alloc_sparse(const host_memory *memory, size_t bytes);
 void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes);
+/* Room for more than `count` items where an array has room for *capacity: twice as much, at first
+ * 16. The array's items move along; NULL, with the array as it was, when there is none. */
+void *host_grow(const host_memory *memory, void *items, size_t count, size_t item_bytes,
+                size_t *capacity);
 char *host_strdup(const host_memory *memory, const char *text);
 
 /* a + b and a * b; false on overflow. */

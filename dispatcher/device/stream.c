@@ -5,8 +5,7 @@
  */
 #include "dispatcher/device/stream.h"
 
-#include <time.h>
-
+#include "dispatcher/base/clock.h"
 #include "dispatcher/base/invariant.h"
 #include "dispatcher/device/device.h"
 #include "dispatcher/memory/pool.h"
@@ -145,12 +144,6 @@ tn_stream *tn_device_default_stream(tn_device *device) {
 
 /* --- events --- */
 
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static tn_status event_check(const tn_event *event, const char *function) {
   if (!event) return fail(TN_ERR_INVALID_ARGUMENT, "%s: event is NULL", function);
   return device_check(event->device);
@@ -236,7 +229,7 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
     status = device_result(d, "event_record",
                            d->type->backend.event_record(d->handle, event->handle, stream->queue));
   else
-    event->recorded_ns = now_ns();
+    event->recorded_ns = clock_ns();
   if (status) return status;
   INVARIANT(event_is_valid(event) && stream_is_valid(stream));
   event->recorded = true;

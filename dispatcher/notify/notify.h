@@ -5,8 +5,7 @@
 #ifndef TENON_DISPATCHER_NOTIFY_H
 #define TENON_DISPATCHER_NOTIFY_H
 
-#include <time.h>
-
+#include "dispatcher/base/clock.h"
 #include "dispatcher/objects/device.h"
 #include "dispatcher/objects/tensor.h"
 
@@ -22,10 +21,8 @@ uint32_t layer_place(const tn_runtime *runtime, const tn_layer *layer);
 
 /* The time if the runtime is notified, else 0. */
 static inline uint64_t notify_clock(const tn_runtime *runtime) {
-  struct timespec t;
   if (__builtin_expect(!runtime->notified, 1)) return 0;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  return clock_ns();
 }
 
 /* Tell the layers. pre: the runtime is notified. `stream` may be NULL. */

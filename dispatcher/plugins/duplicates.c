@@ -51,14 +51,9 @@ static size_t stem_of(const char *file) {
 }
 
 static bool grow(listing *l) {
-  size_t capacity = l->capacity ? 2 * l->capacity : 64;
-  library *items = host_alloc(l->memory, capacity * sizeof *items);
-  if (!items) return false;
-  if (l->count) memcpy(items, l->items, l->count * sizeof *items);
-  host_free(l->memory, l->items);
-  l->items = items;
-  l->capacity = capacity;
-  return true;
+  void *items = host_grow(l->memory, l->items, l->count, sizeof *l->items, &l->capacity);
+  if (items) l->items = items;
+  return items != NULL;
 }
 
 /* ld.so's lock is held here: the paths are copied and judged later. */

@@ -20,15 +20,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#include "dispatcher/scanner/checksum.h"
 
-/* FNV-1a in 64 bits (Fowler, Noll, Vo). */
-static uint64_t sum_of(const void *bytes, size_t count) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < count; i++)
-    sum = (sum ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
-  return sum;
-}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* --------------------------------------------------------------------- one number --- */
 
@@ -36,7 +30,7 @@ static uint64_t file_number(const char *path) {
   struct stat s;
   if (stat(path, &s)) return 0;
   uint64_t numbers[] = {(uint64_t)s.st_dev, (uint64_t)s.st_ino};
-  return sum_of(numbers, sizeof numbers);
+  return checksum(numbers, sizeof numbers);
 }
 
 static uint64_t read_root(void) { return file_number("/"); }
@@ -54,7 +48,7 @@ static uint64_t read_users(void) {
   (void)getresuid(&u[0], &u[1], &u[2]);
   (void)getresgid(&g[0], &g[1], &g[2]);
   uint64_t numbers[] = {u[0], u[1], u[2], g[0], g[1], g[2]};
-  return sum_of(numbers, sizeof numbers);
+  return checksum(numbers, sizeof numbers);
 }
 
 static uint64_t read_session(void) { return (uint64_t)getsid(0); }
@@ -97,13 +91,13 @@ static uint64_t read_attributes(void) {
                    prctl(PR_GET_SECCOMP),
                    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
                    prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)};
-  return sum_of(numbers, sizeof numbers);
+  return checksum(numbers, sizeof numbers);
 }
 
 static uint64_t read_name(void) {
   char name[16] = "";
   (void)prctl(PR_GET_NAME, name);
-  return sum_of(name, strlen(name));
+  return checksum(name, strlen(name));
 }
 
 static uint64_t read_namespaces(void) {
@@ -114,7 +108,7 @@ static uint64_t read_namespaces(void) {
     snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
     numbers[i] = file_number(path);
   }
-  return sum_of(numbers, sizeof numbers);
+  return checksum(numbers, sizeof numbers);
 }
 
 /* How the kernel picks whom it ends when memory is short. */
@@ -124,7 +118,7 @@ static uint64_t read_standing(void) {
   if (!file) return 0;
   (void)!fgets(text, sizeof text, file);
   fclose(file);
-  return sum_of(text, strlen(text));
+  return checksum(text, strlen(text));
 }
 
 static const struct number {
@@ -193,7 +187,7 @@ void scan_state_take(scan_state *state) {
   CPU_ZERO(&processors);
   for (size_t i = 0; i < COUNT(numbers); i++) state->numbers[i] = numbers[i].read();
   if (sched_getaffinity(0, sizeof processors, &processors) == 0)
-    state->processors = sum_of(&processors, sizeof processors);
+    state->processors = checksum(&processors, sizeof processors);
   for (int i = 0; i < RLIM_NLIMITS; i++) (void)prlimit(0, i, NULL, &state->limits[i]);
   for (int i = 1; i < STATE_SIGNALS; i++) (void)sigaction(i, NULL, &state->actions[i]);
   (void)sigprocmask(SIG_SETMASK, NULL, &state->blocked);

@@ -2,8 +2,8 @@
  * What belongs to a process as a whole and not to a library in it: taken down before and after
  * a plugin was loaded, so that tenon-scan can tell what the plugin changed.
  */
-#ifndef TENON_DISPATCHER_SCAN_STATE_H
-#define TENON_DISPATCHER_SCAN_STATE_H
+#ifndef TENON_DISPATCHER_PROCESS_SNAPSHOT_H
+#define TENON_DISPATCHER_PROCESS_SNAPSHOT_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 enum {
   STATE_SIGNALS = 65,
-  STATE_NUMBERS = 24,      /* rows of the table in scan_state.c, at most */
+  STATE_NUMBERS = 24,      /* rows of the table in process_snapshot.c, at most */
   STATE_DESCRIPTORS = 128, /* looked at */
   STATE_LEAKS = 16         /* descriptors that a plugin may keep, with a warning */
 };

@@ -1,7 +1,7 @@
 /*
  * tenon-scan PLUGIN TIMEOUT_MS FILE [LIBRARY...]: loads a plugin in a process of its own, behind
  * libraries that it will ask for, watches it, and writes one scan_report to descriptor 3. FILE
- * says which file PLUGIN has to be (scan_write_file). Started by libtenon alone (scan_spawn.c).
+ * says which file PLUGIN has to be (scan_write_file). Started by libtenon alone (spawn.c).
  *
  * This process never touches the plugin. It is the one that all descendants of the loading
  * process fall back to, so that it can end every one of them before it reports.
@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dispatcher/base/clock.h"
 #include "dispatcher/scanner/trial_load.h"
 
 /* Under sanitizers a fault must stay a fault, leaks of a plugin are no verdict, and the end
@@ -41,11 +42,7 @@ const char *__tsan_default_options(void) {
 SANITIZERS_OWN int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_ns() / 1000000); }
 
 /* ----------------------------------------------------------------------- the report --- */
 

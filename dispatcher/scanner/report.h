@@ -2,8 +2,8 @@
  * What the library tells tenon-scan, and what that tells the library: one record of fixed size
  * through a pipe that the scanned plugin never holds. Both sides are built together.
  */
-#ifndef TENON_DISPATCHER_SCAN_REPORT_H
-#define TENON_DISPATCHER_SCAN_REPORT_H
+#ifndef TENON_DISPATCHER_REPORT_H
+#define TENON_DISPATCHER_REPORT_H
 
 #include <inttypes.h>
 #include <stdbool.h>

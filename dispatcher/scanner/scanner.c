@@ -8,19 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "dispatcher/base/clock.h"
 #include "dispatcher/load/elf.h"
 #include "dispatcher/load/loader.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
-
-static uint64_t now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-}
 
 /* Plugins that were installed with this library, or built beside it, are its own. */
 static bool is_own(const char *path) {
@@ -123,7 +117,7 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
   scan_report report;
   memset(result, 0, sizeof *result);
   if (settings->scan == TN_SCAN_OFF) return TN_OK;
-  uint64_t begin = now_us();
+  uint64_t begin = clock_ns();
   tn_status status = look_at(path, &subject);
   if (status || (settings->scan == TN_SCAN_DEFAULT && is_own(subject.path))) return status;
   if (!file_is_same(file, &subject.file))
@@ -133,7 +127,7 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
   if (!known) status = scan_anew(path, &subject, &report, result->note);
   if (!known && !status && report.verdict == SCAN_SOUND)
     snprintf(result->warning, sizeof result->warning, "%s", report.reason);
-  result->us = (uint32_t)(now_us() - begin);
+  result->us = (uint32_t)((clock_ns() - begin) / 1000);
   if (!status) status = judge(&report);
   return status;
 }

@@ -6,8 +6,8 @@
  *
  * It keeps broken plugins out, not malicious ones, which may behave while they are watched.
  */
-#ifndef TENON_DISPATCHER_SCAN_H
-#define TENON_DISPATCHER_SCAN_H
+#ifndef TENON_DISPATCHER_SCANNER_H
+#define TENON_DISPATCHER_SCANNER_H
 
 #include <limits.h>
 
@@ -44,12 +44,12 @@ typedef struct scan_result {
 tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,
                       scan_result *result);
 
-/* scan_cache.c: fills report from the cache; false where nothing is known of the subject. */
+/* verdict_cache.c: fills report from the cache; false where nothing is known of the subject. */
 bool scan_recall(const scan_subject *subject, scan_report *report);
 /* Replaces what is known; false, with why, where that cannot be. */
 bool scan_remember(const scan_subject *subject, const scan_report *report, char why[256]);
 
-/* scan_spawn.c: runs the scanner on the subject and waits for it. TN_ERR_PLUGIN_REFUSED
+/* spawn.c: runs the scanner on the subject and waits for it. TN_ERR_PLUGIN_REFUSED
  * where it cannot be started or gives no report. */
 tn_status scan_spawn(const scan_subject *subject, const scan_libraries *libraries,
                      scan_report *report);

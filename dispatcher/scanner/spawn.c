@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "dispatcher/base/clock.h"
 #include "dispatcher/load/loader.h"
 #include "dispatcher/scanner/scanner.h"
 
@@ -25,11 +25,7 @@
 /* What the scanner itself may take beyond the plugin's time, to start and to clean up. */
 enum { MARGIN_MS = 5000 };
 
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_ns() / 1000000); }
 
 static bool find_scanner(char path[PATH_MAX]) {
   char folder[PATH_MAX];

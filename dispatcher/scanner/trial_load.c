@@ -1,7 +1,7 @@
 /*
  * Loads one plugin as the dispatcher would, with its own code, and sees what that does to
- * the process: whether it lives, and whether it is as before (scan_state.c). The plugin's open
- * and count are not called: they may start drivers.
+ * the process: whether it lives, and whether it is as before (process_snapshot.c). The plugin's
+ * open and count are not called: they may start drivers.
  */
 #include "dispatcher/scanner/trial_load.h"
 

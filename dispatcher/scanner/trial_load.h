@@ -1,6 +1,6 @@
 /* The loading half of tenon-scan: what happens in the process that may come to harm. */
-#ifndef TENON_DISPATCHER_SCAN_LOAD_H
-#define TENON_DISPATCHER_SCAN_LOAD_H
+#ifndef TENON_DISPATCHER_TRIAL_LOAD_H
+#define TENON_DISPATCHER_TRIAL_LOAD_H
 
 #include <stdatomic.h>
 

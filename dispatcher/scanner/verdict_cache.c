@@ -21,17 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dispatcher/scanner/checksum.h"
 #include "dispatcher/scanner/scanner.h"
 #include "tenon/plugin.h"
 
 enum { TEXT_BYTES = PATH_MAX + 2048, NAME_BYTES = 40 };
-
-/* FNV-1a in 64 bits (Fowler, Noll, Vo). */
-static uint64_t sum_of(const char *bytes, size_t count) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < count; i++) sum = (sum ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-  return sum;
-}
 
 /* ------------------------------------------------------------------ the folder --- */
 
@@ -89,7 +83,7 @@ static int write_subject(const scan_subject *s, char *text, size_t size) {
 }
 
 static void file_name(const scan_subject *s, char name[NAME_BYTES]) {
-  snprintf(name, NAME_BYTES, "%016" PRIx64, sum_of(s->path, strlen(s->path)));
+  snprintf(name, NAME_BYTES, "%016" PRIx64, checksum(s->path, strlen(s->path)));
 }
 
 /* Sums up what decides, beside the file, how loading goes: the limits of this process, where
@@ -105,11 +99,11 @@ static uint64_t sum_of_circumstances(void) {
              *preload = secure_getenv("LD_PRELOAD");
   memset(&all, 0, sizeof all);
   for (int i = 0; i < RLIM_NLIMITS; i++) (void)prlimit(0, i, NULL, &all.limits[i]);
-  if (library_path) all.library_path = sum_of(library_path, strlen(library_path));
-  if (preload) all.preload = sum_of(preload, strlen(preload));
+  if (library_path) all.library_path = checksum(library_path, strlen(library_path));
+  if (preload) all.preload = checksum(preload, strlen(preload));
   if (stat("/etc/ld.so.cache", &cache) == 0)
     all.cache_s = cache.st_mtim.tv_sec, all.cache_ns = cache.st_mtim.tv_nsec;
-  return sum_of((const char *)&all, sizeof all);
+  return checksum((const char *)&all, sizeof all);
 }
 
 static int write_text(const scan_subject *s, const scan_report *r, char text[TEXT_BYTES]) {
@@ -117,7 +111,7 @@ static int write_text(const scan_subject *s, const scan_report *r, char text[TEX
   uint64_t circumstances = r->verdict == SCAN_HARMFUL ? sum_of_circumstances() : 0;
   used += snprintf(text + used, TEXT_BYTES - (size_t)used, "verdict %u %016" PRIx64 " %s\n",
                    r->verdict, circumstances, r->reason);
-  uint64_t sum = sum_of(text, (size_t)used);
+  uint64_t sum = checksum(text, (size_t)used);
   return used + snprintf(text + used, TEXT_BYTES - (size_t)used, "sum %016" PRIx64 "\n", sum);
 }
 

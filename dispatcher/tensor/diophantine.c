@@ -30,15 +30,6 @@ void diophantine_add(diophantine *l, int64_t step, int64_t most) {
   l->most[at] = most;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* False if something overflows. */
 static bool search_begin(search *s) {
   const diophantine *l = s->l;
@@ -47,7 +38,7 @@ static bool search_begin(search *s) {
     if (__builtin_mul_overflow(l->step[k], l->most[k], &s->reach[k]) ||
         __builtin_add_overflow(s->reach[k], s->reach[k + 1], &s->reach[k]))
       return false;
-    s->divisor[k] = common_divisor(l->step[k], s->divisor[k + 1]);
+    s->divisor[k] = (int64_t)common_divisor((uint64_t)l->step[k], (uint64_t)s->divisor[k + 1]);
   }
   return !l->overflows;
 }
@@ -63,7 +54,7 @@ static bool reaches(search *s, int32_t k, int64_t target) {
   int64_t low = target > rest ? (target - rest + step - 1) / step : 0;
   int64_t high = target / step < l->most[k] ? target / step : l->most[k];
   /* What is left is divisible by `divisor` once in so many choices. */
-  int64_t period = divisor / common_divisor(step, divisor);
+  int64_t period = divisor / (int64_t)common_divisor((uint64_t)step, (uint64_t)divisor);
   for (int64_t x = high; x >= low;) {
     if (*s->work == 0) return true;
     --*s->work;

@@ -2,8 +2,8 @@
  * Which values a sum of bounded multiples can have: step[0] x[0] + step[1] x[1] + ... with
  * 0 <= x[k] <= most[k]. It is what asking for an element that two strided views share comes to.
  */
-#ifndef TENON_DISPATCHER_LATTICE_H
-#define TENON_DISPATCHER_LATTICE_H
+#ifndef TENON_DISPATCHER_DIOPHANTINE_H
+#define TENON_DISPATCHER_DIOPHANTINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +26,15 @@ void diophantine_add(diophantine *l, int64_t step, int64_t most);
  * left, or figures overflow, the answer is that it can. The problem is NP-hard at its worst;
  * strides that nest, or have a divisor that decides, take a few steps. */
 bool diophantine_solvable(const diophantine *l, int64_t target, uint32_t *work);
+
+/* The greatest common divisor; of a number and 0, the number. */
+static inline uint64_t common_divisor(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
 
 #endif

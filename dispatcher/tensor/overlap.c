@@ -30,15 +30,6 @@ bool tensors_interleave(const tn_tensor *a, const tn_tensor *b) {
   return a0 < b1 && b0 < a1;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
-  while (b) {
-    uint64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* Adds a tensor's strides and the bytes of its elements, in units of `unit` bytes. Their largest
  * sum is added to *reach; false if something overflows. */
 static bool add_terms(diophantine *l, const tn_tensor *t, int64_t unit, int64_t *reach) {
