@@ -5,7 +5,7 @@
 #ifndef TENON_KERNELS_REFERENCE_ELEMENT_H
 #define TENON_KERNELS_REFERENCE_ELEMENT_H
 
-#include "kernels/common/dtype.h"
+#include "tenon/plugin.h"
 
 static inline bool dtype_is_float(tn_dtype dtype) { return TN_SET(dtype) & TN_SET_FLOAT; }
 

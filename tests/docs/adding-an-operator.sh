@@ -39,8 +39,8 @@ mkdir printed printed/tenon
 ./opgen elementwise >printed/tenon/elementwise.def
 ./opgen reductions >printed/tenon/reductions.def
 ops='softsign sum_square'
-for op in $ops; do
-  ./opgen docs | grep -q "^## $op\$" || { echo "the page of operators lacks $op"; exit 1; }
+for page in 'functions softsign' 'reduction sum_square'; do
+  ./opgen docs "${page% *}" | grep -q "^## ${page#* }\$" || { echo "no page has ${page#* }"; exit 1; }
 done
 
 # What of stands in the list of rows at the end of standard input, and not twice.

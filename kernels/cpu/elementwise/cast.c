@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "kernels/common/dtype.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 

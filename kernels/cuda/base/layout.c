@@ -4,7 +4,6 @@
  */
 #include "kernels/cuda/base/layout.h"
 
-#include "kernels/common/dtype.h"
 #include "kernels/cuda/kernels.h"
 
 cuda_divisor cuda_divisor_of(uint32_t value) {
@@ -125,4 +124,4 @@ int64_t cuda_size(const DLTensor *tensor, int begin, int end) {
   return count;
 }
 
-tn_dtype cuda_dtype(const DLTensor *tensor) { return dtype_of(tensor->dtype); }
+tn_dtype cuda_dtype(const DLTensor *tensor) { return tn_dtype_of(tensor->dtype); }
