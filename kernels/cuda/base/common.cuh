@@ -29,6 +29,11 @@ template <> struct compute_of<bfloat_t> { using type = float; };
 template <> struct compute_of<bool_t> { using type = unsigned char; };
 template <class T> using compute_t = typename compute_of<T>::type;
 
+/* What sums over floats are kept in where they lose nothing by it: float, but for double. */
+template <class T> struct accumulator { using type = float; };
+template <> struct accumulator<double> { using type = double; };
+template <class T> using accumulator_t = typename accumulator<T>::type;
+
 template <class T> __device__ __forceinline__ T load(T x) { return x; }
 __device__ __forceinline__ unsigned char load(bool_t x) { return x.byte; }
 __device__ __forceinline__ float load(half_t x) {

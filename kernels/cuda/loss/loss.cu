@@ -10,10 +10,6 @@ namespace {
 
 enum { threads = 256, most_blocks = 512, count_threads = 1024 };
 
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
-
 /* Everything but the tensors' element type. */
 struct loss_plan {
   int64_t targets, classes, inner;

@@ -8,10 +8,6 @@ namespace {
 
 enum { threads = 256, most_blocks = 1024, few_elements = 16384 };
 
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
-
 /* A pair with its weight of positive targets, and the operator's own attribute. */
 template <class C> struct pair { C x, t, pos, option; };
 

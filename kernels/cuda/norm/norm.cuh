@@ -19,12 +19,8 @@ struct norm_shape {
 
 namespace {
 
-/* What an element is normalised in, and statistics are stored as: float, but for float64. Sums
- * are of doubles: they hold the square of every float, and a mean that is large beside the
- * deviation. */
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
+/* An element is normalised in accumulator_t, and statistics are stored as that. Sums are of
+ * doubles: they hold the square of every float, and a mean that is large beside the deviation. */
 
 static norm_shape norm_shape_of(const DLTensor *x, int first, int last, int64_t groups) {
   norm_shape s = {};

@@ -16,10 +16,6 @@ enum { threads = 256, warp_row = 1024 /* longest row of a single warp */ };
 /* Shared memory that every device grants without asking. */
 enum { shared_limit = 48 * 1024 - 1024 };
 
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
-
 struct take_max {
   template <class C> static __device__ C join(C a, C b) { return a > b ? a : b; }
 };

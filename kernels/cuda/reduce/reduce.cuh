@@ -24,10 +24,11 @@ enum { threads = cuda_reduce_threads };
 /* Integers of every width are reduced as int64: one kernel serves all. */
 struct any_int {};
 
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
+} // namespace
+
 template <> struct accumulator<any_int> { using type = int64_t; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
+
+namespace {
 
 template <class T> struct element {
   static __device__ accumulator_t<T> read(const void *x, int64_t at, int) {
