@@ -413,6 +413,13 @@ tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64
  * axis counts from the end. On failure no view is left. */
 tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
                           tn_tensor **views);
+/* Element `index` of one axis, which the view does not have. Negative axis and index count from
+ * the end. */
+tn_status tn_tensor_select(const tn_tensor *x, int32_t axis, int64_t index, tn_tensor **view);
+/* Without one axis of size 1. Negative axis counts from the end. */
+tn_status tn_tensor_squeeze(const tn_tensor *x, int32_t axis, tn_tensor **view);
+/* With an axis of size 1 more, number `axis` of the view; -1 is behind the last. */
+tn_status tn_tensor_unsqueeze(const tn_tensor *x, int32_t axis, tn_tensor **view);
 /* Repeats axes of size 1 (and adds leading axes) to reach shape, with stride 0. */
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view);
