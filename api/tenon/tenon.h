@@ -287,6 +287,7 @@ typedef struct tn_device_info {
   uint64_t memory_free_bytes; /* as of this call */
   uint32_t host_memory;       /* 1 if the host can read its tensors in place */
   uint32_t lost;              /* 1 once the device has faulted */
+  DLDevice dl_device;         /* what DLPack calls it: the device of its tensors' exports */
 } tn_device_info;
 
 /* The devices of all plugins, best first, loading those that wait; those of an unloaded one

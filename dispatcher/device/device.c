@@ -379,6 +379,7 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .memory_free_bytes = free_bytes,
       .host_memory = device->host_memory,
       .lost = lost & DEVICE_FAULTED,
+      .dl_device = {(DLDeviceType)device->props.dl_device_type, device->props.dl_device_id},
   };
   memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
   return TN_OK;
