@@ -378,6 +378,77 @@ tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data,
  * tn_tensor_to_host. */
 tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy);
 
+/* Tensors with a value. `value` is any number of C: tn_scalar, tn_full and tn_full_like call the
+ * function for its type, so that whole numbers are exact up to 64 bits. Floats are rounded once,
+ * as tn_cast rounds; an integer type refuses a number with a fraction or out of its range
+ * (INVALID_ARGUMENT); a bool is value != 0. The device fills in the stream's order, NULL being its
+ * default stream, and the caller does not wait, unless no kernel of the device fills that type. */
+
+/* tn_scalar: a constant of rank 0, which operators that broadcast take beside tensors of its type:
+ *     tn_scalar(tn_tensor_device(x), stream, tn_tensor_dtype(x), 2, &two);
+ *     tn_mul(stream, x, two, &y);
+ * It may not be written to; tn_full with rank 0 makes one that may. On a device in host memory it
+ * costs less than the call that uses it, elsewhere a kernel: keep one that is used often. */
+tn_status tn_scalar_f64(tn_device *device, tn_stream *stream, tn_dtype dtype, double value,
+                        tn_tensor **scalar);
+tn_status tn_scalar_i64(tn_device *device, tn_stream *stream, tn_dtype dtype, int64_t value,
+                        tn_tensor **scalar);
+/* Row-major tensors of one value. Shapes, streams and errors as with tn_tensor_empty_on. */
+tn_status tn_full_f64(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, double value, tn_tensor **tensor);
+tn_status tn_full_i64(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, int64_t value, tn_tensor **tensor);
+tn_status tn_zeros(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                   const int64_t *shape, tn_tensor **tensor);
+tn_status tn_ones(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                  const int64_t *shape, tn_tensor **tensor);
+/* Tensors of x's device, element type and shape, without gaps, their axes in the order that x's
+ * have in memory: what is like a channels-last tensor is channels-last. Axes that x repeats
+ * (stride 0) stay where they are among the others. */
+tn_status tn_empty_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_zeros_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_ones_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_full_like_f64(tn_stream *stream, const tn_tensor *x, double value, tn_tensor **tensor);
+tn_status tn_full_like_i64(tn_stream *stream, const tn_tensor *x, int64_t value,
+                           tn_tensor **tensor);
+
+#ifndef __cplusplus
+#define tn_scalar(device, stream, dtype, value, scalar)                                            \
+  TN_BY_NUMBER(tn_scalar, value)(device, stream, dtype, value, scalar)
+#define tn_full(device, stream, dtype, rank, shape, value, tensor)                                 \
+  TN_BY_NUMBER(tn_full, value)(device, stream, dtype, rank, shape, value, tensor)
+#define tn_full_like(stream, x, value, tensor)                                                     \
+  TN_BY_NUMBER(tn_full_like, value)(stream, x, value, tensor)
+/* The function of a family for the type of a number. Of unsigned 64 bits, what int64_t does not
+ * hold becomes a float64. */
+/* clang-format off */
+#define TN_BY_NUMBER(family, value)                                                                \
+  _Generic((value),                                                                                \
+    float: family##_f64, double: family##_f64, long double: family##_f64,                          \
+    unsigned long: family##_u64, unsigned long long: family##_u64,                                 \
+    bool: family##_i64, char: family##_i64, signed char: family##_i64, short: family##_i64,        \
+    int: family##_i64, long: family##_i64, long long: family##_i64,                                \
+    unsigned char: family##_i64, unsigned short: family##_i64, unsigned: family##_i64)
+/* clang-format on */
+#endif
+static inline tn_status tn_scalar_u64(tn_device *device, tn_stream *stream, tn_dtype dtype,
+                                      uint64_t value, tn_tensor **scalar) {
+  return value > INT64_MAX ? tn_scalar_f64(device, stream, dtype, (double)value, scalar)
+                           : tn_scalar_i64(device, stream, dtype, (int64_t)value, scalar);
+}
+static inline tn_status tn_full_u64(tn_device *device, tn_stream *stream, tn_dtype dtype,
+                                    int32_t rank, const int64_t *shape, uint64_t value,
+                                    tn_tensor **tensor) {
+  return value > INT64_MAX
+             ? tn_full_f64(device, stream, dtype, rank, shape, (double)value, tensor)
+             : tn_full_i64(device, stream, dtype, rank, shape, (int64_t)value, tensor);
+}
+static inline tn_status tn_full_like_u64(tn_stream *stream, const tn_tensor *x, uint64_t value,
+                                         tn_tensor **tensor) {
+  return value > INT64_MAX ? tn_full_like_f64(stream, x, (double)value, tensor)
+                           : tn_full_like_i64(stream, x, (int64_t)value, tensor);
+}
+
 void tn_tensor_retain(tn_tensor *tensor);
 void tn_tensor_release(tn_tensor *tensor);
 
