@@ -92,6 +92,8 @@
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
+#include <stdio.h>
+
 #include "tenon/base.h"
 #include "tenon/op_types.h"
 
@@ -460,6 +462,26 @@ const int64_t *tn_tensor_strides(const tn_tensor *tensor);
 int64_t tn_tensor_elements(const tn_tensor *tensor);
 size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
+
+/* How tensors are written as text; 0 of each field is the default, and so is NULL options. */
+typedef struct tn_print_options {
+  uint32_t struct_size;
+  int32_t precision;  /* digits behind the point, 1 to 17; 4 */
+  int64_t threshold;  /* the most elements that are shown whole; 1000 */
+  int32_t edge;       /* of more, how many at both ends of each long axis, 1 to 1000; 3 */
+  int32_t line_width; /* columns; 80 */
+} tn_print_options;
+/* Writes a tensor of any strides as text: a line as in messages, "cuda:0 f32 [2, 3]", and its
+ * values in nested brackets. Only elements that are shown are read, behind the work of the
+ * stream that the tensor was made on, which is waited for as by tn_tensor_to_host.
+ * file: NULL is the standard output; a new line follows the text. TN_ERR_IO. */
+tn_status tn_tensor_print(const tn_tensor *tensor, const tn_print_options *options, FILE *file);
+/* The same into memory of `size` bytes: as much of the text as fits, and a 0 behind it. length,
+ * which may be NULL, gets the bytes of the whole text without the 0; text may be NULL where size
+ * is 0. */
+tn_status tn_tensor_format(const tn_tensor *tensor, const tn_print_options *options, char *text,
+                           size_t size, size_t *length);
+
 /* The first element's address on its device; host code may follow it only where
  * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
  * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset.
