@@ -108,6 +108,7 @@ typedef struct tn_stream tn_stream;
 typedef struct tn_event tn_event;
 typedef struct tn_tensor tn_tensor;
 typedef struct tn_prepared tn_prepared;
+typedef struct tn_generator tn_generator;
 struct tn_operator;
 
 /* --------------------------------------------------------- version, errors --- */
@@ -580,6 +581,37 @@ size_t tn_op_count(tn_runtime *runtime);
 const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index);
 /* The number that tn_call takes. */
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op);
+
+/* ----------------------------------------------------------- random numbers --- */
+
+/* A sequence of random numbers: a seed, and the place in it that the next call begins at. Random
+ * operators themselves know no state, only attributes seed and offset; a generator hands these out
+ * so that no two calls draw the same numbers. It names no device: the numbers are the same on all.
+ * Thread-safe, without a lock. */
+tn_status tn_generator_create(tn_runtime *runtime, uint64_t seed, tn_generator **generator);
+void tn_generator_destroy(tn_generator *generator);
+/* Sets seed and offset of an attribute struct, which is filled otherwise, for one call of the
+ * operator, and moves on by what that call takes:
+ *     tn_dropout_attrs attrs = TN_DROPOUT_DEFAULTS;
+ *     tn_generator_next(generator, TN_OP_DROPOUT, x, &attrs);
+ *     tn_dropout(stream, x, &attrs, &y, &mask);
+ * tensor: the operator's first, the one that it reads or else fills. attrs: of that operator, all
+ * but seed and offset final. Errors, the generator being as before: INVALID_ARGUMENT for an
+ * operator that draws nothing, and where the sequence of 2^64 places is used up; UNSUPPORTED for a
+ * plugin's operator, which says itself what it takes. */
+tn_status tn_generator_next(tn_generator *generator, uint32_t op, const tn_tensor *tensor,
+                            void *attrs);
+/* The same of any number of counters, as documentation of operators counts them; for kernels of
+ * the caller's own. */
+tn_status tn_generator_reserve(tn_generator *generator, uint64_t counters, uint64_t *seed,
+                               uint64_t *offset);
+/* All there is to a generator, to keep with a checkpoint and to go on from there. Either pointer
+ * may be NULL. set_state beside another thread's next is no error, but that call may get either
+ * one's seed. */
+tn_status tn_generator_get_state(const tn_generator *generator, uint64_t *seed, uint64_t *offset);
+tn_status tn_generator_set_state(tn_generator *generator, uint64_t seed, uint64_t offset);
+
+/* ------------------------------------------------------------------ kernels --- */
 
 /* A kernel that may run. */
 typedef struct tn_kernel_info {
