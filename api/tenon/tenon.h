@@ -331,6 +331,15 @@ void tn_pinned_free(tn_device *device, void *ptr);
 /* ------------------------------------------------------- streams and events --- */
 
 tn_status tn_stream_create(tn_device *device, tn_stream **stream);
+/* A stream around a handle of the vendor's that the program or another library made (cudaStream_t,
+ * cl_command_queue); NULL is the vendor's default stream. Work put here and what others put into
+ * the handle run in the order in which they come, and everything else is as with tn_stream_create:
+ * memory is reused in that order. The handle stays its owner's, who keeps it until the tn_stream
+ * is destroyed or the runtime closed; neither destroys it. Wrap a handle once and keep the stream:
+ * each has a cache of memory. A device that works in its caller has no such handles, and takes
+ * NULL alone. Errors: UNSUPPORTED where the device's plugin takes none, or not this one, for its
+ * work is not in order; INVALID_ARGUMENT for a handle of another device. */
+tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream);
 /* Waits for the stream's work. */
 void tn_stream_destroy(tn_stream *stream);
 tn_status tn_stream_synchronize(tn_stream *stream);
@@ -534,6 +543,40 @@ tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *m
                                 tn_tensor **tensor);
 tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
                                             tn_tensor **tensor);
+
+/* The same between streams, as Python's __dlpack__(stream=...) has it. Whoever consumes a tensor
+ * names the stream of its work by a number, and the producer orders its own before it:
+ *   TN_DLPACK_STREAM_NONE       None: the vendor's default stream, where there is one; otherwise
+ *                               the caller waits
+ *   TN_DLPACK_STREAM_UNORDERED  -1: the two are ordered by other means
+ *   else the vendor's handle; of CUDA 1 is the legacy default stream and 2 the thread's
+ * Nobody waits, but as said. The exchange ends with the deleter: work on the memory that the
+ * consumer has put into streams must be done by then, or be ordered before the tensor's. */
+#define TN_DLPACK_STREAM_NONE INT64_MIN
+#define TN_DLPACK_STREAM_UNORDERED (-1)
+/* Gives a tensor to a consumer whose later work on `consumer` comes after the work that `stream`
+ * has been given; NULL is the stream that the tensor was made on. Errors: UNSUPPORTED for a
+ * handle, where the device's plugin takes none (tn_stream_wrap) or has no streams. */
+tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64_t consumer,
+                                     DLManagedTensorVersioned **managed);
+/* Takes a tensor on which the producer works on `producer`: later work of `stream`, NULL being
+ * the device's default one, comes after it. A producer that was told of our stream has seen to
+ * that itself: then producer is TN_DLPACK_STREAM_NONE, or tn_tensor_from_dlpack does as well. */
+tn_status tn_tensor_from_dlpack_stream(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                                       tn_stream *stream, int64_t producer, tn_tensor **tensor);
+/* The number by which a producer is told of our stream. */
+int64_t tn_stream_to_dlpack(const tn_stream *stream);
+
+/* What a table of DLPack's exchange functions (DLPackExchangeAPI) is made of, beside
+ * tn_tensor_to_dlpack_stream with TN_DLPACK_STREAM_UNORDERED, tn_tensor_from_dlpack and, for its
+ * current_work_stream, tn_stream_native: */
+/* The device of tensors that say so of themselves; the best, of several. TN_ERR_NOT_FOUND. */
+tn_status tn_device_find_dlpack(tn_runtime *runtime, DLDevice dl_device, tn_device **device);
+/* What a tensor looks like to a consumer that keeps nothing: valid as long as the tensor. */
+tn_status tn_tensor_dlpack_view(const tn_tensor *tensor, DLTensor *view);
+/* TN_DTYPE_NONE for what Tenon has no element type for; all zero for what is none. */
+tn_dtype tn_dtype_from_dlpack(DLDataType type);
+DLDataType tn_dtype_to_dlpack(tn_dtype dtype);
 
 /* --------------------------------------------------------------- operators --- */
 

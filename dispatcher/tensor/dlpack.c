@@ -8,6 +8,7 @@
 #include "dispatcher/layers/watch.h"
 #include "dispatcher/runtime/plugins.h"
 #include "dispatcher/shape/shape.h"
+#include "dispatcher/tensor/dlpack.h"
 
 /* An export: the struct that the consumer sees, and what it keeps alive. */
 typedef struct export_versioned {
@@ -36,12 +37,7 @@ static void delete_unversioned(DLManagedTensor *managed) {
   host_free(&memory, e);
 }
 
-tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
-  if (status) return status;
-  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
-  status = transfer_settle(transfer_home(tensor));
-  if (status) return status;
+tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
   const host_memory *memory = &tensor->device->runtime->memory;
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
@@ -57,6 +53,14 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   e->managed.dl_tensor = tensor->dl;
   *managed = &e->managed;
   return TN_OK;
+}
+
+tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
+  if (status) return status;
+  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
+  status = transfer_settle(transfer_home(tensor));
+  return status ? status : dlpack_export(tensor, managed);
 }
 
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
@@ -89,9 +93,7 @@ static bool carries(const tn_device *d, DLDevice wanted) {
          d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_WITHDRAWN);
 }
 
-/* The device whose tensors carry this DLPack device: the default one, or else the best of all,
- * for which those that wait are loaded. */
-static tn_status find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {
+tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {
   *found = runtime->chosen && carries(runtime->chosen, wanted) ? runtime->chosen : NULL;
   if (*found) return TN_OK;
   tn_status status =
@@ -151,7 +153,7 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the strides overflow");
   if (elements && !dl->data)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: data is NULL");
-  status = find_device(runtime, dl->device, device);
+  status = dlpack_find_device(runtime, dl->device, device);
   if (status) return status;
   if (!*device)
     return fail(TN_ERR_UNSUPPORTED,

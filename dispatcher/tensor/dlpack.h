@@ -1,0 +1,13 @@
+/* What the files of the DLPack exchange share. */
+#ifndef TENON_DISPATCHER_DLPACK_H
+#define TENON_DISPATCHER_DLPACK_H
+
+#include "dispatcher/runtime/runtime.h"
+
+/* The device whose tensors carry this DLPack device: the default one, or else the best of all, for
+ * which those that wait are loaded; NULL where there is none. */
+tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found);
+/* tn_tensor_to_dlpack without waiting for anything. pre: tensor_check. */
+tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed);
+
+#endif
