@@ -58,7 +58,8 @@
  *              (strides so odd that this is not settled in 65,536 steps are refused).
  *              Optional tensors may be NULL. Lists of tensors
  *              come as arrays with one count for all of them, behind the last: at
- *              least 1, at most TN_MAX_LIST.
+ *              least 1, at most TN_MAX_LIST. A list of inputs (tn_tensor_list) is an array
+ *              of tn_tensor * as well as of const tn_tensor *.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
  *  Rounding.   A call on a host device computes in its caller's floating-point mode
