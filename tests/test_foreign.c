@@ -191,6 +191,27 @@ START_TEST(export_is_ordered_before_the_consumer) {
 }
 END_TEST
 
+START_TEST(export_of_the_old_struct) {
+  tn_stream *ours = new_stream(), *theirs = new_stream();
+  DLManagedTensor *given = NULL, *none = NULL;
+  tn_tensor *x = busy(ours), *y = NULL, *fixed = NULL;
+  int64_t number = tn_stream_to_dlpack(theirs);
+  ok(tn_tensor_to_dlpack_stream_unversioned(x, NULL, number, &given));
+  ck_assert(is_held_up(theirs));
+  ok(tn_tensor_from_dlpack_unversioned(rt, given, &y));
+  expect_160(y, theirs);
+  ok(tn_scalar(dev, NULL, TN_F32, 1, &fixed));
+  refused(tn_tensor_to_dlpack_stream_unversioned(fixed, NULL, number, &none), TN_ERR_UNSUPPORTED,
+          "read-only");
+  refused(tn_tensor_to_dlpack_stream_unversioned(x, NULL, number, NULL), TN_ERR_INVALID_ARGUMENT,
+          "managed");
+  refused(tn_tensor_to_dlpack_stream_unversioned(x, NULL, -9, &none), TN_ERR_INVALID_ARGUMENT,
+          "-9");
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(fixed);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+}
+END_TEST
+
 START_TEST(export_to_our_own_stream_does_nothing) {
   tn_stream *ours = new_stream();
   DLManagedTensorVersioned *given = NULL;
@@ -387,6 +408,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, it_outlives_its_runtime);
   tcase_add_test(t, layers_see_it);
   tcase_add_test(t, export_is_ordered_before_the_consumer);
+  tcase_add_test(t, export_of_the_old_struct);
   tcase_add_test(t, export_to_our_own_stream_does_nothing);
   tcase_add_test(t, export_to_no_stream_waits);
   tcase_add_test(t, import_is_ordered_behind_the_producer);

@@ -560,6 +560,9 @@ tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor
  * handle, where the device's plugin takes none (tn_stream_wrap) or has no streams. */
 tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64_t consumer,
                                      DLManagedTensorVersioned **managed);
+/* The same for consumers that know the struct from before DLPack 1.0 alone. */
+tn_status tn_tensor_to_dlpack_stream_unversioned(tn_tensor *tensor, tn_stream *stream,
+                                                 int64_t consumer, DLManagedTensor **managed);
 /* Takes a tensor on which the producer works on `producer`: later work of `stream`, NULL being
  * the device's default one, comes after it. A producer that was told of our stream has seen to
  * that itself: then producer is TN_DLPACK_STREAM_NONE, or tn_tensor_from_dlpack does as well. */

@@ -63,17 +63,19 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   return status ? status : dlpack_export(tensor, managed);
 }
 
-tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack_unversioned");
+tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
+                                   DLManagedTensor **managed) {
+  tn_status status = tensor_check(tensor, function);
   if (status) return status;
-  if (!managed)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack_unversioned: managed is NULL");
+  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "%s: managed is NULL", function);
   if (tensor->read_only)
     return fail(TN_ERR_UNSUPPORTED,
-                "tn_tensor_to_dlpack_unversioned: the tensor is read-only, which this struct "
-                "cannot say; use tn_tensor_to_dlpack");
-  status = transfer_settle(transfer_home(tensor));
-  if (status) return status;
+                "%s: the tensor is read-only, which this struct cannot say; use the versioned one",
+                function);
+  return TN_OK;
+}
+
+tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
   const host_memory *memory = &tensor->device->runtime->memory;
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
@@ -86,6 +88,12 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
   e->managed.dl_tensor = tensor->dl;
   *managed = &e->managed;
   return TN_OK;
+}
+
+tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
+  tn_status status = dlpack_check_unversioned("tn_tensor_to_dlpack_unversioned", tensor, managed);
+  if (!status) status = transfer_settle(transfer_home(tensor));
+  return status ? status : dlpack_export_unversioned(tensor, managed);
 }
 
 static bool carries(const tn_device *d, DLDevice wanted) {

@@ -9,5 +9,9 @@
 tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found);
 /* tn_tensor_to_dlpack without waiting for anything. pre: tensor_check. */
 tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed);
+/* The same of the struct from before DLPack 1.0, which cannot say that a tensor is read-only. */
+tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
+                                   DLManagedTensor **managed);
+tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
 
 #endif

@@ -85,7 +85,14 @@ static tn_status settle_for_default(tn_stream *ours) {
   return stream_wait(ours);
 }
 
-static tn_status settle_for(tn_stream *ours, int64_t consumer) {
+/* `ours` NULL: the stream that the tensor was made on. */
+static tn_status settle_for(const char *function, const tn_tensor *tensor, tn_stream *ours,
+                            int64_t consumer) {
+  if (!ours) ours = transfer_home(tensor);
+  if (ours->device != tensor->device)
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
+  tn_status status = check_number(function, tensor->device, consumer);
+  if (status) return status;
   if (consumer == TN_DLPACK_STREAM_UNORDERED) return TN_OK;
   if (consumer == TN_DLPACK_STREAM_NONE) return settle_for_default(ours);
   return order_with(ours, native_of(consumer), true);
@@ -97,12 +104,16 @@ tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64
   tn_status status = tensor_check(tensor, function);
   if (status) return status;
   if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "%s: managed is NULL", function);
-  if (!stream) stream = transfer_home(tensor);
-  if (stream->device != tensor->device)
-    return fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
-  status = check_number(function, tensor->device, consumer);
-  if (!status) status = settle_for(stream, consumer);
+  status = settle_for(function, tensor, stream, consumer);
   return status ? status : dlpack_export(tensor, managed);
+}
+
+tn_status tn_tensor_to_dlpack_stream_unversioned(tn_tensor *tensor, tn_stream *stream,
+                                                 int64_t consumer, DLManagedTensor **managed) {
+  const char *function = "tn_tensor_to_dlpack_stream_unversioned";
+  tn_status status = dlpack_check_unversioned(function, tensor, managed);
+  if (!status) status = settle_for(function, tensor, stream, consumer);
+  return status ? status : dlpack_export_unversioned(tensor, managed);
 }
 
 /* --- import --- */
