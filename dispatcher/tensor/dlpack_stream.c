@@ -118,24 +118,32 @@ tn_status tn_tensor_to_dlpack_stream_unversioned(tn_tensor *tensor, tn_stream *s
 
 /* --- import --- */
 
+/* Before the tensor is taken: what fails here leaves it to the caller. */
+static tn_status order_import(const char *function, tn_runtime *runtime, DLDevice dl_device,
+                              tn_stream *stream, int64_t producer) {
+  tn_device *device;
+  tn_status status = tn_device_find_dlpack(runtime, dl_device, &device);
+  if (!status) status = device_ready(device);
+  if (!status) status = check_number(function, device, producer);
+  if (status) return status;
+  if (!stream) stream = device->default_stream;
+  if (stream->device != device)
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
+  return order_with(stream, native_of(producer), false);
+}
+
 tn_status tn_tensor_from_dlpack_stream(tn_runtime *runtime, DLManagedTensorVersioned *managed,
                                        tn_stream *stream, int64_t producer, tn_tensor **tensor) {
   const char *function = "tn_tensor_from_dlpack_stream";
-  tn_device *device = NULL;
   if (!runtime || !managed || !tensor)
     return fail(TN_ERR_INVALID_ARGUMENT, "%s: an argument is NULL", function);
-  tn_status status = runtime_check(runtime);
   bool ordered = producer == TN_DLPACK_STREAM_NONE || producer == TN_DLPACK_STREAM_UNORDERED;
-  bool known = managed->version.major == DLPACK_MAJOR_VERSION;
-  if (!status && !ordered && known) /* before it is taken: on failure the caller keeps it */
-    status = tn_device_find_dlpack(runtime, managed->dl_tensor.device, &device);
-  if (!status && device) status = device_ready(device);
-  if (!status && device) status = check_number(function, device, producer);
-  if (!status && device && stream && stream->device != device)
-    status = fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
-  if (!status && device)
-    status = order_with(stream ? stream : device->default_stream, native_of(producer), false);
-  return status ? status : tn_tensor_from_dlpack(runtime, managed, tensor);
+  /* Of another major version nothing can be read; tn_tensor_from_dlpack refuses it. */
+  if (!ordered && managed->version.major == DLPACK_MAJOR_VERSION) {
+    tn_status status = order_import(function, runtime, managed->dl_tensor.device, stream, producer);
+    if (status) return status;
+  }
+  return tn_tensor_from_dlpack(runtime, managed, tensor);
 }
 
 /* --- what exchange tables are made of --- */
