@@ -20,6 +20,7 @@ part() { # NAME
 }
 
 gpu_build() {
+  widen_cuda
   configure build -Dcuda=enabled && meson configure build -Dcuda=enabled &&
     ninja -C build -j "$jobs" && ls -l build/libtenon-cuda.so
 }
