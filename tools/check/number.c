@@ -128,6 +128,22 @@ double number_decode(tn_dtype dtype, const void *element) {
   }
 }
 
+void number_decode_all(tn_dtype dtype, const void *elements, int64_t n, double *values) {
+  const char *from = elements;
+  const size_t size = tn_dtype_size(dtype);
+  if (dtype == TN_F64) {
+    memcpy(values, from, (size_t)n * size);
+  } else if (dtype == TN_F32) {
+    float single;
+    for (int64_t i = 0; i < n; i++) {
+      memcpy(&single, from + (size_t)i * size, sizeof single);
+      values[i] = single;
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) values[i] = number_decode(dtype, from + (size_t)i * size);
+  }
+}
+
 int64_t number_decode_int(tn_dtype dtype, const void *element) {
   int64_t value = 0;
   memcpy(&value, element, tn_dtype_size(dtype)); /* little endian */
