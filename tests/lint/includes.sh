@@ -1,11 +1,28 @@
 #!/bin/sh
 # Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
 # api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the headers
-# of the dispatcher, the kernels and the tools, whose parts they test one by one.
+# of the dispatcher, the kernels and the tools, whose parts they test one by one. Inside the
+# dispatcher rooms.sh says which room may include from which.
 #
 # usage: includes.sh SOURCE_ROOT
 set -eu
+. "$(dirname "$0")/rooms.sh"
 cd "$1"
+
+# The rooms that a room may include from, besides itself.
+allowed() {
+  case $1 in
+    api) echo "" ;;
+    dispatcher/*) echo "api $(rooms_below "${1#*/}" | sed 's@[^ ]*@dispatcher/&@g')" ;;
+    kernels | plugins | tools | examples | bench) echo "api" ;;
+    backends) echo "api kernels" ;;
+    tests) echo "api $all_of_dispatcher kernels tools" ;;
+  esac
+}
+
+all_of_dispatcher=$(echo "$dispatcher_rooms" | sed -n 's@^\([a-z]*\):.*@dispatcher/\1@p' | tr '\n' ' ')
+
+rooms="api kernels plugins tools examples bench backends tests $all_of_dispatcher"
 
 # Headers of vendors must not reach the parts that every program carries.
 vendor_headers() {
@@ -19,15 +36,19 @@ vendor_headers() {
 # Every line "FILE:#include "HEADER"" of standard input that leads where it may not. The file that
 # is given names all there are.
 complaints() {
-  awk '
+  ALLOWED=$(for room in $rooms; do echo "$room $(allowed "$room")"; done) awk '
     BEGIN {
-      # The rooms that a room may include from, besides itself.
-      split("dispatcher kernels plugins tools examples bench", rooms, " ")
-      for (i in rooms) allowed[rooms[i]] = " api "
-      allowed["backends"] = " api kernels "
-      allowed["tests"] = " api dispatcher kernels tools "
+      n = split(ENVIRON["ALLOWED"], line, "\n")
+      for (i = 1; i <= n; i++) {
+        split(line[i], word, " ")
+        allowed[word[1]] = " " line[i] " "
+      }
     }
-    function top(path) { sub(/\/.*/, "", path); return path }
+    # The room of a file: its folder, and in the dispatcher that and the next.
+    function room(path, part) {
+      n = split(path, part, "/")
+      return part[1] (part[1] == "dispatcher" && n > 2 ? "/" part[2] : "")
+    }
     # Without "." and "..".
     function plain(path, part, kept, n, k, i) {
       n = split(path, part, "/")
@@ -40,12 +61,12 @@ complaints() {
       return path
     }
     # Where `header` in a file of `folder` leads: a room, or nothing if to no file.
-    function room_of(folder, header, path) {
+    function room_of(file, folder, header, path) {
       if (header ~ /^tenon\// || header == "ops.def" || header == "shapes.def") return "api"
-      if (header ~ /\.pb-c\.h$/) return top(folder) # printed into the build folder
+      if (header ~ /\.pb-c\.h$/) return room(file) # printed into the build folder
       path = plain(folder "/" header)
-      if (path in there) return top(path)
-      return header in there ? top(header) : ""
+      if (path in there) return room(path)
+      return header in there ? room(header) : ""
     }
     NR == FNR { there[$0]; next }
     {
@@ -56,9 +77,9 @@ complaints() {
       sub(/".*/, "", header)
       folder = file
       sub(/\/[^\/]*$/, "", folder)
-      target = room_of(folder, header)
-      if (target != "" && (target == top(file) || index(allowed[top(file)], " " target " "))) next
-      print file ": \"" header "\" leads from " top(file) "/ to " \
+      target = room_of(file, folder, header)
+      if (target != "" && index(allowed[room(file)], " " target " ")) next
+      print file ": \"" header "\" leads from " room(file) "/ to " \
         (target == "" ? "no file of the repository" : target)
     }' "$1" -
 }
@@ -71,7 +92,8 @@ there=$(mktemp)
 trap 'rm -f "$there"' EXIT
 find . -path './build*' -prune -o -type f -print | sed 's,^\./,,' >"$there"
 # shellcheck disable=SC2086 # names of files are words
-wrong=$(grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' $files | complaints "$there"
+wrong=$(misplaced_rooms
+  grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' $files | complaints "$there"
   for file in $(echo "$files" | grep -E '^(api/tenon|dispatcher)/'); do vendor_headers "$file" || true; done)
 echo "$(echo "$files" | wc -l) files looked at"
 [ -z "$wrong" ] || { echo "$wrong"; exit 1; }
