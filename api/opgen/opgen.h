@@ -17,6 +17,7 @@
 #define TN_OPERATOR_ZERO_SIGN_OPEN 32
 #define TN_OPERATOR_NEEDS_ELEMENTS 64
 #define TN_ARG_LIST 1
+#define TN_ARG_OR_ONE 2
 enum { TN_BOUND_NONE, TN_BOUND_CLOSED, TN_BOUND_OPEN };
 
 typedef struct row {
@@ -41,6 +42,7 @@ typedef struct attr {
   const char *kind, *name, *value, *doc;
   double low, high;
   int low_bound, high_bound;
+  bool appended; /* after the operator was released */
 } attr;
 
 /* A shape rule of shapes.def. */
@@ -82,6 +84,8 @@ void print_prototype(int i);
 /* abi.c: where an attribute lies in its struct, and its bytes. */
 int attr_offset(const attr *attrs, const attr *a);
 int attr_size(const attr *a, int *align);
+/* Bytes of the struct without the attributes that were appended; 0 if there are none. */
+int attrs_known(const attr *attrs);
 
 /* The printers; opgen.c says what each prints. */
 void print_types(void);

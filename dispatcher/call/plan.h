@@ -76,6 +76,19 @@ void plan_abandon(plan *p);
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
+static inline tn_dtype plan_type(const plan *p, uint8_t type) {
+  if (type & 0x40) return (tn_dtype)(type & 0x3f);
+  tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
+  return __builtin_expect(type & 0x20, 0) ? tn_dtype_wide(bound) : bound;
+}
+
+/* plan_bind.c: what most calls need not. Input `i` was left out and is not optional: refused,
+ * but for those that are 1 then. */
+tn_status plan_bind_absent(plan *p, uint32_t i);
+/* Attribute `a`, a TN_ATTR_RESULT, says that the first output is of type `dtype`, or of its own. */
+tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype);
+
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
 tn_dtype plan_type_of(const plan *p, uint32_t arg);

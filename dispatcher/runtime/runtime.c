@@ -145,6 +145,7 @@ void tn_runtime_close(tn_runtime *runtime) {
   for (uint32_t i = 0; i < atomic_load(&runtime->num_devices); ++i) {
     tn_device *d = atomic_load(&runtime->devices[i]);
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
+    device_release_ones(d);
   }
   if (runtime->watch) notify_closing(runtime);
   shut(runtime);

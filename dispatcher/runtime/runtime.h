@@ -101,7 +101,8 @@ struct tn_device {
   pthread_mutex_t mutex; /* guards opening and the lists of streams and events */
   tn_stream *streams;
   tn_event *events;
-  tn_stream own_stream; /* the default stream, which nobody destroys */
+  tn_stream own_stream;                  /* the default stream, which nobody destroys */
+  _Atomic(tn_tensor *) ones[TN_F64 + 1]; /* ones.c */
   tn_device *next_shell;
   uint32_t index;
   uint32_t failed; /* tn_status of a failed opening */
@@ -342,6 +343,11 @@ tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, t
 const char *tensor_text(char *text, size_t size, const tn_tensor *t);
 /* Refuses NULL and tensors of dead runtimes. */
 tn_status tensor_check(const tn_tensor *t, const char *function);
+
+/* ones.c: the device's scalar of value 1, which stays its own. pre: a type of tn_dtype. */
+tn_status device_one(tn_device *device, tn_dtype dtype, const tn_tensor **one);
+/* Gives them back. pre: no call is under way. */
+void device_release_ones(tn_device *device);
 
 /* transfer.c: raw copies between a contiguous tensor's memory and the host's. */
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes);
