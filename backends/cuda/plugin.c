@@ -59,6 +59,15 @@ CONV_ROLE(transpose_weight, TRANSPOSE_WEIGHT)
 
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
+    /* These heed attributes that their operators got later. */
+    ROW(SUM, "cuda.sum", own, FLAGS_STRIDED, .run = cuda_run_sum,
+        .workspace = cuda_reduce_workspace, .attrs_size = sizeof(tn_sum_attrs)),
+    ROW(PROD, "cuda.prod", own, FLAGS_STRIDED, .run = cuda_run_prod,
+        .workspace = cuda_reduce_workspace, .attrs_size = sizeof(tn_prod_attrs)),
+    ROW(CUMSUM, "cuda.cumsum", own, FLAGS_DENSE, .run = cuda_run_cumsum,
+        .workspace = cuda_scan_workspace, .attrs_size = sizeof(tn_cumsum_attrs)),
+    ROW(CUMPROD, "cuda.cumprod", own, FLAGS_DENSE, .run = cuda_run_cumprod,
+        .workspace = cuda_scan_workspace, .attrs_size = sizeof(tn_cumprod_attrs)),
     ROW(MATMUL, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(MATMUL, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

@@ -24,6 +24,9 @@
    __VA_ARGS__},
 #define ROW(OP, op, DTYPE, d, flags)                                                               \
   ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_HEEDS(OP, op, DTYPE, d, flags)                                                         \
+  ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA),                       \
+         .attrs_size = sizeof(tn_##op##_attrs))
 #define ROW_ANY(OP, op, flags) ROW_AS(OP, op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_MULTI(OP, op)                                                                          \
   ROW_AS(OP, op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),         \

@@ -56,6 +56,12 @@ CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 
+/* Rows that the backend lists with the attributes that they know. */
+CUDA_DECLARE(sum);
+CUDA_DECLARE(prod);
+CUDA_DECLARE(cumsum);
+CUDA_DECLARE(cumprod);
+
 /* Scattering: rows that the backend lists with cuda_scatter_supports. */
 CUDA_DECLARE(scatter);
 CUDA_DECLARE(scatter_add);
