@@ -164,6 +164,7 @@ static op_case attend(const tn_operator *op, const tn_dtype *types, const heads 
     c.arg[6].absent = round % 4 == 3;
   }
   case_set(&c, "causal", 0, round % 3 == 1);
+  case_set(&c, "causal_upper_left", 0, round % 2);
   case_set(&c, "scale", 0, round % 4 == 2 ? 0.25 : 0);
   c.seed += round;
   return c;
