@@ -51,12 +51,15 @@ void print_abi(void) {
       printf("%d %s arg %c %s %s%s\n", rows[i].id, rows[i].name, a->kind, a->type, a->name,
              a->flags & TN_ARG_LIST ? " list" : "");
     for (const attr *a = lists[i].attrs; a->name; ++a)
-      printf("%d %s attr %s %s at %d size %d = %s%s\n", rows[i].id, rows[i].name, a->kind, a->name,
-             attr_offset(lists[i].attrs, a), attr_size(a, &align), a->value,
-             a->appended ? " appended" : "");
-    /* A list of its own, so that attributes can still be appended above. */
+      printf("%d %s attr %s %s at %d size %d = %s%s\n", rows[i].id, rows[i].name, a->kind,
+             a->was ? a->was : a->name, attr_offset(lists[i].attrs, a), attr_size(a, &align),
+             a->value, a->appended ? " appended" : "");
+    /* Lists of their own, so that attributes can still be appended above. */
     for (const arg *a = lists[i].args; a->kind; ++a)
       if (a->flags & TN_ARG_OR_ONE)
         printf("%d.or_one %s %s may be left out: 1\n", rows[i].id, rows[i].name, a->name);
+    for (const attr *a = lists[i].attrs; a->name; ++a)
+      if (a->was)
+        printf("%d.renamed %s attr %s is called %s\n", rows[i].id, rows[i].name, a->was, a->name);
   }
 }

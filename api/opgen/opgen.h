@@ -42,7 +42,8 @@ typedef struct attr {
   const char *kind, *name, *value, *doc;
   double low, high;
   int low_bound, high_bound;
-  bool appended; /* after the operator was released */
+  bool appended;   /* after the operator was released */
+  const char *was; /* the name that it had before, or NULL */
 } attr;
 
 /* A shape rule of shapes.def. */
