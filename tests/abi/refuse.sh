@@ -72,6 +72,8 @@ operators 's/^\(53 argmax\) attr flag keepdims .*/&\n\1 attr flag planted at 20 
   'operator 53: .*padding'
 operators 's/^\(53 argmax\) attr flag keepdims .*/&\n\1 attr f64 planted at 24 size 8 = 0/' \
   'operator 53: .*lacks TN_APPENDED'
+operators 's/^\(448 bernoulli attr f64\) probability /\1 p /' 'operator 448: .*became'
+operators '/^448\.renamed /d' 'operator 448.renamed'
 operators '/^85\.or_one /d' 'operator 85.or_one'
 operators "\$a9999 planted since 2 shape same" 'lacks what is new'
 

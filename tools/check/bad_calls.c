@@ -264,7 +264,7 @@ static const bad_attr bad_attrs[] = {
     {"groups", 0, 0},
     {"groups", -1, 0},
     {"groups", 5, 0},
-    {"p", 1, 0},
+    {"p", 1, TN_SHAPE_GIVEN_RANDOM},
     {"p", -0.25, 0},
     {"p", 2, 0},
     {"p", NAN, 0},
