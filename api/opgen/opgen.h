@@ -79,6 +79,8 @@ bool is_list(const arg *a);
 const arg *last_list(int i);
 /* "optional, ", "updated, " and the like. */
 const char *kind_word(const arg *a);
+/* The type of an argument of row i: "T", "I64", "T, or what attrs->dtype says". */
+const char *type_text(int i, const arg *a);
 /* tn_foo(...) of row i, without and with a semicolon. */
 void print_signature(int i);
 void print_prototype(int i);

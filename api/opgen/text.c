@@ -29,6 +29,18 @@ const arg *last_list(int i) {
   return last;
 }
 
+const char *type_text(int i, const arg *a) {
+  static char text[96];
+  const arg *first = lists[i].args;
+  while (first->kind && !is_output(first->kind)) ++first;
+  for (const attr *t = lists[i].attrs; t->name && a == first; ++t)
+    if (strcmp(t->kind, "result") == 0) {
+      snprintf(text, sizeof text, "%s, or what attrs->%s says", a->type, t->name);
+      return text;
+    }
+  return a->type;
+}
+
 void print_signature(int i) {
   printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a) {
