@@ -2,6 +2,8 @@
  * What whoever ports a program from NumPy, PyTorch or ONNX meets: attributes that make operators
  * mean what they mean there, with what those say written out by hand, and the default beside it.
  */
+#include <pthread.h>
+
 #include "numeric.h"
 
 static bench b;
@@ -510,6 +512,39 @@ START_TEST(prepared_gradients_and_other_streams) {
 }
 END_TEST
 
+typedef struct caller {
+  pthread_t thread;
+  tn_tensor *x, *target, *dx;
+  tn_status status;
+} caller;
+
+static void *call_without_dy(void *of) {
+  caller *c = of;
+  c->status = tn_mse_loss_grad(NULL, NULL, c->x, c->target, NULL, &c->dx);
+  return NULL;
+}
+
+/* Whoever comes first makes the scalar; the others use it, or theirs and give it back. */
+START_TEST(threads_may_be_the_first_to_leave_it_out) {
+  enum { THREADS = 4 };
+  for (int d = 0; d < b.count; ++d) {
+    caller callers[THREADS] = {{0}};
+    for (int i = 0; i < THREADS; ++i) {
+      callers[i].x = numbers(b.devices[d], TN_F32, 1, SHAPE(2), (double[]){1, i});
+      callers[i].target = numbers(b.devices[d], TN_F32, 1, SHAPE(2), (double[]){0, 0});
+    }
+    for (int i = 0; i < THREADS; ++i)
+      ck_assert(!pthread_create(&callers[i].thread, NULL, call_without_dy, &callers[i]));
+    for (int i = 0; i < THREADS; ++i) {
+      ck_assert(!pthread_join(callers[i].thread, NULL));
+      ck_assert_int_eq(callers[i].status, TN_OK);
+      MUST_BE("of a thread", d, callers[i].dx, 1, i);
+      tn_tensor_release(callers[i].x), tn_tensor_release(callers[i].target);
+    }
+  }
+}
+END_TEST
+
 static void add_tests(TCase *c) {
   tcase_add_checked_fixture(c, setup, teardown);
   tcase_add_loop_test(c, causal_attention_is_aligned_to_the_first_query, 0, SHAPES);
@@ -530,6 +565,7 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, the_gradient_of_a_scalar_loss_may_be_left_out);
   tcase_add_test(c, losses_over_classes_too);
   tcase_add_test(c, prepared_gradients_and_other_streams);
+  tcase_add_test(c, threads_may_be_the_first_to_leave_it_out);
 }
 
 int main(void) { return run_suite("porting", add_tests); }

@@ -23,7 +23,9 @@ tn_status plan_bind_absent(plan *p, uint32_t i) {
   const char *before = layers_stand_in(p->op->row.name);
   tn_status status = device_one(p->device, dtype, &p->in[i]);
   layers_stand_in(before);
-  return status ? status : plan_bind(p, i, p->in[i]);
+  if (!status) return plan_bind(p, i, p->in[i]);
+  fail_prefix("tn_%s: %s: ", p->op->row.name, p->op->row.args[i].name);
+  return status;
 }
 
 static const char *choices(tn_dtype own) {
