@@ -28,6 +28,7 @@ typedef struct row {
   const char *types[4];
   int shape;
   const char *doc, *maths, *source;
+  const char *file;   /* ".../ops/binary.def" */
   const char *fields; /* as written in ops.def */
 } row;
 
@@ -52,6 +53,11 @@ typedef struct shape {
   const char *name, *NAME, *doc;
 } shape;
 
+/* A set of element types: TN_SET_<NAME> and its types' names. */
+typedef struct type_set {
+  const char *NAME, *types;
+} type_set;
+
 typedef struct row_lists {
   const arg *args;
   const attr *attrs;
@@ -64,7 +70,8 @@ enum { TABLE_MAX = 1024 }; /* rows, at most */
 extern row rows[];
 extern row_lists lists[];
 extern const shape shapes[];
-extern const int num_rows, num_shapes;
+extern const type_set sets[];
+extern const int num_rows, num_shapes, num_sets;
 /* Fills rows and lists; false, having said so, where two rows have one number. */
 bool table_sort(void);
 
@@ -90,12 +97,29 @@ int attr_size(const attr *a, int *align);
 /* Bytes of the struct without the attributes that were appended; 0 if there are none. */
 int attrs_known(const attr *attrs);
 
+/* A page of the manual: the rows of one file of ops/, or of several. */
+typedef struct page {
+  const char *name, *title, *about;
+  const char *files; /* "binary power" */
+} page;
+
+/* pages.c */
+extern const page pages[];
+extern const int num_pages;
+bool page_has(const page *p, const row *r);
+/* False, having said so, where a row is on no page or on two. */
+bool pages_check(void);
+
 /* The printers; opgen.c says what each prints. */
 void print_types(void);
 void print_functions(void);
-void print_docs(void);
+void print_index(void);
+void print_page(const page *p);
 void print_abi(void);
 void print_schema(void);
 void print_bodies(void);
+void print_op_rows(void);
+void print_elementwise(void);
+void print_reductions(void);
 
 #endif

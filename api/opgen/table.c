@@ -9,6 +9,12 @@
 #define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
 
+#define SET(name)                                                                                  \
+  { #name, TN_SET_##name }
+const type_set sets[] = {SET(FLOAT),  SET(INT),  SET(BYTE), SET(INDEX),
+                         SET(NUMBER), SET(BITS), SET(ALL)};
+const int num_sets = sizeof sets / sizeof *sets;
+
 enum {
 #define SHAPE(number, name, NAME, ...) TN_SHAPE_##NAME = number,
 #include "shapes.def"
@@ -20,7 +26,9 @@ const shape shapes[] = {
 };
 const int num_shapes = sizeof shapes / sizeof *shapes;
 
-#define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, .fields = #__VA_ARGS__, __VA_ARGS__},
+/* __FILE__ is the file in ops/ that the row stands in. */
+#define OP(ID, n, N, ...)                                                                          \
+  {.id = ID, .name = #n, .NAME = #N, .file = __FILE__, .fields = #__VA_ARGS__, __VA_ARGS__},
 static const row written_rows[] = {
 #include "ops.def"
 };

@@ -4,14 +4,17 @@
  */
 #include "dispatcher/call/plan.h"
 
+#include "dispatcher/notify/origin.h"
+#include "dispatcher/tensor/tensor.h"
+
 /* The type that other arguments, or the schema, give an argument; TN_DTYPE_NONE if none does. */
 static tn_dtype type_by_others(const plan *p, uint32_t arg) {
   uint8_t type = p->op->arg[arg].type, var = type & (TN_MAX_TYPE_VARS - 1);
-  if (type & 0x40 || p->types[var]) return plan_type(p, type);
+  if (TN_TYPE_IS_FIXED(type) || p->types[var]) return plan_type(p, type);
   for (uint32_t i = arg + 1; i < p->num_in + p->op->num_inout; ++i) {
     const tn_tensor *t = i < p->num_in ? p->in[i] : p->out[i - p->num_in];
     if (!t || p->op->arg[i].type != var) continue;
-    return type & 0x20 ? tn_dtype_wide((tn_dtype)t->dtype) : (tn_dtype)t->dtype;
+    return TN_TYPE_IS_WIDE(type) ? tn_dtype_wide((tn_dtype)t->dtype) : (tn_dtype)t->dtype;
   }
   return TN_DTYPE_NONE;
 }
@@ -20,9 +23,9 @@ static tn_dtype type_by_others(const plan *p, uint32_t arg) {
 tn_status plan_bind_absent(plan *p, uint32_t i) {
   tn_dtype dtype = p->op->arg[i].flags & TN_ARG_OR_ONE ? type_by_others(p, i) : TN_DTYPE_NONE;
   if (!dtype) return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is NULL", p->op->row.args[i].name);
-  const char *before = layers_stand_in(p->op->row.name);
+  const char *before = origin_stand_in(p->op->row.name);
   tn_status status = device_one(p->device, dtype, &p->in[i]);
-  layers_stand_in(before);
+  origin_stand_in(before);
   if (!status) return plan_bind(p, i, p->in[i]);
   fail_prefix("tn_%s: %s: ", p->op->row.name, p->op->row.args[i].name);
   return status;

@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/tensor/tensor.h"
 
 /* 1 as an element of the type, in the first bytes. */
 static uint64_t one_bits(tn_dtype dtype) {
