@@ -182,6 +182,35 @@ out:
   if (old) old->deleter(old);
 }
 
+/* To a file and back, mapped and read. */
+static void files(run *r) {
+  static const float values[3] = {1, 2, 3};
+  const int64_t size = 3;
+  const tn_tensors_metadata said = {"by", "torture"};
+  char path[64];
+  float back[3] = {0};
+  tn_runtime *runtime = NULL;
+  tn_tensor *x = NULL, *again = NULL;
+  tn_tensors *file = NULL;
+  snprintf(path, sizeof path, "/tmp/tenon-torture-%ld", (long)getpid());
+  TRY(r, open_runtime(r, "cpu", NULL, NULL, &runtime));
+  TRY(r, tn_tensor_from_host(tn_runtime_device(runtime), TN_F32, 1, &size, values, &x));
+  TRY(r,
+      tn_tensors_save(path, 2, (const char *[]){"x", "y"}, (const tn_tensor *[]){x, x}, 1, &said));
+  TRY(r, tn_tensors_open(path, &file));
+  TRY(r, tn_tensors_load(file, 1, tn_runtime_device(runtime), &again));
+  tn_tensors_close(file);
+  file = NULL;
+  TRY(r, tn_tensor_to_host(again, back, sizeof back));
+  MUST(r, back[2] == 3);
+out:
+  (void)unlink(path);
+  tn_tensors_close(file);
+  tn_tensor_release(x);
+  tn_tensor_release(again);
+  tn_runtime_close(runtime);
+}
+
 /* The fallback, lists, outputs whose length depends on data, prepared calls. */
 static void calls(run *r, const char *device) {
   static const float values[4] = {0, 2, 0, 4};
@@ -285,6 +314,7 @@ static const struct scenario {
     {"validate", tensors_validated, false},
     {"trace", tensors_traced, false},
     {"dlpack", dlpack, false},
+    {"files", files, false},
     {"calls", calls_on_cpu, false},
     {"fallback", calls_on_sim, false},
     {"threads", threads, true},
