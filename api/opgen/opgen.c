@@ -3,6 +3,7 @@
  *
  *   opgen types      tenon/op_types.h: operator numbers and attribute structs
  *   opgen functions  tenon/ops.h: one documented function per operator
+ *   opgen cpp        tenon/ops.hpp: the same for C++
  *   opgen docs       docs/operators.md
  *   opgen abi        the ABI list: a line per operator, argument and attribute
  *   opgen schema     a C file with the operators' schemas, for the dispatcher
@@ -17,8 +18,10 @@ int main(int argc, char **argv) {
     const char *name;
     void (*print)(void);
   } printers[] = {
-      {"types", print_types}, {"functions", print_functions}, {"docs", print_docs},
-      {"abi", print_abi},     {"schema", print_schema},       {"bodies", print_bodies},
+      {"types", print_types},   {"functions", print_functions},
+      {"cpp", print_cpp},       {"docs", print_docs},
+      {"abi", print_abi},       {"schema", print_schema},
+      {"bodies", print_bodies},
   };
   if (!table_sort()) return 1;
   for (size_t i = 0; argc == 2 && i < sizeof printers / sizeof *printers; ++i) {

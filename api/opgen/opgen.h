@@ -86,6 +86,7 @@ int attr_size(const attr *a, int *align);
 /* The printers; opgen.c says what each prints. */
 void print_types(void);
 void print_functions(void);
+void print_cpp(void);
 void print_docs(void);
 void print_abi(void);
 void print_schema(void);

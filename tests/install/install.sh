@@ -54,6 +54,20 @@ $cc $strict "$here/host.c" $(pkg-config --cflags --libs tenon) -o "$stage/host"
 "$stage/host" | tee "$stage/out"
 grep -q ': 2 4 6$' "$stage/out" || die "wrong sum"
 
+say "a host in C++, without a warning"
+for header in tenon ops cpp/tensor cpp/error; do
+  find "$stage" -path "*/include/tenon/$header.hpp" | grep -q . || die "no $header.hpp"
+done
+for cxx in g++ clang++; do
+  for std in c++17 c++20; do
+    command -v "$cxx" >/dev/null || continue
+    $cxx -std=$std -Wall -Wextra -Wpedantic -Wshadow -Werror -fno-rtti \
+      "$here/../../examples/line.cpp" $(pkg-config --cflags --libs tenon) -o "$stage/line" ||
+      die "$cxx -std=$std"
+    "$stage/line" | grep -q 'found y = 3.00 x -2.00$' || die "what $cxx -std=$std built"
+  done
+done
+
 say "a plugin"
 [ -z "$(pkg-config --libs tenon-plugin)" ] || die "tenon-plugin links something"
 mkdir "$stage/mine"

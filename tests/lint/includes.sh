@@ -37,6 +37,7 @@ room_of() {
 vendor_headers() {
   include='^[[:space:]]*#[[:space:]]*include[[:space:]]*<'
   case $1 in
+    api/tenon/*pp) grep -HnE "$include" "$1" | grep -vE '<[a-z_]+>' ;; # C++'s own have no suffix
     api/tenon/*) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint)\.h>' ;;
     dispatcher/*) grep -HnE "$include(cu|nv|CL/|hip|vulkan|cblas|openblas|mkl|omp)" "$1" ;;
   esac
@@ -58,7 +59,7 @@ complaints() {
 }
 
 files=$(for room in api dispatcher kernels backends plugins tools examples bench tests; do
-  [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
+  [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
 done | sort)
 [ -n "$files" ] || exit 1
 wrong=$(complaints)
