@@ -274,28 +274,47 @@ static tn_status find_target(const saving *s, char **target) {
   return *target ? TN_OK : refuse_errno(s, "it cannot be resolved");
 }
 
-/* A new file beside the target, with the mode that a new file has. */
-static tn_status open_beside(saving *s, const char *target, char **beside) {
-  size_t room = strlen(target) + 64;
-  *beside = malloc(room);
-  if (!*beside) return out_of_memory(s);
+/* The folder of a path, to be freed; NULL where there is no memory. */
+static char *folder_of(const char *path) {
+  char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+  if (folder && !slash) return free(folder), strdup(".");
+  if (slash) slash[slash == folder] = 0;
+  return folder;
+}
+
+/* A file without a name, which goes with its process however that ends; -1 where there are none
+ * or where it could not be given a name later. */
+static int open_nameless(const char *target) {
+  char *folder = access("/proc/self/fd", X_OK) == 0 ? folder_of(target) : NULL;
+  int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+  free(folder);
+  return fd;
+}
+
+/* Gives the file a name beside the target that nothing has: makes one there, or names the
+ * nameless one. Either has the mode of a new file. */
+static tn_status name_file(saving *s, const char *target, char *beside, size_t room) {
+  char place[64];
+  snprintf(place, sizeof place, "/proc/self/fd/%d", s->fd);
   for (int i = 0; i < 100; ++i) {
-    snprintf(*beside, room, "%s.%ld-%d.tmp", target, (long)getpid(), i);
-    s->fd = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (s->fd >= 0) return TN_OK;
+    snprintf(beside, room, "%s.%ld-%d.tmp", target, (long)getpid(), i);
+    if (s->fd < 0) {
+      s->fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (s->fd >= 0) return TN_OK;
+    } else if (linkat(AT_FDCWD, place, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0) {
+      return TN_OK;
+    }
     if (errno != EEXIST) break;
   }
   tn_status status = refuse_errno(s, "no file can be made in its folder");
-  free(*beside);
-  *beside = NULL;
+  beside[0] = 0;
   return status;
 }
 
 /* So that the new name outlives a failing machine too. Not every file system can. */
 static void settle_folder(const char *target) {
-  char *folder = strdup(target), *slash = folder ? strrchr(folder, '/') : NULL;
-  if (slash) slash[slash == folder] = 0;
-  int fd = folder ? open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  char *folder = folder_of(target);
+  int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
   if (fd >= 0) {
     (void)fsync(fd);
     (void)close(fd);
@@ -303,17 +322,28 @@ static void settle_folder(const char *target) {
   free(folder);
 }
 
-static tn_status replace(saving *s, const char *target) {
-  char *beside;
-  tn_status status = open_beside(s, target, &beside);
+/* beside: room for a name, empty while there is no such file. */
+static tn_status write_beside(saving *s, const char *target, char *beside, size_t room) {
+  s->fd = open_nameless(target);
+  bool nameless = s->fd >= 0;
+  tn_status status = nameless ? TN_OK : name_file(s, target, beside, room);
   if (status) return status;
   status = write_all(s);
+  if (!status && nameless) status = name_file(s, target, beside, room);
   if (close(s->fd) && !status) status = refuse_errno(s, "it cannot be written");
+  return status;
+}
+
+static tn_status replace(saving *s, const char *target) {
+  size_t room = strlen(target) + 64;
+  char *beside = calloc(room, 1);
+  if (!beside) return out_of_memory(s);
+  tn_status status = write_beside(s, target, beside, room);
   if (!status && rename(beside, target)) status = refuse_errno(s, "it cannot be replaced");
-  if (status)
-    (void)unlink(beside);
-  else
+  if (!status)
     settle_folder(target);
+  else if (beside[0])
+    (void)unlink(beside);
   free(beside);
   return status;
 }
