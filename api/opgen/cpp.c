@@ -46,11 +46,11 @@ static void print_attr_struct(int i) {
   printf("/* Attributes of %s. */\nstruct %s_attrs {\n", name, name);
   for (const attr *a = lists[i].attrs; a->name; ++a) print_field(a);
   for (const attr *a = lists[i].attrs; a->name; ++a)
-    printf("  constexpr %s_attrs &with_%s(%s given) {\n    %s = given;\n    return *this;\n  }\n",
-           name, a->name, cpp_type(a), a->name);
-  printf("  constexpr tn_%s_attrs c_attrs() const {\n    return {sizeof(tn_%s_attrs)", name, name);
+    printf("  constexpr %s_attrs &with_%s(%s given) { return %s = given, *this; }\n", name, a->name,
+           cpp_type(a), a->name);
+  printf("  constexpr tn_%s_attrs c_attrs() const { return {sizeof(tn_%s_attrs)", name, name);
   for (const attr *a = lists[i].attrs; a->name; ++a) print_converted(a);
-  puts("};\n  }\n};\n");
+  puts("}; }\n};\n");
 }
 
 /* --- signatures --- */
@@ -217,10 +217,11 @@ static void print_returning(int i) {
 }
 
 void print_cpp(void) {
-  printf("%s#ifndef TENON_OPS_HPP\n#define TENON_OPS_HPP\n\n#include \"tenon/cpp/arguments.hpp\"\n\n"
-         "/* One function per operator; the rules are in tenon.hpp under \"Operators\". */\n"
-         "namespace tenon {\n\n",
-         banner);
+  printf(
+      "%s#ifndef TENON_OPS_HPP\n#define TENON_OPS_HPP\n\n#include \"tenon/cpp/arguments.hpp\"\n\n"
+      "/* One function per operator; the rules are in tenon.hpp under \"Operators\". */\n"
+      "namespace tenon {\n\n",
+      banner);
   for (int i = 0; i < num_rows; ++i) print_returning(i);
   puts("/* Into tensors that are given, or made where they are empty; {} in place of an optional\n"
        " * output leaves it out. */\nnamespace into {\n");
