@@ -46,7 +46,7 @@ static void print_attr_struct(int i) {
   printf("/* Attributes of %s. */\nstruct %s_attrs {\n", name, name);
   for (const attr *a = lists[i].attrs; a->name; ++a) print_field(a);
   for (const attr *a = lists[i].attrs; a->name; ++a)
-    printf("  constexpr %s_attrs &with_%s(%s given) { return %s = given, *this; }\n", name, a->name,
+    printf("  constexpr %s_attrs &with_%s(%s given) { %s = given; return *this; }\n", name, a->name,
            cpp_type(a), a->name);
   printf("  constexpr tn_%s_attrs c_attrs() const { return {sizeof(tn_%s_attrs)", name, name);
   for (const attr *a = lists[i].attrs; a->name; ++a) print_converted(a);

@@ -106,7 +106,7 @@ private:
 
 namespace detail {
 
-[[gnu::noinline, gnu::cold]] inline void throw_counts(const char *op) {
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_counts(const char *op) {
   throw_invalid(std::string("tenon::") + op + ": its lists have different lengths");
 }
 inline void check_counts(const char *op, const tensor_list &a, const tensor_list &b) {
