@@ -2,7 +2,9 @@
  * What tensors share, against a count of all their bytes: random small views of one storage,
  * and forms that must be decided however large they are.
  */
+#include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/tensor.h"
 
 #include "tests/support.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "help.h"
 #include "plain.h"
 
 /* The width of the widest string so far, for columns. */
@@ -196,7 +197,7 @@ static int failed(tn_status status) {
 }
 
 typedef struct info_options {
-  bool verbose, as_json, kernels;
+  bool verbose, as_json, kernels, missing;
   info_filter filter;
 } info_options;
 
@@ -224,45 +225,42 @@ static int show(const info_options *o) {
   tn_runtime *runtime;
   tn_status status = tn_runtime_open(NULL, &runtime);
   if (status) return failed(status);
-  int result = o->kernels ? info_print_support(runtime) : show_survey(runtime, o);
+  int result = o->kernels   ? info_print_support(runtime)
+               : o->missing ? info_print_missing(runtime)
+                            : show_survey(runtime, o);
   tn_runtime_close(runtime);
   return result;
 }
-
-static const char usage[] =
-    "usage: tenon info [-v|--verbose] [--op GLOB] [--device D] [--plugin NAME] [--json]\n"
-    "       tenon info --kernels\n"
-    "  -v             which kernels serve each operator and element type, in the order in\n"
-    "                 which they are tried, and why\n"
-    "  --op GLOB      only operators of this name, with their kernels: add, 'conv*'\n"
-    "  --device D     only these devices: a type (cuda), one device (cuda:1), a glob\n"
-    "  --plugin NAME  only this plugin, its devices and what it has kernels for; a glob\n"
-    "  --json         for programs\n"
-    "  --kernels      a table of what runs natively on which type of device,\n"
-    "                 present or not\n";
 
 static void take_option(int option, info_options *o) {
   o->verbose |= option == 'v' || option == 'o';
   o->as_json |= option == 'j';
   o->kernels |= option == 'k';
+  o->missing |= option == 'm';
   if (option == 'o') o->filter.op = optarg;
   if (option == 'd') o->filter.device = optarg;
   if (option == 'p') o->filter.plugin = optarg;
 }
 
 int command_info(int argc, char **argv) {
-  static const struct option options[] = {
-      {"verbose", no_argument, NULL, 'v'},      {"json", no_argument, NULL, 'j'},
-      {"kernels", no_argument, NULL, 'k'},      {"op", required_argument, NULL, 'o'},
-      {"device", required_argument, NULL, 'd'}, {"plugin", required_argument, NULL, 'p'},
-      {"help", no_argument, NULL, 'h'},         {0}};
+  static const struct option options[] = {{"verbose", no_argument, NULL, 'v'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"kernels", no_argument, NULL, 'k'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"plugin", required_argument, NULL, 'p'},
+                                          {"missing", no_argument, NULL, 'm'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   info_options o = {0};
   for (int option; (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
-    if (option == 'h') return fputs(usage, stdout), EXIT_OK;
-    if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+    if (option == 'h') return fputs(help_info, stdout), EXIT_OK;
+    if (option == '?') return fputs(help_info, stderr), EXIT_USAGE;
     take_option(option, &o);
   }
   bool filtered = o.filter.op || o.filter.device || o.filter.plugin;
-  if (optind < argc || (o.kernels && filtered)) return fputs(usage, stderr), EXIT_USAGE;
+  int wholes = o.kernels + o.missing;
+  if (optind < argc || wholes > 1 || (wholes && filtered))
+    return fputs(help_info, stderr), EXIT_USAGE;
   return show(&o);
 }

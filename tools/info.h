@@ -14,8 +14,10 @@ bool info_keep(const info_filter *f, survey *s);
 
 /* verbose: which kernel serves every operator in every element type. */
 void info_print_text(const survey *s, bool verbose);
-/* The page docs/support.md: what runs natively where, from the plugins' kernels alone. */
+/* What runs natively where, from the plugins' kernels alone: all of it, and the page
+ * docs/support.md with what does not. */
 int info_print_support(tn_runtime *runtime);
+int info_print_missing(tn_runtime *runtime);
 void info_print_json(const survey *s, bool verbose);
 
 #endif

@@ -18,17 +18,8 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "help.h"
 #include "tenon/tenon.h"
-
-static const char usage[] =
-    "usage: tenon new-plugin NAME [--dir DIR] [--device TYPE]\n"
-    "\n"
-    "Writes the sources of a new backend: a complete plugin for a simulated accelerator, to be\n"
-    "replaced by yours piece by piece. It builds and passes tenon check as it is.\n"
-    "\n"
-    "  NAME           of the plugin, as in libtenon-NAME.so: a-z, 0-9 and _\n"
-    "  --dir DIR      the folder to make (default NAME)\n"
-    "  --device TYPE  what TENON_DEVICE shall call the device (default NAME)\n";
 
 typedef struct new_plugin {
   const char *name, *device, *dir;
@@ -187,11 +178,11 @@ int command_new_plugin(int argc, char **argv) {
                                           {0}};
   new_plugin p = {0};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-    if (option == 'h') return fputs(usage, stdout), EXIT_OK;
-    if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+    if (option == 'h') return fputs(help_new_plugin, stdout), EXIT_OK;
+    if (option == '?') return fputs(help_new_plugin, stderr), EXIT_USAGE;
     *(option == 'd' ? &p.dir : &p.device) = optarg;
   }
-  if (optind + 1 != argc) return fputs(usage, stderr), EXIT_USAGE;
+  if (optind + 1 != argc) return fputs(help_new_plugin, stderr), EXIT_USAGE;
   p.name = argv[optind];
   if (!p.device) p.device = p.name;
   if (!p.dir) p.dir = p.name;

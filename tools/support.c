@@ -1,7 +1,7 @@
 /*
- * The table of docs/support.md: for every operator, which element types run natively on
- * which type of device. It comes from the rows that plugins register, so that devices
- * which are not there are listed too.
+ * What runs natively where, from the rows that plugins register, so that devices which are not
+ * there are listed too: for every operator which element types run on which type of device, and
+ * the page docs/support.md, which has the exceptions alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static void print_allowed(const tn_operator *op) {
 
 static void print_head(const columns *c) {
   puts("# What runs natively where\n\n"
-       "Printed by `tenon info --kernels` (`./dev docs`) from the rows that plugins register.\n"
+       "Printed by `tenon info --kernels` from the rows that plugins register.\n"
        "\"all\" means every element type that the operator takes; an empty field that there is\n"
        "no kernel of the device's own. The reference kernels serve every device in host memory;\n"
        "on others `TENON_FALLBACK` says what happens. Element types are those of the\n"
@@ -95,6 +95,45 @@ int info_print_support(tn_runtime *runtime) {
     print_allowed(op);
     for (size_t k = 0; k < c.count; ++k) print_set(op, natives(runtime, op, c.type[k]));
     putchar('\n');
+  }
+  return EXIT_OK;
+}
+
+/* --- the exceptions --- */
+
+static void print_missing_head(void) {
+  puts("# What does not run natively\n\n"
+       "Printed by `tenon info --missing` (`./dev docs`) from the rows that plugins register: the\n"
+       "operators, or element types of theirs, for which a type of device has no kernel of its\n"
+       "own. Devices in host memory run them by the reference kernels, more slowly; on others\n"
+       "[`TENON_FALLBACK`](environment.md#TENON_FALLBACK) says what happens. Element types are\n"
+       "those of the operator's first type variable. `tenon info --kernels` has the whole table,\n"
+       "`tenon info -v` the kernels.");
+}
+
+/* A row where the device type lacks something of the operator; false where it does not. */
+static bool print_missing_row(tn_runtime *runtime, const tn_operator *op, const char *type) {
+  tn_dtype_set all = op->types[0] ? op->types[0] : TN_SET(TN_DTYPE_NONE);
+  tn_dtype_set missing = all & ~natives(runtime, op, type);
+  if (!missing) return false;
+  printf("| %s |", plain(op->name));
+  if (missing == all) fputs(" every type", stdout);
+  for (int t = TN_BOOL; t < TN_DTYPE_SLOTS && missing != all; ++t)
+    if (missing >> t & 1) printf(" %s", tn_dtype_name((tn_dtype)t));
+  puts(" |");
+  return true;
+}
+
+int info_print_missing(tn_runtime *runtime) {
+  columns c = find_columns(runtime);
+  print_missing_head();
+  for (size_t k = 0; k < c.count; ++k) {
+    bool any = false;
+    printf("\n## %s\n\n", c.type[k][0] == '*' ? "reference" : plain(c.type[k]));
+    puts("| operator | no kernel for |\n|---|---|");
+    for (size_t i = 0; i < tn_op_count(runtime); ++i)
+      any |= print_missing_row(runtime, tn_op_at(runtime, i), c.type[k]);
+    if (!any) puts("| none | |");
   }
   return EXIT_OK;
 }

@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "command.h"
+#include "help.h"
 #include "tenon/tenon.h"
 
 typedef struct command {
-  const char *name, *usage, *summary;
+  const char *name; /* as in help.c, which has its texts */
   int (*run)(int argc, char **argv);
 } command;
 
@@ -17,30 +18,46 @@ static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
 
 static const command commands[] = {
-    {"info", "info [-v] [--op GLOB] [...]", "plugins, devices, and which backend serves what",
-     command_info},
-    {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
-     command_check},
-    {"bench", "bench [...]", "times a device's operators", command_bench},
-    {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
-     command_trace},
-    {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new backend",
-     command_new_plugin},
-    {"help", "help", "this text", command_help},
-    {"version", "version", "the library's version", command_version},
+    {"info", command_info},       {"check", command_check},           {"bench", command_bench},
+    {"trace", command_trace},     {"new-plugin", command_new_plugin}, {"help", command_help},
+    {"version", command_version},
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *out) {
   fputs("usage: tenon COMMAND [OPTIONS]\n\n", out);
-  for (int i = 0; i < NUM_COMMANDS; ++i)
-    fprintf(out, "  tenon %-30s %s\n", commands[i].usage, commands[i].summary);
-  fputs("\nTENON_DEVICE, TENON_PLUGIN_PATH and the other variables act as in any program.\n", out);
+  for (int i = 0; i < num_command_texts; ++i)
+    fprintf(out, "  tenon %-30s %s\n", command_texts[i].usage, command_texts[i].summary);
+  fputs("\nTENON_DEVICE, TENON_PLUGIN_PATH and the other variables act as in any program: `tenon\n"
+        "help env` lists them.\n",
+        out);
+}
+
+/* What NAME --help prints; a line where that is all. */
+static int print_help_of(const char *name) {
+  for (int i = 0; i < num_command_texts; ++i) {
+    const command_text *c = &command_texts[i];
+    if (strcmp(c->name, name) != 0) continue;
+    if (c->help)
+      fputs(c->help, stdout);
+    else
+      printf("usage: tenon %s\n\n%s\n", c->usage, c->summary);
+    return EXIT_OK;
+  }
+  fprintf(stderr, "tenon help: there is no command '%s'; `tenon help` lists them\n", name);
+  return EXIT_USAGE;
 }
 
 static int command_help(int argc, char **argv) {
-  (void)argc, (void)argv;
-  print_help(stdout);
+  if (argc > 2) return fputs(help_help, stderr), EXIT_USAGE;
+  if (argc == 1)
+    print_help(stdout);
+  else if (strcmp(argv[1], "env") == 0)
+    environment_print_text(stdout);
+  else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+    fputs(help_help, stdout);
+  else
+    return print_help_of(argv[1]);
   return EXIT_OK;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "help.h"
 #include "trace_parts.h"
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NO_PROGRAM = 127 };
@@ -28,21 +29,6 @@ typedef struct wishes {
   const char *limit, *keep; /* as the variables, or NULL */
   char **program;
 } wishes;
-
-static const char help[] =
-    "usage: tenon trace [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
-    "\n"
-    "Runs a program that uses Tenon and writes what it computes, when and for how long to a\n"
-    "file for chrome://tracing or https://ui.perfetto.dev, and a table of times at its end.\n"
-    "\n"
-    "  -o, --output FILE     the trace; default tenon-trace-PID.json in this folder\n"
-    "      --limit SIZE      bytes that one process may write: 300M, 2G, 0 for any number;\n"
-    "                        default 1G\n"
-    "      --keep WHAT       which part is kept there: first (the default) or last\n"
-    "      --summary[=FILE]  the table: to standard error, as is the default, or to a file\n"
-    "      --no-summary      no table\n"
-    "      --layers NAMES    further layers, behind trace\n"
-    "  -h, --help            this text\n";
 
 /* --- options --- */
 
@@ -81,7 +67,7 @@ static bool read_wishes(int argc, char **argv, wishes *w, int *status) {
       w->keep = optarg;
       break;
     case 'h':
-      fputs(help, stdout);
+      fputs(help_trace, stdout);
       *status = EXIT_OK;
       return false;
     default:

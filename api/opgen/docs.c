@@ -1,4 +1,4 @@
-/* docs/operators.md. */
+/* docs/operators.md and the pages in docs/operators/. */
 #include "opgen.h"
 
 /* " (at least 0, less than 1)" */
@@ -12,31 +12,75 @@ static void print_bounds(const attr *a) {
   printf(")");
 }
 
-void print_docs(void) {
-  puts("# Operators\n\nPrinted by `opgen` from `api/ops.def`; `./dev docs` prints it anew. Types:\n"
-       "`T` and `U` stand for one element type each out of the sets given, `WIDE_T` for\n"
-       "float32 where `T` is a 16-bit float and for `T` where it is not.\n");
-  for (int i = 0; i < num_rows; ++i) {
-    printf("## %s\n\n%s `%s`\n\n```c\n", rows[i].name, rows[i].doc, rows[i].maths);
-    print_prototype(i);
-    puts("```\n");
-    for (const arg *a = lists[i].args; a->kind; ++a)
-      printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a), a->doc);
-    if (last_list(i)) puts("- `count`: tensors in each list");
-    for (const attr *a = lists[i].attrs; a->name; ++a) {
-      printf("- `attrs->%s` (%s%s, default `%s`): %s", a->name, c_type(a->kind), extent(a),
-             a->value, a->doc);
-      print_bounds(a);
-      puts("");
-    }
-    for (int t = 0; t < 4 && rows[i].types[t]; ++t)
-      printf("- `%c`: %s\n", "TUVW"[t], rows[i].types[t]);
-    printf("- error bound in float32: %g %s\n", rows[i].tolerance,
-           rows[i].flags & TN_OPERATOR_ACCUMULATES ? "relative norm" : "ULP");
-    if (rows[i].flags & TN_OPERATOR_DATA_DEPENDENT)
-      puts("- waits for the stream; outputs that the call makes are cut along axis 0 to the count, "
-           "which is the last output; outputs given have the largest shape");
-    if (rows[i].source) printf("- source: %s\n", rows[i].source);
-    puts("");
+static void print_types_of(const row *r) {
+  for (int t = 0; t < 4 && r->types[t]; ++t) printf("- `%c`: %s\n", "TUVW"[t], r -> types[t]);
+}
+
+static void print_attr(const attr *a) {
+  printf("- `attrs->%s` (%s%s, default `%s`): %s", a->name, c_type(a->kind), extent(a), a->value,
+         a->doc);
+  print_bounds(a);
+  puts("");
+}
+
+static void print_operator(int i) {
+  const row *r = &rows[i];
+  printf("\n## %s\n\n%s `%s`\n\n```c\n", r->name, r->doc, r->maths);
+  print_prototype(i);
+  puts("```\n");
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a), a->doc);
+  if (last_list(i)) puts("- `count`: tensors in each list");
+  for (const attr *a = lists[i].attrs; a->name; ++a) print_attr(a);
+  print_types_of(r);
+  printf("- error bound in float32: %g %s\n", r->tolerance,
+         r->flags & TN_OPERATOR_ACCUMULATES ? "relative norm" : "ULP");
+  if (r->flags & TN_OPERATOR_DATA_DEPENDENT)
+    puts("- waits for the stream; outputs that the call makes are cut along axis 0 to the count, "
+         "which is the last output; outputs given have the largest shape");
+  if (r->source) printf("- source: %s\n", r->source);
+}
+
+void print_page(const page *p) {
+  printf("# %s\n\n%s Printed from the operator table; what types and bounds mean says the\n"
+         "[index of operators](../operators.md).\n",
+         p->title, p->about);
+  for (int i = 0; i < num_rows; ++i)
+    if (page_has(p, &rows[i])) print_operator(i);
+}
+
+/* The first sentence: up to a full stop or a colon that a blank follows. */
+static int sentence(const char *text) {
+  const char *end = strpbrk(text, ".:;");
+  while (end && end[1] && end[1] != ' ') end = strpbrk(end + 1, ".:;");
+  return end ? (int)(end - text) : (int)strlen(text);
+}
+
+/* The anchor is where links to one page of all operators led. */
+static void print_entry(const page *p, const row *r) {
+  printf("- <a id=\"%s\"></a>[%s](operators/%s.md#%s): %.*s\n", r->name, r->name, p->name, r->name,
+         sentence(r->doc), r->doc);
+}
+
+static const char index_head[] =
+    "# Operators\n"
+    "\n"
+    "Printed by `opgen` from the operator table (`api/ops.def`); `./dev docs` prints it anew.\n"
+    "There is a page for each family, and on it for each operator its function, arguments and\n"
+    "attributes. `T` and `U` there stand for one element type each out of the sets given,\n"
+    "`WIDE_T` for float32 where `T` is a 16-bit float and for `T` where it is not. An error bound\n"
+    "is in units in the last place (ULP), or relative to the norm of the output where terms are\n"
+    "summed; it is for float32, and every device is held to it.\n"
+    "\n"
+    "What other libraries do otherwise is in [porting.md](porting.md), what has no kernel of a\n"
+    "device's own in [support.md](support.md).\n";
+
+void print_index(void) {
+  fputs(index_head, stdout);
+  for (int k = 0; k < num_pages; ++k) {
+    printf("\n## %s\n\n%s [All of it](operators/%s.md)\n\n", pages[k].title, pages[k].about,
+           pages[k].name);
+    for (int i = 0; i < num_rows; ++i)
+      if (page_has(&pages[k], &rows[i])) print_entry(&pages[k], &rows[i]);
   }
 }

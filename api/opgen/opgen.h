@@ -27,6 +27,7 @@ typedef struct row {
   const char *types[4];
   int shape;
   const char *doc, *maths, *source;
+  const char *file;   /* ".../ops/binary.def" */
   const char *fields; /* as written in ops.def */
 } row;
 
@@ -83,11 +84,25 @@ void print_prototype(int i);
 int attr_offset(const attr *attrs, const attr *a);
 int attr_size(const attr *a, int *align);
 
+/* A page of the manual: the rows of one file of ops/, or of several. */
+typedef struct page {
+  const char *name, *title, *about;
+  const char *files; /* "binary power" */
+} page;
+
+/* pages.c */
+extern const page pages[];
+extern const int num_pages;
+bool page_has(const page *p, const row *r);
+/* False, having said so, where a row is on no page or on two. */
+bool pages_check(void);
+
 /* The printers; opgen.c says what each prints. */
 void print_types(void);
 void print_functions(void);
 void print_cpp(void);
-void print_docs(void);
+void print_index(void);
+void print_page(const page *p);
 void print_abi(void);
 void print_schema(void);
 void print_bodies(void);

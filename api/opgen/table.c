@@ -20,7 +20,9 @@ const shape shapes[] = {
 };
 const int num_shapes = sizeof shapes / sizeof *shapes;
 
-#define OP(ID, n, N, ...) {.id = ID, .name = #n, .NAME = #N, .fields = #__VA_ARGS__, __VA_ARGS__},
+/* __FILE__ is the file in ops/ that the row stands in. */
+#define OP(ID, n, N, ...)                                                                          \
+  {.id = ID, .name = #n, .NAME = #N, .file = __FILE__, .fields = #__VA_ARGS__, __VA_ARGS__},
 static const row written_rows[] = {
 #include "ops.def"
 };

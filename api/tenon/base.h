@@ -85,6 +85,36 @@ static inline size_t tn_dtype_size(tn_dtype dtype) {
   return (unsigned)dtype < sizeof size ? size[dtype] : 0;
 }
 
+/* The element type that a DLPack tensor's dtype says, TN_DTYPE_NONE for any that is no tn_dtype:
+ * other kinds and widths, and vectors (lanes other than 1). */
+static inline tn_dtype tn_dtype_of(DLDataType type) {
+  if (type.lanes != 1) return TN_DTYPE_NONE;
+  switch (type.code << 8 | type.bits) {
+  case kDLBool << 8 | 8:
+    return TN_BOOL;
+  case kDLUInt << 8 | 8:
+    return TN_U8;
+  case kDLInt << 8 | 8:
+    return TN_I8;
+  case kDLInt << 8 | 16:
+    return TN_I16;
+  case kDLInt << 8 | 32:
+    return TN_I32;
+  case kDLInt << 8 | 64:
+    return TN_I64;
+  case kDLFloat << 8 | 16:
+    return TN_F16;
+  case kDLBfloat << 8 | 16:
+    return TN_BF16;
+  case kDLFloat << 8 | 32:
+    return TN_F32;
+  case kDLFloat << 8 | 64:
+    return TN_F64;
+  default:
+    return TN_DTYPE_NONE;
+  }
+}
+
 /* The type in which sums over elements of a type are kept: float32 of the 16-bit floats. */
 static inline tn_dtype tn_dtype_wide(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;

@@ -123,6 +123,12 @@ typedef enum tn_arg_kind {
 #define TN_TYPE_VAR(index) (index)
 #define TN_TYPE_WIDE(index) (0x20 | (index))
 #define TN_TYPE_FIXED(dtype) (0x40 | (dtype))
+/* Which of the three an argument's type is, and what it names: the variable of TN_TYPE_VAR and
+ * TN_TYPE_WIDE, the tn_dtype of TN_TYPE_FIXED. */
+#define TN_TYPE_IS_VAR(type) (((type)&0x60) == 0)
+#define TN_TYPE_IS_WIDE(type) (((type)&0x20) != 0)
+#define TN_TYPE_IS_FIXED(type) (((type)&0x40) != 0)
+#define TN_TYPE_OPERAND(type) ((type)&0x1f)
 
 /* One tensor or more (TN_MAX_LIST at the most), none of them NULL and all of one type, one
  * after the other among the tensors of a call. All lists of a call have one length, which

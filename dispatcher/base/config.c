@@ -179,7 +179,8 @@ static tn_status read_strings(const host_memory *memory, const tn_runtime_option
     status = read_string(memory, "tn_runtime_options.layers", o->layers, "TENON_LAYERS", &c->layers,
                          &layers_from);
   if (!status) status = check_globs(c->plugins, c->plugins_from);
-  return status ? status : check_layers(c->layers, layers_from);
+  if (!status) status = check_layers(c->layers, layers_from);
+  return status;
 }
 
 static tn_status read_choices(const tn_runtime_options *o, config *c) {

@@ -76,6 +76,12 @@ tn_status struct_check(const char *function, const char *name, const char *type,
               name, size, type);
 }
 
+void struct_fill(void *given, const void *full, size_t size) {
+  uint32_t stated;
+  memcpy(&stated, full, sizeof stated);
+  memcpy(given, full, stated < size ? stated : size);
+}
+
 void fail_clear(void) { message[0] = 0; }
 
 const char *tn_last_error(void) { return message; }
@@ -155,6 +161,17 @@ void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes) {
     host_free(memory, ptr);
   else if (ptr)
     (void)munmap(ptr, bytes);
+}
+
+void *host_grow(const host_memory *memory, void *items, size_t count, size_t item_bytes,
+                size_t *capacity) {
+  size_t wanted = *capacity ? 2 * *capacity : 16;
+  void *grown = host_alloc(memory, wanted * item_bytes);
+  if (!grown) return NULL;
+  if (count) memcpy(grown, items, count * item_bytes);
+  host_free(memory, items);
+  *capacity = wanted;
+  return grown;
 }
 
 char *host_strdup(const host_memory *memory, const char *text) {

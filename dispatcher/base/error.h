@@ -29,20 +29,12 @@ tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what)
  * the parameter's, `type` the struct's. */
 tn_status struct_check(const char *function, const char *name, const char *type, const void *given);
 
+/* Fills as much of a caller's struct as it states to have room for. `full` has `size` bytes and
+ * begins with the caller's struct_size. pre: struct_check. */
+void struct_fill(void *given, const void *full, size_t size);
+
 /* Forgets the message: what failed on the way to a success is no failure. */
 void fail_clear(void);
-
-/* Between the two the thread's lines for a host's callback wait. They nest. */
-void log_hold(void);
-void log_resume(void);
-/* For threads that work for one whose lines wait: theirs must wait as well, and become its. */
-bool log_is_held(void);
-/* In place of log_resume, where no other hold is left: the lines, which are the caller's. */
-struct held_line *log_detach(void);
-/* Puts `more` behind them. */
-struct held_line *log_join(struct held_line *lines, struct held_line *more);
-/* Makes them the calling thread's. pre: log_is_held. */
-void log_attach(struct held_line *lines);
 
 /* What the calling thread's tn_call_site said last. */
 const char *error_call_site(void);
@@ -60,6 +52,10 @@ void host_free(const host_memory *memory, void *ptr);
  * library's, pages that are never touched are never made. Freed with its size. */
 void *host_alloc_sparse(const host_memory *memory, size_t bytes);
 void host_free_sparse(const host_memory *memory, void *ptr, size_t bytes);
+/* Room for more than `count` items where an array has room for *capacity: twice as much, at first
+ * 16. The array's items move along; NULL, with the array as it was, when there is none. */
+void *host_grow(const host_memory *memory, void *items, size_t count, size_t item_bytes,
+                size_t *capacity);
 char *host_strdup(const host_memory *memory, const char *text);
 
 /* a + b and a * b; false on overflow. */

@@ -13,6 +13,7 @@
  */
 #include "dispatcher/base/threads.h"
 
+#include "dispatcher/base/clock.h"
 #include "dispatcher/base/invariant.h"
 
 #include <fenv.h>
@@ -75,12 +76,6 @@ static void relax(void) {
 #endif
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Sleeps until woken, if *word still is `value`; may return early. */
 static void sleep_on(_Atomic(uint32_t) *word, uint32_t value) {
 #ifdef __linux__
@@ -101,7 +96,8 @@ static void wake(_Atomic(uint32_t) *word, uint32_t count) {
 
 /* The clock is read seldom: reading it takes as long as a short loop. */
 #define SPIN_UNTIL(condition, limit_ns)                                                            \
-  for (int64_t spin_begin_ = now_ns(); !(condition) && now_ns() - spin_begin_ < (limit_ns);)       \
+  for (int64_t spin_begin_ = (int64_t)clock_ns();                                                  \
+       !(condition) && (int64_t)clock_ns() - spin_begin_ < (limit_ns);)                            \
     for (int spin_ = 0; spin_ < 32 && !(condition); spin_++) relax();
 
 /* ------------------------------------------------------------------ shares --- */

@@ -3,11 +3,17 @@
  * host memory, run there and copied back, visibly: it is counted, and by default
  * announced once per operator.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/call/plan.h"
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/device/device.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/notify/notify.h"
+#include "dispatcher/notify/origin.h"
+#include "dispatcher/plugins/plugins.h"
+#include "dispatcher/tensor/transfer.h"
 
 /* Near is what serves this device with other types, or other devices with this type. */
 static bool is_near(const plan *p, const kernel_entry *k) {
@@ -24,11 +30,39 @@ void plan_describe_kernels(const plan *p, char *text, size_t size) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t k = 0; k < e->num_kernels && used < size; ++k) {
       const tn_kernel *row = &e->kernels[k].row;
-      if (atomic_load(&e->withdrawn) || !is_near(p, &e->kernels[k])) continue;
+      if (atomic_load(&e->unloaded) || !is_near(p, &e->kernels[k])) continue;
       used += (size_t)snprintf(text + used, size - used, "%s%s (device %s, plugin %s)",
                                used ? ", " : "", row->name, row->device_type, e->name);
     }
   if (used == 0) snprintf(text, size, "none at all");
+}
+
+/* The best of the devices that could serve, but for those tried already. */
+static tn_device *best_host(const tn_runtime *r, const tn_device *from, uint32_t op, tn_dtype dtype,
+                            uint64_t tried, uint32_t *index) {
+  tn_device *best = NULL;
+  uint32_t count = atomic_load_explicit(&r->num_devices, memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    tn_device *d = atomic_load(&r->devices[i]);
+    if (tried >> i & 1 || d->type == from->type || !d->host_memory) continue;
+    if (!registry_cells(d->table, op, dtype)) continue;
+    if (!best || d->props.score > best->props.score) best = d, *index = i;
+  }
+  return best;
+}
+
+static tn_device *find_host(tn_runtime *runtime, const tn_device *from, uint32_t op,
+                            tn_dtype dtype) {
+  uint64_t tried = 0;
+  uint32_t index = 0;
+  tn_device *d;
+  static_assert(DEVICES_MAX <= 64, "a bit for each device");
+  (void)plugins_need_hosts(runtime);
+  while ((d = best_host(runtime, from, op, dtype, tried, &index))) {
+    if (!device_ready(d)) return d;
+    tried |= UINT64_C(1) << index;
+  }
+  return NULL;
 }
 
 static tn_status no_kernel(const plan *p, const char *why) {
@@ -68,10 +102,11 @@ static tn_status fetch(const tn_tensor *t, tn_device *host, uint64_t *bytes, tn_
 static tn_status store(plan *p, const tn_tensor *result, tn_tensor *y, uint64_t *bytes) {
   *bytes += tn_tensor_bytes(result);
   if (!result->elements) return TN_OK;
-  if (p->device->runtime->watch)
+  if (p->device->runtime->notified)
     notify_tensor(TN_LAYER_TENSOR_READ, result, result->device->default_stream);
   tn_status status = transfer_push(p->stream, y, transfer_address(result));
-  return status || !result->device->shared ? status : stream_wait(p->stream);
+  if (!status && result->device->shared) status = stream_wait(p->stream);
+  return status;
 }
 
 /* The tensors of a call, and room for as many of the host device's. */
@@ -97,7 +132,7 @@ static tn_status make_whole(const detour *d, tn_device *host) {
 static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
   uint64_t bytes = 0;
   tn_status status = stream_wait(p->stream);
-  const char *copies_before = layers_stand_in(p->op->row.name);
+  const char *copies_before = origin_stand_in(p->op->row.name);
   for (uint32_t i = 0; !status && i < d->num_in; ++i) {
     tn_tensor *t;
     status = fetch(d->in[i], host, &bytes, &t);
@@ -114,15 +149,15 @@ static tn_status run_detour(plan *p, const detour *d, tn_device *host) {
                   .num_in = (uint16_t)d->num_in,
                   .num_out = (uint16_t)d->num_out,
                   .skip_out = p->skipped};
-  layers_stand_in(copies_before);
-  const char *before = layers_fallback_from(p->device->id);
+  origin_stand_in(copies_before);
+  const char *before = origin_fall_back_from(p->device->id);
   if (!status) status = tn_invoke(&call);
-  layers_fallback_from(before);
-  layers_stand_in(p->op->row.name);
+  origin_fall_back_from(before);
+  origin_stand_in(p->op->row.name);
   if (!status) status = transfer_settle(host->default_stream);
   for (uint32_t i = 0; !status && i < d->num_out; ++i)
     if (d->out[i]) status = store(p, d->host_out[i], d->out[i], &bytes);
-  layers_stand_in(copies_before);
+  origin_stand_in(copies_before);
   for (uint32_t i = 0; i < d->num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)d->host_in[i]);
   for (uint32_t i = 0; i < d->num_out; ++i) tn_tensor_release(d->host_out[i]);
   if (!status) count(p, bytes);
@@ -150,9 +185,9 @@ tn_status fallback_run(plan *p) {
   tn_runtime *runtime = p->device->runtime;
   if (runtime->config.fallback == TN_FALLBACK_ERROR)
     return no_kernel(p, " (and the fallback policy is error)");
-  if (p->device->host_memory && layers_in_fallback())
+  if (p->device->host_memory && origin_fallback())
     return no_kernel(p, ", which another device's call fell back to");
-  tn_device *host = device_fallback(runtime, p->device, p->op->row.id, (tn_dtype)p->types[0]);
+  tn_device *host = find_host(runtime, p->device, p->op->row.id, (tn_dtype)p->types[0]);
   if (!host) return no_kernel(p, ", and no host device has one either");
   announce(p, host);
   if (p->op->lists) return run_list(p, host);
@@ -174,7 +209,6 @@ tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stat
     sum.calls += atomic_load_explicit(&device->fallback[i].calls, memory_order_relaxed);
     sum.bytes += atomic_load_explicit(&device->fallback[i].bytes, memory_order_relaxed);
   }
-  size_t size = stats->struct_size < sizeof sum ? stats->struct_size : sizeof sum;
-  memcpy(stats, &sum, size);
+  struct_fill(stats, &sum, sizeof sum);
   return TN_OK;
 }

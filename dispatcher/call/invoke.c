@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/call/quick.h"
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/call/fast_path.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/notify.h"
+#include "dispatcher/tensor/tracked.h"
 
 /* A kernel failed: its message gets the call in front. */
 static tn_status kernel_failed(const plan *p, tn_status status) {
@@ -67,14 +69,14 @@ static inline bool depends_on_data(const plan *p) {
   return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
 }
 
-/* Apart from tn_invoke so that the short way does not pay for the plan's stack. */
+/* Apart from tn_invoke so that the fast path does not pay for the plan's stack. */
 static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);
   if (__builtin_expect(status, 0))
     return status == (tn_status)PLAN_OF_LISTS ? invoke_list(&p, call) : status;
   status = run_once(&p);
-  if (__builtin_expect(depends_on_data(&p), 0) && !status) status = plan_cut(&p);
+  if (__builtin_expect(depends_on_data(&p), 0) && !status) status = plan_shrink_outputs(&p);
   if (__builtin_expect(status, 0)) {
     plan_abandon(&p);
     return status;
@@ -85,7 +87,7 @@ static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
 
 tn_status tn_invoke(const tn_call *call) {
   tn_status status;
-  return quick_invoke(call, &status) ? status : invoke_planned(call);
+  return fast_path_invoke(call, &status) ? status : invoke_planned(call);
 }
 
 /* A prepared call owns references to its tensors. Where the plan needs nothing made
@@ -156,7 +158,7 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   plan refused;
   if (!any) return plan_make(&refused, call); /* fails, with the message */
   tn_status status = device_check(any->device);
-  if (status) return watch_explain(any, "tn_prepare", status);
+  if (status) return tracked_explain(any, "tn_prepare", status);
   const host_memory *memory = &any->device->runtime->memory;
   tn_prepared *made = host_alloc(memory, sizeof *made);
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
@@ -177,7 +179,7 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   keep_tensors(&t);
   for (uint32_t i = 0; i < t.num_out; ++i) call->out[i] = t.out[i];
   *prepared = made;
-  if (p->device->runtime->watch)
+  if (p->device->runtime->notified)
     notify_prepared(TN_LAYER_PREPARED_MADE, p->device, made, &p->op->row);
   return TN_OK;
 fail:
@@ -202,7 +204,7 @@ tn_status tn_prepared_kernel(const tn_prepared *prepared, tn_kernel_info *info) 
   if (!status) status = device_check(p->device);
   if (status) return status;
   if (!p->cell) return plan_refuse(p, TN_ERR_UNSUPPORTED, "it falls back to a host device");
-  kernel_describe(p->cell, info);
+  cell_describe(p->cell, info);
   return TN_OK;
 }
 
@@ -299,11 +301,12 @@ void tn_prepared_release(tn_prepared *prepared) {
   host_memory memory = runtime->memory;
   list_plan *list = p->op->lists ? p->list : NULL;
   tensors t = tensors_of(p);
-  if (runtime->watch) notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
+  if (runtime->notified)
+    notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
   /* A closed runtime is held by each block in use; the tensors hold it through this. */
   bool holds = p->workspace && atomic_load(&runtime->closed);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
-  if (holds) runtime_drop(runtime);
+  if (holds) runtime_release(runtime);
   for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
   for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);
   host_free(&memory, list);

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/objects/tensor.h"
 
 enum { ROOM = 256 }; /* tensors that are laid out without asking for memory */
 

@@ -4,36 +4,19 @@
  */
 #include "dispatcher/call/plan.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatcher/layers/watch.h"
-#include "dispatcher/registry/schema.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/tracked.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 /* Steps of plan_make that plan_list.c takes too: the hot path keeps its own copy. */
 #define INLINE inline __attribute__((always_inline))
-
-tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) {
-  char reason[512], tensors[1024] = "", text[256];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(reason, sizeof reason, format, args);
-  va_end(args);
-  size_t used = 0;
-  uint32_t inputs_and_inout = p->num_in + p->op->num_inout;
-  if (p->op->lists) list_text(p, tensors, sizeof tensors);
-  for (uint32_t i = 0; !p->op->lists && i < p->num_in + p->num_out && used < sizeof tensors; ++i) {
-    const tn_tensor *t = i < p->num_in ? p->in[i] : p->out[i - p->num_in];
-    if (i >= inputs_and_inout && !t) continue; /* an output to be made */
-    used += (size_t)snprintf(tensors + used, sizeof tensors - used, "%s%s = %s", used ? ", " : "",
-                             p->op->row.args[i].name, tensor_text(text, sizeof text, t));
-  }
-  return fail(status, "tn_%s(%s): %s", p->op->row.name, tensors, reason);
-}
 
 /* --- the call's outline: device, operator, counts --- */
 
@@ -43,23 +26,6 @@ const tn_tensor *call_first_tensor(const tn_call *call) {
   for (uint32_t i = 0; i < call->num_out; ++i)
     if (call->out[i]) return call->out[i];
   return NULL;
-}
-
-/* `status`, unless the reason for it is that the tensor was released. */
-static tn_status refuse_released(const tn_tensor *t, uint32_t op, tn_status status) {
-  char function[64] = "tn_invoke";
-  for (size_t i = 0; i < builtin_operator_count; ++i)
-    if (builtin_operators[i].id == op)
-      snprintf(function, sizeof function, "tn_%s", builtin_operators[i].name);
-  return watch_explain(t, function, status);
-}
-
-/* Without a tensor there is no runtime to ask: only operators of our own have a name. */
-static tn_status no_tensor(uint32_t op) {
-  const char *name = "invoke";
-  for (size_t i = 0; i < builtin_operator_count; ++i)
-    if (builtin_operators[i].id == op) name = builtin_operators[i].name;
-  return fail(TN_ERR_INVALID_ARGUMENT, "tn_%s: every tensor is NULL", name);
 }
 
 bool call_is_whole(const tn_call *call) {
@@ -74,23 +40,13 @@ static tn_status wrong_counts(const plan *p, const tn_call *call) {
               p->op->row.name, call->num_in, call->num_out, p->op->call_in, p->op->call_out);
 }
 
-static __attribute__((noinline, cold)) tn_status refuse_call(const tn_call *call) {
-  if (!call) return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: call is NULL");
-  if (call->struct_size < CALL_SIZE_1)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_invoke: call->struct_size is %u: set it to sizeof(tn_call)", call->struct_size);
-  bool in = !call->in && call->num_in;
-  return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: call->%s is NULL, call->num_%s is %u",
-              in ? "in" : "out", in ? "in" : "out", in ? call->num_in : call->num_out);
-}
-
 static tn_status outline(plan *p, const tn_call *call) {
-  if (unlikely(!call_is_whole(call))) return refuse_call(call);
+  if (unlikely(!call_is_whole(call))) return call_refuse(call);
   const tn_tensor *t = call_first_tensor(call);
-  if (unlikely(!t)) return no_tensor(call->op);
+  if (unlikely(!t)) return call_refuse_empty(call->op);
   p->device = t->device;
   tn_status status = device_check(p->device);
-  if (unlikely(status)) return refuse_released(t, call->op, status);
+  if (unlikely(status)) return call_refuse_released(t, call->op, status);
   p->op = registry_op(&p->device->runtime->registry, call->op);
   if (unlikely(!p->op))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: %u is no operator", call->op);
@@ -116,9 +72,9 @@ static tn_status outline(plan *p, const tn_call *call) {
 
 /* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
 static inline tn_dtype type_of(const plan *p, uint8_t type) {
-  if (type & 0x40) return (tn_dtype)(type & 0x3f);
+  if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
   tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
-  return unlikely(type & 0x20) ? tn_dtype_wide(bound) : bound;
+  return unlikely(TN_TYPE_IS_WIDE(type)) ? tn_dtype_wide(bound) : bound;
 }
 
 tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->arg[arg].type); }
@@ -126,7 +82,7 @@ tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->ar
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   const char *name = p->op->row.args[arg].name;
-  if (type & (0x40 | 0x20))
+  if (!TN_TYPE_IS_VAR(type))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s must be %s; use tn_cast", name,
                        tn_dtype_name(type_of(p, type)));
   if (p->types[type])
@@ -138,7 +94,7 @@ static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
 }
 
 static tn_status wrong_device(const plan *p, uint32_t arg, const tn_tensor *t) {
-  if (watch_is_released(t)) return refuse_released(t, p->op->row.id, TN_OK);
+  if (tracked_is_released(t)) return call_refuse_released(t, p->op->row.id, TN_OK);
   return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                      "%s is on device %s, another tensor on %s; use tn_tensor_to_device",
                      p->op->row.args[arg].name, t->device->id, p->device->id);
@@ -149,7 +105,7 @@ static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
   if (unlikely(t->device != p->device)) return wrong_device(p, arg, t);
   uint8_t type = p->op->arg[arg].type;
   bool fits;
-  if (type & (0x40 | 0x20) || p->types[type]) {
+  if (!TN_TYPE_IS_VAR(type) || p->types[type]) {
     fits = type_of(p, type) == (tn_dtype)t->dtype;
   } else {
     fits = p->op->row.types[type] >> t->dtype & 1;
@@ -164,7 +120,8 @@ static tn_status bind_inputs(plan *p) {
   tn_status status;
   for (uint32_t i = 0; i < p->num_in; ++i) {
     if (likely(p->in[i] != NULL)) {
-      if (unlikely(status = bind(p, i, p->in[i]))) return status;
+      status = bind(p, i, p->in[i]);
+      if (unlikely(status)) return status;
     } else if (p->op->arg[i].kind != TN_ARG_OPTIONAL_IN) {
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is NULL", p->op->row.args[i].name);
     }
@@ -174,7 +131,8 @@ static tn_status bind_inputs(plan *p) {
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                          "%s is NULL; it is updated in place and must be given",
                          p->op->row.args[p->num_in + i].name);
-    if (unlikely(status = bind(p, p->num_in + i, p->out[i]))) return status;
+    status = bind(p, p->num_in + i, p->out[i]);
+    if (unlikely(status)) return status;
   }
   return TN_OK;
 }
@@ -360,19 +318,23 @@ static inline bool is_skipped(const plan *p, uint32_t i) {
 
 static tn_status take_outputs(plan *p) {
   tn_status status = TN_OK;
-  for (uint32_t i = 0; i < p->op->num_inout; ++i)
-    if (unlikely(status = check_written(p, i))) return status;
+  for (uint32_t i = 0; i < p->op->num_inout; ++i) {
+    status = check_written(p, i);
+    if (unlikely(status)) return status;
+  }
   for (uint32_t i = p->op->num_inout; i < p->num_out; ++i) {
     if (unlikely(is_skipped(p, i)) &&
         (p->out[i] || p->op->arg[p->num_in + i].kind != TN_ARG_OPTIONAL_OUT))
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the result pointer for %s is NULL",
                          p->op->row.args[p->num_in + i].name);
-    if (p->out[i] && unlikely(status = check_given(p, i, &p->shape[i - p->op->num_inout])))
-      return status;
+    if (!p->out[i]) continue;
+    status = check_given(p, i, &p->shape[i - p->op->num_inout]);
+    if (unlikely(status)) return status;
   }
   for (uint32_t i = p->op->num_inout; i < p->num_out; ++i) {
     if (p->out[i] || is_skipped(p, i)) continue;
-    if (unlikely(status = make_output(p, i, &p->shape[i - p->op->num_inout]))) return status;
+    status = make_output(p, i, &p->shape[i - p->op->num_inout]);
+    if (unlikely(status)) return status;
   }
   return status;
 }
@@ -480,14 +442,17 @@ void plan_pick_kernel(plan *p) { pick_kernel(p); }
 tn_status plan_make(plan *p, const tn_call *call) {
   tn_status status = outline(p, call);
   if (unlikely(status)) return status;
-  if (unlikely(status = bind_inputs(p))) return status;
-  if (unlikely(status = take_attrs(p, call->attrs))) return status;
+  status = bind_inputs(p);
+  if (unlikely(status)) return status;
+  status = take_attrs(p, call->attrs);
+  if (unlikely(status)) return status;
   const DLTensor *inout[TN_MAX_ARGS];
   for (uint32_t i = 0; i < p->op->num_inout; ++i) inout[i] = &p->out[i]->dl;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
   shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,    p->num_in,
                        inout,       p->op->num_inout,          p->args.attrs, 0};
-  if (unlikely(status = shape_infer(&query, p->shape, p->op->num_out))) return status;
+  status = shape_infer(&query, p->shape, p->op->num_out);
+  if (unlikely(status)) return status;
   status = take_outputs(p);
   if (unlikely(status)) {
     plan_abandon(p);
@@ -504,100 +469,4 @@ void plan_abandon(plan *p) {
   for (uint32_t i = 0; i < p->num_out; ++i)
     if (p->made >> i & 1) tn_tensor_release(p->out[i]);
   p->made = 0;
-}
-
-bool view_is_contiguous(const DLTensor *t) {
-  for (int32_t i = 0; i < t->ndim; ++i)
-    if (t->shape[i] == 0) return true;
-  return strides_are_contiguous(t->ndim, t->shape, t->strides);
-}
-
-/* A kernel `copy` that wants contiguous tensors cannot be what makes them so: the call goes to
- * the fallback, which needs no kernel. */
-static bool is_circular(plan *p) {
-  if (p->op->row.id != TN_OP_COPY) return false;
-  p->cell = NULL;
-  return true;
-}
-
-/* Copies input i, as the kernel would see it, to contiguous memory. */
-static tn_status densify_input(plan *p, uint32_t i) {
-  tn_tensor *view, *dense = NULL;
-  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
-  const DLTensor *seen = p->in_view[i];
-  tn_status status = tn_tensor_expand(p->in[i], seen->ndim, seen->shape, &view);
-  if (status) return status;
-  status = layers_copy_for(p->op->row.name, p->stream, view, &dense);
-  tn_tensor_release(view);
-  if (status) return status;
-  p->temps[p->num_temps++] = dense;
-  p->in_view[i] = &dense->dl;
-  return TN_OK;
-}
-
-/* Lets the kernel write out[i] through contiguous memory. */
-static tn_status densify_output(plan *p, uint32_t i) {
-  tn_tensor *y = p->out[i], *dense = NULL;
-  tn_status status;
-  if (is_circular(p)) return TN_ERR_UNSUPPORTED;
-  if (i < p->op->num_inout)
-    status = layers_copy_for(p->op->row.name, p->stream, y, &dense);
-  else
-    status = tensor_make(p->device, p->stream, (tn_dtype)y->dtype, y->dl.ndim, y->shape,
-                         y->elements, &dense);
-  if (status) return status;
-  p->temps[p->num_temps++] = dense;
-  p->written_via[i] = dense;
-  p->via |= 1u << i;
-  p->out_view[i] = &dense->dl;
-  return TN_OK;
-}
-
-tn_status plan_take_workspace(plan *p) {
-  size_t bytes = 0;
-  void *queue = p->args.queue;
-  p->args.queue = stream_queue(p->stream); /* as in `takes` */
-  tn_status status = p->args.kernel->workspace(&p->args, &bytes);
-  p->args.queue = queue;
-  if (status)
-    return device_failed(p->device, status, p->cell->kernel->plugin->name, "workspace function");
-  if (bytes == 0) return TN_OK;
-  status = pool_alloc(p->stream->cache, bytes, &p->workspace);
-  if (status && status != (tn_status)POOL_WATCHED) return status;
-  p->args.workspace = p->workspace->handle;
-  p->args.workspace_offset = p->workspace->offset;
-  if (!p->device->opaque) {
-    p->args.workspace = (char *)p->workspace->handle + p->workspace->offset;
-    p->args.workspace_offset = 0;
-  }
-  p->args.workspace_bytes = bytes;
-  return TN_OK;
-}
-
-tn_status plan_equip(plan *p) {
-  tn_status status = TN_OK;
-  if (!p->cell->strided) {
-    for (uint32_t i = 0; !status && i < p->num_in; ++i)
-      if (p->in[i] && !view_is_contiguous(p->in_view[i])) status = densify_input(p, i);
-    for (uint32_t i = 0; !status && i < p->num_out; ++i)
-      if (p->out[i] && !p->out[i]->contiguous) status = densify_output(p, i);
-  }
-  if (!status && p->cell->kernel->row.workspace) status = plan_take_workspace(p);
-  return status;
-}
-
-tn_status plan_run(plan *p) {
-  tn_status status = p->cell->run(&p->args);
-  if (unlikely(status)) return kernel_status(p->device, p->cell, status);
-  for (uint32_t i = 0; unlikely(p->via) && !status && i < p->num_out; ++i)
-    if (p->via >> i & 1)
-      status = layers_copy_for(p->op->row.name, p->stream, p->written_via[i], &p->out[i]);
-  return status;
-}
-
-void plan_finish(plan *p) {
-  for (uint32_t i = 0; i < p->num_temps; ++i) tn_tensor_release(p->temps[i]);
-  if (unlikely(p->workspace != NULL)) pool_free(p->workspace);
-  p->num_temps = 0;
-  p->workspace = NULL;
 }

@@ -6,7 +6,8 @@
 #ifndef TENON_DISPATCHER_PLAN_H
 #define TENON_DISPATCHER_PLAN_H
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/objects/tensor.h"
 #include "dispatcher/shape/shape.h"
 
 /* The size of a tn_call in version 1: programs built then pass no more. */
@@ -27,7 +28,7 @@ typedef struct plan {
   uint32_t num_temps;
   bool expanded;                   /* some input is seen through expansion[] */
   uint8_t types[TN_MAX_TYPE_VARS]; /* bound type variables */
-  block *workspace;
+  struct block *workspace;
   tn_kernel_args args;
   const tn_tensor *in[TN_MAX_ARGS];
   tn_tensor *out[TN_MAX_ARGS];
@@ -62,9 +63,9 @@ tn_status plan_equip(plan *p);
 /* Runs the kernel and writes outputs that went through a stand-in. */
 tn_status plan_run(plan *p);
 
-/* cut.c: after the run of an operator whose output shape depends on data: waits, and cuts
- * the outputs that the plan made to the length that the kernel counted. */
-tn_status plan_cut(plan *p);
+/* data_dependent.c: after the run of an operator whose output shape depends on data: waits, and
+ * shrinks the outputs that the plan made to the length that the kernel counted. */
+tn_status plan_shrink_outputs(plan *p);
 
 /* Releases temporaries and workspace. */
 void plan_finish(plan *p);
@@ -72,9 +73,17 @@ void plan_finish(plan *p);
 /* Releases the outputs that were made. */
 void plan_abandon(plan *p);
 
-/* fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
+/* refuse.c: fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Of a call that is not whole. */
+__attribute__((cold)) tn_status call_refuse(const tn_call *call);
+/* Of one in which every tensor is NULL: without a runtime to ask, only operators of our own have a
+ * name. */
+__attribute__((cold)) tn_status call_refuse_empty(uint32_t op);
+/* `status`, unless the reason for it is that the tensor was released. */
+__attribute__((cold)) tn_status call_refuse_released(const tn_tensor *t, uint32_t op,
+                                                     tn_status status);
 
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);

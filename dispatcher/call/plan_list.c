@@ -7,7 +7,11 @@
 #include <string.h>
 
 #include "dispatcher/call/plan.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/overlap.h"
+#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/transfer.h"
 
 /* --- where an argument's tensors stand --- */
 
@@ -282,7 +286,8 @@ static tn_status make_all(plan *p, const tn_call *call) {
   if (!status) status = bind_given(p);
   if (!status) status = plan_take_attrs(p, call->attrs);
   if (!status) status = infer(p);
-  return status ? status : take_results(p);
+  if (!status) status = take_results(p);
+  return status;
 }
 
 tn_status list_make(plan *p, const tn_call *call) {
@@ -305,20 +310,20 @@ tn_status list_make(plan *p, const tn_call *call) {
   return TN_OK;
 }
 
-static tn_status densify_input(plan *p, uint32_t i) {
+static tn_status make_input_contiguous(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *dense = NULL;
-  tn_status status = layers_copy_for(p->op->row.name, p->stream, l->in[i], &dense);
+  tn_status status = transfer_stand_in(p->op->row.name, p->stream, l->in[i], &dense);
   if (status) return status;
   l->temps[l->num_temps++] = dense;
   l->in_view[i] = &dense->dl;
   return TN_OK;
 }
 
-static tn_status densify_output(plan *p, uint32_t i) {
+static tn_status make_output_contiguous(plan *p, uint32_t i) {
   list_plan *l = p->list;
   tn_tensor *y = l->out[i], *dense = NULL;
-  tn_status status = i < l->num_inout ? layers_copy_for(p->op->row.name, p->stream, y, &dense)
+  tn_status status = i < l->num_inout ? transfer_stand_in(p->op->row.name, p->stream, y, &dense)
                                       : tensor_make(p->device, p->stream, (tn_dtype)y->dtype,
                                                     y->dl.ndim, y->shape, y->elements, &dense);
   if (status) return status;
@@ -332,9 +337,9 @@ tn_status list_equip(plan *p) {
   tn_status status = TN_OK;
   if (!p->cell->strided) {
     for (uint32_t i = 0; !status && i < l->num_in; ++i)
-      if (l->in[i] && !view_is_contiguous(l->in_view[i])) status = densify_input(p, i);
+      if (l->in[i] && !view_is_contiguous(l->in_view[i])) status = make_input_contiguous(p, i);
     for (uint32_t i = 0; !status && i < l->num_out; ++i)
-      if (l->out[i] && !view_is_contiguous(l->out_view[i])) status = densify_output(p, i);
+      if (l->out[i] && !view_is_contiguous(l->out_view[i])) status = make_output_contiguous(p, i);
   }
   if (!status && p->cell->kernel->row.workspace) status = plan_take_workspace(p);
   return status;
@@ -345,7 +350,7 @@ tn_status list_run(plan *p) {
   tn_status status = p->cell->run(&p->args);
   if (status) return kernel_status(p->device, p->cell, status);
   for (uint32_t i = 0; !status && l->num_temps && i < l->num_out; ++i)
-    if (l->via[i]) status = layers_copy_for(p->op->row.name, p->stream, l->via[i], &l->out[i]);
+    if (l->via[i]) status = transfer_stand_in(p->op->row.name, p->stream, l->via[i], &l->out[i]);
   return status;
 }
 

@@ -2,14 +2,17 @@
  * Devices: enumerated when their plugin is registered, opened at first use. An open
  * device has a handle, a memory pool and a default stream.
  */
+#include "dispatcher/device/device.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
 #include "dispatcher/base/process_state.h"
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/device/stream.h"
 #include "dispatcher/load/plugin_check.h"
-#include "dispatcher/runtime/plugins.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/notify.h"
 
 /* --- the pool's view of a device --- */
 
@@ -24,7 +27,7 @@ static tn_status pool_raw_alloc(void *ctx, size_t bytes, void **handle) {
 static void pool_raw_free(void *ctx, void *handle) {
   tn_device *d = ctx;
   d->type->backend.free(d->handle, TN_MEMORY_DEVICE, handle);
-  if (d->runtime->watch) notify_object(TN_LAYER_MEMORY_RETURNED, d, handle, 0);
+  if (d->runtime->notified) notify_object(TN_LAYER_MEMORY_RETURNED, d, handle, 0);
 }
 
 static tn_status pool_mark(void *ctx, void *stream, void **mark) {
@@ -83,25 +86,6 @@ static const pool_ops asynchronous_pool = {pool_raw_alloc, pool_raw_free, pool_m
 static const pool_ops synchronous_pool = {
     .raw_alloc = pool_raw_alloc, .raw_free = pool_raw_free, .pressure = pool_pressure};
 
-/* --- what a plugin's functions return --- */
-
-tn_status device_failed(tn_device *device, tn_status status, const char *plugin, const char *what) {
-  status = fail_of_plugin(status, plugin, what);
-  fail_set_reason(false);
-  if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->lost, DEVICE_FAULTED);
-  return status;
-}
-
-tn_status kernel_status(tn_device *device, const cell *c, tn_status status) {
-  return device_failed(device, status, c->kernel->plugin->name, "kernel");
-}
-
-tn_status device_made(tn_device *device, const char *slot, tn_status status, const void *made) {
-  if (status || made) return device_result(device, slot, status);
-  return fail(TN_ERR_BACKEND, "plugin %s: its %s returned TN_OK and made nothing (NULL)",
-              device->type->plugin->name, slot);
-}
-
 /* --- opening and closing --- */
 
 /* Ready, it has all its parts; not ready, none. */
@@ -158,7 +142,7 @@ static tn_status open_parts(tn_device *d) {
       .alignment = d->props.alignment_bytes ? d->props.alignment_bytes : 64,
       .header_bytes = sizeof(storage),
       .limit = d->runtime->memory_limit,
-      .watched = d->runtime->watch != NULL,
+      .tracked = d->runtime->notified,
   };
   status = pool_create(&wanted, &d->pool);
   if (!status) status = stream_open(d, &d->own_stream);
@@ -168,7 +152,7 @@ static tn_status open_parts(tn_device *d) {
   }
   d->default_stream = &d->own_stream;
   INVARIANT(device_is_valid(d));
-  if (d->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
+  if (d->runtime->notified) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
 }
 
@@ -212,11 +196,11 @@ tn_status device_open_slow(tn_device *d) {
 /* --- enumeration --- */
 
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
-  tn_device *d = shell_alloc(sizeof *d);
+  tn_device *d = handle_alloc(sizeof *d);
   if (!d) return NULL;
   d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
   if (!d->fallback) {
-    shell_free(d);
+    handle_free(d);
     return NULL;
   }
   d->runtime = runtime;
@@ -239,8 +223,8 @@ void device_free(tn_device *d) {
   device_close(d);
   host_free_sparse(&runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
   d->fallback = NULL;
-  d->next_shell = runtime->shells;
-  runtime->shells = d;
+  d->next_closed = runtime->closed_devices;
+  runtime->closed_devices = d;
 }
 
 /* Whether the backend may be asked at all: drivers do not survive a fork. */
@@ -292,7 +276,7 @@ void devices_drop(device_list *list) {
     tn_device *d = list->items[--list->count];
     pthread_mutex_destroy(&d->mutex);
     host_free_sparse(&list->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
-    shell_free(d);
+    handle_free(d);
   }
 }
 
@@ -330,29 +314,7 @@ tn_status device_wait(tn_device *device) {
   return status;
 }
 
-tn_status device_gone(const tn_device *device) {
-  uint8_t lost = atomic_load(&device->lost);
-  if (!lost) return TN_OK;
-  if (lost & DEVICE_WITHDRAWN)
-    return fail(TN_ERR_CLOSED,
-                "device %s: its plugin %s was unloaded; load it again to use the device and its "
-                "tensors",
-                device->id, device->type->plugin->name);
-  return fail(TN_ERR_DEVICE_LOST,
-              "device %s is lost after a fault; restart the process to use it again", device->id);
-}
-
 /* --- public --- */
-
-size_t tn_device_count(tn_runtime *runtime) {
-  if (!runtime) return 0;
-  (void)plugins_need_all(runtime);
-  return atomic_load_explicit(&runtime->num_ranked, memory_order_acquire);
-}
-
-tn_device *tn_device_at(tn_runtime *runtime, size_t index) {
-  return index < tn_device_count(runtime) ? atomic_load(&runtime->ranked[index]) : NULL;
-}
 
 tn_runtime *tn_device_runtime(const tn_device *device) { return device ? device->runtime : NULL; }
 
@@ -374,20 +336,21 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .name = device->props.name,
       .features = device->props.features,
       .plugin = device->type->plugin->name,
-      .unavailable = lost & DEVICE_WITHDRAWN ? "its plugin was unloaded" : device->unavailable,
+      .unavailable = lost & DEVICE_UNLOADED ? "its plugin was unloaded" : device->unavailable,
       .memory_bytes = device->props.memory_bytes,
       .memory_free_bytes = free_bytes,
       .host_memory = device->host_memory,
       .lost = lost & DEVICE_FAULTED,
   };
-  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+  struct_fill(info, &full, sizeof full);
   return TN_OK;
 }
 
 tn_status tn_device_synchronize(tn_device *device) {
   if (!device) return fail(TN_ERR_INVALID_ARGUMENT, "tn_device_synchronize: device is NULL");
   tn_status status = device_ready(device);
-  return status ? status : device_wait(device);
+  if (!status) status = device_wait(device);
+  return status;
 }
 
 tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {
@@ -397,7 +360,7 @@ tn_status tn_device_memory_stats(tn_device *device, tn_memory_stats *stats) {
   if (status) return status;
   tn_memory_stats full = {.struct_size = stats->struct_size};
   pool_stats(device->pool, &full);
-  memcpy(stats, &full, stats->struct_size < sizeof full ? stats->struct_size : sizeof full);
+  struct_fill(stats, &full, sizeof full);
   return TN_OK;
 }
 
@@ -406,28 +369,4 @@ tn_status tn_device_trim(tn_device *device) {
   tn_status status = device_ready(device);
   if (!status) pool_trim(device->pool);
   return status;
-}
-
-tn_status tn_pinned_alloc(tn_device *device, size_t bytes, void **ptr) {
-  if (!device || !ptr || bytes == 0)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_pinned_alloc: device and ptr must not be NULL, nor bytes 0");
-  tn_status status = device_ready(device);
-  if (status) return status;
-  void *made = NULL;
-  fail_set_reason(false);
-  status = device->type->backend.alloc(device->handle, TN_MEMORY_PINNED, bytes, &made);
-  status = device_made(device, "alloc", status, made);
-  if (status) return status;
-  *ptr = made;
-  runtime_hold(device->runtime);
-  if (device->runtime->watch) watch_pinned(device, made, bytes);
-  return TN_OK;
-}
-
-void tn_pinned_free(tn_device *device, void *ptr) {
-  if (!device || !ptr || !atomic_load(&device->ready) || runtime_is_forked(device->runtime)) return;
-  if (device->runtime->watch) watch_unpinned(device, ptr);
-  device->type->backend.free(device->handle, TN_MEMORY_PINNED, ptr);
-  runtime_drop(device->runtime);
 }

@@ -4,23 +4,7 @@
  * that they stand in: there, cells and layers run them through host_row_run. Devices that are
  * done when their calls return run the rows themselves.
  */
-#include <string.h>
-
-#include "dispatcher/runtime/runtime.h"
-
-static bool shares_memory(const tn_backend *b) {
-  return b->flags & TN_BACKEND_HOST_MEMORY && !(b->flags & TN_BACKEND_SYNCHRONOUS);
-}
-
-static tn_kernel_fn own_or_steady(const registry *r, const tn_kernel *row) {
-  return r->steady_run ? r->steady_run : row->run;
-}
-
-tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend) {
-  bool waits =
-      backend && shares_memory(backend) && strcmp(row->device_type, TN_DEVICE_ANY_HOST) == 0;
-  return waits ? host_row_run : own_or_steady(r, row);
-}
+#include "dispatcher/device/device.h"
 
 /* Of the devices that share memory: others may have the same handle. */
 static tn_device *device_of(const tn_runtime *runtime, const void *handle) {
@@ -37,5 +21,5 @@ tn_status host_row_run(const tn_kernel_args *args) {
   tn_device *d = device_of(runtime, args->device);
   tn_status status = d ? d->type->backend.queue_wait(args->device, args->queue) : TN_OK;
   if (status) return fail_of_plugin(status, d->type->plugin->name, "queue_wait");
-  return own_or_steady(&runtime->registry, args->kernel)(args);
+  return registry_run_plain_fn(&runtime->registry, args->kernel)(args);
 }

@@ -3,10 +3,13 @@
  * stream is only a memory cache and an event only a time; layers are told of both as of any
  * other, for what a program leaves unordered there is wrong on other devices.
  */
-#include <time.h>
+#include "dispatcher/device/stream.h"
 
+#include "dispatcher/base/clock.h"
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/device/device.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/notify.h"
 
 /* Open, it has a cache that names it, and a queue where the device has queues. */
 static bool stream_is_valid(const tn_stream *s) {
@@ -23,7 +26,7 @@ static tn_status queue_make(tn_stream *s) {
   tn_device *d = s->device;
   const tn_backend *b = &d->type->backend;
   if (d->synchronous) {
-    if (d->runtime->watch) s->queue = s; /* an identity for layers: stream_queue hides it */
+    if (d->runtime->notified) s->queue = s; /* an identity for layers: stream_queue hides it */
     return TN_OK;
   }
   fail_set_reason(false);
@@ -52,7 +55,7 @@ tn_status stream_open(tn_device *device, tn_stream *stream) {
 tn_status stream_wait(tn_stream *stream) {
   tn_device *d = stream->device;
   tn_status status = TN_OK;
-  uint64_t began = watch_clock(d->runtime);
+  uint64_t began = notify_clock(d->runtime);
   INVARIANT(stream->cache && stream_is_valid(stream));
   if (!d->synchronous)
     status = device_result(d, "queue_wait", d->type->backend.queue_wait(d->handle, stream->queue));
@@ -66,7 +69,7 @@ void stream_shut(tn_stream *stream) {
   (void)stream_wait(stream); /* a lost device has nothing left to wait for */
   pool_cache_close(stream->cache);
   stream->cache = NULL;
-  if (device->runtime->watch)
+  if (device->runtime->notified)
     notify_stream(TN_LAYER_STREAM_DESTROYED, stream, stream == &device->own_stream ? NULL : stream);
   queue_drop(stream);
   INVARIANT(stream_is_valid(stream));
@@ -108,8 +111,8 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
     return status;
   }
   link_stream(device, made);
-  shell_hold(device->runtime);
-  if (device->runtime->watch) notify_stream(TN_LAYER_STREAM_MADE, made, made);
+  runtime_retain_weak(device->runtime);
+  if (device->runtime->notified) notify_stream(TN_LAYER_STREAM_MADE, made, made);
   *stream = made;
   return TN_OK;
 }
@@ -121,13 +124,14 @@ void tn_stream_destroy(tn_stream *stream) {
   unlink_stream(stream->device, stream);
   stream_shut(stream);
   host_free(&runtime->memory, stream);
-  shell_drop(runtime);
+  runtime_release_weak(runtime);
 }
 
 tn_status tn_stream_synchronize(tn_stream *stream) {
   if (!stream) return fail(TN_ERR_INVALID_ARGUMENT, "tn_stream_synchronize: stream is NULL");
   tn_status status = device_check(stream->device);
-  return status ? status : stream_wait(stream);
+  if (!status) status = stream_wait(stream);
+  return status;
 }
 
 tn_device *tn_stream_device(const tn_stream *stream) { return stream ? stream->device : NULL; }
@@ -139,12 +143,6 @@ tn_stream *tn_device_default_stream(tn_device *device) {
 }
 
 /* --- events --- */
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static tn_status event_check(const tn_event *event, const char *function) {
   if (!event) return fail(TN_ERR_INVALID_ARGUMENT, "%s: event is NULL", function);
@@ -192,8 +190,8 @@ tn_status tn_event_create(tn_device *device, tn_event **event) {
     return status;
   }
   link_event(device, e);
-  shell_hold(device->runtime);
-  if (device->runtime->watch) notify_object(TN_LAYER_EVENT_MADE, device, e, 0);
+  runtime_retain_weak(device->runtime);
+  if (device->runtime->notified) notify_object(TN_LAYER_EVENT_MADE, device, e, 0);
   *event = e;
   return TN_OK;
 }
@@ -205,7 +203,7 @@ void event_shut(tn_event *event) {
   event->handle = NULL;
   event->shut = true;
   INVARIANT(event_is_valid(event));
-  if (d->runtime->watch) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);
+  if (d->runtime->notified) notify_object(TN_LAYER_EVENT_DESTROYED, d, event, 0);
 }
 
 void tn_event_destroy(tn_event *event) {
@@ -214,7 +212,7 @@ void tn_event_destroy(tn_event *event) {
   unlink_event(event->device, event);
   event_shut(event);
   host_free(&runtime->memory, event);
-  shell_drop(runtime);
+  runtime_release_weak(runtime);
 }
 
 tn_status tn_event_record(tn_event *event, tn_stream *stream) {
@@ -231,18 +229,18 @@ tn_status tn_event_record(tn_event *event, tn_stream *stream) {
     status = device_result(d, "event_record",
                            d->type->backend.event_record(d->handle, event->handle, stream->queue));
   else
-    event->recorded_ns = now_ns();
+    event->recorded_ns = clock_ns();
   if (status) return status;
   INVARIANT(event_is_valid(event) && stream_is_valid(stream));
   event->recorded = true;
-  if (d->runtime->watch) notify_stream(TN_LAYER_EVENT_RECORDED, stream, event);
+  if (d->runtime->notified) notify_stream(TN_LAYER_EVENT_RECORDED, stream, event);
   return TN_OK;
 }
 
 /* pre: recorded. */
 static tn_status event_await(const tn_event *event) {
   tn_device *d = event->device;
-  uint64_t began = watch_clock(d->runtime);
+  uint64_t began = notify_clock(d->runtime);
   tn_status status = TN_OK;
   if (event->handle) status = d->type->backend.event_wait(d->handle, event->handle);
   if (began && !status) notify_passed(event, began);
@@ -254,7 +252,7 @@ tn_status tn_event_query(tn_event *event) {
   if (status || !event->recorded) return status;
   tn_device *d = event->device;
   if (event->handle) status = d->type->backend.event_query(d->handle, event->handle);
-  if (!status && d->runtime->watch) notify_passed(event, 0);
+  if (!status && d->runtime->notified) notify_passed(event, 0);
   return status == TN_ERR_NOT_READY ? status : device_result(d, "event_query", status);
 }
 
@@ -277,7 +275,7 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event) {
     status =
         d->type->backend.queue_wait_event(stream->device->handle, stream->queue, event->handle);
   status = device_result(d, "queue_wait_event", status);
-  if (!status && d->runtime->watch) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);
+  if (!status && d->runtime->notified) notify_stream(TN_LAYER_STREAM_ORDERED, stream, event);
   return status;
 }
 
@@ -289,7 +287,10 @@ tn_status tn_event_elapsed(tn_event *begin, tn_event *end, uint64_t *ns) {
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_event_elapsed: needs two recorded events of one device");
   tn_device *d = begin->device;
-  if (!begin->handle) return *ns = end->recorded_ns - begin->recorded_ns, TN_OK;
+  if (!begin->handle) {
+    *ns = end->recorded_ns - begin->recorded_ns;
+    return TN_OK;
+  }
   return device_result(d, "event_elapsed",
                        d->type->backend.event_elapsed(d->handle, begin->handle, end->handle, ns));
 }

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatcher/device/device.h"
 #include "dispatcher/files/file.h"
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/tensor/tensor.h"
 
 /* Read and handed over at once. */
 enum { PIECE_BYTES = 4 << 20 };

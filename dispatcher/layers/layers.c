@@ -3,13 +3,16 @@
  * which hands the call from layer to layer and at last to the kernel. With none on the
  * cells hold the kernels and this file is never entered.
  */
+#include "dispatcher/layers/layers.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/layers/layers.h"
-#include "dispatcher/layers/watch.h"
-#include "dispatcher/runtime/plugins.h"
+#include "dispatcher/notify/notify.h"
+#include "dispatcher/notify/origin.h"
+#include "dispatcher/plugins/plugins.h"
+#include "dispatcher/tensor/tracked.h"
 
 typedef struct walk {
   const tn_runtime *runtime;
@@ -33,7 +36,8 @@ static tn_status step(const tn_layer_call *call, void *ctx) {
   INVARIANT(w->next <= w->runtime->num_layers && call->args->kernel);
   if (w->next == w->runtime->num_layers) {
     tn_status status = run_kernel(w, call->args);
-    return status ? fail_of_plugin(status, call->plugin, "kernel") : TN_OK;
+    if (status) status = fail_of_plugin(status, call->plugin, "kernel");
+    return status;
   }
   const layer_link *link = &w->runtime->layers[w->next++];
   tn_status status = link->layer->call(link->state, call, step, w);
@@ -59,34 +63,6 @@ static const tn_device *device_of(const tn_runtime *runtime, const void *handle,
   return NULL;
 }
 
-static _Thread_local const char *fallback_from;
-
-const char *layers_fallback_from(const char *device) {
-  const char *before = fallback_from;
-  fallback_from = device;
-  return before;
-}
-
-bool layers_in_fallback(void) { return fallback_from != NULL; }
-
-static _Thread_local const char *stand_in_for;
-
-const char *layers_stand_in(const char *call) {
-  const char *before = stand_in_for;
-  stand_in_for = call;
-  return before;
-}
-
-const char *layers_stands_in_for(void) { return stand_in_for; }
-
-/* A copy that a stand-in needs is the outer call's. */
-tn_status layers_copy_for(const char *call, tn_stream *stream, const tn_tensor *x, tn_tensor **y) {
-  const char *before = layers_stand_in(stand_in_for ? stand_in_for : call);
-  tn_status status = tn_copy(stream, x, y);
-  layers_stand_in(before);
-  return status;
-}
-
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
   const tn_runtime *runtime = args->host->impl;
@@ -101,22 +77,26 @@ static tn_status layers_run(const tn_kernel_args *args) {
       .stream = args->queue ? args->queue : args->device,
       .site = error_call_site(),
       .backend = device ? &device->type->backend : NULL,
-      .fallback_from = fallback_from,
-      .stand_in_for = stand_in_for,
+      .fallback_from = origin_fallback(),
+      .stand_in_for = origin_stands_in_for(),
   };
-  walk w = {runtime, device, 0,
-            host_row_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
-  tn_status status = runtime->watch ? watch_check_args(args) : TN_OK;
+  walk w = {
+      runtime, device, 0,
+      registry_run_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
+  tn_status status = runtime->notified ? tracked_check_args(args) : TN_OK;
   if (status) fail_set_reason(true);
-  return status ? status : step(&call, &w);
+  if (!status) status = step(&call, &w);
+  return status;
 }
 
 static const tn_layer *find_layer(const registry *r, const char *name, size_t length,
                                   const char **plugin) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
     for (size_t i = 0; i < e->num_layers; ++i)
-      if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0)
-        return *plugin = e->name, &e->layers[i];
+      if (strlen(e->layers[i].name) == length && memcmp(e->layers[i].name, name, length) == 0) {
+        *plugin = e->name;
+        return &e->layers[i];
+      }
   return NULL;
 }
 
@@ -184,24 +164,12 @@ tn_status layers_open(tn_runtime *runtime) {
     if (!*at) break;
   }
   if (runtime->num_layers) registry_set_layers(&runtime->registry, layers_run);
-  return wants_notices(runtime) ? watch_open(runtime) : TN_OK;
-}
-
-static uint32_t place_of(const tn_runtime *runtime, const tn_layer *layer) {
-  for (uint32_t i = 0; i < runtime->num_layers; ++i)
-    if (runtime->layers[i].layer == layer) return i + 1;
-  return 0;
-}
-
-const tn_layer *layers_find_of(const tn_runtime *runtime, const tn_layer *rows, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    if (place_of(runtime, &rows[i])) return &rows[i];
-  return NULL;
+  return wants_notices(runtime) ? tracking_open(runtime) : TN_OK;
 }
 
 static const tn_layer *layer_at(const tn_runtime *runtime, size_t index, const char **plugin) {
   for (const plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
-    if (atomic_load(&e->withdrawn)) continue;
+    if (atomic_load(&e->unloaded)) continue;
     *plugin = e->name;
     if (index < e->num_layers) return &e->layers[index];
     index -= e->num_layers;
@@ -219,11 +187,11 @@ tn_status tn_layer_at(tn_runtime *runtime, size_t index, tn_layer_info *info) {
   const tn_layer *layer = layer_at(runtime, index, &plugin);
   if (!layer) return fail(TN_ERR_NOT_FOUND, "tn_layer_at: there are fewer layers than %zu", index);
   tn_layer_info full = {.struct_size = info->struct_size,
-                        .place = place_of(runtime, layer),
+                        .place = layer_place(runtime, layer),
                         .name = layer->name,
                         .plugin = plugin,
                         .description = layer->description ? layer->description : ""};
-  memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+  struct_fill(info, &full, sizeof full);
   return TN_OK;
 }
 

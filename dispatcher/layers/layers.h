@@ -1,14 +1,11 @@
-/* The layers that are on, as layers.c and layers_notify.c share them. */
+/* Switching layers on and off; notify.h has what those that are on are told beside calls. */
 #ifndef TENON_DISPATCHER_LAYERS_H
 #define TENON_DISPATCHER_LAYERS_H
 
-#include "tenon/plugin.h"
+#include "tenon/tenon.h"
 
-/* One layer of a runtime, with the state that its open made. */
-typedef struct layer_link {
-  const tn_layer *layer;
-  const char *plugin;
-  void *state;
-} layer_link;
+/* Opens those that the configuration names and puts them before every kernel. */
+tn_status layers_open(tn_runtime *runtime);
+void layers_close(tn_runtime *runtime);
 
 #endif

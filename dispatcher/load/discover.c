@@ -28,14 +28,9 @@ static bool is_listed(const candidate_list *list, const struct candidate *c) {
 }
 
 static bool grow(const host_memory *memory, candidate_list *list) {
-  size_t capacity = list->capacity ? 2 * list->capacity : 16;
-  struct candidate *items = host_alloc(memory, capacity * sizeof *items);
-  if (!items) return false;
-  if (list->count) memcpy(items, list->items, list->count * sizeof *items);
-  host_free(memory, list->items);
-  list->items = items;
-  list->capacity = capacity;
-  return true;
+  void *items = host_grow(memory, list->items, list->count, sizeof *list->items, &list->capacity);
+  if (items) list->items = items;
+  return items != NULL;
 }
 
 static tn_status no_memory(void) {

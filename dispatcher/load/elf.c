@@ -149,7 +149,8 @@ tn_status elf_open(int fd, uint64_t size, elf_file *elf) {
   elf->num_segments = header.e_phnum;
   status = read_at(elf, header.e_phoff, elf->segments, bytes);
   if (!status) status = check_segments(elf);
-  return status ? status : check_sections(&header, size);
+  if (!status) status = check_sections(&header, size);
+  return status;
 }
 
 /* ---------------------------------------------------------------- the note --- */

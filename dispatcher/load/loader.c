@@ -134,7 +134,8 @@ static tn_status inspect_file(const char *path, int fd, tn_plugin_note *note) {
   if (!status)
     status = plugin_check_abi(note->abi_min, note->abi_max, TN_ABI_VERSION_MIN, TN_ABI_VERSION);
   if (!status) status = check_flavour(note->flavour);
-  return status ? status : check_libraries(&elf, path);
+  if (!status) status = check_libraries(&elf, path);
+  return status;
 }
 
 tn_status loader_inspect(const char *path, file_identity *file, tn_plugin_note *note) {
@@ -282,5 +283,6 @@ tn_status loader_open(const char *path, const tn_host *host, const tn_plugin **p
   tn_plugin_note note;
   file_identity file;
   tn_status status = loader_inspect(path, &file, &note);
-  return status ? status : loader_load(path, &file, &note, host, plugin);
+  if (!status) status = loader_load(path, &file, &note, host, plugin);
+  return status;
 }

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "dispatcher/base/limits.h"
 #include "dispatcher/load/loader.h"
-#include "dispatcher/registry/registry.h"
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -116,7 +116,8 @@ static tn_status check_backend(const tn_backend *b) {
   if (!status && !(b->flags & TN_BACKEND_SYNCHRONOUS))
     status = check_slots(b, asynchronous, COUNT(asynchronous),
                          "is mandatory without TN_BACKEND_SYNCHRONOUS");
-  return status ? status : check_capture(b);
+  if (!status) status = check_capture(b);
+  return status;
 }
 
 static tn_status check_backends(const tn_plugin *p) {
@@ -285,7 +286,8 @@ static tn_status check_operator(const tn_operator *op) {
   if (!status) status = check_distance(op, "tn_attr", op->attr_size, SIZE_1(tn_attr, reserved2));
   if (!status) status = check_types(op);
   if (!status) status = check_args(op);
-  return status ? status : check_attrs(op);
+  if (!status) status = check_attrs(op);
+  return status;
 }
 
 static tn_status check_operators(const tn_plugin *p) {
@@ -415,5 +417,6 @@ tn_status plugin_read_all(const tn_plugin *plugin) {
   READ_FUNCTIONS(plugin, open, close);
   for (uint32_t i = 0; i < plugin->num_backends; i++)
     READ_FUNCTIONS(plugin->backends[i], count, graph_destroy);
-  return status ? status : read_rows(plugin);
+  if (!status) status = read_rows(plugin);
+  return status;
 }

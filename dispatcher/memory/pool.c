@@ -231,7 +231,7 @@ static __attribute__((noinline)) tn_status alloc_slowly(pool_cache *cache, size_
                           : fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "more than there can be");
   if (status == TN_ERR_DEVICE_OUT_OF_MEMORY) report_shortage(p, bytes);
   pool_unlock(p);
-  return status == TN_OK && p->config.watched ? (tn_status)POOL_WATCHED : status;
+  return status == TN_OK && p->config.tracked ? (tn_status)POOL_TRACKED : status;
 }
 
 static __attribute__((noinline)) void free_slowly(block *b) {

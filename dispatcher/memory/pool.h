@@ -62,12 +62,12 @@ typedef struct pool_config {
   size_t alignment;    /* of blocks, a power of two >= 1 */
   size_t header_bytes; /* user's header in each block */
   uint64_t limit;      /* most bytes to reserve; 0 = no limit */
-  bool watched;        /* pool_alloc says POOL_WATCHED for TN_OK */
+  bool tracked;        /* pool_alloc says POOL_TRACKED for TN_OK */
 } pool_config;
 
-/* TN_OK of a pool that is watched, so that a caller's branch for failure takes both. Blocks
- * of such a pool never take the short way. No tn_status. */
-enum { POOL_WATCHED = 1 << 21 };
+/* TN_OK of a pool whose blocks are tracked, so that a caller's branch for failure takes both.
+ * Blocks of such a pool never take the fast path. No tn_status. */
+enum { POOL_TRACKED = 1 << 21 };
 
 /* pre: config->ops, memory set. TN_ERR_OUT_OF_MEMORY. */
 tn_status pool_create(const pool_config *config, pool **out);

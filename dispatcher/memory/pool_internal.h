@@ -14,6 +14,7 @@
 
 #include "dispatcher/base/forks.h"
 #include "dispatcher/base/invariant.h"
+#include "dispatcher/base/log.h"
 #include "dispatcher/memory/pool.h"
 
 /* Requests are rounded up to a size class: 8 per doubling up to the small limit

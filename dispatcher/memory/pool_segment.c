@@ -179,7 +179,7 @@ tn_status piece_hand_out(piece *x, size_t need, block **out) {
     bin_insert(rest);
   }
   unsigned class = class_of_block(&c->sizes, x->pub.bytes);
-  x->pub.stack = class < STACKED_CLASSES && !p->config.watched ? &c->stacks[class] : NULL;
+  x->pub.stack = class < STACKED_CLASSES && !p->config.tracked ? &c->stacks[class] : NULL;
   x->pub.next_free = NULL;
   memset(block_header(&x->pub), 0, p->config.header_bytes);
   INVARIANT(piece_is_valid(x) && (!rest || piece_is_valid(rest)));

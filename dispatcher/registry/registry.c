@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/call/quick.h"
 #include "dispatcher/registry/schema.h"
 
 /* Bytes of the rows whose distance an operator does not state. */
@@ -19,6 +18,22 @@ enum {
 };
 
 /* --- operators --- */
+
+/* Whether calls of the operator may take the fast path at all. */
+static bool takes_fast_path(const op_entry *op) {
+  const tn_operator *row = &op->row;
+  if (!op->elementwise || op->num_inout || op->num_out != 1 || op->num_in == 0) return false;
+  if (row->shape != TN_SHAPE_SAME && row->shape != TN_SHAPE_BROADCAST &&
+      row->shape != TN_SHAPE_UPDATE)
+    return false;
+  for (uint32_t i = 0; i < op->num_in; ++i)
+    if (op->arg[i].kind != TN_ARG_IN || op->arg[i].type != TN_TYPE_VAR(0)) return false;
+  for (uint32_t i = 0; i < row->num_attrs; ++i)
+    if (row->attrs[i].type != TN_ATTR_FLAG) return false;
+  uint8_t result = op->arg[op->num_in].type;
+  return op->arg[op->num_in].kind == TN_ARG_OUT &&
+         (result == TN_TYPE_VAR(0) || TN_TYPE_IS_FIXED(result));
+}
 
 static void op_prepare(op_entry *e) {
   const tn_operator *row = &e->row;
@@ -39,7 +54,7 @@ static void op_prepare(op_entry *e) {
   e->call_in = e->lists ? UINT32_MAX : e->num_in;
   e->call_out = e->lists ? UINT32_MAX : (uint32_t)e->num_inout + e->num_out;
   e->elementwise = row->flags & TN_OPERATOR_ELEMENTWISE;
-  e->quick = quick_suits(e);
+  e->fast_path = takes_fast_path(e);
 }
 
 static void set_default(void *attrs, const tn_attr *a) {
@@ -102,11 +117,22 @@ op_entry *registry_find_op(const registry *r, const char *name) {
   return NULL;
 }
 
+void cell_describe(const cell *c, tn_kernel_info *info) {
+  const tn_kernel *row = &c->kernel->row;
+  tn_kernel_info full = {.struct_size = info->struct_size,
+                         .priority = row->priority,
+                         .name = row->name,
+                         .plugin = c->kernel->plugin->name,
+                         .note = row->note ? row->note : "",
+                         .some_calls = !c->direct};
+  struct_fill(info, &full, sizeof full);
+}
+
 device_type *registry_find_type(const registry *r, const char *name) {
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < count; ++i)
     if (strcmp(r->types[i]->backend.device_type, name) == 0 &&
-        !atomic_load(&r->types[i]->plugin->withdrawn))
+        !atomic_load(&r->types[i]->plugin->unloaded))
       return r->types[i];
   return NULL;
 }
@@ -313,8 +339,18 @@ void registry_link(cell_slot *slot, cell *c) {
   INVARIANT(cells_are_ordered(slot));
 }
 
+static bool shares_memory(const tn_backend *b) {
+  return b->flags & TN_BACKEND_HOST_MEMORY && !(b->flags & TN_BACKEND_SYNCHRONOUS);
+}
+
+tn_kernel_fn registry_run_fn(const registry *r, const tn_kernel *row, const tn_backend *backend) {
+  bool waits = r->host_row_run && backend && shares_memory(backend) &&
+               strcmp(row->device_type, TN_DEVICE_ANY_HOST) == 0;
+  return waits ? r->host_row_run : registry_run_plain_fn(r, row);
+}
+
 static tn_kernel_fn run_of(const registry *r, const kernel_entry *k, const tn_backend *backend) {
-  return r->layers_run ? r->layers_run : host_row_fn(r, &k->row, backend);
+  return r->layers_run ? r->layers_run : registry_run_fn(r, &k->row, backend);
 }
 
 typedef struct filling {
@@ -332,10 +368,10 @@ static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
     c->kernel = k;
     c->direct = takes_every_call(k);
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
-    c->quick = c->direct && !k->row.workspace;
+    c->fast_path = c->direct && !k->row.workspace;
     c->type = t->index;
     c->dtype = (uint8_t)dtype;
-    if (!atomic_load(&k->plugin->withdrawn))
+    if (!atomic_load(&k->plugin->unloaded))
       registry_link(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
   }
 }

@@ -11,14 +11,8 @@
 #include <stdatomic.h>
 
 #include "dispatcher/base/error.h"
+#include "dispatcher/base/limits.h"
 #include "tenon/plugin.h"
-
-enum {
-  OPS_MAX = 1024,         /* operator numbers below this */
-  OPS_PLUGIN_FIRST = 512, /* numbers from here on are given to plugins' operators */
-  DEVICE_TYPES_MAX = 16,
-  ATTRS_MAX = 256, /* bytes of an attribute struct */
-};
 
 /* An operator with what validation needs in handy form. */
 typedef struct op_entry {
@@ -26,7 +20,7 @@ typedef struct op_entry {
   uint8_t num_in, num_inout, num_out; /* arguments; num_out without in-out */
   uint8_t key_arg; /* an argument whose type is variable 0; in-out count after inputs */
   bool elementwise;
-  bool quick;                 /* calls may take the short way: quick.c */
+  bool fast_path;             /* calls may take the fast path: fast_path.c */
   bool lists;                 /* some argument is a list: plan_list.c */
   uint32_t call_in, call_out; /* tensors in a call; UINT32_MAX where lists leave it open */
   struct {
@@ -52,7 +46,7 @@ typedef struct cell {
   _Atomic(struct cell *) next; /* the next best */
   bool direct;                 /* takes every call of its slot: no type limits, no supports */
   bool strided;
-  bool quick;          /* direct and without workspace: fit for the short way */
+  bool fast_path;      /* direct and without workspace: fit for the fast path */
   uint8_t type, dtype; /* the slot it belongs to: index among the registry's types */
 } cell;
 
@@ -84,8 +78,8 @@ typedef struct plugin_entry {
   tn_layer *layers;
   size_t num_layers;
   size_t num_backends;
-  cell_block *cells;      /* made when it was registered */
-  _Atomic bool withdrawn; /* unloaded: stays, but is found by nobody */
+  cell_block *cells;     /* made when it was registered */
+  _Atomic bool unloaded; /* unloaded: stays, but is found by nobody */
   _Atomic(struct plugin_entry *) next;
 } plugin_entry;
 
@@ -98,8 +92,11 @@ typedef struct registry {
   _Atomic(plugin_entry *) plugins; /* in order of registration; whoever walks takes no lock */
   _Atomic(plugin_entry *) *plugins_tail;
   bool deterministic_only;
-  tn_kernel_fn layers_run; /* NULL while no layer is on */
-  tn_kernel_fn steady_run; /* stands before a kernel's own where it is not NULL */
+  tn_kernel_fn layers_run;        /* NULL while no layer is on */
+  tn_kernel_fn deterministic_run; /* stands before a kernel's own where it is not NULL */
+  /* Stands before a row's for any host device where the device works beside the host, and waits
+   * for its work; NULL: rows are run as on any other. */
+  tn_kernel_fn host_row_run;
 } registry;
 
 tn_status registry_init(const host_memory *memory, registry *r);
@@ -115,8 +112,8 @@ typedef tn_status registry_type_fn(device_type *type, void *ctx);
 tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
                        const tn_plugin *plugin, registry_type_fn *found_type, void *ctx);
 
-/* withdraw.c: takes back what a plugin brought. pre: the runtime's mutex `loading` is held. */
-void registry_withdraw(registry *r, plugin_entry *entry);
+/* unregister.c: takes back what a plugin brought. pre: the runtime's mutex `loading` is held. */
+void registry_unregister(registry *r, plugin_entry *entry);
 /* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
 tn_status registry_restore(registry *r, plugin_entry *entry);
 
@@ -132,11 +129,17 @@ void registry_set_layers(registry *r, tn_kernel_fn fn);
 bool cells_are_ordered(cell_slot *slot);
 /* Every slot of every type, and that operators are found by their numbers. */
 bool registry_is_valid(const registry *r);
-/* host_rows.c: what runs a row on a device of this type (NULL: not known) while no layer is
- * on: the kernel's own function, or one that makes it wait or compute steadily. */
-tn_kernel_fn host_row_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
-/* Waits for the work of the stream, then runs the kernel. */
-tn_status host_row_run(const tn_kernel_args *args);
+
+/* What runs a row on a device of this type (NULL: not known) while no layer is on: the kernel's
+ * own function, or one that makes it wait or compute in the default floating-point mode. */
+tn_kernel_fn registry_run_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
+/* The same on a device that waits for nothing. */
+static inline tn_kernel_fn registry_run_plain_fn(const registry *r, const tn_kernel *row) {
+  return r->deterministic_run ? r->deterministic_run : row->run;
+}
+
+/* Fills as much of *info as it has room for. */
+void cell_describe(const cell *c, tn_kernel_info *info);
 
 static inline op_entry *registry_op(const registry *r, uint32_t op) {
   return op < OPS_MAX ? atomic_load_explicit(&r->ops[op], memory_order_acquire) : NULL;

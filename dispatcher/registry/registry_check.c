@@ -18,7 +18,7 @@ bool cells_are_ordered(cell_slot *slot) {
 static bool slot_is_valid(cell_slot *slot, uint32_t type, uint32_t op, uint32_t dtype) {
   for (const cell *c = atomic_load(slot); c; c = atomic_load(&c->next))
     if (c->type != type || c->dtype != dtype || c->kernel->op->row.id != op ||
-        atomic_load(&c->kernel->plugin->withdrawn))
+        atomic_load(&c->kernel->plugin->unloaded))
       return false;
   return cells_are_ordered(slot);
 }

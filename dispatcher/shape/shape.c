@@ -33,7 +33,10 @@ static __attribute__((noinline, cold)) bool empty_fits(int32_t rank, const int64
 bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements) {
   int64_t product = 1, bytes;
   for (int32_t i = 0; i < rank; ++i)
-    if (dim[i] == 0) return *elements = 0, empty_fits(rank, dim, element_bytes);
+    if (dim[i] == 0) {
+      *elements = 0;
+      return empty_fits(rank, dim, element_bytes);
+    }
   for (int32_t i = 0; i < rank; ++i)
     if (__builtin_mul_overflow(product, dim[i], &product)) return false;
   *elements = product;

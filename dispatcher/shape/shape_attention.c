@@ -99,7 +99,8 @@ static tn_status check_attention(const shape_query *q, const DLTensor *query, co
   if (groups == 0 ? heads != 0 : heads % groups != 0)
     return shape_refuse(q, "q's heads must be a multiple of k's", query, key);
   tn_status status = check_scores(q, query, key, mask);
-  return status ? status : check_scores(q, query, key, bias);
+  if (!status) status = check_scores(q, query, key, bias);
+  return status;
 }
 
 tn_status shape_rule_attention(const shape_query *q, extents *out, uint32_t num_out) {

@@ -123,7 +123,8 @@ static tn_status check_axes(const shape_query *q, const tn_axes *axes) {
 
 tn_status shape_rule_flip(const shape_query *q, extents *out, uint32_t num_out) {
   tn_status status = check_axes(q, &((const tn_flip_attrs *)q->attrs)->axes);
-  return status ? status : shape_rule_same(q, out, num_out);
+  if (!status) status = shape_rule_same(q, out, num_out);
+  return status;
 }
 
 tn_status shape_rule_roll(const shape_query *q, extents *out, uint32_t num_out) {
@@ -132,5 +133,6 @@ tn_status shape_rule_roll(const shape_query *q, extents *out, uint32_t num_out) 
   int32_t moved = attrs->axes.count ? attrs->axes.count : q->in[0]->ndim;
   if (!status && attrs->shifts.count != moved)
     status = shape_refuse(q, "attrs->shifts must have an entry for each axis", q->in[0], NULL);
-  return status ? status : shape_rule_same(q, out, num_out);
+  if (!status) status = shape_rule_same(q, out, num_out);
+  return status;
 }

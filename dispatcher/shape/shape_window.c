@@ -189,7 +189,8 @@ tn_status shape_rule_conv(const shape_query *q, extents *out, uint32_t num_out) 
   status = conv_forward(&c);
   if (!status) status = check_bias(q, c.w[0]);
   (void)num_out;
-  return status ? status : give(&c, c.y, out);
+  if (!status) status = give(&c, c.y, out);
+  return status;
 }
 
 tn_status shape_rule_conv_grad_input(const shape_query *q, extents *out, uint32_t num_out) {
@@ -289,7 +290,8 @@ static tn_status conv_backward(conv *c) {
                   ") with padding %" PRId64,
                   c->q->op->name, c->y[2 + i], c->w[2 + i], c->dilation[i], c->padding[i]);
   tn_status status = check_steps(c);
-  return status ? status : check_groups(c);
+  if (!status) status = check_groups(c);
+  return status;
 }
 
 tn_status shape_rule_conv_transpose(const shape_query *q, extents *out, uint32_t num_out) {
@@ -301,7 +303,8 @@ tn_status shape_rule_conv_transpose(const shape_query *q, extents *out, uint32_t
   status = conv_backward(&c);
   if (!status) status = check_bias(q, c.x[1]);
   (void)num_out;
-  return status ? status : give(&c, c.x, out);
+  if (!status) status = give(&c, c.x, out);
+  return status;
 }
 
 /* The y whose conv_backward has x's sizes: output_padding < stride leaves one answer. */

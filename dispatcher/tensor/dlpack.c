@@ -5,9 +5,12 @@
  */
 #include <string.h>
 
-#include "dispatcher/layers/watch.h"
-#include "dispatcher/runtime/plugins.h"
+#include "dispatcher/device/device.h"
+#include "dispatcher/plugins/plugins.h"
 #include "dispatcher/shape/shape.h"
+#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/tracked.h"
+#include "dispatcher/tensor/transfer.h"
 
 /* An export: the struct that the consumer sees, and what it keeps alive. */
 typedef struct export_versioned {
@@ -40,13 +43,13 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
   if (status) return status;
   if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
-  status = transfer_settle(transfer_home(tensor));
+  status = transfer_settle(tensor_home(tensor));
   if (status) return status;
   const host_memory *memory = &tensor->device->runtime->memory;
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
   tn_tensor_retain(tensor);
-  watch_exposed(tensor);
+  tracked_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.version.major = DLPACK_MAJOR_VERSION;
@@ -68,13 +71,13 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
     return fail(TN_ERR_UNSUPPORTED,
                 "tn_tensor_to_dlpack_unversioned: the tensor is read-only, which this struct "
                 "cannot say; use tn_tensor_to_dlpack");
-  status = transfer_settle(transfer_home(tensor));
+  status = transfer_settle(tensor_home(tensor));
   if (status) return status;
   const host_memory *memory = &tensor->device->runtime->memory;
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
   tn_tensor_retain(tensor);
-  watch_exposed(tensor);
+  tracked_exposed(tensor);
   e->tensor = tensor;
   e->memory = *memory;
   e->managed.manager_ctx = e;
@@ -86,7 +89,7 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
 
 static bool carries(const tn_device *d, DLDevice wanted) {
   return d->props.dl_device_type == (int32_t)wanted.device_type &&
-         d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_WITHDRAWN);
+         d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_UNLOADED);
 }
 
 /* The device whose tensors carry this DLPack device: the default one, or else the best of all,
@@ -133,7 +136,7 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
                               tn_dtype *dtype) {
   tn_status status = runtime_check(runtime);
   if (status) return status;
-  *dtype = dtype_from_dl(dl->dtype);
+  *dtype = tn_dtype_of(dl->dtype);
   if (!*dtype)
     return fail(TN_ERR_UNSUPPORTED,
                 "tn_tensor_from_dlpack: element type code %u, %u bits, %u lanes is not supported",

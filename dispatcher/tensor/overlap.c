@@ -4,7 +4,8 @@
  */
 #include "dispatcher/tensor/overlap.h"
 
-#include "dispatcher/tensor/lattice.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/tensor/diophantine.h"
 
 /* The bytes from a tensor's first to behind its last element in memory. */
 static void memory_range(const tn_tensor *t, intptr_t *begin, intptr_t *end) {
@@ -29,26 +30,17 @@ bool tensors_interleave(const tn_tensor *a, const tn_tensor *b) {
   return a0 < b1 && b0 < a1;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
-  while (b) {
-    uint64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* Adds a tensor's strides and the bytes of its elements, in units of `unit` bytes. Their largest
  * sum is added to *reach; false if something overflows. */
-static bool add_terms(lattice *l, const tn_tensor *t, int64_t unit, int64_t *reach) {
+static bool add_terms(diophantine *l, const tn_tensor *t, int64_t unit, int64_t *reach) {
   int64_t item = (int64_t)tn_dtype_size((tn_dtype)t->dtype) / unit, step, part;
-  lattice_add(l, 1, item - 1);
+  diophantine_add(l, 1, item - 1);
   bool fits = !__builtin_add_overflow(*reach, item - 1, reach);
   for (int32_t i = 0; fits && i < t->dl.ndim; ++i) {
     fits = !__builtin_mul_overflow(t->strides[i], item, &step) && step != INT64_MIN;
     if (!fits) break;
     if (step < 0) step = -step;
-    lattice_add(l, step, t->shape[i] - 1);
+    diophantine_add(l, step, t->shape[i] - 1);
     fits = !__builtin_mul_overflow(step, t->shape[i] - 1, &part) &&
            !__builtin_add_overflow(*reach, part, reach);
   }
@@ -66,10 +58,10 @@ bool tensors_share_elements(const tn_tensor *a, const tn_tensor *b, uint32_t *wo
   uint64_t unit =
       common_divisor(tn_dtype_size((tn_dtype)a->dtype), tn_dtype_size((tn_dtype)b->dtype));
   unit = common_divisor(unit, (uint64_t)(between < 0 ? -between : between));
-  lattice l = {0};
+  diophantine l = {0};
   bool fits = add_terms(&l, a, (int64_t)unit, &ignored) && add_terms(&l, b, (int64_t)unit, &reach);
   return !fits || __builtin_add_overflow(between / (int64_t)unit, reach, &target) ||
-         lattice_reaches(&l, target, work);
+         diophantine_solvable(&l, target, work);
 }
 
 bool tensors_same_view(const tn_tensor *a, const tn_tensor *b) {
@@ -113,16 +105,16 @@ static bool strides_nest(int32_t count, const int64_t *size, const int64_t *stri
 /* Whether two indexes that differ in axis k, and else only in axes before it, reach the same
  * element: stride[k] (1 + x) = the sum of stride[j] d[j] over those, |d[j]| < size[j]. */
 static bool repeats_along(int32_t k, const int64_t *size, const int64_t *stride, uint32_t *work) {
-  lattice l = {0};
+  diophantine l = {0};
   int64_t target = -stride[k], part;
-  lattice_add(&l, stride[k], size[k] - 2);
+  diophantine_add(&l, stride[k], size[k] - 2);
   for (int32_t j = 0; j < k; ++j) {
     if (__builtin_mul_overflow(stride[j], size[j] - 1, &part) ||
         __builtin_add_overflow(target, part, &target))
       return true;
-    lattice_add(&l, stride[j], 2 * (size[j] - 1));
+    diophantine_add(&l, stride[j], 2 * (size[j] - 1));
   }
-  return lattice_reaches(&l, target, work);
+  return diophantine_solvable(&l, target, work);
 }
 
 bool strides_repeat_elements(const tn_tensor *t) {

@@ -2,7 +2,7 @@
 #ifndef TENON_DISPATCHER_OVERLAP_H
 #define TENON_DISPATCHER_OVERLAP_H
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/tensor.h"
 
 /* Steps of search for what two tensors share; all pairs of a call with lists have as many
  * together as would take a tenth of a second. */

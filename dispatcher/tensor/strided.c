@@ -9,9 +9,12 @@
  * that are written and have gaps between their elements are read first, so that the gaps keep
  * what they hold.
  */
+#include "dispatcher/tensor/strided.h"
+
 #include <string.h>
 
-#include "dispatcher/tensor/strided.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/objects/device.h"
 
 /* Bytes of the buffer, and of a gap that is worth a copy of its own to pass over. */
 enum { PIECE = 1 << 20, GAP = 1 << 16 };
@@ -120,7 +123,8 @@ static tn_status move_through_buffer(const box *b, int32_t k, int64_t count, int
   rearrange(b, k, count, b->buffer, host);
   if (!b->write) return TN_OK;
   status = move_bytes(b, TN_COPY_TO_DEVICE, at, b->buffer, bytes);
-  return status ? status : stream_wait(b->stream);
+  if (!status) status = stream_wait(b->stream);
+  return status;
 }
 
 /* `count` indexes of axis k with all of the axes behind it. */

@@ -2,7 +2,7 @@
 #ifndef TENON_DISPATCHER_STRIDED_H
 #define TENON_DISPATCHER_STRIDED_H
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/tensor.h"
 
 /* Reads a tensor of any strides, behind the stream's work. Where all of it did not move at
  * once it has waited for the stream; else as the backend's copy. */

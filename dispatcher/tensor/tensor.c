@@ -6,16 +6,20 @@
  * of their own, recycled through the runtime. A count of 1 is released without an
  * atomic read-modify-write: nobody else can hold a reference then.
  */
+#include "dispatcher/tensor/tensor.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/layers/watch.h"
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/device/device.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/memory/pool.h"
 #include "dispatcher/shape/shape.h"
+#include "dispatcher/tensor/tracked.h"
 
-DLDataType dtype_to_dl(tn_dtype dtype) {
+static DLDataType dtype_to_dl(tn_dtype dtype) {
   static const DLDataType types[] = {
       [TN_BOOL] = {kDLBool, 8, 1},  [TN_U8] = {kDLUInt, 8, 1},      [TN_I8] = {kDLInt, 8, 1},
       [TN_I16] = {kDLInt, 16, 1},   [TN_I32] = {kDLInt, 32, 1},     [TN_I64] = {kDLInt, 64, 1},
@@ -23,14 +27,6 @@ DLDataType dtype_to_dl(tn_dtype dtype) {
       [TN_F64] = {kDLFloat, 64, 1},
   };
   return types[dtype];
-}
-
-tn_dtype dtype_from_dl(DLDataType type) {
-  for (tn_dtype d = TN_BOOL; d <= TN_F64; ++d) {
-    DLDataType t = dtype_to_dl(d);
-    if (t.code == type.code && t.bits == type.bits && t.lanes == type.lanes) return d;
-  }
-  return TN_DTYPE_NONE;
 }
 
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides) {
@@ -75,7 +71,7 @@ static bool tensor_is_valid(const tn_tensor *t) {
   if (!atomic_load_explicit(&t->refs, memory_order_relaxed) || !storage_is_valid(t->storage) ||
       t->device != t->storage->device || t->dl.ndim < 0 || t->dl.ndim > TN_MAX_RANK ||
       t->dl.shape != t->shape || t->dl.strides != t->strides ||
-      dtype_from_dl(t->dl.dtype) != (tn_dtype)t->dtype)
+      tn_dtype_of(t->dl.dtype) != (tn_dtype)t->dtype)
     return false;
   for (int32_t i = 0; i < t->dl.ndim; ++i)
     if (t->shape[i] < 0 || __builtin_mul_overflow(elements, t->shape[i], &elements)) return false;
@@ -90,7 +86,7 @@ void tensor_finish(tn_tensor *t) {
   for (int32_t i = 0; i < t->dl.ndim; ++i) elements *= t->shape[i];
   t->elements = elements;
   t->contiguous = elements == 0 || strides_are_contiguous(t->dl.ndim, t->shape, t->strides);
-  if (__builtin_expect(t->spare < 0, 0)) watch_made(t, NULL);
+  if (__builtin_expect(t->spare < 0, 0)) tracked_made(t, NULL);
   INVARIANT(tensor_is_valid(t));
 }
 
@@ -134,22 +130,22 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
   }
 }
 
-/* Where pool_alloc did not say TN_OK: it failed, or the tensor is to be watched. */
+/* Where pool_alloc did not say TN_OK: it failed, or the tensor is to be tracked. */
 static __attribute__((noinline, cold)) tn_status make_slowly(tn_status status, tn_device *device,
                                                              block *const *b, tn_dtype dtype,
                                                              int32_t rank, const int64_t *shape,
                                                              int64_t elements, tn_tensor **out) {
-  if (status != (tn_status)POOL_WATCHED) {
+  if (status != (tn_status)POOL_TRACKED) {
     fail_prefix("device %s: ", device->id);
     return status;
   }
-  tn_tensor *t = watch_header(device->runtime);
+  tn_tensor *t = tracked_header(device->runtime);
   if (!t) {
     pool_free(*b);
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
   }
   tensor_init(t, block_header(*b), *b, device, dtype, rank, shape, elements);
-  watch_made(t, pool_cache_stream((*b)->cache));
+  tracked_made(t, pool_cache_stream((*b)->cache));
   INVARIANT(tensor_is_valid(t));
   *out = t;
   return TN_OK;
@@ -178,7 +174,7 @@ static void headers_push(tn_runtime *runtime, tn_tensor *first, tn_tensor *last)
 }
 
 static tn_tensor *header_make(tn_runtime *runtime) {
-  if (runtime->watch) return watch_header(runtime);
+  if (runtime->notified) return tracked_header(runtime);
   tn_tensor *t = host_alloc(&runtime->memory, sizeof *t);
   if (t) t->spare = SPARE_VIEW;
   return t;
@@ -213,7 +209,7 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out) {
 tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out) {
   tn_runtime *runtime = device->runtime;
   storage *s = host_alloc(&runtime->memory, sizeof *s);
-  tn_tensor *t = s && runtime->watch ? watch_header(runtime) : s ? &s->first : NULL;
+  tn_tensor *t = s && runtime->notified ? tracked_header(runtime) : s ? &s->first : NULL;
   if (!t) {
     host_free(&runtime->memory, s);
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tensor's header");
@@ -224,7 +220,7 @@ tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, t
   s->destroy_ctx = ctx;
   header_init(t, device, TN_U8, 0);
   t->storage = s;
-  runtime_hold(runtime);
+  runtime_retain(runtime);
   *out = t;
   return TN_OK;
 }
@@ -240,7 +236,7 @@ static __attribute__((noinline, cold)) void import_free(storage *s) {
   tn_runtime *runtime = s->device->runtime;
   s->destroy(s->destroy_ctx);
   host_free(&runtime->memory, s);
-  runtime_drop(runtime); /* not before: the deleter may release others of the runtime's */
+  runtime_release(runtime); /* not before: the deleter may release others of the runtime's */
 }
 
 void storage_free(storage *s) {
@@ -250,11 +246,18 @@ void storage_free(storage *s) {
     import_free(s);
 }
 
+void storage_free_closed(tn_runtime *runtime, storage *s) {
+  if (runtime_is_forked(runtime)) return; /* locks may be held by threads of the parent */
+  bool pooled = s->block != NULL;
+  storage_free(s);
+  if (pooled) runtime_release(runtime);
+}
+
 void tn_tensor_retain(tn_tensor *tensor) {
   if (tensor) atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
 }
 
-/* As drop_ref. A watched tensor's count is negative and left alone: those tensors are told
+/* As drop_ref. A tracked tensor's count is negative and left alone: those tensors are told
  * from others at the next branch that there must be anyhow. */
 static inline bool drop_tensor_ref(tn_tensor *t) {
   if ((int32_t)atomic_load_explicit(&t->refs, memory_order_acquire) <= 1) return true;
@@ -268,14 +271,14 @@ void tn_tensor_release(tn_tensor *tensor) {
   INVARIANT(tensor->spare < 0 || storage_is_valid(s));
   if (tensor->spare) {
     if (__builtin_expect(tensor->spare < 0, 0)) {
-      watch_release(tensor);
+      tracked_release(tensor);
       return;
     }
     headers_push(runtime, tensor, tensor);
   }
   if (!drop_ref(&s->refs)) return;
   if (__builtin_expect(atomic_load_explicit(&runtime->closed, memory_order_relaxed), 0))
-    runtime_release(runtime, s);
+    storage_free_closed(runtime, s);
   else
     storage_free(s);
 }
@@ -319,8 +322,13 @@ tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const
   return tn_tensor_empty_on(device, NULL, dtype, rank, shape, tensor);
 }
 
+tn_stream *tensor_home(const tn_tensor *t) {
+  tn_stream *made_on = t->storage->block ? pool_cache_stream(t->storage->block->cache) : NULL;
+  return made_on ? made_on : t->device->default_stream;
+}
+
 static __attribute__((noinline)) tn_status refuse(const tn_tensor *t, const char *function) {
-  return watch_explain(t, function, device_check(t->device));
+  return tracked_explain(t, function, device_check(t->device));
 }
 
 tn_status tensor_check(const tn_tensor *t, const char *function) {
@@ -346,10 +354,9 @@ size_t tn_tensor_bytes(const tn_tensor *tensor) {
 bool tn_tensor_is_contiguous(const tn_tensor *tensor) { return tensor && tensor->contiguous; }
 void *tn_tensor_data(const tn_tensor *tensor) {
   if (!tensor || tensor->elements == 0) return NULL;
-  if (tensor->device->shared && device_is_fine(tensor->device) &&
-      stream_wait(transfer_home(tensor)))
+  if (tensor->device->shared && device_is_fine(tensor->device) && stream_wait(tensor_home(tensor)))
     return NULL;
-  if (__builtin_expect(tensor->spare < 0, 0)) watch_exposed(tensor);
+  if (__builtin_expect(tensor->spare < 0, 0)) tracked_exposed(tensor);
   return (char *)tensor->dl.data + tensor->dl.byte_offset;
 }
 

@@ -3,13 +3,20 @@
  * bytes through the backend's copy slot; tensors with other strides go through a
  * contiguous one on the device where it has a kernel for that, else through strided.c.
  */
+#include "dispatcher/tensor/transfer.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "dispatcher/base/invariant.h"
-#include "dispatcher/layers/watch.h"
+#include "dispatcher/device/pinned.h"
+#include "dispatcher/device/stream.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/notify.h"
+#include "dispatcher/notify/origin.h"
 #include "dispatcher/tensor/overlap.h"
 #include "dispatcher/tensor/strided.h"
+#include "dispatcher/tensor/tensor.h"
 
 static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_t bytes) {
   return t->contiguous && bytes == tn_tensor_bytes(t) && stream->device == t->device &&
@@ -20,7 +27,7 @@ tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src,
   if (bytes == 0) return TN_OK;
   INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
-  uint64_t began = watch_clock(device->runtime);
+  uint64_t began = notify_clock(device->runtime);
   tn_status status = device_result(device, "copy",
                                    device->type->backend.copy(device->handle, stream_queue(stream),
                                                               TN_COPY_TO_DEVICE, dst->dl.data,
@@ -34,14 +41,14 @@ static void was_read(const tn_stream *stream, const tn_tensor *src, const void *
                      uint64_t began) {
   tn_runtime *runtime = src->device->runtime;
   notify_copy(TN_LAYER_TENSOR_READ, src, stream, began);
-  if (!watch_is_pinned(runtime, dst)) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
+  if (!pinned_contains(runtime, dst)) notify_stream(TN_LAYER_STREAM_WAITED, stream, NULL);
 }
 
 tn_status transfer_to_host(tn_stream *stream, const tn_tensor *src, void *dst, size_t bytes) {
   if (bytes == 0) return TN_OK;
   INVARIANT(transfer_is_valid(stream, src, bytes));
   tn_device *device = src->device;
-  uint64_t began = watch_clock(device->runtime);
+  uint64_t began = notify_clock(device->runtime);
   tn_status status = device_result(device, "copy",
                                    device->type->backend.copy(device->handle, stream_queue(stream),
                                                               TN_COPY_TO_HOST, dst, 0, src->dl.data,
@@ -57,9 +64,19 @@ static bool copies_strided(const tn_tensor *t) {
   return c && c->direct && c->strided;
 }
 
+tn_status transfer_stand_in(const char *call, tn_stream *stream, const tn_tensor *x,
+                            tn_tensor **y) {
+  /* A copy that a stand-in needs is the outer call's. */
+  const char *outer = origin_stands_in_for();
+  const char *before = origin_stand_in(outer ? outer : call);
+  tn_status status = x->device->runtime->hooks->copy(stream, x, y);
+  origin_stand_in(before);
+  return status;
+}
+
 static tn_status read_through_device(tn_stream *stream, const tn_tensor *src, void *dst) {
   tn_tensor *dense = NULL;
-  tn_status status = layers_copy_for("tn_tensor_read", stream, src, &dense);
+  tn_status status = transfer_stand_in("tn_tensor_read", stream, src, &dense);
   if (!status) status = transfer_to_host(stream, dense, dst, tn_tensor_bytes(dense));
   tn_tensor_release(dense);
   return status;
@@ -69,7 +86,7 @@ static tn_status read_through_device(tn_stream *stream, const tn_tensor *src, vo
 static tn_status pull(tn_stream *stream, const tn_tensor *src, void *dst) {
   if (src->contiguous) return transfer_to_host(stream, src, dst, tn_tensor_bytes(src));
   if (copies_strided(src)) return read_through_device(stream, src, dst);
-  uint64_t began = watch_clock(src->device->runtime);
+  uint64_t began = notify_clock(src->device->runtime);
   tn_status status = strided_to_host(stream, src, dst);
   if (!status && began) was_read(stream, src, dst, began);
   return status;
@@ -81,7 +98,7 @@ static tn_status write_through_device(tn_stream *stream, tn_tensor *dst, const v
                                  dst->shape, dst->elements, &dense);
   if (status) return status;
   status = transfer_to_device(stream, dense, src, tn_tensor_bytes(dense));
-  if (!status) status = layers_copy_for("tn_tensor_write", stream, dense, &dst);
+  if (!status) status = transfer_stand_in("tn_tensor_write", stream, dense, &dst);
   tn_tensor_release(dense);
   return status;
 }
@@ -89,7 +106,7 @@ static tn_status write_through_device(tn_stream *stream, tn_tensor *dst, const v
 tn_status transfer_push(tn_stream *stream, tn_tensor *dst, const void *src) {
   if (dst->contiguous) return transfer_to_device(stream, dst, src, tn_tensor_bytes(dst));
   if (copies_strided(dst)) return write_through_device(stream, dst, src);
-  uint64_t began = watch_clock(dst->device->runtime);
+  uint64_t began = notify_clock(dst->device->runtime);
   tn_status status = strided_to_device(stream, dst, src);
   if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
   return status;
@@ -131,25 +148,23 @@ static tn_status read_tensor(const char *function, tn_stream *stream, const tn_t
                              void *data, size_t bytes) {
   tn_status status = check_bytes(function, tensor, data, bytes);
   if (!status) status = pick_stream(function, &stream, tensor);
-  return status ? status : pull(stream, tensor, data);
+  if (!status) status = pull(stream, tensor, data);
+  return status;
 }
 
 tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data, size_t bytes) {
   tn_status status = tensor_check(tensor, "tn_tensor_read");
-  return status ? status : read_tensor("tn_tensor_read", stream, tensor, data, bytes);
-}
-
-tn_stream *transfer_home(const tn_tensor *t) {
-  tn_stream *made_on = t->storage->block ? pool_cache_stream(t->storage->block->cache) : NULL;
-  return made_on ? made_on : t->device->default_stream;
+  if (!status) status = read_tensor("tn_tensor_read", stream, tensor, data, bytes);
+  return status;
 }
 
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
   tn_status status = tensor_check(tensor, "tn_tensor_to_host");
   if (status) return status;
-  tn_stream *stream = transfer_home(tensor);
+  tn_stream *stream = tensor_home(tensor);
   status = read_tensor("tn_tensor_to_host", stream, tensor, data, bytes);
-  return status ? status : stream_wait(stream);
+  if (!status) status = stream_wait(stream);
+  return status;
 }
 
 tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
@@ -180,12 +195,13 @@ static tn_status copy_from_host_device(tn_stream *from, const tn_tensor *src, tn
                                        tn_tensor *dst) {
   tn_status status = transfer_settle(from);
   if (status) return status;
-  if (src->device->runtime->watch) {
+  if (src->device->runtime->notified) {
     notify_tensor(TN_LAYER_TENSOR_READ, src, from);
     notify_stream(TN_LAYER_STREAM_WAITED, from, NULL);
   }
   status = transfer_to_device(to, dst, transfer_address(src), tn_tensor_bytes(dst));
-  return status || !src->device->shared ? status : stream_wait(to);
+  if (!status && src->device->shared) status = stream_wait(to);
+  return status;
 }
 
 /* To host memory, which work that has not been waited for may still be using. */
@@ -194,14 +210,14 @@ static tn_status copy_to_host_device(tn_stream *from, const tn_tensor *src, tn_s
   tn_status status = transfer_settle(to);
   if (!status) status = pull(from, src, transfer_address(dst));
   if (status) return status;
-  if (src->device->runtime->watch) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, to);
+  if (src->device->runtime->notified) notify_tensor(TN_LAYER_TENSOR_WRITTEN, dst, to);
   return stream_wait(from);
 }
 
 /* From one device to another, through the host unless one of the devices has host memory.
  * pre: dst is contiguous and has elements. */
 static tn_status copy_across(const tn_tensor *src, tn_tensor *dst) {
-  tn_stream *from = transfer_home(src), *to = dst->device->default_stream;
+  tn_stream *from = tensor_home(src), *to = dst->device->default_stream;
   size_t bytes = tn_tensor_bytes(dst);
   if (src->device->host_memory && src->contiguous) return copy_from_host_device(from, src, to, dst);
   if (dst->device->host_memory) return copy_to_host_device(from, src, to, dst);
@@ -224,7 +240,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: device and copy must not be NULL");
   tn_tensor *made = NULL, *dense = NULL;
   if (device == tensor->device) {
-    status = tn_copy(transfer_home(tensor), tensor, &made);
+    status = device->runtime->hooks->copy(tensor_home(tensor), tensor, &made);
     if (!status) *copy = made;
     return status;
   }
@@ -236,7 +252,7 @@ tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_ten
   if (tensor->contiguous || !copies_strided(tensor))
     tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)tensor);
   else
-    status = layers_copy_for("tn_tensor_to_device", transfer_home(tensor), tensor, &dense);
+    status = transfer_stand_in("tn_tensor_to_device", tensor_home(tensor), tensor, &dense);
   if (!status)
     status =
         tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);

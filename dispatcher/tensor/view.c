@@ -5,8 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "dispatcher/runtime/runtime.h"
+#include "dispatcher/objects/device.h"
 #include "dispatcher/shape/shape.h"
+#include "dispatcher/tensor/tensor.h"
 
 static tn_status check_view(const char *function, const tn_tensor *x, tn_tensor **view) {
   if (!view) return fail(TN_ERR_INVALID_ARGUMENT, "%s: the result pointer is NULL", function);
@@ -229,7 +230,7 @@ tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy
     return TN_OK;
   }
   tn_tensor *made = NULL;
-  status = tn_copy(stream, x, &made);
+  status = x->device->runtime->hooks->copy(stream, x, &made);
   if (!status) *copy = made;
   return status;
 }

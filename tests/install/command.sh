@@ -21,6 +21,20 @@ expect() { # STATUS ARGUMENTS...
 
 expect 0 help
 grep -q 'tenon info' "$scratch/out" || die "help does not name info"
+# shellcheck disable=SC2013 # names of commands are words
+for name in $(sed -n 's/^  tenon \([a-z-]*\) .*/\1/p' "$scratch/out"); do
+  expect 0 "$name" --help
+  expect 0 help "$name"
+done
+[ "$name" = version ] || die "help does not end with version"
+expect 0 help info
+grep -q '^usage: tenon info' "$scratch/out" || die "help info"
+expect 0 help env
+grep -q '^  TENON_DEVICE ' "$scratch/out" || die "help env"
+! grep -qE '`|.{81}' "$scratch/out" || die "help env is no text for a terminal"
+expect 0 help version
+expect 2 help nosuch
+expect 2 help info more
 expect 0 --version
 grep -qE '^tenon [0-9]+\.[0-9]+\.[0-9]+$' "$scratch/out" || die "--version"
 expect 2
@@ -97,4 +111,10 @@ for wrong in '--op nosuch' '--device nosuch' '--plugin nosuch'; do
   grep -q 'nothing here fits.*nosuch' "$scratch/err" || die "$wrong: not a word"
 done
 expect 2 info --kernels --op add
+expect 2 info --kernels --missing
+expect 0 info --kernels
+grep -qE '^\| add \| .* \| all \|' "$scratch/out" || die "info --kernels"
+expect 0 info --missing
+grep -q '^## reference$' "$scratch/out" || die "info --missing"
+! grep -q '^| add ' "$scratch/out" || die "info --missing has what is not missing"
 echo "statuses and JSON as they should be"

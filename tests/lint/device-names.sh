@@ -38,7 +38,7 @@ complaints() {
   for file in $(find dispatcher examples -name '*.[ch]' | sort); do
     case $file in
       # These ask the operating system for processors and their time.
-      dispatcher/base/processors.c | dispatcher/load/scan_state.c)
+      dispatcher/base/processors.c | dispatcher/scanner/process_snapshot.c)
         word='' names=$(echo "$all_names" | sed 's/cpu|//') ;;
       *) word='cpu|' names=$all_names ;;
     esac

@@ -9,7 +9,7 @@ if nm -D --undefined-only "$1" | sed 's/@.*//' | grep -w getenv; then
   echo "$1 must use secure_getenv"
   exit 1
 fi
-if grep -rlw environ --include='*.c' "$2/dispatcher" | grep -v '/scan_\(spawn\|state\)\.c$'; then
-  echo "only dispatcher/load/scan_spawn.c and scan_state.c may name environ"
+if grep -rlw environ --include='*.c' "$2/dispatcher" | grep -v '/scanner/\(spawn\|process_snapshot\)\.c$'; then
+  echo "only dispatcher/scanner/spawn.c and process_snapshot.c may name environ"
   exit 1
 fi

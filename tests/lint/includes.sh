@@ -1,19 +1,32 @@
 #!/bin/sh
 # Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
 # api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the headers
-# of the dispatcher, the kernels and the tools, whose parts they test one by one.
+# of the dispatcher, the kernels and the tools, whose parts they test one by one. Inside the
+# dispatcher rooms.sh says which room may include from which.
 #
 # usage: includes.sh SOURCE_ROOT
 set -eu
+. "$(dirname "$0")/rooms.sh"
 cd "$1"
 
 # The rooms that a room may include from, besides itself.
 allowed() {
   case $1 in
     api) echo "" ;;
-    dispatcher | kernels | plugins | tools | examples | bench) echo "api" ;;
+    dispatcher/*) echo "api $(rooms_below "${1#*/}" | sed 's@[^ ]*@dispatcher/&@g')" ;;
+    kernels | plugins | tools | examples | bench) echo "api" ;;
     backends) echo "api kernels" ;;
-    tests) echo "api dispatcher kernels tools" ;;
+    tests) echo "api $all_of_dispatcher kernels tools" ;;
+  esac
+}
+
+all_of_dispatcher=$(echo "$dispatcher_rooms" | sed -n 's@^\([a-z]*\):.*@dispatcher/\1@p' | tr '\n' ' ')
+
+# The room of a file: its folder, and in the dispatcher that and the next.
+room() {
+  case $1 in
+    dispatcher/*/*) inner=${1#*/}; echo "dispatcher/${inner%%/*}" ;;
+    *) echo "${1%%/*}" ;;
   esac
 }
 
@@ -21,7 +34,7 @@ allowed() {
 room_of() {
   case $2 in
     tenon/* | ops.def | shapes.def) echo api; return ;;
-    *.pb-c.h) echo "${1%%/*}"; return ;; # printed into the build folder
+    *.pb-c.h) room "$1"; return ;; # printed into the build folder
   esac
   if [ -f "$(dirname "$1")/$2" ]; then
     path=$(realpath --relative-to=. "$(dirname "$1")/$2")
@@ -30,7 +43,7 @@ room_of() {
   else
     return 0
   fi
-  echo "${path%%/*}"
+  room "$path"
 }
 
 # Headers of vendors must not reach the parts that every program carries.
@@ -45,11 +58,12 @@ vendor_headers() {
 
 complaints() {
   for file in $files; do
-    room=${file%%/*}
+    room=$(room "$file")
+    allowed=$(allowed "$room")
     # shellcheck disable=SC2013 # names of headers are words
     for included in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file"); do
       target=$(room_of "$file" "$included")
-      case " $room $(allowed "$room") " in
+      case " $room $allowed " in
         *" ${target:-(none)} "*) ;;
         *) echo "$file: \"$included\" leads from $room/ to ${target:-no file of the repository}" ;;
       esac
@@ -62,6 +76,6 @@ files=$(for room in api dispatcher kernels backends plugins tools examples bench
   [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
 done | sort)
 [ -n "$files" ] || exit 1
-wrong=$(complaints)
+wrong=$(misplaced_rooms; complaints)
 echo "$(echo "$files" | wc -l) files looked at"
 [ -z "$wrong" ] || { echo "$wrong"; exit 1; }

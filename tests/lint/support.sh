@@ -1,6 +1,6 @@
 #!/bin/sh
-# docs/support.md says what the plugins' kernels say. A build without the backend of some
-# column is compared in the columns that it has.
+# docs/support.md says what the plugins' kernels say. A build without the backend of some type
+# of device is compared in the sections that it has.
 #
 # usage: support.sh COMMITTED PRINTED | support.sh COMMITTED TENON
 set -eu
@@ -9,25 +9,23 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
 if [ -x "$printed" ]; then
-  "$printed" info --kernels >"$scratch/printed"
+  "$printed" info --missing >"$scratch/printed"
   printed=$scratch/printed
 fi
 
-columns=$(awk -F'|' '/^\| operator/ { for (i = 2; i < NF; i++) print $i; exit }' "$printed" | tr -d ' ' | tr '\n' ' ')
-# The rows of a page, in the given columns alone.
-rows() { # PAGE
-  awk -F'|' -v columns="$columns" '
-    BEGIN { n = split(columns, wanted, " ") }
-    /^\| operator/ { for (i = 2; i < NF; i++) { name = $i; gsub(/ /, "", name); at[name] = i } }
-    /^\|/ && !/^\|-/ {
-      for (i = 1; i <= n; i++) printf "|%s", (wanted[i] in at) ? $(at[wanted[i]]) : "(no column)"
-      print "|"
-    }' "$1"
+types=$(sed -n 's/^## //p' "$printed" | tr '\n' ' ')
+[ -n "$types" ] || { echo "nothing was printed"; exit 1; }
+# What stands before the first section, and the sections of the given types alone.
+parts() { # PAGE
+  awk -v types=" $types" '
+    BEGIN { shown = 1 }
+    /^## / { shown = index(types, " " $2 " ") }
+    shown && NF' "$1"
 }
-rows "$committed" >"$scratch/a"
-rows "$printed" >"$scratch/b"
+parts "$committed" >"$scratch/a"
+parts "$printed" >"$scratch/b"
 if diff -u "$scratch/a" "$scratch/b"; then
-  echo "$(($(wc -l <"$scratch/a") - 1)) operators in the columns $columns"
+  echo "$(grep -c '^| [a-z0-9_]* |' "$scratch/a") lines in the sections $types"
   exit 0
 fi
 echo "$committed is stale: ./dev docs prints it anew"

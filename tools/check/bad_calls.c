@@ -139,7 +139,7 @@ static bool var_is_shared(const tn_operator *op, uint32_t arg) {
 static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
   const tn_operator *op = b->c->op;
   uint8_t type = op->args[i].type;
-  bool follows = type & (0x40 | 0x20); /* fixed, or from another argument's */
+  bool follows = !TN_TYPE_IS_VAR(type); /* fixed, or from another argument's */
   tn_dtype_set allowed = follows ? TN_SET(case_dtype(b->c, i)) : op->types[type];
   for (int d = TN_BOOL; d <= TN_F64; d++) {
     bool fits = allowed >> d & 1;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../command.h"
+#include "../help.h"
 #include "../json.h"
 #include "../plain.h"
 #include "../progress.h"
@@ -22,21 +23,6 @@ typedef struct bench_options {
   const char *device, *op, *dtype;
   bool as_json;
 } bench_options;
-
-static const char usage[] =
-    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json]\n"
-    "\n"
-    "Times the operators of a device: the least, median and greatest time of a call, GB/s of\n"
-    "what it must read and write, GFLOP/s where it multiplies, and what part that is of the\n"
-    "device's copy and of its large matrix product, which are measured first; and the kernel\n"
-    "that ran. Inputs are random. In place of a part of the copy stands 'cache' where little\n"
-    "data is faster than the memory, and '>copy' where reading alone outruns a copy.\n"
-    "\n"
-    "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
-    "  --op GLOB   only operators of this name\n"
-    "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
-    "              first where it does not take that)\n"
-    "  --json      JSON lines in place of columns\n";
 
 /* --- what others are compared with --- */
 
@@ -295,14 +281,14 @@ int command_bench(int argc, char **argv) {
                                           {0}};
   bench_options o = {0};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-    if (option == 'h') return fputs(usage, stdout), EXIT_OK;
-    if (option == '?') return fputs(usage, stderr), EXIT_USAGE;
+    if (option == 'h') return fputs(help_bench, stdout), EXIT_OK;
+    if (option == '?') return fputs(help_bench, stderr), EXIT_USAGE;
     if (option == 'd') o.device = optarg;
     if (option == 'o') o.op = optarg;
     if (option == 't') o.dtype = optarg;
     if (option == 'j') o.as_json = true;
   }
-  if (optind < argc) return fputs(usage, stderr), EXIT_USAGE;
+  if (optind < argc) return fputs(help_bench, stderr), EXIT_USAGE;
   if (o.dtype && !is_dtype(o.dtype)) return EXIT_USAGE;
   return run(&o);
 }

@@ -13,37 +13,8 @@
 #include <unistd.h>
 
 #include "../command.h"
+#include "../help.h"
 #include "../progress.h"
-
-static const char usage[] =
-    "usage: tenon check [PLUGIN.so] [OPTIONS]\n"
-    "\n"
-    "Runs the operators of a device in cases made from their schemas and compares them with\n"
-    "the reference: results, untouched inputs and surroundings, calls that must fail, and the\n"
-    "same bits twice in deterministic mode. Without options: every usable device. With a\n"
-    "plugin: its devices, or the operators it has kernels for on others.\n"
-    "\n"
-    "  --device D     only this device: a type (cuda) or one device (cuda:1)\n"
-    "  --op GLOB      only operators of this name: add, 'conv*'\n"
-    "  --dtype T      only these element types: f32, 'i*'; f32,i64 for two type variables\n"
-    "  --seed N       draws other numbers (default 0)\n"
-    "  --case N       only the Nth case of each operator and choice of types\n"
-    "  --large        adds cases of more than 2^31 elements, where there is memory\n"
-    "  --no-thresholds  leaves out cases on either side of the sizes from which on a kernel takes\n"
-    "                 a call or leaves it to the next\n"
-    "  --list         prints how many cases there are, and runs none\n"
-    "  --complete     says what operators lack before they can be checked: a reference kernel\n"
-    "                 for every element type, cases, a size for the bench, documentation\n"
-    "  --expect FILE  expected failures: lines 'operator element-type reason'; where a plugin\n"
-    "                 has a file beside it that ends in .expect for .so, it is read anyway\n"
-    "  --junit FILE   writes the result as JUnit XML\n"
-    "  --json         JSON lines in place of text\n"
-    "  -j, --jobs N   processes (default: the processors, 8 at the most, 4 where the\n"
-    "                 device is not the processor)\n"
-    "  --timeout S    seconds that one run may take (default 120)\n"
-    "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
-    "\n"
-    "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -139,10 +110,10 @@ static int read_options(int argc, char **argv, check_options *o) {
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
-    if (option == 'h') return fputs(usage, stdout), EXIT_OK + 1;
-    if (!take_option(option, o)) return fputs(usage, stderr), EXIT_USAGE + 1;
+    if (option == 'h') return fputs(help_check, stdout), EXIT_OK + 1;
+    if (!take_option(option, o)) return fputs(help_check, stderr), EXIT_USAGE + 1;
   }
-  if (!take_plugin(argc, argv, o)) return fputs(usage, stderr), EXIT_USAGE + 1;
+  if (!take_plugin(argc, argv, o)) return fputs(help_check, stderr), EXIT_USAGE + 1;
   return 0;
 }
 

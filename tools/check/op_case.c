@@ -155,8 +155,9 @@ bool arg_is_output(const tn_arg *arg) {
 
 tn_dtype case_dtype(const op_case *c, uint32_t arg) {
   uint8_t type = c->op->args[arg].type;
-  if (type & 0x40) return (tn_dtype)(type & 0x3f);
-  return type & 0x20 ? tn_dtype_wide(c->types[type & 0x1f]) : c->types[type];
+  if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
+  tn_dtype bound = c->types[TN_TYPE_OPERAND(type)];
+  return TN_TYPE_IS_WIDE(type) ? tn_dtype_wide(bound) : bound;
 }
 
 /* Wraps only where sizes are absurd on purpose, beside a 0. */

@@ -54,7 +54,7 @@ typedef struct work {
 /* The type that the reference computes argument `arg` in. */
 static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
   tn_dtype dtype = case_dtype(c, arg);
-  bool fixed = c->op->args[arg].type & 0x40;
+  bool fixed = TN_TYPE_IS_FIXED(c->op->args[arg].type);
   return number_is_float(dtype) && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
 }
 

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Tenon beside PyTorch on this machine, as a table in Markdown.
+
+Runs the calls, the products and the training step of both by turns, ROUNDS times, and prints
+the median of each with their ratio (above 1: Tenon takes less time). Wants a build folder and
+a Python with PyTorch; the training step wants a data set: --data FOLDER with mnist/ or
+fashion-mnist/, as in ./dev.
+
+usage: compare.py [--build build] [--data FOLDER] [--rounds 3] DEVICE...
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+ROWS = ["add, output given", "add, output made", "tensor empty and release",
+        "matmul 64", "matmul 256", "matmul 1024"]
+
+
+def output_of(command, device):
+    environment = dict(os.environ, TENON_DEVICE=device)
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True,
+                          text=True).stdout
+
+
+def microseconds(text, wanted):
+    """What the JSON lines say of the wanted rows."""
+    found = {}
+    for line in text.splitlines():
+        row = json.loads(line) if line.startswith("{") else {}
+        if row.get("what") in wanted:
+            found[row["what"]] = row["time_us"] if "time_us" in row else row["time_ns"] / 1e3
+    return found
+
+
+def ours(options, device):
+    found = {}
+    for bench in ("dispatch", "gemm"):
+        found.update(microseconds(output_of([f"{options.build}/bench/{bench}"], device), ROWS))
+    if options.data:
+        steps = [] if device.startswith("cuda") else ["--steps", "100"]
+        text = output_of([f"{options.build}/examples/train", "--data", options.data,
+                          "--epochs", "1", *steps], device)
+        found["training step"] = float(re.findall(r"([\d.]+) ms/step", text)[-1]) * 1e3
+    return found
+
+
+def theirs(options, device):
+    kind = device.split(":")[0]
+    text = output_of([sys.executable, f"{PEERS}/torch_calls.py", "--device", kind], device)
+    found = microseconds(text, ROWS)
+    steps = ["--steps", "100"] if kind == "cuda" else ["--steps", "20"]
+    text = output_of([sys.executable, f"{PEERS}/torch_mnist.py", "--device", kind, "--rounds", "3",
+                      *steps], device)
+    for line in text.splitlines():
+        row = json.loads(line)
+        if row["what"].endswith("eager"):
+            found["training step"] = row["time_ms"] * 1e3
+    return found
+
+
+def text_of(us):
+    if us < 1:
+        return f"{us * 1e3:.0f} ns"
+    return f"{us:.1f} µs" if us < 1000 else f"{us / 1e3:.2f} ms"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--data")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("devices", nargs="+")
+    options = parser.parse_args()
+    print("| float32 | device | Tenon | PyTorch | ratio |\n| --- | --- | --- | --- | --- |")
+    for device in options.devices:
+        rounds = [(ours(options, device), theirs(options, device)) for _ in range(options.rounds)]
+        for what in ROWS + ["training step"]:
+            pair = [[r[side][what] for r in rounds if what in r[side]] for side in (0, 1)]
+            if not all(pair):
+                continue
+            a, b = (statistics.median(times) for times in pair)
+            print(f"| {what} | {device} | {text_of(a)} | {text_of(b)} | {b / a:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

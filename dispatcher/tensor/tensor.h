@@ -1,0 +1,33 @@
+/* Making, viewing and releasing tensors. */
+#ifndef TENON_DISPATCHER_TENSOR_H
+#define TENON_DISPATCHER_TENSOR_H
+
+#include "dispatcher/objects/tensor.h"
+
+/* Gives memory back to its pool or its producer. */
+void storage_free(storage *s);
+/* The same where the runtime is closed: frees that too with the last of its storages. No lock is
+ * held: an import's deleter may release tensors of the same runtime. */
+void storage_free_closed(tn_runtime *runtime, storage *s);
+
+/* A tensor of memory on the stream; dims are valid and fit. */
+tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, int64_t elements, tn_tensor **out);
+/* A view header sharing x's storage; shape and strides are the caller's to fill, then
+ * tensor_finish. */
+tn_status tensor_view(const tn_tensor *x, tn_tensor **out);
+/* Derives elements and contiguity from shape and strides. */
+void tensor_finish(tn_tensor *t);
+bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides);
+void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides);
+/* A header and storage for foreign memory, which holds the runtime. */
+tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out);
+/* "cuda:0 f32 [2, 3]", with strides if they are not row-major. Returns text. */
+const char *tensor_text(char *text, size_t size, const tn_tensor *t);
+/* Refuses NULL and tensors of dead runtimes. */
+tn_status tensor_check(const tn_tensor *t, const char *function);
+/* The stream whose work made the tensor, as far as that is known: the one that its memory was
+ * taken for. */
+tn_stream *tensor_home(const tn_tensor *t);
+
+#endif

@@ -1,0 +1,108 @@
+/* What the commands say of themselves. */
+#include "help.h"
+
+#include <stddef.h>
+
+const char help_info[] =
+    "usage: tenon info [-v|--verbose] [--op GLOB] [--device D] [--plugin NAME] [--json]\n"
+    "       tenon info --kernels | --missing\n"
+    "  -v             which kernels serve each operator and element type, in the order in\n"
+    "                 which they are tried, and why\n"
+    "  --op GLOB      only operators of this name, with their kernels: add, 'conv*'\n"
+    "  --device D     only these devices: a type (cuda), one device (cuda:1), a glob\n"
+    "  --plugin NAME  only this plugin, its devices and what it has kernels for; a glob\n"
+    "  --json         for programs\n"
+    "  --kernels      a table of what runs natively on which type of device,\n"
+    "                 present or not\n"
+    "  --missing      the operators and element types for which one has no kernel\n";
+
+const char help_check[] =
+    "usage: tenon check [PLUGIN.so] [OPTIONS]\n"
+    "\n"
+    "Runs the operators of a device in cases made from their schemas and compares them with\n"
+    "the reference: results, untouched inputs and surroundings, calls that must fail, and the\n"
+    "same bits twice in deterministic mode. Without options: every usable device. With a\n"
+    "plugin: its devices, or the operators it has kernels for on others.\n"
+    "\n"
+    "  --device D     only this device: a type (cuda) or one device (cuda:1)\n"
+    "  --op GLOB      only operators of this name: add, 'conv*'\n"
+    "  --dtype T      only these element types: f32, 'i*'; f32,i64 for two type variables\n"
+    "  --seed N       draws other numbers (default 0)\n"
+    "  --case N       only the Nth case of each operator and choice of types\n"
+    "  --large        adds cases of more than 2^31 elements, where there is memory\n"
+    "  --no-thresholds  leaves out cases on either side of the sizes from which on a kernel takes\n"
+    "                 a call or leaves it to the next\n"
+    "  --list         prints how many cases there are, and runs none\n"
+    "  --complete     says what operators lack before they can be checked: a reference kernel\n"
+    "                 for every element type, cases, a size for the bench, documentation\n"
+    "  --expect FILE  expected failures: lines 'operator element-type reason'; where a plugin\n"
+    "                 has a file beside it that ends in .expect for .so, it is read anyway\n"
+    "  --junit FILE   writes the result as JUnit XML\n"
+    "  --json         JSON lines in place of text\n"
+    "  -j, --jobs N   processes (default: the processors, 8 at the most, 4 where the\n"
+    "                 device is not the processor)\n"
+    "  --timeout S    seconds that one run may take (default 120)\n"
+    "  --no-fork      all in one process, for debuggers and sanitizers: a crash ends it\n"
+    "\n"
+    "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
+
+const char help_bench[] =
+    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json]\n"
+    "\n"
+    "Times the operators of a device: the least, median and greatest time of a call, GB/s of\n"
+    "what it must read and write, GFLOP/s where it multiplies, and what part that is of the\n"
+    "device's copy and of its large matrix product, which are measured first; and the kernel\n"
+    "that ran. Inputs are random. In place of a part of the copy stands 'cache' where little\n"
+    "data is faster than the memory, and '>copy' where reading alone outruns a copy.\n"
+    "\n"
+    "  --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
+    "  --op GLOB   only operators of this name\n"
+    "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
+    "              first where it does not take that)\n"
+    "  --json      JSON lines in place of columns\n";
+
+const char help_trace[] =
+    "usage: tenon trace [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+    "\n"
+    "Runs a program that uses Tenon and writes what it computes, when and for how long to a\n"
+    "file for chrome://tracing or https://ui.perfetto.dev, and a table of times at its end.\n"
+    "\n"
+    "  -o, --output FILE     the trace; default tenon-trace-PID.json in this folder\n"
+    "      --limit SIZE      bytes that one process may write: 300M, 2G, 0 for any number;\n"
+    "                        default 1G\n"
+    "      --keep WHAT       which part is kept there: first (the default) or last\n"
+    "      --summary[=FILE]  the table: to standard error, as is the default, or to a file\n"
+    "      --no-summary      no table\n"
+    "      --layers NAMES    further layers, behind trace\n"
+    "  -h, --help            this text\n";
+
+const char help_new_plugin[] =
+    "usage: tenon new-plugin NAME [--dir DIR] [--device TYPE]\n"
+    "\n"
+    "Writes the sources of a new backend: a complete plugin for a simulated accelerator, to be\n"
+    "replaced by yours piece by piece. It builds and passes tenon check as it is.\n"
+    "\n"
+    "  NAME           of the plugin, as in libtenon-NAME.so: a-z, 0-9 and _\n"
+    "  --dir DIR      the folder to make (default NAME)\n"
+    "  --device TYPE  what TENON_DEVICE shall call the device (default NAME)\n";
+
+const char help_help[] = "usage: tenon help [COMMAND | env]\n"
+                         "\n"
+                         "Lists the commands, or prints what COMMAND --help does.\n"
+                         "\n"
+                         "  env  the environment variables: values, defaults, and who reads them\n";
+
+const command_text command_texts[] = {
+    {"info", "info [-v] [--op GLOB] [...]", "plugins, devices, and which backend serves what",
+     help_info},
+    {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
+     help_check},
+    {"bench", "bench [...]", "times a device's operators", help_bench},
+    {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
+     help_trace},
+    {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new backend", help_new_plugin},
+    {"help", "help [COMMAND | env]", "this text, a command's, or the environment variables",
+     help_help},
+    {"version", "version", "the library's version", NULL},
+};
+const int num_command_texts = sizeof command_texts / sizeof *command_texts;
