@@ -96,19 +96,18 @@ static bool refuse_json(reader *r) {
                 r->json.at - r->json.begin, r->json.wrong ? r->json.wrong : "?");
 }
 
-/* Room for one more; max grows twofold. */
+/* Room for one more in *array, of as many as *max; at least a byte of the header stands for each.
+ */
 static bool grow(reader *r, void *array, size_t count, size_t *max, size_t element) {
   if (count < *max) return true;
-  size_t wanted = *max ? 2 * *max : 16;
-  void *old, *more;
-  memcpy(&old, array, sizeof old);
-  more = realloc(old, wanted * element); /* fits: at least a byte of the header for each */
-  if (!more) {
+  void *items;
+  memcpy(&items, array, sizeof items);
+  items = host_grow(&host_memory_default, items, count, element, max);
+  if (!items) {
     r->status = fail(TN_ERR_OUT_OF_MEMORY, "tn_tensors_open: no memory for the header");
     return false;
   }
-  memcpy(array, &more, sizeof more);
-  *max = wanted;
+  memcpy(array, &items, sizeof items);
   return true;
 }
 

@@ -19,7 +19,7 @@
 #include "dispatcher/shape/shape.h"
 #include "dispatcher/tensor/tracked.h"
 
-static DLDataType dtype_to_dl(tn_dtype dtype) {
+DLDataType dtype_to_dl(tn_dtype dtype) {
   static const DLDataType types[] = {
       [TN_BOOL] = {kDLBool, 8, 1},  [TN_U8] = {kDLUInt, 8, 1},      [TN_I8] = {kDLInt, 8, 1},
       [TN_I16] = {kDLInt, 16, 1},   [TN_I32] = {kDLInt, 32, 1},     [TN_I64] = {kDLInt, 64, 1},
