@@ -70,21 +70,14 @@ static tn_status outline(plan *p, const tn_call *call) {
 
 /* --- element types and devices --- */
 
-/* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
-static inline tn_dtype type_of(const plan *p, uint8_t type) {
-  if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
-  tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
-  return unlikely(TN_TYPE_IS_WIDE(type)) ? tn_dtype_wide(bound) : bound;
-}
-
-tn_dtype plan_type_of(const plan *p, uint32_t arg) { return type_of(p, p->op->arg[arg].type); }
+tn_dtype plan_type_of(const plan *p, uint32_t arg) { return plan_type(p, p->op->arg[arg].type); }
 
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   const char *name = p->op->row.args[arg].name;
   if (!TN_TYPE_IS_VAR(type))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s must be %s; use tn_cast", name,
-                       tn_dtype_name(type_of(p, type)));
+                       tn_dtype_name(plan_type(p, type)));
   if (p->types[type])
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is %s where %s is called for; use tn_cast",
                        name, tn_dtype_name((tn_dtype)t->dtype),
@@ -106,7 +99,7 @@ static inline tn_status bind(plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   bool fits;
   if (!TN_TYPE_IS_VAR(type) || p->types[type]) {
-    fits = type_of(p, type) == (tn_dtype)t->dtype;
+    fits = plan_type(p, type) == (tn_dtype)t->dtype;
   } else {
     fits = p->op->row.types[type] >> t->dtype & 1;
     if (likely(fits)) p->types[type] = t->dtype;
@@ -295,7 +288,7 @@ static tn_status check_given(plan *p, uint32_t i, const extents *shape) {
 
 static tn_status make_output(plan *p, uint32_t i, const extents *shape) {
   uint8_t type = p->op->arg[p->num_in + i].type;
-  tn_dtype dtype = type_of(p, type);
+  tn_dtype dtype = plan_type(p, type);
   int64_t elements;
   if (unlikely(!dtype))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "nothing says what type %s has; give it",

@@ -85,6 +85,13 @@ __attribute__((cold)) tn_status call_refuse_empty(uint32_t op);
 __attribute__((cold)) tn_status call_refuse_released(const tn_tensor *t, uint32_t op,
                                                      tn_status status);
 
+/* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
+static inline tn_dtype plan_type(const plan *p, uint8_t type) {
+  if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
+  tn_dtype bound = (tn_dtype)p->types[type & (TN_MAX_TYPE_VARS - 1)];
+  return __builtin_expect(TN_TYPE_IS_WIDE(type), 0) ? tn_dtype_wide(bound) : bound;
+}
+
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
 tn_dtype plan_type_of(const plan *p, uint32_t arg);

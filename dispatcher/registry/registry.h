@@ -117,7 +117,7 @@ void registry_unregister(registry *r, plugin_entry *entry);
 /* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
 tn_status registry_restore(registry *r, plugin_entry *entry);
 
-/* Links a cell in before the first of lower priority; equal ones stay in front. */
+/* cell.c: links a cell in before the first of lower priority; equal ones stay in front. */
 void registry_link(cell_slot *slot, cell *c);
 
 /* Makes every cell run `fn` instead of its kernel (for layers), now and for plugins to
@@ -130,15 +130,16 @@ bool cells_are_ordered(cell_slot *slot);
 /* Every slot of every type, and that operators are found by their numbers. */
 bool registry_is_valid(const registry *r);
 
-/* What runs a row on a device of this type (NULL: not known) while no layer is on: the kernel's
- * own function, or one that makes it wait or compute in the default floating-point mode. */
+/* cell.c: what runs a row on a device of this type (NULL: not known) while no layer is on: the
+ * kernel's own function, or one that makes it wait or compute in the default floating-point mode.
+ */
 tn_kernel_fn registry_run_fn(const registry *r, const tn_kernel *row, const tn_backend *backend);
 /* The same on a device that waits for nothing. */
 static inline tn_kernel_fn registry_run_plain_fn(const registry *r, const tn_kernel *row) {
   return r->deterministic_run ? r->deterministic_run : row->run;
 }
 
-/* Fills as much of *info as it has room for. */
+/* cell.c: fills as much of *info as it has room for. */
 void cell_describe(const cell *c, tn_kernel_info *info);
 
 static inline op_entry *registry_op(const registry *r, uint32_t op) {

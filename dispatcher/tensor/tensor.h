@@ -21,6 +21,7 @@ void tensor_finish(tn_tensor *t);
 DLDataType dtype_to_dl(tn_dtype dtype);
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides);
 void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides);
+DLDataType dtype_to_dl(tn_dtype dtype);
 /* A header and storage for foreign memory, which holds the runtime. */
 tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out);
 /* "cuda:0 f32 [2, 3]", with strides if they are not row-major. Returns text. */

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "tests/files_support.h"
+#include "tests/files/support.h"
 
 /* --- there and back --- */
 

@@ -1,6 +1,6 @@
 /* Headers of files of tensors: what is listed, a table of files that are not as the format has
  * them, each with what is said of it, and a thousand mutations of a right one. */
-#include "tests/files_support.h"
+#include "tests/files/support.h"
 
 START_TEST(lists_what_is_there) {
   tn_tensors *file =
