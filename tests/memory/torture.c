@@ -157,31 +157,6 @@ static void tensors_on_cpu(run *r) { tensors(r, "cpu", NULL); }
 static void tensors_validated(run *r) { tensors(r, "cpu", "validate"); }
 static void tensors_traced(run *r) { tensors(r, "cpu", "trace"); }
 
-/* To the other library and back; the exports outlive the runtime. */
-static void dlpack(run *r) {
-  static const float values[3] = {1, 2, 3};
-  const int64_t size = 3;
-  float back[3] = {0};
-  tn_runtime *runtime = NULL;
-  tn_tensor *x = NULL, *again = NULL;
-  DLManagedTensorVersioned *managed = NULL;
-  DLManagedTensor *old = NULL;
-  TRY(r, open_runtime(r, "cpu", NULL, NULL, &runtime));
-  TRY(r, tn_tensor_from_host(tn_runtime_device(runtime), TN_F32, 1, &size, values, &x));
-  TRY(r, tn_tensor_to_dlpack_unversioned(x, &old));
-  TRY(r, tn_tensor_to_dlpack(x, &managed));
-  TRY(r, tn_tensor_from_dlpack(runtime, managed, &again));
-  managed = NULL;
-  TRY(r, tn_tensor_to_host(again, back, sizeof back));
-  MUST(r, back[2] == 3);
-out:
-  tn_tensor_release(x);
-  tn_tensor_release(again);
-  tn_runtime_close(runtime);
-  if (managed) managed->deleter(managed);
-  if (old) old->deleter(old);
-}
-
 /* To a file and back, mapped and read. */
 static void files(run *r) {
   static const float values[3] = {1, 2, 3};
@@ -209,6 +184,31 @@ out:
   tn_tensor_release(x);
   tn_tensor_release(again);
   tn_runtime_close(runtime);
+}
+
+/* To the other library and back; the exports outlive the runtime. */
+static void dlpack(run *r) {
+  static const float values[3] = {1, 2, 3};
+  const int64_t size = 3;
+  float back[3] = {0};
+  tn_runtime *runtime = NULL;
+  tn_tensor *x = NULL, *again = NULL;
+  DLManagedTensorVersioned *managed = NULL;
+  DLManagedTensor *old = NULL;
+  TRY(r, open_runtime(r, "cpu", NULL, NULL, &runtime));
+  TRY(r, tn_tensor_from_host(tn_runtime_device(runtime), TN_F32, 1, &size, values, &x));
+  TRY(r, tn_tensor_to_dlpack_unversioned(x, &old));
+  TRY(r, tn_tensor_to_dlpack(x, &managed));
+  TRY(r, tn_tensor_from_dlpack(runtime, managed, &again));
+  managed = NULL;
+  TRY(r, tn_tensor_to_host(again, back, sizeof back));
+  MUST(r, back[2] == 3);
+out:
+  tn_tensor_release(x);
+  tn_tensor_release(again);
+  tn_runtime_close(runtime);
+  if (managed) managed->deleter(managed);
+  if (old) old->deleter(old);
 }
 
 /* The fallback, lists, outputs whose length depends on data, prepared calls. */
@@ -313,8 +313,8 @@ static const struct scenario {
     {"tensors", tensors_on_cpu, false},
     {"validate", tensors_validated, false},
     {"trace", tensors_traced, false},
-    {"dlpack", dlpack, false},
     {"files", files, false},
+    {"dlpack", dlpack, false},
     {"calls", calls_on_cpu, false},
     {"fallback", calls_on_sim, false},
     {"threads", threads, true},
