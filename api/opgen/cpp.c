@@ -220,7 +220,7 @@ void print_cpp(void) {
   printf(
       "%s#ifndef TENON_OPS_HPP\n#define TENON_OPS_HPP\n\n#include \"tenon/cpp/arguments.hpp\"\n\n"
       "/* One function per operator; the rules are in tenon.hpp under \"Operators\". */\n"
-      "namespace tenon {\n\n",
+      "namespace tenon {\ninline namespace TENON_CPP_VERSION {\n\n",
       banner);
   for (int i = 0; i < num_rows; ++i) print_returning(i);
   puts("/* Into tensors that are given, or made where they are empty; {} in place of an optional\n"
@@ -233,5 +233,6 @@ void print_cpp(void) {
   puts("} // namespace into\n\n/* The same as prepared calls, to be run many times. */\n"
        "namespace prepare {\n");
   for (int i = 0; i < num_rows; ++i) print_prepare(i);
-  puts("} // namespace prepare\n} // namespace tenon\n\n#endif /* TENON_OPS_HPP */");
+  puts("} // namespace prepare\n} // namespace TENON_CPP_VERSION\n} // namespace tenon\n\n"
+       "#endif /* TENON_OPS_HPP */");
 }

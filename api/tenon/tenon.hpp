@@ -35,6 +35,9 @@
  *              as tn_cast would have it: no fraction and no overflow in integers.
  *  Cost.       A function of an operator is the C function and one comparison of its status; no
  *              memory is asked for but what that asks for.
+ *  Versions.   The binary interface is that of tenon.h alone. Everything here is inline, in a
+ *              namespace of this version, so that parts of a program that were compiled with
+ *              different Tenons live side by side; they hand each other handles of tenon.h.
  *  Threads.    As in tenon.h. A tensor object that one thread changes, as by assignment, is read by
  *              no other meanwhile; copies of it are.
  */

@@ -5,6 +5,7 @@
 #include "tenon/cpp/tensor.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 /* A tensor borrowed for a call, or none: optional inputs, elements of lists. */
 class tensor_ref {
@@ -159,6 +160,7 @@ private:
 };
 
 } // namespace detail
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

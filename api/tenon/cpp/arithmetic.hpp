@@ -5,6 +5,7 @@
 #include "tenon/ops.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 namespace detail {
 template <class N> using if_number = std::enable_if_t<std::is_arithmetic_v<N>, int>;
@@ -125,6 +126,7 @@ TENON_UPDATE(*=, mul)
 TENON_UPDATE(/=, div)
 #undef TENON_UPDATE
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

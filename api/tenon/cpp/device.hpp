@@ -9,6 +9,7 @@
 #include "tenon/cpp/error.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 class device;
 
@@ -181,6 +182,7 @@ private:
   tn_stream *before_;
 };
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

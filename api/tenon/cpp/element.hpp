@@ -12,6 +12,7 @@
 #include "tenon/cpp/error.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 /* Element types: tenon::f32 and so on. */
 using dtype = tn_dtype;
@@ -146,6 +147,7 @@ public:
   }
 };
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

@@ -4,10 +4,17 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tenon/tenon.h"
 
+/* A program and the libraries that it loads may have been compiled with different Tenons. What each
+ * of them has inline stays its own: the linker sees other names. */
+#define TENON_CPP_VERSION v0_1_0
+static_assert(std::string_view(TN_VERSION_STRING) == "0.1.0", "TENON_CPP_VERSION lags behind");
+
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 /* What a call came to that was not TN_OK; what() is tn_last_error() of that moment. */
 class error : public std::runtime_error {
@@ -37,6 +44,7 @@ inline void check(tn_status status) {
 /* The library's version, "0.1.0". */
 inline const char *version() noexcept { return tn_version(); }
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

@@ -9,6 +9,7 @@
 #include "tenon/cpp/device.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 /* The shares of a parallel loop: call it with a first index and one past the last. */
 class loop_body {
@@ -145,6 +146,7 @@ private:
   std::unique_ptr<tn_runtime, close> p_;
 };
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

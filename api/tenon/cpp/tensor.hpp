@@ -8,6 +8,7 @@
 #include "tenon/cpp/runtime.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 namespace detail {
 struct dlpack_delete {
@@ -298,6 +299,7 @@ private:
   tn_tensor *p_ = nullptr;
 };
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif

@@ -7,6 +7,7 @@
 #include "tenon/cpp/tensor.hpp"
 
 namespace tenon {
+inline namespace TENON_CPP_VERSION {
 
 using named_tensors = std::map<std::string, tensor>;
 using texts = std::map<std::string, std::string>;
@@ -77,6 +78,7 @@ private:
   std::unique_ptr<tn_tensors, close> p_;
 };
 
+} // namespace TENON_CPP_VERSION
 } // namespace tenon
 
 #endif
