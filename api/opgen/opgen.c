@@ -9,6 +9,9 @@
  *   opgen abi        the ABI list: a line per operator, argument and attribute
  *   opgen schema     a C file with the operators' schemas, for the dispatcher
  *   opgen bodies     a C file with the functions of tenon/ops.h, for the dispatcher
+ *   opgen rows       tenon/op_rows.h: what rows of kernels need to know of operators
+ *   opgen elementwise  tenon/elementwise.def: a line per elementwise operator
+ *   opgen reductions   tenon/reductions.def: a line per reduction over axes
  *
  * A build-time program; nothing of it is installed.
  */
@@ -28,10 +31,10 @@ int main(int argc, char **argv) {
     const char *name;
     void (*print)(void);
   } printers[] = {
-      {"types", print_types},   {"functions", print_functions},
-      {"cpp", print_cpp},       {"docs", print_index},
-      {"abi", print_abi},       {"schema", print_schema},
-      {"bodies", print_bodies},
+      {"types", print_types},  {"functions", print_functions},     {"docs", print_index},
+      {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
+      {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
+      {"cpp", print_cpp},
   };
   if (!table_sort() || !pages_check()) return 1;
   if (argc == 3 && strcmp(argv[1], "docs") == 0) {

@@ -50,6 +50,11 @@ typedef struct shape {
   const char *name, *NAME, *doc;
 } shape;
 
+/* A set of element types: TN_SET_<NAME> and its types' names. */
+typedef struct type_set {
+  const char *NAME, *types;
+} type_set;
+
 typedef struct row_lists {
   const arg *args;
   const attr *attrs;
@@ -62,7 +67,8 @@ enum { TABLE_MAX = 1024 }; /* rows, at most */
 extern row rows[];
 extern row_lists lists[];
 extern const shape shapes[];
-extern const int num_rows, num_shapes;
+extern const type_set sets[];
+extern const int num_rows, num_shapes, num_sets;
 /* Fills rows and lists; false, having said so, where two rows have one number. */
 bool table_sort(void);
 
@@ -106,5 +112,8 @@ void print_page(const page *p);
 void print_abi(void);
 void print_schema(void);
 void print_bodies(void);
+void print_op_rows(void);
+void print_elementwise(void);
+void print_reductions(void);
 
 #endif

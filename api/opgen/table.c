@@ -9,6 +9,12 @@
 #define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
 
+#define SET(name)                                                                                  \
+  { #name, TN_SET_##name }
+const type_set sets[] = {SET(FLOAT),  SET(INT),  SET(BYTE), SET(INDEX),
+                         SET(NUMBER), SET(BITS), SET(ALL)};
+const int num_sets = sizeof sets / sizeof *sets;
+
 enum {
 #define SHAPE(number, name, NAME, ...) TN_SHAPE_##NAME = number,
 #include "shapes.def"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "tenon/op_rows.h"
 
 static const tn_backend *const backends[] = {&cpu_backend};
 

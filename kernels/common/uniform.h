@@ -1,7 +1,8 @@
 /*
  * Uniform numbers of [low, high) as an element type holds them. Rounding takes a number that is
  * next to high onto it, and high - low may leave the range of the type; what every device must
- * make of both alike stands here. Serves C and CUDA's host code.
+ * make of both alike stands here. Serves C and CUDA's host code; plugins/opencl/uniform.h is the
+ * same for OpenCL, since a plugin includes headers of api/ alone.
  */
 #ifndef TENON_KERNELS_UNIFORM_H
 #define TENON_KERNELS_UNIFORM_H

@@ -7,6 +7,7 @@
 #ifndef TENON_KERNELS_CPU_H
 #define TENON_KERNELS_CPU_H
 
+#include "tenon/op_rows.h"
 #include "tenon/plugin.h"
 
 #define CPU_CAT_(a, b) a##_##b
@@ -86,10 +87,10 @@ extern const tn_kernel ISA(cpu_kernels)[];
 extern const uint32_t ISA(cpu_kernels_count);
 
 #define KERNEL_DECLARE(op, d) tn_status ISA(op##_##d)(const tn_kernel_args *args);
-#define ROW(OP, op, DTYPE, d, flags) KERNEL_DECLARE(op, d)
-#define ROW_ANY(OP, op, flags) KERNEL_DECLARE(op, any)
-#define ROW_MULTI(OP, op) KERNEL_DECLARE(op, any)
-#define ROW_BLAS(OP, op, DTYPE, d, flags) KERNEL_DECLARE(op, d)
+#define ROW(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
+#define ROW_ANY(op, flags) KERNEL_DECLARE(op, any)
+#define ROW_MULTI(op) KERNEL_DECLARE(op, any)
+#define ROW_BLAS(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #include "kernels/cpu/rows.def"
 #undef ROW
 #undef ROW_ANY

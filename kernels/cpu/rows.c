@@ -12,9 +12,9 @@
 #endif
 #define PRIORITY_BLAS 300
 
-#define ROW_AS(OP, stem, d, set, kernel_flags, rank, suffix, ...)                                  \
+#define ROW_AS(stem, d, set, kernel_flags, rank, suffix, ...)                                      \
   {.struct_size = sizeof(tn_kernel),                                                               \
-   .op = TN_OP_##OP,                                                                               \
+   .op = TN_OP_##stem,                                                                             \
    .device_type = "cpu",                                                                           \
    .name = "cpu." #stem "." #d "." suffix,                                                         \
    .priority = rank,                                                                               \
@@ -22,14 +22,14 @@
    .types = {set},                                                                                 \
    .run = ISA(stem##_##d),                                                                         \
    __VA_ARGS__},
-#define ROW(OP, op, DTYPE, d, flags)                                                               \
-  ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
-#define ROW_ANY(OP, op, flags) ROW_AS(OP, op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
-#define ROW_MULTI(OP, op)                                                                          \
-  ROW_AS(OP, op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),         \
+#define ROW(op, flags, d, DTYPE)                                                                   \
+  ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_ANY(op, flags) ROW_AS(op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_MULTI(op)                                                                              \
+  ROW_AS(op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),             \
          .note = "state of the type that goes with the parameters")
-#define ROW_BLAS(OP, op, DTYPE, d, flags)                                                          \
-  ROW_AS(OP, op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                          \
+#define ROW_BLAS(op, flags, d, DTYPE)                                                              \
+  ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                              \
          .supports = ISA(matmul_supports), .note = "extents and strides below 2^30")
 
 const tn_kernel ISA(cpu_kernels)[] = {

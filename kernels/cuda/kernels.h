@@ -39,12 +39,10 @@ bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
 
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
-#define STRIDED(NAME, name) CUDA_DECLARE(name);
-#define DENSE(NAME, name) CUDA_DECLARE(name);
-#define WITH_WORKSPACE(NAME, name, fn)                                                             \
-  CUDA_DECLARE(name);                                                                              \
-  tn_status fn(const tn_kernel_args *args, size_t *bytes);
-#define DENSE_WITH_WORKSPACE(NAME, name, fn) WITH_WORKSPACE(NAME, name, fn)
+#define STRIDED(op) CUDA_DECLARE(op);
+#define DENSE(op) CUDA_DECLARE(op);
+#define STRIDED_WITH(op, ...) CUDA_DECLARE(op);
+#define DENSE_WITH(op, ...) CUDA_DECLARE(op);
 #include "kernels/cuda/rows.def"
 
 /* Direct convolutions: any strides, empty tensors too. The predicates say where they are
@@ -56,46 +54,39 @@ CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 
-/* Scattering: rows that the backend lists with cuda_scatter_supports. */
-CUDA_DECLARE(scatter);
-CUDA_DECLARE(scatter_add);
-CUDA_DECLARE(scatter_max);
-CUDA_DECLARE(index_add);
+/* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
+ * attention over vectors that fit the kernels' tiles. */
 bool cuda_scatter_supports(const tn_kernel_args *args);
+bool cuda_multi_supports(const tn_kernel_args *args);
+bool cuda_sort_supports(const tn_kernel_args *args);
+bool cuda_dot_supports(const tn_kernel_args *args);
+bool cuda_embedding_grad_supports(const tn_kernel_args *args);
+bool cuda_attention_supports(const tn_kernel_args *args);
+bool cuda_attention_grad_supports(const tn_kernel_args *args);
+
+/* What rows ask for as workspace. */
+tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_loss_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_pair_loss_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_batch_norm_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_batch_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_layer_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_group_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_instance_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_rms_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_clip_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_attention_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_scatter_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes);
-
-/* Optimisers over lists: rows that the backend lists with cuda_multi_supports. */
-CUDA_DECLARE(multi_sgd);
-CUDA_DECLARE(multi_adam);
-CUDA_DECLARE(multi_adamw);
-CUDA_DECLARE(multi_rmsprop);
-CUDA_DECLARE(multi_adagrad);
-bool cuda_multi_supports(const tn_kernel_args *args);
-
-/* Sorting: rows that the backend lists with cuda_sort_supports. */
-CUDA_DECLARE(sort);
-CUDA_DECLARE(argsort);
-CUDA_DECLARE(topk);
-CUDA_DECLARE(unique);
-bool cuda_sort_supports(const tn_kernel_args *args);
 tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes);
-
-/* What indexes of 32 bits reach. */
-CUDA_DECLARE(dot);
-CUDA_DECLARE(embedding_grad);
-bool cuda_dot_supports(const tn_kernel_args *args);
-bool cuda_embedding_grad_supports(const tn_kernel_args *args);
-tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes);
-
-/* Attention over vectors that fit the kernels' tiles. */
-CUDA_DECLARE(scaled_dot_product_attention);
-CUDA_DECLARE(scaled_dot_product_attention_grad);
-bool cuda_attention_supports(const tn_kernel_args *args);
-bool cuda_attention_grad_supports(const tn_kernel_args *args);
-tn_status cuda_attention_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 
 #undef CUDA_DECLARE
 

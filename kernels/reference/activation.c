@@ -25,28 +25,13 @@ void activate(int64_t activation, int64_t n, double *x) {
   }
 }
 
-BODY_ONE(neg_f64, double, -x)
-BODY_ONE(neg_i64, int64_t, (int64_t)(0 - (uint64_t)x))
-KERNEL_NUMBER(neg)
-
-BODY_ONE(exp_f64, double, exp(x))
-KERNEL_FLOAT(exp)
-
-BODY_ONE(log_f64, double, log(x))
-KERNEL_FLOAT(log)
-
-BODY_ONE(sqrt_f64, double, sqrt(x))
-KERNEL_FLOAT(sqrt)
-
-BODY_ONE(relu_f64, double, x <= 0 ? 0 : x)
-BODY_ONE(relu_i64, int64_t, x <= 0 ? 0 : x)
-KERNEL_NUMBER(relu)
-
-BODY_ONE(sigmoid_f64, double, sigmoid(x))
-KERNEL_FLOAT(sigmoid)
-
-BODY_ONE(tanh_f64, double, tanh(x))
-KERNEL_FLOAT(tanh)
+ONE_NUMBER(neg, -x, (int64_t)(0 - (uint64_t)x))
+ONE_FLOAT(exp, exp(x))
+ONE_FLOAT(log, log(x))
+ONE_FLOAT(sqrt, sqrt(x))
+ONE_NUMBER(relu, x <= 0 ? 0 : x, x <= 0 ? 0 : x)
+ONE_FLOAT(sigmoid, sigmoid(x))
+ONE_FLOAT(tanh, tanh(x))
 
 BODY_ONE(gelu_f64, double, double_gelu(x))
 BODY_ONE(gelu_tanh_f64, double, double_gelu_tanh(x))
@@ -57,14 +42,9 @@ tn_status reference_gelu(const tn_kernel_args *args) {
 }
 
 /* In the gradients a is dy and b is y or x, as ops.def orders them. */
-BODY_TWO(relu_grad_f64, double, b > 0 ? a : 0)
-KERNEL_FLOAT(relu_grad)
-
-BODY_TWO(sigmoid_grad_f64, double, a *(b *(1 - b)))
-KERNEL_FLOAT(sigmoid_grad)
-
-BODY_TWO(tanh_grad_f64, double, a *((1 - b) * (1 + b)))
-KERNEL_FLOAT(tanh_grad)
+TWO_FLOAT(relu_grad, b > 0 ? a : 0)
+TWO_FLOAT(sigmoid_grad, a *(b *(1 - b)))
+TWO_FLOAT(tanh_grad, a *((1 - b) * (1 + b)))
 
 BODY_TWO(gelu_grad_f64, double, a *double_gelu_slope(b))
 BODY_TWO(gelu_grad_tanh_f64, double, a *double_gelu_tanh_slope(b))

@@ -3,33 +3,6 @@
 
 #include "kernels/common/half.h"
 
-tn_dtype dtype_of(DLDataType type) {
-  switch (type.code << 8 | type.bits) {
-  case kDLBool << 8 | 8:
-    return TN_BOOL;
-  case kDLUInt << 8 | 8:
-    return TN_U8;
-  case kDLInt << 8 | 8:
-    return TN_I8;
-  case kDLInt << 8 | 16:
-    return TN_I16;
-  case kDLInt << 8 | 32:
-    return TN_I32;
-  case kDLInt << 8 | 64:
-    return TN_I64;
-  case kDLFloat << 8 | 16:
-    return TN_F16;
-  case kDLBfloat << 8 | 16:
-    return TN_BF16;
-  case kDLFloat << 8 | 32:
-    return TN_F32;
-  case kDLFloat << 8 | 64:
-    return TN_F64;
-  default:
-    return TN_DTYPE_NONE;
-  }
-}
-
 /* The loop over one type; `x` names the element in the expression. */
 #define LOAD(dtype, type, expression)                                                              \
   case dtype: {                                                                                    \

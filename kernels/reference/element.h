@@ -7,8 +7,6 @@
 
 #include "tenon/plugin.h"
 
-tn_dtype dtype_of(DLDataType type);
-
 static inline bool dtype_is_float(tn_dtype dtype) { return TN_SET(dtype) & TN_SET_FLOAT; }
 
 /* Loads n elements, `stride` elements apart. int64 values are rounded to double. */

@@ -6,76 +6,36 @@
 #include "bodies.h"
 #include "kernels.h"
 
-/* An operator that is one function of the C library. */
-#define FUNCTION(name, function)                                                                   \
-  BODY_ONE(name##_f64, double, function(x))                                                        \
-  KERNEL_FLOAT(name)
-
-FUNCTION(cbrt, cbrt)
-FUNCTION(exp2, exp2)
-FUNCTION(expm1, expm1)
-FUNCTION(log2, log2)
-FUNCTION(log10, log10)
-FUNCTION(log1p, log1p)
-FUNCTION(sin, sin)
-FUNCTION(cos, cos)
-FUNCTION(tan, tan)
-FUNCTION(asin, asin)
-FUNCTION(acos, acos)
-FUNCTION(atan, atan)
-FUNCTION(sinh, sinh)
-FUNCTION(cosh, cosh)
-FUNCTION(asinh, asinh)
-FUNCTION(acosh, acosh)
-FUNCTION(atanh, atanh)
-FUNCTION(erf, erf)
-FUNCTION(erfc, erfc)
-
-BODY_ONE(reciprocal_f64, double, 1 / x)
-KERNEL_FLOAT(reciprocal)
-
-BODY_ONE(rsqrt_f64, double, 1 / sqrt(x))
-KERNEL_FLOAT(rsqrt)
-
-BODY_ONE(abs_f64, double, fabs(x))
-BODY_ONE(abs_i64, int64_t, x < 0 ? (int64_t)(0 - (uint64_t)x) : x)
-KERNEL_NUMBER(abs)
-
-BODY_ONE(sign_f64, double, x > 0 ? 1 : x < 0 ? -1 : x)
-BODY_ONE(sign_i64, int64_t, (x > 0) - (x < 0))
-KERNEL_NUMBER(sign)
-
-BODY_ONE(square_f64, double, x *x)
-BODY_ONE(square_i64, int64_t, (int64_t)((uint64_t)x *(uint64_t)x))
-KERNEL_NUMBER(square)
-
-BODY_ONE(floor_f64, double, floor(x))
-BODY_ONE(ceil_f64, double, ceil(x))
-BODY_ONE(round_f64, double, nearbyint(x))
-BODY_ONE(trunc_f64, double, trunc(x))
-BODY_ONE(floor_i64, int64_t, x)
-BODY_ONE(ceil_i64, int64_t, x)
-BODY_ONE(round_i64, int64_t, x)
-BODY_ONE(trunc_i64, int64_t, x)
-KERNEL_NUMBER(floor)
-KERNEL_NUMBER(ceil)
-KERNEL_NUMBER(round)
-KERNEL_NUMBER(trunc)
-
-BODY_ONE(isnan_f64, double, x != x)
-KERNEL_FLOAT(isnan)
-
-BODY_ONE(isinf_f64, double, fabs(x) == INFINITY)
-KERNEL_FLOAT(isinf)
-
-BODY_ONE(isfinite_f64, double, fabs(x) < INFINITY)
-KERNEL_FLOAT(isfinite)
-
-BODY_ONE(logical_not_f64, double, x == 0)
-BODY_ONE(logical_not_i64, int64_t, x == 0)
-KERNEL_NUMBER(logical_not)
-
-BODY_ONE(bitwise_not_i64, int64_t, r->dtype == TN_BOOL ? !x : ~x)
-tn_status reference_bitwise_not(const tn_kernel_args *args) {
-  return map(args, NULL, bitwise_not_i64);
-}
+ONE_FLOAT(cbrt, cbrt(x))
+ONE_FLOAT(exp2, exp2(x))
+ONE_FLOAT(expm1, expm1(x))
+ONE_FLOAT(log2, log2(x))
+ONE_FLOAT(log10, log10(x))
+ONE_FLOAT(log1p, log1p(x))
+ONE_FLOAT(sin, sin(x))
+ONE_FLOAT(cos, cos(x))
+ONE_FLOAT(tan, tan(x))
+ONE_FLOAT(asin, asin(x))
+ONE_FLOAT(acos, acos(x))
+ONE_FLOAT(atan, atan(x))
+ONE_FLOAT(sinh, sinh(x))
+ONE_FLOAT(cosh, cosh(x))
+ONE_FLOAT(asinh, asinh(x))
+ONE_FLOAT(acosh, acosh(x))
+ONE_FLOAT(atanh, atanh(x))
+ONE_FLOAT(erf, erf(x))
+ONE_FLOAT(erfc, erfc(x))
+ONE_FLOAT(reciprocal, 1 / x)
+ONE_FLOAT(rsqrt, 1 / sqrt(x))
+ONE_NUMBER(abs, fabs(x), x < 0 ? (int64_t)(0 - (uint64_t)x) : x)
+ONE_NUMBER(sign, x > 0 ? 1 : x < 0 ? -1 : x, (x > 0) - (x < 0))
+ONE_NUMBER(square, x *x, (int64_t)((uint64_t)x *(uint64_t)x))
+ONE_NUMBER(floor, floor(x), x)
+ONE_NUMBER(ceil, ceil(x), x)
+ONE_NUMBER(round, nearbyint(x), x)
+ONE_NUMBER(trunc, trunc(x), x)
+ONE_FLOAT(isnan, x != x)
+ONE_FLOAT(isinf, fabs(x) == INFINITY)
+ONE_FLOAT(isfinite, fabs(x) < INFINITY)
+ONE_NUMBER(logical_not, x == 0, x == 0)
+ONE_INT(bitwise_not, r->dtype == TN_BOOL ? !x : ~x)

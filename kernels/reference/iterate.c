@@ -2,7 +2,7 @@
 #include "iterate.h"
 
 view view_of(const DLTensor *tensor) {
-  view v = {.dtype = dtype_of(tensor->dtype), .ndim = tensor->ndim};
+  view v = {.dtype = tn_dtype_of(tensor->dtype), .ndim = tensor->ndim};
   if (tensor->data) v.data = (char *)tensor->data + tensor->byte_offset;
   for (int a = 0; a < v.ndim; ++a) {
     v.shape[a] = tensor->shape[a];

@@ -60,7 +60,7 @@ static layout layout_of(const tn_kernel_args *args, source_fn source) {
   return l;
 }
 
-static tn_status run(const tn_kernel_args *args, layout *l) {
+static tn_status layout_run(const tn_kernel_args *args, layout *l) {
   int64_t count = view_count(&l->y);
   return count ? args->host->parallel_for(args->host, count, 4096, layout_range, l) : TN_OK;
 }
@@ -86,7 +86,7 @@ tn_status reference_pad(const tn_kernel_args *args) {
   layout l = layout_of(args, pad_source);
   take_before(&l, &attrs->before);
   store_f64(l.y.dtype, l.value, 1, 1, &attrs->value);
-  return run(args, &l);
+  return layout_run(args, &l);
 }
 
 tn_status reference_pad_grad(const tn_kernel_args *args) {
@@ -126,7 +126,7 @@ tn_status reference_tile(const tn_kernel_args *args) {
     l.x.stride[a] = a < added ? 0 : l.x.stride[a - added];
   }
   l.x.ndim = l.y.ndim;
-  return run(args, &l);
+  return layout_run(args, &l);
 }
 
 static int64_t repeat_source(const layout *l, int axis, int64_t i) {
@@ -136,7 +136,7 @@ static int64_t repeat_source(const layout *l, int axis, int64_t i) {
 
 tn_status reference_repeat(const tn_kernel_args *args) {
   layout l = layout_of(args, repeat_source);
-  return run(args, &l);
+  return layout_run(args, &l);
 }
 
 /* --- flip and roll --- */
@@ -150,7 +150,7 @@ tn_status reference_flip(const tn_kernel_args *args) {
   layout l = layout_of(args, flip_source);
   for (int a = 0; a < l.x.ndim; ++a) l.step[a] = axes->count == 0;
   for (int i = 0; i < axes->count; ++i) l.step[axis_index(axes->axis[i], l.x.ndim)] = 1;
-  return run(args, &l);
+  return layout_run(args, &l);
 }
 
 static int64_t roll_source(const layout *l, int axis, int64_t i) {
@@ -166,5 +166,5 @@ tn_status reference_roll(const tn_kernel_args *args) {
     int64_t n = l.x.shape[axis], shift = n ? attrs->shifts.dim[i] % n : 0;
     l.step[axis] = shift < 0 ? shift + n : shift;
   }
-  return run(args, &l);
+  return layout_run(args, &l);
 }

@@ -32,9 +32,7 @@ tn_status reference_copy(const tn_kernel_args *args) {
   return count ? args->host->parallel_for(args->host, count, 16384, copy_range, views) : TN_OK;
 }
 
-BODY_ONE(cast_f64, double, x)
-BODY_ONE(cast_i64, int64_t, x)
-KERNEL_NUMBER(cast)
+ONE_NUMBER(cast, x, x)
 
 static void fill_f64(const run *r, double *const *in, double *const *out) {
   const tn_fill_attrs *attrs = r->attrs;

@@ -123,7 +123,7 @@ tn_status reference_clip_grad_norm(const tn_kernel_args *args) {
   double total = 0;
   for (int i = 0; i < length; ++i) pass(args->out[i], add_squares, &total, false);
   double norm = sqrt(total), factor = attrs->max_norm / (norm + 1e-6);
-  store_f64(dtype_of(args->out[length]->dtype), args->out[length]->data, 1, 1, &norm);
+  store_f64(tn_dtype_of(args->out[length]->dtype), args->out[length]->data, 1, 1, &norm);
   if (factor > 1) factor = 1;
   for (int i = 0; i < length; ++i) pass(args->out[i], multiply, &factor, true);
   return TN_OK;
@@ -154,7 +154,7 @@ tn_status reference_unscale_grads(const tn_kernel_args *args) {
 
 tn_status reference_update_loss_scale(const tn_kernel_args *args) {
   const tn_update_loss_scale_attrs *attrs = args->attrs;
-  tn_dtype dtype = dtype_of(args->out[1]->dtype);
+  tn_dtype dtype = tn_dtype_of(args->out[1]->dtype);
   bool found = *(const uint8_t *)args->in[0]->data;
   float *scale = args->out[0]->data;
   int64_t steps;

@@ -41,24 +41,9 @@ static int64_t power_int(int64_t a, int64_t b) {
   return (int64_t)y;
 }
 
-BODY_TWO(floor_div_f64, double, floor_divide(a, b))
-BODY_TWO(floor_div_i64, int64_t, floor_divide_int(a, b))
-KERNEL_NUMBER(floor_div)
-
-BODY_TWO(mod_f64, double, modulo(a, b))
-BODY_TWO(mod_i64, int64_t, modulo_int(a, b))
-KERNEL_NUMBER(mod)
-
-BODY_TWO(fmod_f64, double, fmod(a, b))
-BODY_TWO(fmod_i64, int64_t, remainder_int(a, b))
-KERNEL_NUMBER(fmod)
-
-BODY_TWO(pow_f64, double, pow(a, b))
-BODY_TWO(pow_i64, int64_t, power_int(a, b))
-KERNEL_NUMBER(pow)
-
-BODY_TWO(atan2_f64, double, atan2(a, b))
-KERNEL_FLOAT(atan2)
-
-BODY_TWO(hypot_f64, double, hypot(a, b))
-KERNEL_FLOAT(hypot)
+TWO_NUMBER(floor_div, floor_divide(a, b), floor_divide_int(a, b))
+TWO_NUMBER(mod, modulo(a, b), modulo_int(a, b))
+TWO_NUMBER(fmod, fmod(a, b), remainder_int(a, b))
+TWO_NUMBER(pow, pow(a, b), power_int(a, b))
+TWO_FLOAT(atan2, atan2(a, b))
+TWO_FLOAT(hypot, hypot(a, b))

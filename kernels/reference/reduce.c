@@ -60,7 +60,7 @@ tn_status reduce(const tn_kernel_args *args, const tn_axes *axes, bool keepdims,
 }
 
 static bool is_float(const tn_kernel_args *args) {
-  return dtype_is_float(dtype_of(args->in[0]->dtype));
+  return dtype_is_float(tn_dtype_of(args->in[0]->dtype));
 }
 
 /* Sums run by run: short partial sums lose less than one long one. */

@@ -91,8 +91,8 @@ static tn_status resize_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static tn_status run(const tn_kernel_args *args, const DLTensor *image, const DLTensor *result,
-                     int64_t mode, bool align_corners) {
+static tn_status resize_run(const tn_kernel_args *args, const DLTensor *image,
+                            const DLTensor *result, int64_t mode, bool align_corners) {
   resize_call c = {.host = args->host, .image = view_of(image), .result = view_of(result)};
   c.backward = result == args->in[0];
   for (int a = 0; a < 2; ++a)
@@ -103,10 +103,10 @@ static tn_status run(const tn_kernel_args *args, const DLTensor *image, const DL
 
 tn_status reference_resize(const tn_kernel_args *args) {
   const tn_resize_attrs *a = args->attrs;
-  return run(args, args->in[0], args->out[0], a->mode, a->align_corners);
+  return resize_run(args, args->in[0], args->out[0], a->mode, a->align_corners);
 }
 
 tn_status reference_resize_grad(const tn_kernel_args *args) {
   const tn_resize_grad_attrs *a = args->attrs;
-  return run(args, args->out[0], args->in[0], a->mode, a->align_corners);
+  return resize_run(args, args->out[0], args->in[0], a->mode, a->align_corners);
 }

@@ -107,8 +107,8 @@ static tn_status sort_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static tn_status run(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
-                     int64_t attr_axis, bool descending) {
+static tn_status sort_run(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
+                          int64_t attr_axis, bool descending) {
   const DLTensor *tensors[3] = {args->in[0], y, index};
   const DLTensor *shown = y ? y : index;
   sorting s = {.host = args->host};
@@ -128,17 +128,17 @@ static tn_status run(const tn_kernel_args *args, const DLTensor *y, const DLTens
 
 tn_status reference_sort(const tn_kernel_args *args) {
   const tn_sort_attrs *attrs = args->attrs;
-  return run(args, args->out[0], args->out[1], attrs->axis, attrs->descending);
+  return sort_run(args, args->out[0], args->out[1], attrs->axis, attrs->descending);
 }
 
 tn_status reference_argsort(const tn_kernel_args *args) {
   const tn_argsort_attrs *attrs = args->attrs;
-  return run(args, NULL, args->out[0], attrs->axis, attrs->descending);
+  return sort_run(args, NULL, args->out[0], attrs->axis, attrs->descending);
 }
 
 tn_status reference_topk(const tn_kernel_args *args) {
   const tn_topk_attrs *attrs = args->attrs;
-  return run(args, args->out[0], args->out[1], attrs->axis, attrs->largest);
+  return sort_run(args, args->out[0], args->out[1], attrs->axis, attrs->largest);
 }
 
 static void load_all(view x, item *items) {

@@ -29,74 +29,25 @@ static double hardswish_slope(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 *
 static double hardsigmoid(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }
 
 /* In the gradients a is dy and b is x. */
-BODY_ONE(silu_f64, double, double_silu(x))
-BODY_TWO(silu_grad_f64, double, a *double_silu_slope(b))
-KERNEL_FLOAT(silu)
-KERNEL_FLOAT(silu_grad)
+ONE_FLOAT(silu, double_silu(x))
+TWO_FLOAT(silu_grad, a *double_silu_slope(b))
+ONE_FLOAT(mish, double_mish(x))
+TWO_FLOAT(mish_grad, a *double_mish_slope(b))
+ONE_FLOAT(selu, SELU_SCALE *elu(x, SELU_ALPHA))
+TWO_FLOAT(selu_grad, a *(SELU_SCALE *elu_slope(b, SELU_ALPHA)))
+ONE_FLOAT(hardswish, hardswish(x))
+TWO_FLOAT(hardswish_grad, b <= -3 ? 0 : b >= 3 ? a : a * hardswish_slope(b))
+ONE_FLOAT(hardsigmoid, hardsigmoid(x))
+TWO_FLOAT(hardsigmoid_grad, fabs(b) < 3 ? a / 6 : 0)
 
-BODY_ONE(mish_f64, double, double_mish(x))
-BODY_TWO(mish_grad_f64, double, a *double_mish_slope(b))
-KERNEL_FLOAT(mish)
-KERNEL_FLOAT(mish_grad)
-
-BODY_ONE(selu_f64, double, SELU_SCALE *elu(x, SELU_ALPHA))
-BODY_TWO(selu_grad_f64, double, a *(SELU_SCALE *elu_slope(b, SELU_ALPHA)))
-KERNEL_FLOAT(selu)
-KERNEL_FLOAT(selu_grad)
-
-BODY_ONE(hardswish_f64, double, hardswish(x))
-BODY_TWO(hardswish_grad_f64, double, b <= -3 ? 0 : b >= 3 ? a : a * hardswish_slope(b))
-KERNEL_FLOAT(hardswish)
-KERNEL_FLOAT(hardswish_grad)
-
-BODY_ONE(hardsigmoid_f64, double, hardsigmoid(x))
-BODY_TWO(hardsigmoid_grad_f64, double, fabs(b) < 3 ? a / 6 : 0)
-KERNEL_FLOAT(hardsigmoid)
-KERNEL_FLOAT(hardsigmoid_grad)
-
-#define ATTRS(op) const tn_##op##_attrs *k = r->attrs
-
-static void softplus_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(softplus);
-  for (int64_t i = 0; i < r->n; ++i) {
-    double x = in[0][i], z = k->beta * x;
-    out[0][i] = z > k->threshold ? x : softplus(z) / k->beta;
-  }
+/* With z = beta x. */
+static double softplus_at(double x, double z, const tn_softplus_attrs *k) {
+  return z > k->threshold ? x : softplus(z) / k->beta;
 }
-KERNEL_FLOAT(softplus)
 
-static void softplus_grad_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(softplus_grad);
-  for (int64_t i = 0; i < r->n; ++i) {
-    double dy = in[0][i], z = k->beta * in[1][i];
-    out[0][i] = z > k->threshold ? dy : dy * sigmoid(z);
-  }
-}
-KERNEL_FLOAT(softplus_grad)
-
-static void leaky_relu_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(leaky_relu);
-  for (int64_t i = 0; i < r->n; ++i) {
-    double x = in[0][i];
-    out[0][i] = x > 0 ? x : k->slope * x;
-  }
-}
-KERNEL_FLOAT(leaky_relu)
-
-static void leaky_relu_grad_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(leaky_relu_grad);
-  for (int64_t i = 0; i < r->n; ++i) out[0][i] = in[0][i] * (in[1][i] > 0 ? 1 : k->slope);
-}
-KERNEL_FLOAT(leaky_relu_grad)
-
-static void elu_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(elu);
-  for (int64_t i = 0; i < r->n; ++i) out[0][i] = elu(in[0][i], k->alpha);
-}
-KERNEL_FLOAT(elu)
-
-static void elu_grad_f64(const run *r, double *const *in, double *const *out) {
-  ATTRS(elu_grad);
-  for (int64_t i = 0; i < r->n; ++i) out[0][i] = in[0][i] * elu_slope(in[1][i], k->alpha);
-}
-KERNEL_FLOAT(elu_grad)
+ONE_FLOAT_WITH(softplus, softplus_at(x, k->beta *x, k))
+TWO_FLOAT_WITH(softplus_grad, k->beta *b > k->threshold ? a : a * sigmoid(k->beta * b))
+ONE_FLOAT_WITH(leaky_relu, x > 0 ? x : k->slope * x)
+TWO_FLOAT_WITH(leaky_relu_grad, a *(b > 0 ? 1 : k->slope))
+ONE_FLOAT_WITH(elu, elu(x, k->alpha))
+TWO_FLOAT_WITH(elu_grad, a *elu_slope(b, k->alpha))

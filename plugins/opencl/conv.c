@@ -121,7 +121,8 @@ static void arg_scratch(ocl_launch *launch, const conv *c, size_t offset) {
 }
 
 /* Work-items `wide` along the first axis, a few of which make a group. */
-static tn_status run(ocl_launch *launch, int64_t wide, int64_t high, int64_t deep, size_t most) {
+static tn_status conv_run(ocl_launch *launch, int64_t wide, int64_t high, int64_t deep,
+                          size_t most) {
   const size_t local[3] = {most, 1, 1};
   const size_t groups[3] = {(size_t)div_up(wide, (int64_t)most), (size_t)high, (size_t)deep};
   return ocl_run_grid(launch, 3, groups, local);
@@ -147,7 +148,7 @@ static tn_status pack_windows(const conv *c, int64_t first, int64_t count) {
   arg_scratch(&launch, c, 0);
   ocl_arg_long(&launch, first);
   ocl_arg(&launch, s, sizeof *s);
-  return run(&launch, s->terms, c->window_panels, count * s->groups, group_for(c, s->terms));
+  return conv_run(&launch, s->terms, c->window_panels, count * s->groups, group_for(c, s->terms));
 }
 
 /* y of these images, or what stands for it, as a right factor [k, windows] or, turned,
@@ -167,8 +168,8 @@ static tn_status pack_y(const conv *c, int64_t first, int64_t count, bool turned
   ocl_arg_long(&launch, turned ? 1 : s->windows);
   ocl_arg_long(&launch, turned ? s->kernels : s->windows);
   ocl_arg_long(&launch, turned ? s->windows : 1);
-  return run(&launch, rows, turned ? c->k_panels : c->window_panels, count * s->groups,
-             group_for(c, rows));
+  return conv_run(&launch, rows, turned ? c->k_panels : c->window_panels, count * s->groups,
+                  group_for(c, rows));
 }
 
 /* A product whose factor a is a tensor, or the columns in scratch where it is NULL, whose b
@@ -193,7 +194,7 @@ static tn_status multiply(const conv *c, const product_shape *p, int64_t count, 
   else
     arg_scratch(&launch, c, c_offset);
   ocl_arg(&launch, p, sizeof *p);
-  return run(&launch, tiles, panels, count * p->groups, group);
+  return conv_run(&launch, tiles, panels, count * p->groups, group);
 }
 
 /* ------------------------------------------------------------------ forward --- */
@@ -278,7 +279,7 @@ static tn_status fold(const conv *c, int64_t first, int64_t count) {
   ocl_arg_long(&launch, c->window_panels * 2 * c->lanes);
   ocl_arg_int(&launch, c->bias != NULL);
   ocl_arg(&launch, s, sizeof *s);
-  return run(&launch, wide * lines, count * s->groups, 1, group_for(c, wide * lines));
+  return conv_run(&launch, wide * lines, count * s->groups, 1, group_for(c, wide * lines));
 }
 
 tn_status ocl_run_conv_grad_input(const tn_kernel_args *args) {

@@ -108,6 +108,7 @@ bool ocl_floats_have_double(const tn_kernel_args *args) {
 #define PLAIN_2(name) MAP(name, plain, 2)
 #define WIDE_1(name) MAP(name, wide, 1)
 #define WIDE_2(name) MAP(name, wide, 2)
+#define WIDE_3(name) MAP(name, wide, 3)
 
 /* Of integers plain, of floats in double. */
 #define EITHER(name, num_inputs)                                                                   \

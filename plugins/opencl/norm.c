@@ -84,8 +84,8 @@ static size_t group_for(const tn_kernel_args *args, int64_t length) {
 }
 
 /* The last argument is the group's room where it has one. */
-static tn_status run(ocl_launch *launch, const tn_kernel_args *args, int64_t groups, size_t local,
-                     bool has_room) {
+static tn_status norm_run(ocl_launch *launch, const tn_kernel_args *args, int64_t groups,
+                          size_t local, bool has_room) {
   const size_t count = (size_t)groups;
   if (has_room) ocl_arg_local(launch, local * (is_wide(args) ? 8 : 4));
   return ocl_run_grid(launch, 1, &count, &local);
@@ -120,7 +120,7 @@ static tn_status forward(const tn_kernel_args *args, const forward_call *c, cons
   arg_wide(&launch, args, c->eps);
   arg_wide(&launch, args, c->momentum);
   ocl_arg(&launch, s, sizeof *s);
-  return run(&launch, args, s->sets, group_for(args, s->length), true);
+  return norm_run(&launch, args, s->sets, group_for(args, s->length), true);
 }
 
 /* Inputs x, gamma, beta; outputs y, mean, rstd. */
@@ -193,7 +193,7 @@ tn_status ocl_run_batch_norm_inference(const tn_kernel_args *args) {
   ocl_arg_int(&launch, (gamma ? HAS_GAMMA : 0) | (beta ? HAS_BETA : 0));
   arg_wide(&launch, args, attrs->eps);
   ocl_arg(&launch, &s, sizeof s);
-  return run(&launch, args, s.sets, group_for(args, s.length), false);
+  return norm_run(&launch, args, s.sets, group_for(args, s.length), false);
 }
 
 /* ---------------------------------------------------------------- gradients --- */
@@ -217,7 +217,7 @@ static tn_status grad_input(const tn_kernel_args *args, const grad_call *c, cons
   ocl_arg_tensor(&launch, c->dx);
   ocl_arg_int(&launch, has);
   ocl_arg(&launch, s, sizeof *s);
-  return run(&launch, args, s->sets, group_for(args, s->length), true);
+  return norm_run(&launch, args, s->sets, group_for(args, s->length), true);
 }
 
 static tn_status grad_weight(const tn_kernel_args *args, const grad_call *c, const norm_shape *s) {
@@ -238,7 +238,7 @@ static tn_status grad_weight(const tn_kernel_args *args, const grad_call *c, con
   ocl_arg_int(&launch, has);
   ocl_arg_int(&launch, batch);
   ocl_arg(&launch, s, sizeof *s);
-  return run(&launch, args, s->channels, group_for(args, s->inner), true);
+  return norm_run(&launch, args, s->channels, group_for(args, s->inner), true);
 }
 
 static tn_status backward(const tn_kernel_args *args, const grad_call *c, const norm_shape *s) {

@@ -3,20 +3,20 @@
  */
 #include "internal.h"
 #include "rows.h"
+#include "tenon/op_rows.h"
 
 enum { OWN = 200 };
 
-#define NAMED(NAME, row_name, rank, run_fn, row_flags, ...)                                        \
+#define NAMED(op_name, run_fn, row_flags, ...)                                                     \
   {.struct_size = sizeof(tn_kernel),                                                               \
-   .op = TN_OP_##NAME,                                                                             \
+   .op = TN_OP_##op_name,                                                                          \
    .device_type = "opencl",                                                                        \
-   .name = "opencl." row_name,                                                                     \
-   .priority = rank,                                                                               \
+   .name = "opencl." #op_name,                                                                     \
+   .priority = OWN,                                                                                \
    .flags = row_flags,                                                                             \
    .run = run_fn,                                                                                  \
    __VA_ARGS__},
-#define ROW(NAME, name, row_flags, ...)                                                            \
-  NAMED(NAME, #name, OWN, ocl_run_##name, row_flags, __VA_ARGS__)
+#define ROW(op, row_flags, ...) NAMED(op, ocl_run_##op, row_flags, __VA_ARGS__)
 
 static const tn_kernel kernels[] = {
 #include "rows.def"

@@ -45,7 +45,7 @@ static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const cha
 }
 
 /* Work-items for rows of `size`, the result's. pre: it is not empty. */
-static tn_status run(ocl_launch *launch, const pool_shape *p, const cl_long size[3]) {
+static tn_status pool_run(ocl_launch *launch, const pool_shape *p, const cl_long size[3]) {
   const int64_t length = run_length(launch->queue->device);
   const int64_t wide = (size[2] + length - 1) / length;
   ocl_arg(launch, p, sizeof *p);
@@ -63,7 +63,7 @@ static tn_status max_pool(const tn_kernel_args *args, unsigned kind) {
   ocl_arg_tensor(&launch, y);
   ocl_arg_tensor(&launch, index);
   ocl_arg_int(&launch, index != NULL);
-  return run(&launch, &p, p.out);
+  return pool_run(&launch, &p, p.out);
 }
 
 static tn_status max_pool_grad(const tn_kernel_args *args, unsigned kind) {
@@ -76,7 +76,7 @@ static tn_status max_pool_grad(const tn_kernel_args *args, unsigned kind) {
   ocl_arg_tensor(&launch, dy);
   ocl_arg_tensor(&launch, args->in[1]);
   ocl_arg_tensor(&launch, dx);
-  return run(&launch, &p, p.size);
+  return pool_run(&launch, &p, p.size);
 }
 
 static tn_status avg_pool(const tn_kernel_args *args, unsigned kind) {
@@ -88,7 +88,7 @@ static tn_status avg_pool(const tn_kernel_args *args, unsigned kind) {
   if (status) return status;
   ocl_arg_tensor(&launch, x);
   ocl_arg_tensor(&launch, y);
-  return run(&launch, &p, p.out);
+  return pool_run(&launch, &p, p.out);
 }
 
 static tn_status avg_pool_grad(const tn_kernel_args *args, unsigned kind) {
@@ -100,7 +100,7 @@ static tn_status avg_pool_grad(const tn_kernel_args *args, unsigned kind) {
   if (status) return status;
   ocl_arg_tensor(&launch, dy);
   ocl_arg_tensor(&launch, dx);
-  return run(&launch, &p, p.size);
+  return pool_run(&launch, &p, p.size);
 }
 
 #define POOL(name)                                                                                 \

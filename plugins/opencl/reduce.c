@@ -80,7 +80,7 @@ static tn_status reduce(const tn_kernel_args *args, const char *op, uint32_t mas
   return ocl_run_grid(&launch, 1, &groups, &local);
 }
 
-#define REDUCE(name, number)                                                                       \
+#define REDUCE(name, number, when)                                                                 \
   tn_status ocl_run_##name(const tn_kernel_args *args) {                                           \
     const tn_##name##_attrs *attrs = args->attrs;                                                  \
     return reduce(args, #name, axes_mask(&attrs->axes, args->in[0]->ndim), attrs->keepdims,        \
@@ -93,16 +93,4 @@ static tn_status reduce(const tn_kernel_args *args, const char *op, uint32_t mas
     return reduce(args, #name, axes_mask(&axes, args->in[0]->ndim), attrs->keepdims, 0);           \
   }
 
-REDUCE(sum, 0)
-REDUCE(mean, 0)
-REDUCE(max, 0)
-REDUCE(min, 0)
-REDUCE(prod, 0)
-REDUCE(any, 0)
-REDUCE(all, 0)
-REDUCE(var, attrs->correction)
-REDUCE(std, attrs->correction)
-REDUCE(logsumexp, 0)
-REDUCE(norm, attrs->ord)
-ARG_REDUCE(argmax)
-ARG_REDUCE(argmin)
+#include "reduce_list.def"

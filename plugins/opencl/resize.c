@@ -42,7 +42,7 @@ static resize_shape shape_of(const DLTensor *image, const DLTensor *result, int6
   return r;
 }
 
-static tn_status run(const tn_kernel_args *args, const char *function, resize_shape *r) {
+static tn_status resize_run(const tn_kernel_args *args, const char *function, resize_shape *r) {
   ocl_launch launch;
   const ocl_key key = {.source = &ocl_source_resize,
                        .function = function,
@@ -60,11 +60,11 @@ static tn_status run(const tn_kernel_args *args, const char *function, resize_sh
 tn_status ocl_run_resize(const tn_kernel_args *args) {
   const tn_resize_attrs *a = args->attrs;
   resize_shape r = shape_of(args->in[0], args->out[0], a->mode, a->align_corners);
-  return run(args, "resize", &r);
+  return resize_run(args, "resize", &r);
 }
 
 tn_status ocl_run_resize_grad(const tn_kernel_args *args) {
   const tn_resize_grad_attrs *a = args->attrs;
   resize_shape r = shape_of(args->out[0], args->in[0], a->mode, a->align_corners);
-  return run(args, "resize_grad", &r);
+  return resize_run(args, "resize_grad", &r);
 }

@@ -1,11 +1,11 @@
 /*
  * The table of kernels, one file of rows per family; plugin.c and rows.h itself include them
  * with different meanings of
- *   ROW(NAME, name, row_flags, ...)
- * operator TN_OP_<NAME>, run by ocl_run_<name>, called "opencl.<name>"; the rest is further
- * fields of tn_kernel: .types, .workspace, .supports.
- *   NAMED(NAME, row_name, rank, run_fn, row_flags, ...)
- * says name, priority and run function itself, where an operator has several kernels.
+ *   ROW(op, row_flags, ...)
+ * the operator, run by ocl_run_<op>, called "opencl.<op>"; the rest is further fields of tn_kernel:
+ * .types, .workspace, .supports.
+ *   NAMED(op, run_fn, row_flags, ...)
+ * names the run function, where several operators have one.
  */
 #ifndef OPENCL_ROWS_H
 #define OPENCL_ROWS_H
@@ -17,9 +17,8 @@
 #define DENSE TN_KERNEL_DETERMINISTIC
 #define STRIDED (TN_KERNEL_DETERMINISTIC | TN_KERNEL_STRIDED)
 
-#define ROW(NAME, name, row_flags, ...) tn_status ocl_run_##name(const tn_kernel_args *args);
-#define NAMED(NAME, row_name, rank, run_fn, row_flags, ...)                                        \
-  tn_status run_fn(const tn_kernel_args *args);
+#define ROW(op, row_flags, ...) tn_status ocl_run_##op(const tn_kernel_args *args);
+#define NAMED(op, run_fn, row_flags, ...) tn_status run_fn(const tn_kernel_args *args);
 #include "rows.def"
 #undef ROW
 #undef NAMED

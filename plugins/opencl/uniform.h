@@ -1,8 +1,8 @@
 /*
  * Uniform numbers of [low, high) as an element type holds them. Rounding takes a number that is
  * next to high onto it, and high - low may leave the range of the type; what every device must
- * make of both alike stands here. The same as kernels/common/uniform.h
- * has for the other backends.
+ * make of both alike stands here. kernels/common/uniform.h is the same for the other backends: it
+ * stands twice because a plugin includes headers of api/ alone.
  */
 #ifndef TENON_OPENCL_UNIFORM_H
 #define TENON_OPENCL_UNIFORM_H

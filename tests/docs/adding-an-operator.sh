@@ -1,14 +1,14 @@
 #!/bin/sh
-# The worked example of docs/adding-an-operator.md: each of its pieces is put where its
-# heading says, into a copy of the sources; the table must print the operator, and the
-# kernels must compile.
+# The worked examples of docs/adding-an-operator.md: each of its pieces is put where its
+# heading says, into a copy of the sources; the table must print the operators, every backend's
+# list must have rows of them, and the kernels must compile. CUDA's do where NVCC is given.
 #
-# usage: adding-an-operator.sh SOURCE_ROOT CC
+# usage: adding-an-operator.sh SOURCE_ROOT CC [NVCC]
 set -eu
-root=$1 cc=$2
+root=$(realpath "$1") CC=$2 nvcc=${3:-}
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r "$root/api" "$root/kernels" "$copy"
+cp -r "$root/api" "$root/kernels" "$root/plugins" "$copy"
 cd "$copy"
 
 # Cuts the page's pieces of C into files 1, 2, ... whose first line is "FILE PLACE".
@@ -31,15 +31,84 @@ for piece in piece.*; do
   mv whole "$file"
 done
 
-"$cc" -std=c11 -Iapi -o opgen api/opgen/*.c
+"$CC" -std=c11 -Iapi -o opgen api/opgen/*.c
 mkdir printed printed/tenon
 ./opgen types >printed/tenon/op_types.h
 ./opgen functions >printed/tenon/ops.h
-./opgen docs functions | grep -q '^## softsign$' || { echo "the page of operators lacks softsign"; exit 1; }
+./opgen rows >printed/tenon/op_rows.h
+./opgen elementwise >printed/tenon/elementwise.def
+./opgen reductions >printed/tenon/reductions.def
+ops='softsign sum_square'
+for page in 'functions softsign' 'reduction sum_square'; do
+  ./opgen docs "${page% *}" | grep -q "^## ${page#* }\$" || { echo "no page has ${page#* }"; exit 1; }
+done
 
-flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wno-missing-field-initializers -Werror -I. -Iapi -Iprinted"
+# What of stands in the list of rows at the end of standard input, and not twice.
+has_rows() { # NAME, COUNT of rows of each operator
+  "$CC" -std=c11 -Iapi -Iprinted -I. -Iplugins/opencl -E -P -x c - >rows
+  for op in $ops; do
+    n=$(grep -ow "ROW $op" rows | wc -l)
+    [ "$n" -eq "$2" ] || { echo "$1 has $n rows of $op, not $2"; exit 1; }
+  done
+}
+has_rows cpu 4 <<END
+#include "tenon/op_rows.h"
+#define ROW(op, ...) ROW op
+#define ROW_ANY(op, ...) ROW op
+#define ROW_MULTI(op) ROW op
+#define ROW_BLAS(op, ...) ROW op
+#include "kernels/cpu/rows.def"
+END
+has_rows cuda 1 <<END
+#define STRIDED(op) ROW op
+#define DENSE(op) ROW op
+#define STRIDED_WITH(op, ...) ROW op
+#define DENSE_WITH(op, ...) ROW op
+#include "kernels/cuda/rows.def"
+END
+has_rows opencl 1 <<END
+#define ROW(op, ...) ROW op
+#define NAMED(op, ...) ROW op
+#include "plugins/opencl/rows.def"
+END
+
+flags='-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wno-missing-field-initializers -Werror -I. -Iapi -Iprinted'
+cpu='-fno-math-errno -DTN_ISA=baseline -DTN_ISA_LEVEL=0'
 # shellcheck disable=SC2086 # flags are words
-"$cc" $flags -O1 -c -o reference.o kernels/reference/unit.c
+for source in reference/unit reference/reduce_float; do
+  "$CC" $flags -c -o "$(basename $source).o" "kernels/$source.c"
+done
 # shellcheck disable=SC2086
-"$cc" $flags -O1 -fno-math-errno -DTN_ISA=baseline -DTN_ISA_LEVEL=0 -c -o cpu.o kernels/cpu/elementwise/activation.c
-nm reference.o cpu.o | grep ' T ' | grep softsign || { echo "no kernel was compiled"; exit 1; }
+for source in elementwise/activation reduce/reduce; do
+  "$CC" $flags $cpu -c -o "cpu-$(basename $source).o" "kernels/cpu/$source.c"
+done
+for symbol in reference_softsign reference_sum_square softsign_f32_baseline sum_square_bf16_baseline; do
+  nm ./*.o | grep -q " T $symbol\$" || { echo "$symbol was not compiled"; exit 1; }
+done
+
+# OpenCL's expression, read as C.
+cat >softsign.c <<END
+#include <tgmath.h>
+typedef float num;
+#define DIVIDE(a, b) ((a) / (b))
+$(grep apply_softsign plugins/opencl/cl/plain.cl)
+int main(void) {
+  num x = 3, high = (num)INFINITY;
+  return apply_softsign(x) != 0.75f || apply_softsign(-high) != -1;
+}
+END
+"$CC" -std=c11 -o softsign softsign.c -lm
+./softsign || { echo "OpenCL's softsign is wrong"; exit 1; }
+
+[ -n "$nvcc" ] || exit 0
+# The pieces alone: their files have all the family's kernels.
+for piece in piece.*; do
+  case $(head -1 "$piece") in
+    *activation.cu*) frame=elementwise/unary.cuh ;;
+    *reduce.cu*) frame=reduce/reduce.cuh ;;
+    *) continue ;;
+  esac
+  { echo "#include \"kernels/cuda/$frame\""; tail -n +2 "$piece"; } >alone.cu
+  "$nvcc" -std=c++17 -I. -Iapi -Iprinted -c -o alone.o alone.cu
+  nm alone.o | grep -q ' T cuda_run_s' || { echo "$frame: no kernel was compiled"; exit 1; }
+done

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/common/broadcast.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
@@ -25,16 +26,6 @@ typedef struct attention_call {
   double scale;
   bool causal;
 } attention_call;
-
-/* Strides of a contiguous tensor broadcast to [b, h, s, t]. */
-static const void *scores_like(const DLTensor *x, int64_t *step) {
-  if (!x) return NULL;
-  for (int i = 1; i <= 4; i++) {
-    bool own = i <= x->ndim && x->shape[x->ndim - i] != 1;
-    step[4 - i] = own ? x->strides[x->ndim - i] : 0;
-  }
-  return x->data;
-}
 
 static attention_call attention_call_of(const tn_kernel_args *args, int first, int hides) {
   const tn_scaled_dot_product_attention_attrs *attrs = args->attrs;

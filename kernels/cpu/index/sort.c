@@ -202,8 +202,8 @@ static tn_status sort_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static tn_status run(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
-                     int64_t axis, bool descending) {
+static tn_status sort_run(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
+                          int64_t axis, bool descending) {
   sorting call = {args->host, args->in[0], y, index, cpu_view_axis(args->in[0], axis),
                   0,          descending};
   const DLTensor *shown = y ? y : index;
@@ -216,17 +216,17 @@ static tn_status run(const tn_kernel_args *args, const DLTensor *y, const DLTens
 
 tn_status ISA(sort_any)(const tn_kernel_args *args) {
   const tn_sort_attrs *attrs = args->attrs;
-  return run(args, args->out[0], args->out[1], attrs->axis, attrs->descending);
+  return sort_run(args, args->out[0], args->out[1], attrs->axis, attrs->descending);
 }
 
 tn_status ISA(argsort_any)(const tn_kernel_args *args) {
   const tn_argsort_attrs *attrs = args->attrs;
-  return run(args, NULL, args->out[0], attrs->axis, attrs->descending);
+  return sort_run(args, NULL, args->out[0], attrs->axis, attrs->descending);
 }
 
 tn_status ISA(topk_any)(const tn_kernel_args *args) {
   const tn_topk_attrs *attrs = args->attrs;
-  return run(args, args->out[0], args->out[1], attrs->axis, attrs->largest);
+  return sort_run(args, args->out[0], args->out[1], attrs->axis, attrs->largest);
 }
 
 /* pre: tensors are contiguous. */

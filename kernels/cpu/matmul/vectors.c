@@ -2,15 +2,9 @@
  * Scalar products, a thread per share of rows, and outer products, which are elementwise
  * products of tensors expanded along each other's axis.
  */
+#include "kernels/common/broadcast.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
-
-/* Strides of x without its last axis along y's batch axes, which are y's first `rank`. */
-static void batch_steps(const DLTensor *x, const DLTensor *y, int rank, int64_t *step) {
-  const int behind = rank - (x->ndim - 1);
-  for (int d = 0; d < rank; d++)
-    step[d] = d < behind || x->shape[d - behind] != y->shape[d] ? 0 : x->strides[d - behind];
-}
 
 typedef struct dot_call {
   const DLTensor *a, *b, *y;
@@ -39,29 +33,6 @@ static tn_status dot_run(const tn_kernel_args *args, tn_range_fn fn) {
   const int64_t grain = 1 + CPU_GRAIN_CHEAP / (c.k + 1);
   if (n <= grain) return fn(&c, 0, n);
   return args->host->parallel_for(args->host, n, grain, fn, &c);
-}
-
-/* Calls an elementwise product of a and b expanded to y. */
-static tn_status outer_run(const tn_kernel_args *args, tn_kernel_fn multiply) {
-  const DLTensor *y = args->out[0];
-  DLTensor expanded[2];
-  int64_t step[2][TN_MAX_RANK];
-  const DLTensor *in[2];
-  for (int i = 0; i < 2; i++) {
-    const DLTensor *x = args->in[i];
-    batch_steps(x, y, y->ndim - 2, step[i]);
-    step[i][y->ndim - 2] = i == 0 ? x->strides[x->ndim - 1] : 0;
-    step[i][y->ndim - 1] = i == 1 ? x->strides[x->ndim - 1] : 0;
-    expanded[i] = *x;
-    expanded[i].ndim = y->ndim;
-    expanded[i].shape = y->shape;
-    expanded[i].strides = step[i];
-    in[i] = &expanded[i];
-  }
-  tn_kernel_args sub = *args;
-  sub.in = in;
-  sub.attrs = NULL;
-  return multiply(&sub);
 }
 
 #define BODY "kernels/cpu/matmul/vectors.inc"

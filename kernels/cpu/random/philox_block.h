@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "kernels/cpu/cpu.h"
+
 /* Counters in a block; four words come from each. */
 #define PHILOX_COUNTERS 64
 #define PHILOX_WORDS (4 * PHILOX_COUNTERS)
@@ -38,6 +40,14 @@ static inline void philox_block(uint64_t seed, uint64_t first, uint32_t *restric
     words[4 * i + 2] = c2[i];
     words[4 * i + 3] = c3[i];
   }
+}
+
+/* Runs fn over blocks of `per_block` of the call's first output's elements: an index is a block. */
+static inline tn_status philox_run(const tn_kernel_args *args, int64_t per_block, tn_range_fn fn,
+                                   void *ctx) {
+  const int64_t blocks = cpu_ceil_div(cpu_count(args->out[0]), per_block);
+  if (blocks <= 32) return fn(ctx, 0, blocks);
+  return args->host->parallel_for(args->host, blocks, 32, fn, ctx);
 }
 
 #endif

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/common/broadcast.h"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -72,16 +73,6 @@ __device__ __forceinline__ C score_of(const attention_params &p, const attention
 /* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
  * out, and there is little to gain. */
 static bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
-
-/* Steps of a contiguous tensor broadcast to [b, h, s, t]. */
-static const void *scores_like(const DLTensor *x, int64_t *step) {
-  if (!x) return NULL;
-  for (int i = 1; i <= 4; i++) {
-    bool own = i <= x->ndim && x->shape[x->ndim - i] != 1;
-    step[4 - i] = own ? x->strides[x->ndim - i] : 0;
-  }
-  return x->data;
-}
 
 /* `first` is the place of q among the inputs, `hides` that of mask. */
 static attention_params attention_params_of(const tn_kernel_args *args, int first, int hides) {

@@ -198,16 +198,11 @@ tn_status cuda_run_scaled_dot_product_attention_grad(const tn_kernel_args *args)
   p.dk = args->out[1]->data;
   p.dv = args->out[2]->data;
   p.delta = args->workspace;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_grad_by_size<float, float>(args, p);
-  case TN_F64:
-    return run_grad_by_size<double, double>(args, p);
-  case TN_F16:
-    return run_grad_half<half_t>(args, p);
-  case TN_BF16:
-    return run_grad_half<bfloat_t>(args, p);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (sizeof(T) == 2)
+      return run_grad_half<T>(args, p);
+    else
+      return run_grad_by_size<T, T>(args, p);
+  });
 }

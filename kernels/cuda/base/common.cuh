@@ -29,6 +29,11 @@ template <> struct compute_of<bfloat_t> { using type = float; };
 template <> struct compute_of<bool_t> { using type = unsigned char; };
 template <class T> using compute_t = typename compute_of<T>::type;
 
+/* What sums over floats are kept in where they lose nothing by it: float, but for double. */
+template <class T> struct accumulator { using type = float; };
+template <> struct accumulator<double> { using type = double; };
+template <class T> using accumulator_t = typename accumulator<T>::type;
+
 template <class T> __device__ __forceinline__ T load(T x) { return x; }
 __device__ __forceinline__ unsigned char load(bool_t x) { return x.byte; }
 __device__ __forceinline__ float load(half_t x) {
@@ -90,12 +95,6 @@ static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 g
   cudaError_t error = cudaLaunchKernel((const void *)kernel, grid, block, list, shared_bytes,
                                        (cudaStream_t)args->native_stream);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
-}
-
-/* No run function sees another dtype: the row's types keep it out. */
-static inline tn_status bad_dtype(const tn_kernel_args *args) {
-  return args->host->fail(TN_ERR_INTERNAL, "%s: a dtype outside the row's types",
-                          args->kernel->name);
 }
 
 #endif /* KERNELS_CUDA_COMMON_CUH */

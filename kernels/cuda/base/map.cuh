@@ -11,7 +11,7 @@
 #ifndef KERNELS_CUDA_MAP_CUH
 #define KERNELS_CUDA_MAP_CUH
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 enum { map_threads = 256 };
 

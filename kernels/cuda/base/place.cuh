@@ -2,7 +2,7 @@
 #ifndef KERNELS_CUDA_PLACE_CUH
 #define KERNELS_CUDA_PLACE_CUH
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 enum { place_threads = 256 };
 

@@ -4,16 +4,16 @@
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-namespace {
-
 WIDE_UNARY(sigmoid)
-WIDE_UNARY(gelu)
-WIDE_UNARY(gelu_tanh)
 WIDE_UNARY(silu)
 WIDE_UNARY(mish)
 WIDE_UNARY(selu)
 WIDE_UNARY(hardswish)
 WIDE_UNARY(hardsigmoid)
+WIDE_OP(gelu)
+WIDE_OP(gelu_tanh)
+
+namespace {
 
 struct softplus_op {
   double beta, threshold;
@@ -41,13 +41,6 @@ struct elu_op {
 };
 
 } // namespace
-
-RUN_UNARY(sigmoid)
-RUN_UNARY(silu)
-RUN_UNARY(mish)
-RUN_UNARY(selu)
-RUN_UNARY(hardswish)
-RUN_UNARY(hardsigmoid)
 
 tn_status cuda_run_gelu(const tn_kernel_args *args) {
   bool approximate = ((const tn_gelu_attrs *)args->attrs)->tanh;

@@ -6,43 +6,28 @@
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-namespace {
+/* An expression of dy and b, here called by what it is. */
+#define GRADIENT(name, b, expression)                                                              \
+  namespace {                                                                                      \
+  struct name##_op {                                                                               \
+    template <class C>                                                                             \
+    __device__ __forceinline__ double operator()(double dy, double b, C) const {                   \
+      return expression;                                                                           \
+    }                                                                                              \
+  };                                                                                               \
+  }                                                                                                \
+  RUN_GRADIENT(name)
 
-struct relu_grad_op {
-  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
-    return y > 0.0 ? dy : 0.0;
-  }
-};
-struct sigmoid_grad_op {
-  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
-    return dy * y * (1.0 - y);
-  }
-};
+GRADIENT(relu_grad, y, y > 0.0 ? dy : 0.0)
+GRADIENT(sigmoid_grad, y, dy *y *(1.0 - y))
 /* Without 1 - y^2, which cancels where y is close to 1. */
-struct tanh_grad_op {
-  template <class C> __device__ __forceinline__ double operator()(double dy, double y, C) const {
-    return dy * ((1.0 - y) * (1.0 + y));
-  }
-};
-struct hardswish_grad_op {
-  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
-    return x <= -3.0 ? 0.0 : x >= 3.0 ? dy : dy * wide_hardswish_slope(x);
-  }
-};
-struct hardsigmoid_grad_op {
-  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
-    return fabs(x) < 3.0 ? dy / 6.0 : 0.0;
-  }
-};
-struct leaky_relu_grad_op {
-  double slope;
-  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
-    return x > 0.0 ? dy : dy * slope;
-  }
-};
+GRADIENT(tanh_grad, y, dy *((1.0 - y) * (1.0 + y)))
+GRADIENT(hardswish_grad, x, x <= -3.0 ? 0.0 : x >= 3.0 ? dy : dy * wide_hardswish_slope(x))
+GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
 
-/* dx = dy slope(x) */
-#define SLOPE(name, members, ...)                                                                  \
+/* dx = dy slope(x), the slope a function of kernels/common/wide. */
+#define SLOPE_OP(name, members, ...)                                                               \
+  namespace {                                                                                      \
   struct name##_grad_op {                                                                          \
     members;                                                                                       \
     __device__ __forceinline__ double operator()(double dy, double x, float) const {               \
@@ -51,29 +36,28 @@ struct leaky_relu_grad_op {
     __device__ __forceinline__ double operator()(double dy, double x, double) const {              \
       return dy * double_##name##_slope(x __VA_ARGS__);                                            \
     }                                                                                              \
-  };
-SLOPE(gelu, )
-SLOPE(gelu_tanh, )
-SLOPE(silu, )
-SLOPE(mish, )
-SLOPE(selu, )
-SLOPE(elu, double alpha, , alpha)
-SLOPE(softplus, double beta; double threshold, , beta, threshold)
+  };                                                                                               \
+  }
+#define SLOPE(name) SLOPE_OP(name, ) RUN_GRADIENT(name##_grad)
+
+SLOPE(silu)
+SLOPE(mish)
+SLOPE(selu)
+SLOPE_OP(gelu, )
+SLOPE_OP(gelu_tanh, )
+SLOPE_OP(elu, double alpha, , alpha)
+SLOPE_OP(softplus, double beta; double threshold, , beta, threshold)
+
+namespace {
+
+struct leaky_relu_grad_op {
+  double slope;
+  template <class C> __device__ __forceinline__ double operator()(double dy, double x, C) const {
+    return x > 0.0 ? dy : dy * slope;
+  }
+};
 
 } // namespace
-
-#define RUN_GRADIENT(name)                                                                         \
-  tn_status cuda_run_##name##_grad(const tn_kernel_args *args) {                                   \
-    return run_float<gradient, name##_grad_op>(args);                                              \
-  }
-RUN_GRADIENT(relu)
-RUN_GRADIENT(sigmoid)
-RUN_GRADIENT(tanh)
-RUN_GRADIENT(hardswish)
-RUN_GRADIENT(hardsigmoid)
-RUN_GRADIENT(silu)
-RUN_GRADIENT(mish)
-RUN_GRADIENT(selu)
 
 tn_status cuda_run_gelu_grad(const tn_kernel_args *args) {
   bool approximate = ((const tn_gelu_grad_attrs *)args->attrs)->tanh;

@@ -58,36 +58,21 @@ template <class T> struct binary_int {
   }
 };
 
-template <binary_op op> tn_status run(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, binary_float<op, float>{});
-  case TN_F16:
-    return map_run(args, binary_float<op, half_t>{});
-  case TN_BF16:
-    return map_run(args, binary_float<op, bfloat_t>{});
-  case TN_F64:
-    return map_run(args, binary_float<op, double>{});
-  case TN_U8:
-    return map_run(args, binary_int<uint8_t>{op});
-  case TN_I8:
-    return map_run(args, binary_int<int8_t>{op});
-  case TN_I16:
-    return map_run(args, binary_int<int16_t>{op});
-  case TN_I32:
-    return map_run(args, binary_int<int32_t>{op});
-  case TN_I64:
-    return map_run(args, binary_int<int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+template <binary_op op> tn_status binary_run(const tn_kernel_args *args) {
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return map_run(args, binary_int<T>{op});
+    else
+      return map_run(args, binary_float<op, T>{});
+  });
 }
 
 } // namespace
 
-tn_status cuda_run_add(const tn_kernel_args *args) { return run<op_add>(args); }
-tn_status cuda_run_sub(const tn_kernel_args *args) { return run<op_sub>(args); }
-tn_status cuda_run_mul(const tn_kernel_args *args) { return run<op_mul>(args); }
-tn_status cuda_run_div(const tn_kernel_args *args) { return run<op_div>(args); }
-tn_status cuda_run_maximum(const tn_kernel_args *args) { return run<op_max>(args); }
-tn_status cuda_run_minimum(const tn_kernel_args *args) { return run<op_min>(args); }
+tn_status cuda_run_add(const tn_kernel_args *args) { return binary_run<op_add>(args); }
+tn_status cuda_run_sub(const tn_kernel_args *args) { return binary_run<op_sub>(args); }
+tn_status cuda_run_mul(const tn_kernel_args *args) { return binary_run<op_mul>(args); }
+tn_status cuda_run_div(const tn_kernel_args *args) { return binary_run<op_div>(args); }
+tn_status cuda_run_maximum(const tn_kernel_args *args) { return binary_run<op_max>(args); }
+tn_status cuda_run_minimum(const tn_kernel_args *args) { return binary_run<op_min>(args); }

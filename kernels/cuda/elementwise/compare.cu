@@ -33,37 +33,20 @@ template <class T> struct compare {
   }
 };
 
-tn_status run(const tn_kernel_args *args, int op) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return map_run(args, compare<float>{op});
-  case TN_F16:
-    return map_run(args, compare<half_t>{op});
-  case TN_BF16:
-    return map_run(args, compare<bfloat_t>{op});
-  case TN_F64:
-    return map_run(args, compare<double>{op});
-  case TN_BOOL:
-  case TN_U8:
-    return map_run(args, compare<uint8_t>{op});
-  case TN_I8:
-    return map_run(args, compare<int8_t>{op});
-  case TN_I16:
-    return map_run(args, compare<int16_t>{op});
-  case TN_I32:
-    return map_run(args, compare<int32_t>{op});
-  case TN_I64:
-    return map_run(args, compare<int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+tn_status compare_run(const tn_kernel_args *args, int op) {
+  return for_all(args, args->in[0],
+                 [&](auto t) { return map_run(args, compare<byte_for_bool_t<decltype(t)>>{op}); });
 }
 
 } // namespace
 
-tn_status cuda_run_equal(const tn_kernel_args *args) { return run(args, op_equal); }
-tn_status cuda_run_not_equal(const tn_kernel_args *args) { return run(args, op_not_equal); }
-tn_status cuda_run_less(const tn_kernel_args *args) { return run(args, op_less); }
-tn_status cuda_run_less_equal(const tn_kernel_args *args) { return run(args, op_less_equal); }
-tn_status cuda_run_greater(const tn_kernel_args *args) { return run(args, op_greater); }
-tn_status cuda_run_greater_equal(const tn_kernel_args *args) { return run(args, op_greater_equal); }
+tn_status cuda_run_equal(const tn_kernel_args *args) { return compare_run(args, op_equal); }
+tn_status cuda_run_not_equal(const tn_kernel_args *args) { return compare_run(args, op_not_equal); }
+tn_status cuda_run_less(const tn_kernel_args *args) { return compare_run(args, op_less); }
+tn_status cuda_run_less_equal(const tn_kernel_args *args) {
+  return compare_run(args, op_less_equal);
+}
+tn_status cuda_run_greater(const tn_kernel_args *args) { return compare_run(args, op_greater); }
+tn_status cuda_run_greater_equal(const tn_kernel_args *args) {
+  return compare_run(args, op_greater_equal);
+}

@@ -187,18 +187,7 @@ template <class T> struct same {
 tn_status run_copy(const tn_kernel_args *args) {
   tn_status status;
   if (cuda_copy_apart(args, &status)) return status;
-  switch (args->out[0]->dtype.bits) {
-  case 8:
-    return map_run(args, same<uint8_t>{});
-  case 16:
-    return map_run(args, same<uint16_t>{});
-  case 32:
-    return map_run(args, same<uint32_t>{});
-  case 64:
-    return map_run(args, same<uint64_t>{});
-  default:
-    return bad_dtype(args);
-  }
+  return for_size(args->out[0], [&](auto t) { return map_run(args, same<decltype(t)>{}); });
 }
 
 template <class T> struct constant {
@@ -269,28 +258,6 @@ tn_status cuda_run_cast(const tn_kernel_args *args) { return run_cast(args); }
 
 tn_status cuda_run_fill(const tn_kernel_args *args) {
   double value = ((const tn_fill_attrs *)args->attrs)->value;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F64:
-    return map_run(args, constant<double>{value});
-  case TN_F32:
-    return map_run(args, constant<float>{value});
-  case TN_F16:
-    return map_run(args, constant<half_t>{value});
-  case TN_BF16:
-    return map_run(args, constant<bfloat_t>{value});
-  case TN_I64:
-    return map_run(args, constant<int64_t>{value});
-  case TN_I32:
-    return map_run(args, constant<int32_t>{value});
-  case TN_I16:
-    return map_run(args, constant<int16_t>{value});
-  case TN_I8:
-    return map_run(args, constant<int8_t>{value});
-  case TN_U8:
-    return map_run(args, constant<uint8_t>{value});
-  case TN_BOOL:
-    return map_run(args, constant<bool_t>{value});
-  default:
-    return bad_dtype(args);
-  }
+  return for_all(args, args->out[0],
+                 [&](auto t) { return map_run(args, constant<decltype(t)>{value}); });
 }

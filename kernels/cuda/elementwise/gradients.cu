@@ -169,33 +169,11 @@ tn_status cuda_clip_workspace(const tn_kernel_args *args, size_t *bytes) {
 }
 
 tn_status cuda_run_clip_grad_norm(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_clip<float>(args);
-  case TN_F16:
-    return run_clip<half_t>(args);
-  case TN_BF16:
-    return run_clip<bfloat_t>(args);
-  case TN_F64:
-    return run_clip<double>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) { return run_clip<decltype(t)>(args); });
 }
 
 tn_status cuda_run_unscale_grads(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_unscale<float>(args);
-  case TN_F16:
-    return run_unscale<half_t>(args);
-  case TN_BF16:
-    return run_unscale<bfloat_t>(args);
-  case TN_F64:
-    return run_unscale<double>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) { return run_unscale<decltype(t)>(args); });
 }
 
 tn_status cuda_run_update_loss_scale(const tn_kernel_args *args) {

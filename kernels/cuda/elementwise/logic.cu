@@ -54,46 +54,13 @@ template <class T> struct bits {
 };
 
 tn_status run_logical(const tn_kernel_args *args, int op) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return map_run(args, logical<float>{op});
-  case TN_F16:
-    return map_run(args, logical<half_t>{op});
-  case TN_BF16:
-    return map_run(args, logical<bfloat_t>{op});
-  case TN_F64:
-    return map_run(args, logical<double>{op});
-  case TN_BOOL:
-  case TN_U8:
-  case TN_I8:
-    return map_run(args, logical<uint8_t>{op});
-  case TN_I16:
-    return map_run(args, logical<int16_t>{op});
-  case TN_I32:
-    return map_run(args, logical<int32_t>{op});
-  case TN_I64:
-    return map_run(args, logical<int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+  return for_all(args, args->in[0],
+                 [&](auto t) { return map_run(args, logical<byte_for_bytes_t<decltype(t)>>{op}); });
 }
 
 tn_status run_bits(const tn_kernel_args *args, int op) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_BOOL:
-  case TN_U8:
-    return map_run(args, bits<uint8_t>{op});
-  case TN_I8:
-    return map_run(args, bits<int8_t>{op});
-  case TN_I16:
-    return map_run(args, bits<int16_t>{op});
-  case TN_I32:
-    return map_run(args, bits<int32_t>{op});
-  case TN_I64:
-    return map_run(args, bits<int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+  return for_bits(args, args->in[0],
+                  [&](auto t) { return map_run(args, bits<byte_for_bool_t<decltype(t)>>{op}); });
 }
 
 } // namespace

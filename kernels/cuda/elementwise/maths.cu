@@ -8,8 +8,6 @@
 #include "kernels/common/wide/log.h"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-namespace {
-
 WIDE_UNARY(exp)
 WIDE_UNARY(exp2)
 PLAIN_UNARY(expm1, expm1(x))
@@ -26,22 +24,3 @@ WIDE_UNARY(acosh)
 WIDE_UNARY(atanh)
 WIDE_UNARY(erf)
 WIDE_UNARY(erfc)
-
-} // namespace
-
-RUN_UNARY(exp)
-RUN_UNARY(exp2)
-RUN_UNARY(expm1)
-RUN_UNARY(log)
-RUN_UNARY(log2)
-RUN_UNARY(log10)
-RUN_UNARY(log1p)
-RUN_UNARY(cbrt)
-RUN_UNARY(sinh)
-RUN_UNARY(cosh)
-RUN_UNARY(tanh)
-RUN_UNARY(asinh)
-RUN_UNARY(acosh)
-RUN_UNARY(atanh)
-RUN_UNARY(erf)
-RUN_UNARY(erfc)

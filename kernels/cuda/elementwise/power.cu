@@ -106,60 +106,33 @@ template <class T> struct power_integer {
   }
 };
 
-tn_status run_integer(const tn_kernel_args *args, int op) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_U8:
-    return map_run(args, power_integer<uint8_t>{op});
-  case TN_I8:
-    return map_run(args, power_integer<int8_t>{op});
-  case TN_I16:
-    return map_run(args, power_integer<int16_t>{op});
-  case TN_I32:
-    return map_run(args, power_integer<int32_t>{op});
-  case TN_I64:
-    return map_run(args, power_integer<int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+tn_status remainder_run(const tn_kernel_args *args, int op) {
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return map_run(args, power_integer<T>{op});
+    else
+      return map_run(args, remainder_float<T>{op});
+  });
 }
 
-tn_status run_remainder(const tn_kernel_args *args, int op) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, remainder_float<float>{op});
-  case TN_F16:
-    return map_run(args, remainder_float<half_t>{op});
-  case TN_BF16:
-    return map_run(args, remainder_float<bfloat_t>{op});
-  case TN_F64:
-    return map_run(args, remainder_float<double>{op});
-  default:
-    return run_integer(args, op);
-  }
-}
-
-template <power_op op> tn_status run(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, power_float<op, float>{});
-  case TN_F16:
-    return map_run(args, power_float<op, half_t>{});
-  case TN_BF16:
-    return map_run(args, power_float<op, bfloat_t>{});
-  case TN_F64:
-    return map_run(args, power_float<op, double>{});
-  default:
-    return run_integer(args, op);
-  }
+template <power_op op> tn_status power_run(const tn_kernel_args *args) {
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return map_run(args, power_integer<T>{op});
+    else
+      return map_run(args, power_float<op, T>{});
+  });
 }
 
 } // namespace
 
 tn_status cuda_run_floor_div(const tn_kernel_args *args) {
-  return run_remainder(args, op_floor_div);
+  return remainder_run(args, op_floor_div);
 }
-tn_status cuda_run_mod(const tn_kernel_args *args) { return run_remainder(args, op_mod); }
-tn_status cuda_run_fmod(const tn_kernel_args *args) { return run_remainder(args, op_fmod); }
-tn_status cuda_run_pow(const tn_kernel_args *args) { return run<op_pow>(args); }
-tn_status cuda_run_atan2(const tn_kernel_args *args) { return run<op_atan2>(args); }
-tn_status cuda_run_hypot(const tn_kernel_args *args) { return run<op_hypot>(args); }
+tn_status cuda_run_mod(const tn_kernel_args *args) { return remainder_run(args, op_mod); }
+tn_status cuda_run_fmod(const tn_kernel_args *args) { return remainder_run(args, op_fmod); }
+tn_status cuda_run_pow(const tn_kernel_args *args) { return power_run<op_pow>(args); }
+tn_status cuda_run_atan2(const tn_kernel_args *args) { return power_run<op_atan2>(args); }
+tn_status cuda_run_hypot(const tn_kernel_args *args) { return power_run<op_hypot>(args); }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <limits>
+
 #include "kernels/cuda/base/map.cuh"
 #include "kernels/cuda/base/narrow.cuh"
 
@@ -126,32 +128,12 @@ template <class T> struct fma_int {
   }
 };
 
-template <template <class> class F> tn_status run_by_size(const tn_kernel_args *args) {
-  switch (args->out[0]->dtype.bits) {
-  case 8:
-    return map_run(args, F<uint8_t>{});
-  case 16:
-    return map_run(args, F<uint16_t>{});
-  case 32:
-    return map_run(args, F<uint32_t>{});
-  default:
-    return map_run(args, F<uint64_t>{});
-  }
+template <template <class> class F> tn_status select_by_size(const tn_kernel_args *args) {
+  return for_size(args->out[0], [&](auto t) { return map_run(args, F<decltype(t)>{}); });
 }
 
-template <template <class> class F> tn_status run_float(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, F<float>{});
-  case TN_F16:
-    return map_run(args, F<half_t>{});
-  case TN_BF16:
-    return map_run(args, F<bfloat_t>{});
-  case TN_F64:
-    return map_run(args, F<double>{});
-  default:
-    return bad_dtype(args);
-  }
+template <template <class> class F> tn_status select_float(const tn_kernel_args *args) {
+  return for_float(args, args->out[0], [&](auto t) { return map_run(args, F<decltype(t)>{}); });
 }
 
 float float_not_below(double x) {
@@ -182,62 +164,50 @@ int64_t int_bound(double x, double none, int64_t low, int64_t high) {
   return (int64_t)x;
 }
 
-template <class T>
-tn_status run_clamp_int(const tn_kernel_args *args, double min, double max, int64_t low,
-                        int64_t high) {
-  return map_run(args, clamp_int<T>{(T)int_bound(min, -(double)INFINITY, low, high),
-                                    (T)int_bound(max, (double)INFINITY, low, high)});
+template <class T> compute_t<T> float_bound(double x) {
+  if constexpr (sizeof(T) == 2)
+    return float_to_odd(x);
+  else
+    return (T)x;
+}
+
+template <class T> tn_status run_clamp(const tn_kernel_args *args, double min, double max) {
+  if constexpr (std::is_integral_v<T>) {
+    using limits = std::numeric_limits<T>;
+    return map_run(args,
+                   clamp_int<T>{(T)int_bound(min, -(double)INFINITY, limits::min(), limits::max()),
+                                (T)int_bound(max, (double)INFINITY, limits::min(), limits::max())});
+  } else {
+    return map_run(args, clamp_float<T>{float_bound<T>(min), float_bound<T>(max)});
+  }
+}
+
+template <class T> tn_status run_clamp_grad(const tn_kernel_args *args, double min, double max) {
+  if constexpr (sizeof(T) == 8)
+    return map_run(args, clamp_slope<T>{min, max});
+  else
+    return map_run(args, clamp_slope<T>{float_not_below(min), float_not_above(max)});
 }
 
 } // namespace
 
-tn_status cuda_run_where(const tn_kernel_args *args) { return run_by_size<where_of>(args); }
-tn_status cuda_run_lerp(const tn_kernel_args *args) { return run_float<lerp_of>(args); }
+tn_status cuda_run_where(const tn_kernel_args *args) { return select_by_size<where_of>(args); }
+tn_status cuda_run_lerp(const tn_kernel_args *args) { return select_float<lerp_of>(args); }
 
 tn_status cuda_run_fma(const tn_kernel_args *args) {
   int code = args->out[0]->dtype.code;
   bool real = code == kDLFloat || code == kDLBfloat;
-  return real ? run_float<fma_float>(args) : run_by_size<fma_int>(args);
+  return real ? select_float<fma_float>(args) : select_by_size<fma_int>(args);
 }
 
 tn_status cuda_run_clamp(const tn_kernel_args *args) {
-  const tn_clamp_attrs *attrs = (const tn_clamp_attrs *)args->attrs;
-  double min = attrs->min, max = attrs->max;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, clamp_float<float>{(float)min, (float)max});
-  case TN_F16:
-    return map_run(args, clamp_float<half_t>{float_to_odd(min), float_to_odd(max)});
-  case TN_BF16:
-    return map_run(args, clamp_float<bfloat_t>{float_to_odd(min), float_to_odd(max)});
-  case TN_F64:
-    return map_run(args, clamp_float<double>{min, max});
-  case TN_U8:
-    return run_clamp_int<uint8_t>(args, min, max, 0, UINT8_MAX);
-  case TN_I8:
-    return run_clamp_int<int8_t>(args, min, max, INT8_MIN, INT8_MAX);
-  case TN_I16:
-    return run_clamp_int<int16_t>(args, min, max, INT16_MIN, INT16_MAX);
-  case TN_I32:
-    return run_clamp_int<int32_t>(args, min, max, INT32_MIN, INT32_MAX);
-  default:
-    return run_clamp_int<int64_t>(args, min, max, INT64_MIN, INT64_MAX);
-  }
+  const tn_clamp_attrs *k = (const tn_clamp_attrs *)args->attrs;
+  return for_number(args, args->out[0],
+                    [&](auto t) { return run_clamp<decltype(t)>(args, k->min, k->max); });
 }
 
 tn_status cuda_run_clamp_grad(const tn_kernel_args *args) {
-  const tn_clamp_grad_attrs *attrs = (const tn_clamp_grad_attrs *)args->attrs;
-  float min = float_not_below(attrs->min), max = float_not_above(attrs->max);
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return map_run(args, clamp_slope<float>{min, max});
-  case TN_F16:
-    return map_run(args, clamp_slope<half_t>{min, max});
-  case TN_BF16:
-    return map_run(args, clamp_slope<bfloat_t>{min, max});
-  case TN_F64:
-    return map_run(args, clamp_slope<double>{attrs->min, attrs->max});
-  default:
-    return bad_dtype(args);
-  }
+  const tn_clamp_grad_attrs *k = (const tn_clamp_grad_attrs *)args->attrs;
+  return for_float(args, args->out[0],
+                   [&](auto t) { return run_clamp_grad<decltype(t)>(args, k->min, k->max); });
 }

@@ -6,28 +6,20 @@
 #include "kernels/common/wide/trig.h"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-namespace {
-
 #define ANGLE(name)                                                                                \
+  namespace {                                                                                      \
   struct name##_op {                                                                               \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return fabsf(x) > (float)WIDE_TRIG_MOST ? (float)name((double)x)                             \
                                               : (float)wide_##name((double)x);                     \
     }                                                                                              \
     __device__ __forceinline__ double operator()(double x) const { return name(x); }               \
-  };
+  };                                                                                               \
+  }                                                                                                \
+  RUN_UNARY(name)
 ANGLE(sin)
 ANGLE(cos)
 ANGLE(tan)
 WIDE_UNARY(asin)
 WIDE_UNARY(acos)
 WIDE_UNARY(atan)
-
-} // namespace
-
-RUN_UNARY(sin)
-RUN_UNARY(cos)
-RUN_UNARY(tan)
-RUN_UNARY(asin)
-RUN_UNARY(acos)
-RUN_UNARY(atan)

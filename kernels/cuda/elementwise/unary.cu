@@ -3,20 +3,22 @@
  */
 #include "kernels/cuda/elementwise/unary.cuh"
 
-namespace {
-
-PLAIN_UNARY(neg, -x)
-PLAIN_UNARY(abs, fabs(x))
-PLAIN_UNARY(sign, x > (C)0 ? (C)1 : x < (C)0 ? (C)-1 : x)
-PLAIN_UNARY(square, x *x)
-PLAIN_UNARY(relu, x <= (C)0 ? (C)0 : x) /* NaN stays NaN */
 PLAIN_UNARY(reciprocal, (C)1 / x)
 PLAIN_UNARY(sqrt, sqrt(x))
 PLAIN_UNARY(rsqrt, (C)1 / sqrt(x))
-PLAIN_UNARY(floor, floor(x))
-PLAIN_UNARY(ceil, ceil(x))
-PLAIN_UNARY(round, rint(x))
-PLAIN_UNARY(trunc, trunc(x))
+
+/* Of integers too, which have kernels of their own below. */
+PLAIN_OP(neg, -x)
+PLAIN_OP(abs, fabs(x))
+PLAIN_OP(sign, x > (C)0 ? (C)1 : x < (C)0 ? (C)-1 : x)
+PLAIN_OP(square, x *x)
+PLAIN_OP(relu, x <= (C)0 ? (C)0 : x) /* NaN stays NaN */
+PLAIN_OP(floor, floor(x))
+PLAIN_OP(ceil, ceil(x))
+PLAIN_OP(round, rint(x))
+PLAIN_OP(trunc, trunc(x))
+
+namespace {
 
 enum question_kind { is_nan, is_infinite, is_finite, is_zero };
 
@@ -72,20 +74,8 @@ struct opposite {
 /* Integers of any type; other types are an error. */
 template <template <class, class> class Form, class Op>
 tn_status run_integer(const tn_kernel_args *args, Op op) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_U8:
-    return map_run(args, Form<Op, uint8_t>{op});
-  case TN_I8:
-    return map_run(args, Form<Op, int8_t>{op});
-  case TN_I16:
-    return map_run(args, Form<Op, int16_t>{op});
-  case TN_I32:
-    return map_run(args, Form<Op, int32_t>{op});
-  case TN_I64:
-    return map_run(args, Form<Op, int64_t>{op});
-  default:
-    return bad_dtype(args);
-  }
+  return for_int(args, args->in[0],
+                 [&](auto t) { return map_run(args, Form<Op, decltype(t)>{op}); });
 }
 
 bool is_integer(const tn_kernel_args *args) { return TN_SET(cuda_dtype(args->in[0])) & TN_SET_INT; }
@@ -104,10 +94,6 @@ RUN_NUMBER(relu)
 RUN_NUMBER(abs)
 RUN_NUMBER(sign)
 RUN_NUMBER(square)
-
-RUN_UNARY(reciprocal)
-RUN_UNARY(sqrt)
-RUN_UNARY(rsqrt)
 
 /* Integers are whole already. */
 #define RUN_WHOLE(name)                                                                            \

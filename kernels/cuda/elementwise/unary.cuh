@@ -43,39 +43,42 @@ template <class Op, class T> struct gradient {
 
 template <template <class, class> class Form, class Op>
 static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return map_run(args, Form<Op, float>{op});
-  case TN_F16:
-    return map_run(args, Form<Op, half_t>{op});
-  case TN_BF16:
-    return map_run(args, Form<Op, bfloat_t>{op});
-  case TN_F64:
-    return map_run(args, Form<Op, double>{op});
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->in[0],
+                   [&](auto t) { return map_run(args, Form<Op, decltype(t)>{op}); });
 }
 
-/* A function of kernels/common/wide: in double with short polynomials where x was a float, which
- * then rounds once, and by the maths library where it is a double. */
-#define WIDE_UNARY(name)                                                                           \
+/* What an operator computes of an element. WIDE_OP is a function of kernels/common/wide: in double
+ * with short polynomials where x was a float, which then rounds once, and by the maths library
+ * where it is a double. PLAIN_OP is an expression of x in the element's computing type C, as a
+ * rule a function of CUDA's maths library whose bound for float is the row's or less. */
+#define WIDE_OP(name)                                                                              \
+  namespace {                                                                                      \
   struct name##_op {                                                                               \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return (float)wide_##name((double)x);                                                        \
     }                                                                                              \
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
-  };
-
-/* A function of CUDA's maths library, whose bound for float is the row's or less. */
-#define PLAIN_UNARY(name, expression)                                                              \
+  };                                                                                               \
+  }
+#define PLAIN_OP(name, expression)                                                                 \
+  namespace {                                                                                      \
   struct name##_op {                                                                               \
     template <class C> __device__ __forceinline__ C operator()(C x) const { return expression; }   \
-  };
+  };                                                                                               \
+  }
 
+/* cuda_run_<name>, of an operator of floats that has no attributes. */
 #define RUN_UNARY(name)                                                                            \
   tn_status cuda_run_##name(const tn_kernel_args *args) {                                          \
     return run_float<unary, name##_op>(args);                                                      \
   }
+#define RUN_GRADIENT(name)                                                                         \
+  tn_status cuda_run_##name(const tn_kernel_args *args) {                                          \
+    return run_float<gradient, name##_op>(args);                                                   \
+  }
+
+/* A whole operator: what it computes, and its run function. */
+#define WIDE_UNARY(name) WIDE_OP(name) RUN_UNARY(name)
+#define PLAIN_UNARY(name, expression) PLAIN_OP(name, expression) RUN_UNARY(name)
 
 #endif /* KERNELS_CUDA_UNARY_CUH */

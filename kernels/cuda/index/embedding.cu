@@ -5,7 +5,7 @@
  */
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -271,31 +271,12 @@ tn_status cuda_run_embedding_grad(const tn_kernel_args *args) {
   if (status == TN_OK) status = scratch_of(args, count, rows, args->workspace, &s);
   if (status == TN_OK && count > 0) status = sort_places(args, s, count, rows);
   if (status != TN_OK) return status;
-  switch (cuda_dtype(dtable)) {
-  case TN_F32:
-    return run_sum<float>(args, s, count);
-  case TN_F64:
-    return run_sum<double>(args, s, count);
-  case TN_F16:
-    return run_sum<half_t>(args, s, count);
-  case TN_BF16:
-    return run_sum<bfloat_t>(args, s, count);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, dtable, [&](auto t) { return run_sum<decltype(t)>(args, s, count); });
 }
 
 tn_status cuda_run_rope(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_rope<float, float>(args);
-  case TN_F64:
-    return run_rope<double, double>(args);
-  case TN_F16:
-    return run_rope<half_t, float>(args);
-  case TN_BF16:
-    return run_rope<bfloat_t, float>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    return run_rope<T, compute_t<T>>(args);
+  });
 }

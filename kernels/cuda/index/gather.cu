@@ -135,16 +135,7 @@ tn_status cuda_run_take_along_axis(const tn_kernel_args *args) {
     t.size[d] = place_divisor_of(s.size[d]);
     t.stride[d] = s.stride[0][d];
   }
-  switch (y->dtype.bits) {
-  case 8:
-    return run_take<uint8_t>(args, n, t);
-  case 16:
-    return run_take<uint16_t>(args, n, t);
-  case 32:
-    return run_take<uint32_t>(args, n, t);
-  default:
-    return run_take<uint64_t>(args, n, t);
-  }
+  return for_size(y, [&](auto e) { return run_take<decltype(e)>(args, n, t); });
 }
 
 tn_status cuda_run_one_hot(const tn_kernel_args *args) {
@@ -157,14 +148,5 @@ tn_status cuda_run_one_hot(const tn_kernel_args *args) {
                place_divisor_of(cuda_size(y, (int)axis + 1, y->ndim)),
                cuda_value_bits(cuda_dtype(y), attrs->on),
                cuda_value_bits(cuda_dtype(y), attrs->off)};
-  switch (y->dtype.bits) {
-  case 8:
-    return run_mark<uint8_t>(args, n, m);
-  case 16:
-    return run_mark<uint16_t>(args, n, m);
-  case 32:
-    return run_mark<uint32_t>(args, n, m);
-  default:
-    return run_mark<uint64_t>(args, n, m);
-  }
+  return for_size(y, [&](auto e) { return run_mark<decltype(e)>(args, n, m); });
 }

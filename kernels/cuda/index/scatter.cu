@@ -323,28 +323,13 @@ tn_status run_add(const tn_kernel_args *args, bool shared) {
   scattering s = scattering_of(args, shared);
   if (s.n == 0 || s.places == 0) return TN_OK;
   bool rows = has_rows(s);
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F64:
-    return rows ? run_row_sum<double>(args, s) : run_sum<double>(args, s);
-  case TN_F32:
-    return rows ? run_row_sum<float>(args, s) : run_sum<float>(args, s);
-  case TN_F16:
-    return rows ? run_row_sum<half_t>(args, s) : run_sum<half_t>(args, s);
-  case TN_BF16:
-    return rows ? run_row_sum<bfloat_t>(args, s) : run_sum<bfloat_t>(args, s);
-  case TN_I64:
-    return run_update<int64_t, plus<int64_t>>(args, s);
-  case TN_I32:
-    return run_update<int32_t, plus<int32_t>>(args, s);
-  case TN_I16:
-    return run_update<int16_t, plus<int16_t>>(args, s);
-  case TN_I8:
-    return run_update<int8_t, plus<int8_t>>(args, s);
-  case TN_U8:
-    return run_update<uint8_t, plus<uint8_t>>(args, s);
-  default:
-    return bad_dtype(args);
-  }
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>)
+      return run_update<T, plus<T>>(args, s);
+    else
+      return rows ? run_row_sum<T>(args, s) : run_sum<T>(args, s);
+  });
 }
 
 tn_status sum_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) {
@@ -378,43 +363,13 @@ tn_status cuda_run_scatter(const tn_kernel_args *args) {
   if (status == TN_OK)
     status = launch(args, remember, place_blocks(s.n), place_threads, 0, last, s);
   if (status != TN_OK) return status;
-  switch (args->out[0]->dtype.bits) {
-  case 8:
-    return run_put<uint8_t>(args, s);
-  case 16:
-    return run_put<uint16_t>(args, s);
-  case 32:
-    return run_put<uint32_t>(args, s);
-  default:
-    return run_put<uint64_t>(args, s);
-  }
+  return for_size(args->out[0], [&](auto t) { return run_put<decltype(t)>(args, s); });
 }
 
 tn_status cuda_run_scatter_max(const tn_kernel_args *args) {
   scattering s = scattering_of(args, false);
   if (s.n == 0 || s.places == 0) return TN_OK;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F64:
-    return run_max<double>(args, s);
-  case TN_F32:
-    return run_max<float>(args, s);
-  case TN_F16:
-    return run_max<half_t>(args, s);
-  case TN_BF16:
-    return run_max<bfloat_t>(args, s);
-  case TN_I64:
-    return run_max<int64_t>(args, s);
-  case TN_I32:
-    return run_max<int32_t>(args, s);
-  case TN_I16:
-    return run_max<int16_t>(args, s);
-  case TN_I8:
-    return run_max<int8_t>(args, s);
-  case TN_U8:
-    return run_max<uint8_t>(args, s);
-  default:
-    return bad_dtype(args);
-  }
+  return for_number(args, args->out[0], [&](auto t) { return run_max<decltype(t)>(args, s); });
 }
 
 tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes) {

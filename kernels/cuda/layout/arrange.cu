@@ -111,7 +111,7 @@ void add_axis(axes *l, axis_kind kind, int64_t in, int64_t out, int64_t shift) {
   }
 }
 
-tn_status run(const tn_kernel_args *args, axes *l, int mode, double value) {
+tn_status arrange_run(const tn_kernel_args *args, axes *l, int mode, double value) {
   const DLTensor *x = args->in[0], *y = args->out[0];
   int64_t n = cuda_size(y, 0, y->ndim), size = y->dtype.bits / 8, w = size;
   if (n == 0) return TN_OK;
@@ -147,7 +147,7 @@ tn_status cuda_run_pad(const tn_kernel_args *args) {
     axis_kind kind = x->shape[d] == y->shape[d] ? AXIS_SAME : AXIS_PAD;
     add_axis(&l, kind, x->shape[d], y->shape[d], attrs->before.count ? attrs->before.dim[d] : 0);
   }
-  return run(args, &l, (int)attrs->mode, attrs->value);
+  return arrange_run(args, &l, (int)attrs->mode, attrs->value);
 }
 
 tn_status cuda_run_tile(const tn_kernel_args *args) {
@@ -156,7 +156,7 @@ tn_status cuda_run_tile(const tn_kernel_args *args) {
   axes l = {};
   for (int d = 0; d < y->ndim; d++)
     add_axis(&l, AXIS_TILE, d < added ? 1 : x->shape[d - added], y->shape[d], 0);
-  return run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0, 0);
 }
 
 tn_status cuda_run_repeat(const tn_kernel_args *args) {
@@ -169,7 +169,7 @@ tn_status cuda_run_repeat(const tn_kernel_args *args) {
     add_axis(&l, repeated ? AXIS_REPEAT : AXIS_SAME, x->shape[d], y->shape[d],
              repeated ? attrs->repeats : 0);
   }
-  return run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0, 0);
 }
 
 tn_status cuda_run_flip(const tn_kernel_args *args) {
@@ -183,7 +183,7 @@ tn_status cuda_run_flip(const tn_kernel_args *args) {
     bool flipped = (marked >> d & 1) && x->shape[d] != 1;
     add_axis(&l, flipped ? AXIS_FLIP : AXIS_SAME, x->shape[d], x->shape[d], 0);
   }
-  return run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0, 0);
 }
 
 tn_status cuda_run_roll(const tn_kernel_args *args) {
@@ -199,5 +199,5 @@ tn_status cuda_run_roll(const tn_kernel_args *args) {
   axes l = {};
   for (int d = 0; d < x->ndim; d++)
     add_axis(&l, shift[d] ? AXIS_ROLL : AXIS_SAME, x->shape[d], x->shape[d], shift[d]);
-  return run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0, 0);
 }

@@ -40,28 +40,7 @@ template <class T> tn_status run_count(const tn_kernel_args *args, const series 
 tn_status run_series(const tn_kernel_args *args, series s) {
   s.n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (s.n == 0) return TN_OK;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F64:
-    return run_count<double>(args, s);
-  case TN_F32:
-    return run_count<float>(args, s);
-  case TN_F16:
-    return run_count<half_t>(args, s);
-  case TN_BF16:
-    return run_count<bfloat_t>(args, s);
-  case TN_I64:
-    return run_count<int64_t>(args, s);
-  case TN_I32:
-    return run_count<int32_t>(args, s);
-  case TN_I16:
-    return run_count<int16_t>(args, s);
-  case TN_I8:
-    return run_count<int8_t>(args, s);
-  case TN_U8:
-    return run_count<uint8_t>(args, s);
-  default:
-    return bad_dtype(args);
-  }
+  return for_number(args, args->out[0], [&](auto t) { return run_count<decltype(t)>(args, s); });
 }
 
 /* --- eye, tril, triu --- */
@@ -101,16 +80,8 @@ template <class U> tn_status run_cut(const tn_kernel_args *args, int which, int6
 
 tn_status run_matrices(const tn_kernel_args *args, int which) {
   int64_t diagonal = ((const tn_tril_attrs *)args->attrs)->diagonal; /* one layout for all */
-  switch (args->out[0]->dtype.bits) {
-  case 8:
-    return run_cut<uint8_t>(args, which, diagonal);
-  case 16:
-    return run_cut<uint16_t>(args, which, diagonal);
-  case 32:
-    return run_cut<uint32_t>(args, which, diagonal);
-  default:
-    return run_cut<uint64_t>(args, which, diagonal);
-  }
+  return for_size(args->out[0],
+                  [&](auto t) { return run_cut<decltype(t)>(args, which, diagonal); });
 }
 
 } // namespace

@@ -112,16 +112,5 @@ tn_status cuda_run_pad_grad(const tn_kernel_args *args) {
     u.step[d] = step;
     step *= dy->shape[d];
   }
-  switch (cuda_dtype(dx)) {
-  case TN_F64:
-    return run_unpad<double>(args, n, u);
-  case TN_F32:
-    return run_unpad<float>(args, n, u);
-  case TN_F16:
-    return run_unpad<half_t>(args, n, u);
-  case TN_BF16:
-    return run_unpad<bfloat_t>(args, n, u);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, dx, [&](auto t) { return run_unpad<decltype(t)>(args, n, u); });
 }

@@ -4,15 +4,11 @@
  * together; otherwise a thread does and neighbours read neighbouring elements. Sums
  * over targets are taken in two kernels, in fixed order.
  */
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
 enum { threads = 256, most_blocks = 512, count_threads = 1024 };
-
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
 
 /* Everything but the tensors' element type. */
 struct loss_plan {
@@ -222,7 +218,7 @@ unsigned loss_blocks(const loss_plan &p) {
 }
 
 template <class T, bool from_logits>
-tn_status run_as(const tn_kernel_args *args, const loss_plan &p) {
+tn_status loss_as(const tn_kernel_args *args, const loss_plan &p) {
   using C = accumulator_t<T>;
   if (p.reduction == TN_REDUCTION_NONE && p.targets == 0) return TN_OK;
   T *y = (T *)args->out[0]->data;
@@ -238,7 +234,7 @@ tn_status run_as(const tn_kernel_args *args, const loss_plan &p) {
 bool counts_apart(const loss_plan &p) { return p.ignores && p.reduction == TN_REDUCTION_MEAN; }
 
 template <class T, bool from_logits>
-tn_status run_grad_as(const tn_kernel_args *args, const loss_plan &p) {
+tn_status loss_grad_as(const tn_kernel_args *args, const loss_plan &p) {
   if (p.targets == 0 || p.classes == 0) return TN_OK;
   unsigned blocks = (unsigned)ceil_div(p.targets, threads / p.lanes);
   long long *counted = counts_apart(p) ? (long long *)args->workspace : NULL;
@@ -252,47 +248,30 @@ tn_status run_grad_as(const tn_kernel_args *args, const loss_plan &p) {
                 counted, p);
 }
 
-template <bool from_logits> tn_status run(const tn_kernel_args *args, double smoothing) {
+template <bool from_logits> tn_status loss_run(const tn_kernel_args *args, double smoothing) {
   loss_plan p = plan_of(args, args->in[0], args->in[1], smoothing);
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return run_as<float, from_logits>(args, p);
-  case TN_F16:
-    return run_as<half_t, from_logits>(args, p);
-  case TN_BF16:
-    return run_as<bfloat_t, from_logits>(args, p);
-  case TN_F64:
-    return run_as<double, from_logits>(args, p);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->in[0],
+                   [&](auto t) { return loss_as<decltype(t), from_logits>(args, p); });
 }
 
-template <bool from_logits> tn_status run_grad(const tn_kernel_args *args, double smoothing) {
+template <bool from_logits> tn_status loss_grad_run(const tn_kernel_args *args, double smoothing) {
   loss_plan p = plan_of(args, args->in[1], args->in[2], smoothing);
-  switch (cuda_dtype(args->in[1])) {
-  case TN_F32:
-    return run_grad_as<float, from_logits>(args, p);
-  case TN_F16:
-    return run_grad_as<half_t, from_logits>(args, p);
-  case TN_BF16:
-    return run_grad_as<bfloat_t, from_logits>(args, p);
-  case TN_F64:
-    return run_grad_as<double, from_logits>(args, p);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->in[1],
+                   [&](auto t) { return loss_grad_as<decltype(t), from_logits>(args, p); });
 }
 
 } // namespace
 
-tn_status cuda_run_nll_loss(const tn_kernel_args *args) { return run<false>(args, 0); }
+tn_status cuda_run_nll_loss(const tn_kernel_args *args) { return loss_run<false>(args, 0); }
 tn_status cuda_run_cross_entropy(const tn_kernel_args *args) {
-  return run<true>(args, ((const tn_cross_entropy_attrs *)args->attrs)->label_smoothing);
+  return loss_run<true>(args, ((const tn_cross_entropy_attrs *)args->attrs)->label_smoothing);
 }
-tn_status cuda_run_nll_loss_grad(const tn_kernel_args *args) { return run_grad<false>(args, 0); }
+tn_status cuda_run_nll_loss_grad(const tn_kernel_args *args) {
+  return loss_grad_run<false>(args, 0);
+}
 tn_status cuda_run_cross_entropy_grad(const tn_kernel_args *args) {
-  return run_grad<true>(args, ((const tn_cross_entropy_grad_attrs *)args->attrs)->label_smoothing);
+  return loss_grad_run<true>(args,
+                             ((const tn_cross_entropy_grad_attrs *)args->attrs)->label_smoothing);
 }
 
 tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes) {

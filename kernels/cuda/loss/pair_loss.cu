@@ -2,15 +2,11 @@
  * Losses of elements in pairs and their gradients over contiguous tensors. Sums are taken
  * in two kernels, in fixed order.
  */
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
 enum { threads = 256, most_blocks = 1024, few_elements = 16384 };
-
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
 
 /* A pair with its weight of positive targets, and the operator's own attribute. */
 template <class C> struct pair { C x, t, pos, option; };
@@ -197,23 +193,12 @@ tn_status backward_as(const tn_kernel_args *args, int64_t reduction, double opti
 }
 
 template <class Op, bool slopes>
-tn_status run(const tn_kernel_args *args, int64_t reduction, double option) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return slopes ? backward_as<float, Op>(args, reduction, option)
-                  : forward_as<float, Op>(args, reduction, option);
-  case TN_F16:
-    return slopes ? backward_as<half_t, Op>(args, reduction, option)
-                  : forward_as<half_t, Op>(args, reduction, option);
-  case TN_BF16:
-    return slopes ? backward_as<bfloat_t, Op>(args, reduction, option)
-                  : forward_as<bfloat_t, Op>(args, reduction, option);
-  case TN_F64:
-    return slopes ? backward_as<double, Op>(args, reduction, option)
-                  : forward_as<double, Op>(args, reduction, option);
-  default:
-    return bad_dtype(args);
-  }
+tn_status pair_loss_run(const tn_kernel_args *args, int64_t reduction, double option) {
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    return slopes ? backward_as<T, Op>(args, reduction, option)
+                  : forward_as<T, Op>(args, reduction, option);
+  });
 }
 
 } // namespace
@@ -221,7 +206,7 @@ tn_status run(const tn_kernel_args *args, int64_t reduction, double option) {
 #define PAIR_LOSS(name, Op, slopes, option)                                                        \
   tn_status cuda_run_##name(const tn_kernel_args *args) {                                          \
     const tn_##name##_attrs *attrs = (const tn_##name##_attrs *)args->attrs;                       \
-    return run<Op, slopes>(args, attrs->reduction, option);                                        \
+    return pair_loss_run<Op, slopes>(args, attrs->reduction, option);                              \
   }
 PAIR_LOSS(mse_loss, squared, false, 0)
 PAIR_LOSS(mse_loss_grad, squared, true, 0)

@@ -2,7 +2,8 @@
  * Scalar products, a warp to each short one and a block to each long one, and outer
  * products, which are elementwise products of tensors expanded along each other's axis.
  */
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/common/broadcast.h"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -58,13 +59,6 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x % lanes == 0) *y = result_of<T, S>(sum);
 }
 
-/* Strides of x without its last axis along the first `rank` axes of y. */
-void batch_steps(const DLTensor *x, const DLTensor *y, int rank, int64_t *step) {
-  int behind = rank - (x->ndim - 1);
-  for (int d = 0; d < rank; d++)
-    step[d] = d < behind || x->shape[d - behind] != y->shape[d] ? 0 : x->strides[d - behind];
-}
-
 template <class T> tn_status run_dot(const tn_kernel_args *args) {
   const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
   cuda_shape shape;
@@ -93,48 +87,7 @@ bool cuda_dot_supports(const tn_kernel_args *args) {
 }
 
 tn_status cuda_run_dot(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_dot<float>(args);
-  case TN_F64:
-    return run_dot<double>(args);
-  case TN_F16:
-    return run_dot<half_t>(args);
-  case TN_BF16:
-    return run_dot<bfloat_t>(args);
-  case TN_U8:
-    return run_dot<uint8_t>(args);
-  case TN_I8:
-    return run_dot<int8_t>(args);
-  case TN_I16:
-    return run_dot<int16_t>(args);
-  case TN_I32:
-    return run_dot<int32_t>(args);
-  case TN_I64:
-    return run_dot<int64_t>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_number(args, args->out[0], [&](auto t) { return run_dot<decltype(t)>(args); });
 }
 
-tn_status cuda_run_outer(const tn_kernel_args *args) {
-  const DLTensor *y = args->out[0];
-  DLTensor expanded[2];
-  int64_t step[2][TN_MAX_RANK];
-  const DLTensor *in[2];
-  for (int i = 0; i < 2; i++) {
-    const DLTensor *x = args->in[i];
-    batch_steps(x, y, y->ndim - 2, step[i]);
-    step[i][y->ndim - 2] = i == 0 ? x->strides[x->ndim - 1] : 0;
-    step[i][y->ndim - 1] = i == 1 ? x->strides[x->ndim - 1] : 0;
-    expanded[i] = *x;
-    expanded[i].ndim = y->ndim;
-    expanded[i].shape = y->shape;
-    expanded[i].strides = step[i];
-    in[i] = &expanded[i];
-  }
-  tn_kernel_args sub = *args;
-  sub.in = in;
-  sub.attrs = NULL;
-  return cuda_run_mul(&sub);
-}
+tn_status cuda_run_outer(const tn_kernel_args *args) { return outer_by(args, cuda_run_mul); }

@@ -6,7 +6,7 @@
 #ifndef KERNELS_CUDA_NORM_CUH
 #define KERNELS_CUDA_NORM_CUH
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 enum { norm_batch = -1 };
 
@@ -19,12 +19,8 @@ struct norm_shape {
 
 namespace {
 
-/* What an element is normalised in, and statistics are stored as: float, but for float64. Sums
- * are of doubles: they hold the square of every float, and a mean that is large beside the
- * deviation. */
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
+/* An element is normalised in accumulator_t, and statistics are stored as that. Sums are of
+ * doubles: they hold the square of every float, and a mean that is large beside the deviation. */
 
 static norm_shape norm_shape_of(const DLTensor *x, int first, int last, int64_t groups) {
   norm_shape s = {};
@@ -242,22 +238,6 @@ template <class C> struct centre {
     return (C)(((double)x - mean) * root * (double)gamma + (double)beta);
   }
 };
-
-/* Calls fn with an element of T, the call's element type. */
-template <class F> tn_status with_float(const tn_kernel_args *args, const DLTensor *t, F fn) {
-  switch (cuda_dtype(t)) {
-  case TN_F32:
-    return fn(float());
-  case TN_F16:
-    return fn(half_t());
-  case TN_BF16:
-    return fn(bfloat_t());
-  case TN_F64:
-    return fn(double());
-  default:
-    return bad_dtype(args);
-  }
-}
 
 static bool all_aligned(const void *a, const void *b, const void *c, const void *d, const void *e) {
   return is_aligned(a, 16) && is_aligned(b, 16) && is_aligned(c, 16) && is_aligned(d, 16) &&

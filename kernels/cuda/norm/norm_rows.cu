@@ -286,7 +286,7 @@ template <class T> row_args<T> rows_of(const norm_shape &s) {
 }
 
 tn_status forward(const tn_kernel_args *args, const norm_shape &s, double eps) {
-  return with_float(args, args->in[0], [&](auto element) {
+  return for_float(args, args->in[0], [&](auto element) {
     using T = decltype(element);
     using C = accumulator_t<T>;
     row_args<T> a = rows_of<T>(s);
@@ -305,7 +305,7 @@ tn_status forward(const tn_kernel_args *args, const norm_shape &s, double eps) {
 tn_status backward(const tn_kernel_args *args, const norm_shape &s) {
   tn_status status = cuda_norm_weight_grads(args, s);
   if (status != TN_OK) return status;
-  return with_float(args, args->in[0], [&](auto element) {
+  return for_float(args, args->in[0], [&](auto element) {
     using T = decltype(element);
     using C = accumulator_t<T>;
     row_args<T> a = rows_of<T>(s);

@@ -7,7 +7,7 @@
  * The maximum is subtracted first. A slice whose maximum is infinite gives NaN, as
  * inf - inf does.
  */
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -15,10 +15,6 @@ enum { threads = 256, warp_row = 1024 /* longest row of a single warp */ };
 
 /* Shared memory that every device grants without asking. */
 enum { shared_limit = 48 * 1024 - 1024 };
-
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
 
 struct take_max {
   template <class C> static __device__ C join(C a, C b) { return a > b ? a : b; }
@@ -161,7 +157,7 @@ row_plan rows_of(slices s, size_t element_bytes) {
   return p;
 }
 
-template <class T, bool logarithm> tn_status run_as(const tn_kernel_args *args, slices s) {
+template <class T, bool logarithm> tn_status softmax_as(const tn_kernel_args *args, slices s) {
   using C = accumulator_t<T>;
   T *y = (T *)args->out[0]->data;
   const T *x = (const T *)args->in[0]->data;
@@ -178,7 +174,7 @@ template <class T, bool logarithm> tn_status run_as(const tn_kernel_args *args, 
                 0, y, x, columns, s.size, s.inner);
 }
 
-template <class T, bool logarithm> tn_status run_grad_as(const tn_kernel_args *args, slices s) {
+template <class T, bool logarithm> tn_status softmax_grad_as(const tn_kernel_args *args, slices s) {
   T *dx = (T *)args->out[0]->data;
   const T *dy = (const T *)args->in[0]->data, *y = (const T *)args->in[1]->data;
   if (s.outer == 0 || s.size == 0 || s.inner == 0) return TN_OK;
@@ -192,49 +188,29 @@ template <class T, bool logarithm> tn_status run_grad_as(const tn_kernel_args *a
                 threads, 0, dx, dy, y, columns, s.size, s.inner);
 }
 
-template <bool logarithm> tn_status run(const tn_kernel_args *args, int64_t axis) {
+template <bool logarithm> tn_status softmax_run(const tn_kernel_args *args, int64_t axis) {
   slices s = slices_of(args->out[0], axis);
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_as<float, logarithm>(args, s);
-  case TN_F16:
-    return run_as<half_t, logarithm>(args, s);
-  case TN_BF16:
-    return run_as<bfloat_t, logarithm>(args, s);
-  case TN_F64:
-    return run_as<double, logarithm>(args, s);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0],
+                   [&](auto t) { return softmax_as<decltype(t), logarithm>(args, s); });
 }
 
-template <bool logarithm> tn_status run_grad(const tn_kernel_args *args, int64_t axis) {
+template <bool logarithm> tn_status softmax_grad_run(const tn_kernel_args *args, int64_t axis) {
   slices s = slices_of(args->out[0], axis);
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_grad_as<float, logarithm>(args, s);
-  case TN_F16:
-    return run_grad_as<half_t, logarithm>(args, s);
-  case TN_BF16:
-    return run_grad_as<bfloat_t, logarithm>(args, s);
-  case TN_F64:
-    return run_grad_as<double, logarithm>(args, s);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0],
+                   [&](auto t) { return softmax_grad_as<decltype(t), logarithm>(args, s); });
 }
 
 } // namespace
 
 tn_status cuda_run_softmax(const tn_kernel_args *args) {
-  return run<false>(args, ((const tn_softmax_attrs *)args->attrs)->axis);
+  return softmax_run<false>(args, ((const tn_softmax_attrs *)args->attrs)->axis);
 }
 tn_status cuda_run_log_softmax(const tn_kernel_args *args) {
-  return run<true>(args, ((const tn_log_softmax_attrs *)args->attrs)->axis);
+  return softmax_run<true>(args, ((const tn_log_softmax_attrs *)args->attrs)->axis);
 }
 tn_status cuda_run_softmax_grad(const tn_kernel_args *args) {
-  return run_grad<false>(args, ((const tn_softmax_grad_attrs *)args->attrs)->axis);
+  return softmax_grad_run<false>(args, ((const tn_softmax_grad_attrs *)args->attrs)->axis);
 }
 tn_status cuda_run_log_softmax_grad(const tn_kernel_args *args) {
-  return run_grad<true>(args, ((const tn_log_softmax_grad_attrs *)args->attrs)->axis);
+  return softmax_grad_run<true>(args, ((const tn_log_softmax_grad_attrs *)args->attrs)->axis);
 }

@@ -176,24 +176,16 @@ tn_status run_step(const tn_kernel_args *args, const Rule &rule) {
                : run_tables<multi_large_bytes, T, U>(args, rule);
 }
 
-/* Runs R<C, D>::of(attrs) for the call's types. */
+/* Runs Make<C, D>::of(attrs) for the call's types: the state has the parameters' type, or is
+ * float beside 16-bit parameters. */
 template <template <class, class> class Make> tn_status run_typed(const tn_kernel_args *args) {
   bool same = cuda_dtype(args->in[0]) == cuda_dtype(args->out[args->num_in]);
-  const void *a = args->attrs;
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return run_step<float, float>(args, Make<float, decay_of<float>::type>::of(a));
-  case TN_F64:
-    return run_step<double, double>(args, Make<double, decay_of<double>::type>::of(a));
-  case TN_F16:
-    return same ? run_step<half_t, half_t>(args, Make<float, decay_of<half_t>::type>::of(a))
-                : run_step<half_t, float>(args, Make<float, decay_of<half_t>::type>::of(a));
-  case TN_BF16:
-    return same ? run_step<bfloat_t, bfloat_t>(args, Make<float, decay_of<bfloat_t>::type>::of(a))
-                : run_step<bfloat_t, float>(args, Make<float, decay_of<bfloat_t>::type>::of(a));
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->in[0], [&](auto t) {
+    using T = decltype(t);
+    auto rule = Make<compute_t<T>, typename decay_of<T>::type>::of(args->attrs);
+    if (sizeof(T) > 2 || same) return run_step<T, T>(args, rule);
+    return run_step<T, compute_t<T>>(args, rule);
+  });
 }
 
 /* --- rules from attributes --- */

@@ -6,7 +6,7 @@
 #ifndef KERNELS_CUDA_MULTI_CUH
 #define KERNELS_CUDA_MULTI_CUH
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 enum {
   multi_threads = 256,

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -116,32 +116,16 @@ template <class C> adam<C> adam_of(const tn_adam_step_attrs *a) {
 
 tn_status cuda_run_sgd_step(const tn_kernel_args *args) {
   const tn_sgd_step_attrs *attrs = (const tn_sgd_step_attrs *)args->attrs;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_step<float>(args, sgd_of<float>(attrs));
-  case TN_F16:
-    return run_step<half_t>(args, sgd_of<float>(attrs));
-  case TN_BF16:
-    return run_step<bfloat_t>(args, sgd_of<float>(attrs));
-  case TN_F64:
-    return run_step<double>(args, sgd_of<double>(attrs));
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    return run_step<T>(args, sgd_of<compute_t<T>>(attrs));
+  });
 }
 
 tn_status cuda_run_adam_step(const tn_kernel_args *args) {
   const tn_adam_step_attrs *attrs = (const tn_adam_step_attrs *)args->attrs;
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_step<float>(args, adam_of<float>(attrs));
-  case TN_F16:
-    return run_step<half_t>(args, adam_of<float>(attrs));
-  case TN_BF16:
-    return run_step<bfloat_t>(args, adam_of<float>(attrs));
-  case TN_F64:
-    return run_step<double>(args, adam_of<double>(attrs));
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    return run_step<T>(args, adam_of<compute_t<T>>(attrs));
+  });
 }

@@ -6,7 +6,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/common/draws.h"
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -239,55 +239,18 @@ template <class I> tn_status permute(const tn_kernel_args *args, size_t *bytes, 
 } // namespace
 
 tn_status cuda_run_bernoulli(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F16:
-    return run_ones<uint16_t>(args, 0x3c00);
-  case TN_BF16:
-    return run_ones<uint16_t>(args, 0x3f80);
-  case TN_I16:
-    return run_ones<uint16_t>(args, 1);
-  case TN_F32:
-    return run_ones<uint32_t>(args, 0x3f800000);
-  case TN_I32:
-    return run_ones<uint32_t>(args, 1);
-  case TN_F64:
-    return run_ones<uint64_t>(args, 0x3ff0000000000000);
-  case TN_I64:
-    return run_ones<uint64_t>(args, 1);
-  default:
-    return run_ones<uint8_t>(args, 1);
-  }
+  const DLTensor *y = args->out[0];
+  uint64_t one = cuda_value_bits(cuda_dtype(y), 1);
+  return for_size(y, [&](auto t) { return run_ones<decltype(t)>(args, (decltype(t))one); });
 }
 
 tn_status cuda_run_randint(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_U8:
-  case TN_I8:
-    return run_integers<uint8_t>(args);
-  case TN_I16:
-    return run_integers<uint16_t>(args);
-  case TN_I32:
-    return run_integers<uint32_t>(args);
-  case TN_I64:
-    return run_integers<uint64_t>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_int(args, args->out[0],
+                 [&](auto t) { return run_integers<std::make_unsigned_t<decltype(t)>>(args); });
 }
 
 tn_status cuda_run_truncated_normal(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_truncated<float>(args);
-  case TN_F64:
-    return run_truncated<double>(args);
-  case TN_F16:
-    return run_truncated<half_t>(args);
-  case TN_BF16:
-    return run_truncated<bfloat_t>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) { return run_truncated<decltype(t)>(args); });
 }
 
 tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -299,18 +262,7 @@ tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes) 
 }
 
 tn_status cuda_run_multinomial(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return run_places<float>(args);
-  case TN_F64:
-    return run_places<double>(args);
-  case TN_F16:
-    return run_places<half_t>(args);
-  case TN_BF16:
-    return run_places<bfloat_t>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->in[0], [&](auto t) { return run_places<decltype(t)>(args); });
 }
 
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {

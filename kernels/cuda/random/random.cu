@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "kernels/common/uniform.h"
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -198,19 +198,14 @@ tn_status run_draw(const tn_kernel_args *args, uniform_range r, uint64_t seed, u
   if (n == 0) return TN_OK;
   double *y = (double *)args->out[0]->data;
   draw_params<float> p = params_of<float>(r, seed, offset);
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_draw_as<float, normal>(args, n, p);
-  case TN_F16:
-    return run_draw_as<half_t, normal>(args, n, p);
-  case TN_BF16:
-    return run_draw_as<bfloat_t, normal>(args, n, p);
-  case TN_F64:
-    return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n,
-                  params_of<double>(r, seed, offset), is_aligned(y, 16));
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (sizeof(T) == 8)
+      return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n,
+                    params_of<double>(r, seed, offset), is_aligned(y, 16));
+    else
+      return run_draw_as<T, normal>(args, n, p);
+  });
 }
 
 uniform_type uniform_type_of(const DLTensor *t) {
@@ -229,33 +224,11 @@ uniform_type uniform_type_of(const DLTensor *t) {
 } // namespace
 
 tn_status cuda_run_dropout(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_dropout<float>(args);
-  case TN_F16:
-    return run_dropout<half_t>(args);
-  case TN_BF16:
-    return run_dropout<bfloat_t>(args);
-  case TN_F64:
-    return run_dropout<double>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) { return run_dropout<decltype(t)>(args); });
 }
 
 tn_status cuda_run_dropout_grad(const tn_kernel_args *args) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run_dropout_grad<float>(args);
-  case TN_F16:
-    return run_dropout_grad<half_t>(args);
-  case TN_BF16:
-    return run_dropout_grad<bfloat_t>(args);
-  case TN_F64:
-    return run_dropout_grad<double>(args);
-  default:
-    return bad_dtype(args);
-  }
+  return for_float(args, args->out[0], [&](auto t) { return run_dropout_grad<decltype(t)>(args); });
 }
 
 tn_status cuda_run_uniform(const tn_kernel_args *args) {

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/reduce/reduce.h"
 
 namespace {
@@ -24,10 +24,11 @@ enum { threads = cuda_reduce_threads };
 /* Integers of every width are reduced as int64: one kernel serves all. */
 struct any_int {};
 
-template <class T> struct accumulator { using type = float; };
-template <> struct accumulator<double> { using type = double; };
+} // namespace
+
 template <> struct accumulator<any_int> { using type = int64_t; };
-template <class T> using accumulator_t = typename accumulator<T>::type;
+
+namespace {
 
 template <class T> struct element {
   static __device__ accumulator_t<T> read(const void *x, int64_t at, int) {
@@ -199,39 +200,27 @@ tn_status run_reduce(const tn_kernel_args *args, R r, const cuda_reduce_plan *pl
                 plan->kept);
 }
 
-/* Runs a reduction over elements of the call's type; all integers are one. */
+/* What a reduction over T is made of: all integers, and bools, are one. */
+template <class T>
+using reduced_t =
+    std::conditional_t<std::is_integral_v<T> || std::is_same_v<T, bool_t>, any_int, T>;
+
+/* Runs a reduction over elements of the call's type. */
 template <template <class> class Reduction, class... P>
 tn_status run_plan(const tn_kernel_args *args, const cuda_reduce_plan *plan, P... p) {
   int dtype = cuda_dtype(args->in[0]);
-  switch (dtype) {
-  case TN_F32:
-    return run_reduce(args, Reduction<float>{dtype, p...}, plan);
-  case TN_F16:
-    return run_reduce(args, Reduction<half_t>{dtype, p...}, plan);
-  case TN_BF16:
-    return run_reduce(args, Reduction<bfloat_t>{dtype, p...}, plan);
-  case TN_F64:
-    return run_reduce(args, Reduction<double>{dtype, p...}, plan);
-  default:
-    return run_reduce(args, Reduction<any_int>{dtype, p...}, plan);
-  }
+  return for_all(args, args->in[0], [&](auto t) {
+    return run_reduce(args, Reduction<reduced_t<decltype(t)>>{dtype, p...}, plan);
+  });
 }
 
 /* The same over floats alone. */
 template <template <class> class Reduction, class... P>
 tn_status run_float_plan(const tn_kernel_args *args, const cuda_reduce_plan *plan, P... p) {
-  switch (cuda_dtype(args->in[0])) {
-  case TN_F32:
-    return run_reduce(args, Reduction<float>{TN_F32, p...}, plan);
-  case TN_F16:
-    return run_reduce(args, Reduction<half_t>{TN_F16, p...}, plan);
-  case TN_BF16:
-    return run_reduce(args, Reduction<bfloat_t>{TN_BF16, p...}, plan);
-  case TN_F64:
-    return run_reduce(args, Reduction<double>{TN_F64, p...}, plan);
-  default:
-    return bad_dtype(args);
-  }
+  int dtype = cuda_dtype(args->in[0]);
+  return for_float(args, args->in[0], [&](auto t) {
+    return run_reduce(args, Reduction<decltype(t)>{dtype, p...}, plan);
+  });
 }
 
 /* The plan of a call whose attributes begin as those of tn_sum do. */

@@ -277,23 +277,14 @@ template <class S> tn_status run_scan(const tn_kernel_args *args, S s, scan_plan
 }
 
 template <template <class> class Scan, class... P>
-tn_status run(const tn_kernel_args *args, P... more) {
+tn_status scan_run(const tn_kernel_args *args, P... more) {
   const DLTensor *x = args->in[0];
   if (cuda_size(x, 0, x->ndim) == 0) return TN_OK;
   scan_plan p = plan_of_scan(args);
   int dtype = cuda_dtype(x);
-  switch (dtype) {
-  case TN_F32:
-    return run_scan(args, Scan<float>{dtype, more...}, p);
-  case TN_F16:
-    return run_scan(args, Scan<half_t>{dtype, more...}, p);
-  case TN_BF16:
-    return run_scan(args, Scan<bfloat_t>{dtype, more...}, p);
-  case TN_F64:
-    return run_scan(args, Scan<double>{dtype, more...}, p);
-  default:
-    return run_scan(args, Scan<any_int>{dtype, more...}, p);
-  }
+  return for_number(args, x, [&](auto t) {
+    return run_scan(args, Scan<reduced_t<decltype(t)>>{dtype, more...}, p);
+  });
 }
 
 } // namespace
@@ -307,6 +298,10 @@ tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes) {
   return TN_OK;
 }
 
-tn_status cuda_run_cumsum(const tn_kernel_args *args) { return run<running_join>(args, false); }
-tn_status cuda_run_cumprod(const tn_kernel_args *args) { return run<running_join>(args, true); }
-tn_status cuda_run_cummax(const tn_kernel_args *args) { return run<running_max>(args); }
+tn_status cuda_run_cumsum(const tn_kernel_args *args) {
+  return scan_run<running_join>(args, false);
+}
+tn_status cuda_run_cumprod(const tn_kernel_args *args) {
+  return scan_run<running_join>(args, true);
+}
+tn_status cuda_run_cummax(const tn_kernel_args *args) { return scan_run<running_max>(args); }

@@ -6,7 +6,7 @@
  * are made twice: DEEP ones for three axes, the others with a depth of 1.
  */
 #include "kernels/common/window.h"
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -237,29 +237,22 @@ tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTens
 
 } // namespace
 
-#define CONV_BY_DTYPE(function, ...)                                                               \
-  switch (cuda_dtype(args->out[0])) {                                                              \
-  case TN_F32:                                                                                     \
-    return function<float>(args, __VA_ARGS__);                                                     \
-  case TN_F16:                                                                                     \
-    return function<half_t>(args, __VA_ARGS__);                                                    \
-  case TN_BF16:                                                                                    \
-    return function<bfloat_t>(args, __VA_ARGS__);                                                  \
-  case TN_F64:                                                                                     \
-    return function<double>(args, __VA_ARGS__);                                                    \
-  default:                                                                                         \
-    return bad_dtype(args);                                                                        \
-  }
+tn_status cuda_run_conv_forward(const tn_kernel_args *args) {
+  return for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, false); });
+}
 
-tn_status cuda_run_conv_forward(const tn_kernel_args *args){CONV_BY_DTYPE(run_image, false)}
+tn_status cuda_run_conv_backward(const tn_kernel_args *args) {
+  return for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, true); });
+}
 
-tn_status cuda_run_conv_backward(const tn_kernel_args *args){CONV_BY_DTYPE(run_image, true)}
-
-tn_status cuda_run_conv_weight(const tn_kernel_args *args){
-    CONV_BY_DTYPE(run_weight, args->in[1], args->in[0])}
+tn_status cuda_run_conv_weight(const tn_kernel_args *args) {
+  return for_float(args, args->out[0],
+                   [&](auto t) { return run_weight<decltype(t)>(args, args->in[1], args->in[0]); });
+}
 
 tn_status cuda_run_conv_transpose_weight(const tn_kernel_args *args) {
-  CONV_BY_DTYPE(run_weight, args->in[0], args->in[1])
+  return for_float(args, args->out[0],
+                   [&](auto t) { return run_weight<decltype(t)>(args, args->in[0], args->in[1]); });
 }
 
 /* Little reuse: few products per output, so the tiles of a matrix kernel stay empty. */

@@ -6,7 +6,7 @@
  * which one axis is a row; a large window is shared by a warp.
  */
 #include "kernels/common/window.h"
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -329,25 +329,14 @@ template <class T, bool ADAPTIVE> tn_status run_avg_grad(const tn_kernel_args *a
 
 } // namespace
 
-#define POOL_BY_DTYPE(function, adaptive)                                                          \
-  switch (cuda_dtype(args->out[0])) {                                                              \
-  case TN_F32:                                                                                     \
-    return function<float, adaptive>(args);                                                        \
-  case TN_F16:                                                                                     \
-    return function<half_t, adaptive>(args);                                                       \
-  case TN_BF16:                                                                                    \
-    return function<bfloat_t, adaptive>(args);                                                     \
-  case TN_F64:                                                                                     \
-    return function<double, adaptive>(args);                                                       \
-  default:                                                                                         \
-    return bad_dtype(args);                                                                        \
+#define POOL_RUN(name, function, adaptive)                                                         \
+  tn_status cuda_run_##name(const tn_kernel_args *args) {                                          \
+    return for_float(args, args->out[0],                                                           \
+                     [&](auto t) { return function<decltype(t), adaptive>(args); });               \
   }
-
 #define POOL_KERNEL(name, function)                                                                \
-  tn_status cuda_run_##name(const tn_kernel_args *args){POOL_BY_DTYPE(                             \
-      function, false)} tn_status cuda_run_adaptive_##name(const tn_kernel_args *args) {           \
-    POOL_BY_DTYPE(function, true)                                                                  \
-  }
+  POOL_RUN(name, function, false)                                                                  \
+  POOL_RUN(adaptive_##name, function, true)
 #define POOL_RANK(rank)                                                                            \
   POOL_KERNEL(max_pool##rank, run_max)                                                             \
   POOL_KERNEL(max_pool##rank##_grad, run_max_grad)                                                 \

@@ -5,7 +5,7 @@
  * every device reads the same elements.
  */
 #include "kernels/common/resize.h"
-#include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
@@ -166,7 +166,7 @@ tn_status run_pieces(const tn_kernel_args *args,
 }
 
 template <class T>
-tn_status run(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
+tn_status resize_as(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
   const DLTensor *image = backward ? args->out[0] : args->in[0];
   const DLTensor *result = backward ? args->in[0] : args->out[0], *walked = args->out[0];
   resize_shape s;
@@ -185,29 +185,20 @@ tn_status run(const tn_kernel_args *args, bool backward, int64_t mode, bool alig
   return run_pieces<T>(args, kernel, s, s.area_in, s.area_out);
 }
 
-tn_status by_dtype(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
-  switch (cuda_dtype(args->out[0])) {
-  case TN_F32:
-    return run<float>(args, backward, mode, align_corners);
-  case TN_F16:
-    return run<half_t>(args, backward, mode, align_corners);
-  case TN_BF16:
-    return run<bfloat_t>(args, backward, mode, align_corners);
-  case TN_F64:
-    return run<double>(args, backward, mode, align_corners);
-  default:
-    return bad_dtype(args);
-  }
+tn_status resize_run(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {
+  return for_float(args, args->out[0], [&](auto t) {
+    return resize_as<decltype(t)>(args, backward, mode, align_corners);
+  });
 }
 
 } // namespace
 
 tn_status cuda_run_resize(const tn_kernel_args *args) {
   const tn_resize_attrs *a = (const tn_resize_attrs *)args->attrs;
-  return by_dtype(args, false, a->mode, a->align_corners != 0);
+  return resize_run(args, false, a->mode, a->align_corners != 0);
 }
 
 tn_status cuda_run_resize_grad(const tn_kernel_args *args) {
   const tn_resize_grad_attrs *a = (const tn_resize_grad_attrs *)args->attrs;
-  return by_dtype(args, true, a->mode, a->align_corners != 0);
+  return resize_run(args, true, a->mode, a->align_corners != 0);
 }
