@@ -18,7 +18,6 @@ tn_status tensor_make(tn_device *device, tn_stream *stream, tn_dtype dtype, int3
 tn_status tensor_view(const tn_tensor *x, tn_tensor **out);
 /* Derives elements and contiguity from shape and strides. */
 void tensor_finish(tn_tensor *t);
-DLDataType dtype_to_dl(tn_dtype dtype);
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides);
 void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides);
 DLDataType dtype_to_dl(tn_dtype dtype);

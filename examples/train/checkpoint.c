@@ -68,7 +68,9 @@ bool checkpoint_save(const char *path, const model *m, const run_position *at) {
   const tn_tensor *tensors[MODEL_STATE_TENSORS];
   tn_tensors_metadata pairs[NUMBERS + 1] = {{"format", FORMAT}};
   char texts[NUMBERS][24];
+  uint64_t random_offset = 0;
   uLong crc = crc32_z(0, NULL, 0);
+  (void)tn_generator_get_state(m->generator, NULL, &random_offset);
   model_state(m, state);
   for (int i = 0; i < MODEL_STATE_TENSORS; i++) {
     names[i] = state[i].name;
@@ -80,7 +82,7 @@ bool checkpoint_save(const char *path, const model *m, const run_position *at) {
                                      (uint64_t)at->position,
                                      (uint64_t)at->images,
                                      m->seed,
-                                     m->random_offset,
+                                     random_offset,
                                      crc};
   for (int i = 0; i < NUMBERS; i++) {
     snprintf(texts[i], sizeof texts[i], "%" PRIu64, numbers[i]);
@@ -131,10 +133,11 @@ static bool load_from(const char *path, const tn_tensors *file, model *m, run_po
     ok = tn_copy(NULL, loaded[i], &state[i].tensor) == TN_OK || refuse(path, tn_last_error());
   for (int i = 0; i < MODEL_STATE_TENSORS; i++) tn_tensor_release(loaded[i]);
   if (!ok) return false;
+  if (tn_generator_set_state(m->generator, n[SEED], n[RANDOM_OFFSET]))
+    return refuse(path, tn_last_error());
   m->steps = (int64_t)n[STEPS];
   *at = (run_position){(int64_t)n[EPOCH], (int64_t)n[POSITION], (int64_t)n[IMAGES]};
   m->seed = n[SEED];
-  m->random_offset = n[RANDOM_OFFSET];
   return true;
 }
 

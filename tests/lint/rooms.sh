@@ -16,6 +16,7 @@ tensor:   base memory registry shape objects notify device plugins
 files:    base objects device tensor
 layers:   base registry objects notify device plugins tensor
 call:     base memory registry shape objects notify device plugins tensor
+composite: base objects tensor call
 runtime:  base memory registry load objects notify device plugins tensor layers call
 '
 
