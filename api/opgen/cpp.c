@@ -44,6 +44,7 @@ static void print_attr_struct(int i) {
   const char *name = rows[i].name;
   if (!lists[i].attrs->name) return;
   printf("/* Attributes of %s. */\nstruct %s_attrs {\n", name, name);
+  printf("  static constexpr std::uint32_t c_op = TN_OP_%s;\n", rows[i].NAME);
   for (const attr *a = lists[i].attrs; a->name; ++a) print_field(a);
   for (const attr *a = lists[i].attrs; a->name; ++a)
     printf("  constexpr %s_attrs &with_%s(%s given) { %s = given; return *this; }\n", name, a->name,

@@ -13,7 +13,7 @@
  *
  *  Errors.     What is not TN_OK is thrown as tenon::error, with the status and the message.
  *              Functions marked noexcept have nothing to say.
- *  Ownership.  runtime, stream, event, prepared and tensor_file own their handle: they move and
+ *  Ownership.  runtime, stream, event, prepared, generator and tensor_file own their handle: they move and
  *              are not copied. A tensor is a reference to a tensor of tenon.h: copies are cheap
  *              and see the same elements, tensor::clone makes others. device and stream_ref own
  *              nothing. get() gives the handle to functions of tenon.h, tensor::adopt takes one.
@@ -49,6 +49,7 @@
 #include "tenon/cpp/device.hpp"
 #include "tenon/cpp/element.hpp"
 #include "tenon/cpp/error.hpp"
+#include "tenon/cpp/generator.hpp"
 #include "tenon/cpp/runtime.hpp"
 #include "tenon/cpp/tensor.hpp"
 #include "tenon/cpp/tensor_file.hpp"

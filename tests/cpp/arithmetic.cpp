@@ -41,7 +41,7 @@ static void test_types() {
 }
 
 static void test_refusals() {
-  const char *words = "is no number of type";
+  const char *words = "tn_scalar";
   THROWS(TN_ERR_INVALID_ARGUMENT, words, tensor::from<std::int32_t>({1}, {1}) + 2.5);
   THROWS(TN_ERR_INVALID_ARGUMENT, words, scalar(256, tenon::u8));
   THROWS(TN_ERR_INVALID_ARGUMENT, words, scalar(-1, tenon::u8));
@@ -61,6 +61,13 @@ static void test_filled() {
   CHECK(tenon::zeros({0, 4}, tenon::f32).elements() == 0);
   CHECK(tenon::full({}, 7, tenon::i32).item<std::int32_t>() == 7);
   CHECK(tenon::full({3}, 7, tenon::i32).is_contiguous());
+  const tensor x = tensor::from<std::int32_t>({1, 2}, {1, 2});
+  CHECK(has<std::int32_t>(tenon::zeros_like(x), {0, 0}) &&
+        has<std::int32_t>(tenon::ones_like(x), {1, 1}) &&
+        has<std::int32_t>(tenon::full_like(x, 4.0), {4, 4}) &&
+        tenon::empty_like(x).shape() == x.shape());
+  THROWS(TN_ERR_INVALID_ARGUMENT, "", tenon::full_like(x, 0.5));
+  THROWS(TN_ERR_INVALID_ARGUMENT, "read-only", tenon::fill(scalar(1, tenon::f32)));
 }
 
 void test_arithmetic(const tenon::runtime &) {

@@ -85,6 +85,10 @@ static void test_streams() {
   s.synchronize();
   d.default_stream().synchronize();
   CHECK(d.default_stream().device() == d);
+  tenon::stream wrapped = tenon::stream::wrap(d, nullptr);
+  CHECK(wrapped.get() && wrapped.device() == d);
+  THROWS(TN_ERR_UNSUPPORTED, "", tenon::stream::wrap(d, &wrapped));
+  CHECK(tenon::stream_ref(wrapped).to_dlpack() == TN_DLPACK_STREAM_NONE);
   tenon::stream moved = std::move(s);
   CHECK(!s.get() && moved.get());
   moved = std::move(other);

@@ -109,6 +109,22 @@ static void test_lists() {
   CHECK(has<float>(joined, {2, 2, 3}));
 }
 
+static void test_random(const tenon::runtime &rt) {
+  tenon::generator random(rt, 7);
+  tensor x = tensor::empty({4}, tenon::f32), y = tensor::empty({4}, tenon::f32);
+  tenon::uniform(x, random.next(x, tenon::uniform_attrs().with_high(9)));
+  const auto place = random.get_state();
+  CHECK(place.seed == 7 && place.offset == 1);
+  tenon::uniform(y, random.next(y, tenon::uniform_attrs().with_high(9)));
+  CHECK(x.to_vector<float>() != y.to_vector<float>());
+  random.set_state({7, 0});
+  const auto attrs = random.next(y, tenon::uniform_attrs().with_high(9));
+  CHECK(attrs.seed == 7 && attrs.offset == 0 && attrs.high == 9);
+  tenon::uniform(y, attrs);
+  CHECK(x.to_vector<float>() == y.to_vector<float>());
+  CHECK(random.reserve(10).offset == 1 && random.get_state().offset == 11);
+}
+
 static void test_prepared() {
   tensor x = tensor::from<float>({2}, {1, 2}), y, z = tenon::zeros({2}, tenon::f32);
   tenon::prepared call = tenon::prepare::clamp(y, x, tenon::clamp_attrs().with_min(2));
@@ -140,4 +156,5 @@ void test_operators(const tenon::runtime &rt) {
   test_updates();
   test_lists();
   test_prepared();
+  test_random(rt);
 }

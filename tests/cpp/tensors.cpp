@@ -1,6 +1,8 @@
 /* Tensors: references to them, views, copies, values of every type, DLPack. */
 #include "support.hpp"
 
+#include <sstream>
+
 using tenon::tensor;
 
 static void test_references() {
@@ -97,6 +99,11 @@ static void test_views() {
   CHECK(halves.size() == 2 && has<float>(halves[1], {4, 5, 6}));
   CHECK(has<float>(x.split(1, {1, 2})[1], {2, 3, 5, 6}));
   CHECK(has<float>(x.split(1, std::vector<std::int64_t>{2, 1})[1], {3, 6}));
+  CHECK(has<float>(x[1], {4, 5, 6}) && x[0][2].item<float>() == 3);
+  CHECK(has<float>(x.select(-1, -1), {3, 6}));
+  CHECK(x.unsqueeze(0).rank() == 3 && x.unsqueeze(-1).squeeze(2).shape() == x.shape());
+  THROWS(TN_ERR_INVALID_ARGUMENT, "", x[2]);
+  THROWS(TN_ERR_INVALID_ARGUMENT, "", x.squeeze(0));
   THROWS(TN_ERR_INVALID_ARGUMENT, "", x.split(0, 3));
   THROWS(TN_ERR_INVALID_ARGUMENT, "", x.reshape({4}));
   THROWS(TN_ERR_INVALID_ARGUMENT, "axis 2", x.size(2));
@@ -120,6 +127,17 @@ static void test_devices(const tenon::runtime &rt) {
   }
 }
 
+static void test_text() {
+  const tensor x = tensor::from<float>({2}, {1, 2.5f});
+  const std::string text = tenon::to_string(x);
+  std::ostringstream out;
+  out << x;
+  CHECK(out.str() == text && text.find("f32 [2]") != std::string::npos);
+  CHECK(text.find("2.5000") != std::string::npos && text.back() == ']');
+  CHECK(tenon::to_string(x, {1}).find("2.5000") == std::string::npos);
+  THROWS(TN_ERR_INVALID_ARGUMENT, "", tenon::to_string(tensor()));
+}
+
 static void test_dlpack(const tenon::runtime &rt) {
   const tensor x = tensor::from<float>({2, 2}, {1, 2, 3, 4});
   tenon::dlpack given = x.transpose().to_dlpack();
@@ -128,6 +146,8 @@ static void test_dlpack(const tenon::runtime &rt) {
   CHECK(!given && has<float>(back, {1, 3, 2, 4}) && back.data() == x.data());
   tensor old = tensor::from_dlpack(rt, x.to_dlpack_unversioned());
   CHECK(old.data() == x.data());
+  tenon::dlpack ordered = x.to_dlpack(TN_DLPACK_STREAM_NONE);
+  CHECK(tensor::from_dlpack(rt, std::move(ordered), TN_DLPACK_STREAM_NONE).data() == x.data());
   tenon::dlpack kept = x.to_dlpack();
   kept->version.major = 99;
   THROWS(TN_ERR_UNSUPPORTED, "99", tensor::from_dlpack(rt, std::move(kept)));
@@ -140,5 +160,6 @@ void test_tensors(const tenon::runtime &rt) {
   test_values();
   test_views();
   test_devices(rt);
+  test_text();
   test_dlpack(rt);
 }

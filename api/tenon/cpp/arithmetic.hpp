@@ -10,73 +10,78 @@ inline namespace TENON_CPP_VERSION {
 namespace detail {
 template <class N> using if_number = std::enable_if_t<std::is_arithmetic_v<N>, int>;
 
-/* Whether an integer type or bool holds a number. */
-template <class T, class N> bool holds(N value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return true;
-  } else if constexpr (std::is_integral_v<N>) {
-    T there = static_cast<T>(value);
-    return static_cast<N>(there) == value && (there < T(0)) == (value < N(0));
-  } else { /* the limits of T are powers of two, which every float type has */
-    constexpr N above = static_cast<N>(std::uint64_t(1) << (8 * sizeof(T) - 1)) *
-                        (std::is_signed_v<T> ? N(1) : N(2));
-    return value >= (std::is_signed_v<T> ? -above : N(0)) && value < above &&
-           static_cast<N>(static_cast<T>(value)) == value;
-  }
-}
-
-template <class T, class N> tensor whole_scalar(N value, device where) {
-  if (!holds<T>(value))
-    throw_invalid("tenon: " + std::to_string(value) + " is no number of type " +
-                  tn_dtype_name(dtype_of<T>()));
-  const T there = std::is_same_v<T, bool> ? static_cast<T>(value != N(0)) : static_cast<T>(value);
-  return tensor::from<T>({}, &there, where);
+/* What tenon.h's functions of a number take: whole numbers up to 64 bits, or a double. */
+template <class N> constexpr bool is_whole(N value) {
+  if constexpr (std::is_same_v<N, unsigned long> || std::is_same_v<N, unsigned long long>)
+    return value <= static_cast<N>(INT64_MAX);
+  else
+    return std::is_integral_v<N>;
 }
 } // namespace detail
 
-/* A tensor of rank 0. Floats are rounded once; an integer type must hold the number. */
+/* A constant of rank 0, which may not be written to. Floats are rounded once; an integer type must
+ * hold the number. */
 template <class N, detail::if_number<N> = 0>
 tensor scalar(N value, tn_dtype type, device where = device::current(),
               stream_ref on = stream_ref::current()) {
-  switch (type) {
-  case TN_BOOL:
-    return detail::whole_scalar<bool>(value, where);
-  case TN_U8:
-    return detail::whole_scalar<std::uint8_t>(value, where);
-  case TN_I8:
-    return detail::whole_scalar<std::int8_t>(value, where);
-  case TN_I16:
-    return detail::whole_scalar<std::int16_t>(value, where);
-  case TN_I32:
-    return detail::whole_scalar<std::int32_t>(value, where);
-  case TN_I64:
-    return detail::whole_scalar<std::int64_t>(value, where);
-  case TN_F32: {
-    const float there = static_cast<float>(value);
-    return tensor::from<float>({}, &there, where);
-  }
-  default: {
-    const double there = static_cast<double>(value);
-    return tensor::from<double>({}, &there, where).to(type, on);
-  }
-  }
+  tensor t;
+  if (detail::is_whole(value))
+    check(tn_scalar_i64(where.get(), on.get(), type, static_cast<std::int64_t>(value), t.c_out()));
+  else
+    check(tn_scalar_f64(where.get(), on.get(), type, static_cast<double>(value), t.c_out()));
+  return t;
 }
 
 /* Tensors of one value. */
 template <class N, detail::if_number<N> = 0>
 tensor full(extents shape, N value, tn_dtype type, device where = device::current(),
             stream_ref on = stream_ref::current()) {
-  tensor made = tensor::empty(shape, type, where, on);
-  if (made.elements()) into::copy(made, scalar(value, type, where, on).expand(shape), on);
-  return made;
+  tensor t;
+  if (detail::is_whole(value))
+    check(tn_full_i64(where.get(), on.get(), type, shape.rank(), shape.data(),
+                      static_cast<std::int64_t>(value), t.c_out()));
+  else
+    check(tn_full_f64(where.get(), on.get(), type, shape.rank(), shape.data(),
+                      static_cast<double>(value), t.c_out()));
+  return t;
 }
 inline tensor zeros(extents shape, tn_dtype type, device where = device::current(),
                     stream_ref on = stream_ref::current()) {
-  return full(shape, 0, type, where, on);
+  tensor t;
+  check(tn_zeros(where.get(), on.get(), type, shape.rank(), shape.data(), t.c_out()));
+  return t;
 }
 inline tensor ones(extents shape, tn_dtype type, device where = device::current(),
                    stream_ref on = stream_ref::current()) {
-  return full(shape, 1, type, where, on);
+  tensor t;
+  check(tn_ones(where.get(), on.get(), type, shape.rank(), shape.data(), t.c_out()));
+  return t;
+}
+
+/* Of x's device, element type, shape and order of axes. */
+inline tensor empty_like(const tensor &x, stream_ref on = stream_ref::current()) {
+  tensor t;
+  check(tn_empty_like(on.get(), x.get(), t.c_out()));
+  return t;
+}
+inline tensor zeros_like(const tensor &x, stream_ref on = stream_ref::current()) {
+  tensor t;
+  check(tn_zeros_like(on.get(), x.get(), t.c_out()));
+  return t;
+}
+inline tensor ones_like(const tensor &x, stream_ref on = stream_ref::current()) {
+  tensor t;
+  check(tn_ones_like(on.get(), x.get(), t.c_out()));
+  return t;
+}
+template <class N, detail::if_number<N> = 0>
+tensor full_like(const tensor &x, N value, stream_ref on = stream_ref::current()) {
+  tensor t;
+  if (detail::is_whole(value))
+    check(tn_full_like_i64(on.get(), x.get(), static_cast<std::int64_t>(value), t.c_out()));
+  else
+    check(tn_full_like_f64(on.get(), x.get(), static_cast<double>(value), t.c_out()));
+  return t;
 }
 
 namespace detail {

@@ -28,6 +28,8 @@ public:
   /* Later work waits until the event's point has passed; the caller does not wait. */
   void wait(tn_event *event) const { check(tn_stream_wait_event(p_, event)); }
   void *native() const noexcept { return tn_stream_native(p_); }
+  /* The number by which a producer of DLPack's structs is told of it. */
+  std::int64_t to_dlpack() const noexcept { return tn_stream_to_dlpack(p_); }
 
   friend bool operator==(stream_ref a, stream_ref b) noexcept { return a.p_ == b.p_; }
   friend bool operator!=(stream_ref a, stream_ref b) noexcept { return a.p_ != b.p_; }
@@ -98,6 +100,15 @@ public:
     p_.reset(made);
   }
 
+  /* A stream around a handle of the vendor's, which stays its owner's; see tn_stream_wrap. */
+  static stream wrap(tenon::device where, void *handle) {
+    stream made;
+    tn_stream *wrapped = nullptr;
+    check(tn_stream_wrap(where.get(), handle, &wrapped));
+    made.p_.reset(wrapped);
+    return made;
+  }
+
   tn_stream *get() const noexcept { return p_.get(); }
   operator stream_ref() const noexcept { return p_.get(); }
   tenon::device device() const { return tn_stream_device(p_.get()); }
@@ -106,6 +117,7 @@ public:
   void *native() const noexcept { return tn_stream_native(p_.get()); }
 
 private:
+  stream() = default;
   std::unique_ptr<tn_stream, detail::stream_destroy> p_;
 };
 

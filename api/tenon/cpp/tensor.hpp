@@ -2,6 +2,8 @@
 #ifndef TENON_CPP_TENSOR_HPP
 #define TENON_CPP_TENSOR_HPP
 
+#include <cstdio>
+#include <iosfwd>
 #include <memory>
 
 #include "tenon/cpp/element.hpp"
@@ -165,6 +167,25 @@ public:
   std::vector<tensor> split(std::int32_t axis, const std::vector<std::int64_t> &sizes) const {
     return split_by(axis, sizes.size(), sizes.data());
   }
+  /* Element `index` of one axis, which the view does not have. */
+  tensor select(std::int32_t axis, std::int64_t index) const {
+    tensor t;
+    check(tn_tensor_select(p_, axis, index, &t.p_));
+    return t;
+  }
+  /* The same of the first axis. */
+  tensor operator[](std::int64_t index) const { return select(0, index); }
+  /* Without one axis of size 1, and with one more. */
+  tensor squeeze(std::int32_t axis) const {
+    tensor t;
+    check(tn_tensor_squeeze(p_, axis, &t.p_));
+    return t;
+  }
+  tensor unsqueeze(std::int32_t axis) const {
+    tensor t;
+    check(tn_tensor_unsqueeze(p_, axis, &t.p_));
+    return t;
+  }
   /* Repeats axes of size 1, and adds leading ones, to reach the shape. */
   tensor expand(extents shape) const {
     tensor t;
@@ -252,6 +273,19 @@ public:
     check(tn_tensor_to_dlpack_unversioned(p_, &managed));
     return dlpack_unversioned(managed);
   }
+  /* Between streams: see tn_tensor_to_dlpack_stream. */
+  dlpack to_dlpack(std::int64_t consumer, stream_ref on = stream_ref::current()) const {
+    DLManagedTensorVersioned *managed = nullptr;
+    check(tn_tensor_to_dlpack_stream(p_, on.get(), consumer, &managed));
+    return dlpack(managed);
+  }
+  static tensor from_dlpack(const runtime &rt, dlpack &&managed, std::int64_t producer,
+                            stream_ref on = stream_ref::current()) {
+    tensor t;
+    check(tn_tensor_from_dlpack_stream(rt.get(), managed.get(), on.get(), producer, &t.p_));
+    (void)managed.release();
+    return t;
+  }
   /* Without a copy. On failure `managed` keeps it. */
   static tensor from_dlpack(const runtime &rt, dlpack &&managed) {
     tensor t;
@@ -298,6 +332,39 @@ private:
 
   tn_tensor *p_ = nullptr;
 };
+
+/* --- as text: "cpu:0 f32 [2]" and the values; waits for the tensor's stream --- */
+
+/* How; what is not set is as tn_print_options has it. */
+struct print_options {
+  std::int32_t precision = 0;
+  std::int64_t threshold = 0;
+  std::int32_t edge = 0;
+  std::int32_t line_width = 0;
+  constexpr tn_print_options c_options() const {
+    return {sizeof(tn_print_options), precision, threshold, edge, line_width};
+  }
+};
+
+inline std::string to_string(const tensor &t, const print_options &how = {}) {
+  const tn_print_options c = how.c_options();
+  std::size_t length = 0;
+  check(tn_tensor_format(t.get(), &c, nullptr, 0, &length));
+  std::string text(length + 1, 0);
+  check(tn_tensor_format(t.get(), &c, &text[0], text.size(), &length));
+  text.resize(length < text.size() ? length : text.size() - 1);
+  return text;
+}
+/* With a new line behind it. */
+inline void print(const tensor &t, const print_options &how = {}, std::FILE *file = stdout) {
+  const tn_print_options c = how.c_options();
+  check(tn_tensor_print(t.get(), &c, file));
+}
+template <class Traits>
+std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &out,
+                                             const tensor &t) {
+  return out << to_string(t).c_str();
+}
 
 } // namespace TENON_CPP_VERSION
 } // namespace tenon
