@@ -52,6 +52,13 @@ static void retain(operands *o) {
   tn_tensor_release(o->x);
 }
 
+/* A constant, as x * 2 needs one. */
+static void constant(operands *o) {
+  tn_tensor *two = NULL;
+  must(tn_scalar(o->b->device, NULL, TN_F32, 2, &two), "scalar");
+  tn_tensor_release(two);
+}
+
 typedef struct way {
   const char *name;
   void (*call)(operands *o);
@@ -112,7 +119,7 @@ static int loop(operands *o, const char *name, long count) {
     void (*call)(operands *o);
   } ways[] = {{"given", add_given},       {"made", add_made},  {"planned", add_planned},
               {"prepared", add_prepared}, {"empty", allocate}, {"view", view},
-              {"retain", retain}};
+              {"retain", retain},         {"scalar", constant}};
   for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
     if (strcmp(ways[w].name, name) != 0) continue;
     for (long i = 0; i < count; i++) ways[w].call(o);

@@ -62,7 +62,7 @@ START_TEST(a_long_list_steps_as_single_tensors_do) {
   tn_adam_step_attrs one = TN_ADAM_STEP_DEFAULTS;
   all.step = one.step = 3;
   all.weight_decay = one.weight_decay = 0.01;
-  ok(tn_multi_adam(NULL, (const tn_tensor *const *)grads, a[0], a[1], a[2], MANY, &all));
+  ok(tn_multi_adam(NULL, grads, a[0], a[1], a[2], MANY, &all));
   for (int i = 0; i < MANY; ++i) ok(tn_adam_step(NULL, grads[i], b[0][i], b[1][i], b[2][i], &one));
   for (int k = 0; k < 3; ++k) same_lists(a[k], b[k]);
   release_list(grads);
@@ -99,7 +99,7 @@ START_TEST(a_long_list_is_joined) {
   static float x[LONGEST];
   tn_tensor *y = NULL;
   make_list(list, 2, 0);
-  ok(tn_concat(NULL, (const tn_tensor *const *)list, MANY, NULL, &y));
+  ok(tn_concat(NULL, list, MANY, NULL, &y));
   float *all = malloc(tn_tensor_bytes(y) + 1), *at = all;
   read_floats(y, all);
   for (int i = 0; i < MANY; at += size_of(i++)) {

@@ -75,6 +75,26 @@ static tn_status events(tn_device *d) {
   return status;
 }
 
+static tn_status wrap_stream(tn_device *d) {
+  tn_stream *stream = NULL;
+  tn_status status = tn_stream_wrap(d, NULL, &stream);
+  ck_assert(!status == !!stream);
+  tn_stream_destroy(stream);
+  return status;
+}
+
+/* A wrapped queue and an event, both of which may fail. */
+static tn_status give_to_stream(tn_device *d) {
+  tn_tensor *t = NULL;
+  DLManagedTensorVersioned *managed = NULL;
+  ok(tn_tensor_empty(d, TN_F32, 0, NULL, &t));
+  tn_status status = tn_tensor_to_dlpack_stream(t, NULL, 64, &managed);
+  ck_assert(!status == !!managed);
+  if (managed) managed->deleter(managed);
+  tn_tensor_release(t);
+  return status;
+}
+
 static const struct {
   int slot;
   const char *name;
@@ -92,6 +112,11 @@ static const struct {
     {ODD_EVENT_WAIT, "event_wait", events, 2},
     {ODD_QUEUE_WAIT_EVENT, "queue_wait_event", events, 2},
     {ODD_EVENT_ELAPSED, "event_elapsed", events, 2},
+    {ODD_QUEUE_WRAP, "queue_wrap", wrap_stream, 3},
+    {ODD_QUEUE_WRAP, "queue_wrap", give_to_stream, 3},
+    {ODD_EVENT_CREATE, "event_create", give_to_stream, 3},
+    {ODD_EVENT_RECORD, "event_record", give_to_stream, 2},
+    {ODD_QUEUE_WAIT_EVENT, "queue_wait_event", give_to_stream, 2},
 };
 enum { TRIED = sizeof slots / sizeof *slots };
 

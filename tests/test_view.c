@@ -234,6 +234,63 @@ START_TEST(absurd_views_are_made_or_refused) {
 }
 END_TEST
 
+START_TEST(select_drops_an_axis) {
+  tn_tensor *x = cube(), *v = NULL, *w = NULL, *one = NULL;
+  ok(tn_tensor_select(x, 0, 1, &v));
+  ck_assert_int_eq(tn_tensor_rank(v), 2);
+  EXPECT(v, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24);
+  ok(tn_tensor_select(v, -1, -2, &w));
+  EXPECT(w, 15, 19, 23);
+  ck_assert_int_eq(tn_tensor_strides(w)[0], 4);
+  ok(tn_tensor_select(w, 0, 2, &one));
+  ck_assert_int_eq(tn_tensor_rank(one), 0);
+  EXPECT(one, 23);
+  tn_tensor *none = NULL;
+  refused(tn_tensor_select(one, 0, 0, &none), TN_ERR_INVALID_ARGUMENT,
+          "axis 0 of a tensor of rank 0");
+  refused(tn_tensor_select(x, 3, 0, &none), TN_ERR_INVALID_ARGUMENT, "axis 3");
+  refused(tn_tensor_select(x, -4, 0, &none), TN_ERR_INVALID_ARGUMENT, "axis -4");
+  refused(tn_tensor_select(x, 1, 3, &none), TN_ERR_INVALID_ARGUMENT, "element 3 of an axis of 3");
+  refused(tn_tensor_select(x, 1, -4, &none), TN_ERR_INVALID_ARGUMENT, "element -4");
+  refused(tn_tensor_select(x, 1, INT64_MIN, &none), TN_ERR_INVALID_ARGUMENT, "element");
+  refused(tn_tensor_select(NULL, 0, 0, &none), TN_ERR_INVALID_ARGUMENT, "tn_tensor_select");
+  refused(tn_tensor_select(x, 0, 0, NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
+  tn_tensor *empty = shaped(dev, TN_F32, 2, SHAPE(3, 0));
+  ok(tn_tensor_select(empty, 0, 2, &none));
+  ck_assert_int_eq(tn_tensor_elements(none), 0);
+  tn_tensor_release(none);
+  refused(tn_tensor_select(empty, 1, 0, &none), TN_ERR_INVALID_ARGUMENT, "axis of 0");
+  tn_tensor_release(x), tn_tensor_release(v), tn_tensor_release(w);
+  tn_tensor_release(one), tn_tensor_release(empty);
+}
+END_TEST
+
+START_TEST(squeeze_and_unsqueeze_are_inverse) {
+  tn_tensor *x = cube(), *p = NULL, *v = NULL, *w = NULL;
+  for (int32_t axis = -4; axis < 4; ++axis) {
+    ok(tn_tensor_unsqueeze(x, axis, &v));
+    ck_assert_int_eq(tn_tensor_rank(v), 4);
+    ck_assert_int_eq(tn_tensor_shape(v)[axis < 0 ? axis + 4 : axis], 1);
+    ck_assert(tn_tensor_is_contiguous(v));
+    ok(tn_tensor_squeeze(v, axis, &w));
+    ck_assert_mem_eq(tn_tensor_shape(w), tn_tensor_shape(x), 3 * sizeof(int64_t));
+    ck_assert_mem_eq(tn_tensor_strides(w), tn_tensor_strides(x), 3 * sizeof(int64_t));
+    tn_tensor_release(v), tn_tensor_release(w);
+  }
+  ok(tn_tensor_permute(x, (int32_t[]){2, 0, 1}, &p));
+  ok(tn_tensor_unsqueeze(p, 1, &v));
+  EXPECT(v, 1, 5, 9, 13, 17, 21, 2, 6, 10, 14, 18, 22, 3, 7, 11, 15, 19, 23, 4, 8, 12, 16, 20, 24);
+  tn_tensor *none = NULL, *full = shaped(dev, TN_F32, 8, SHAPE(1, 1, 1, 1, 1, 1, 1, 1));
+  refused(tn_tensor_unsqueeze(full, 0, &none), TN_ERR_INVALID_ARGUMENT, "8 axes");
+  refused(tn_tensor_unsqueeze(x, 4, &none), TN_ERR_INVALID_ARGUMENT, "axis 4");
+  refused(tn_tensor_unsqueeze(x, -5, &none), TN_ERR_INVALID_ARGUMENT, "axis -5");
+  refused(tn_tensor_squeeze(x, 1, &none), TN_ERR_INVALID_ARGUMENT, "axis 1 has 3 elements");
+  refused(tn_tensor_squeeze(x, 3, &none), TN_ERR_INVALID_ARGUMENT, "axis 3");
+  refused(tn_tensor_squeeze(NULL, 0, &none), TN_ERR_INVALID_ARGUMENT, "tn_tensor_squeeze");
+  tn_tensor_release(x), tn_tensor_release(p), tn_tensor_release(v), tn_tensor_release(full);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, permute_moves_axes);
@@ -244,6 +301,8 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, reshape_agrees_with_a_copy);
   tcase_add_test(t, views_keep_memory_alive);
   tcase_add_test(t, absurd_views_are_made_or_refused);
+  tcase_add_test(t, select_drops_an_axis);
+  tcase_add_test(t, squeeze_and_unsqueeze_are_inverse);
 }
 
 int main(void) { return run_suite("view", add_tests); }

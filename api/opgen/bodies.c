@@ -35,7 +35,7 @@ static void print_list_body(int i) {
 }
 
 void print_bodies(void) {
-  printf("%s#include \"dispatcher/call/ops_call.h\"\n", banner);
+  printf("%s#define TN_LISTS_ARE_POINTERS\n#include \"dispatcher/call/ops_call.h\"\n", banner);
   for (int i = 0; i < num_rows; ++i) {
     puts("");
     print_signature(i);

@@ -45,8 +45,11 @@ void print_signature(int i) {
   printf("tn_status tn_%s(tn_stream *stream", rows[i].name);
   for (const arg *a = lists[i].args; a->kind; ++a) {
     if (is_output(a->kind)) continue;
-    printf(", %stn_tensor *%s%s", a->kind == 'u' ? "" : "const ", is_list(a) ? "const *" : "",
-           a->name);
+    if (is_list(a) && a->kind != 'u')
+      printf(", tn_tensor_list %s", a->name);
+    else
+      printf(", %stn_tensor *%s%s", a->kind == 'u' ? "" : "const ", is_list(a) ? "const *" : "",
+             a->name);
     if (a == last_list(i)) printf(", size_t count");
   }
   if (lists[i].attrs->name) printf(", const tn_%s_attrs *attrs", rows[i].name);

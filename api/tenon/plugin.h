@@ -426,6 +426,13 @@ typedef struct tn_backend {
   tn_status (*capture_end)(void *device, void *queue, void **graph);
   tn_status (*graph_launch)(void *device, void *graph, void *queue);
   void (*graph_destroy)(void *device, void *graph);
+
+  /* Optional: a queue around a handle of the vendor's that the host program made, NULL being the
+   * vendor's default stream. Its work and what others put into the handle run in the order in
+   * which they come. The handle stays the program's, which keeps it until queue_destroy; that gives
+   * back what was made here alone and does not wait for the handle's work. Fails for a handle of
+   * another device, and with TN_ERR_UNSUPPORTED for one whose work is not in order. */
+  tn_status (*queue_wrap)(void *device, void *native, void **queue);
 } tn_backend;
 
 /* --------------------------------------------------------------- the layers --- */

@@ -58,7 +58,8 @@
  *              (strides so odd that this is not settled in 65,536 steps are refused).
  *              Optional tensors may be NULL. Lists of tensors
  *              come as arrays with one count for all of them, behind the last: at
- *              least 1, at most TN_MAX_LIST.
+ *              least 1, at most TN_MAX_LIST. A list of inputs (tn_tensor_list) is an array
+ *              of tn_tensor * as well as of const tn_tensor *.
  *  Options.    Options passed in beat environment variables; variables are read
  *              once, by tn_runtime_open, and not at all in set-user-id programs.
  *  Rounding.   A call on a host device computes in its caller's floating-point mode
@@ -92,6 +93,8 @@
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
+#include <stdio.h>
+
 #include "tenon/base.h"
 #include "tenon/op_types.h"
 
@@ -106,6 +109,7 @@ typedef struct tn_stream tn_stream;
 typedef struct tn_event tn_event;
 typedef struct tn_tensor tn_tensor;
 typedef struct tn_prepared tn_prepared;
+typedef struct tn_generator tn_generator;
 struct tn_operator;
 
 /* --------------------------------------------------------- version, errors --- */
@@ -287,6 +291,7 @@ typedef struct tn_device_info {
   uint64_t memory_free_bytes; /* as of this call */
   uint32_t host_memory;       /* 1 if the host can read its tensors in place */
   uint32_t lost;              /* 1 once the device has faulted */
+  DLDevice dl_device;         /* what DLPack calls it: the device of its tensors' exports */
 } tn_device_info;
 
 /* The devices of all plugins, best first, loading those that wait; those of an unloaded one
@@ -327,6 +332,15 @@ void tn_pinned_free(tn_device *device, void *ptr);
 /* ------------------------------------------------------- streams and events --- */
 
 tn_status tn_stream_create(tn_device *device, tn_stream **stream);
+/* A stream around a handle of the vendor's that the program or another library made (cudaStream_t,
+ * cl_command_queue); NULL is the vendor's default stream. Work put here and what others put into
+ * the handle run in the order in which they come, and everything else is as with tn_stream_create:
+ * memory is reused in that order. The handle stays its owner's, who keeps it until the tn_stream
+ * is destroyed or the runtime closed; neither destroys it. Wrap a handle once and keep the stream:
+ * each has a cache of memory. A device that works in its caller has no such handles, and takes
+ * NULL alone. Errors: UNSUPPORTED where the device's plugin takes none, or not this one, for its
+ * work is not in order; INVALID_ARGUMENT for a handle of another device. */
+tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream);
 /* Waits for the stream's work. */
 void tn_stream_destroy(tn_stream *stream);
 tn_status tn_stream_synchronize(tn_stream *stream);
@@ -377,6 +391,77 @@ tn_status tn_tensor_read(tn_stream *stream, const tn_tensor *tensor, void *data,
  * tn_tensor_to_host. */
 tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy);
 
+/* Tensors with a value. `value` is any number of C: tn_scalar, tn_full and tn_full_like call the
+ * function for its type, so that whole numbers are exact up to 64 bits. Floats are rounded once,
+ * as tn_cast rounds; an integer type refuses a number with a fraction or out of its range
+ * (INVALID_ARGUMENT); a bool is value != 0. The device fills in the stream's order, NULL being its
+ * default stream, and the caller does not wait, unless no kernel of the device fills that type. */
+
+/* tn_scalar: a constant of rank 0, which operators that broadcast take beside tensors of its type:
+ *     tn_scalar(tn_tensor_device(x), stream, tn_tensor_dtype(x), 2, &two);
+ *     tn_mul(stream, x, two, &y);
+ * It may not be written to; tn_full with rank 0 makes one that may. On a device in host memory it
+ * costs less than the call that uses it, elsewhere a kernel: keep one that is used often. */
+tn_status tn_scalar_f64(tn_device *device, tn_stream *stream, tn_dtype dtype, double value,
+                        tn_tensor **scalar);
+tn_status tn_scalar_i64(tn_device *device, tn_stream *stream, tn_dtype dtype, int64_t value,
+                        tn_tensor **scalar);
+/* Row-major tensors of one value. Shapes, streams and errors as with tn_tensor_empty_on. */
+tn_status tn_full_f64(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, double value, tn_tensor **tensor);
+tn_status tn_full_i64(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                      const int64_t *shape, int64_t value, tn_tensor **tensor);
+tn_status tn_zeros(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                   const int64_t *shape, tn_tensor **tensor);
+tn_status tn_ones(tn_device *device, tn_stream *stream, tn_dtype dtype, int32_t rank,
+                  const int64_t *shape, tn_tensor **tensor);
+/* Tensors of x's device, element type and shape, without gaps, their axes in the order that x's
+ * have in memory: what is like a channels-last tensor is channels-last. Axes that x repeats
+ * (stride 0) stay where they are among the others. */
+tn_status tn_empty_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_zeros_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_ones_like(tn_stream *stream, const tn_tensor *x, tn_tensor **tensor);
+tn_status tn_full_like_f64(tn_stream *stream, const tn_tensor *x, double value, tn_tensor **tensor);
+tn_status tn_full_like_i64(tn_stream *stream, const tn_tensor *x, int64_t value,
+                           tn_tensor **tensor);
+
+#ifndef __cplusplus
+#define tn_scalar(device, stream, dtype, value, scalar)                                            \
+  TN_BY_NUMBER(tn_scalar, value)(device, stream, dtype, value, scalar)
+#define tn_full(device, stream, dtype, rank, shape, value, tensor)                                 \
+  TN_BY_NUMBER(tn_full, value)(device, stream, dtype, rank, shape, value, tensor)
+#define tn_full_like(stream, x, value, tensor)                                                     \
+  TN_BY_NUMBER(tn_full_like, value)(stream, x, value, tensor)
+/* The function of a family for the type of a number. Of unsigned 64 bits, what int64_t does not
+ * hold becomes a float64. */
+/* clang-format off */
+#define TN_BY_NUMBER(family, value)                                                                \
+  _Generic((value),                                                                                \
+    float: family##_f64, double: family##_f64, long double: family##_f64,                          \
+    unsigned long: family##_u64, unsigned long long: family##_u64,                                 \
+    bool: family##_i64, char: family##_i64, signed char: family##_i64, short: family##_i64,        \
+    int: family##_i64, long: family##_i64, long long: family##_i64,                                \
+    unsigned char: family##_i64, unsigned short: family##_i64, unsigned: family##_i64)
+/* clang-format on */
+#endif
+static inline tn_status tn_scalar_u64(tn_device *device, tn_stream *stream, tn_dtype dtype,
+                                      uint64_t value, tn_tensor **scalar) {
+  return value > INT64_MAX ? tn_scalar_f64(device, stream, dtype, (double)value, scalar)
+                           : tn_scalar_i64(device, stream, dtype, (int64_t)value, scalar);
+}
+static inline tn_status tn_full_u64(tn_device *device, tn_stream *stream, tn_dtype dtype,
+                                    int32_t rank, const int64_t *shape, uint64_t value,
+                                    tn_tensor **tensor) {
+  return value > INT64_MAX
+             ? tn_full_f64(device, stream, dtype, rank, shape, (double)value, tensor)
+             : tn_full_i64(device, stream, dtype, rank, shape, (int64_t)value, tensor);
+}
+static inline tn_status tn_full_like_u64(tn_stream *stream, const tn_tensor *x, uint64_t value,
+                                         tn_tensor **tensor) {
+  return value > INT64_MAX ? tn_full_like_f64(stream, x, (double)value, tensor)
+                           : tn_full_like_i64(stream, x, (int64_t)value, tensor);
+}
+
 void tn_tensor_retain(tn_tensor *tensor);
 void tn_tensor_release(tn_tensor *tensor);
 
@@ -388,6 +473,26 @@ const int64_t *tn_tensor_strides(const tn_tensor *tensor);
 int64_t tn_tensor_elements(const tn_tensor *tensor);
 size_t tn_tensor_bytes(const tn_tensor *tensor);
 bool tn_tensor_is_contiguous(const tn_tensor *tensor);
+
+/* How tensors are written as text; 0 of each field is the default, and so is NULL options. */
+typedef struct tn_print_options {
+  uint32_t struct_size;
+  int32_t precision;  /* digits behind the point, 1 to 17; 4 */
+  int64_t threshold;  /* the most elements that are shown whole; 1000 */
+  int32_t edge;       /* of more, how many at both ends of each long axis, 1 to 1000; 3 */
+  int32_t line_width; /* columns; 80 */
+} tn_print_options;
+/* Writes a tensor of any strides as text: a line as in messages, "cuda:0 f32 [2, 3]", and its
+ * values in nested brackets. Only elements that are shown are read, behind the work of the
+ * stream that the tensor was made on, which is waited for as by tn_tensor_to_host.
+ * file: NULL is the standard output; a new line follows the text. TN_ERR_IO. */
+tn_status tn_tensor_print(const tn_tensor *tensor, const tn_print_options *options, FILE *file);
+/* The same into memory of `size` bytes: as much of the text as fits, and a 0 behind it. length,
+ * which may be NULL, gets the bytes of the whole text without the 0; text may be NULL where size
+ * is 0. */
+tn_status tn_tensor_format(const tn_tensor *tensor, const tn_print_options *options, char *text,
+                           size_t size, size_t *length);
+
 /* The first element's address on its device; host code may follow it only where
  * tn_device_info.host_memory is 1. NULL for a tensor without elements. Where memory is known by
  * handles (OpenCL) it is no address: tn_tensor_to_dlpack has the handle and the offset.
@@ -413,6 +518,13 @@ tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64
  * axis counts from the end. On failure no view is left. */
 tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
                           tn_tensor **views);
+/* Element `index` of one axis, which the view does not have. Negative axis and index count from
+ * the end. */
+tn_status tn_tensor_select(const tn_tensor *x, int32_t axis, int64_t index, tn_tensor **view);
+/* Without one axis of size 1. Negative axis counts from the end. */
+tn_status tn_tensor_squeeze(const tn_tensor *x, int32_t axis, tn_tensor **view);
+/* With an axis of size 1 more, number `axis` of the view; -1 is behind the last. */
+tn_status tn_tensor_unsqueeze(const tn_tensor *x, int32_t axis, tn_tensor **view);
 /* Repeats axes of size 1 (and adds leading axes) to reach shape, with stride 0. */
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view);
@@ -432,6 +544,43 @@ tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *m
                                 tn_tensor **tensor);
 tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
                                             tn_tensor **tensor);
+
+/* The same between streams, as Python's __dlpack__(stream=...) has it. Whoever consumes a tensor
+ * names the stream of its work by a number, and the producer orders its own before it:
+ *   TN_DLPACK_STREAM_NONE       None: the vendor's default stream, where there is one; otherwise
+ *                               the caller waits
+ *   TN_DLPACK_STREAM_UNORDERED  -1: the two are ordered by other means
+ *   else the vendor's handle; of CUDA 1 is the legacy default stream and 2 the thread's
+ * Nobody waits, but as said. The exchange ends with the deleter: work on the memory that the
+ * consumer has put into streams must be done by then, or be ordered before the tensor's. */
+#define TN_DLPACK_STREAM_NONE INT64_MIN
+#define TN_DLPACK_STREAM_UNORDERED (-1)
+/* Gives a tensor to a consumer whose later work on `consumer` comes after the work that `stream`
+ * has been given; NULL is the stream that the tensor was made on. Errors: UNSUPPORTED for a
+ * handle, where the device's plugin takes none (tn_stream_wrap) or has no streams. */
+tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64_t consumer,
+                                     DLManagedTensorVersioned **managed);
+/* The same for consumers that know the struct from before DLPack 1.0 alone. */
+tn_status tn_tensor_to_dlpack_stream_unversioned(tn_tensor *tensor, tn_stream *stream,
+                                                 int64_t consumer, DLManagedTensor **managed);
+/* Takes a tensor on which the producer works on `producer`: later work of `stream`, NULL being
+ * the device's default one, comes after it. A producer that was told of our stream has seen to
+ * that itself: then producer is TN_DLPACK_STREAM_NONE, or tn_tensor_from_dlpack does as well. */
+tn_status tn_tensor_from_dlpack_stream(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                                       tn_stream *stream, int64_t producer, tn_tensor **tensor);
+/* The number by which a producer is told of our stream. */
+int64_t tn_stream_to_dlpack(const tn_stream *stream);
+
+/* What a table of DLPack's exchange functions (DLPackExchangeAPI) is made of, beside
+ * tn_tensor_to_dlpack_stream with TN_DLPACK_STREAM_UNORDERED, tn_tensor_from_dlpack and, for its
+ * current_work_stream, tn_stream_native: */
+/* The device of tensors that say so of themselves; the best, of several. TN_ERR_NOT_FOUND. */
+tn_status tn_device_find_dlpack(tn_runtime *runtime, DLDevice dl_device, tn_device **device);
+/* What a tensor looks like to a consumer that keeps nothing: valid as long as the tensor. */
+tn_status tn_tensor_dlpack_view(const tn_tensor *tensor, DLTensor *view);
+/* TN_DTYPE_NONE for what Tenon has no element type for; all zero for what is none. */
+tn_dtype tn_dtype_from_dlpack(DLDataType type);
+DLDataType tn_dtype_to_dlpack(tn_dtype dtype);
 
 /* --------------------------------------------------------------- operators --- */
 
@@ -479,6 +628,37 @@ size_t tn_op_count(tn_runtime *runtime);
 const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index);
 /* The number that tn_call takes. */
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op);
+
+/* ----------------------------------------------------------- random numbers --- */
+
+/* A sequence of random numbers: a seed, and the place in it that the next call begins at. Random
+ * operators themselves know no state, only attributes seed and offset; a generator hands these out
+ * so that no two calls draw the same numbers. It names no device: the numbers are the same on all.
+ * Thread-safe, without a lock. */
+tn_status tn_generator_create(tn_runtime *runtime, uint64_t seed, tn_generator **generator);
+void tn_generator_destroy(tn_generator *generator);
+/* Sets seed and offset of an attribute struct, which is filled otherwise, for one call of the
+ * operator, and moves on by what that call takes:
+ *     tn_dropout_attrs attrs = TN_DROPOUT_DEFAULTS;
+ *     tn_generator_next(generator, TN_OP_DROPOUT, x, &attrs);
+ *     tn_dropout(stream, x, &attrs, &y, &mask);
+ * tensor: the operator's first, the one that it reads or else fills. attrs: of that operator, all
+ * but seed and offset final. Errors, the generator being as before: INVALID_ARGUMENT for an
+ * operator that draws nothing, and where the sequence of 2^64 places is used up; UNSUPPORTED for a
+ * plugin's operator, which says itself what it takes. */
+tn_status tn_generator_next(tn_generator *generator, uint32_t op, const tn_tensor *tensor,
+                            void *attrs);
+/* The same of any number of counters, as documentation of operators counts them; for kernels of
+ * the caller's own. */
+tn_status tn_generator_reserve(tn_generator *generator, uint64_t counters, uint64_t *seed,
+                               uint64_t *offset);
+/* All there is to a generator, to keep with a checkpoint and to go on from there. Either pointer
+ * may be NULL. set_state beside another thread's next is no error, but that call may get either
+ * one's seed. */
+tn_status tn_generator_get_state(const tn_generator *generator, uint64_t *seed, uint64_t *offset);
+tn_status tn_generator_set_state(tn_generator *generator, uint64_t seed, uint64_t offset);
+
+/* ------------------------------------------------------------------ kernels --- */
 
 /* A kernel that may run. */
 typedef struct tn_kernel_info {

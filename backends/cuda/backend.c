@@ -122,41 +122,84 @@ static tn_status backend_memory_info(void *device, uint64_t *free_bytes, uint64_
 
 /* ------------------------------------------------------------------ queues --- */
 
-static tn_status backend_queue_create(void *device, void **queue) {
-  cuda_device *dev = device;
+/* A queue whose stream is yet to come. */
+static tn_status queue_alloc(cuda_device *dev, cuda_queue **queue) {
   const tn_host *host = dev->host;
-  tn_status status = cuda_make_current(host, &dev->info);
-  if (status != TN_OK) return status;
   cuda_queue *q = host->alloc(host, sizeof *q, _Alignof(cuda_queue));
   if (!q) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a queue");
   memset(q, 0, sizeof *q);
   q->device = dev;
   q->products.destroy = cuda_product_destroy;
   q->convolutions.destroy = cuda_convolution_destroy;
-  cudaError_t error = cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking);
-  if (error != cudaSuccess) {
-    host->free(host, q);
-    return cuda_status(host, (int)error, "cudaStreamCreateWithFlags");
-  }
   (void)pthread_mutex_init(&q->lock, NULL);
   *queue = q;
   return TN_OK;
 }
 
+static void queue_free(cuda_queue *q) {
+  const tn_host *host = q->device->host;
+  (void)pthread_mutex_destroy(&q->lock);
+  host->free(host, q);
+}
+
+static tn_status backend_queue_create(void *device, void **queue) {
+  cuda_device *dev = device;
+  cuda_queue *q;
+  tn_status status = cuda_make_current(dev->host, &dev->info);
+  if (status == TN_OK) status = queue_alloc(dev, &q);
+  if (status != TN_OK) return status;
+  cudaError_t error = cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) {
+    queue_free(q);
+    return cuda_status(dev->host, (int)error, "cudaStreamCreateWithFlags");
+  }
+  *queue = q;
+  return TN_OK;
+}
+
+/* The default streams, NULL, cudaStreamLegacy and cudaStreamPerThread, are of every device. */
+static tn_status check_stream(cuda_device *dev, cudaStream_t stream) {
+#if CUDART_VERSION >= 12080
+  int its = dev->info.ordinal;
+  if (stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread)
+    CUDA_TRY(dev->host, cudaStreamGetDevice(stream, &its));
+  if (its != dev->info.ordinal)
+    return dev->host->fail(TN_ERR_INVALID_ARGUMENT, "the stream is of device %d, not of %d", its,
+                           dev->info.ordinal);
+#endif
+  (void)dev, (void)stream;
+  return TN_OK;
+}
+
+static tn_status backend_queue_wrap(void *device, void *native, void **queue) {
+  cuda_device *dev = device;
+  cuda_queue *q;
+  tn_status status = cuda_make_current(dev->host, &dev->info);
+  if (status == TN_OK) status = check_stream(dev, native);
+  if (status == TN_OK) status = queue_alloc(dev, &q);
+  if (status != TN_OK) return status;
+  q->stream = native;
+  q->foreign = true;
+  *queue = q;
+  return TN_OK;
+}
+
+/* Whether something is left that the stream's work may be using. */
+static bool queue_has_parts(const cuda_queue *q) { return q->staging.memory || q->blas || q->dnn; }
+
 static void backend_queue_destroy(void *device, void *queue) {
   cuda_device *dev = device;
   cuda_queue *q = queue;
   (void)cuda_make_current(dev->host, &dev->info);
-  (void)cudaStreamSynchronize(q->stream);
+  if (!q->foreign || queue_has_parts(q)) (void)cudaStreamSynchronize(q->stream);
   cuda_plans_clear(&q->products);
   cuda_plans_clear(&q->convolutions);
   cuda_staging_free(&q->staging);
   if (q->dnn) (void)cudnnDestroy(q->dnn);
   if (q->blas) (void)cublasLtDestroy(q->blas);
-  (void)cudaStreamDestroy(q->stream);
+  if (!q->foreign) (void)cudaStreamDestroy(q->stream);
   (void)cudaGetLastError(); /* a lost device; the handles went with it */
-  (void)pthread_mutex_destroy(&q->lock);
-  dev->host->free(dev->host, q);
+  queue_free(q);
 }
 
 static tn_status backend_queue_wait(void *device, void *queue) {
@@ -304,4 +347,5 @@ const tn_backend cuda_backend = {
     .capture_end = backend_capture_end,
     .graph_launch = backend_graph_launch,
     .graph_destroy = backend_graph_destroy,
+    .queue_wrap = backend_queue_wrap,
 };

@@ -45,6 +45,7 @@ typedef struct cuda_queue {
   cuda_plans convolutions;
   cuda_staging staging;
   bool capturing;
+  bool foreign; /* the stream is the program's */
 } cuda_queue;
 
 /* Leaves the function with a status where a runtime call fails. */

@@ -341,6 +341,7 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .memory_free_bytes = free_bytes,
       .host_memory = device->host_memory,
       .lost = lost & DEVICE_FAULTED,
+      .dl_device = {(DLDeviceType)device->props.dl_device_type, device->props.dl_device_id},
   };
   struct_fill(info, &full, sizeof full);
   return TN_OK;

@@ -37,19 +37,50 @@ static tn_status queue_make(tn_stream *s) {
   return status;
 }
 
+/* The same around the vendor's handle. */
+static tn_status queue_take(tn_stream *s, void *native) {
+  tn_device *d = s->device;
+  const tn_backend *b = &d->type->backend;
+  if (d->synchronous && !native) return queue_make(s);
+  if (d->synchronous)
+    return fail(TN_ERR_UNSUPPORTED,
+                "device %s works in its caller and has no streams of its own: the only handle to "
+                "wrap is NULL",
+                d->id);
+  if (!b->queue_wrap)
+    return fail(TN_ERR_UNSUPPORTED, "device %s: its plugin %s takes no streams that others made",
+                d->id, d->type->plugin->name);
+  fail_set_reason(false);
+  tn_status status = b->queue_wrap(d->handle, native, &s->queue);
+  if (status) s->queue = NULL;
+  status = device_made(d, "queue_wrap", status, s->queue);
+  if (!status) s->native = native;
+  return status;
+}
+
 static void queue_drop(tn_stream *s) {
   if (s->queue && !s->device->synchronous)
     s->device->type->backend.queue_destroy(s->device->handle, s->queue);
   s->queue = s->native = NULL;
 }
 
-tn_status stream_open(tn_device *device, tn_stream *stream) {
-  stream->device = device;
-  tn_status status = queue_make(stream);
-  if (!status) status = pool_cache_open(device->pool, stream, &stream->cache);
+/* pre: `status` says what became of its queue. */
+static tn_status open_cache(tn_stream *stream, tn_status status) {
+  if (status) return status;
+  status = pool_cache_open(stream->device->pool, stream, &stream->cache);
   if (status) queue_drop(stream);
   INVARIANT(status || stream_is_valid(stream));
   return status;
+}
+
+tn_status stream_open(tn_device *device, tn_stream *stream) {
+  stream->device = device;
+  return open_cache(stream, queue_make(stream));
+}
+
+static tn_status stream_open_around(tn_device *device, void *native, tn_stream *stream) {
+  stream->device = device;
+  return open_cache(stream, queue_take(stream, native));
 }
 
 tn_status stream_wait(tn_stream *stream) {
@@ -98,14 +129,19 @@ static void unlink_stream(tn_device *device, tn_stream *s) {
   pthread_mutex_unlock(&device->mutex);
 }
 
-tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
+/* Zeroed memory for a stream of a device that is ready. */
+static tn_status stream_alloc(const char *function, tn_device *device, tn_stream **stream) {
   if (!device || !stream)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_stream_create: device and stream must not be NULL");
+    return fail(TN_ERR_INVALID_ARGUMENT, "%s: device and stream must not be NULL", function);
   tn_status status = device_ready(device);
   if (status) return status;
-  tn_stream *made = host_alloc(&device->runtime->memory, sizeof *made);
-  if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a stream");
-  status = stream_open(device, made);
+  *stream = host_alloc(&device->runtime->memory, sizeof **stream);
+  return *stream ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a stream");
+}
+
+/* Hands a stream out, if `status` says that it was opened. */
+static tn_status stream_publish(tn_status status, tn_device *device, tn_stream *made,
+                                tn_stream **stream) {
   if (status) {
     host_free(&device->runtime->memory, made);
     return status;
@@ -115,6 +151,22 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
   if (device->runtime->notified) notify_stream(TN_LAYER_STREAM_MADE, made, made);
   *stream = made;
   return TN_OK;
+}
+
+tn_status tn_stream_create(tn_device *device, tn_stream **stream) {
+  tn_stream *made;
+  tn_status status = stream_alloc("tn_stream_create", device, stream ? &made : NULL);
+  if (status) return status;
+  return stream_publish(stream_open(device, made), device, made, stream);
+}
+
+tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream) {
+  tn_stream *made;
+  tn_status status = stream_alloc("tn_stream_wrap", device, stream ? &made : NULL);
+  if (status) return status;
+  status = stream_open_around(device, native, made);
+  if (status) fail_prefix("tn_stream_wrap: ");
+  return stream_publish(status, device, made, stream);
 }
 
 void tn_stream_destroy(tn_stream *stream) {

@@ -440,11 +440,15 @@ static tn_status read_rows(const tn_plugin *p) {
   return status;
 }
 
+static void read_backend(const tn_backend *b) {
+  READ_FUNCTIONS(b, count, graph_destroy);
+  if (TN_HAS_FIELD(b, tn_backend, queue_wrap)) READ_FUNCTIONS(b, queue_wrap, queue_wrap);
+}
+
 tn_status plugin_read_all(const tn_plugin *plugin) {
   tn_status status = READ_TEXTS("plugin", 0, plugin->name, plugin->version, plugin->description);
   READ_FUNCTIONS(plugin, open, close);
-  for (uint32_t i = 0; i < plugin->num_backends; i++)
-    READ_FUNCTIONS(plugin->backends[i], count, graph_destroy);
+  for (uint32_t i = 0; i < plugin->num_backends; i++) read_backend(plugin->backends[i]);
   if (!status) status = read_rows(plugin);
   return status;
 }

@@ -3,6 +3,8 @@
  * retained reference; tensors taken from them call the producer's deleter when the
  * last reference goes.
  */
+#include "dispatcher/tensor/dlpack.h"
+
 #include <string.h>
 
 #include "dispatcher/device/device.h"
@@ -39,12 +41,7 @@ static void delete_unversioned(DLManagedTensor *managed) {
   host_free(&memory, e);
 }
 
-tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
-  if (status) return status;
-  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
-  status = transfer_settle(tensor_home(tensor));
-  if (status) return status;
+tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
   const host_memory *memory = &tensor->device->runtime->memory;
   export_versioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack: no host memory");
@@ -62,17 +59,27 @@ tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **mana
   return TN_OK;
 }
 
-tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack_unversioned");
+tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
   if (status) return status;
-  if (!managed)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack_unversioned: managed is NULL");
+  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
+  status = transfer_settle(tensor_home(tensor));
+  return status ? status : dlpack_export(tensor, managed);
+}
+
+tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
+                                   DLManagedTensor **managed) {
+  tn_status status = tensor_check(tensor, function);
+  if (status) return status;
+  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "%s: managed is NULL", function);
   if (tensor->read_only)
     return fail(TN_ERR_UNSUPPORTED,
-                "tn_tensor_to_dlpack_unversioned: the tensor is read-only, which this struct "
-                "cannot say; use tn_tensor_to_dlpack");
-  status = transfer_settle(tensor_home(tensor));
-  if (status) return status;
+                "%s: the tensor is read-only, which this struct cannot say; use the versioned one",
+                function);
+  return TN_OK;
+}
+
+tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
   const host_memory *memory = &tensor->device->runtime->memory;
   export_unversioned *e = host_alloc(memory, sizeof *e);
   if (!e) return fail(TN_ERR_OUT_OF_MEMORY, "tn_tensor_to_dlpack_unversioned: no host memory");
@@ -87,14 +94,18 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
   return TN_OK;
 }
 
+tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
+  tn_status status = dlpack_check_unversioned("tn_tensor_to_dlpack_unversioned", tensor, managed);
+  if (!status) status = transfer_settle(tensor_home(tensor));
+  return status ? status : dlpack_export_unversioned(tensor, managed);
+}
+
 static bool carries(const tn_device *d, DLDevice wanted) {
   return d->props.dl_device_type == (int32_t)wanted.device_type &&
          d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_UNLOADED);
 }
 
-/* The device whose tensors carry this DLPack device: the default one, or else the best of all,
- * for which those that wait are loaded. */
-static tn_status find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {
+tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {
   *found = runtime->chosen && carries(runtime->chosen, wanted) ? runtime->chosen : NULL;
   if (*found) return TN_OK;
   tn_status status =
@@ -154,7 +165,7 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: the strides overflow");
   if (elements && !dl->data)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: data is NULL");
-  status = find_device(runtime, dl->device, device);
+  status = dlpack_find_device(runtime, dl->device, device);
   if (status) return status;
   if (!*device)
     return fail(TN_ERR_UNSUPPORTED,

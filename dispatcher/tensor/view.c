@@ -2,6 +2,8 @@
  * Views: other shapes and strides over the same storage. They allocate a header and
  * nothing else.
  */
+#include "dispatcher/tensor/view.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@
 #include "dispatcher/shape/shape.h"
 #include "dispatcher/tensor/tensor.h"
 
-static tn_status check_view(const char *function, const tn_tensor *x, tn_tensor **view) {
+tn_status view_check(const char *function, const tn_tensor *x, tn_tensor **view) {
   if (!view) return fail(TN_ERR_INVALID_ARGUMENT, "%s: the result pointer is NULL", function);
   return tensor_check(x, function);
 }
@@ -64,7 +66,7 @@ static bool view_strides(const tn_tensor *x, int32_t rank, const int64_t *shape,
 
 tn_status tn_tensor_reshape(const tn_tensor *x, int32_t rank, const int64_t *shape,
                             tn_tensor **view) {
-  tn_status status = check_view("tn_tensor_reshape", x, view);
+  tn_status status = view_check("tn_tensor_reshape", x, view);
   if (status) return status;
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
   char from[160], to[128];
@@ -93,7 +95,7 @@ tn_status tn_tensor_reshape(const tn_tensor *x, int32_t rank, const int64_t *sha
 }
 
 tn_status tn_tensor_permute(const tn_tensor *x, const int32_t *axes, tn_tensor **view) {
-  tn_status status = check_view("tn_tensor_permute", x, view);
+  tn_status status = view_check("tn_tensor_permute", x, view);
   if (status) return status;
   uint32_t seen = 0;
   for (int32_t i = 0; i < x->dl.ndim; ++i) {
@@ -114,8 +116,7 @@ tn_status tn_tensor_permute(const tn_tensor *x, const int32_t *axes, tn_tensor *
   return TN_OK;
 }
 
-/* Moves the view's first element by `elements`. */
-static void advance(tn_tensor *t, int64_t elements) {
+void view_advance(tn_tensor *t, int64_t elements) {
   int64_t bytes = elements * (int64_t)tn_dtype_size((tn_dtype)t->dtype);
   if (t->device->opaque)
     t->dl.byte_offset = (uint64_t)((int64_t)t->dl.byte_offset + bytes);
@@ -125,7 +126,7 @@ static void advance(tn_tensor *t, int64_t elements) {
 
 tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
                           int64_t step, tn_tensor **view) {
-  tn_status status = check_view("tn_tensor_slice", x, view);
+  tn_status status = view_check("tn_tensor_slice", x, view);
   if (status) return status;
   int32_t rank = x->dl.ndim;
   if (axis < -rank || axis >= rank)
@@ -146,7 +147,7 @@ tn_status tn_tensor_slice(const tn_tensor *x, int32_t axis, int64_t begin, int64
   memcpy(t->strides, x->strides, sizeof t->strides);
   t->shape[axis] = (last - first) / step + ((last - first) % step != 0);
   if (t->shape[axis] > 1) t->strides[axis] = x->strides[axis] * step;
-  if (last > first) advance(t, first * x->strides[axis]);
+  if (last > first) view_advance(t, first * x->strides[axis]);
   tensor_finish(t);
   *view = t;
   return TN_OK;
@@ -165,7 +166,7 @@ static bool parts_fit(int64_t whole, size_t count, const int64_t *sizes) {
 
 tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const int64_t *sizes,
                           tn_tensor **views) {
-  tn_status status = check_view("tn_tensor_split", x, views);
+  tn_status status = view_check("tn_tensor_split", x, views);
   if (status) return status;
   int32_t rank = x->dl.ndim;
   if (axis < -rank || axis >= rank)
@@ -193,7 +194,7 @@ tn_status tn_tensor_split(const tn_tensor *x, int32_t axis, size_t count, const 
 
 tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shape,
                            tn_tensor **view) {
-  tn_status status = check_view("tn_tensor_expand", x, view);
+  tn_status status = view_check("tn_tensor_expand", x, view);
   if (status) return status;
   char from[160], to[128];
   bool fits = rank >= x->dl.ndim && rank <= TN_MAX_RANK && (rank == 0 || shape);
@@ -222,7 +223,7 @@ tn_status tn_tensor_expand(const tn_tensor *x, int32_t rank, const int64_t *shap
 }
 
 tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy) {
-  tn_status status = check_view("tn_tensor_contiguous", x, copy);
+  tn_status status = view_check("tn_tensor_contiguous", x, copy);
   if (status) return status;
   if (x->contiguous) {
     tn_tensor_retain(x);

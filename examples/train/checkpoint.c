@@ -64,12 +64,14 @@ static bool put_tensor(writer *w, const model_tensor *t) {
 }
 
 static void put_header(writer *w, const model *m, const run_position *at) {
+  uint64_t random_offset = 0;
+  (void)tn_generator_get_state(m->generator, NULL, &random_offset);
   const uint64_t state[STATE_WORDS] = {(uint64_t)m->steps,
                                        (uint64_t)at->epoch,
                                        (uint64_t)at->position,
                                        (uint64_t)at->images,
                                        m->seed,
-                                       m->random_offset};
+                                       random_offset};
   put(w, magic, sizeof magic);
   put_number(w, VERSION, 4);
   put_number(w, MODEL_STATE_TENSORS, 4);
@@ -216,7 +218,7 @@ static bool load_from(const char *path, bytes b, model *m, run_position *at) {
   m->steps = (int64_t)state[0];
   *at = (run_position){(int64_t)state[1], (int64_t)state[2], (int64_t)state[3]};
   m->seed = state[4];
-  m->random_offset = state[5];
+  if (tn_generator_set_state(m->generator, m->seed, state[5])) return refuse(path, tn_last_error());
   return true;
 }
 

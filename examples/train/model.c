@@ -23,15 +23,6 @@ static const double pixel_mean = 0.1307, pixel_std = 0.3081;
 
 /* --------------------------------------------------------------- start, end --- */
 
-/* Counters that a call on x takes from the random sequence. */
-static uint64_t take_random(model *m, const tn_tensor *x) {
-  uint64_t first = m->random_offset;
-  m->random_offset += ((uint64_t)tn_tensor_elements(x) + 3) / 4;
-  return first;
-}
-
-static tn_status zero(tn_tensor *x) { return tn_fill(NULL, x, NULL); }
-
 /* He et al. 2015 with a = sqrt(5): uniform within 1 / sqrt(fan_in). */
 static tn_status create_parameter(model *m, int index) {
   parameter *p = &m->parameters[index];
@@ -39,27 +30,20 @@ static tn_status create_parameter(model *m, int index) {
   int32_t rank = layout[index].rank;
   tn_status s = tn_tensor_empty(m->device, TN_F32, rank, shape, &p->value);
   if (!s) s = tn_tensor_empty(m->device, TN_F32, rank, shape, &p->grad);
-  if (!s) s = tn_tensor_empty(m->device, TN_F32, rank, shape, &p->m);
-  if (!s) s = tn_tensor_empty(m->device, TN_F32, rank, shape, &p->v);
-  if (!s) s = zero(p->m);
-  if (!s) s = zero(p->v);
-  if (s) return s;
+  if (!s) s = tn_zeros(m->device, NULL, TN_F32, rank, shape, &p->m);
+  if (!s) s = tn_zeros(m->device, NULL, TN_F32, rank, shape, &p->v);
   tn_uniform_attrs draw = TN_UNIFORM_DEFAULTS;
   draw.high = 1 / sqrt((double)layout[index].fan_in);
   draw.low = -draw.high;
-  draw.seed = m->seed;
-  draw.offset = take_random(m, p->value);
-  return tn_uniform(NULL, p->value, &draw);
-}
-
-static tn_status scalar(model *m, double value, tn_tensor **x) {
-  return tn_tensor_from_host(m->device, TN_F32, 0, NULL, &(float){(float)value}, x);
+  if (!s) s = tn_generator_next(m->generator, TN_OP_UNIFORM, p->value, &draw);
+  return s ? s : tn_uniform(NULL, p->value, &draw);
 }
 
 tn_status model_create(model *m, tn_device *device, uint64_t seed, double lr) {
   *m = (model){.device = device, .seed = seed, .lr = lr};
-  tn_status s = scalar(m, 255 * pixel_mean, &m->centre);
-  if (!s) s = scalar(m, 1 / (255 * pixel_std), &m->scale);
+  tn_status s = tn_generator_create(tn_device_runtime(device), seed, &m->generator);
+  if (!s) s = tn_scalar(device, NULL, TN_F32, 255 * pixel_mean, &m->centre);
+  if (!s) s = tn_scalar(device, NULL, TN_F32, 1 / (255 * pixel_std), &m->scale);
   for (int i = 0; i < MODEL_PARAMETERS && !s; i++) s = create_parameter(m, i);
   return s;
 }
@@ -107,6 +91,7 @@ void model_destroy(model *m) {
   }
   tn_tensor_release(m->centre);
   tn_tensor_release(m->scale);
+  tn_generator_destroy(m->generator);
   *m = (model){0};
 }
 
@@ -168,9 +153,8 @@ static tn_status linear(model *m, const tn_tensor *x, int weight, int bias, tn_t
 static tn_status dropout(model *m, double p, const tn_tensor *x, tn_tensor **y, tn_tensor **mask) {
   tn_dropout_attrs attrs = TN_DROPOUT_DEFAULTS;
   attrs.p = p;
-  attrs.seed = m->seed;
-  attrs.offset = take_random(m, x);
-  return tn_dropout(NULL, x, &attrs, y, mask);
+  tn_status s = tn_generator_next(m->generator, TN_OP_DROPOUT, x, &attrs);
+  return s ? s : tn_dropout(NULL, x, &attrs, y, mask);
 }
 
 static tn_status forward(model *m, const tn_tensor *images) {

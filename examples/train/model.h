@@ -46,8 +46,9 @@ typedef struct model {
   tn_tensor *centre, *scale; /* scalars: x = (byte - centre) * scale */
   activations act;
   double lr;
-  uint64_t seed, random_offset; /* where the random sequence stands */
-  int64_t steps;                /* taken so far */
+  uint64_t seed;           /* of the order of images, and of: */
+  tn_generator *generator; /* the random sequence */
+  int64_t steps;           /* taken so far */
 } model;
 
 /* A tensor of the model's state under a name, borrowed from the model. */
@@ -71,7 +72,7 @@ tn_status model_count_correct(model *m, const tn_tensor *images, const tn_tensor
 /* Gives memory of passes back until the next one. */
 void model_forget_pass(model *m);
 
-/* Parameters and moments: with steps, seed and random_offset all that a model is. */
+/* Parameters and moments: with steps and the generator's state all that a model is. */
 void model_state(const model *m, model_tensor state[MODEL_STATE_TENSORS]);
 
 #endif

@@ -257,4 +257,5 @@ const tn_backend ocl_backend = {
     .event_wait = ocl_event_wait,
     .queue_wait_event = ocl_queue_wait_event,
     .event_elapsed = ocl_event_elapsed,
+    .queue_wrap = ocl_queue_wrap,
 };

@@ -32,6 +32,7 @@ void ocl_free(void *device, uint32_t kind, void *ptr);
 tn_status ocl_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                    const void *src, uint64_t src_offset, size_t bytes);
 tn_status ocl_queue_create(void *device, void **queue);
+tn_status ocl_queue_wrap(void *device, void *native, void **queue);
 void ocl_queue_destroy(void *device, void *queue);
 tn_status ocl_queue_wait(void *device, void *queue);
 void *ocl_queue_native(void *device, void *queue);

@@ -103,6 +103,7 @@ typedef struct ocl_device {
 typedef struct ocl_queue {
   ocl_device *device;
   cl_command_queue queue;
+  bool foreign;         /* the program's, of which this holds a reference */
   pthread_mutex_t lock; /* of what follows */
   ocl_kernel *kernels;  /* open addressing */
   uint32_t num_kernels, num_slots;

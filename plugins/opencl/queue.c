@@ -8,28 +8,67 @@
 
 /* ------------------------------------------------------------------- queues --- */
 
-tn_status ocl_queue_create(void *device, void **queue) {
-  ocl_device *dev = device;
+/* Takes the command queue over. */
+static tn_status queue_around(ocl_device *dev, cl_command_queue native, bool foreign,
+                              void **queue) {
   const tn_host *host = dev->host;
-  cl_int error;
   ocl_queue *q = host->alloc(host, sizeof *q, _Alignof(ocl_queue));
-  if (!q) return host->fail(TN_ERR_OUT_OF_MEMORY, "opencl: no memory for a queue");
+  if (!q) {
+    (void)clReleaseCommandQueue(native);
+    return host->fail(TN_ERR_OUT_OF_MEMORY, "opencl: no memory for a queue");
+  }
   memset(q, 0, sizeof *q);
   q->device = dev;
-  q->queue = clCreateCommandQueue(dev->context, dev->id, CL_QUEUE_PROFILING_ENABLE, &error);
-  if (error) {
-    host->free(host, q);
-    return ocl_status(host, error, "clCreateCommandQueue");
-  }
+  q->queue = native;
+  q->foreign = foreign;
   (void)pthread_mutex_init(&q->lock, NULL);
   *queue = q;
   return TN_OK;
 }
 
+tn_status ocl_queue_create(void *device, void **queue) {
+  ocl_device *dev = device;
+  cl_int error;
+  cl_command_queue made =
+      clCreateCommandQueue(dev->context, dev->id, CL_QUEUE_PROFILING_ENABLE, &error);
+  if (error) return ocl_status(dev->host, error, "clCreateCommandQueue");
+  return queue_around(dev, made, false, queue);
+}
+
+/* Buffers are of one context, and so are queues that use them. */
+static tn_status check_queue(const ocl_device *dev, cl_command_queue native) {
+  const tn_host *host = dev->host;
+  cl_context context = NULL;
+  cl_device_id id = NULL;
+  cl_command_queue_properties properties = 0;
+  if (!native) return host->fail(TN_ERR_UNSUPPORTED, "opencl has no default command queue");
+  OCL_TRY(host, clGetCommandQueueInfo, native, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+  OCL_TRY(host, clGetCommandQueueInfo, native, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
+  OCL_TRY(host, clGetCommandQueueInfo, native, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
+          NULL);
+  if (id != dev->id)
+    return host->fail(TN_ERR_INVALID_ARGUMENT, "the command queue is of another device");
+  if (context != dev->context)
+    return host->fail(TN_ERR_UNSUPPORTED,
+                      "the command queue is of another context: make it in that of the device's "
+                      "own queues (tn_stream_native and clGetCommandQueueInfo tell it)");
+  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    return host->fail(TN_ERR_UNSUPPORTED, "the command queue does not work in order");
+  return TN_OK;
+}
+
+tn_status ocl_queue_wrap(void *device, void *native, void **queue) {
+  ocl_device *dev = device;
+  tn_status status = check_queue(dev, native);
+  if (status) return status;
+  OCL_TRY(dev->host, clRetainCommandQueue, native);
+  return queue_around(dev, native, true, queue);
+}
+
 void ocl_queue_destroy(void *device, void *queue) {
   ocl_device *dev = device;
   ocl_queue *q = queue;
-  (void)clFinish(q->queue);
+  if (!q->foreign) (void)clFinish(q->queue);
   ocl_kernels_free(q);
   (void)clReleaseCommandQueue(q->queue);
   (void)pthread_mutex_destroy(&q->lock);
@@ -145,7 +184,9 @@ tn_status ocl_event_elapsed(void *device, void *begin, void *end, uint64_t *ns) 
   cl_int error = time_of(begin, &from);
   if (!error) error = time_of(end, &to);
   if (error == CL_PROFILING_INFO_NOT_AVAILABLE)
-    return host->fail(TN_ERR_NOT_READY, "opencl: an event's time was asked before it passed");
+    return host->fail(TN_ERR_NOT_READY,
+                      "opencl: an event's time was asked before it passed, or of a command queue "
+                      "that keeps no times (CL_QUEUE_PROFILING_ENABLE)");
   if (error) return ocl_status(host, error, "clGetEventProfilingInfo");
   *ns = to > from ? to - from : 0;
   return TN_OK;

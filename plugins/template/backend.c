@@ -156,7 +156,19 @@ static tn_status queue_create(void *device, void **queue) {
 
 static void queue_destroy(void *device, void *queue) {
   (void)device;
-  chip_queue_destroy(queue);
+  chip_queue_drop(queue);
+}
+
+/* A queue that the program made with the vendor's API, or got from queue_native. It is the
+ * program's: whoever goes last ends it. */
+static tn_status queue_wrap(void *device, void *native, void **queue) {
+  const tn_host *host = ((sim_device *)device)->host;
+  if (!native) return host->fail(TN_ERR_UNSUPPORTED, "the chip has no default queue");
+  if (chip_queue_chip(native) != chip_of(device))
+    return host->fail(TN_ERR_INVALID_ARGUMENT, "the queue is of another chip");
+  chip_queue_share(native);
+  *queue = native;
+  return TN_OK;
 }
 
 /* Where failures of kernels that ran after their call returned come to light. */
@@ -232,4 +244,5 @@ const tn_backend sim_backend = {
     .event_wait = event_wait,
     .queue_wait_event = queue_wait_event,
     .event_elapsed = event_elapsed,
+    .queue_wrap = queue_wrap,
 };

@@ -237,6 +237,7 @@ typedef struct command {
 
 struct chip_queue {
   chip *chip;
+  atomic_uint holders;
   pthread_t engine;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -339,6 +340,7 @@ chip_result chip_queue_create(chip *c, chip_queue **out) {
   chip_queue *q = calloc(1, sizeof *q);
   if (!q) return CHIP_NO_HOST_MEMORY;
   q->chip = c;
+  atomic_init(&q->holders, 1);
   q->last = &q->first;
   pthread_mutex_init(&q->lock, NULL);
   pthread_cond_init(&q->changed, NULL);
@@ -352,7 +354,11 @@ chip_result chip_queue_create(chip *c, chip_queue **out) {
   return CHIP_OK;
 }
 
-void chip_queue_destroy(chip_queue *q) {
+void chip_queue_share(chip_queue *q) { atomic_fetch_add(&q->holders, 1); }
+chip *chip_queue_chip(const chip_queue *q) { return q->chip; }
+
+void chip_queue_drop(chip_queue *q) {
+  if (atomic_fetch_sub(&q->holders, 1) > 1) return;
   pthread_mutex_lock(&q->lock);
   q->closing = true; /* the engine ends when nothing is left */
   pthread_cond_broadcast(&q->changed);

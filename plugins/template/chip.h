@@ -63,8 +63,10 @@ bool chip_host_owns(chip *c, const void *ptr);
 /* ------------------------------------------------------------------ queues --- */
 
 chip_result chip_queue_create(chip *c, chip_queue **out);
-/* Waits for its work. */
-void chip_queue_destroy(chip_queue *q);
+/* One holder more, and one less: the last waits for its work and ends it. */
+void chip_queue_share(chip_queue *q);
+void chip_queue_drop(chip_queue *q);
+chip *chip_queue_chip(const chip_queue *q);
 /* Waits for what was put into the queue before this call. */
 chip_result chip_queue_wait(chip_queue *q);
 

@@ -15,6 +15,7 @@ plugins:  base memory registry load scanner objects notify device
 tensor:   base memory registry shape objects notify device plugins
 layers:   base registry objects notify device plugins tensor
 call:     base memory registry shape objects notify device plugins tensor
+composite: base objects tensor call
 runtime:  base memory registry load objects notify device plugins tensor layers call
 '
 

@@ -182,6 +182,78 @@ out:
   if (old) old->deleter(old);
 }
 
+/* Constants, tensors of one value, text, and a generator. */
+static void numbers(run *r, const char *device) {
+  const int64_t shape[2] = {20, 60};
+  const int32_t turned[2] = {1, 0};
+  int64_t back[3] = {0};
+  char text[600];
+  tn_runtime *runtime = NULL;
+  tn_tensor *big = NULL, *x = NULL, *view = NULL, *like = NULL, *one = NULL, *y = NULL;
+  tn_generator *generator = NULL;
+  tn_randint_attrs attrs = TN_RANDINT_DEFAULTS;
+  const tn_print_options ends = {.struct_size = sizeof ends, .edge = 1};
+  TRY(r, open_runtime(r, "reference", "reference,cpu", NULL, &runtime));
+  if (strcmp(device, "sim") == 0) TRY(r, tn_runtime_load_plugin(runtime, SIM_PLUGIN));
+  tn_device *d;
+  TRY(r, tn_device_find(runtime, device, &d));
+  TRY(r, tn_scalar(d, NULL, TN_I64, INT64_MAX, &big));
+  TRY(r, tn_tensor_to_host(big, back, sizeof *back));
+  MUST(r, back[0] == INT64_MAX);
+  TRY(r, tn_full(d, NULL, TN_I64, 2, shape, INT64_MIN, &x));
+  TRY(r, tn_tensor_permute(x, turned, &view));
+  TRY(r, tn_ones_like(NULL, view, &like));
+  TRY(r, tn_tensor_format(view, &ends, text, sizeof text, NULL));
+  MUST(r, strstr(text, "-9223372036854775808, ..., -9223372036854775808"));
+  TRY(r, tn_tensor_select(like, 0, -1, &one));
+  TRY(r, tn_generator_create(runtime, 1, &generator));
+  TRY(r, tn_generator_next(generator, TN_OP_RANDINT, one, &attrs));
+  TRY(r, tn_randint(NULL, one, &attrs));
+  TRY(r, tn_maximum(NULL, one, big, &y));
+out:
+  tn_generator_destroy(generator);
+  tn_tensor_release(big);
+  tn_tensor_release(x);
+  tn_tensor_release(view);
+  tn_tensor_release(like);
+  tn_tensor_release(one);
+  tn_tensor_release(y);
+  tn_runtime_close(runtime);
+}
+
+static void numbers_on_cpu(run *r) { numbers(r, "cpu"); }
+static void numbers_on_sim(run *r) { numbers(r, "sim"); }
+
+/* Streams around handles, and tensors given to and taken from their work. */
+static void foreign(run *r) {
+  float back = 0;
+  tn_runtime *runtime = NULL;
+  tn_device *d;
+  tn_stream *theirs = NULL, *ours = NULL;
+  tn_tensor *x = NULL, *y = NULL;
+  DLManagedTensorVersioned *managed = NULL;
+  TRY(r, open_runtime(r, "reference", "reference,cpu", NULL, &runtime));
+  TRY(r, tn_runtime_load_plugin(runtime, TEMPLATE_PLUGIN));
+  TRY(r, tn_device_find(runtime, "sim", &d));
+  TRY(r, tn_stream_create(d, &theirs));
+  TRY(r, tn_stream_wrap(d, tn_stream_native(theirs), &ours));
+  TRY(r, tn_full(d, ours, TN_F32, 0, NULL, 3, &x));
+  TRY(r, tn_tensor_to_dlpack_stream(x, NULL, tn_stream_to_dlpack(tn_device_default_stream(d)),
+                                    &managed));
+  TRY(r, tn_tensor_from_dlpack_stream(runtime, managed, ours,
+                                      tn_stream_to_dlpack(tn_device_default_stream(d)), &y));
+  managed = NULL;
+  TRY(r, tn_tensor_to_host(y, &back, sizeof back));
+  MUST(r, back == 3);
+out:
+  tn_tensor_release(x);
+  tn_tensor_release(y);
+  tn_stream_destroy(ours);
+  tn_stream_destroy(theirs);
+  tn_runtime_close(runtime);
+  if (managed) managed->deleter(managed);
+}
+
 /* The fallback, lists, outputs whose length depends on data, inputs left out, prepared calls. */
 static void calls(run *r, const char *device) {
   static const float values[4] = {0, 2, 0, 4};
@@ -290,6 +362,9 @@ static const struct scenario {
     {"validate", tensors_validated, false},
     {"trace", tensors_traced, false},
     {"dlpack", dlpack, false},
+    {"numbers", numbers_on_cpu, false},
+    {"numbers-sim", numbers_on_sim, false},
+    {"foreign", foreign, false},
     {"calls", calls_on_cpu, false},
     {"fallback", calls_on_sim, false},
     {"threads", threads, true},

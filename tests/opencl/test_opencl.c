@@ -3,6 +3,9 @@
  * pinned copies, streams and events, shortage of memory, threads on one default stream. Operators
  * are `tenon check`'s business. Skipped where no OpenCL driver is.
  */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -174,6 +177,86 @@ START_TEST(threads_share_the_default_stream) {
 }
 END_TEST
 
+/* What the program makes with OpenCL itself. */
+typedef struct theirs {
+  cl_context context;
+  cl_device_id id;
+} theirs;
+
+static theirs theirs_of(tn_device *device) {
+  theirs t;
+  cl_command_queue queue = tn_stream_native(tn_device_default_stream(device));
+  ck_assert(!clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof t.context, &t.context, NULL));
+  ck_assert(!clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof t.id, &t.id, NULL));
+  return t;
+}
+
+static cl_command_queue new_queue(theirs t, cl_command_queue_properties properties) {
+  cl_int error;
+  cl_command_queue queue = clCreateCommandQueue(t.context, t.id, properties, &error);
+  ck_assert_int_eq(error, CL_SUCCESS);
+  return queue;
+}
+
+static tn_tensor *import_buffer(cl_mem buffer, DLManagedTensorVersioned *m, int64_t *size) {
+  tn_device_info info = {.struct_size = sizeof info};
+  tn_tensor *x = NULL;
+  ok(tn_device_get_info(dev, &info));
+  *m = (DLManagedTensorVersioned){.version = {1, 0},
+                                  .dl_tensor = {.data = buffer,
+                                                .device = info.dl_device,
+                                                .ndim = 1,
+                                                .dtype = {kDLFloat, 32, 1},
+                                                .shape = size}};
+  ok(tn_tensor_from_dlpack(rt, m, &x));
+  return x;
+}
+
+/* The program fills a buffer, Tenon doubles it, the program reads the result, all in its queue. */
+START_TEST(a_command_queue_of_the_program) {
+  theirs t = theirs_of(dev);
+  cl_command_queue queue = new_queue(t, 0);
+  cl_int error;
+  cl_mem buffer = clCreateBuffer(t.context, CL_MEM_READ_WRITE, 4000, NULL, &error);
+  ck_assert_int_eq(error, CL_SUCCESS);
+  tn_stream *ours = NULL;
+  ok(tn_stream_wrap(dev, queue, &ours));
+  DLManagedTensorVersioned m, *given = NULL;
+  tn_tensor *x = import_buffer(buffer, &m, SHAPE(1000)), *y = NULL;
+  const float two = 2;
+  float got[1000];
+  ck_assert(!clEnqueueFillBuffer(queue, buffer, &two, sizeof two, 0, 4000, 0, NULL, NULL));
+  ok(tn_add(ours, x, x, &y));
+  ok(tn_tensor_to_dlpack_stream(y, NULL, tn_stream_to_dlpack(ours), &given));
+  ck_assert(!clEnqueueReadBuffer(queue, given->dl_tensor.data, CL_TRUE,
+                                 given->dl_tensor.byte_offset, sizeof got, got, 0, NULL, NULL));
+  ck_assert(got[0] == 4 && got[999] == 4);
+  given->deleter(given);
+  tn_tensor_release(x), tn_tensor_release(y);
+  tn_stream_destroy(ours);
+  ck_assert(!clEnqueueFillBuffer(queue, buffer, &two, sizeof two, 0, 4000, 0, NULL, NULL));
+  ck_assert(!clFinish(queue) && !clReleaseCommandQueue(queue) && !clReleaseMemObject(buffer));
+}
+END_TEST
+
+START_TEST(command_queues_that_cannot_be_taken) {
+  theirs t = theirs_of(dev), foreign = t;
+  cl_int error;
+  tn_stream *ours = NULL;
+  refused(tn_stream_wrap(dev, NULL, &ours), TN_ERR_UNSUPPORTED, "no default command queue");
+  foreign.context = clCreateContext(NULL, 1, &t.id, NULL, NULL, &error);
+  ck_assert_int_eq(error, CL_SUCCESS);
+  cl_command_queue queue = new_queue(foreign, 0);
+  refused(tn_stream_wrap(dev, queue, &ours), TN_ERR_UNSUPPORTED, "another context");
+  (void)clReleaseCommandQueue(queue);
+  (void)clReleaseContext(foreign.context);
+  queue = clCreateCommandQueue(t.context, t.id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
+  if (!error) refused(tn_stream_wrap(dev, queue, &ours), TN_ERR_UNSUPPORTED, "in order");
+  if (!error) (void)clReleaseCommandQueue(queue);
+  ck_assert_ptr_null(ours);
+}
+END_TEST
+
 static void open_in_child(void) {
   tn_runtime_options options = {
       .struct_size = sizeof options, .plugins = "opencl,reference", .device = "reference"};
@@ -207,6 +290,8 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, events_order_streams_and_tell_time);
   tcase_add_test(tcase, too_much_memory_is_a_shortage_and_no_harm);
   tcase_add_test(tcase, threads_share_the_default_stream);
+  tcase_add_test(tcase, a_command_queue_of_the_program);
+  tcase_add_test(tcase, command_queues_that_cannot_be_taken);
   tcase_add_test(tcase, a_forked_child_is_told);
 }
 

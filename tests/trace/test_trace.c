@@ -111,8 +111,7 @@ START_TEST(long_lists_and_odd_sites_fit) {
   tn_tensor *x[TENSORS], *y = NULL;
   for (int i = 0; i < TENSORS; ++i) x[i] = counting(device, 3);
   tn_call_site(odd);
-  ok(tn_concat(NULL, (const tn_tensor *const *)x, TENSORS, &(tn_concat_attrs)TN_CONCAT_DEFAULTS,
-               &y));
+  ok(tn_concat(NULL, x, TENSORS, &(tn_concat_attrs)TN_CONCAT_DEFAULTS, &y));
   tn_call_site(NULL);
   for (int i = 0; i < TENSORS; ++i) tn_tensor_release(x[i]);
   tn_tensor_release(y);

@@ -191,7 +191,7 @@ static void try_call(fuzz *f, const op_case *c) {
   begin_call(c);
   for (uint32_t i = 0; i < c->op->num_args; i++) t[i] = place(f, c, i);
   memcpy(out, t + num_in, num_out * sizeof *out);
-  made.in = (const tn_tensor *const *)(const void *)t;
+  made.in = tn_inputs(t);
   made.out = out;
   made.num_out = (uint16_t)num_out;
   made.attrs = c->op->num_attrs ? c->attrs : NULL;

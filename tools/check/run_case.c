@@ -58,12 +58,12 @@ static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
   return number_is_float(dtype) && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
 }
 
+/* To the same type, or to float64. */
 static void widen(tn_dtype from, const void *values, tn_dtype to, int64_t n, void *out) {
-  size_t a = tn_dtype_size(from), b = tn_dtype_size(to);
-  if (from == to) memcpy(out, values, a * (size_t)n);
-  for (int64_t i = 0; from != to && i < n; i++)
-    number_encode(to, number_decode(from, (const char *)values + (size_t)i * a),
-                  (char *)out + (size_t)i * b);
+  if (from == to)
+    memcpy(out, values, tn_dtype_size(from) * (size_t)n);
+  else
+    number_decode_all(from, values, n, out);
 }
 
 static void draw_values(work *w) {

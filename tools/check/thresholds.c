@@ -58,7 +58,7 @@ static tn_status prepare(const op_case *c, tn_device *device, tn_tensor **t, tn_
   for (uint32_t i = 0; i < c->op->num_args && status == TN_OK; i++)
     if (!c->arg[i].absent && !arg_is_output(&c->op->args[i]))
       status = tn_tensor_empty(device, case_dtype(c, i), c->arg[i].rank, c->arg[i].shape, &t[i]);
-  call.in = (const tn_tensor *const *)(const void *)t;
+  call.in = tn_inputs(t);
   call.out = t + num_in;
   call.num_out = (uint16_t)(c->op->num_args - num_in);
   call.attrs = c->op->num_attrs ? c->attrs : NULL;

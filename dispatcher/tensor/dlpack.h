@@ -1,0 +1,17 @@
+/* What the files of the DLPack exchange share. */
+#ifndef TENON_DISPATCHER_DLPACK_H
+#define TENON_DISPATCHER_DLPACK_H
+
+#include "dispatcher/objects/tensor.h"
+
+/* The device whose tensors carry this DLPack device: the default one, or else the best of all, for
+ * which those that wait are loaded; NULL where there is none. */
+tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found);
+/* tn_tensor_to_dlpack without waiting for anything. pre: tensor_check. */
+tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed);
+/* The same of the struct from before DLPack 1.0, which cannot say that a tensor is read-only. */
+tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
+                                   DLManagedTensor **managed);
+tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
+
+#endif

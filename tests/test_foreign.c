@@ -1,0 +1,421 @@
+/* Streams around handles of the vendor's, and tensors exchanged with work on such. The template of
+ * backends stands for a vendor: its native handle is a queue that works by itself. */
+#include <time.h>
+
+#include "tests/every_device.h"
+
+static tn_runtime *rt;
+static tn_device *dev;
+
+static tn_runtime *open_template(const char *device) {
+  tn_runtime_options options = {.struct_size = sizeof options,
+                                .device = device,
+                                .plugin_path = TEMPLATE_PLUGIN,
+                                .fallback = TN_FALLBACK_ALLOW};
+  return open_runtime(&options);
+}
+static void setup(void) { rt = open_template("sim"), dev = tn_runtime_device(rt); }
+static void teardown(void) { tn_runtime_close(rt); }
+
+static tn_stream *new_stream(void) {
+  tn_stream *stream = NULL;
+  ok(tn_stream_create(dev, &stream));
+  return stream;
+}
+
+/* Work that takes the chip a while; every element of the result is 160. */
+static tn_tensor *busy(tn_stream *stream) {
+  tn_tensor *x = NULL, *y = NULL;
+  ok(tn_ones(dev, stream, TN_F32, 2, SHAPE(160, 160), &x));
+  ok(tn_matmul(stream, x, x, NULL, NULL, &y));
+  tn_tensor_release(x);
+  return y;
+}
+
+/* Whether work put into the stream now has something to wait for. */
+static bool is_held_up(tn_stream *stream) {
+  tn_event *event = NULL;
+  ok(tn_event_create(dev, &event));
+  ok(tn_event_record(event, stream));
+  struct timespec pause = {0, 1000000};
+  nanosleep(&pause, NULL); /* an idle queue needs a moment, too */
+  tn_status status = tn_event_query(event);
+  ck_assert(status == TN_OK || status == TN_ERR_NOT_READY);
+  tn_event_destroy(event);
+  return status == TN_ERR_NOT_READY;
+}
+
+static void expect_160(const tn_tensor *t, tn_stream *stream) {
+  static float got[160 * 160];
+  ok(tn_tensor_read(stream, t, got, sizeof got));
+  ok(tn_stream_synchronize(stream));
+  for (int i = 0; i < 160 * 160; ++i) ck_assert_msg(got[i] == 160, "%d is %g", i, got[i]);
+}
+
+/* --- streams --- */
+
+START_TEST(work_of_both_is_in_order) {
+  tn_stream *theirs = new_stream(), *ours = NULL, *other = new_stream();
+  ok(tn_stream_wrap(dev, tn_stream_native(theirs), &ours));
+  ck_assert_ptr_ne(ours, theirs);
+  ck_assert_ptr_eq(tn_stream_native(ours), tn_stream_native(theirs));
+  ck_assert_ptr_eq(tn_stream_device(ours), dev);
+  tn_tensor *y = busy(theirs), *z = NULL;
+  ck_assert(is_held_up(ours));
+  ck_assert(!is_held_up(other));
+  ok(tn_maximum(ours, y, y, &z));
+  expect_160(z, ours);
+  tn_tensor_release(y), tn_tensor_release(z);
+  y = busy(ours);
+  ck_assert(is_held_up(theirs));
+  expect_160(y, theirs);
+  tn_tensor_release(y);
+  tn_stream_destroy(ours);
+  y = busy(theirs); /* which is as it was */
+  expect_160(y, theirs);
+  tn_tensor_release(y);
+  tn_stream_destroy(theirs), tn_stream_destroy(other);
+}
+END_TEST
+
+/* Memory released on the stream is reused there at once, though work on it is pending. */
+START_TEST(memory_is_reused_in_order) {
+  tn_stream *theirs = new_stream(), *ours = NULL;
+  ok(tn_stream_wrap(dev, tn_stream_native(theirs), &ours));
+  tn_tensor *first = busy(ours);
+  void *place = tn_tensor_data(first);
+  tn_tensor_release(first);
+  tn_tensor *second = busy(ours);
+  tn_tensor *third = NULL;
+  ok(tn_tensor_empty_on(dev, ours, TN_F32, 2, SHAPE(160, 160), &third));
+  ck_assert(tn_tensor_data(second) == place || tn_tensor_data(third) == place);
+  expect_160(second, ours);
+  tn_tensor_release(second), tn_tensor_release(third);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+}
+END_TEST
+
+START_TEST(handles_that_cannot_be_taken) {
+  tn_stream *ours = NULL, *elsewhere = NULL;
+  tn_device *second = NULL;
+  ok(tn_device_find(rt, "sim:1", &second));
+  ok(tn_stream_create(second, &elsewhere));
+  refused(tn_stream_wrap(dev, NULL, &ours), TN_ERR_UNSUPPORTED, "no default queue");
+  refused(tn_stream_wrap(dev, tn_stream_native(elsewhere), &ours), TN_ERR_INVALID_ARGUMENT,
+          "tn_stream_wrap: the queue is of another chip");
+  refused(tn_stream_wrap(NULL, NULL, &ours), TN_ERR_INVALID_ARGUMENT, "tn_stream_wrap");
+  refused(tn_stream_wrap(dev, NULL, NULL), TN_ERR_INVALID_ARGUMENT, "tn_stream_wrap");
+  ck_assert_ptr_null(ours);
+  tn_stream_destroy(elsewhere);
+}
+END_TEST
+
+START_TEST(devices_that_take_none) {
+  tn_runtime *other = open_every(_i);
+  tn_device *d = tn_runtime_device(other);
+  tn_stream *ours = NULL;
+  int handle = 0;
+  if (strcmp(every_device[_i].plugin, TEMPLATE_PLUGIN) == 0) {
+    tn_runtime_close(other);
+    return;
+  }
+  refused(tn_stream_wrap(d, &handle, &ours), TN_ERR_UNSUPPORTED, "tn_stream_wrap: device");
+  if (tn_stream_native(tn_device_default_stream(d)) || tn_stream_wrap(d, NULL, &ours)) {
+    ck_assert(strstr(tn_last_error(), "takes no streams") || !ours);
+  } else { /* it works in its caller: a stream like any other */
+    tn_tensor *x = NULL;
+    ok(tn_ones(d, ours, TN_F32, 0, NULL, &x));
+    ok(tn_stream_synchronize(ours));
+    tn_tensor_release(x);
+    tn_stream_destroy(ours);
+  }
+  tn_runtime_close(other);
+}
+END_TEST
+
+START_TEST(it_outlives_its_runtime) {
+  tn_runtime *other = open_template("sim");
+  tn_device *d = tn_runtime_device(other);
+  tn_stream *theirs = NULL, *ours = NULL, *late = NULL;
+  tn_tensor *x = NULL;
+  ok(tn_stream_create(d, &theirs));
+  ok(tn_stream_wrap(d, tn_stream_native(theirs), &ours));
+  ok(tn_ones(d, ours, TN_F32, 1, SHAPE(1000), &x));
+  tn_runtime_close(other);
+  refused(tn_stream_synchronize(ours), TN_ERR_CLOSED, "closed");
+  refused(tn_stream_wrap(d, NULL, &late), TN_ERR_CLOSED, "closed");
+  ck_assert_ptr_null(tn_stream_native(ours));
+  tn_stream_destroy(theirs);
+  tn_stream_destroy(ours);
+  tn_tensor_release(x);
+}
+END_TEST
+
+START_TEST(layers_see_it) {
+  tn_runtime_options options = {.struct_size = sizeof options,
+                                .device = "sim",
+                                .plugin_path = TEMPLATE_PLUGIN ":" NOTES_PLUGIN,
+                                .layers = "notes",
+                                .fallback = TN_FALLBACK_ALLOW};
+  tn_runtime *watched = open_runtime(&options);
+  tn_device *d = tn_runtime_device(watched);
+  tn_stream *theirs = NULL, *ours = NULL;
+  tn_tensor *x = NULL;
+  ok(tn_stream_create(d, &theirs));
+  ok(tn_stream_wrap(d, tn_stream_native(theirs), &ours));
+  ok(tn_ones(d, ours, TN_F32, 1, SHAPE(10), &x));
+  float got[10];
+  ok(tn_tensor_to_host(x, got, sizeof got));
+  ck_assert(got[9] == 1);
+  tn_tensor_release(x);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+  tn_runtime_close(watched);
+}
+END_TEST
+
+/* --- DLPack between streams --- */
+
+START_TEST(export_is_ordered_before_the_consumer) {
+  tn_stream *ours = new_stream(), *theirs = new_stream();
+  DLManagedTensorVersioned *given = NULL;
+  tn_tensor *x = busy(ours), *y = NULL;
+  ok(tn_tensor_to_dlpack_stream(x, NULL, TN_DLPACK_STREAM_UNORDERED, &given));
+  ck_assert(!is_held_up(theirs));
+  given->deleter(given);
+  ok(tn_tensor_to_dlpack_stream(x, NULL, tn_stream_to_dlpack(theirs), &given));
+  ck_assert(is_held_up(theirs));
+  ok(tn_tensor_from_dlpack(rt, given, &y));
+  expect_160(y, theirs);
+  tn_tensor_release(x), tn_tensor_release(y);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+}
+END_TEST
+
+START_TEST(export_of_the_old_struct) {
+  tn_stream *ours = new_stream(), *theirs = new_stream();
+  DLManagedTensor *given = NULL, *none = NULL;
+  tn_tensor *x = busy(ours), *y = NULL, *fixed = NULL;
+  int64_t number = tn_stream_to_dlpack(theirs);
+  ok(tn_tensor_to_dlpack_stream_unversioned(x, NULL, number, &given));
+  ck_assert(is_held_up(theirs));
+  ok(tn_tensor_from_dlpack_unversioned(rt, given, &y));
+  expect_160(y, theirs);
+  ok(tn_scalar(dev, NULL, TN_F32, 1, &fixed));
+  refused(tn_tensor_to_dlpack_stream_unversioned(fixed, NULL, number, &none), TN_ERR_UNSUPPORTED,
+          "read-only");
+  refused(tn_tensor_to_dlpack_stream_unversioned(x, NULL, number, NULL), TN_ERR_INVALID_ARGUMENT,
+          "managed");
+  refused(tn_tensor_to_dlpack_stream_unversioned(x, NULL, -9, &none), TN_ERR_INVALID_ARGUMENT,
+          "-9");
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(fixed);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+}
+END_TEST
+
+START_TEST(export_to_our_own_stream_does_nothing) {
+  tn_stream *ours = new_stream();
+  DLManagedTensorVersioned *given = NULL;
+  tn_tensor *x = busy(ours);
+  ok(tn_tensor_to_dlpack_stream(x, ours, tn_stream_to_dlpack(ours), &given));
+  ck_assert(is_held_up(ours));
+  given->deleter(given);
+  expect_160(x, ours);
+  tn_tensor_release(x);
+  tn_stream_destroy(ours);
+}
+END_TEST
+
+/* A vendor without a default stream: the caller waits. */
+START_TEST(export_to_no_stream_waits) {
+  tn_stream *ours = new_stream();
+  DLManagedTensorVersioned *given = NULL;
+  tn_tensor *x = busy(ours);
+  ok(tn_tensor_to_dlpack_stream(x, NULL, TN_DLPACK_STREAM_NONE, &given));
+  ck_assert(!is_held_up(ours));
+  given->deleter(given);
+  tn_tensor_release(x);
+  tn_stream_destroy(ours);
+}
+END_TEST
+
+START_TEST(import_is_ordered_behind_the_producer) {
+  tn_stream *ours = new_stream(), *theirs = new_stream();
+  DLManagedTensorVersioned *given = NULL;
+  tn_tensor *x = busy(theirs), *y = NULL, *z = NULL;
+  ok(tn_tensor_to_dlpack_stream(x, NULL, TN_DLPACK_STREAM_UNORDERED, &given));
+  ok(tn_tensor_from_dlpack_stream(rt, given, ours, tn_stream_to_dlpack(theirs), &y));
+  ck_assert(is_held_up(ours));
+  ok(tn_maximum(ours, y, y, &z));
+  expect_160(z, ours);
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(z);
+  tn_stream_destroy(ours), tn_stream_destroy(theirs);
+}
+END_TEST
+
+START_TEST(bad_exchanges_are_refused) {
+  tn_stream *elsewhere = NULL;
+  tn_device *second = NULL;
+  DLManagedTensorVersioned *given = NULL, *none = NULL;
+  tn_tensor *x = counting(dev, 4), *y = NULL;
+  ok(tn_device_find(rt, "sim:1", &second));
+  ok(tn_stream_create(second, &elsewhere));
+  int64_t theirs = tn_stream_to_dlpack(elsewhere);
+  refused(tn_tensor_to_dlpack_stream(x, NULL, -2, &none), TN_ERR_INVALID_ARGUMENT,
+          "-2 is no stream");
+  refused(tn_tensor_to_dlpack_stream(x, elsewhere, -1, &none), TN_ERR_INVALID_ARGUMENT,
+          "another device");
+  refused(tn_tensor_to_dlpack_stream(x, NULL, theirs, &none), TN_ERR_INVALID_ARGUMENT,
+          "another chip");
+  refused(tn_tensor_to_dlpack_stream(x, NULL, -1, NULL), TN_ERR_INVALID_ARGUMENT, "NULL");
+  refused(tn_tensor_to_dlpack_stream(NULL, NULL, -1, &none), TN_ERR_INVALID_ARGUMENT, "NULL");
+  ck_assert_ptr_null(none);
+  ok(tn_tensor_to_dlpack(x, &given));
+  refused(tn_tensor_from_dlpack_stream(rt, given, NULL, theirs, &y), TN_ERR_INVALID_ARGUMENT,
+          "another chip");
+  refused(tn_tensor_from_dlpack_stream(rt, given, elsewhere, 5000, &y), TN_ERR_INVALID_ARGUMENT,
+          "another device");
+  refused(tn_tensor_from_dlpack_stream(rt, given, NULL, -7, &y), TN_ERR_INVALID_ARGUMENT, "-7");
+  refused(tn_tensor_from_dlpack_stream(rt, NULL, NULL, -1, &y), TN_ERR_INVALID_ARGUMENT, "NULL");
+  given->version.major = 2;
+  refused(tn_tensor_from_dlpack_stream(rt, given, NULL, theirs, &y), TN_ERR_UNSUPPORTED, "2.");
+  given->version.major = 1;
+  given->deleter(given); /* it was never taken */
+  tn_tensor_release(x);
+  tn_stream_destroy(elsewhere);
+}
+END_TEST
+
+/* Every device exports to a consumer without streams, whose memory is then of now. */
+START_TEST(export_without_streams) {
+  tn_runtime *other = open_every(_i);
+  tn_device *d = tn_runtime_device(other), *found = NULL;
+  tn_device_info info = {.struct_size = sizeof info};
+  DLManagedTensorVersioned *given = NULL;
+  DLTensor view;
+  tn_tensor *x = counting(d, 4), *y = NULL, *z = NULL;
+  float got[4];
+  ok(tn_device_get_info(d, &info));
+  ok(tn_device_find_dlpack(other, info.dl_device, &found));
+  ok(tn_add(NULL, x, x, &y));
+  ok(tn_tensor_to_dlpack_stream(y, NULL, TN_DLPACK_STREAM_NONE, &given));
+  ok(tn_tensor_dlpack_view(y, &view));
+  ck_assert_ptr_eq(view.data, given->dl_tensor.data);
+  if (info.host_memory) {
+    memcpy(got, (char *)given->dl_tensor.data + given->dl_tensor.byte_offset, sizeof got);
+    ck_assert(got[0] == 2 && got[3] == 8);
+    refused(tn_tensor_to_dlpack_stream(y, NULL, 1, &given), TN_ERR_UNSUPPORTED, "takes no streams");
+  }
+  if (found == d) {
+    ok(tn_tensor_from_dlpack_stream(other, given, NULL, TN_DLPACK_STREAM_NONE, &z));
+    ok(tn_tensor_to_host(z, got, sizeof got));
+    ck_assert(got[0] == 2 && got[3] == 8);
+    tn_tensor_release(z);
+  } else {
+    given->deleter(given); /* devices of a fixture that share their number */
+  }
+  tn_tensor_release(x), tn_tensor_release(y);
+  tn_runtime_close(other);
+}
+END_TEST
+
+/* --- an exchange table, as a binding for Python writes it --- */
+
+/* DLPack 1.3's, whose header has more. */
+typedef struct exchange_api {
+  int (*allocate)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                  void (*set_error)(void *error_ctx, const char *kind, const char *message));
+  int (*export_object)(void *object, DLManagedTensorVersioned **out);
+  int (*import_object)(DLManagedTensorVersioned *tensor, void **object);
+  int (*view_object)(void *object, DLTensor *out);
+  int (*current_work_stream)(DLDeviceType type, int32_t id, void **stream);
+} exchange_api;
+
+static int allocate(DLTensor *p, DLManagedTensorVersioned **out, void *ctx,
+                    void (*set_error)(void *, const char *, const char *)) {
+  tn_device *device;
+  tn_tensor *t = NULL;
+  tn_status s = tn_device_find_dlpack(rt, p->device, &device);
+  if (!s) s = tn_tensor_empty(device, tn_dtype_from_dlpack(p->dtype), p->ndim, p->shape, &t);
+  if (!s) s = tn_tensor_to_dlpack_stream(t, NULL, TN_DLPACK_STREAM_UNORDERED, out);
+  if (s) set_error(ctx, "MemoryError", tn_last_error());
+  tn_tensor_release(t);
+  return s ? -1 : 0;
+}
+static int export_object(void *object, DLManagedTensorVersioned **out) {
+  return tn_tensor_to_dlpack_stream(object, NULL, TN_DLPACK_STREAM_UNORDERED, out) ? -1 : 0;
+}
+static int import_object(DLManagedTensorVersioned *managed, void **object) {
+  return tn_tensor_from_dlpack(rt, managed, (tn_tensor **)object) ? -1 : 0;
+}
+static int view_object(void *object, DLTensor *out) {
+  return tn_tensor_dlpack_view(object, out) ? -1 : 0;
+}
+static int current_work_stream(DLDeviceType type, int32_t id, void **stream) {
+  tn_device *device;
+  if (tn_device_find_dlpack(rt, (DLDevice){type, id}, &device)) return -1;
+  *stream = tn_stream_native(tn_device_default_stream(device));
+  return 0;
+}
+static const exchange_api api = {allocate, export_object, import_object, view_object,
+                                 current_work_stream};
+
+static const char *said;
+static void set_error(void *ctx, const char *kind, const char *message) {
+  (void)ctx, (void)message;
+  said = kind;
+}
+
+START_TEST(an_exchange_table) {
+  tn_device_info info = {.struct_size = sizeof info};
+  ok(tn_device_get_info(dev, &info));
+  DLTensor prototype = {.device = info.dl_device, .ndim = 1, .shape = SHAPE(5)}, view;
+  prototype.dtype = tn_dtype_to_dlpack(TN_F16);
+  DLManagedTensorVersioned *made = NULL, *again = NULL;
+  void *object = NULL, *stream = NULL;
+  ck_assert_int_eq(api.allocate(&prototype, &made, NULL, set_error), 0);
+  ck_assert_int_eq(api.import_object(made, &object), 0);
+  ck_assert_int_eq(tn_tensor_dtype(object), TN_F16);
+  ck_assert_int_eq(api.view_object(object, &view), 0);
+  ck_assert_int_eq(view.shape[0], 5);
+  ck_assert_int_eq(api.export_object(object, &again), 0);
+  ck_assert_ptr_eq(again->dl_tensor.data, view.data);
+  again->deleter(again);
+  ck_assert_int_eq(api.current_work_stream(info.dl_device.device_type, 0, &stream), 0);
+  ck_assert_ptr_eq(stream, tn_stream_native(tn_device_default_stream(dev)));
+  ck_assert_int_eq(api.current_work_stream(kDLHexagon, 0, &stream), -1);
+  prototype.dtype.lanes = 4;
+  ck_assert_int_eq(api.allocate(&prototype, &made, NULL, set_error), -1);
+  ck_assert_str_eq(said, "MemoryError");
+  tn_tensor_release(object);
+}
+END_TEST
+
+START_TEST(element_types) {
+  for (int d = TN_DTYPE_NONE; d < TN_DTYPE_SLOTS; ++d) {
+    DLDataType type = tn_dtype_to_dlpack((tn_dtype)d);
+    ck_assert_uint_eq(type.bits, 8 * tn_dtype_size((tn_dtype)d));
+    ck_assert_int_eq(tn_dtype_from_dlpack(type), tn_dtype_size((tn_dtype)d) ? d : TN_DTYPE_NONE);
+  }
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  tcase_add_checked_fixture(t, setup, teardown);
+  tcase_add_test(t, work_of_both_is_in_order);
+  tcase_add_test(t, memory_is_reused_in_order);
+  tcase_add_test(t, handles_that_cannot_be_taken);
+  tcase_add_loop_test(t, devices_that_take_none, 0, EVERY_DEVICE);
+  tcase_add_test(t, it_outlives_its_runtime);
+  tcase_add_test(t, layers_see_it);
+  tcase_add_test(t, export_is_ordered_before_the_consumer);
+  tcase_add_test(t, export_of_the_old_struct);
+  tcase_add_test(t, export_to_our_own_stream_does_nothing);
+  tcase_add_test(t, export_to_no_stream_waits);
+  tcase_add_test(t, import_is_ordered_behind_the_producer);
+  tcase_add_test(t, bad_exchanges_are_refused);
+  tcase_add_loop_test(t, export_without_streams, 0, EVERY_DEVICE);
+  tcase_add_test(t, an_exchange_table);
+  tcase_add_test(t, element_types);
+}
+
+int main(void) { return run_suite("foreign", add_tests); }
