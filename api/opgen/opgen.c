@@ -3,6 +3,7 @@
  *
  *   opgen types      tenon/op_types.h: operator numbers and attribute structs
  *   opgen functions  tenon/ops.h: one documented function per operator
+ *   opgen cpp        tenon/ops.hpp: the same for C++
  *   opgen docs       docs/operators.md, the index
  *   opgen docs PAGE  docs/operators/PAGE.md; pages.c lists them
  *   opgen abi        the ABI list: a line per operator, argument and attribute
@@ -33,6 +34,7 @@ int main(int argc, char **argv) {
       {"types", print_types},  {"functions", print_functions},     {"docs", print_index},
       {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
       {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
+      {"cpp", print_cpp},
   };
   if (!table_sort() || !pages_check()) return 1;
   if (argc == 3 && strcmp(argv[1], "docs") == 0) {

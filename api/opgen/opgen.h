@@ -113,6 +113,7 @@ bool pages_check(void);
 /* The printers; opgen.c says what each prints. */
 void print_types(void);
 void print_functions(void);
+void print_cpp(void);
 void print_index(void);
 void print_page(const page *p);
 void print_abi(void);

@@ -717,6 +717,80 @@ typedef struct tn_fallback_stats {
 /* op: a number, or 0 for all operators together. */
 tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stats *stats);
 
+/* -------------------------------------------------------- files of tensors --- */
+
+/* Named tensors in the safetensors format: 8 bytes of length, a header in JSON, the data.
+ * https://huggingface.co/docs/safetensors. The element types F64, F32, F16, BF16, I64, I32, I16,
+ * I8, U8 and BOOL are Tenon's.
+ *
+ *     tn_tensors *file;
+ *     size_t i;
+ *     if (tn_tensors_open("model.safetensors", &file)) ...
+ *     tn_tensors_find(file, "fc1.weight", &i);
+ *     tn_tensors_load(file, i, device, &weight);
+ *     tn_tensors_close(file); // weight stays
+ *
+ * What is in a file may be anybody's: every number of the header is checked against the file and
+ * against the others when it is opened, and a file that is not exactly as the format has it is
+ * refused as a whole. Texts are UTF-8. */
+typedef struct tn_tensors tn_tensors;
+
+/* A pair of the texts that a file may say of itself. */
+typedef struct tn_tensors_metadata {
+  const char *key;
+  const char *value;
+} tn_tensors_metadata;
+
+/* A tensor of a file. */
+typedef struct tn_tensors_entry {
+  uint32_t struct_size;
+  tn_dtype dtype; /* TN_DTYPE_NONE: one that Tenon does not have; it cannot be loaded */
+  int32_t rank;   /* may be more than TN_MAX_RANK; it cannot be loaded then */
+  uint32_t reserved;
+  const char *name;
+  const char *type;     /* the type in the format's words: "F32", "F8_E4M3" */
+  const int64_t *shape; /* `rank` sizes */
+  uint64_t offset;      /* of its data, in the file */
+  uint64_t bytes;
+} tn_tensors_entry;
+
+/* Writes tensors of any devices and strides, row-major, under their names, and texts, if any
+ * (num_metadata may be 0). Waits for the streams that they were made on. The file is complete
+ * under its name or not there: it is written beside it, brought to the disk and then put in its
+ * place, following symbolic links; on failure an older file stays as it was. Takes some megabytes
+ * of memory beside the largest names, whatever the tensors' size. Errors: INVALID_ARGUMENT for
+ * names or keys that are double, not UTF-8 or "__metadata__"; IO with the system's reason. */
+tn_status tn_tensors_save(const char *path, size_t count, const char *const *names,
+                          const tn_tensor *const *tensors, size_t num_metadata,
+                          const tn_tensors_metadata *metadata);
+
+/* Opens a file and checks its header. Errors: NOT_FOUND; IO where it cannot be read or is not as
+ * the format has it, with the file, the tensor and what is wrong with it. An open file may be used
+ * by several threads at once. Its memory is the C library's. */
+tn_status tn_tensors_open(const char *path, tn_tensors **file);
+/* Tensors that were loaded stay. NULL is accepted. */
+void tn_tensors_close(tn_tensors *file);
+
+/* The tensors of a file, in the order of their names' bytes. */
+size_t tn_tensors_count(const tn_tensors *file);
+/* Describes tensor `index`; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_tensors_at(const tn_tensors *file, size_t index, tn_tensors_entry *entry);
+/* The index of a name. TN_ERR_NOT_FOUND. */
+tn_status tn_tensors_find(const tn_tensors *file, const char *name, size_t *index);
+/* Text `index`, in the order of their keys' bytes; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_tensors_metadata_at(const tn_tensors *file, size_t index, tn_tensors_metadata *pair);
+
+/* Tensor `index` on a device. On one that computes in the caller on host memory it is the file's
+ * own bytes, mapped and not copied: read when they are first used, read-only (an operator that is
+ * to write to it fails; tn_copy makes one that may be written), and the mapping lives as long as
+ * the tensor. As with every mapping, what others write to the file meanwhile may be seen in the
+ * tensor, and where they cut it the process is sent SIGBUS: replace such files by a rename, as
+ * tn_tensors_save does. Everywhere else, and where the file does not align the tensor or its type
+ * is bool, it is copied. Errors: UNSUPPORTED for a type or rank that Tenon does not have; IO where
+ * the file is no longer as long as it was or cannot be read, or a bool is neither 0 nor 1. */
+tn_status tn_tensors_load(const tn_tensors *file, size_t index, tn_device *device,
+                          tn_tensor **tensor);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

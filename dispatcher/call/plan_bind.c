@@ -3,9 +3,8 @@
  * 1, and a first output whose type an attribute says.
  */
 #include "dispatcher/call/plan.h"
-
 #include "dispatcher/notify/origin.h"
-#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/ones.h"
 
 /* The type that other arguments, or the schema, give an argument; TN_DTYPE_NONE if none does. */
 static tn_dtype type_by_others(const plan *p, uint32_t arg) {

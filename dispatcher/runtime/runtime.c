@@ -15,7 +15,7 @@
 #include "dispatcher/plugins/plugins.h"
 #include "dispatcher/runtime/default_device.h"
 #include "dispatcher/runtime/host_services.h"
-#include "dispatcher/tensor/tensor.h"
+#include "dispatcher/tensor/ones.h"
 #include "dispatcher/tensor/tracked.h"
 #include "tenon/ops.h"
 

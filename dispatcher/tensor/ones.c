@@ -3,11 +3,12 @@
  * device and element type, made when first wanted and kept until the runtime closes, so that a
  * call holds nothing that it must give back.
  */
+#include "dispatcher/tensor/ones.h"
+
 #include <string.h>
 
 #include "dispatcher/device/stream.h"
 #include "dispatcher/objects/device.h"
-#include "dispatcher/tensor/tensor.h"
 
 /* 1 as an element of the type, in the first bytes. */
 static uint64_t one_bits(tn_dtype dtype) {

@@ -31,9 +31,4 @@ tn_status tensor_check(const tn_tensor *t, const char *function);
  * taken for. */
 tn_stream *tensor_home(const tn_tensor *t);
 
-/* ones.c: the device's scalar of value 1, which stays its own. pre: a type of tn_dtype. */
-tn_status device_one(tn_device *device, tn_dtype dtype, const tn_tensor **one);
-/* Gives them back. pre: no call is under way. */
-void device_release_ones(tn_device *device);
-
 #endif

@@ -1,15 +1,9 @@
 /*
- * Keeps a training run in a file, all numbers little-endian:
+ * Keeps a training run in a file of named tensors (safetensors): parameters and moments, and as
+ * its texts where the run stands and a CRC-32 of all elements.
  *
- *     8 bytes  "tnTRAIN\n"
- *     u32      format version, 1
- *     u32      number of tensors
- *     u64 x 6  steps, epoch, position, images, seed, random_offset
- *     tensors  u32 length of name, name, u32 rank, u64 sizes, float32 elements
- *     u32      CRC-32 of everything before
- *
- * A file is taken as a whole or not at all: nothing is written to a tensor before
- * checksum, names and shapes are found right. Failures are told on standard error.
+ * A file is taken as a whole or not at all: nothing is written to a tensor before checksum, names
+ * and shapes are found right. Failures are told on standard error.
  */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H

@@ -54,6 +54,25 @@ $cc $strict "$here/host.c" $(pkg-config --cflags --libs tenon) -o "$stage/host"
 "$stage/host" | tee "$stage/out"
 grep -q ': 2 4 6$' "$stage/out" || die "wrong sum"
 
+say "a host in C++, without a warning"
+for header in tenon ops cpp/tensor cpp/error; do
+  find "$stage" -path "*/include/tenon/$header.hpp" | grep -q . || die "no $header.hpp"
+done
+awk '/^```cpp$/ { on = 1; next } /^```/ { if (on) exit } on' "$here/../../docs/embedding.md" \
+  >"$stage/page.cpp"
+cp "$here/../../examples/line.cpp" "$stage"
+for cxx in g++ clang++; do
+  for std in c++17 c++20; do
+    command -v "$cxx" >/dev/null || continue
+    for program in line page; do
+      $cxx -std=$std -Wall -Wextra -Wpedantic -Wshadow -Werror -fno-rtti "$stage/$program.cpp" \
+        $(pkg-config --cflags --libs tenon) -o "$stage/$program" || die "$cxx -std=$std"
+    done
+    "$stage/line" | grep -q 'found y = 3.00 x -2.00$' || die "line, built by $cxx -std=$std"
+    (cd "$stage" && ./page >/dev/null && [ -s y.safetensors ]) || die "the page's, by $cxx -std=$std"
+  done
+done
+
 say "a plugin"
 [ -z "$(pkg-config --libs tenon-plugin)" ] || die "tenon-plugin links something"
 mkdir "$stage/mine"

@@ -28,6 +28,7 @@ rooms="api kernels plugins tools examples bench backends tests $all_of_dispatche
 vendor_headers() {
   include='^[[:space:]]*#[[:space:]]*include[[:space:]]*<'
   case $1 in
+    api/tenon/*pp) grep -HnE "$include" "$1" | grep -vE '<[a-z_]+>' ;; # C++'s own have no suffix
     # A host may have tensors printed to a FILE; plugins see nothing of that.
     api/tenon/tenon.h) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint|stdio)\.h>' ;;
     api/tenon/*) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint)\.h>' ;;
@@ -87,7 +88,7 @@ complaints() {
 }
 
 files=$(for room in api dispatcher kernels backends plugins tools examples bench tests; do
-  [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
+  [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
 done | sort)
 [ -n "$files" ] || exit 1
 there=$(mktemp)

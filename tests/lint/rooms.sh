@@ -13,6 +13,7 @@ notify:   base registry objects
 device:   base memory registry load objects notify
 plugins:  base memory registry load scanner objects notify device
 tensor:   base memory registry shape objects notify device plugins
+files:    base objects device tensor
 layers:   base registry objects notify device plugins tensor
 call:     base memory registry shape objects notify device plugins tensor
 composite: base objects tensor call

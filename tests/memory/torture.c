@@ -157,6 +157,35 @@ static void tensors_on_cpu(run *r) { tensors(r, "cpu", NULL); }
 static void tensors_validated(run *r) { tensors(r, "cpu", "validate"); }
 static void tensors_traced(run *r) { tensors(r, "cpu", "trace"); }
 
+/* To a file and back, mapped and read. */
+static void files(run *r) {
+  static const float values[3] = {1, 2, 3};
+  const int64_t size = 3;
+  const tn_tensors_metadata said = {"by", "torture"};
+  char path[64];
+  float back[3] = {0};
+  tn_runtime *runtime = NULL;
+  tn_tensor *x = NULL, *again = NULL;
+  tn_tensors *file = NULL;
+  snprintf(path, sizeof path, "/tmp/tenon-torture-%ld", (long)getpid());
+  TRY(r, open_runtime(r, "cpu", NULL, NULL, &runtime));
+  TRY(r, tn_tensor_from_host(tn_runtime_device(runtime), TN_F32, 1, &size, values, &x));
+  TRY(r,
+      tn_tensors_save(path, 2, (const char *[]){"x", "y"}, (const tn_tensor *[]){x, x}, 1, &said));
+  TRY(r, tn_tensors_open(path, &file));
+  TRY(r, tn_tensors_load(file, 1, tn_runtime_device(runtime), &again));
+  tn_tensors_close(file);
+  file = NULL;
+  TRY(r, tn_tensor_to_host(again, back, sizeof back));
+  MUST(r, back[2] == 3);
+out:
+  (void)unlink(path);
+  tn_tensors_close(file);
+  tn_tensor_release(x);
+  tn_tensor_release(again);
+  tn_runtime_close(runtime);
+}
+
 /* To the other library and back; the exports outlive the runtime. */
 static void dlpack(run *r) {
   static const float values[3] = {1, 2, 3};
@@ -361,6 +390,7 @@ static const struct scenario {
     {"tensors", tensors_on_cpu, false},
     {"validate", tensors_validated, false},
     {"trace", tensors_traced, false},
+    {"files", files, false},
     {"dlpack", dlpack, false},
     {"numbers", numbers_on_cpu, false},
     {"numbers-sim", numbers_on_sim, false},

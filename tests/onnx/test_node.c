@@ -11,12 +11,12 @@
 static tn_runtime *runtime;
 static tn_device *device;
 
-static void open_runtime(void) {
-  ck_assert_int_eq(tn_runtime_open(NULL, &runtime), TN_OK);
-  ck_assert_int_eq(tn_device_find(runtime, "reference", &device), TN_OK);
+static void set_up(void) {
+  runtime = open_runtime(NULL);
+  ok(tn_device_find(runtime, "reference", &device));
 }
 
-static void close_runtime(void) { tn_runtime_close(runtime); }
+static void tear_down(void) { tn_runtime_close(runtime); }
 
 /* A node of up to 4 attributes and the tensors that tests gave it. */
 typedef struct trial {
@@ -183,7 +183,7 @@ START_TEST(older_versions_of_operators_are_told_apart) {
 END_TEST
 
 static void add_tests(TCase *t) {
-  tcase_add_checked_fixture(t, open_runtime, close_runtime);
+  tcase_add_checked_fixture(t, set_up, tear_down);
   tcase_add_test(t, unknown_operators_are_named);
   tcase_add_test(t, too_many_tensors_are_refused);
   tcase_add_test(t, numbers_must_be_known_and_there);

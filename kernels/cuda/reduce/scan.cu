@@ -288,7 +288,7 @@ tn_status scan_run(const tn_kernel_args *args, P... more) {
 }
 
 /* Sums and products whose results are wider than x. */
-tn_status run_widened(const tn_kernel_args *args, bool product) {
+tn_status scan_widened(const tn_kernel_args *args, bool product) {
   const DLTensor *x = args->in[0];
   if (cuda_size(x, 0, x->ndim) == 0) return TN_OK;
   scan_plan p = plan_of_scan(args);
@@ -306,9 +306,9 @@ tn_status run_widened(const tn_kernel_args *args, bool product) {
   return run_scan(args, running_join<any_int>{from, to, product}, p);
 }
 
-tn_status run_join(const tn_kernel_args *args, bool product) {
+tn_status scan_join(const tn_kernel_args *args, bool product) {
   int from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
-  return from == to ? scan_run<running_join>(args, to, product) : run_widened(args, product);
+  return from == to ? scan_run<running_join>(args, to, product) : scan_widened(args, product);
 }
 
 } // namespace
@@ -322,6 +322,6 @@ tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes) {
   return TN_OK;
 }
 
-tn_status cuda_run_cumsum(const tn_kernel_args *args) { return run_join(args, false); }
-tn_status cuda_run_cumprod(const tn_kernel_args *args) { return run_join(args, true); }
+tn_status cuda_run_cumsum(const tn_kernel_args *args) { return scan_join(args, false); }
+tn_status cuda_run_cumprod(const tn_kernel_args *args) { return scan_join(args, true); }
 tn_status cuda_run_cummax(const tn_kernel_args *args) { return scan_run<running_max>(args); }
