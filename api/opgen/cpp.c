@@ -27,9 +27,11 @@ static void print_field(const attr *a) {
   printf("  %s %s = %s; /* %s */\n", cpp_type(a), a->name, list ? "{}" : value, a->doc);
 }
 
-/* The field as the C struct has it. */
+/* The field as the C struct has it: where it had another name, a union of both. */
 static void print_converted(const attr *a) {
-  if (is_kind(a, "pair"))
+  if (a->was)
+    printf(", {%s}", a->name);
+  else if (is_kind(a, "pair"))
     printf(", {%s[0], %s[1]}", a->name, a->name);
   else if (is_kind(a, "triple"))
     printf(", {%s[0], %s[1], %s[2]}", a->name, a->name, a->name);

@@ -41,6 +41,12 @@ static void test_attributes() {
   CHECK(tenon::axis_list(std::vector<std::int32_t>{1, 0}).c_list().axis[0] == 1);
   CHECK(tenon::softmax_attrs().c_attrs().struct_size == sizeof(tn_softmax_attrs));
   CHECK(tenon::avg_pool2d_attrs().count_padding);
+  /* A result of another type, a gradient of a loss left out, an attribute of two names. */
+  const tensor bytes = tensor::from<std::int8_t>({2}, {100, 100});
+  CHECK(has<std::int64_t>(tenon::sum(bytes, tenon::sum_attrs().with_dtype(tenon::i64)), {200}));
+  CHECK(
+      has<float>(tenon::mse_loss_grad({}, x, tenon::zeros({2, 2}, tenon::f32)), {0.5, 1, 1.5, 2}));
+  CHECK(tenon::bernoulli_attrs().with_p(0.25).c_attrs().probability == 0.25);
 #if __cplusplus >= 202002L
   CHECK(has<float>(tenon::sum(x, {.axes = {1}, .keepdims = true}), {3, 7}));
   CHECK(tenon::conv2d(image, filter, {}, {.stride = {1, 2}, .padding = 1}).size(2) == 4);

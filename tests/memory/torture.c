@@ -283,7 +283,6 @@ out:
   if (managed) managed->deleter(managed);
 }
 
-/* The fallback, lists, outputs whose length depends on data, prepared calls. */
 /* The fallback, lists, outputs whose length depends on data, inputs left out, prepared calls. */
 static void calls(run *r, const char *device) {
   static const float values[4] = {0, 2, 0, 4};
