@@ -27,7 +27,7 @@ static tn_status draw_run(const tn_kernel_args *args, draw_call *call, int64_t p
                           tn_range_fn fn) {
   call->n = cpu_count(args->out[0]);
   call->y = args->out[0]->data;
-  return philox_run(args, per_block, fn, call);
+  return philox_run(args, call->n, per_block, fn, call);
 }
 
 static void draw_words(const draw_call *call, int64_t block, uint32_t *words) {

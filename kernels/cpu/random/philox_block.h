@@ -42,10 +42,10 @@ static inline void philox_block(uint64_t seed, uint64_t first, uint32_t *restric
   }
 }
 
-/* Runs fn over blocks of `per_block` of the call's first output's elements: an index is a block. */
-static inline tn_status philox_run(const tn_kernel_args *args, int64_t per_block, tn_range_fn fn,
-                                   void *ctx) {
-  const int64_t blocks = cpu_ceil_div(cpu_count(args->out[0]), per_block);
+/* Runs fn over blocks of `per_block` of n elements: an index is a block. */
+static inline tn_status philox_run(const tn_kernel_args *args, int64_t n, int64_t per_block,
+                                   tn_range_fn fn, void *ctx) {
+  const int64_t blocks = cpu_ceil_div(n, per_block);
   if (blocks <= 32) return fn(ctx, 0, blocks);
   return args->host->parallel_for(args->host, blocks, 32, fn, ctx);
 }

@@ -28,7 +28,7 @@ static tn_status random_run(const tn_kernel_args *args, random_call *call, int64
                             tn_range_fn fn) {
   call->n = cpu_count(args->out[0]);
   call->y = args->out[0]->data;
-  return philox_run(args, per_block, fn, call);
+  return philox_run(args, call->n, per_block, fn, call);
 }
 
 /* sqrt(-2 ln u) of u = (word >> 8) + 1 in units of 2^-24, and the turn of the other word. */
