@@ -9,9 +9,9 @@
 static const struct {
   const char *device, *plugin;
 } every_device[] = {
-    {"cpu", LAZY_PLUGIN},     {"reference", LAZY_PLUGIN}, {"bare", LAZY_PLUGIN},
-    {"still", LAZY_PLUGIN},   {"handle", LAZY_PLUGIN},    {"flat", LAZY_PLUGIN},
-    {"unified", LAZY_PLUGIN}, {"sim", SIM_PLUGIN},        {"sim", TEMPLATE_PLUGIN},
+    {"cpu,reference", LAZY_PLUGIN}, {"reference", LAZY_PLUGIN}, {"bare", LAZY_PLUGIN},
+    {"still", LAZY_PLUGIN},         {"handle", LAZY_PLUGIN},    {"flat", LAZY_PLUGIN},
+    {"unified", LAZY_PLUGIN},       {"sim", SIM_PLUGIN},        {"sim", TEMPLATE_PLUGIN},
 };
 enum { EVERY_DEVICE = sizeof every_device / sizeof *every_device };
 

@@ -71,4 +71,23 @@ static inline double *values_of(const tn_tensor *t) {
   return values;
 }
 
+/* The elements of y, which is released, are near `want`, to a share of the largest; to the bit
+ * where the tolerance is 0, which MUST_BE wants of a bench `b`. */
+static inline void must_be(const bench *b, const char *what, int device, tn_tensor *y, int64_t n,
+                           const double *want, double tolerance) {
+  double most = 1, *got = values_of(y);
+  ck_assert_int_eq(tn_tensor_elements(y), n);
+  for (int64_t i = 0; i < n; ++i) most = fmax(most, fabs(want[i]));
+  for (int64_t i = 0; i < n; ++i)
+    if (isnan(want[i]) ? !isnan(got[i])
+                       : !(got[i] == want[i] || fabs(got[i] - want[i]) <= tolerance * most))
+      ck_abort_msg("%s on %s: element %d is %.17g, not %.17g", what, b->names[device], (int)i,
+                   got[i], want[i]);
+  free(got);
+  tn_tensor_release(y);
+}
+#define MUST_BE(what, d, y, ...)                                                                   \
+  must_be(&b, what, d, y, sizeof((double[]){__VA_ARGS__}) / sizeof(double),                        \
+          (double[]){__VA_ARGS__}, 0)
+
 #endif

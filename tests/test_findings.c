@@ -195,6 +195,15 @@ static void embedding_grad_wrong(const set *s) {
   tn_tensor_release(dtable);
 }
 
+static void embedding_grad_from_end_wrong(const set *s) {
+  tn_embedding_grad_attrs attrs = TN_EMBEDDING_GRAD_DEFAULTS;
+  tn_tensor *dtable = NULL;
+  attrs.rows = 3;
+  attrs.from_end = 1;
+  ok(tn_embedding_grad(NULL, s->updates, s->rows, &attrs, &dtable));
+  tn_tensor_release(dtable);
+}
+
 static void loss_wrong(const set *s) {
   tn_cross_entropy_attrs attrs = TN_CROSS_ENTROPY_DEFAULTS;
   tn_tensor *y = NULL;
@@ -244,6 +253,8 @@ static const struct {
     {one_hot_wrong, {"index: one_hot at here by ", "index[1, 0] is 3, outside -3..2"}},
     {embedding_wrong, {"index: embedding at here by ", "index[1, 0] is 3, outside 0..2"}},
     {embedding_grad_wrong, {"index: embedding_grad at here by ", "index[1] is 5, outside 0..2"}},
+    {embedding_grad_from_end_wrong,
+     {"index: embedding_grad at here by ", "index[1] is 5, outside -3..2"}},
     {loss_wrong, {"index: nll_loss at here by ", "target[1] is 3, outside 0..2"}},
 };
 

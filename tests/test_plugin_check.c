@@ -134,8 +134,8 @@ START_TEST(spoiled_backends) {
 END_TEST
 
 START_TEST(spoiled_kernels) {
-  SPOILED(kernels[0].struct_size -= 8, "its kernel struct has 88 bytes");
-  SPOILED(kernels[1].struct_size += 8, "row 1 says it has 104 bytes, row 0 says 96");
+  SPOILED(kernels[0].struct_size = offsetof(tn_kernel, note), "its kernel struct has 88 bytes");
+  SPOILED(kernels[1].struct_size += 8, "row 1 says it has 112 bytes, row 0 says 104");
   SPOILED(kernels[1].struct_size = 0, "row 1 says it has 0 bytes");
   SPOILED(kernels[1].name = NULL, "kernel row 1 (?) has no name");
   SPOILED(kernels[1].run = NULL, "has no run function");
@@ -150,7 +150,7 @@ START_TEST(spoiled_kernels) {
 END_TEST
 
 START_TEST(spoiled_operators) {
-  SPOILED(operators[0].struct_size -= 8, "its operator struct has");
+  SPOILED(operators[0].struct_size = offsetof(tn_operator, arg_size), "its operator struct has");
   SPOILED(operators[0].name = NULL, "malformed name");
   SPOILED(operators[0].name = "Warp", "malformed name");
   SPOILED(operators[0].id = 7, "number of its own");
@@ -183,12 +183,30 @@ START_TEST(spoiled_arguments_and_attributes) {
   SPOILED(args[2].flags = TN_ARG_LIST, "a list where none can be");
   SPOILED((args[0].flags = TN_ARG_LIST, operators[0].flags = TN_OPERATOR_ELEMENTWISE),
           "a list where none can be");
+  SPOILED(args[2].flags = TN_ARG_OR_ONE, "may be left out where none can be (y)");
+  SPOILED((args[0].kind = TN_ARG_OPTIONAL_IN, args[0].flags = TN_ARG_OR_ONE),
+          "may be left out where none can be (x)");
+  SPOILED(args[0].flags = TN_ARG_OR_ONE | TN_ARG_LIST, "may be left out where none can be (x)");
+  SPOILED((args[0].flags = TN_ARG_OR_ONE, args[1].flags = TN_ARG_LIST),
+          "may be left out where none can be (x)");
+  SPOILED((attrs[0].type = TN_ATTR_RESULT, attrs[1].type = TN_ATTR_DTYPE),
+          "a type of its first output where none can be");
+  SPOILED(attrs[0].type = attrs[1].type = TN_ATTR_RESULT, "a type of its first output where none");
+  SPOILED((attrs[0].type = TN_ATTR_RESULT, args[2].type = TN_TYPE_FIXED(TN_I64)),
+          "a type of its first output where none can be");
+  SPOILED((attrs[0].type = TN_ATTR_RESULT, args[2].kind = TN_ARG_INOUT),
+          "a type of its first output where none can be");
+  SPOILED((attrs[0].type = TN_ATTR_RESULT, operators[0].types[TN_MAX_TYPE_VARS - 1] = TN_SET_INT),
+          "a type of its first output where none can be");
+  reset_tables();
+  args[0].flags = TN_ARG_OR_ONE, attrs[0].type = TN_ATTR_RESULT;
+  table_passes();
   SPOILED(operators[0].attrs = NULL, "no list of its attributes");
   SPOILED(operators[0].num_attrs = UINT32_MAX, "has 4294967295 attributes in 52 bytes");
   SPOILED(operators[0].attrs_size = UINT32_MAX, "has 2 attributes in 4294967295 bytes");
   SPOILED(operators[0].attrs_size = 0, "has 2 attributes in 0 bytes");
   SPOILED(attrs[0].name = NULL, "an attribute without a name");
-  SPOILED(attrs[0].type = 9, "an attribute of a type that this host does not know (alpha)");
+  SPOILED(attrs[0].type = 10, "an attribute of a type that this host does not know (alpha)");
   SPOILED(attrs[0].offset = 12, "outside its struct");
   SPOILED(attrs[0].offset = 0, "outside its struct");
   SPOILED(attrs[1].offset = 20, "outside its struct");
@@ -242,7 +260,7 @@ START_TEST(unknown_demands_are_refused) {
                flag_owners[i], bit);
       SPOILED(*flag_words[i] |= bit, reason);
     }
-  for (unsigned bit = TN_ARG_LIST << 1; bit < 256; bit <<= 1)
+  for (unsigned bit = TN_ARG_OR_ONE << 1; bit < 256; bit <<= 1)
     SPOILED(args[0].flags = (uint8_t)bit,
             "has an argument with flags that this host does not know (x)");
 }

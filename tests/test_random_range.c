@@ -87,7 +87,8 @@ START_TEST(probabilities_of_nought_and_one) {
   for (int d = 0; d < b.count; ++d)
     for (int p = 0; p <= 1; ++p) {
       tn_tensor *t = unwritten(b.devices[d], TN_F32, 1, SHAPE(COUNT));
-      const tn_bernoulli_attrs attrs = {sizeof attrs, p, 7, 3};
+      const tn_bernoulli_attrs attrs = {
+          .struct_size = sizeof attrs, .p = p, .seed = 7, .offset = 3};
       ok(tn_bernoulli(NULL, t, &attrs));
       double *values = values_of(t);
       for (int64_t i = 0; i < COUNT; ++i) ck_assert(values[i] == p);

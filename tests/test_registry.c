@@ -156,6 +156,98 @@ START_TEST(kernels_of_later_operators_stay_out) {
 }
 END_TEST
 
+/* --- kernels older than an attribute of their operator --- */
+
+static bool is_scalar(const tn_kernel_args *args) { return args->out[0]->ndim == 0; }
+
+/* Kernels of sum: as compiled before dtype was there, one that knows it, and one more of before
+ * with an opinion of its own, whose row ends where rows of 0.9 end. */
+static const kernel_entry *sum_kernel(uint32_t attrs_size, bool has_opinion) {
+  static tn_kernel rows[1];
+  rows[0] = (tn_kernel)FIXTURE_KERNEL("fixture");
+  rows[0].op = TN_OP_SUM, rows[0].attrs_size = attrs_size;
+  if (has_opinion) rows[0].supports = is_scalar;
+  if (!attrs_size) rows[0].struct_size = offsetof(tn_kernel, attrs_size);
+  tn_plugin plugin = plugin_of(NULL, 0);
+  plugin.kernels = rows, plugin.num_kernels = 1;
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  return &reg.plugins->kernels[0];
+}
+
+static bool takes(const kernel_entry *k, const tn_sum_attrs *attrs, int32_t rank) {
+  DLTensor y = {.ndim = rank};
+  DLTensor *out[] = {&y};
+  const tn_kernel_args args = {
+      .struct_size = sizeof args, .num_out = 1, .out = out, .attrs = attrs, .kernel = &k->row};
+  return !k->row.supports || k->row.supports(&args);
+}
+
+static bool is_direct(void) {
+  const device_type *type = registry_find_type(&reg, "fixture");
+  return registry_cells(type->table, TN_OP_SUM, TN_F32)->direct;
+}
+
+START_TEST(kernels_of_before_do_not_get_what_they_do_not_know) {
+  const kernel_entry *k = sum_kernel(0, _i);
+  /* What lies behind the last attribute, and behind a list's count, is nobody's. */
+  struct {
+    tn_sum_attrs known;
+    int64_t more;
+  } attrs = {.known = TN_SUM_DEFAULTS, .more = -1};
+  attrs.known.axes.axis[7] = 77;
+  ck_assert(takes(k, &attrs.known, 0) && !is_direct());
+  attrs.known.keepdims = 1, attrs.known.axes = (tn_axes){1, {0}};
+  ck_assert(takes(k, &attrs.known, 0));
+  ck_assert_int_eq(takes(k, &attrs.known, 1), !_i);
+  attrs.known.dtype = TN_F64;
+  ck_assert(!takes(k, &attrs.known, 0) && !takes(k, &attrs.known, 1));
+}
+END_TEST
+
+START_TEST(kernels_that_know_all_stay_as_they_are) {
+  tn_sum_attrs attrs = TN_SUM_DEFAULTS;
+  attrs.dtype = TN_F64;
+  const kernel_entry *k = sum_kernel(sizeof attrs + 64 * (uint32_t)_i, _i);
+  ck_assert(takes(k, &attrs, 0));
+  ck_assert(k->row.supports == (_i ? is_scalar : NULL) && is_direct() == !_i);
+}
+END_TEST
+
+/* Of operators that never grew, and of a plugin's own that does not say, rows know everything. */
+START_TEST(rows_of_operators_that_did_not_grow_are_untouched) {
+  static const tn_operator operators[] = {OPERATOR("warp")};
+  tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
+  rows[0].op = TN_OP_MEAN, rows[1].op = 0, rows[1].op_name = "warp";
+  tn_plugin plugin = plugin_of(operators, 1);
+  plugin.kernels = rows, plugin.num_kernels = 2;
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  for (int i = 0; i < 2; i++) ck_assert(!reg.plugins->kernels[i].row.supports);
+}
+END_TEST
+
+START_TEST(a_plugins_operator_may_grow_too) {
+  tn_operator grown = OPERATOR("warp");
+  tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
+  for (int i = 0; i < 2; i++) rows[i].op = 0, rows[i].op_name = "warp";
+  rows[1].attrs_size = grown.attrs_size;
+  grown.attrs_known = 16; /* the pair at 16 came later */
+  tn_plugin plugin = plugin_of(&grown, 1);
+  plugin.kernels = rows, plugin.num_kernels = 2;
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  struct {
+    uint32_t struct_size;
+    double alpha;
+    int64_t size[2];
+  } attrs = {32, 7, {3, 3}};
+  tn_kernel_args args = {
+      .struct_size = sizeof args, .attrs = &attrs, .kernel = &reg.plugins->kernels[0].row};
+  ck_assert(args.kernel->supports(&args));
+  attrs.size[1] = 4;
+  ck_assert(!args.kernel->supports(&args));
+  ck_assert(!reg.plugins->kernels[1].row.supports);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("registry");
   TCase *rows = tcase_create("rows");
@@ -165,6 +257,10 @@ int main(void) {
   tcase_add_test(rows, readers_find_rows_by_their_distance);
   tcase_add_test(rows, operators_that_exist_are_refused);
   tcase_add_test(rows, kernels_of_later_operators_stay_out);
+  tcase_add_loop_test(rows, kernels_of_before_do_not_get_what_they_do_not_know, 0, 2);
+  tcase_add_loop_test(rows, kernels_that_know_all_stay_as_they_are, 0, 2);
+  tcase_add_test(rows, rows_of_operators_that_did_not_grow_are_untouched);
+  tcase_add_test(rows, a_plugins_operator_may_grow_too);
   suite_add_tcase(suite, rows);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

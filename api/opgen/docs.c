@@ -29,7 +29,7 @@ static void print_operator(int i) {
   print_prototype(i);
   puts("```\n");
   for (const arg *a = lists[i].args; a->kind; ++a)
-    printf("- `%s` (%s): %s%s\n", a->name, a->type, kind_word(a), a->doc);
+    printf("- `%s` (%s): %s%s\n", a->name, type_text(i, a), kind_word(a), a->doc);
   if (last_list(i)) puts("- `count`: tensors in each list");
   for (const attr *a = lists[i].attrs; a->name; ++a) print_attr(a);
   print_types_of(r);

@@ -32,7 +32,7 @@ void print_functions(void) {
   for (int i = 0; i < num_rows; ++i) {
     printf("\n/* %s\n *     %s\n", rows[i].doc, rows[i].maths);
     for (const arg *a = lists[i].args; a->kind; ++a)
-      printf(" * %s: %s%s (%s)\n", a->name, kind_word(a), a->doc, a->type);
+      printf(" * %s: %s%s (%s)\n", a->name, kind_word(a), a->doc, type_text(i, a));
     if (last_list(i)) puts(" * count: tensors in each list");
     for (const attr *a = lists[i].attrs; a->name; ++a)
       printf(" * attrs->%s: %s (default %s)\n", a->name, a->doc, a->value);

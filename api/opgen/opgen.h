@@ -17,6 +17,7 @@
 #define TN_OPERATOR_ZERO_SIGN_OPEN 32
 #define TN_OPERATOR_NEEDS_ELEMENTS 64
 #define TN_ARG_LIST 1
+#define TN_ARG_OR_ONE 2
 enum { TN_BOUND_NONE, TN_BOUND_CLOSED, TN_BOUND_OPEN };
 
 typedef struct row {
@@ -42,6 +43,8 @@ typedef struct attr {
   const char *kind, *name, *value, *doc;
   double low, high;
   int low_bound, high_bound;
+  bool appended;   /* after the operator was released */
+  const char *was; /* the name that it had before, or NULL */
 } attr;
 
 /* A shape rule of shapes.def. */
@@ -83,12 +86,16 @@ bool is_list(const arg *a);
 const arg *last_list(int i);
 /* "optional, ", "updated, " and the like. */
 const char *kind_word(const arg *a);
+/* The type of an argument of row i: "T", "I64", "T, or what attrs->dtype says". */
+const char *type_text(int i, const arg *a);
 /* tn_foo(...) of row i, without and with a semicolon. */
 void print_signature(int i);
 void print_prototype(int i);
 /* abi.c: where an attribute lies in its struct, and its bytes. */
 int attr_offset(const attr *attrs, const attr *a);
 int attr_size(const attr *a, int *align);
+/* Bytes of the struct without the attributes that were appended; 0 if there are none. */
+int attrs_known(const attr *attrs);
 
 /* A page of the manual: the rows of one file of ops/, or of several. */
 typedef struct page {

@@ -5,9 +5,9 @@ const char banner[] = "/* Printed by opgen from ops.def: change that file, not t
 
 const char *c_type(const char *kind) {
   static const char *const types[][2] = {
-      {"i64", "int64_t"},  {"u64", "uint64_t"},   {"f64", "double"},
-      {"flag", "int32_t"}, {"dtype", "int32_t"},  {"pair", "int64_t"},
-      {"axes", "tn_axes"}, {"triple", "int64_t"}, {"dims", "tn_dims"}};
+      {"i64", "int64_t"},   {"u64", "uint64_t"},  {"f64", "double"},   {"flag", "int32_t"},
+      {"dtype", "int32_t"}, {"pair", "int64_t"},  {"axes", "tn_axes"}, {"triple", "int64_t"},
+      {"dims", "tn_dims"},  {"result", "int32_t"}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (strcmp(types[i][0], kind) == 0) return types[i][1];
   return "?";
@@ -27,6 +27,18 @@ const arg *last_list(int i) {
   for (const arg *a = lists[i].args; a->kind; ++a)
     if (is_list(a)) last = a;
   return last;
+}
+
+const char *type_text(int i, const arg *a) {
+  static char text[96];
+  const arg *first = lists[i].args;
+  while (first->kind && !is_output(first->kind)) ++first;
+  for (const attr *t = lists[i].attrs; t->name && a == first; ++t)
+    if (strcmp(t->kind, "result") == 0) {
+      snprintf(text, sizeof text, "%s, or what attrs->%s says", a->type, t->name);
+      return text;
+    }
+  return a->type;
 }
 
 void print_signature(int i) {
@@ -54,5 +66,6 @@ void print_prototype(int i) {
 const char *kind_word(const arg *a) {
   bool optional = a->kind == 'p' || a->kind == 'q', updated = a->kind == 'u';
   if (is_list(a)) return updated ? "list, updated, " : "list, ";
+  if (a->flags & TN_ARG_OR_ONE) return "optional where it is a scalar (then 1), ";
   return optional ? "optional, " : updated ? "updated, " : "";
 }

@@ -2,6 +2,7 @@
 #include "opgen.h"
 
 static void print_default(const attr *a) {
+  if (a->was) putchar('{');
   if (strcmp(a->kind, "pair") == 0)
     printf("{%s, %s}", a->value, a->value);
   else if (strcmp(a->kind, "triple") == 0)
@@ -12,6 +13,16 @@ static void print_default(const attr *a) {
     printf("{0, 0, {0}}");
   else
     printf("%s", a->value);
+  if (a->was) putchar('}');
+}
+
+/* A field that had another name keeps it beside the new one. */
+static void print_field(const attr *a) {
+  const char *indent = a->was ? "    " : "  ";
+  if (a->was) puts("  union {");
+  printf("%s%s %s%s; /* %s */\n", indent, c_type(a->kind), a->name, extent(a), a->doc);
+  if (a->was)
+    printf("    %s %s%s; /* its former name */\n  };\n", c_type(a->kind), a->was, extent(a));
 }
 
 static void print_attr_struct(const row *op, const attr *attrs) {
@@ -19,8 +30,7 @@ static void print_attr_struct(const row *op, const attr *attrs) {
   printf("\n/* Attributes of tn_%s. */\ntypedef struct tn_%s_attrs {\n"
          "  uint32_t struct_size; /* sizeof(tn_%s_attrs) */\n",
          op->name, op->name, op->name);
-  for (const attr *a = attrs; a->name; ++a)
-    printf("  %s %s%s; /* %s */\n", c_type(a->kind), a->name, extent(a), a->doc);
+  for (const attr *a = attrs; a->name; ++a) print_field(a);
   printf("} tn_%s_attrs;\n#define TN_%s_DEFAULTS {sizeof(tn_%s_attrs)", op->name, op->NAME,
          op->name);
   for (const attr *a = attrs; a->name; ++a) {

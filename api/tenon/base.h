@@ -120,6 +120,14 @@ static inline tn_dtype tn_dtype_wide(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
 }
 
+/* Whether sums over elements of `from` may be asked for in `to`: floats in a float as wide or
+ * wider, integers in their own type or i64, bool in i64. */
+static inline bool tn_dtype_widens(tn_dtype from, tn_dtype to) {
+  if (TN_SET(from) & TN_SET_FLOAT & ~TN_SET(TN_F64))
+    return to == from || to == TN_F64 || (to == TN_F32 && from != TN_F64);
+  return (to == from && from != TN_BOOL) || (to == TN_I64 && TN_SET(from) & TN_SET_BITS);
+}
+
 /* A list of axes as operators take it; negative axes count from the end and
  * count == 0 means every axis. */
 typedef struct tn_axes {

@@ -58,6 +58,11 @@ extern "C" {
 #define TN_HAS_FIELD(ptr, type, field)                                                             \
   ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
 
+/* The field, or `otherwise` where the struct ends before it: how a kernel reads an attribute
+ * that was appended to its operator, since a host of before knows nothing of it. */
+#define TN_FIELD_OR(ptr, type, field, otherwise)                                                   \
+  (TN_HAS_FIELD(ptr, type, field) ? (ptr)->field : (otherwise))
+
 /* Words of flags have two halves. The lower bits are promises, which a reader that does not
  * know one passes over; the upper bits are demands: a plugin that sets one which the host
  * does not know is refused. Flags narrower than that are demands all of them. */
@@ -136,11 +141,16 @@ typedef enum tn_arg_kind {
  * the operator is TN_OPERATOR_ELEMENTWISE or TN_OPERATOR_DATA_DEPENDENT. */
 #define TN_ARG_LIST 1u
 
+/* An input that the caller may leave out (NULL) where it is a scalar (rank 0): it then is 1. The
+ * host puts a tensor there, of the type that other arguments give the type variable, so that
+ * shape rules, layers and kernels always see one. A TN_ARG_IN, no list nor beside lists. */
+#define TN_ARG_OR_ONE 2u
+
 typedef struct tn_arg {
   const char *name;
   uint8_t kind;  /* tn_arg_kind */
   uint8_t type;  /* TN_TYPE_VAR, TN_TYPE_WIDE or TN_TYPE_FIXED */
-  uint8_t flags; /* TN_ARG_LIST; a host refuses all that it does not know */
+  uint8_t flags; /* TN_ARG_*; a host refuses all that it does not know */
   uint8_t reserved[5];
   const char *doc;
   double low, high; /* where conformance cases draw from; equal: anywhere */
@@ -157,6 +167,11 @@ typedef enum tn_attr_type {
   TN_ATTR_AXES = 6,   /* tn_axes */
   TN_ATTR_TRIPLE = 7, /* int64_t[3]: depth, height, width */
   TN_ATTR_DIMS = 8,   /* tn_dims */
+  /* int32_t, a tn_dtype: the element type of the first output in place of its argument's, from
+   * which tn_dtype_widens to it; TN_DTYPE_NONE: the argument's, unless that is TN_BOOL, which
+   * must be widened. The operator has one such attribute at most, none of TN_ATTR_DTYPE, and
+   * leaves its last type variable unused. */
+  TN_ATTR_RESULT = 9,
 } tn_attr_type;
 
 /* Whether an attribute has a bound, and whether the bound itself is allowed. */
@@ -229,6 +244,10 @@ typedef struct tn_operator {
                      const void *attrs);
   uint32_t arg_size;  /* sizeof(tn_arg), the distance of the rows of args; 0 = as in version 1 */
   uint32_t attr_size; /* sizeof(tn_attr), likewise */
+  /* How many bytes of the attribute struct a kernel knows whose row does not say (its attrs_size
+   * is 0): the struct's size when the operator was new. 0: all of it, nothing was appended. */
+  uint32_t attrs_known;
+  uint32_t reserved;
 } tn_operator;
 
 /* Argument and attribute `index` of an operator that somebody else made, whose rows may be
@@ -256,7 +275,9 @@ struct tn_kernel_args {
    * element. */
   const DLTensor *const *in;
   DLTensor *const *out;
-  const void *attrs; /* the operator's attribute struct, complete; NULL if it has none */
+  /* The operator's attribute struct, complete; NULL if it has none. A host of before may have a
+   * shorter one than this header: appended attributes are read with TN_FIELD_OR. */
+  const void *attrs;
   const tn_host *host;
   const tn_kernel *kernel; /* the row being run */
   void *device;            /* the handle that the device's backend made */
@@ -301,6 +322,11 @@ struct tn_kernel {
   /* Optional, for people: why the row has its priority, which calls `supports` takes:
    * "faster than cpu.conv2d where channels >= 16". Shown by `tenon info -v`. */
   const char *note;
+  /* Bytes of the operator's attribute struct that the row's functions heed: sizeof(tn_foo_attrs).
+   * 0: as many as the operator had when it was new (tn_operator.attrs_known). The host passes the
+   * row over in calls that set an attribute beyond them away from its default. */
+  uint32_t attrs_size;
+  uint32_t reserved;
 };
 
 /* -------------------------------------------------------------- the backend --- */

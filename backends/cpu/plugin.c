@@ -30,6 +30,7 @@ extern const tn_kernel cpu_kernels_baseline[], cpu_kernels_avx2[], cpu_kernels_a
 
 /* A constant, because a table's count must be one: rows.def is counted once more. */
 #define ROW(...) +1
+#define ROW_HEEDS(...) +1
 #define ROW_ANY(...) +1
 #define ROW_MULTI(...) +1
 #define ROW_BLAS(...) +1
@@ -38,6 +39,7 @@ enum {
 #include "kernels/cpu/rows.def"
 };
 #undef ROW
+#undef ROW_HEEDS
 #undef ROW_ANY
 #undef ROW_MULTI
 #undef ROW_BLAS

@@ -93,8 +93,27 @@ static const tn_backend backend = {
     .copy = copy,
 };
 
-/* One row per operator, for all its element types. An operator without a reference
- * kernel does not link. */
+/* The attribute struct of an operator once more, for its size: also of one without attributes. */
+#define FIELD_i64(name) int64_t name;
+#define FIELD_u64(name) uint64_t name;
+#define FIELD_f64(name) double name;
+#define FIELD_flag(name) int32_t name;
+#define FIELD_dtype(name) int32_t name;
+#define FIELD_result(name) int32_t name;
+#define FIELD_pair(name) int64_t name[2];
+#define FIELD_triple(name) int64_t name[3];
+#define FIELD_axes(name) tn_axes name;
+#define FIELD_dims(name) tn_dims name;
+#define FIELD(kind, name, ...) FIELD_##kind(name)
+#define OP(ID, op_name_, ...)                                                                      \
+  typedef struct op_name_##_fields {                                                               \
+    uint32_t struct_size;                                                                          \
+    TN_ATTRS_##op_name_(FIELD)                                                                     \
+  } op_name_##_fields;
+#include "ops.def"
+
+/* One row per operator, for all its element types and every attribute that it has now. An operator
+ * without a reference kernel does not link. */
 static const tn_kernel kernels[] = {
 #define OP(ID, op_name_, OP_NAME, ...)                                                             \
   {.struct_size = sizeof(tn_kernel),                                                               \
@@ -103,7 +122,8 @@ static const tn_kernel kernels[] = {
    .name = "reference." #op_name_,                                                                 \
    .priority = 0,                                                                                  \
    .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC,                                           \
-   .run = reference_##op_name_},
+   .run = reference_##op_name_,                                                                    \
+   .attrs_size = sizeof(op_name_##_fields)},
 #include "ops.def"
 };
 

@@ -72,9 +72,20 @@ static tn_status outline(plan *p, const tn_call *call) {
 
 tn_dtype plan_type_of(const plan *p, uint32_t arg) { return plan_type(p, p->op->arg[arg].type); }
 
+/* The attribute that may say the first output's type. pre: there is one. */
+static const char *result_name(const plan *p) {
+  const tn_attr *a = p->op->row.attrs;
+  while (a->type != TN_ATTR_RESULT) ++a;
+  return a->name;
+}
+
 static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
   uint8_t type = p->op->arg[arg].type;
   const char *name = p->op->row.args[arg].name;
+  if (type == RESULT_VAR && p->op->result_type != NO_RESULT)
+    return plan_refuse(
+        p, TN_ERR_INVALID_ARGUMENT, "%s is %s where attrs->%s makes it %s; set that or use tn_cast",
+        name, tn_dtype_name((tn_dtype)t->dtype), result_name(p), tn_dtype_name(plan_type(p, type)));
   if (!TN_TYPE_IS_VAR(type))
     return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s must be %s; use tn_cast", name,
                        tn_dtype_name(plan_type(p, type)));
@@ -116,7 +127,7 @@ static tn_status bind_inputs(plan *p) {
       status = bind(p, i, p->in[i]);
       if (unlikely(status)) return status;
     } else if (p->op->arg[i].kind != TN_ARG_OPTIONAL_IN) {
-      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "%s is NULL", p->op->row.args[i].name);
+      if (unlikely(status = plan_bind_absent(p, i))) return status;
     }
   }
   for (uint32_t i = 0; i < p->op->num_inout; ++i) {
@@ -207,15 +218,26 @@ static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
   return TN_OK;
 }
 
+/* Attributes whose first number is a type or a count. */
+enum {
+  COUNTED = 1 << TN_ATTR_AXES | 1 << TN_ATTR_DIMS,
+  LED = COUNTED | 1 << TN_ATTR_DTYPE | 1 << TN_ATTR_RESULT,
+};
+
+static tn_status check_lead(plan *p, const tn_attr *a, const char *at) {
+  int32_t lead;
+  memcpy(&lead, at, sizeof lead);
+  if (a->type == TN_ATTR_DTYPE) return bind_dtype(p, a, lead);
+  if (a->type == TN_ATTR_RESULT) return plan_bind_result(p, a, lead);
+  if (lead >= 0 && lead <= TN_MAX_RANK) return TN_OK;
+  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s.count is %d, it must be 0 to %d",
+                     a->name, lead, TN_MAX_RANK);
+}
+
 static INLINE tn_status check_attr(plan *p, const tn_attr *a) {
   const char *at = (const char *)p->args.attrs + a->offset;
-  int32_t count;
-  memcpy(&count, at, sizeof count);
-  if (a->type == TN_ATTR_DTYPE) return bind_dtype(p, a, count);
-  if (a->type == TN_ATTR_AXES || a->type == TN_ATTR_DIMS)
-    if (count < 0 || count > TN_MAX_RANK)
-      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s.count is %d, it must be 0 to %d",
-                         a->name, count, TN_MAX_RANK);
+  tn_status status = LED >> a->type & 1 ? check_lead(p, a, at) : TN_OK;
+  if (unlikely(status)) return status;
   double value;
   if (likely(a->low_bound == TN_BOUND_NONE && a->high_bound == TN_BOUND_NONE)) return TN_OK;
   for (int32_t i = 0; attr_number(at, a->type, i, &value); ++i)

@@ -92,6 +92,12 @@ static inline tn_dtype plan_type(const plan *p, uint8_t type) {
   return __builtin_expect(TN_TYPE_IS_WIDE(type), 0) ? tn_dtype_wide(bound) : bound;
 }
 
+/* plan_bind.c: what most calls need not. Input `i` was left out and is not optional: refused,
+ * but for those that are 1 then. */
+tn_status plan_bind_absent(plan *p, uint32_t i);
+/* Attribute `a`, a TN_ATTR_RESULT, says that the first output is of type `dtype`, or of its own. */
+tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype);
+
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
 tn_dtype plan_type_of(const plan *p, uint32_t arg);

@@ -203,10 +203,21 @@ static bool is_list_fit(const tn_operator *op, const tn_arg *arg) {
          !(op->flags & (TN_OPERATOR_ELEMENTWISE | TN_OPERATOR_DATA_DEPENDENT));
 }
 
+/* What stands in for it is made before lists are counted, of the type that others say. */
+static bool is_one_fit(const tn_operator *op, const tn_arg *arg) {
+  if (!(arg->flags & TN_ARG_OR_ONE)) return true;
+  if (arg->kind != TN_ARG_IN) return false;
+  for (uint32_t i = 0; i < op->num_args; i++)
+    if (tn_operator_arg(op, i)->flags & TN_ARG_LIST) return false;
+  return true;
+}
+
 static const char *arg_fault(const tn_operator *op, const tn_arg *arg) {
   if (arg->kind > TN_ARG_OPTIONAL_OUT) return "an argument of a kind that this host does not know";
-  if (arg->flags & ~TN_ARG_LIST) return "an argument with flags that this host does not know";
+  if (arg->flags & ~(TN_ARG_LIST | TN_ARG_OR_ONE))
+    return "an argument with flags that this host does not know";
   if (!is_type(op, arg->type)) return "an argument of no type that this host knows";
+  if (!is_one_fit(op, arg)) return "an argument that may be left out where none can be";
   return is_list_fit(op, arg) ? NULL : "a list where none can be";
 }
 
@@ -243,7 +254,8 @@ static size_t attr_bytes(uint32_t type) {
                                  [TN_ATTR_PAIR] = 16,
                                  [TN_ATTR_AXES] = sizeof(tn_axes),
                                  [TN_ATTR_TRIPLE] = 24,
-                                 [TN_ATTR_DIMS] = sizeof(tn_dims)};
+                                 [TN_ATTR_DIMS] = sizeof(tn_dims),
+                                 [TN_ATTR_RESULT] = 4};
   return type < COUNT(sizes) ? sizes[type] : 0;
 }
 
@@ -259,6 +271,21 @@ static const char *attr_fault(const tn_operator *op, const tn_attr *attr) {
              : NULL;
 }
 
+/* One attribute at most says an output's type: the first output's, which inputs say without it.
+ * The dispatcher keeps the answer in the last type variable. */
+static const char *result_fault(const tn_operator *op) {
+  uint32_t results = 0, dtypes = 0, i = 0;
+  for (uint32_t k = 0; k < op->num_attrs; k++) {
+    results += tn_operator_attr(op, k)->type == TN_ATTR_RESULT;
+    dtypes += tn_operator_attr(op, k)->type == TN_ATTR_DTYPE;
+  }
+  while (i < op->num_args && tn_operator_arg(op, i)->kind < TN_ARG_OUT) i++;
+  bool fits = results == 1 && !dtypes && i < op->num_args &&
+              tn_operator_arg(op, i)->kind == TN_ARG_OUT &&
+              tn_operator_arg(op, i)->type < TN_TYPE_FIXED(0) && !op->types[TN_MAX_TYPE_VARS - 1];
+  return results && !fits ? "a type of its first output where none can be" : NULL;
+}
+
 static tn_status check_attrs(const tn_operator *op) {
   if (op->num_attrs > ATTRS_MAX || op->attrs_size > ATTRS_MAX ||
       (op->attrs_size == 0) != (op->num_attrs == 0))
@@ -271,6 +298,7 @@ static tn_status check_attrs(const tn_operator *op) {
     const char *fault = attr_fault(op, attr);
     if (fault) return bad(op, attr->name, fault);
   }
+  if (result_fault(op)) return bad(op, NULL, result_fault(op));
   return TN_OK;
 }
 

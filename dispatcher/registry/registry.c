@@ -51,6 +51,13 @@ static void op_prepare(op_entry *e) {
       ++e->num_out;
     if (!keyed && row->args[i].type == TN_TYPE_VAR(0)) e->key_arg = (uint8_t)i, keyed = true;
   }
+  e->result_type = NO_RESULT;
+  for (uint32_t i = 0; i < row->num_attrs; ++i) {
+    if (row->attrs[i].type != TN_ATTR_RESULT) continue;
+    uint8_t *type = &e->arg[e->num_in + e->num_inout].type;
+    e->result_type = *type;
+    *type = TN_TYPE_VAR(RESULT_VAR);
+  }
   e->call_in = e->lists ? UINT32_MAX : e->num_in;
   e->call_out = e->lists ? UINT32_MAX : (uint32_t)e->num_inout + e->num_out;
   e->elementwise = row->flags & TN_OPERATOR_ELEMENTWISE;
@@ -71,6 +78,7 @@ static void set_default(void *attrs, const tn_attr *a) {
     break;
   case TN_ATTR_FLAG:
   case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
     memcpy(at, &small, sizeof small);
     break;
   case TN_ATTR_PAIR:
@@ -231,6 +239,7 @@ static tn_status add_kernels(registration *g) {
     if (!e->op)
       return fail(TN_ERR_PLUGIN_REFUSED, "kernel %s is for operator %s, which is unknown",
                   e->row.name, e->row.op_name ? e->row.op_name : "with a plugin's number");
+    known_attrs_guard(e);
   }
   g->entry->num_kernels = p->num_kernels;
   return TN_OK;

@@ -14,14 +14,22 @@
 #include "dispatcher/base/limits.h"
 #include "tenon/plugin.h"
 
+enum {
+  /* The type variable that stands for what TN_ATTR_RESULT says, which schemas leave unused. */
+  RESULT_VAR = TN_MAX_TYPE_VARS - 1,
+  NO_RESULT = 0xff,
+};
+
 /* An operator with what validation needs in handy form. */
 typedef struct op_entry {
   tn_operator row;
   uint8_t num_in, num_inout, num_out; /* arguments; num_out without in-out */
   uint8_t key_arg; /* an argument whose type is variable 0; in-out count after inputs */
   bool elementwise;
-  bool fast_path;             /* calls may take the fast path: fast_path.c */
-  bool lists;                 /* some argument is a list: plan_list.c */
+  uint8_t result_type; /* of the first output in the schema, where an attribute may change it and
+                          its own type below is RESULT_VAR; else NO_RESULT */
+  bool fast_path;      /* calls may take the fast path: fast_path.c */
+  bool lists;          /* some argument is a list: plan_list.c */
   uint32_t call_in, call_out; /* tensors in a call; UINT32_MAX where lists leave it open */
   struct {
     uint8_t kind, type, flags;
@@ -37,6 +45,8 @@ typedef struct kernel_entry {
   tn_kernel row; /* first: args->kernel points here */
   const struct plugin_entry *plugin;
   const op_entry *op;
+  /* The plugin's own function where row.supports is attrs_supports of known_attrs.c. */
+  bool (*supports)(const tn_kernel_args *args);
 } kernel_entry;
 
 /* One candidate of one table slot. */
@@ -123,6 +133,11 @@ void registry_link(cell_slot *slot, cell *c);
 /* Makes every cell run `fn` instead of its kernel (for layers), now and for plugins to
  * come. pre: no call is under way. */
 void registry_set_layers(registry *r, tn_kernel_fn fn);
+
+/* known_attrs.c: a row that was compiled before some attributes of its operator were there must
+ * not get calls that set them: its `supports` becomes one that sees to it. Rows of operators to
+ * which nothing was appended, and rows that know all, stay as they are. pre: k->op is set. */
+void known_attrs_guard(kernel_entry *k);
 
 /* registry_check.c, for invariant.h. pre: the runtime's mutex is held. Best first, all of one
  * slot and none twice: */

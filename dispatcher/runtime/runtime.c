@@ -15,6 +15,7 @@
 #include "dispatcher/plugins/plugins.h"
 #include "dispatcher/runtime/default_device.h"
 #include "dispatcher/runtime/host_services.h"
+#include "dispatcher/tensor/ones.h"
 #include "dispatcher/tensor/tracked.h"
 #include "tenon/ops.h"
 
@@ -75,6 +76,7 @@ void tn_runtime_close(tn_runtime *runtime) {
   for (uint32_t i = 0; i < atomic_load(&runtime->num_devices); ++i) {
     tn_device *d = atomic_load(&runtime->devices[i]);
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
+    device_release_ones(d);
   }
   if (runtime->notified) notify_closing(runtime);
   shut(runtime);

@@ -159,7 +159,10 @@ tn_status shape_rule_class_loss_grad(const shape_query *q, extents *out, uint32_
   if (status) return status;
   bool none = ((const tn_nll_loss_attrs *)q->attrs)->reduction == TN_REDUCTION_NONE;
   if (none ? !shape_same(dy, target) : dy->ndim != 0)
-    return shape_refuse(q, none ? "dy must have target's shape" : "dy must be a scalar (rank 0)",
+    return shape_refuse(q,
+                        none ? "dy must have target's shape without reduction; it may be left out "
+                               "only where the loss is a scalar"
+                             : "dy must be a scalar (rank 0)",
                         dy, target);
   shape_copy(out, x);
   (void)num_out;

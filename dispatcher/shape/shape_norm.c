@@ -157,8 +157,11 @@ tn_status shape_rule_pair_loss_grad(const shape_query *q, extents *out, uint32_t
   tn_status status = check_pair(q, q->in + 1, q->num_in - 1);
   if (status) return status;
   if (is_reduced(q) ? dy->ndim != 0 : !shape_same(dy, x))
-    return shape_refuse(
-        q, is_reduced(q) ? "dy must be a scalar (rank 0)" : "dy must have x's shape", dy, x);
+    return shape_refuse(q,
+                        is_reduced(q) ? "dy must be a scalar (rank 0)"
+                                      : "dy must have x's shape without reduction; it may be left "
+                                        "out only where the loss is a scalar",
+                        dy, x);
   shape_copy(out, x);
   (void)num_out;
   return TN_OK;

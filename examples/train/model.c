@@ -44,7 +44,6 @@ tn_status model_create(model *m, tn_device *device, uint64_t seed, double lr) {
   tn_status s = tn_generator_create(tn_device_runtime(device), seed, &m->generator);
   if (!s) s = tn_scalar(device, NULL, TN_F32, 255 * pixel_mean, &m->centre);
   if (!s) s = tn_scalar(device, NULL, TN_F32, 1 / (255 * pixel_std), &m->scale);
-  if (!s) s = tn_scalar(device, NULL, TN_F32, 1, &m->one);
   for (int i = 0; i < MODEL_PARAMETERS && !s; i++) s = create_parameter(m, i);
   return s;
 }
@@ -76,7 +75,6 @@ void model_forget_pass(model *m) {
                        &a->d_conv1,
                        &a->guess,
                        &a->right,
-                       &a->right_i64,
                        &a->right_count};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) tn_tensor_release(*all[i]);
   *a = (activations){0};
@@ -93,7 +91,6 @@ void model_destroy(model *m) {
   }
   tn_tensor_release(m->centre);
   tn_tensor_release(m->scale);
-  tn_tensor_release(m->one);
   tn_generator_destroy(m->generator);
   *m = (model){0};
 }
@@ -206,7 +203,7 @@ static tn_status backward_classifier(model *m, const tn_tensor *labels) {
   tn_dropout_grad_attrs half = TN_DROPOUT_GRAD_DEFAULTS;
   half.p = 0.5;
   tn_status s =
-      tn_nll_loss_grad(NULL, m->one, a->log_probabilities, labels, NULL, &a->d_log_probabilities);
+      tn_nll_loss_grad(NULL, NULL, a->log_probabilities, labels, NULL, &a->d_log_probabilities);
   if (!s)
     s = tn_log_softmax_grad(NULL, a->d_log_probabilities, a->log_probabilities, NULL, &a->d_logits);
   if (!s) s = linear_grad(m, a->d_logits, a->drop2, FC2_W, FC2_B);
@@ -280,12 +277,11 @@ static tn_status classify(model *m, const tn_tensor *images) {
 tn_status model_count_correct(model *m, const tn_tensor *images, const tn_tensor *labels,
                               tn_tensor *correct) {
   activations *a = &m->act;
-  tn_cast_attrs count = TN_CAST_DEFAULTS;
+  tn_sum_attrs count = TN_SUM_DEFAULTS;
   count.dtype = TN_I64;
   tn_status s = classify(m, images);
   if (!s) s = tn_equal(NULL, a->guess, labels, &a->right);
-  if (!s) s = tn_cast(NULL, a->right, &count, &a->right_i64);
-  if (!s) s = tn_sum(NULL, a->right_i64, NULL, &a->right_count);
+  if (!s) s = tn_sum(NULL, a->right, &count, &a->right_count);
   if (!s) s = tn_add(NULL, correct, a->right_count, &correct);
   return s;
 }

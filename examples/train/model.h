@@ -37,14 +37,13 @@ typedef struct activations {
   tn_tensor *d_log_probabilities, *d_logits, *d_drop2, *d_hidden, *d_flat, *d_drop1, *d_pool,
       *d_conv2, *d_conv1;
   /* Counting what was recognised. */
-  tn_tensor *guess, *right, *right_i64, *right_count;
+  tn_tensor *guess, *right, *right_count;
 } activations;
 
 typedef struct model {
   tn_device *device;
   parameter parameters[MODEL_PARAMETERS];
   tn_tensor *centre, *scale; /* scalars: x = (byte - centre) * scale */
-  tn_tensor *one;            /* scalar 1: the loss's gradient by itself */
   activations act;
   double lr;
   uint64_t seed;           /* of the order of images, and of: */

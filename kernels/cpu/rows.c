@@ -24,6 +24,9 @@
    __VA_ARGS__},
 #define ROW(op, flags, d, DTYPE)                                                                   \
   ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA), )
+#define ROW_HEEDS(op, flags, d, DTYPE)                                                             \
+  ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA),                           \
+         .attrs_size = sizeof(tn_##op##_attrs))
 #define ROW_ANY(op, flags) ROW_AS(op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_MULTI(op)                                                                              \
   ROW_AS(op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),             \

@@ -15,6 +15,7 @@ typedef struct attention_call {
   int64_t heads, shared, s, t, d; /* shared: heads of q per head of k */
   double scale;
   bool causal;
+  int64_t shift; /* of a causal call: query i sees keys up to i + shift */
 } attention_call;
 
 static view scores_view(const DLTensor *tensor, const attention_call *c) {
@@ -36,6 +37,9 @@ static attention_call attention_call_of(const tn_kernel_args *args, int first, i
   c.d = c.q.shape[3];
   c.mask = scores_view(args->in[hides], &c);
   c.bias = scores_view(args->in[hides + 1], &c);
+  c.shift = TN_FIELD_OR(attrs, tn_scaled_dot_product_attention_attrs, causal_upper_left, 0)
+                ? 0
+                : c.t - c.s;
   c.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt(c.d ? (double)c.d : 1);
   return c;
 }
@@ -72,7 +76,7 @@ static void add(int64_t n, double factor, const double *x, double *sum) {
 /* The score of query i, in q, and key j, in k; -infinity where the key is hidden. */
 static double score(const attention_call *c, int64_t b, int64_t h, int64_t i, int64_t j,
                     const double *q, const double *k) {
-  if (c->causal && j > i + c->t - c->s) return -INFINITY;
+  if (c->causal && j > i + c->shift) return -INFINITY;
   if (c->mask.data && number_at(&c->mask, b, h, i, j) == 0) return -INFINITY;
   double s = c->scale * dot(c->d, q, k);
   return c->bias.data ? s + number_at(&c->bias, b, h, i, j) : s;

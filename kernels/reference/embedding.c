@@ -52,6 +52,12 @@ tn_status reference_embedding(const tn_kernel_args *args) {
   return TN_OK;
 }
 
+/* Numbers below 0 as the rows that they count from the end. */
+static void count_from_end(int64_t n, int64_t *rows, int64_t num_rows) {
+  for (int64_t i = 0; i < n; ++i)
+    if (rows[i] < 0 && rows[i] >= -num_rows) rows[i] += num_rows;
+}
+
 /* sums[r, :] += dy's rows where they were used. */
 static void add_rows(view dy, int64_t count, const int64_t *rows, int64_t num_rows, int64_t skip,
                      double *sums, double *row) {
@@ -72,6 +78,8 @@ tn_status reference_embedding_grad(const tn_kernel_args *args) {
   double *sums = rows ? scratch_alloc(args->host, n + d) : NULL;
   if (sums) {
     for (int64_t i = 0; i < n; ++i) sums[i] = 0;
+    if (TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0))
+      count_from_end(count, rows, dtable.shape[0]);
     add_rows(dy, count, rows, dtable.shape[0], attrs->padding_index, sums, sums + n);
     scatter(dtable, sums);
   }

@@ -65,7 +65,7 @@ static void multi_rmsprop_f64(const run *r, double *const *in, double *const *ou
   double *param = out[0], *v = out[1], *velocity = out[2];
   for (int64_t i = 0; i < r->n; ++i) {
     double g = in[0][i] + attrs->weight_decay * param[i];
-    v[i] = attrs->decay * v[i] + (1 - attrs->decay) * g * g;
+    v[i] = attrs->alpha * v[i] + (1 - attrs->alpha) * g * g;
     double step = g / (sqrt(v[i]) + attrs->eps);
     velocity[i] = attrs->momentum == 0 ? step : attrs->momentum * velocity[i] + step;
     param[i] -= attrs->lr * velocity[i];

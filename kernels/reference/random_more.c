@@ -8,7 +8,7 @@
 
 static void bernoulli_f64(const run *r, double *const *in, double *const *out) {
   const tn_bernoulli_attrs *attrs = r->attrs;
-  uint64_t threshold = bernoulli_threshold(attrs->probability);
+  uint64_t threshold = bernoulli_threshold(attrs->p);
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);

@@ -9,8 +9,8 @@
 typedef struct line {
   const void *x;
   void *y, *index;
-  int64_t n, step[3]; /* of x, y, index */
-  tn_dtype dtype;
+  int64_t n, step[3];     /* of x, y, index */
+  tn_dtype dtype, result; /* of x, y */
   bool reverse, exclusive;
 } line;
 
@@ -36,7 +36,7 @@ static tn_status scan_range(void *ctx, int64_t begin, int64_t end) {
       int64_t first = l.reverse ? l.n - 1 : 0, sign = l.reverse ? -1 : 1;
       size_t size = tn_dtype_size(l.dtype);
       l.x = element(walk_at(&w, 0, i), first * l.step[0], size);
-      l.y = element(walk_at(&w, 1, i), first * l.step[1], size);
+      l.y = element(walk_at(&w, 1, i), first * l.step[1], tn_dtype_size(l.result));
       if (call->num_views == 3)
         l.index = element(walk_at(&w, 2, i), first * l.step[2], sizeof(int64_t));
       for (int v = 0; v < 3; ++v) l.step[v] *= sign;
@@ -59,6 +59,7 @@ static tn_status scan(const tn_kernel_args *args, int64_t attr_axis, bool revers
     call.kept[v] = view_drop(whole, axis);
   }
   call.line.dtype = call.kept[0].dtype;
+  call.line.result = call.kept[1].dtype;
   call.line.reverse = reverse;
   call.line.exclusive = exclusive;
   call.fn = dtype_is_float(call.line.dtype) ? floats : integers;
@@ -71,14 +72,14 @@ static tn_status scan(const tn_kernel_args *args, int64_t attr_axis, bool revers
 #define SCAN(name, type, wide, suffix, zero, join)                                                 \
   static void name(const line *l) {                                                                \
     wide total = zero;                                                                             \
-    size_t size = tn_dtype_size(l->dtype);                                                         \
+    size_t size = tn_dtype_size(l->dtype), result = tn_dtype_size(l->result);                      \
     for (int64_t i = 0; i < l->n; ++i) {                                                           \
       type x, y;                                                                                   \
       load_##suffix(l->dtype, element(l->x, i * l->step[0], size), 1, 1, &x);                      \
       y = (type)total;                                                                             \
       total = join;                                                                                \
       if (!l->exclusive) y = (type)total;                                                          \
-      store_##suffix(l->dtype, element(l->y, i * l->step[1], size), 1, 1, &y);                     \
+      store_##suffix(l->result, element(l->y, i * l->step[1], result), 1, 1, &y);                  \
     }                                                                                              \
   }
 

@@ -77,7 +77,7 @@ tn_status ocl_run_adam_step(const tn_kernel_args *args) { return adam(args, args
 
 tn_status ocl_run_multi_rmsprop(const tn_kernel_args *args) {
   const tn_multi_rmsprop_attrs *a = args->attrs;
-  const rule r = {"rmsprop", {a->lr, a->decay, 1 - a->decay, a->momentum, a->eps, a->weight_decay}};
+  const rule r = {"rmsprop", {a->lr, a->alpha, 1 - a->alpha, a->momentum, a->eps, a->weight_decay}};
   return steps(args, &r);
 }
 

@@ -71,7 +71,7 @@ tn_status ocl_run_bernoulli(const tn_kernel_args *args) {
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
   arg_seed(&launch, count, attrs->seed, attrs->offset);
-  ocl_arg_long(&launch, (cl_long)ceil(attrs->probability * 0x1p32));
+  ocl_arg_long(&launch, (cl_long)ceil(attrs->p * 0x1p32));
   return ocl_run(&launch, count);
 }
 

@@ -86,6 +86,7 @@ static tn_status reduce(const tn_kernel_args *args, const char *op, uint32_t mas
     return reduce(args, #name, axes_mask(&attrs->axes, args->in[0]->ndim), attrs->keepdims,        \
                   number);                                                                         \
   }
+#define HEEDING_REDUCE REDUCE
 #define ARG_REDUCE(name)                                                                           \
   tn_status ocl_run_##name(const tn_kernel_args *args) {                                           \
     const tn_##name##_attrs *attrs = args->attrs;                                                  \

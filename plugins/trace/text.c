@@ -196,6 +196,7 @@ static bool is_default(const tn_attr *attr, const char *field) {
            (isnan(load_f64(field)) && isnan(attr->default_value));
   case TN_ATTR_FLAG:
   case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
     return load_i32(field) == attr->default_value;
   case TN_ATTR_AXES:
   case TN_ATTR_DIMS:
@@ -234,6 +235,7 @@ static void put_value(text *t, uint32_t type, const char *field) {
     text_signed(t, load_i32(field));
     break;
   case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
     put_dtype_number(t, load_i32(field));
     break;
   default:

@@ -15,7 +15,7 @@ typedef struct rule {
   const char *index, *data; /* arguments; data NULL: the attribute says how many there are */
   const char *attr;         /* else which axis of data they count along; NULL: `axis` */
   int32_t axis;
-  bool negative; /* -1 is the last */
+  bool negative; /* -1 is the last, as it is where attribute from_end says so */
 } rule;
 
 static const rule rules[] = {
@@ -57,8 +57,11 @@ static int64_t attr_of(const tn_layer_call *call, const char *name, int64_t othe
   int64_t value = otherwise;
   for (uint32_t i = 0; i < call->op->num_attrs && call->args->attrs; ++i) {
     const tn_attr *a = attr_at(call->op, i);
-    if (a->type == TN_ATTR_I64 && strcmp(a->name, name) == 0)
-      memcpy(&value, (const char *)call->args->attrs + a->offset, sizeof value);
+    const char *at = (const char *)call->args->attrs + a->offset;
+    int32_t flag;
+    if (strcmp(a->name, name) != 0) continue;
+    if (a->type == TN_ATTR_I64) memcpy(&value, at, sizeof value);
+    if (a->type == TN_ATTR_FLAG) memcpy(&flag, at, sizeof flag), value = flag;
   }
   return value;
 }
@@ -158,7 +161,8 @@ void check_indexes(validate *v, findings *f, const tn_layer_call *call) {
   const DLTensor *t = r ? tensor_of(call, r->index) : NULL;
   int64_t entries = t ? count_entries(call, r) : -1;
   if (entries < 0) return;
-  search s = {.high = entries, .low = r->negative ? -entries : 0};
+  bool negative = r->negative || attr_of(call, "from_end", 0);
+  search s = {.high = entries, .low = negative ? -entries : 0};
   s.ignored = attr_of(call, "ignore_index", INT64_MIN);
   if (!search_tensor(v, call, t, &s)) {
     pthread_mutex_lock(&v->mutex);

@@ -70,6 +70,11 @@ operators 's/^10 add arg o T y$/&\n10 add arg q T z/' 'operator 10: new argument
 operators 's/^10 add arg o T y$/&\n10 add attr f64 planted at 8 size 8 = 0/' 'operator 10: .*has no attributes'
 operators 's/^\(53 argmax\) attr flag keepdims .*/&\n\1 attr flag planted at 20 size 4 = 0/' \
   'operator 53: .*padding'
+operators 's/^\(53 argmax\) attr flag keepdims .*/&\n\1 attr f64 planted at 24 size 8 = 0/' \
+  'operator 53: .*lacks TN_APPENDED'
+operators 's/^\(448 bernoulli attr f64\) probability /\1 p /' 'operator 448: .*became'
+operators '/^448\.renamed /d' 'operator 448.renamed'
+operators '/^85\.or_one /d' 'operator 85.or_one'
 operators "\$a9999 planted since 2 shape same" 'lacks what is new'
 
 # --- the dump ---

@@ -5,6 +5,8 @@
  * today's, and with one from the future (grow.awk), where everything it passes is longer and
  * says things that no host knows yet.
  *
+ * Two kernels are of operators whose attributes grew after 0.9.
+ *
  * It obeys docs/abi.md: what a host of version 0.9 lacks is looked for with TN_HAS_FIELD, and
  * rows that somebody else made are found by the distance that their operator states.
  */
@@ -193,6 +195,38 @@ static tn_status pairs(const tn_kernel_args *args) {
   return status ? status : check_args(args);
 }
 
+/* Of operators to which attribute dtype was appended. The sum is compiled as if it knew nothing
+ * of it, whatever the header; the product says that it heeds it, where the header lets it. */
+static tn_status sum(const tn_kernel_args *args) {
+  const float *x = args->in[0]->data;
+  float y = 0;
+  for (int64_t i = 0, n = elements(args->in[0]); i < n; i++) y += x[i];
+  *(float *)args->out[0]->data = y;
+  return check_args(args);
+}
+
+static bool sum_supports(const tn_kernel_args *args) { return args->out[0]->ndim == 0; }
+
+static tn_status prod(const tn_kernel_args *args) {
+  const float *x = args->in[0]->data;
+  double y = 1;
+  for (int64_t i = 0, n = elements(args->in[0]); i < n; i++) y *= (double)x[i];
+#ifdef TN_FIELD_OR
+  const tn_prod_attrs *attrs = args->attrs;
+  if (TN_FIELD_OR(attrs, tn_prod_attrs, dtype, TN_DTYPE_NONE) == TN_F64) {
+    *(double *)args->out[0]->data = y;
+    return check_args(args);
+  }
+#endif
+  *(float *)args->out[0]->data = (float)y;
+  return check_args(args);
+}
+#ifdef TN_FIELD_OR
+#define HEEDS_ALL .attrs_size = sizeof(tn_prod_attrs),
+#else
+#define HEEDS_ALL
+#endif
+
 static const tn_kernel kernels[] = {
     {.struct_size = sizeof(tn_kernel),
      .op = TN_OP_ADD,
@@ -229,6 +263,25 @@ static const tn_kernel kernels[] = {
      .types = {TN_SET(TN_F32)},
      .run = leaky_relu,
      LATER},
+    {.struct_size = sizeof(tn_kernel),
+     .op = TN_OP_SUM,
+     .device_type = "sample",
+     .name = "sample.sum.f32",
+     .priority = 500,
+     .flags = TN_KERNEL_DETERMINISTIC,
+     .types = {TN_SET(TN_F32)},
+     .run = sum,
+     .supports = sum_supports,
+     LATER},
+    {.struct_size = sizeof(tn_kernel),
+     .op = TN_OP_PROD,
+     .device_type = "sample",
+     .name = "sample.prod.f32",
+     .priority = 500,
+     .flags = TN_KERNEL_DETERMINISTIC,
+     .types = {TN_SET(TN_F32)},
+     .run = prod,
+     HEEDS_ALL LATER},
     {.struct_size = sizeof(tn_kernel),
      .op_name = "sample_blend",
      .device_type = TN_DEVICE_ANY_HOST,

@@ -28,7 +28,7 @@ found() { # OPERATOR WHAT
   grep -qE "$2" "$scratch/out" || die "$1: no '$2' in the report"
 }
 
-check 1 "$plugin" --dtype f32 --timeout 8 --junit "$scratch/junit.xml"
+check 1 "$plugin" --dtype f32 --timeout 4 --junit "$scratch/junit.xml"
 cp "$scratch/out" "$scratch/all"
 lines_of add "$scratch/all" | grep -q '^ok' || die "add is sound"
 [ "$(grep -c '^FAILED' "$scratch/all")" -eq 15 ] || die "not one failure per fault"
@@ -45,7 +45,7 @@ found log 'changed its input'
 found gelu 'deterministic, twice.*other bits'
 found neg 'in place'
 found tanh 'signal'
-found hypot 'did not end within 8 s'
+found hypot 'did not end within 4 s'
 # One that is wrong only from a size on, of which nothing but its "supports" knows.
 found exp 'x=f32\[43771,3,1\].*element'
 
@@ -81,13 +81,13 @@ cp "$plugin" "$scratch/libtenon-faulty.so"
 for op in relu mul softmax sub maximum div minimum sqrt sigmoid log gelu neg tanh hypot exp; do
   echo "$op f32 a planted fault"
 done >"$scratch/libtenon-faulty.expect"
-check 0 "$scratch/libtenon-faulty.so" --dtype f32 --timeout 8
+check 0 "$scratch/libtenon-faulty.so" --dtype f32 --timeout 4
 grep -q '^expected *relu' "$scratch/out" || die "relu is not called expected"
 # An entry that nothing uses fails an unnarrowed run.
 cp "$scratch/libtenon-faulty.expect" "$scratch/stale"
 echo 'add f* never was wrong' >>"$scratch/stale"
 rm "$scratch/libtenon-faulty.expect"
-check 1 "$scratch/libtenon-faulty.so" --expect "$scratch/stale" --timeout 8
+check 1 "$scratch/libtenon-faulty.so" --expect "$scratch/stale" --timeout 4
 grep -q '^stale: .*/stale:16: add' "$scratch/out" || die "the stale entry is not named"
 [ "$(grep -c '^stale' "$scratch/out")" -eq 1 ] || die "entries in use are called stale"
 grep -q '^0 failures, .* expected ones, 1 stale' "$scratch/out" || die "wrong totals"

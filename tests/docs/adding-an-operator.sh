@@ -3,9 +3,9 @@
 # heading says, into a copy of the sources; the table must print the operators, every backend's
 # list must have rows of them, and the kernels must compile. CUDA's do where NVCC is given.
 #
-# usage: adding-an-operator.sh SOURCE_ROOT CC [NVCC]
+# usage: adding-an-operator.sh SOURCE_ROOT CC [NVCC ARCHITECTURE]
 set -eu
-root=$(realpath "$1") CC=$2 nvcc=${3:-}
+root=$(realpath "$1") CC=$2 nvcc=${3:-} arch=${4:-}
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r "$root/api" "$root/kernels" "$root/plugins" "$copy"
@@ -109,6 +109,6 @@ for piece in piece.*; do
     *) continue ;;
   esac
   { echo "#include \"kernels/cuda/$frame\""; tail -n +2 "$piece"; } >alone.cu
-  "$nvcc" -std=c++17 -I. -Iapi -Iprinted -c -o alone.o alone.cu
+  "$nvcc" -std=c++17 "-arch=sm_$arch" -I. -Iapi -Iprinted -c -o alone.o alone.cu
   nm alone.o | grep -q ' T cuda_run_s' || { echo "$frame: no kernel was compiled"; exit 1; }
 done

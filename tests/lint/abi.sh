@@ -13,7 +13,7 @@ awk '
     align = 4
     for (i = 1; i <= last; ++i) {
       split(old[id, i], field, " ")
-      if (field[3] == "attr" && field[4] !~ /^(flag|dtype|axes)$/) align = 8
+      if (field[3] == "attr" && field[4] !~ /^(flag|dtype|axes|result)$/) align = 8
     }
     split(old[id, last], field, " ")
     return field[3] == "attr" ? int((field[7] + field[9] + align - 1) / align) * align : 0
@@ -26,13 +26,16 @@ awk '
         if (new[id, i] != old[id, i])
           wrong("operator " id ": \"" old[id, i] "\" became \"" new[id, i] "\"")
       for (i = old_count[id] + 1; i <= new_count[id]; ++i)
-        if (new[id, i] ~ / arg /) wrong("operator " id ": new argument \"" new[id, i] "\"")
+        if (new[id, i] !~ / (arg|attr) /) continue
+        else if (new[id, i] ~ / arg /) wrong("operator " id ": new argument \"" new[id, i] "\"")
         else {
           split(new[id, i], field, " ")
           if (old[id, old_count[id]] !~ / attr /)
             wrong("operator " id ": \"" new[id, i] "\" would change its function, which has no attributes")
           else if (field[7] < bytes_of(id, old_count[id]))
             wrong("operator " id ": \"" new[id, i] "\" lies in the padding of the struct of before")
+          else if (new[id, i] !~ / appended$/)
+            wrong("operator " id ": \"" new[id, i] "\" lacks TN_APPENDED, without which kernels of before get calls that set it")
         }
     }
     exit broken

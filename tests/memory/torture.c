@@ -284,12 +284,14 @@ out:
 }
 
 /* The fallback, lists, outputs whose length depends on data, prepared calls. */
+/* The fallback, lists, outputs whose length depends on data, inputs left out, prepared calls. */
 static void calls(run *r, const char *device) {
   static const float values[4] = {0, 2, 0, 4};
   const int64_t size = 4;
   float back[8] = {0};
   tn_runtime *runtime = NULL;
-  tn_tensor *x = NULL, *sums = NULL, *both = NULL, *found = NULL, *count = NULL, *y = NULL;
+  tn_tensor *x = NULL, *sums = NULL, *both = NULL, *found = NULL, *count = NULL, *y = NULL,
+            *dx = NULL;
   tn_prepared *prepared = NULL;
   TRY(r, open_runtime(r, "reference", "reference,cpu", NULL, &runtime));
   if (strcmp(device, "sim") == 0) TRY(r, tn_runtime_load_plugin(runtime, SIM_PLUGIN));
@@ -304,6 +306,9 @@ static void calls(run *r, const char *device) {
   MUST(r, back[7] == 6);
   TRY(r, tn_nonzero(NULL, x, &found, &count));
   MUST(r, tn_tensor_shape(found)[0] == 2);
+  TRY(r, tn_mse_loss_grad(NULL, NULL, x, sums, NULL, &dx));
+  TRY(r, tn_tensor_to_host(dx, back, 4 * sizeof *back));
+  MUST(r, back[3] == -1);
   const tn_tensor *in[2] = {x, sums};
   tn_call call = {
       .struct_size = sizeof call, .op = TN_OP_ADD, .in = in, .out = &y, .num_in = 2, .num_out = 1};
@@ -319,6 +324,7 @@ out:
   tn_tensor_release(found);
   tn_tensor_release(count);
   tn_tensor_release(y);
+  tn_tensor_release(dx);
   tn_runtime_close(runtime);
 }
 

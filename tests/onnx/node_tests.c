@@ -13,7 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_case.h"
+#include "tools/onnx/node.h"
+
+/* One of ONNX's cases: a folder of a model with (mostly) one node, its inputs, and the outputs
+ * expected. */
+typedef struct node_case {
+  onnx_node node;
+  onnx_tensor want[NODE_TENSORS];
+} node_case;
 
 /* ONNX's own runner takes 1e-3; the outputs are float32 results of NumPy. */
 static const double RELATIVE = 2e-5, ABSOLUTE = 2e-6, HALF_RELATIVE = 2e-3;
@@ -32,78 +39,13 @@ static void *file_read(const char *path, size_t *size) {
   return data;
 }
 
-static tn_dtype dtype_of(int32_t onnx) {
-  switch (onnx) {
-  case 1:
-    return TN_F32;
-  case 2:
-    return TN_U8;
-  case 3:
-    return TN_I8;
-  case 5:
-    return TN_I16;
-  case 6:
-    return TN_I32;
-  case 7:
-    return TN_I64;
-  case 9:
-    return TN_BOOL;
-  case 10:
-    return TN_F16;
-  case 11:
-    return TN_F64;
-  case 16:
-    return TN_BF16;
-  default:
-    return TN_DTYPE_NONE;
-  }
-}
-
-/* Element i of a tensor whose numbers lie in a typed list. */
-static void put_listed(const Onnx__Tensor *t, host_tensor *to, int64_t i) {
-  char *at = (char *)to->data + (size_t)i * tn_dtype_size(to->dtype);
-  if (t->n_float_data) memcpy(at, &t->float_data[i], 4);
-  if (t->n_double_data) memcpy(at, &t->double_data[i], 8);
-  if (t->n_int64_data) memcpy(at, &t->int64_data[i], 8);
-  if (t->n_int32_data) memcpy(at, &t->int32_data[i], tn_dtype_size(to->dtype)); /* low bytes */
-}
-
-/* Whether the message is a tensor with all its numbers: sequences are read as one too. */
-static bool is_whole(const Onnx__Tensor *t, const host_tensor *to) {
-  size_t listed = t->n_float_data + t->n_double_data + t->n_int64_data + t->n_int32_data;
-  size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
-  return to->rank <= 16 && to->dtype &&
-         (t->has_raw_data ? t->raw_data.len == bytes : listed == (size_t)to->elements);
-}
-
-static void tensor_take(const Onnx__Tensor *t, host_tensor *to) {
-  *to = (host_tensor){.present = true, .dtype = dtype_of(t->data_type), .elements = 1};
-  to->rank = (int32_t)t->n_dims;
-  bool sane = true; /* another message read as a tensor may have any sizes */
-  for (int32_t i = 0; i < to->rank && i < 16; i++) {
-    to->shape[i] = t->dims[i];
-    sane = sane && t->dims[i] >= 0 && t->dims[i] < 1 << 24 && to->elements < 1 << 24;
-    to->elements = sane ? to->elements * t->dims[i] : 0;
-  }
-  size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
-  if (!sane || !is_whole(t, to)) {
-    to->dtype = TN_DTYPE_NONE;
-    return;
-  }
-  to->data = calloc(bytes + 1, 1);
-  if (t->has_raw_data && bytes)
-    memcpy(to->data, t->raw_data.data, bytes);
-  else
-    for (int64_t i = 0; i < to->elements; i++) put_listed(t, to, i);
-}
-
-static void tensor_load(const char *folder, const char *kind, int i, host_tensor *to) {
+static void tensor_load(const char *folder, const char *kind, int i, onnx_tensor *to) {
   char path[1024];
   size_t size = 0;
   snprintf(path, sizeof path, "%s/test_data_set_0/%s_%d.pb", folder, kind, i);
   void *data = file_read(path, &size);
   Onnx__Tensor *t = data ? onnx__tensor__unpack(NULL, size, data) : NULL;
-  if (t) tensor_take(t, to);
+  if (t) onnx_tensor_take(t, to);
   if (t) onnx__tensor__free_unpacked(t, NULL);
   free(data);
 }
@@ -155,8 +97,8 @@ static bool close_to(tn_dtype dtype, double got, double want) {
 
 /* Compares output i; writes why it differs. */
 static bool output_matches(const node_case *c, int i, char *why, size_t size) {
-  const host_tensor *want = &c->want[i];
-  const tn_tensor *y = c->y[i];
+  const onnx_tensor *want = &c->want[i];
+  const tn_tensor *y = c->node.y[i];
   if (!y) return snprintf(why, size, "output %d is missing", i), false;
   bool same = tn_tensor_rank(y) == want->rank && tn_tensor_dtype(y) == want->dtype;
   for (int32_t d = 0; same && d < want->rank; d++) same = tn_tensor_shape(y)[d] == want->shape[d];
@@ -198,45 +140,45 @@ static void reason_add(reasons *r, const char *text) {
 }
 
 static void load_tensors(node_case *c, const char *folder) {
-  c->num_in = (int)c->node->n_input;
-  c->num_out = (int)c->node->n_output;
-  for (int i = 0, file = 0; i < c->num_in && i < NODE_TENSORS; i++)
-    if (*c->node->input[i]) tensor_load(folder, "input", file++, &c->in[i]);
-  for (int i = 0, file = 0; i < c->num_out && i < NODE_TENSORS; i++)
-    if (*c->node->output[i]) tensor_load(folder, "output", file++, &c->want[i]);
+  const Onnx__Node *node = c->node.node;
+  for (int i = 0, file = 0; i < c->node.num_in; i++)
+    if (*node->input[i]) tensor_load(folder, "input", file++, &c->node.in[i]);
+  for (int i = 0, file = 0; i < c->node.num_out; i++)
+    if (*node->output[i]) tensor_load(folder, "output", file++, &c->want[i]);
 }
 
-/* Whether all tensors are of types and ranks that Tenon has. */
+/* Whether outputs are tensors of types and ranks that Tenon has. */
 static bool is_expressible(node_case *c) {
-  for (int i = 0; i < NODE_TENSORS; i++) {
-    const host_tensor *t[2] = {&c->in[i], &c->want[i]};
-    for (int k = 0; k < 2; k++)
-      if (t[k]->present && (!t[k]->dtype || t[k]->rank > TN_MAX_RANK))
-        return node_skip(c, "a tensor of a type or rank that Tenon lacks"), false;
-  }
-  if (!c->want[0].present) return node_skip(c, "outputs that are no tensors"), false;
+  for (int i = 0; i < NODE_TENSORS; i++)
+    if (c->want[i].present && (!c->want[i].dtype || c->want[i].rank > TN_MAX_RANK))
+      return node_cannot(&c->node, "a tensor of a type or rank that Tenon lacks"), false;
+  if (!c->want[0].present) return node_cannot(&c->node, "outputs that are no tensors"), false;
   return true;
 }
 
+static bool fits_device(const onnx_tensor *t) {
+  return t->present && t->dtype && t->rank <= TN_MAX_RANK;
+}
+
 static tn_status run_node(node_case *c) {
-  const char *op = NULL;
-  node_adapter adapter = node_adapter_find(c->node->op_type, &op);
+  onnx_node *n = &c->node;
+  const char *op;
   tn_status status = TN_OK;
-  if (!adapter) return node_skip(c, "ONNX operator %s has no adapter", c->node->op_type);
-  if (!is_expressible(c)) return TN_OK;
-  for (int i = 0; i < c->num_in && status == TN_OK; i++)
-    if (c->in[i].present)
-      status = tn_tensor_from_host(c->device, c->in[i].dtype, c->in[i].rank, c->in[i].shape,
-                                   c->in[i].data, &c->x[i]);
-  return status == TN_OK ? adapter(c, op) : status;
+  if (n->node->op_type && onnx_adapter_find(n->node->op_type, &op) && !is_expressible(c))
+    return TN_OK;
+  for (int i = 0; i < n->num_in && status == TN_OK; i++)
+    if (fits_device(&n->in[i]))
+      status = tn_tensor_from_host(n->device, n->in[i].dtype, n->in[i].rank, n->in[i].shape,
+                                   n->in[i].data, &n->x[i]);
+  return status == TN_OK ? node_run(n) : status;
 }
 
 static void free_tensors(node_case *c) {
   for (int i = 0; i < NODE_TENSORS; i++) {
-    free(c->in[i].data);
+    free(c->node.in[i].data);
     free(c->want[i].data);
-    tn_tensor_release(c->x[i]);
-    tn_tensor_release(c->y[i]);
+    tn_tensor_release(c->node.x[i]);
+    tn_tensor_release(c->node.y[i]);
   }
 }
 
@@ -245,18 +187,19 @@ typedef struct totals {
   reasons reasons;
 } totals;
 
-static void judge(node_case *c, const char *name, tn_status status, totals *t) {
+static void judge(const node_case *c, const char *name, tn_status status, totals *t) {
   char why[300];
-  if (*c->skip) {
+  const char *cannot = c->node.cannot;
+  bool ok = status == TN_OK;
+  if (ok && *cannot) {
     t->skipped++;
-    reason_add(&t->reasons, c->skip);
+    reason_add(&t->reasons, cannot);
     return;
   }
-  bool ok = status == TN_OK;
-  if (!ok) snprintf(why, sizeof why, "%s", tn_last_error());
-  for (int i = 0; ok && i < c->num_out; i++)
+  if (!ok) snprintf(why, sizeof why, "%s", *cannot ? cannot : tn_last_error());
+  for (int i = 0; ok && i < c->node.num_out; i++)
     if (c->want[i].present) ok = output_matches(c, i, why, sizeof why);
-  if (!ok) printf("FAIL %s (%s): %s\n", name, c->node->op_type, why);
+  if (!ok) printf("FAIL %s (%s): %s\n", name, c->node.node->op_type, why);
   t->passed += ok;
   t->failed += !ok;
 }
@@ -269,12 +212,12 @@ static void run_folder(const char *root, const char *name, tn_runtime *runtime, 
   snprintf(path, sizeof path, "%s/model.onnx", folder);
   void *data = file_read(path, &size);
   Onnx__Model *model = data ? onnx__model__unpack(NULL, size, data) : NULL;
-  node_case c = {.runtime = runtime, .device = device};
+  node_case c = {0};
   tn_status status = TN_OK;
   if (!model || !model->graph || model->graph->n_node != 1) {
-    node_skip(&c, model ? "a graph of several nodes" : "no model that can be read");
+    node_cannot(&c.node, model ? "a graph of several nodes" : "no model that can be read");
   } else {
-    c.node = model->graph->node[0];
+    node_begin(&c.node, model->graph->node[0], runtime, device);
     load_tensors(&c, folder);
     status = run_node(&c);
   }

@@ -97,6 +97,7 @@ static void spoil_attribute(op_case *c, const tn_attr *a) {
     break;
   case TN_ATTR_FLAG:
   case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
     *(int32_t *)at = draw(2) ? (int32_t)draw(16) : (int32_t)whole();
     break;
   case TN_ATTR_AXES:

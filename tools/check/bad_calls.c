@@ -123,15 +123,19 @@ static void missing(bad *b) {
   for (uint32_t i = 0; i < b->c->op->num_args; i++) {
     const tn_arg *a = &b->c->op->args[i];
     if (is_optional(a) || a->kind == TN_ARG_OUT) continue;
+    if (a->flags & TN_ARG_OR_ONE && b->c->arg[i].rank == 0) continue;
     begin(b, "NULL");
     b->arg[i] = NULL;
     expect_failure(b, a->name);
   }
 }
 
-static bool var_is_shared(const tn_operator *op, uint32_t arg) {
+/* Whether other arguments have the type of argument `arg`, whatever the attributes say. */
+static bool var_is_shared(const op_case *c, uint32_t arg) {
+  const tn_arg *args = c->op->args;
   uint32_t users = 0;
-  for (uint32_t i = 0; i < op->num_args; i++) users += op->args[i].type == op->args[arg].type;
+  for (uint32_t i = 0; i < c->op->num_args; i++)
+    users += args[i].type == args[arg].type && !case_result(c, i);
   return users > 1;
 }
 
@@ -143,7 +147,7 @@ static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
   tn_dtype_set allowed = follows ? TN_SET(case_dtype(b->c, i)) : op->types[type];
   for (int d = TN_BOOL; d <= TN_F64; d++) {
     bool fits = allowed >> d & 1;
-    bool clash = var_is_shared(op, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
+    bool clash = var_is_shared(b->c, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
     if ((tn_dtype)d != case_dtype(b->c, i) && (!fits || clash)) return (tn_dtype)d;
   }
   return TN_DTYPE_NONE;
@@ -250,31 +254,55 @@ typedef struct bad_attr {
 } bad_attr;
 
 static const bad_attr bad_attrs[] = {
-    {"axis", 7, 0},        {"axis", -8, 0},
-    {"stride", -1, 0},     {"stride", -1e18, 0},
-    {"padding", -1, 0},    {"dilation", 0, 0},
-    {"dilation", -2, 0},   {"groups", 0, 0},
-    {"groups", -1, 0},     {"groups", 5, 0},
-    {"p", 1, 0},           {"p", -0.25, 0},
-    {"p", 2, 0},           {"p", NAN, 0},
-    {"reduction", 3, 0},   {"reduction", -1, 0},
-    {"dtype", 0, 0},       {"dtype", 31, 0},
-    {"dtype", -1, 0},      {"std", -1, 0},
-    {"low", 1e9, 0},       {"step", 0, 0},
-    {"kernel", 0, 0},      {"kernel", -3, 0},
-    {"size", -1, 0},       {"size", 77, 0},
-    {"kernel", 1e9, 0},    {"padding", 4e18, 0},
-    {"dilation", 4e18, 0}, {"stride", 0, TN_SHAPE_POOL2D},
-    {"mode", 77, 0},       {"mode", -1, 0},
-    {"before", -1, 0},     {"before", 3, 0},
-    {"after", -1, 0},      {"after", 9e18, 0},
-    {"reps", -1, 0},       {"reps", 4e18, 0},
-    {"repeats", -1, 0},    {"repeats", 4e18, 0},
-    {"classes", -1, 0},    {"classes", 4e18, 0},
-    {"ord", 3, 0},         {"ord", NAN, 0},
-    {"ord", 0.5, 0},       {"output", 0, 0},
-    {"output", -1, 0},     {"output_padding", -1, 0},
-    {"ceil_mode", 2, 0},   {"output_padding", 77, 0},
+    {"axis", 7, 0},
+    {"axis", -8, 0},
+    {"stride", -1, 0},
+    {"stride", -1e18, 0},
+    {"padding", -1, 0},
+    {"dilation", 0, 0},
+    {"dilation", -2, 0},
+    {"groups", 0, 0},
+    {"groups", -1, 0},
+    {"groups", 5, 0},
+    {"p", 1, TN_SHAPE_GIVEN_RANDOM},
+    {"p", -0.25, 0},
+    {"p", 2, 0},
+    {"p", NAN, 0},
+    {"reduction", 3, 0},
+    {"reduction", -1, 0},
+    {"dtype", 31, 0},
+    {"dtype", -1, 0},
+    {"std", -1, 0},
+    {"low", 1e9, 0},
+    {"step", 0, 0},
+    {"kernel", 0, 0},
+    {"kernel", -3, 0},
+    {"size", -1, 0},
+    {"size", 77, 0},
+    {"kernel", 1e9, 0},
+    {"padding", 4e18, 0},
+    {"dilation", 4e18, 0},
+    {"stride", 0, TN_SHAPE_POOL2D},
+    {"mode", 77, 0},
+    {"mode", -1, 0},
+    {"before", -1, 0},
+    {"before", 3, 0},
+    {"after", -1, 0},
+    {"after", 9e18, 0},
+    {"reps", -1, 0},
+    {"reps", 4e18, 0},
+    {"repeats", -1, 0},
+    {"repeats", 4e18, 0},
+    {"classes", -1, 0},
+    {"classes", 4e18, 0},
+    {"ord", 3, 0},
+    {"ord", NAN, 0},
+    {"ord", 0.5, 0},
+    {"output", 0, 0},
+    {"output", -1, 0},
+    {"output_padding", -1, 0},
+    {"ceil_mode", 2, 0},
+    {"output_padding", 77, 0},
 };
 
 /* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
@@ -326,13 +354,33 @@ static void spoil_bounds(bad *b) {
   for (uint32_t i = 0; i < b->c->op->num_attrs; i++) {
     const tn_attr *a = &b->c->op->attrs[i];
     int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
-    bool number = a->type != TN_ATTR_AXES && a->type != TN_ATTR_DTYPE;
+    bool number = a->type != TN_ATTR_AXES && a->type != TN_ATTR_DTYPE && a->type != TN_ATTR_RESULT;
     bool below_zero = a->type == TN_ATTR_U64 && beyond(a, a->low, a->low_bound, -1) < 0;
     for (int k = 0; k < count && number; k++) {
       if (a->low_bound && !below_zero) spoil_number(b, a, k, beyond(a, a->low, a->low_bound, -1));
       if (a->high_bound) spoil_number(b, a, k, beyond(a, a->high, a->high_bound, 1));
       if (a->type == TN_ATTR_F64 && (a->low_bound || a->high_bound)) spoil_number(b, a, k, NAN);
     }
+  }
+}
+
+/* A type that the attribute must name: none is wrong. */
+static void spoil_dtypes(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_attrs; i++) {
+    const tn_attr *a = &b->c->op->attrs[i];
+    if (a->type == TN_ATTR_DTYPE) spoil_attr(b, &(bad_attr){a->name, TN_DTYPE_NONE, 0});
+  }
+}
+
+/* Types that the output cannot have over inputs of theirs, and numbers that are no types. */
+static void spoil_results(bad *b) {
+  for (uint32_t i = 0; i < b->c->op->num_args; i++) {
+    const tn_attr *a = case_result(b->c, i);
+    if (!a) continue;
+    const tn_dtype own = b->c->types[b->c->op->args[i].type & (TN_MAX_TYPE_VARS - 1)];
+    for (int d = -1; d <= TN_DTYPE_SLOTS; d++)
+      if (d < 0 || d > TN_F64 || !tn_dtype_widens(own, (tn_dtype)(d ? d : (int)own)))
+        spoil_number(b, a, 0, d);
   }
 }
 
@@ -353,6 +401,8 @@ static void spoil_axes(bad *b) {
 static void attributes(bad *b) {
   for (size_t i = 0; i < sizeof bad_attrs / sizeof *bad_attrs; i++) spoil_attr(b, &bad_attrs[i]);
   spoil_bounds(b);
+  spoil_dtypes(b);
+  spoil_results(b);
   spoil_axes(b);
   for (uint32_t size = 0; size < 4 && b->c->op->num_attrs; size += 3) {
     begin(b, "struct_size");

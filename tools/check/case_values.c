@@ -16,7 +16,7 @@ uint64_t case_mix(uint64_t x) { /* splitmix64 */
   return x ^ x >> 31;
 }
 
-static double unit(uint64_t random) { return ldexp((double)(random >> 11), -53); }
+static double unit(uint64_t random) { return (double)(random >> 11) * 0x1p-53; }
 
 static bool has_specials(value_kind v) {
   return v == VALUES_SPECIAL || v == VALUES_SPARSE || v == VALUES_BITS || v == VALUES_WIDE;
@@ -36,7 +36,7 @@ static double plain(const op_case *c, uint32_t arg, double u) {
 
 static double special(tn_dtype dtype, uint64_t pick) {
   double least = number_least(dtype), greatest = number_greatest(dtype);
-  double normal = ldexp(least, dtype == TN_F16 ? 10 : dtype == TN_BF16 ? 7 : 23);
+  double normal = least * (dtype == TN_F16 ? 0x1p10 : dtype == TN_BF16 ? 0x1p7 : 0x1p23);
   const double list[] = {0.0,        -0.0,
                          INFINITY,   -INFINITY,
                          NAN,        least,
@@ -61,7 +61,8 @@ static double sparse(uint64_t random, double otherwise) {
 static double wide(tn_dtype dtype, uint64_t random) {
   int span = dtype == TN_F16 ? 10 : 20;
   int exponent = (int)(random % (2 * (unsigned)span + 1)) - span;
-  double size = ldexp(1 + unit(case_mix(random)), exponent);
+  double power = exponent < 0 ? 1.0 / (double)(1 << -exponent) : (double)(1 << exponent);
+  double size = (1 + unit(case_mix(random))) * power;
   return random >> 63 ? -size : size;
 }
 
@@ -102,31 +103,49 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
   }
 }
 
-static void draw(const op_case *c, uint32_t arg, const int64_t *at, uint64_t place, void *element) {
-  tn_dtype dtype = case_dtype(c, arg);
-  uint64_t random = case_mix(case_mix(c->seed * 16 + arg) ^ place);
-  if (c->arg[arg].index)
-    number_encode_int(dtype, c->arg[arg].index(c, arg, at, random), element);
-  else if (dtype == TN_BOOL)
-    number_encode_int(dtype, (int64_t)(random & 1), element);
-  else if (!number_is_float(dtype))
-    number_encode_int(dtype, draw_int(c, dtype, random), element);
-  else if (c->values == VALUES_BITS && !has_domain(c, arg))
-    number_encode_int(
-        dtype, tn_dtype_size(dtype) == 2 && arg == 0 ? (int64_t)place : (int64_t)random, element);
+/* What all elements of an argument share. */
+typedef struct source {
+  const op_case *c;
+  uint32_t arg;
+  tn_dtype dtype;
+  uint64_t key; /* of the argument's random numbers */
+  bool floats, bits, in_turn;
+} source;
+
+static source source_of(const op_case *c, uint32_t arg) {
+  source s = {.c = c, .arg = arg, .dtype = case_dtype(c, arg)};
+  s.key = case_mix(c->seed * 16 + arg);
+  s.floats = number_is_float(s.dtype);
+  s.bits = c->values == VALUES_BITS && !has_domain(c, arg);
+  s.in_turn = arg == 0 && tn_dtype_size(s.dtype) == 2;
+  return s;
+}
+
+static void draw(const source *s, const int64_t *at, uint64_t place, void *element) {
+  const op_case *c = s->c;
+  uint64_t random = case_mix(s->key ^ place);
+  if (c->arg[s->arg].index)
+    number_encode_int(s->dtype, c->arg[s->arg].index(c, s->arg, at, random), element);
+  else if (s->dtype == TN_BOOL)
+    number_encode_int(s->dtype, (int64_t)(random & 1), element);
+  else if (!s->floats)
+    number_encode_int(s->dtype, draw_int(c, s->dtype, random), element);
+  else if (s->bits)
+    number_encode_int(s->dtype, (int64_t)(s->in_turn ? place : random), element);
   else
-    number_encode(dtype, draw_float(c, arg, dtype, random), element);
+    number_encode(s->dtype, draw_float(c, s->arg, s->dtype, random), element);
 }
 
 void case_fill(const op_case *c, uint32_t arg, void *data) {
   const case_arg *a = &c->arg[arg];
-  size_t size = tn_dtype_size(case_dtype(c, arg));
+  const source s = source_of(c, arg);
+  size_t size = tn_dtype_size(s.dtype);
   int64_t at[TN_MAX_RANK] = {0}, n = case_elements(a);
   for (int64_t i = 0; i < n; i++) {
-    uint64_t place = 0;
-    for (int32_t k = 0; k < a->rank; k++)
+    uint64_t place = a->expanded ? 0 : (uint64_t)i;
+    for (int32_t k = 0; k < a->rank && a->expanded; k++)
       place = a->expanded >> k & 1 ? place : place * (uint64_t)a->shape[k] + (uint64_t)at[k];
-    draw(c, arg, at, place, (char *)data + (size_t)i * size);
+    draw(&s, at, place, (char *)data + (size_t)i * size);
     for (int32_t k = a->rank - 1; k >= 0 && ++at[k] == a->shape[k]; k--) at[k] = 0;
   }
 }

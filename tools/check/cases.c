@@ -59,7 +59,9 @@ static void turn_attributes(op_case *c, value_kind values) {
     double bound = high ? a->high : a->low;
     int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
     if (a->type == TN_ATTR_FLAG) case_set(c, a->name, 0, 1);
-    if (a->type == TN_ATTR_DTYPE || a->type == TN_ATTR_AXES || a->type == TN_ATTR_DIMS) continue;
+    if (a->type == TN_ATTR_DTYPE || a->type == TN_ATTR_AXES || a->type == TN_ATTR_DIMS ||
+        a->type == TN_ATTR_RESULT)
+      continue;
     for (int k = 0; k < count && closed && bound >= -16 && bound <= 16; k++)
       case_set(c, a->name, k, bound);
   }
@@ -70,6 +72,7 @@ static void attempt_custom(const tn_operator *op, const tn_dtype *types, const a
   op_case c = case_begin(op, types);
   shapes_of(&c, a, how);
   if (values != VALUES_PLAIN) turn_attributes(&c, values);
+  case_widen(&c, (unsigned)values);
   c.values = values;
   c.seed += ((uint64_t)(a - attempts) * RELATIONS + how) * 8 + values;
   c.variants |= VARIANTS_IN_PLACE | VARIANT_PREPARED;

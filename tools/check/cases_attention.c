@@ -12,7 +12,8 @@ static int64_t draw_row(const op_case *c, uint32_t arg, const int64_t *at, uint6
   const int64_t outside[] = {-1, rows, number_min_int(dtype), number_max_int(dtype)};
   (void)at;
   if (rows == 0 || (c->seed % 2 && random % 8 == 0)) return outside[random / 8 % 4];
-  return (int64_t)(random / 8 % (uint64_t)rows);
+  int64_t row = (int64_t)(random / 8 % (uint64_t)rows);
+  return case_get(c, "from_end", 0) != 0 && random >> 60 & 1 ? row - rows : row;
 }
 
 typedef struct lookup {
@@ -35,6 +36,7 @@ static op_case look_up(const tn_operator *op, const tn_dtype *types, const looku
   c.arg[1].index = draw_row;
   case_set(&c, "rows", 0, (double)l->rows);
   case_set(&c, "padding_index", 0, round % 3 ? -1 : 1);
+  case_set(&c, "from_end", 0, round / 2 % 2);
   c.seed += round;
   return c;
 }
@@ -164,6 +166,7 @@ static op_case attend(const tn_operator *op, const tn_dtype *types, const heads 
     c.arg[6].absent = round % 4 == 3;
   }
   case_set(&c, "causal", 0, round % 3 == 1);
+  case_set(&c, "causal_upper_left", 0, round % 2);
   case_set(&c, "scale", 0, round % 4 == 2 ? 0.25 : 0);
   c.seed += round;
   return c;

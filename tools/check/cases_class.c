@@ -88,8 +88,10 @@ void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink si
         if (k == 2 && i % 2) case_set(&c, "ignore_index", 0, -1);
         if (k) case_set(&c, "label_smoothing", 0, i % 3 == 2 ? 1 : 0.25);
         c.typical = i == 0 && reduction == 1 && k == 0;
+        bool gradient = op->shape == TN_SHAPE_CLASS_LOSS_GRAD;
+        c.arg[0].absent = gradient && reduction != TN_REDUCTION_NONE && i % 3 == 1;
         if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
-        if (i == 2) c.variants |= VARIANT_PREPARED;
+        if (i == 2 || i == 4) c.variants |= VARIANT_PREPARED;
         sink.take(sink.ctx, &c);
       }
 }

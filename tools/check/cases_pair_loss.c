@@ -38,6 +38,7 @@ void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sin
       case_set(&c, "delta", 0, round % 2 ? 0.25 : 1);
       for (uint32_t k = first + 2; k < op_inputs(op); k++)
         if (round >> (k - first - 2) & 1) c.arg[k].absent = true;
+      c.arg[0].absent = first && reduction != TN_REDUCTION_NONE && i % 3 == 1;
       if (list[i].rank > 1 && round == 4) c.arg[first].expanded = 1;
       if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       if (round == 1) c.variants |= VARIANT_PREPARED;

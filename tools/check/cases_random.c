@@ -19,7 +19,7 @@ static void bounds(op_case *c, unsigned round) {
                       high[] = {2, 0.25, 1.5, -2.5, 5, 0, 51},
                       probability[] = {0.5, 0, 1, 0.25, 1e-9, 0.999};
   c->seed += round;
-  case_set(c, "probability", 0, probability[round % 6]);
+  case_set(c, "p", 0, probability[round % 6]);
   case_set(c, "mean", 0, round % 2 ? 1 : 0);
   case_set(c, "std", 0, round % 3 ? 1 : 0.25);
   case_set(c, "seed", 0, (double)((uint64_t)round * 0x123456789u));

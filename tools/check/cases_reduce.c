@@ -49,6 +49,7 @@ static void subset(const tn_operator *op, const tn_dtype *types, const reduced *
     if (bits >> i & 1) axes->axis[axes->count++] = round % 3 ? i : i - s->rank;
   }
   c.typical = s->rank == 2 && s->shape[0] == 3 && bits == 1;
+  case_widen(&c, c.typical ? 0 : round / 2);
   if (s->rank > 1 && round % 5 == 0) c.arg[0].expanded = 2;
   if (s->rank > 1) c.variants |= round % 4 ? 0 : VARIANT_PREPARED;
   if (count || !needs_elements(op)) sink.take(sink.ctx, &c);

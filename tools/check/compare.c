@@ -98,6 +98,7 @@ static double clamp(tn_dtype dtype, double v) {
 }
 
 static double error_ulp(tn_dtype dtype, double got, double want) {
+  if (got == want) return 0;
   if (isnan(got) || isnan(want)) return isnan(got) && isnan(want) ? 0 : INFINITY;
   double a = clamp(dtype, got), b = clamp(dtype, want);
   if (a == b) return 0;
@@ -106,49 +107,82 @@ static double error_ulp(tn_dtype dtype, double got, double want) {
   return fabs(a - b) / number_ulp(dtype, near);
 }
 
+/* Elements are decoded by blocks, both outputs alike. */
+enum { BLOCK = 256 };
+
+typedef struct block {
+  int64_t begin, count;
+  double got[BLOCK], want[BLOCK];
+} block;
+
+static bool next_block(const output *got, const output *want, block *b) {
+  b->begin += b->count;
+  b->count = got->elements - b->begin < BLOCK ? got->elements - b->begin : BLOCK;
+  if (b->count <= 0) return false;
+  number_decode_all(got->dtype, element(got, b->begin), b->count, b->got);
+  number_decode_all(want->dtype, element(want, b->begin), b->count, b->want);
+  return true;
+}
+
 static bool near_each(const op_case *c, const output *got, const output *want, judgement *j) {
   j->bound = bound_ulp(c, got, want);
-  bool signs = !zero_sign_is_open(c->op);
-  for (int64_t i = 0; i < got->elements; i++) {
-    double a = number_decode(got->dtype, element(got, i));
-    double b = number_decode(want->dtype, element(want, i));
-    if (j->bound == 0) b = number_round(got->dtype, b);
-    double error = error_ulp(got->dtype, a, b);
-    if (signs && a == 0 && b == 0 && signbit(a) != signbit(b)) error = INFINITY;
-    if (error > j->error) j->error = error;
-    if (!(error <= j->bound)) return differ(got, i, a, b, j);
+  const bool signs = !zero_sign_is_open(c->op);
+  block at = {.begin = 0};
+  while (next_block(got, want, &at))
+    for (int64_t i = 0; i < at.count; i++) {
+      double a = at.got[i], b = at.want[i];
+      if (j->bound == 0) b = number_round(got->dtype, b);
+      double error = error_ulp(got->dtype, a, b);
+      if (signs && a == 0 && b == 0 && signbit(a) != signbit(b)) error = INFINITY;
+      if (error > j->error) j->error = error;
+      if (!(error <= j->bound)) return differ(got, at.begin + i, a, b, j);
+    }
+  return true;
+}
+
+/* What is summed up over all elements. */
+typedef struct deviation {
+  double error, norm; /* sums of squares */
+  double worst;
+  int64_t where;
+} deviation;
+
+/* False where a NaN or an infinity stands against something else. */
+static bool add_deviation(const output *got, const block *at, double greatest, deviation *sum,
+                          judgement *j) {
+  for (int64_t i = 0; i < at->count; i++) {
+    double a = at->got[i], b = at->want[i];
+    double r = fabs(b) <= greatest ? b : number_round(got->dtype, b); /* to an infinity? */
+    if (isnan(a) != isnan(r) || (isinf(a) || isinf(r) ? !isnan(a) && a != r : false)) {
+      j->error = INFINITY;
+      return differ(got, at->begin + i, a, b, j);
+    }
+    if (isnan(a) || isinf(a)) continue;
+    double d = fabs(a - b);
+    sum->error += d * d;
+    sum->norm += b * b;
+    if (d > sum->worst) sum->worst = d, sum->where = at->begin + i;
   }
   return true;
 }
 
 static bool near_norm(const op_case *c, const output *got, const output *want, judgement *j) {
-  double error = 0, norm = 0, worst = -1;
-  int64_t where = 0;
+  const double greatest = number_greatest(got->dtype);
+  deviation sum = {.worst = -1};
+  block at = {.begin = 0};
   j->bound = bound_norm(c, got, want);
-  for (int64_t i = 0; i < got->elements; i++) {
-    double a = number_decode(got->dtype, element(got, i));
-    double b = number_decode(want->dtype, element(want, i)), r = number_round(got->dtype, b);
-    if (isnan(a) != isnan(r) || (isinf(a) || isinf(r) ? !isnan(a) && a != r : false)) {
-      j->error = INFINITY;
-      return differ(got, i, a, b, j);
-    }
-    if (isnan(a) || isinf(a)) continue;
-    double d = fabs(a - b);
-    error += d * d;
-    norm += b * b;
-    if (d > worst) worst = d, where = i;
-  }
+  while (next_block(got, want, &at))
+    if (!add_deviation(got, &at, greatest, &sum, j)) return false;
+  double error = sqrt(sum.error), norm = sqrt(sum.norm);
   double floor = sqrt((double)got->elements) * number_least(got->dtype);
-  double beyond = sqrt(error) - floor;
-  if (beyond > 0) j->error = norm > 0 ? beyond / sqrt(norm) : INFINITY;
-  if (sqrt(error) <= j->bound * sqrt(norm) + floor) return true;
+  if (error > floor) j->error = norm > 0 ? (error - floor) / norm : INFINITY;
+  if (error <= j->bound * norm + floor) return true;
   char place[120];
-  place_text(got, where, place, sizeof place);
+  place_text(got, sum.where, place, sizeof place);
   snprintf(j->why, sizeof j->why,
            "relative norm of the error %.3g, bound %.3g; worst at [%s]: %.9g, reference %.9g",
-           sqrt(error) / sqrt(norm), j->bound, place,
-           number_decode(got->dtype, element(got, where)),
-           number_decode(want->dtype, element(want, where)));
+           error / norm, j->bound, place, number_decode(got->dtype, element(got, sum.where)),
+           number_decode(want->dtype, element(want, sum.where)));
   return false;
 }
 

@@ -15,16 +15,27 @@ typedef struct format {
 } format;
 
 static format format_of(tn_dtype dtype) {
-  switch (dtype) {
-  case TN_F16:
-    return (format){11, -24, 16};
-  case TN_BF16:
-    return (format){8, -133, 128};
-  case TN_F32:
-    return (format){24, -149, 128};
-  default:
-    return (format){53, -1074, 1024};
-  }
+  static const format formats[] = {
+      {53, -1074, 1024}, {11, -24, 16}, {8, -133, 128}, {24, -149, 128}};
+  return formats[dtype == TN_F16 ? 1 : dtype == TN_BF16 ? 2 : dtype == TN_F32 ? 3 : 0];
+}
+
+/* The two below stand where ldexp and frexp would, which took half of the time of a check. */
+
+/* 2^k, for k from -1074 to 1023. */
+static double power_of_two(int k) {
+  uint64_t bits = k < -1022 ? (uint64_t)1 << (k + 1074) : (uint64_t)(k + 1023) << 52;
+  double power;
+  memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
+/* The k for which a finite value is in [2^(k-1), 2^k); at the most -1022 for zeros and
+ * denormal doubles. */
+static int exponent_of(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (int)(bits >> 52 & 2047) - 1022;
 }
 
 bool number_is_float(tn_dtype dtype) { return (TN_SET(dtype) & TN_SET_FLOAT) != 0; }
@@ -32,31 +43,29 @@ bool number_is_float(tn_dtype dtype) { return (TN_SET(dtype) & TN_SET_FLOAT) != 
 bool number_is_signed(tn_dtype dtype) { return dtype != TN_BOOL && dtype != TN_U8; }
 
 static int place_of(format f, double value) {
-  int exponent;
-  frexp(value, &exponent);
-  int place = exponent - f.digits;
-  return value == 0 || place < f.least ? f.least : place;
+  int place = exponent_of(value) - f.digits;
+  return place < f.least ? f.least : place;
 }
 
 double number_round(tn_dtype dtype, double value) {
   format f = format_of(dtype);
   if (dtype == TN_F64 || !isfinite(value)) return value;
   int place = place_of(f, value);
-  double rounded = ldexp(rint(ldexp(value, -place)), place);
-  return fabs(rounded) >= ldexp(1, f.top) ? copysign(INFINITY, value) : rounded;
+  double rounded = rint(value * power_of_two(-place)) * power_of_two(place);
+  return fabs(rounded) >= power_of_two(f.top) ? copysign(INFINITY, value) : rounded;
 }
 
 double number_ulp(tn_dtype dtype, double value) {
-  return ldexp(1, place_of(format_of(dtype), value));
+  return power_of_two(place_of(format_of(dtype), value));
 }
 
-double number_unit(tn_dtype dtype) { return ldexp(1, -format_of(dtype).digits); }
+double number_unit(tn_dtype dtype) { return power_of_two(-format_of(dtype).digits); }
 
-double number_least(tn_dtype dtype) { return ldexp(1, format_of(dtype).least); }
+double number_least(tn_dtype dtype) { return power_of_two(format_of(dtype).least); }
 
 double number_greatest(tn_dtype dtype) {
   format f = format_of(dtype);
-  return ldexp(1 - ldexp(1, -f.digits), f.top - 1) * 2;
+  return (1 - power_of_two(-f.digits)) * power_of_two(f.top - 1) * 2;
 }
 
 int64_t number_min_int(tn_dtype dtype) {
@@ -71,7 +80,7 @@ int64_t number_max_int(tn_dtype dtype) {
 
 static double decode_f16(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  double value = exponent ? (1024 + fraction) * power_of_two(exponent - 25) : fraction * 0x1p-24;
   if (exponent == 31) value = fraction ? (double)NAN : (double)INFINITY;
   return bits >> 15 ? -value : value;
 }
@@ -81,10 +90,10 @@ static uint16_t encode_f16(double value) {
   if (isnan(value)) return sign | 0x7e00;
   double size = fabs(number_round(TN_F16, value));
   if (isinf(size)) return sign | 0x7c00;
-  if (size < ldexp(1, -14)) return (uint16_t)(sign | (int)ldexp(size, 24));
-  int exponent;
-  double fraction = frexp(size, &exponent);
-  return (uint16_t)(sign | (exponent + 14) << 10 | ((int)ldexp(fraction, 11) - 1024));
+  if (size < 0x1p-14) return (uint16_t)(sign | (int)(size * 0x1p24));
+  int exponent = exponent_of(size);
+  return (uint16_t)(sign | (exponent + 14) << 10 |
+                    ((int)(size * power_of_two(11 - exponent)) - 1024));
 }
 
 static uint16_t encode_bf16(double value) {
@@ -116,6 +125,22 @@ double number_decode(tn_dtype dtype, const void *element) {
     return wide;
   default:
     return (double)number_decode_int(dtype, element);
+  }
+}
+
+void number_decode_all(tn_dtype dtype, const void *elements, int64_t n, double *values) {
+  const char *from = elements;
+  const size_t size = tn_dtype_size(dtype);
+  if (dtype == TN_F64) {
+    memcpy(values, from, (size_t)n * size);
+  } else if (dtype == TN_F32) {
+    float single;
+    for (int64_t i = 0; i < n; i++) {
+      memcpy(&single, from + (size_t)i * size, sizeof single);
+      values[i] = single;
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) values[i] = number_decode(dtype, from + (size_t)i * size);
   }
 }
 

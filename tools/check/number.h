@@ -9,6 +9,8 @@ bool number_is_float(tn_dtype dtype);
 bool number_is_signed(tn_dtype dtype);
 
 double number_decode(tn_dtype dtype, const void *element);
+/* Of n elements that lie one after the other. */
+void number_decode_all(tn_dtype dtype, const void *elements, int64_t n, double *values);
 /* Of an integer or bool. */
 int64_t number_decode_int(tn_dtype dtype, const void *element);
 /* Rounds to nearest even; integers must be in range. */

@@ -28,6 +28,7 @@ static void attr_store(unsigned char *attrs, const tn_attr *a, int index, double
     break;
   case TN_ATTR_FLAG:
   case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
     *(int32_t *)(void *)at = (int32_t)value;
     break;
   case TN_ATTR_PAIR:
@@ -115,7 +116,22 @@ op_case case_begin(const tn_operator *op, const tn_dtype *types) {
     for (int k = 0; k < 3 && op->attrs[i].type != TN_ATTR_DIMS; k++)
       attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
   if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, types[1]);
+  case_widen(&c, 0);
   return c;
+}
+
+void case_widen(op_case *c, unsigned round) {
+  tn_dtype choices[TN_F64 + 1];
+  unsigned count = 0;
+  for (uint32_t i = 0; i < c->op->num_args; i++) {
+    const tn_attr *result = case_result(c, i);
+    if (!result) continue;
+    const tn_dtype own = c->types[c->op->args[i].type & (TN_MAX_TYPE_VARS - 1)];
+    if (tn_dtype_widens(own, own)) choices[count++] = TN_DTYPE_NONE;
+    for (int d = TN_BOOL; d <= TN_F64; d++)
+      if ((tn_dtype)d != own && tn_dtype_widens(own, (tn_dtype)d)) choices[count++] = (tn_dtype)d;
+    case_set(c, result->name, 0, choices[round % count]);
+  }
 }
 
 void case_shape(op_case *c, uint32_t arg, int32_t rank, const int64_t *shape) {
@@ -153,7 +169,18 @@ bool arg_is_output(const tn_arg *arg) {
   return arg->kind == TN_ARG_OUT || arg->kind == TN_ARG_OPTIONAL_OUT;
 }
 
+const tn_attr *case_result(const op_case *c, uint32_t arg) {
+  if (!arg_is_output(&c->op->args[arg]) || (arg && arg_is_output(&c->op->args[arg - 1])))
+    return NULL;
+  for (uint32_t i = 0; i < c->op->num_attrs; i++)
+    if (c->op->attrs[i].type == TN_ATTR_RESULT) return &c->op->attrs[i];
+  return NULL;
+}
+
 tn_dtype case_dtype(const op_case *c, uint32_t arg) {
+  const tn_attr *result = case_result(c, arg);
+  if (result && attr_load(c->attrs, result, 0) != TN_DTYPE_NONE)
+    return (tn_dtype)attr_load(c->attrs, result, 0);
   uint8_t type = c->op->args[arg].type;
   if (TN_TYPE_IS_FIXED(type)) return (tn_dtype)TN_TYPE_OPERAND(type);
   tn_dtype bound = c->types[TN_TYPE_OPERAND(type)];

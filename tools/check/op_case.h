@@ -91,6 +91,11 @@ tn_axes *case_axes(op_case *c);
 bool arg_is_input(const tn_arg *arg);
 bool arg_is_output(const tn_arg *arg);
 tn_dtype case_dtype(const op_case *c, uint32_t arg);
+/* The attribute that may say the type of argument `arg`, or NULL. */
+const tn_attr *case_result(const op_case *c, uint32_t arg);
+/* Gives such an attribute, if there is one, its values in turn; the first leaves the argument its
+ * own type, where it can be had. */
+void case_widen(op_case *c, unsigned round);
 int64_t case_elements(const case_arg *arg);
 /* Number of inputs; in-out arguments and outputs follow. */
 uint32_t op_inputs(const tn_operator *op);

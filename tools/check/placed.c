@@ -88,46 +88,77 @@ static tn_status make_planned(tn_device *device, tn_dtype dtype, int32_t rank, c
   return status == TN_OK ? view_of(&p, out->base, shape, &out->view) : status;
 }
 
-/* Calls visit for every element of the view with its place in row-major order and in
- * the base. */
-static void each_element(const placed *p, void (*visit)(void *ctx, int64_t i, int64_t at),
-                         void *ctx) {
-  int32_t rank = tn_tensor_rank(p->view);
-  const int64_t *shape = tn_tensor_shape(p->view), *strides = tn_tensor_strides(p->view);
-  int64_t n = tn_tensor_elements(p->view), index[TN_MAX_RANK] = {0}, at = 0;
-  size_t size = tn_dtype_size(tn_tensor_dtype(p->view));
-  if (n) at = ((char *)tn_tensor_data(p->view) - (char *)tn_tensor_data(p->base)) / (int64_t)size;
-  for (int64_t i = 0; i < n; i++) {
-    visit(ctx, i, at);
-    for (int32_t k = rank - 1; k >= 0; k--) {
-      at += strides[k];
-      if (++index[k] < shape[k]) break;
-      at -= strides[k] * shape[k];
-      index[k] = 0;
-    }
+/* Elements one after the other, `step` bytes apart. */
+typedef struct row {
+  char *at;
+  int64_t step;
+} row;
+
+/* A loop per size, since a memcpy of a size that is not known is a call per element. */
+#define MOVE_ELEMENTS(bytes)                                                                       \
+  for (int64_t i = 0; i < count; i++) memcpy(to.at + i * to.step, from.at + i * from.step, bytes)
+
+static void move_row(row to, row from, int64_t count, size_t size) {
+  if (to.step == (int64_t)size && from.step == (int64_t)size) {
+    memcpy(to.at, from.at, (size_t)count * size);
+    return;
+  }
+  switch (size) {
+  case 1:
+    MOVE_ELEMENTS(1);
+    break;
+  case 2:
+    MOVE_ELEMENTS(2);
+    break;
+  case 4:
+    MOVE_ELEMENTS(4);
+    break;
+  default:
+    MOVE_ELEMENTS(8);
   }
 }
 
 typedef struct transfer {
-  char *image;
-  char *values;
+  char *image;  /* of the whole base */
+  char *values; /* row-major */
   size_t size;
 } transfer;
 
-static void scatter(void *ctx, int64_t i, int64_t at) {
-  transfer *t = ctx;
-  memcpy(t->image + (size_t)at * t->size, t->values + (size_t)i * t->size, t->size);
+static void scatter(const transfer *t, row values, row image, int64_t count) {
+  move_row(image, values, count, t->size);
 }
 
-static void gather(void *ctx, int64_t i, int64_t at) {
-  transfer *t = ctx;
-  memcpy(t->values + (size_t)i * t->size, t->image + (size_t)at * t->size, t->size);
+static void gather(const transfer *t, row values, row image, int64_t count) {
+  move_row(values, image, count, t->size);
 }
 
-static void erase(void *ctx, int64_t i, int64_t at) {
-  transfer *t = ctx;
-  (void)i;
-  memset(t->image + (size_t)at * t->size, GUARD, t->size);
+static void erase(const transfer *t, row values, row image, int64_t count) {
+  static char guards[8] = {'\xff', '\xff', '\xff', '\xff', '\xff', '\xff', '\xff', '\xff'};
+  (void)values;
+  if (image.step == (int64_t)t->size)
+    memset(image.at, GUARD, (size_t)count * t->size);
+  else
+    move_row(image, (row){guards, 0}, count, t->size);
+}
+
+/* Calls visit for every row of the view's last axis. */
+static void each_row(const placed *p, const transfer *t,
+                     void (*visit)(const transfer *t, row values, row image, int64_t count)) {
+  int32_t last = tn_tensor_rank(p->view) - 1;
+  const int64_t *shape = tn_tensor_shape(p->view), *strides = tn_tensor_strides(p->view);
+  const int64_t size = (int64_t)t->size, n = tn_tensor_elements(p->view);
+  const int64_t count = last < 0 ? 1 : shape[last], step = last < 0 ? 1 : strides[last];
+  int64_t index[TN_MAX_RANK] = {0}, at = 0;
+  if (n) at = (char *)tn_tensor_data(p->view) - (char *)tn_tensor_data(p->base);
+  for (int64_t i = 0; i < n; i += count) {
+    visit(t, (row){t->values + i * size, size}, (row){t->image + at, step * size}, count);
+    for (int32_t k = last - 1; k >= 0; k--) {
+      at += strides[k] * size;
+      if (++index[k] < shape[k]) break;
+      at -= strides[k] * shape[k] * size;
+      index[k] = 0;
+    }
+  }
 }
 
 tn_status placed_make(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape,
@@ -146,7 +177,7 @@ tn_status placed_make(tn_device *device, tn_dtype dtype, int32_t rank, const int
       char *out;
     } values_of = {values};
     t.values = values_of.out;
-    if (values) each_element(out, scatter, &t);
+    if (values) each_row(out, &t, scatter);
     status = tn_tensor_write(NULL, out->base, t.image, bytes);
     free(t.image);
   }
@@ -154,15 +185,19 @@ tn_status placed_make(tn_device *device, tn_dtype dtype, int32_t rank, const int
   return status;
 }
 
+/* The first byte is a guard, and each is like the one before it. */
+static bool all_guards(const char *image, size_t bytes) {
+  return bytes == 0 || ((unsigned char)image[0] == GUARD && !memcmp(image, image + 1, bytes - 1));
+}
+
 tn_status placed_read(const placed *p, void *values, bool *guarded) {
   size_t bytes = tn_tensor_bytes(p->base);
   transfer t = {malloc(bytes + 1), values, tn_dtype_size(tn_tensor_dtype(p->base))};
   tn_status status = tn_tensor_to_host(p->base, t.image, bytes);
   if (status == TN_OK) {
-    each_element(p, gather, &t);
-    each_element(p, erase, &t);
-    *guarded = true;
-    for (size_t i = 0; i < bytes; i++) *guarded = *guarded && (unsigned char)t.image[i] == GUARD;
+    each_row(p, &t, gather);
+    each_row(p, &t, erase);
+    *guarded = all_guards(t.image, bytes);
   }
   free(t.image);
   return status;

@@ -12,6 +12,7 @@ typedef struct repeat {
   const op_case *c;
   tn_device *device;
   uint32_t num_in;
+  void *const *values;       /* of inputs and in-out arguments */
   tn_tensor *arg[CASE_ARGS]; /* inputs, in-out arguments, and what the call made */
 } repeat;
 
@@ -22,15 +23,19 @@ static void drop(repeat *r) {
   }
 }
 
+static void *draw(const op_case *c, uint32_t i) {
+  const case_arg *a = &c->arg[i];
+  if (a->absent || arg_is_output(&c->op->args[i])) return NULL;
+  void *values = malloc((size_t)case_elements(a) * tn_dtype_size(case_dtype(c, i)) + 1);
+  case_fill(c, i, values);
+  return values;
+}
+
 static tn_status place(repeat *r, uint32_t i) {
   const case_arg *a = &r->c->arg[i];
-  tn_dtype dtype = case_dtype(r->c, i);
-  if (a->absent || arg_is_output(&r->c->op->args[i])) return TN_OK;
-  void *values = malloc((size_t)case_elements(a) * tn_dtype_size(dtype) + 1);
-  case_fill(r->c, i, values);
-  tn_status status = tn_tensor_from_host(r->device, dtype, a->rank, a->shape, values, &r->arg[i]);
-  free(values);
-  return status;
+  if (!r->values[i]) return TN_OK;
+  return tn_tensor_from_host(r->device, case_dtype(r->c, i), a->rank, a->shape, r->values[i],
+                             &r->arg[i]);
 }
 
 static tn_status run(repeat *r) {
@@ -72,8 +77,11 @@ static void complain(const repeat *r, tally *t, const char *arg, const char *why
 }
 
 void repeat_case(const op_case *c, tn_device *device, tally *t) {
-  repeat first = {.c = c, .device = device, .num_in = op_inputs(c->op)}, second = first;
+  void *values[CASE_ARGS] = {0};
+  repeat first = {.c = c, .device = device, .num_in = op_inputs(c->op), .values = values};
+  repeat second = first;
   if (!tally_begin(t, c, "deterministic, twice")) return;
+  for (uint32_t i = 0; i < c->op->num_args; i++) values[i] = draw(c, i);
   tn_status status = run(&first);
   if (status == TN_OK) status = run(&second);
   t->repeats += status == TN_OK;
@@ -84,4 +92,5 @@ void repeat_case(const op_case *c, tn_device *device, tally *t) {
       complain(&first, t, c->op->args[i].name, "the same call gave other bits");
   drop(&first);
   drop(&second);
+  for (uint32_t i = 0; i < c->op->num_args; i++) free(values[i]);
 }

@@ -58,12 +58,12 @@ static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
   return number_is_float(dtype) && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
 }
 
+/* To the same type, or to float64. */
 static void widen(tn_dtype from, const void *values, tn_dtype to, int64_t n, void *out) {
-  size_t a = tn_dtype_size(from), b = tn_dtype_size(to);
-  if (from == to) memcpy(out, values, a * (size_t)n);
-  for (int64_t i = 0; from != to && i < n; i++)
-    number_encode(to, number_decode(from, (const char *)values + (size_t)i * a),
-                  (char *)out + (size_t)i * b);
+  if (from == to)
+    memcpy(out, values, tn_dtype_size(from) * (size_t)n);
+  else
+    number_decode_all(from, values, n, out);
 }
 
 static void draw_values(work *w) {
@@ -132,16 +132,27 @@ static tn_status call_candidate(const work *w, const tn_call *call) {
   return status;
 }
 
+/* The type that an attribute asks for is no wider than the reference's, which it then keeps. */
+static const void *reference_attrs(const work *w, unsigned char *attrs) {
+  memcpy(attrs, w->c->attrs, sizeof w->c->attrs);
+  const tn_attr *result = w->num_out ? case_result(w->c, w->num_in) : NULL;
+  if (result && want_dtype(w->c, w->num_in) != case_dtype(w->c, w->num_in))
+    memset(attrs + result->offset, 0, sizeof(int32_t));
+  return w->c->op->num_attrs ? attrs : NULL;
+}
+
 /* Asks the reference; its own types where float64 would change the question. */
 static tn_status ask_reference(work *w, tn_device *reference) {
   tn_tensor *t[CASE_ARGS] = {0};
   const tn_tensor *in[CASE_ARGS] = {0};
+  _Alignas(16) unsigned char attrs[sizeof w->c->attrs];
   tn_status status = TN_OK;
   for (uint32_t i = 0; i < w->c->op->num_args && status == TN_OK; i++)
     if (w->values[i]) status = to_reference(w, reference, i, &t[i]);
   for (uint32_t i = 0; i < w->num_in; i++) in[i] = t[i];
   if (status == TN_OK) {
     tn_call call = call_of(w, in, t + w->num_in);
+    call.attrs = reference_attrs(w, attrs);
     status = depends_on_data(w->c) ? call_prepared(&call, false) : tn_invoke(&call);
   }
   for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++)

@@ -25,6 +25,7 @@ typedef struct attention_call {
   int64_t batch, heads, groups, s, t, d;
   double scale;
   bool causal;
+  int64_t shift; /* of a causal call: query i sees keys up to i + shift */
 } attention_call;
 
 static attention_call attention_call_of(const tn_kernel_args *args, int first, int hides) {
@@ -41,6 +42,9 @@ static attention_call attention_call_of(const tn_kernel_args *args, int first, i
                       .t = k->shape[2],
                       .d = q->shape[3],
                       .causal = attrs->causal};
+  c.shift = TN_FIELD_OR(attrs, tn_scaled_dot_product_attention_attrs, causal_upper_left, 0)
+                ? 0
+                : c.t - c.s;
   c.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)cpu_max(1, c.d));
   c.mask = scores_like(args->in[hides], c.mask_step);
   c.bias = scores_like(args->in[hides + 1], c.bias_step);
@@ -59,7 +63,7 @@ static int64_t tile_offset(const tile *at, const int64_t *step, int64_t r) {
 
 /* The keys that some query before `end` sees. */
 static int64_t visible(const attention_call *c, int64_t end) {
-  return c->causal ? cpu_max(0, cpu_min(c->t, end + c->t - c->s)) : c->t;
+  return c->causal ? cpu_max(0, cpu_min(c->t, end + c->shift)) : c->t;
 }
 
 /* The other extents of a product are those of a tile: what passes here, the BLAS takes. */

@@ -61,22 +61,29 @@ typedef struct embedding_grad_call {
   places by_row;
 } embedding_grad_call;
 
-static bool counts(const DLTensor *index, int64_t i, int64_t rows, int64_t skip, int64_t *row) {
+/* The rows of a table, which of them has no gradient, and how they are numbered. */
+typedef struct numbering {
+  int64_t rows, skip;
+  bool from_end;
+} numbering;
+
+static bool counts(const DLTensor *index, int64_t i, const numbering *n, int64_t *row) {
   *row = number_at(index, i);
-  return *row >= 0 && *row < rows && *row != skip;
+  if (n->from_end && *row < 0 && *row >= -n->rows) *row += n->rows;
+  return *row >= 0 && *row < n->rows && *row != n->skip;
 }
 
 /* A counting sort. start has rows + 2 elements: counts are kept one place further on until
  * the places have been dealt out. */
-static void sort_places(const DLTensor *index, int64_t rows, int64_t skip, places *p) {
-  const int64_t n = cpu_count(index);
+static void sort_places(const DLTensor *index, const numbering *how, places *p) {
+  const int64_t n = cpu_count(index), rows = how->rows;
   int64_t row;
   memset(p->start, 0, (size_t)(rows + 2) * sizeof *p->start);
   for (int64_t i = 0; i < n; i++)
-    if (counts(index, i, rows, skip, &row)) p->start[row + 2]++;
+    if (counts(index, i, how, &row)) p->start[row + 2]++;
   for (int64_t r = 2; r < rows + 2; r++) p->start[r] += p->start[r - 1];
   for (int64_t i = 0; i < n; i++)
-    if (counts(index, i, rows, skip, &row)) p->place[p->start[row + 1]++] = i;
+    if (counts(index, i, how, &row)) p->place[p->start[row + 1]++] = i;
 }
 
 static tn_status embedding_grad_run(const tn_kernel_args *args, tn_range_fn fn) {
@@ -93,7 +100,9 @@ static tn_status embedding_grad_run(const tn_kernel_args *args, tn_range_fn fn) 
   if (!c.by_row.start)
     return c.host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to sort %lld rows", (long long)n);
   c.by_row.place = c.by_row.start + c.rows + 2;
-  sort_places(args->in[1], c.rows, attrs->padding_index, &c.by_row);
+  const numbering how = {c.rows, attrs->padding_index,
+                         TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0)};
+  sort_places(args->in[1], &how, &c.by_row);
   const int64_t grain = 1 + CPU_GRAIN_CHEAP / c.d;
   tn_status status =
       c.rows <= grain ? fn(&c, 0, c.rows) : c.host->parallel_for(c.host, c.rows, grain, fn, &c);

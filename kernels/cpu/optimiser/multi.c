@@ -114,7 +114,7 @@ tn_status ISA(multi_adamw_any)(const tn_kernel_args *args) { return run_adam(arg
 
 tn_status ISA(multi_rmsprop_any)(const tn_kernel_args *args) {
   const tn_multi_rmsprop_attrs *a = args->attrs;
-  const multi_rmsprop k = {a->lr, a->decay, a->momentum, a->eps, a->weight_decay};
+  const multi_rmsprop k = {a->lr, a->alpha, a->momentum, a->eps, a->weight_decay};
   return multi_run(args, pick(args, rmsprop_steps), &k);
 }
 

@@ -69,7 +69,7 @@ tn_status ISA(bernoulli_any)(const tn_kernel_args *args) {
   const tn_bernoulli_attrs *a = args->attrs;
   const DLDataType type = args->out[0]->dtype;
   draw_call call = {.seed = a->seed, .offset = a->offset, .one = one_of(type)};
-  call.threshold = bernoulli_threshold(a->probability);
+  call.threshold = bernoulli_threshold(a->p);
   tn_range_fn fn = type.bits == 64   ? bernoulli_64
                    : type.bits == 32 ? bernoulli_32
                    : type.bits == 16 ? bernoulli_16

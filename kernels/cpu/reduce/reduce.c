@@ -39,11 +39,19 @@ static bool has_axis(const tn_axes *axes, int axis, int rank) {
   return false;
 }
 
+/* TN_DTYPE_NONE where y is of x's type. Of reductions without attribute dtype nobody asks. */
+static tn_dtype wider_type(const DLTensor *x, const DLTensor *y) {
+  if (x->dtype.code == y->dtype.code && x->dtype.bits == y->dtype.bits) return TN_DTYPE_NONE;
+  if (y->dtype.code != kDLFloat) return TN_I64;
+  return y->dtype.bits == 64 ? TN_F64 : TN_F32;
+}
+
 void ISA(reduce_plan_build)(reduce_plan *p, const DLTensor *x, const DLTensor *y,
                             const tn_axes *axes) {
   const bool keep = x->ndim == y->ndim;
   int at = 0;
   *p = (reduce_plan){.outputs = 1, .terms = 1, .x = x->data, .y = y->data, .parts = 1};
+  p->wide = wider_type(x, y);
   for (int d = 0; d < x->ndim; d++) {
     const bool reduced = has_axis(axes, d, x->ndim);
     const int64_t size = x->shape[d];
@@ -89,6 +97,10 @@ tn_status ISA(reduce_run)(const tn_host *host, reduce_plan *p, size_t bytes, tn_
 #include "kernels/cpu/base/stamp_float.inc"
 #undef BODY
 #define BODY "kernels/cpu/reduce/reduce_int.inc"
+#include "kernels/cpu/base/stamp_int.inc"
+#undef BODY
+#define BODY "kernels/cpu/reduce/reduce_whole.inc"
+#include "kernels/cpu/base/stamp_bool.inc"
 #include "kernels/cpu/base/stamp_int.inc"
 #undef BODY
 #define BODY "kernels/cpu/reduce/reduce_truth.inc"

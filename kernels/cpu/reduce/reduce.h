@@ -21,6 +21,7 @@ typedef struct reduce_plan {
   int64_t outputs, terms;
   const void *x;
   void *y;
+  tn_dtype wide; /* of y where attribute dtype makes it wider than x: TN_I64, TN_F32, TN_F64 */
   /* Terms of few outputs are summed in this many parts, at most the size of
    * reduced[0], each into its own row of `partial`. Fixed by the shape, so that results
    * do not depend on the number of threads. */
@@ -44,6 +45,17 @@ static inline int64_t reduce_offset(const reduce_dim *dims, int count, int64_t i
     *y += at * dims[d].y;
   }
   return x;
+}
+
+/* A result that is wider than the elements it comes from. */
+static inline void reduce_put_float(const reduce_plan *p, int64_t at, double v) {
+  if (p->wide == TN_F64)
+    ((double *)p->y)[at] = v;
+  else
+    ((float *)p->y)[at] = (float)v;
+}
+static inline void reduce_put_int(const reduce_plan *p, int64_t at, uint64_t v) {
+  ((int64_t *)p->y)[at] = (int64_t)v;
 }
 
 /* Runs `part` over outputs, or over parts and then `finish` over outputs. `bytes` is the

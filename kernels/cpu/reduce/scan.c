@@ -24,5 +24,6 @@ static tn_status scan_run(const tn_kernel_args *args, int64_t axis, bool reverse
 }
 
 #define BODY "kernels/cpu/reduce/scan.inc"
+#include "kernels/cpu/base/stamp_bool.inc"
 #include "kernels/cpu/base/stamp_float.inc"
 #include "kernels/cpu/base/stamp_int.inc"

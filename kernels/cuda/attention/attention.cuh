@@ -23,6 +23,7 @@ struct attention_params {
   int64_t batch;
   int heads, groups, s, t, d;
   int blocks;        /* of one head's queries, or of one group's keys */
+  int shift;         /* of a causal call: query i sees keys up to i + shift */
   bool causal, wide; /* wide: rows allow accesses of 16 bytes */
   double scale;
 };
@@ -50,13 +51,13 @@ __device__ __forceinline__ int64_t score_offset(const attention_place &at, const
 /* The keys that some query before `end` sees. */
 __device__ __forceinline__ int keys_seen(const attention_params &p, int end) {
   if (!p.causal) return p.t;
-  int64_t seen = (int64_t)end + p.t - p.s;
+  int64_t seen = (int64_t)end + p.shift;
   return seen < 0 ? 0 : seen < p.t ? (int)seen : p.t;
 }
 
 __device__ __forceinline__ bool is_hidden(const attention_params &p, const attention_place &at,
                                           int i, int j) {
-  if (i >= p.s || j >= p.t || (p.causal && j > (int64_t)i + p.t - p.s)) return true;
+  if (i >= p.s || j >= p.t || (p.causal && j > (int64_t)i + p.shift)) return true;
   return p.mask && p.mask[score_offset(at, p.mask_step, i, j)].byte == 0;
 }
 
@@ -90,6 +91,9 @@ static attention_params attention_params_of(const tn_kernel_args *args, int firs
   p.t = (int)k->shape[2];
   p.d = (int)q->shape[3];
   p.causal = attrs->causal;
+  p.shift = TN_FIELD_OR(attrs, tn_scaled_dot_product_attention_attrs, causal_upper_left, 0)
+                ? 0
+                : p.t - p.s;
   p.scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)(p.d > 0 ? p.d : 1));
   p.mask = (const bool_t *)scores_like(args->in[hides], p.mask_step);
   p.bias = scores_like(args->in[hides + 1], p.bias_step);

@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(grad_threads)
   int j = (int)(blockIdx.x % p.blocks) * grad_rows, rows = least(grad_rows, p.t - j);
   int own = (int)threadIdx.x / 32 * 16, lane = threadIdx.x % 32;
   /* The first tile of queries that sees key j, and how many tiles there are. */
-  int64_t blind = p.causal ? (int64_t)j - p.t + p.s : 0;
+  int64_t blind = p.causal ? (int64_t)j - p.shift : 0;
   int begin = blind <= 0 ? 0 : blind < p.s ? (int)blind / step * step : p.s;
   int per_head = (p.s - begin + step - 1) / step, count = shared * per_head;
   int64_t keys = group * p.t + j, heads = b * p.heads + h;

@@ -54,10 +54,11 @@ template <class V> tn_status run_take(const tn_kernel_args *args, int64_t width)
 template <class I>
 __global__ void __launch_bounds__(threads)
     list_places(uint32_t *key, uint32_t *place, const I *index, int64_t count, int64_t rows,
-                int64_t skip) {
+                int64_t skip, bool from_end) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   int64_t row = index[i];
+  if (from_end && row < 0 && row >= -rows) row += rows;
   key[i] = row >= 0 && row < rows && row != skip ? (uint32_t)row : (uint32_t)rows;
   place[i] = (uint32_t)i;
 }
@@ -163,13 +164,16 @@ tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s, int64_t cou
 tn_status sort_places(const tn_kernel_args *args, const grad_scratch &s, int64_t count,
                       int64_t rows) {
   const DLTensor *index = args->in[1];
-  int64_t skip = ((const tn_embedding_grad_attrs *)args->attrs)->padding_index;
+  const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
+  int64_t skip = attrs->padding_index;
+  bool from_end = TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0) != 0;
   unsigned blocks = (unsigned)ceil_div(count, threads);
-  tn_status status = index->dtype.bits == 32
-                         ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0],
-                                  s.place[0], (const int32_t *)index->data, count, rows, skip)
-                         : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0],
-                                  s.place[0], (const int64_t *)index->data, count, rows, skip);
+  tn_status status =
+      index->dtype.bits == 32
+          ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0], s.place[0],
+                   (const int32_t *)index->data, count, rows, skip, from_end)
+          : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0], s.place[0],
+                   (const int64_t *)index->data, count, rows, skip, from_end);
   if (status != TN_OK) return status;
   size_t bytes = s.temp_bytes;
   cudaError_t error = cub::DeviceRadixSort::SortPairs(s.temp, bytes, s.key[0], s.key[1], s.place[0],

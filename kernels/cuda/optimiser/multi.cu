@@ -219,7 +219,7 @@ template <class C, class D> using make_adamw = make_any_adam<C, D, true>;
 template <class C, class D> struct make_rmsprop {
   static rmsprop_rule<C, D> of(const void *attrs) {
     auto *a = (const tn_multi_rmsprop_attrs *)attrs;
-    return {(D)a->lr,       (D)a->decay, (D)(1 - a->decay),
+    return {(D)a->lr,       (D)a->alpha, (D)(1 - a->alpha),
             (C)a->momentum, (C)a->eps,   (C)a->weight_decay};
   }
 };

@@ -59,8 +59,7 @@ template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
-                (V *)args->out[0]->data, n, a->seed, a->offset, bernoulli_threshold(a->probability),
-                one);
+                (V *)args->out[0]->data, n, a->seed, a->offset, bernoulli_threshold(a->p), one);
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {

@@ -24,9 +24,13 @@ enum { threads = cuda_reduce_threads };
 /* Integers of every width are reduced as int64: one kernel serves all. */
 struct any_int {};
 
+/* Floats T whose results are wider: Y. */
+template <class T, class Y> struct widened {};
+
 } // namespace
 
 template <> struct accumulator<any_int> { using type = int64_t; };
+template <class T, class Y> struct accumulator<widened<T, Y>> { using type = Y; };
 
 namespace {
 
@@ -37,6 +41,10 @@ template <class T> struct element {
   static __device__ void write(void *y, int64_t at, accumulator_t<T> v, int) {
     ((T *)y)[at] = stored<T>::from(v);
   }
+};
+template <class T, class Y> struct element<widened<T, Y>> {
+  static __device__ Y read(const void *x, int64_t at, int) { return (Y)load(((const T *)x)[at]); }
+  static __device__ void write(void *y, int64_t at, Y v, int) { ((Y *)y)[at] = v; }
 };
 template <> struct element<any_int> {
   static __device__ int64_t read(const void *x, int64_t at, int dtype) {
@@ -212,6 +220,23 @@ tn_status run_plan(const tn_kernel_args *args, const cuda_reduce_plan *plan, P..
   return for_all(args, args->in[0], [&](auto t) {
     return run_reduce(args, Reduction<reduced_t<decltype(t)>>{dtype, p...}, plan);
   });
+}
+
+/* The same with results of the output's type, where it is not the input's. */
+template <template <class> class Reduction, class... P>
+tn_status run_widened_plan(const tn_kernel_args *args, const cuda_reduce_plan *plan, P... p) {
+  int from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
+  if (from == TN_F32)
+    return run_reduce(args, Reduction<widened<float, double>>{from, to, p...}, plan);
+  if (from == TN_F16 && to == TN_F64)
+    return run_reduce(args, Reduction<widened<half_t, double>>{from, to, p...}, plan);
+  if (from == TN_F16)
+    return run_reduce(args, Reduction<widened<half_t, float>>{from, to, p...}, plan);
+  if (from == TN_BF16 && to == TN_F64)
+    return run_reduce(args, Reduction<widened<bfloat_t, double>>{from, to, p...}, plan);
+  if (from == TN_BF16)
+    return run_reduce(args, Reduction<widened<bfloat_t, float>>{from, to, p...}, plan);
+  return run_reduce(args, Reduction<any_int>{from, to, p...}, plan);
 }
 
 /* The same over floats alone. */

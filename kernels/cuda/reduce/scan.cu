@@ -34,7 +34,7 @@ template <> struct scan_wide<int64_t> { using type = int64_t; };
 template <class T> struct running_join {
   using C = accumulator_t<T>;
   using A = typename scan_wide<C>::type;
-  int dtype;
+  int dtype, result; /* of x and y */
   bool product;
   __device__ A init() const { return product ? 1 : 0; }
   __device__ A read(const void *x, int64_t at, int64_t) const {
@@ -47,7 +47,7 @@ template <class T> struct running_join {
   }
   __device__ A join(A a, A b) const { return joined(a, b); }
   __device__ void write(void *y, int64_t *, int64_t at, A a) const {
-    element<T>::write(y, at, (C)a, dtype);
+    element<T>::write(y, at, (C)a, result);
   }
 };
 
@@ -287,6 +287,30 @@ tn_status scan_run(const tn_kernel_args *args, P... more) {
   });
 }
 
+/* Sums and products whose results are wider than x. */
+tn_status scan_widened(const tn_kernel_args *args, bool product) {
+  const DLTensor *x = args->in[0];
+  if (cuda_size(x, 0, x->ndim) == 0) return TN_OK;
+  scan_plan p = plan_of_scan(args);
+  int from = cuda_dtype(x), to = cuda_dtype(args->out[0]);
+  if (from == TN_F32)
+    return run_scan(args, running_join<widened<float, double>>{from, to, product}, p);
+  if (from == TN_F16 && to == TN_F64)
+    return run_scan(args, running_join<widened<half_t, double>>{from, to, product}, p);
+  if (from == TN_F16)
+    return run_scan(args, running_join<widened<half_t, float>>{from, to, product}, p);
+  if (from == TN_BF16 && to == TN_F64)
+    return run_scan(args, running_join<widened<bfloat_t, double>>{from, to, product}, p);
+  if (from == TN_BF16)
+    return run_scan(args, running_join<widened<bfloat_t, float>>{from, to, product}, p);
+  return run_scan(args, running_join<any_int>{from, to, product}, p);
+}
+
+tn_status scan_join(const tn_kernel_args *args, bool product) {
+  int from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
+  return from == to ? scan_run<running_join>(args, to, product) : scan_widened(args, product);
+}
+
 } // namespace
 
 tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -298,10 +322,6 @@ tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes) {
   return TN_OK;
 }
 
-tn_status cuda_run_cumsum(const tn_kernel_args *args) {
-  return scan_run<running_join>(args, false);
-}
-tn_status cuda_run_cumprod(const tn_kernel_args *args) {
-  return scan_run<running_join>(args, true);
-}
+tn_status cuda_run_cumsum(const tn_kernel_args *args) { return scan_join(args, false); }
+tn_status cuda_run_cumprod(const tn_kernel_args *args) { return scan_join(args, true); }
 tn_status cuda_run_cummax(const tn_kernel_args *args) { return scan_run<running_max>(args); }

@@ -1,6 +1,6 @@
 /*
  * Reductions: y = fold of x over some axes. OP names the fold; T0 is the output's type, T1 the
- * input's. C0 work-items share an output: with 1 each has its own, with more they are one
+ * input's, which sums and products may widen. C0 work-items share an output: with 1 each has its own, with more they are one
  * work-group, which folds its partial results in local memory in a fixed order.
  * C1: 1 where indexes among the reduced elements need 64 bits.
  */

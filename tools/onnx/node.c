@@ -1,50 +1,82 @@
-/* Attributes, values and calls; see node_case.h. */
-#include "node_case.h"
+/* Attributes, values and calls of a node; see node.h. */
+#include "node.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-tn_status node_skip(node_case *c, const char *format, ...) {
+tn_status node_cannot(onnx_node *c, const char *format, ...) {
   va_list list;
+  if (*c->cannot) return TN_OK;
   va_start(list, format);
-  vsnprintf(c->skip, sizeof c->skip, format, list);
+  vsnprintf(c->cannot, sizeof c->cannot, format, list);
   va_end(list);
   return TN_OK;
 }
 
-static const Onnx__Attribute *find(const node_case *c, const char *name) {
+void node_begin(onnx_node *c, const Onnx__Node *node, tn_runtime *runtime, tn_device *device) {
+  *c = (onnx_node){.node = node, .runtime = runtime, .device = device};
+  if (node->n_input > NODE_TENSORS || node->n_output > NODE_TENSORS) {
+    node_cannot(c, "a node of more than %d inputs or outputs", NODE_TENSORS);
+    return;
+  }
+  c->num_in = (int)node->n_input;
+  c->num_out = (int)node->n_output;
+}
+
+tn_status node_run(onnx_node *c) {
+  const char *op = NULL, *type = c->node->op_type ? c->node->op_type : "?";
+  onnx_adapter adapter = onnx_adapter_find(type, &op);
+  if (!adapter) return node_cannot(c, "ONNX operator %s has no adapter", type);
+  for (int i = 0; i < c->num_in; i++)
+    if (c->in[i].present && (!c->in[i].dtype || c->in[i].rank > TN_MAX_RANK))
+      return node_cannot(c, "a tensor of a type or rank that Tenon lacks");
+  return *c->cannot ? TN_OK : adapter(c, op);
+}
+
+bool node_wants(const onnx_node *c, int i) { return i < c->num_out && *c->node->output[i]; }
+
+static const Onnx__Attribute *find(const onnx_node *c, const char *name) {
   for (size_t i = 0; i < c->node->n_attribute; i++)
-    if (!strcmp(c->node->attribute[i]->name, name)) return c->node->attribute[i];
+    if (c->node->attribute[i]->name && !strcmp(c->node->attribute[i]->name, name))
+      return c->node->attribute[i];
   return NULL;
 }
 
-int64_t node_int(const node_case *c, const char *name, int64_t otherwise) {
+int64_t node_int(const onnx_node *c, const char *name, int64_t otherwise) {
   const Onnx__Attribute *a = find(c, name);
   return a ? a->i : otherwise;
 }
 
-double node_float(const node_case *c, const char *name, double otherwise) {
+double node_float(const onnx_node *c, const char *name, double otherwise) {
   const Onnx__Attribute *a = find(c, name);
   return a ? (double)a->f : otherwise;
 }
 
-bool node_has(const node_case *c, const char *name) { return find(c, name) != NULL; }
+bool node_has(const onnx_node *c, const char *name) { return find(c, name) != NULL; }
 
-bool node_word(const node_case *c, const char *name, const char *value) {
+bool node_word(const onnx_node *c, const char *name, const char *value) {
   const Onnx__Attribute *a = find(c, name);
   return a && a->s.len == strlen(value) && !memcmp(a->s.data, value, a->s.len);
 }
 
-int node_ints(const node_case *c, const char *name, const int64_t **list) {
+int node_ints(const onnx_node *c, const char *name, const int64_t **list) {
   const Onnx__Attribute *a = find(c, name);
   *list = a ? a->ints : NULL;
   return a ? (int)a->n_ints : 0;
 }
 
-double node_number(const node_case *c, int in, int64_t i) {
-  const host_tensor *t = &c->in[in];
+/* Whether an element's number is known here. */
+static bool is_known(onnx_node *c, int in, int64_t i) {
+  const onnx_tensor *t = &c->in[in];
+  if (t->data && i >= 0 && i < t->elements) return true;
+  return node_cannot(c, "numbers of input %d that are not there beforehand", in), false;
+}
+
+double node_number(onnx_node *c, int in, int64_t i) {
+  const onnx_tensor *t = &c->in[in];
+  if (!is_known(c, in, i)) return 0;
   switch (t->dtype) {
   case TN_F32:
     return (double)((const float *)t->data)[i];
@@ -55,8 +87,9 @@ double node_number(const node_case *c, int in, int64_t i) {
   }
 }
 
-int64_t node_value(const node_case *c, int in, int64_t i) {
-  const host_tensor *t = &c->in[in];
+int64_t node_value(onnx_node *c, int in, int64_t i) {
+  const onnx_tensor *t = &c->in[in];
+  if (!is_known(c, in, i)) return 0;
   switch (t->dtype) {
   case TN_I64:
     return ((const int64_t *)t->data)[i];
@@ -74,12 +107,12 @@ int64_t node_value(const node_case *c, int in, int64_t i) {
   }
 }
 
-op_call call_begin(node_case *c, const char *op) {
+op_call call_begin(onnx_node *c, const char *op) {
   op_call k = {.c = c};
   for (size_t i = 0; i < tn_op_count(c->runtime); i++)
     if (!strcmp(tn_op_at(c->runtime, i)->name, op)) k.op = tn_op_at(c->runtime, i);
   if (!k.op) {
-    node_skip(c, "no operator %s", op);
+    node_cannot(c, "no operator %s", op);
     return k;
   }
   memcpy(k.attrs, &k.op->attrs_size, sizeof k.op->attrs_size);
@@ -101,8 +134,13 @@ void call_set(op_call *k, const char *attr, int index, double value) {
   for (uint32_t i = 0; i < k->op->num_attrs; i++)
     if (!strcmp(k->op->attrs[i].name, attr)) a = &k->op->attrs[i];
   if (!a) {
-    fprintf(stderr, "operator %s has no attribute %s\n", k->op->name, attr);
-    exit(1);
+    node_cannot(k->c, "operator %s has no attribute %s", k->op->name, attr);
+    k->status = TN_ERR_INTERNAL;
+    return;
+  }
+  if (index >= TN_MAX_RANK) {
+    node_cannot(k->c, "%s of more than %d axes", attr, TN_MAX_RANK);
+    return;
   }
   unsigned char *at = k->attrs + a->offset;
   int64_t whole = a->type == TN_ATTR_F64 ? 0 : (int64_t)value;
@@ -136,7 +174,7 @@ void call_set(op_call *k, const char *attr, int index, double value) {
 }
 
 tn_status call_run(op_call *k, tn_tensor **y, int num_out) {
-  if (!k->op) return TN_OK;
+  if (k->status != TN_OK || *k->c->cannot) return k->status;
   tn_tensor *out[NODE_TENSORS] = {0};
   uint32_t declared = 0;
   tn_call call = {.struct_size = sizeof call, .op = k->op->id, .in = k->in, .out = out};
