@@ -13,9 +13,9 @@ static bool is_kind(const attr *a, const char *kind) { return strcmp(a->kind, ki
 static const char *cpp_type(const attr *a) {
   static const char *const types[][2] = {{"i64", "std::int64_t"}, {"u64", "std::uint64_t"},
                                          {"f64", "double"},       {"flag", "bool"},
-                                         {"dtype", "tn_dtype"},   {"pair", "per_axis<2>"},
-                                         {"axes", "axis_list"},   {"triple", "per_axis<3>"},
-                                         {"dims", "dim_list"},    {"result", "tn_dtype"}};
+                                         {"dtype", "tn_dtype"},   {"result", "tn_dtype"},
+                                         {"pair", "per_axis<2>"}, {"triple", "per_axis<3>"},
+                                         {"axes", "axis_list"},   {"dims", "dim_list"}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (is_kind(a, types[i][0])) return types[i][1];
   return "?";
@@ -27,20 +27,20 @@ static void print_field(const attr *a) {
   printf("  %s %s = %s; /* %s */\n", cpp_type(a), a->name, list ? "{}" : value, a->doc);
 }
 
-/* The field as the C struct has it: where it had another name, a union of both. */
+/* The field as the C struct has it: one that had another name stands in a union there. */
 static void print_converted(const attr *a) {
-  if (a->was)
-    printf(", {%s}", a->name);
-  else if (is_kind(a, "pair"))
-    printf(", {%s[0], %s[1]}", a->name, a->name);
+  printf(a->was ? ", {" : ", ");
+  if (is_kind(a, "pair"))
+    printf("{%s[0], %s[1]}", a->name, a->name);
   else if (is_kind(a, "triple"))
-    printf(", {%s[0], %s[1], %s[2]}", a->name, a->name, a->name);
+    printf("{%s[0], %s[1], %s[2]}", a->name, a->name, a->name);
   else if (is_kind(a, "axes") || is_kind(a, "dims"))
-    printf(", %s.c_list()", a->name);
+    printf("%s.c_list()", a->name);
   else if (is_kind(a, "flag") || is_kind(a, "dtype") || is_kind(a, "result"))
-    printf(", static_cast<std::int32_t>(%s)", a->name);
+    printf("static_cast<std::int32_t>(%s)", a->name);
   else
-    printf(", %s", a->name);
+    printf("%s", a->name);
+  if (a->was) printf("}");
 }
 
 static void print_attr_struct(int i) {

@@ -13,11 +13,11 @@
  *
  *  Errors.     What is not TN_OK is thrown as tenon::error, with the status and the message.
  *              Functions marked noexcept have nothing to say.
- *  Ownership.  runtime, stream, event, prepared, generator and tensor_file own their handle: they move and
- *              are not copied. A tensor is a reference to a tensor of tenon.h: copies are cheap
- *              and see the same elements, tensor::clone makes others. device and stream_ref own
- *              nothing. get() gives the handle to functions of tenon.h, tensor::adopt takes one.
- *              Objects may go in any order.
+ *  Ownership.  runtime, stream, event, prepared, generator and tensor_file own their handle: they
+ *              move and are not copied. A tensor is a reference to a tensor of tenon.h: copies are
+ *              cheap and see the same elements, tensor::clone makes others. device and stream_ref
+ *              own nothing. get() gives the handle to functions of tenon.h, tensor::adopt takes
+ *              one. Objects may go in any order.
  *  Emptiness.  tensor(), and what was moved from, holds nothing: get() is NULL.
  *  Operators.  tenon::NAME(inputs..., attrs, on) returns what it computes: a tensor, or a struct of
  *              them that can be taken apart, auto [y, mask] = tenon::dropout(x). What is updated is
