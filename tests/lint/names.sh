@@ -11,7 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 names_in() { cat "$@" | grep -oE '\b(tn|TN)_[A-Za-z0-9_]+' | sort -u; }
 
-names_in api/tenon/*.h "$printed"/*.h api/ops.def >"$scratch/known"
+names_in api/tenon/*.h "$printed"/*.h api/ops.def api/ops/*.def >"$scratch/known"
 # A name's pattern, and what pages that walk through something declare themselves.
 cat >>"$scratch/known" <<'EOF'
 tn_NAME
@@ -19,6 +19,10 @@ TN_NAME_DEFAULTS
 tn_moving_average
 TN_ARGS_softsign
 TN_ATTRS_softsign
+TN_WITHOUT_softsign
+TN_ARGS_sum_square
+TN_ATTRS_sum_square
+tn_sum_square_attrs
 EOF
 sort -uo "$scratch/known" "$scratch/known"
 names_in README.md docs/*.md >"$scratch/named"
