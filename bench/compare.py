@@ -32,8 +32,8 @@ def microseconds(text, wanted):
     found = {}
     for line in text.splitlines():
         row = json.loads(line) if line.startswith("{") else {}
-        if row.get("what") in wanted:
-            found[row["what"]] = row["time_us"] if "time_us" in row else row["time_ns"] / 1e3
+        if row.get("case") in wanted:
+            found[row["case"]] = row["time_us"] if "time_us" in row else row["time_ns"] / 1e3
     return found
 
 

@@ -53,7 +53,7 @@ def main():
             calls = max(5, min(20000, int(0.02 / once)))
             seconds = measure(device, call, calls, options.rounds)
             print(json.dumps({
-                "bench": "torch_calls", "what": what,
+                "bench": "torch_calls", "case": what,
                 "time_us": round(statistics.median(seconds) * 1e6, 4),
                 "least_us": round(min(seconds) * 1e6, 4), "most_us": round(max(seconds) * 1e6, 4),
                 "torch": torch.__version__,
