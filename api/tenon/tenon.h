@@ -79,9 +79,9 @@
  *              somebody asks for what they bring: tn_device_count, tn_device_at and
  *              tn_device_find for devices, tn_plugin_report, tn_kernel_at and tn_layer_at for
  *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
- *              tn_tensor_from_dlpack for a device that is not the default one, and a call that
- *              falls back for those whose devices are in host memory. Such a call takes as long
- *              as loading does. A plugin that does not say in its file what it brings
+ *              tn_tensor_from_dlpack, its relatives and tn_device_find_dlpack for a device that
+ *              is not the default one, and a call that falls back for those whose devices are
+ *              in host memory. Such a call takes as long as loading does. A plugin that does not say in its file what it brings
  *              (TN_PLUGIN_BRINGS) does not wait, nor does one with kernels for any host device.
  *  Process.    What plugins, and the libraries that come with them, change of signal
  *              handlers, of the thread's signal mask and floating-point modes while they are
@@ -313,7 +313,8 @@ typedef struct tn_memory_stats {
   uint32_t struct_size;
   uint32_t segments; /* raw allocations held */
   uint64_t reserved; /* taken from the device */
-  uint64_t in_use;   /* in tensors and pending work */
+  uint64_t in_use;   /* in tensors and pending work, and in the constants that the device keeps
+                        for inputs left out (256 bytes each) */
   uint64_t peak_reserved;
   uint64_t limit;         /* 0 = none */
   uint64_t raw_allocs;    /* calls to the backend's allocator so far */
@@ -337,7 +338,7 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream);
  * the handle run in the order in which they come, and everything else is as with tn_stream_create:
  * memory is reused in that order. The handle stays its owner's, who keeps it until the tn_stream
  * is destroyed or the runtime closed; neither destroys it. Wrap a handle once and keep the stream:
- * each has a cache of memory. A device that works in its caller has no such handles, and takes
+ * each has a cache of memory, and to layers each is a stream of its own. A device that works in its caller has no such handles, and takes
  * NULL alone. Errors: UNSUPPORTED where the device's plugin takes none, or not this one, for its
  * work is not in order; INVALID_ARGUMENT for a handle of another device. */
 tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream);
@@ -757,7 +758,7 @@ typedef struct tn_tensors_entry {
 /* Writes tensors of any devices and strides, row-major, under their names, and texts, if any
  * (num_metadata may be 0). Waits for the streams that they were made on. The file is complete
  * under its name or not there: it is written beside it, brought to the disk and then put in its
- * place, following symbolic links; on failure an older file stays as it was. Takes some megabytes
+ * place with the mode that the older file had, following symbolic links; on failure an older file stays as it was. Takes some megabytes
  * of memory beside the largest names, whatever the tensors' size. Errors: INVALID_ARGUMENT for
  * names or keys that are double, not UTF-8 or "__metadata__"; IO with the system's reason. */
 tn_status tn_tensors_save(const char *path, size_t count, const char *const *names,
@@ -786,7 +787,7 @@ tn_status tn_tensors_metadata_at(const tn_tensors *file, size_t index, tn_tensor
  * the tensor. As with every mapping, what others write to the file meanwhile may be seen in the
  * tensor, and where they cut it the process is sent SIGBUS: replace such files by a rename, as
  * tn_tensors_save does. Everywhere else, and where the file does not align the tensor or its type
- * is bool, it is copied. Errors: UNSUPPORTED for a type or rank that Tenon does not have; IO where
+ * is bool, it is copied, and the copy is done when this returns. Errors: UNSUPPORTED for a type or rank that Tenon does not have; IO where
  * the file is no longer as long as it was or cannot be read, or a bool is neither 0 nor 1. */
 tn_status tn_tensors_load(const tn_tensors *file, size_t index, tn_device *device,
                           tn_tensor **tensor);

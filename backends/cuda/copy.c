@@ -68,7 +68,10 @@ static tn_status copy_staged(cuda_queue *queue, unsigned char *dst, const unsign
 static tn_status copy_pageable(cuda_queue *queue, enum cudaMemcpyKind kind, void *dst,
                                const void *src, size_t bytes) {
   const tn_host *host = queue->device->host;
-  if (queue->capturing) {
+  enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  if (queue->foreign) /* its owner may record it, too */
+    CUDA_TRY(host, cudaStreamIsCapturing(queue->stream, &captured));
+  if (queue->capturing || captured != cudaStreamCaptureStatusNone) {
     return host->fail(TN_ERR_UNSUPPORTED,
                       "cuda: a copy from or to pageable host memory cannot be recorded into a "
                       "graph; use pinned memory");

@@ -96,6 +96,7 @@ static tn_status upload(const loading *l, tn_tensor *t) {
   if (!buffer) return fail(TN_ERR_OUT_OF_MEMORY, "no memory to read it into");
   tn_status status = tn_tensor_reshape(t, 1, &all, &flat);
   if (!status) status = fill(l, flat, buffer);
+  if (!status) status = tn_stream_synchronize(tn_device_default_stream(l->device));
   tn_tensor_release(flat);
   free(buffer);
   return status;

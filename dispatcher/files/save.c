@@ -36,6 +36,7 @@ typedef struct saving {
   size_t header_bytes, header_max;
   char *buffer; /* [PIECE_BYTES] */
   int fd;
+  mode_t mode; /* of the file that is replaced; 0: there is none */
 } saving;
 
 static __attribute__((format(printf, 3, 4))) tn_status refuse(const saving *s, tn_status status,
@@ -265,10 +266,15 @@ static tn_status write_all(const saving *s) {
 /* --- the file --- */
 
 /* What is to be replaced: behind symbolic links, and a file if it is there at all. */
-static tn_status find_target(const saving *s, char **target) {
+static tn_status find_target(saving *s, char **target) {
   struct stat st;
-  if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode))
-    return refuse(s, TN_ERR_IO, "something else than a regular file is there");
+  if (stat(s->path, &st) == 0) {
+    if (!S_ISREG(st.st_mode))
+      return refuse(s, TN_ERR_IO, "something else than a regular file is there");
+    s->mode = st.st_mode & 0777;
+  } else if (lstat(s->path, &st) == 0) {
+    return refuse(s, TN_ERR_IO, "a symbolic link that leads nowhere is there");
+  }
   *target = realpath(s->path, NULL);
   if (!*target && errno == ENOENT) *target = strdup(s->path);
   return *target ? TN_OK : refuse_errno(s, "it cannot be resolved");
@@ -329,6 +335,8 @@ static tn_status write_beside(saving *s, const char *target, char *beside, size_
   tn_status status = nameless ? TN_OK : name_file(s, target, beside, room);
   if (status) return status;
   status = write_all(s);
+  if (!status && s->mode && fchmod(s->fd, s->mode))
+    status = refuse_errno(s, "it cannot be given the mode of the file that it replaces");
   if (!status && nameless) status = name_file(s, target, beside, room);
   if (close(s->fd) && !status) status = refuse_errno(s, "it cannot be written");
   return status;

@@ -26,6 +26,9 @@ static void test_options() {
     CHECK(tenon::matmul(x, x).to_vector<float>()[7] == 1200);
     rt = std::move(moved);
     CHECK(rt.get());
+    const int before = lines;
+    rt = tenon::runtime(tenon::options().plugins("reference")); /* the first one's end is logged */
+    CHECK(rt.get() && lines >= before);
   }
   CHECK(lines > 0);
   tenon::runtime limited(tenon::options().plugins("cpu,reference").memory_limit(1 << 20));

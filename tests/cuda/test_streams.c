@@ -95,6 +95,34 @@ START_TEST(a_stream_of_the_program) {
 }
 END_TEST
 
+/* While the program records its stream, what would run now and not in replays is refused. */
+START_TEST(a_stream_that_is_recorded) {
+  cudaStream_t theirs = new_stream();
+  cudaGraph_t graph = NULL;
+  tn_stream *ours = NULL;
+  float pageable[N];
+  for (int i = 0; i < N; ++i) pageable[i] = 5, pinned[i] = 5;
+  ok(tn_stream_wrap(dev, theirs, &ours));
+  tn_tensor *x = zeros(ours);
+  cu(cudaStreamSynchronize(theirs));
+  cu(cudaStreamBeginCapture(theirs, cudaStreamCaptureModeRelaxed));
+  refused(tn_tensor_write(ours, x, pageable, sizeof pageable), TN_ERR_UNSUPPORTED, "pinned");
+  ok(tn_add(ours, x, x, &x));
+  cu(cudaStreamEndCapture(theirs, &graph));
+  size_t nodes = 0;
+  cu(cudaGraphGetNodes(graph, NULL, &nodes));
+  ck_assert_uint_eq(nodes, 1);
+  cu(cudaGraphDestroy(graph));
+  ok(tn_tensor_write(ours, x, pageable, sizeof pageable));
+  cu(cudaMemcpyAsync(pinned, tn_tensor_data(x), BYTES, cudaMemcpyDeviceToHost, theirs));
+  cu(cudaStreamSynchronize(theirs));
+  expect_pinned(5);
+  tn_tensor_release(x);
+  tn_stream_destroy(ours);
+  cu(cudaStreamDestroy(theirs));
+}
+END_TEST
+
 START_TEST(default_streams) {
   static cudaStream_t handles[3];
   handles[1] = cudaStreamLegacy, handles[2] = cudaStreamPerThread;
@@ -221,6 +249,7 @@ END_TEST
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, a_stream_of_the_program);
+  tcase_add_test(t, a_stream_that_is_recorded);
   tcase_add_test(t, default_streams);
   tcase_add_test(t, a_closed_runtime_leaves_it_alone);
   tcase_add_test(t, a_stream_of_another_device);

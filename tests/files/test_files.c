@@ -262,13 +262,13 @@ START_TEST(a_file_may_be_saved_over_itself) {
   tn_tensors_close(file);
   ok(tn_add(NULL, mapped, x, &y));
   const char *names[] = {"mapped", "sum"};
-  umask(027);
+  ck_assert_int_eq(chmod(path, 0604), 0);
   ok(tn_tensors_save(link, 2, names, (const tn_tensor *[]){mapped, y}, 0, NULL));
   struct stat s;
   ck_assert_int_eq(lstat(link, &s), 0);
   ck_assert(S_ISLNK(s.st_mode));
   ck_assert_int_eq(stat(path, &s), 0);
-  ck_assert_uint_eq(s.st_mode & 0777, 0640);
+  ck_assert_uint_eq(s.st_mode & 0777, 0604); /* the mode that it had */
   ok(tn_tensors_open(path, &file));
   tn_tensor *sum = load(file, "sum", dev);
   ck_assert(((const float *)tn_tensor_data(sum))[4] == 10);
@@ -278,6 +278,23 @@ START_TEST(a_file_may_be_saved_over_itself) {
   tn_tensor_release(mapped);
   tn_tensor_release(x);
   tn_tensor_release(y);
+}
+END_TEST
+
+START_TEST(modes_and_links) {
+  tn_tensor *x = counting(dev, 5);
+  const tn_tensor *given[1] = {x};
+  const char *path = scratch_path("new"), *nowhere = scratch_path("nowhere"), *w[] = {"w"};
+  struct stat s;
+  umask(027);
+  ok(tn_tensors_save(path, 1, w, given, 0, NULL));
+  ck_assert_int_eq(stat(path, &s), 0);
+  ck_assert_uint_eq(s.st_mode & 0777, 0640);
+  ck_assert_int_eq(symlink("/no/such/file", nowhere), 0);
+  refused(tn_tensors_save(nowhere, 1, w, given, 0, NULL), TN_ERR_IO, "leads nowhere");
+  ck_assert_int_eq(lstat(nowhere, &s), 0);
+  ck_assert(S_ISLNK(s.st_mode));
+  tn_tensor_release(x);
 }
 END_TEST
 
@@ -292,6 +309,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, what_cannot_be_saved_leaves_the_old_file);
   tcase_add_test(t, a_full_disk_leaves_the_old_file);
   tcase_add_test(t, a_file_may_be_saved_over_itself);
+  tcase_add_test(t, modes_and_links);
 }
 
 int main(void) { return run_suite("files", add_tests); }

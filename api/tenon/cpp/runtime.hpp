@@ -117,6 +117,14 @@ public:
     p_.reset(opened);
   }
 
+  runtime(runtime &&) noexcept = default;
+  /* The runtime that was here is closed first, while its callbacks are still there. */
+  runtime &operator=(runtime &&other) noexcept {
+    p_ = std::move(other.p_);
+    calls_ = std::move(other.calls_);
+    return *this;
+  }
+
   tn_runtime *get() const noexcept { return p_.get(); }
   /* The device that TENON_DEVICE or options chose. */
   tenon::device device() const noexcept { return tn_runtime_device(p_.get()); }
