@@ -199,6 +199,20 @@ static void attention_specials(const tn_operator *op, const tn_dtype *types, cas
   }
 }
 
+/* Nothing hides keys but causality: the commonest call, for which kernels have shorter ways. */
+static void attention_causal(const tn_operator *op, const tn_dtype *types, case_sink sink,
+                             const heads *list, unsigned count) {
+  for (unsigned i = 0; i < 2 * count; i++) {
+    op_case c = attend(op, types, &list[i / 2], 16 + i);
+    const uint32_t mask = op->shape == TN_SHAPE_ATTENTION_GRAD ? 6 : 3;
+    c.arg[mask].absent = c.arg[mask + 1].absent = true;
+    case_set(&c, "causal", 0, 1);
+    case_set(&c, "causal_upper_left", 0, i % 2);
+    c.variants = VARIANT_MADE;
+    sink.take(sink.ctx, &c);
+  }
+}
+
 void cases_attention(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const heads small[] = {
       {2, 4, 2, 5, 7, 8},  {1, 1, 1, 1, 1, 1},     {1, 2, 2, 3, 2, 5},    {2, 3, 1, 1, 9, 16},
@@ -211,6 +225,7 @@ void cases_attention(const tn_operator *op, const tn_dtype *types, case_sink sin
                                 {1, 2, 2, 65, 193, 72}};
   attention_cases(op, types, sink, small, sizeof small / sizeof *small, 7);
   attention_cases(op, types, sink, large, sizeof large / sizeof *large, 4);
+  attention_causal(op, types, sink, large, sizeof large / sizeof *large);
   attention_specials(op, types, sink);
 }
 

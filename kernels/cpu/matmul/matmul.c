@@ -84,10 +84,17 @@ static void fold_batch(matmul_call *call) {
   call->rank = 0;
 }
 
+/* How many threads the blocks are for. The BLAS rounds an element by where it stands in its block,
+ * so that deterministic bits want blocks which do not depend on how many threads there are. */
+static int64_t threads_of(const tn_host *host) {
+  if (host->deterministic) return 16;
+  return host->num_threads ? host->num_threads : 1;
+}
+
 /* Blocks for the threads to share: whole matrices if there are enough of them. */
 static void choose_blocks(matmul_call *call) {
   const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
-  const int64_t threads = call->host->num_threads ? call->host->num_threads : 1;
+  const int64_t threads = threads_of(call->host);
   int64_t pieces = 1;
   if (flops * (double)call->batches > 1e6 && call->batches < 2 * threads)
     pieces = cpu_ceil_div(flops > 2e8 ? 2 * threads : threads, call->batches);
