@@ -28,7 +28,8 @@ static const char *const intro[] = {
     "`libtenon` reads its variables once, when a runtime opens, and a plugin its own when it is "
     "loaded or its device or layer is opened; what is changed later has no effect on that runtime. "
     "A value that a variable of `libtenon`, or of a layer that is on, does not take fails "
-    "`tn_runtime_open` with a message that lists what it takes; of other plugins it does nothing.",
+    "`tn_runtime_open` with a message that lists what it takes; of other plugins it does nothing. "
+    "Places and names of plugins that are not there are a warning.",
     "Programs that run with raised privileges (set-user-id, set-group-id, file capabilities) "
     "ignore all of them: everything that a program loads reads them with `secure_getenv`.",
 };

@@ -112,8 +112,8 @@ static const tn_backend backend = {
   } op_name_##_fields;
 #include "ops.def"
 
-/* One row per operator, for all its element types and every attribute that it has now. An operator
- * without a reference kernel does not link. */
+/* One row per operator, for all its element types and every attribute that it has now: whoever
+ * appends one teaches its kernel here first. An operator without a reference kernel does not link. */
 static const tn_kernel kernels[] = {
 #define OP(ID, op_name_, OP_NAME, ...)                                                             \
   {.struct_size = sizeof(tn_kernel),                                                               \

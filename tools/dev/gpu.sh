@@ -123,6 +123,9 @@ chore_gpu() {
   for name in "${parts[@]}"; do
     declare -F "gpu_$name" >/dev/null || die "gpu has no part '$name'"
   done
+  if [ -e build/cuda-for-tests ] && [[ " ${parts[*]} " != *" build "* ]]; then
+    die "build/ has CUDA kernels for tests alone; run ./dev gpu build first"
+  fi
   need
   mkdir -p "$logs"
   for name in "${parts[@]}"; do part "$name"; done
