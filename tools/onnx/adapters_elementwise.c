@@ -16,6 +16,8 @@ static tn_status plain(onnx_node *c, const char *op) {
 static tn_status fold(onnx_node *c, const char *op) {
   tn_tensor *sum = NULL;
   tn_status status = TN_OK;
+  for (int i = 0; i < c->num_in; i++)
+    if (!node_needs(c, i)) return TN_OK;
   if (c->num_in == 1) op = "copy";
   for (int i = c->num_in > 1; i < c->num_in && status == TN_OK; i++) {
     tn_tensor *next = NULL;

@@ -120,6 +120,7 @@ static tn_status take(onnx_node *c, const char *op) {
   return call_run(&k, c->y, 1);
 }
 
+/* ONNX gives a new tensor, Tenon updates the one it gets. */
 static tn_status scatter(onnx_node *c, const char *op) {
   if (node_has(c, "reduction") && !node_word(c, "reduction", "none")) {
     if (node_word(c, "reduction", "add"))
@@ -129,15 +130,15 @@ static tn_status scatter(onnx_node *c, const char *op) {
     else
       return node_cannot(c, "scatter with another reduction");
   }
-  op_call k = call_begin(c, op);
+  op_call copy = call_begin(c, "copy"), k = call_begin(c, op);
+  call_in(&copy, c->x[0]);
+  tn_status status = call_run(&copy, c->y, 1);
+  if (status != TN_OK) return status;
   call_in(&k, c->x[2]);
   call_in(&k, c->x[1]);
   call_set(&k, "axis", 0, (double)node_int(c, "axis", 0));
-  call_update(&k, c->x[0]);
-  tn_status status = call_run(&k, NULL, 0);
-  tn_tensor_retain(c->x[0]);
-  c->y[0] = c->x[0];
-  return status;
+  call_update(&k, c->y[0]);
+  return call_run(&k, NULL, 0);
 }
 
 static tn_status one_hot(onnx_node *c, const char *op) {
@@ -183,6 +184,7 @@ static tn_status pad(onnx_node *c, const char *op) {
 }
 
 static tn_status tile(onnx_node *c, const char *op) {
+  if (!node_needs(c, 1)) return TN_OK;
   op_call k = call_begin(c, op);
   call_in(&k, c->x[0]);
   for (int64_t i = 0; i < c->in[1].elements; i++)
@@ -241,6 +243,7 @@ static tn_status expand(onnx_node *c, const char *op) {
   int64_t fewer = rank > x->rank ? rank - x->rank : 0;
   shape s = {0};
   (void)op;
+  if (!node_needs(c, 1)) return TN_OK;
   for (int64_t i = 0; i < rank + skip && !*c->cannot; i++) {
     int64_t own = i < fewer ? 1 : x->shape[i - fewer];
     int64_t asked = i < skip ? 1 : node_value(c, 1, i - skip);

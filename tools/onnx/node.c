@@ -1,6 +1,7 @@
 /* Attributes, values and calls of a node; see node.h. */
 #include "node.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ void node_begin(onnx_node *c, const Onnx__Node *node, tn_runtime *runtime, tn_de
     node_cannot(c, "a node of more than %d inputs or outputs", NODE_TENSORS);
     return;
   }
+  if (!node->n_output) node_cannot(c, "a node without outputs");
   c->num_in = (int)node->n_input;
   c->num_out = (int)node->n_output;
 }
@@ -29,10 +31,14 @@ tn_status node_run(onnx_node *c) {
   const char *op = NULL, *type = c->node->op_type ? c->node->op_type : "?";
   onnx_adapter adapter = onnx_adapter_find(type, &op);
   if (!adapter) return node_cannot(c, "ONNX operator %s has no adapter", type);
-  for (int i = 0; i < c->num_in; i++)
+  for (int i = 0; i < c->num_in; i++) {
+    if (c->in[i].lacks)
+      return node_cannot(c, "tensor %s, whose numbers are not those of %s", c->node->input[i],
+                         c->in[i].lacks);
     if (c->in[i].present && (!c->in[i].dtype || c->in[i].rank > TN_MAX_RANK))
       return node_cannot(c, "a tensor of a type or rank that Tenon lacks");
-  return *c->cannot ? TN_OK : adapter(c, op);
+  }
+  return *c->cannot || !node_needs(c, 0) ? TN_OK : adapter(c, op);
 }
 
 bool node_wants(const onnx_node *c, int i) { return i < c->num_out && *c->node->output[i]; }
@@ -67,11 +73,33 @@ int node_ints(const onnx_node *c, const char *name, const int64_t **list) {
   return a ? (int)a->n_ints : 0;
 }
 
+bool node_needs(onnx_node *c, int in) {
+  if (in < c->num_in && c->in[in].present) return true;
+  return node_cannot(c, "%s without input %d", c->node->op_type, in), false;
+}
+
 /* Whether an element's number is known here. */
 static bool is_known(onnx_node *c, int in, int64_t i) {
   const onnx_tensor *t = &c->in[in];
   if (t->data && i >= 0 && i < t->elements) return true;
   return node_cannot(c, "numbers of input %d that are not there beforehand", in), false;
+}
+
+/* IEEE 754 binary16. */
+static double half_number(uint16_t h) {
+  int exponent = h >> 10 & 31, fraction = h & 1023;
+  double size = exponent == 31  ? (double)(fraction ? NAN : INFINITY)
+                : exponent == 0 ? ldexp(fraction, -24)
+                                : ldexp(1024 + fraction, exponent - 25);
+  return h >> 15 ? -size : size;
+}
+
+/* The upper half of a float. */
+static double bfloat_number(uint16_t b) {
+  uint32_t bits = (uint32_t)b << 16;
+  float number;
+  memcpy(&number, &bits, sizeof number);
+  return (double)number;
 }
 
 double node_number(onnx_node *c, int in, int64_t i) {
@@ -82,6 +110,10 @@ double node_number(onnx_node *c, int in, int64_t i) {
     return (double)((const float *)t->data)[i];
   case TN_F64:
     return ((const double *)t->data)[i];
+  case TN_F16:
+    return half_number(((const uint16_t *)t->data)[i]);
+  case TN_BF16:
+    return bfloat_number(((const uint16_t *)t->data)[i]);
   default:
     return (double)node_value(c, in, i);
   }
@@ -103,7 +135,8 @@ int64_t node_value(onnx_node *c, int in, int64_t i) {
   case TN_BOOL:
     return ((const uint8_t *)t->data)[i];
   default:
-    return (int64_t)node_number(c, in, i);
+    node_cannot(c, "integers of input %d, whose type is %s", in, tn_dtype_name(t->dtype));
+    return 0;
   }
 }
 

@@ -20,12 +20,16 @@ typedef struct onnx_tensor {
   int64_t shape[16];
   int64_t elements;
   void *data; /* NULL where only the device has the numbers */
+  /* NULL, or the field of TensorProto that alone should hold the numbers and does not; dtype is
+   * TN_DTYPE_NONE then. */
+  const char *lacks;
 } onnx_tensor;
 
 /* The type that a number of TensorProto.DataType stands for, TN_DTYPE_NONE if none. */
 tn_dtype onnx_dtype(int32_t onnx);
 
-/* Takes a tensor's numbers over; `to->data` is the caller's to free. */
+/* Takes a tensor's numbers over; `to->data` is the caller's to free. They must lie in raw_data or
+ * the list of their type, as many as the tensor has elements, and in no other field. */
 void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to);
 
 /* -------------------------------------------------------------- node.c --- */
@@ -39,12 +43,13 @@ typedef struct onnx_node {
   tn_device *device;
   int num_in, num_out;
   onnx_tensor in[NODE_TENSORS]; /* absent ones are all zeros */
-  tn_tensor *x[NODE_TENSORS];   /* the same on the device, NULL where absent */
-  tn_tensor *y[NODE_TENSORS];   /* what the adapter made; the caller releases it */
-  char cannot[160];             /* why Tenon cannot express the node, or empty */
+  tn_tensor *x[NODE_TENSORS];   /* the same on the device, NULL where absent; never written */
+  /* What the adapter made, which may be views of inputs; the caller releases them. */
+  tn_tensor *y[NODE_TENSORS];
+  char cannot[160]; /* why Tenon cannot express the node, or empty */
 } onnx_node;
 
-/* Makes *c a node without tensors; c->cannot says so if it has more than fit. */
+/* Makes *c a node without tensors; c->cannot says so if it has more than fit, or no outputs. */
 void node_begin(onnx_node *c, const Onnx__Node *node, tn_runtime *runtime, tn_device *device);
 
 /* Calls the operators that the node stands for; returns the status of the last call. Where they
@@ -61,8 +66,10 @@ bool node_has(const onnx_node *c, const char *name);
 bool node_word(const onnx_node *c, const char *name, const char *value);
 /* Number of integers of a list, 0 where it is missing; *list borrowed. */
 int node_ints(const onnx_node *c, const char *name, const int64_t **list);
+/* Whether input `in` is there; where it is not, sets c->cannot. node_run has asked for input 0. */
+bool node_needs(onnx_node *c, int in);
 /* Element i of input `in` as an integer or a number. An element that is not there, or not known
- * in host memory, is 0 and sets c->cannot. */
+ * in host memory, or a float where an integer is asked for, is 0 and sets c->cannot. */
 int64_t node_value(onnx_node *c, int in, int64_t i);
 double node_number(onnx_node *c, int in, int64_t i);
 /* Whether somebody wants output i. */

@@ -31,21 +31,43 @@ tn_dtype onnx_dtype(int32_t onnx) {
   }
 }
 
-/* Element i of a tensor whose numbers lie in a typed list. */
-static void put_listed(const Onnx__Tensor *t, onnx_tensor *to, int64_t i) {
-  char *at = (char *)to->data + (size_t)i * tn_dtype_size(to->dtype);
-  if (t->n_float_data) memcpy(at, &t->float_data[i], 4);
-  if (t->n_double_data) memcpy(at, &t->double_data[i], 8);
-  if (t->n_int64_data) memcpy(at, &t->int64_data[i], 8);
-  if (t->n_int32_data) memcpy(at, &t->int32_data[i], tn_dtype_size(to->dtype)); /* low bytes */
+/* A typed list of TensorProto. */
+typedef struct number_list {
+  const char *field;
+  const void *numbers;
+  size_t count, stride;
+} number_list;
+
+/* The list that holds the numbers of a type that Tenon has: all types narrower than an int32, and
+ * the halves' bits, share one. */
+static number_list list_of(const Onnx__Tensor *t, tn_dtype dtype) {
+  switch (dtype) {
+  case TN_F32:
+    return (number_list){"float_data", t->float_data, t->n_float_data, 4};
+  case TN_F64:
+    return (number_list){"double_data", t->double_data, t->n_double_data, 8};
+  case TN_I64:
+    return (number_list){"int64_data", t->int64_data, t->n_int64_data, 8};
+  default:
+    return (number_list){"int32_data", t->int32_data, t->n_int32_data, 4};
+  }
 }
 
-/* Whether the message is a tensor with all its numbers: sequences are read as one too. */
-static bool is_whole(const Onnx__Tensor *t, const onnx_tensor *to) {
-  size_t listed = t->n_float_data + t->n_double_data + t->n_int64_data + t->n_int32_data;
-  size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
-  return to->rank <= 16 && to->dtype &&
-         (t->has_raw_data ? t->raw_data.len == bytes : listed == (size_t)to->elements);
+/* NULL where the numbers are exactly those that should be there, else the field they are not in. */
+static const char *lacking(const Onnx__Tensor *t, const onnx_tensor *to) {
+  size_t elements = (size_t)to->elements, bytes = elements * tn_dtype_size(to->dtype);
+  size_t listed = t->n_float_data + t->n_double_data + t->n_int64_data + t->n_int32_data +
+                  t->n_uint64_data + t->n_string_data;
+  number_list own = list_of(t, to->dtype);
+  if (t->has_raw_data) return t->raw_data.len == bytes && !listed ? NULL : "raw_data";
+  return own.count == elements && listed == elements ? NULL : own.field;
+}
+
+/* Numbers narrower than their list's are its low bytes. */
+static void take_list(const number_list *from, onnx_tensor *to) {
+  size_t size = tn_dtype_size(to->dtype);
+  for (size_t i = 0; i < from->count; i++)
+    memcpy((char *)to->data + i * size, (const char *)from->numbers + i * from->stride, size);
 }
 
 void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to) {
@@ -57,14 +79,14 @@ void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to) {
     sane = sane && t->dims[i] >= 0 && t->dims[i] < 1 << 24 && to->elements < 1 << 24;
     to->elements = sane ? to->elements * t->dims[i] : 0;
   }
+  if (sane && to->dtype && t->n_dims <= 16) to->lacks = lacking(t, to);
+  if (!sane || t->n_dims > 16 || to->lacks) to->dtype = TN_DTYPE_NONE;
+  if (!to->dtype) return;
   size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
-  if (!sane || !is_whole(t, to)) {
-    to->dtype = TN_DTYPE_NONE;
-    return;
-  }
+  number_list own = list_of(t, to->dtype);
   to->data = calloc(bytes + 1, 1);
-  if (t->has_raw_data && bytes)
+  if (!t->has_raw_data)
+    take_list(&own, to);
+  else if (bytes)
     memcpy(to->data, t->raw_data.data, bytes);
-  else
-    for (int64_t i = 0; i < to->elements; i++) put_listed(t, to, i);
 }
