@@ -291,6 +291,116 @@ START_TEST(import_is_ordered_behind_the_producer) {
 }
 END_TEST
 
+/* What is done without a stream comes behind the producer too, and still does when the stream is
+ * gone. */
+START_TEST(import_knows_its_stream) {
+  static float got[160 * 160];
+  tn_stream *ours = new_stream(), *theirs = new_stream(), *third = new_stream();
+  int64_t producer = tn_stream_to_dlpack(theirs), consumer = tn_stream_to_dlpack(third);
+  for (int i = 0; i < TRIES; ++i) {
+    DLManagedTensorVersioned *given = NULL, *again = NULL;
+    tn_tensor *x = busy(theirs), *y = NULL, *z = NULL;
+    tn_event *done = mark(theirs);
+    ok(tn_tensor_to_dlpack_stream(x, NULL, TN_DLPACK_STREAM_UNORDERED, &given));
+    ok(tn_tensor_from_dlpack_stream(rt, given, ours, producer, &y));
+    if (i % 2) {
+      ok(tn_tensor_to_dlpack_stream(y, NULL, consumer, &again));
+      ck_assert(!overtakes(third, done));
+      again->deleter(again);
+    } else {
+      ok(tn_tensor_to_host(y, got, sizeof got));
+      ck_assert(has_passed(done) && got[0] == 160 && got[160 * 160 - 1] == 160);
+      tn_event_destroy(done);
+    }
+    if (i == TRIES - 1) {
+      tn_stream_destroy(ours), ours = NULL;
+      ok(tn_tensor_to_device(y, dev, &z));
+      expect_160(z, tn_device_default_stream(dev));
+    }
+    tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(z);
+  }
+  tn_stream_destroy(theirs), tn_stream_destroy(third);
+}
+END_TEST
+
+/* A producer that looks, when it gets its memory back, whether the event has passed. */
+typedef struct lender {
+  DLManagedTensorVersioned lent, *inner;
+  tn_event *done;
+  bool passed;
+} lender;
+
+static void take_back(DLManagedTensorVersioned *lent) {
+  lender *l = lent->manager_ctx;
+  l->passed = has_passed(l->done);
+  l->inner->deleter(l->inner);
+}
+
+START_TEST(import_is_given_back_when_work_on_it_is_done) {
+  tn_stream *ours = new_stream();
+  for (int i = 0; i < TRIES; ++i) {
+    lender l = {.done = NULL};
+    tn_tensor *x = busy(NULL), *y = NULL, *z = NULL;
+    ok(tn_tensor_to_dlpack(x, &l.inner));
+    l.lent = *l.inner;
+    l.lent.manager_ctx = &l;
+    l.lent.deleter = take_back;
+    ok(tn_device_synchronize(dev));
+    ok(tn_tensor_from_dlpack(rt, &l.lent, &y));
+    ok(tn_matmul(ours, y, y, NULL, NULL, &z));
+    l.done = mark(ours);
+    tn_tensor_release(y);
+    ck_assert(l.passed);
+    tn_event_destroy(l.done);
+    tn_tensor_release(x), tn_tensor_release(z);
+  }
+  tn_stream_destroy(ours);
+}
+END_TEST
+
+static int races;
+static void count_races(void *user, tn_log_level level, const char *line) {
+  (void)user, (void)level;
+  races += strstr(line, "validate: race") != NULL;
+}
+
+/* One stream of the runtime works on a tensor and hands it to another: which side orders the two,
+ * if any does. */
+START_TEST(layers_see_the_order) {
+  enum { NOBODY, PRODUCER, CONSUMER, WRAPPED, SIDES };
+  for (int side = NOBODY; side < SIDES; ++side) {
+    tn_runtime_options options = {.struct_size = sizeof options,
+                                  .device = "sim",
+                                  .plugin_path = TEMPLATE_PLUGIN,
+                                  .layers = "validate",
+                                  .log = count_races,
+                                  .log_level = TN_LOG_INFO + 1,
+                                  .fallback = TN_FALLBACK_ALLOW};
+    tn_runtime *watched = open_runtime(&options);
+    tn_device *d = tn_runtime_device(watched);
+    tn_stream *ours = NULL, *theirs = NULL, *wrapped = NULL;
+    DLManagedTensorVersioned *given = NULL;
+    tn_tensor *x = NULL, *y = NULL, *z = NULL;
+    races = 0;
+    ok(tn_stream_create(d, &ours));
+    ok(tn_stream_create(d, &theirs));
+    ok(tn_stream_wrap(d, tn_stream_native(theirs), &wrapped));
+    int64_t from = tn_stream_to_dlpack(ours), to = tn_stream_to_dlpack(theirs);
+    ok(tn_ones(d, ours, TN_F32, 1, SHAPE(10), &x));
+    ok(tn_tensor_to_dlpack_stream(
+        x, NULL, side == PRODUCER || side == WRAPPED ? to : TN_DLPACK_STREAM_UNORDERED, &given));
+    ok(tn_tensor_from_dlpack_stream(watched, given, theirs,
+                                    side == CONSUMER ? from : TN_DLPACK_STREAM_UNORDERED, &y));
+    ok(tn_maximum(side == WRAPPED ? wrapped : theirs, y, y, &z));
+    ck_assert_msg((races > 0) == (side == NOBODY), "side %d: %d races", side, races);
+    ok(tn_device_synchronize(d));
+    tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(z);
+    tn_stream_destroy(wrapped), tn_stream_destroy(ours), tn_stream_destroy(theirs);
+    tn_runtime_close(watched);
+  }
+}
+END_TEST
+
 START_TEST(bad_exchanges_are_refused) {
   tn_stream *elsewhere = NULL;
   tn_device *second = NULL;
@@ -313,6 +423,8 @@ START_TEST(bad_exchanges_are_refused) {
           "another chip");
   refused(tn_tensor_from_dlpack_stream(rt, given, elsewhere, 5000, &y), TN_ERR_INVALID_ARGUMENT,
           "another device");
+  refused(tn_tensor_from_dlpack_stream(rt, given, elsewhere, TN_DLPACK_STREAM_NONE, &y),
+          TN_ERR_INVALID_ARGUMENT, "another device");
   refused(tn_tensor_from_dlpack_stream(rt, given, NULL, -7, &y), TN_ERR_INVALID_ARGUMENT, "-7");
   refused(tn_tensor_from_dlpack_stream(rt, NULL, NULL, -1, &y), TN_ERR_INVALID_ARGUMENT, "NULL");
   given->version.major = 2;
@@ -451,6 +563,9 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, export_to_our_own_stream_does_nothing);
   tcase_add_test(t, export_to_no_stream_waits);
   tcase_add_test(t, import_is_ordered_behind_the_producer);
+  tcase_add_test(t, import_knows_its_stream);
+  tcase_add_test(t, import_is_given_back_when_work_on_it_is_done);
+  tcase_add_test(t, layers_see_the_order);
   tcase_add_test(t, bad_exchanges_are_refused);
   tcase_add_loop_test(t, export_without_streams, 0, EVERY_DEVICE);
   tcase_add_test(t, an_exchange_table);

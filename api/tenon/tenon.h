@@ -44,7 +44,8 @@
  *              reference count is atomic; its contents are the callers' business.
  *  Streams.    Work of one stream runs in order. A NULL stream is the default
  *              stream of the tensors' device. Tensors may be released while work on
- *              them is pending. Work of different streams is ordered by events.
+ *              them is pending; one of another library's memory waits for it
+ *              (tn_tensor_from_dlpack). Work of different streams is ordered by events.
  *  Tensors.    Strided views of device memory with at most TN_MAX_RANK axes; sizes
  *              and strides count elements. Images are n, c, h, w in that order
  *              whatever their strides.
@@ -539,8 +540,9 @@ tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed);
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
 /* Takes a tensor from another library, without a copy; its deleter is called when
- * the last reference goes. On failure the caller keeps it. Errors: UNSUPPORTED for a
- * major version, element type or device that this runtime does not have. */
+ * the last reference goes, and work on it is done: on a device that works beside the host that
+ * release waits for all streams of the device. On failure the caller keeps it. Errors: UNSUPPORTED
+ * for a major version, element type or device that this runtime does not have. */
 tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *managed,
                                 tn_tensor **tensor);
 tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
@@ -566,7 +568,10 @@ tn_status tn_tensor_to_dlpack_stream_unversioned(tn_tensor *tensor, tn_stream *s
                                                  int64_t consumer, DLManagedTensor **managed);
 /* Takes a tensor on which the producer works on `producer`: later work of `stream`, NULL being
  * the device's default one, comes after it. A producer that was told of our stream has seen to
- * that itself: then producer is TN_DLPACK_STREAM_NONE, or tn_tensor_from_dlpack does as well. */
+ * that itself: then producer is TN_DLPACK_STREAM_NONE, and tn_tensor_from_dlpack does as well
+ * where that was the default one. The tensor counts as made on `stream`: functions that are not
+ * given a stream, as tn_tensor_to_host, work on that, or once it is destroyed on the default one.
+ * tn_tensor_from_dlpack's is the default one. Its release waits as that one's does. */
 tn_status tn_tensor_from_dlpack_stream(tn_runtime *runtime, DLManagedTensorVersioned *managed,
                                        tn_stream *stream, int64_t producer, tn_tensor **tensor);
 /* The number by which a producer is told of our stream. */

@@ -83,13 +83,17 @@ static tn_status stream_open_around(tn_device *device, void *native, tn_stream *
   return open_cache(stream, queue_take(stream, native));
 }
 
+static tn_status queue_wait(const tn_stream *s) {
+  tn_device *d = s->device;
+  if (d->synchronous) return TN_OK;
+  return device_result(d, "queue_wait", d->type->backend.queue_wait(d->handle, s->queue));
+}
+
 tn_status stream_wait(tn_stream *stream) {
   tn_device *d = stream->device;
-  tn_status status = TN_OK;
   uint64_t began = notify_clock(d->runtime);
   INVARIANT(stream->cache && stream_is_valid(stream));
-  if (!d->synchronous)
-    status = device_result(d, "queue_wait", d->type->backend.queue_wait(d->handle, stream->queue));
+  tn_status status = queue_wait(stream);
   if (began && !status) notify_waited(stream, began);
   return status;
 }
@@ -173,6 +177,8 @@ void tn_stream_destroy(tn_stream *stream) {
   if (!stream || stream == &stream->device->own_stream) return;
   tn_runtime *runtime = stream->device->runtime;
   if (runtime_is_forked(runtime)) return; /* the parent's, like all behind it */
+  /* First, since from then on another thread's device_wait passes it over. */
+  if (stream->cache) (void)queue_wait(stream);
   unlink_stream(stream->device, stream);
   stream_shut(stream);
   host_free(&runtime->memory, stream);

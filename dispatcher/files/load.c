@@ -41,7 +41,7 @@ static bool can_map(const loading *l) {
 
 static tn_status map_tensor(const loading *l, tn_tensor **tensor) {
   tn_tensor *t;
-  tn_status status = tensor_import(l->device, mapping_drop, l->file->map, &t);
+  tn_status status = tensor_import(l->device, NULL, mapping_drop, l->file->map, &t);
   if (status) return blame(l, status);
   mapping_hold(l->file->map);
   t->dl.data = l->file->map->base + l->file->data_begin + l->entry->begin;

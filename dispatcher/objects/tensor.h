@@ -42,4 +42,10 @@ struct storage {
   tn_tensor first; /* the tensor made together with the storage */
 };
 
+/* The storage of an import. Apart from storage, which is as large as a block's header may be. */
+typedef struct imported {
+  storage storage;         /* first */
+  struct pool_cache *home; /* of the stream that it was taken for; NULL where none was named */
+} imported;
+
 #endif

@@ -179,13 +179,16 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
   return device_ready(*device);
 }
 
-static tn_status import(tn_runtime *runtime, const DLTensor *dl, void (*destroy)(void *), void *ctx,
-                        bool read_only, tn_tensor **tensor) {
+static tn_status import(tn_runtime *runtime, const DLTensor *dl, const tn_stream *stream,
+                        void (*destroy)(void *), void *ctx, bool read_only, tn_tensor **tensor) {
   tn_device *device = NULL;
   tn_dtype dtype;
   tn_tensor *t;
   tn_status status = check_import(runtime, dl, &device, &dtype);
-  if (!status) status = tensor_import(device, destroy, ctx, &t);
+  if (!status && stream && stream->device != device)
+    status = fail(TN_ERR_INVALID_ARGUMENT,
+                  "tn_tensor_from_dlpack_stream: the stream is of another device");
+  if (!status) status = tensor_import(device, stream, destroy, ctx, &t);
   if (status) return status;
   t->dl.ndim = dl->ndim;
   t->dl.dtype = dl->dtype;
@@ -214,20 +217,26 @@ static void call_deleter_unversioned(void *ctx) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *managed,
-                                tn_tensor **tensor) {
+tn_status dlpack_import(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                        const tn_stream *stream, tn_tensor **tensor) {
   if (!runtime || !managed || !tensor)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack: an argument is NULL");
   if (managed->version.major != DLPACK_MAJOR_VERSION)
     return fail(TN_ERR_UNSUPPORTED, "tn_tensor_from_dlpack: DLPack %u.%u; this library takes %d.x",
                 managed->version.major, managed->version.minor, DLPACK_MAJOR_VERSION);
-  return import(runtime, &managed->dl_tensor, call_deleter_versioned, managed,
+  return import(runtime, &managed->dl_tensor, stream, call_deleter_versioned, managed,
                 managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY, tensor);
+}
+
+tn_status tn_tensor_from_dlpack(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                                tn_tensor **tensor) {
+  return dlpack_import(runtime, managed, NULL, tensor);
 }
 
 tn_status tn_tensor_from_dlpack_unversioned(tn_runtime *runtime, DLManagedTensor *managed,
                                             tn_tensor **tensor) {
   if (!runtime || !managed || !tensor)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_from_dlpack_unversioned: an argument is NULL");
-  return import(runtime, &managed->dl_tensor, call_deleter_unversioned, managed, false, tensor);
+  return import(runtime, &managed->dl_tensor, NULL, call_deleter_unversioned, managed, false,
+                tensor);
 }

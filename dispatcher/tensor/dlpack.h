@@ -13,5 +13,8 @@ tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed);
 tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
                                    DLManagedTensor **managed);
 tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
+/* tn_tensor_from_dlpack of a tensor that the stream, if it is not NULL, is ordered behind. */
+tn_status dlpack_import(tn_runtime *runtime, DLManagedTensorVersioned *managed,
+                        const tn_stream *stream, tn_tensor **tensor);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "dispatcher/device/device.h"
 #include "dispatcher/device/stream.h"
+#include "dispatcher/notify/notify.h"
 #include "dispatcher/tensor/dlpack.h"
 #include "dispatcher/tensor/tensor.h"
 #include "dispatcher/tensor/tracked.h"
@@ -56,15 +57,53 @@ static tn_status put_in_order(const joint *j, void *first, void *second) {
   return device_result(d, "queue_wait_event", b->queue_wait_event(d->handle, second, j->event));
 }
 
-/* Orders our stream's work and that of their handle, ours first or theirs. */
-static tn_status order_with(tn_stream *ours, void *native, bool ours_first) {
+/* Whether their handle is that of our stream `s`. Where the backend hides the handles of streams
+ * that we made, NULL says nothing. */
+static bool is_theirs(const tn_stream *s, const void *native) {
+  return s->cache && s->native == native && (native || s->device->type->backend.queue_native);
+}
+
+/* As if an event of the program's had ordered the two. */
+static void tell_order(const tn_stream *first, const tn_stream *second) {
+  const char event = 0; /* layers know events by their address */
+  notify_object(TN_LAYER_EVENT_MADE, first->device, &event, 0);
+  notify_stream(TN_LAYER_EVENT_RECORDED, first, &event);
+  notify_stream(TN_LAYER_STREAM_ORDERED, second, &event);
+  notify_object(TN_LAYER_EVENT_DESTROYED, first->device, &event, 0);
+}
+
+static void tell_if_theirs(const tn_stream *ours, const tn_stream *s, const void *native,
+                           bool ours_first) {
+  if (s != ours && is_theirs(s, native)) ours_first ? tell_order(ours, s) : tell_order(s, ours);
+}
+
+/* Layers know our streams alone, so that they are told where their handle is one's, or of several
+ * that were made around it. */
+static void tell_layers(const tn_stream *ours, const void *native, bool ours_first) {
+  tn_device *d = ours->device;
+  tell_if_theirs(ours, d->default_stream, native, ours_first);
+  log_hold(); /* layers have their say under the mutex */
+  pthread_mutex_lock(&d->mutex);
+  for (const tn_stream *s = d->streams; s; s = s->next) tell_if_theirs(ours, s, native, ours_first);
+  pthread_mutex_unlock(&d->mutex);
+  log_resume();
+}
+
+static tn_status order_queues(const tn_stream *ours, void *native, bool ours_first) {
   joint j;
-  if (native && native == ours->native) return TN_OK;
   tn_status status = joint_open(&j, ours->device, native);
   if (status) return status;
   status = ours_first ? put_in_order(&j, ours->queue, j.theirs)
                       : put_in_order(&j, j.theirs, ours->queue);
   joint_close(&j);
+  return status;
+}
+
+/* Orders our stream's work and that of their handle, ours first or theirs. */
+static tn_status order_with(const tn_stream *ours, void *native, bool ours_first) {
+  tn_status status = TN_OK;
+  if (!native || native != ours->native) status = order_queues(ours, native, ours_first);
+  if (!status && ours->device->runtime->notified) tell_layers(ours, native, ours_first);
   return status;
 }
 
@@ -146,7 +185,7 @@ tn_status tn_tensor_from_dlpack_stream(tn_runtime *runtime, DLManagedTensorVersi
     tn_status status = order_import(function, runtime, managed->dl_tensor.device, stream, producer);
     if (status) return status;
   }
-  return tn_tensor_from_dlpack(runtime, managed, tensor);
+  return dlpack_import(runtime, managed, stream, tensor);
 }
 
 /* --- what exchange tables are made of --- */

@@ -206,9 +206,11 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out) {
   return TN_OK;
 }
 
-tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out) {
+tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destroy)(void *),
+                        void *ctx, tn_tensor **out) {
   tn_runtime *runtime = device->runtime;
-  storage *s = host_alloc(&runtime->memory, sizeof *s);
+  imported *made = host_alloc(&runtime->memory, sizeof *made);
+  storage *s = made ? &made->storage : NULL;
   tn_tensor *t = s && runtime->notified ? tracked_header(runtime) : s ? &s->first : NULL;
   if (!t) {
     host_free(&runtime->memory, s);
@@ -218,6 +220,7 @@ tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, t
   s->device = device;
   s->destroy = destroy;
   s->destroy_ctx = ctx;
+  made->home = stream ? stream->cache : NULL;
   header_init(t, device, TN_U8, 0);
   t->storage = s;
   runtime_retain(runtime);
@@ -231,9 +234,13 @@ static inline bool drop_ref(_Atomic uint32_t *refs) {
   return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-/* Apart from storage_free so that releases of blocks do not pay for its stack. */
+/* Apart from storage_free so that releases of blocks do not pay for its stack. The producer may
+ * use the memory again from its deleter on, in streams that know nothing of ours, so that all work
+ * that may still touch it is waited for. */
 static __attribute__((noinline, cold)) void import_free(storage *s) {
   tn_runtime *runtime = s->device->runtime;
+  if (!s->device->synchronous && device_is_fine(s->device))
+    (void)device_wait(s->device); /* a device that fails has nothing left to wait for */
   s->destroy(s->destroy_ctx);
   host_free(&runtime->memory, s);
   runtime_release(runtime); /* not before: the deleter may release others of the runtime's */
@@ -323,7 +330,9 @@ tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const
 }
 
 tn_stream *tensor_home(const tn_tensor *t) {
-  tn_stream *made_on = t->storage->block ? pool_cache_stream(t->storage->block->cache) : NULL;
+  const storage *s = t->storage;
+  const pool_cache *home = s->block ? s->block->cache : ((const imported *)(const void *)s)->home;
+  tn_stream *made_on = home ? pool_cache_stream(home) : NULL;
   return made_on ? made_on : t->device->default_stream;
 }
 

@@ -21,14 +21,15 @@ void tensor_finish(tn_tensor *t);
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides);
 void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides);
 DLDataType dtype_to_dl(tn_dtype dtype);
-/* A header and storage for foreign memory, which holds the runtime. */
-tn_status tensor_import(tn_device *device, void (*destroy)(void *), void *ctx, tn_tensor **out);
+/* A header and storage for foreign memory, which holds the runtime; `stream` may be NULL. */
+tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destroy)(void *),
+                        void *ctx, tn_tensor **out);
 /* "cuda:0 f32 [2, 3]", with strides if they are not row-major. Returns text. */
 const char *tensor_text(char *text, size_t size, const tn_tensor *t);
 /* Refuses NULL and tensors of dead runtimes. */
 tn_status tensor_check(const tn_tensor *t, const char *function);
 /* The stream whose work made the tensor, as far as that is known: the one that its memory was
- * taken for. */
+ * taken for, of an import the one that was ordered behind its producer. */
 tn_stream *tensor_home(const tn_tensor *t);
 
 #endif
