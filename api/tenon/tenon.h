@@ -82,8 +82,9 @@
  *              all of them, tn_op_count, tn_op_at and tn_op_find for plugins with operators,
  *              tn_tensor_from_dlpack, its relatives and tn_device_find_dlpack for a device that
  *              is not the default one, and a call that falls back for those whose devices are
- *              in host memory. Such a call takes as long as loading does. A plugin that does not say in its file what it brings
- *              (TN_PLUGIN_BRINGS) does not wait, nor does one with kernels for any host device.
+ *              in host memory. Such a call takes as long as loading does. A plugin that does
+ *              not say in its file what it brings (TN_PLUGIN_BRINGS) does not wait, nor does one
+ *              with kernels for any host device.
  *  Process.    What plugins, and the libraries that come with them, change of signal
  *              handlers, of the thread's signal mask and floating-point modes while they are
  *              loaded or a device is opened is put back. A handler that another thread
@@ -339,9 +340,10 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream);
  * the handle run in the order in which they come, and everything else is as with tn_stream_create:
  * memory is reused in that order. The handle stays its owner's, who keeps it until the tn_stream
  * is destroyed or the runtime closed; neither destroys it. Wrap a handle once and keep the stream:
- * each has a cache of memory, and to layers each is a stream of its own. A device that works in its caller has no such handles, and takes
- * NULL alone. Errors: UNSUPPORTED where the device's plugin takes none, or not this one, for its
- * work is not in order; INVALID_ARGUMENT for a handle of another device. */
+ * each has a cache of memory, and to layers each is a stream of its own. A device that works in its
+ * caller has no such handles, and takes NULL alone. Errors: UNSUPPORTED where the device's plugin
+ * takes none, or not this one, for its work is not in order; INVALID_ARGUMENT for a handle of
+ * another device. */
 tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream);
 /* Waits for the stream's work. */
 void tn_stream_destroy(tn_stream *stream);
@@ -763,9 +765,10 @@ typedef struct tn_tensors_entry {
 /* Writes tensors of any devices and strides, row-major, under their names, and texts, if any
  * (num_metadata may be 0). Waits for the streams that they were made on. The file is complete
  * under its name or not there: it is written beside it, brought to the disk and then put in its
- * place with the mode that the older file had, following symbolic links; on failure an older file stays as it was. Takes some megabytes
- * of memory beside the largest names, whatever the tensors' size. Errors: INVALID_ARGUMENT for
- * names or keys that are double, not UTF-8 or "__metadata__"; IO with the system's reason. */
+ * place with the mode that the older file had, following symbolic links; on failure an older file
+ * stays as it was. Takes some megabytes of memory beside the largest names, whatever the tensors'
+ * size. Errors: INVALID_ARGUMENT for names or keys that are double, not UTF-8 or "__metadata__"; IO
+ * with the system's reason. */
 tn_status tn_tensors_save(const char *path, size_t count, const char *const *names,
                           const tn_tensor *const *tensors, size_t num_metadata,
                           const tn_tensors_metadata *metadata);
@@ -792,8 +795,9 @@ tn_status tn_tensors_metadata_at(const tn_tensors *file, size_t index, tn_tensor
  * the tensor. As with every mapping, what others write to the file meanwhile may be seen in the
  * tensor, and where they cut it the process is sent SIGBUS: replace such files by a rename, as
  * tn_tensors_save does. Everywhere else, and where the file does not align the tensor or its type
- * is bool, it is copied, and the copy is done when this returns. Errors: UNSUPPORTED for a type or rank that Tenon does not have; IO where
- * the file is no longer as long as it was or cannot be read, or a bool is neither 0 nor 1. */
+ * is bool, it is copied, and the copy is done when this returns. Errors: UNSUPPORTED for a type or
+ * rank that Tenon does not have; IO where the file is no longer as long as it was or cannot be
+ * read, or a bool is neither 0 nor 1. */
 tn_status tn_tensors_load(const tn_tensors *file, size_t index, tn_device *device,
                           tn_tensor **tensor);
 

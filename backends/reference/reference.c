@@ -113,7 +113,7 @@ static const tn_backend backend = {
 #include "ops.def"
 
 /* One row per operator, for all its element types and every attribute that it has now: whoever
- * appends one teaches its kernel here first. An operator without a reference kernel does not link. */
+ * appends one teaches its kernel here first. Without a reference kernel it does not link. */
 static const tn_kernel kernels[] = {
 #define OP(ID, op_name_, OP_NAME, ...)                                                             \
   {.struct_size = sizeof(tn_kernel),                                                               \

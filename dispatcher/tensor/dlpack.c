@@ -182,7 +182,7 @@ static tn_status check_import(tn_runtime *runtime, const DLTensor *dl, tn_device
 static tn_status import(tn_runtime *runtime, const DLTensor *dl, const tn_stream *stream,
                         void (*destroy)(void *), void *ctx, bool read_only, tn_tensor **tensor) {
   tn_device *device = NULL;
-  tn_dtype dtype;
+  tn_dtype dtype = TN_DTYPE_NONE;
   tn_tensor *t;
   tn_status status = check_import(runtime, dl, &device, &dtype);
   if (!status && stream && stream->device != device)
