@@ -6,23 +6,7 @@
 
 #include "opencl.h"
 
-tn_dtype ocl_dtype(const DLTensor *tensor) {
-  static const tn_dtype floats[] = {TN_F16, TN_F32, TN_F64};
-  static const tn_dtype ints[] = {TN_I8, TN_I16, TN_I32, TN_I64};
-  int log2_bytes = __builtin_ctz((unsigned)tensor->dtype.bits) - 3;
-  switch (tensor->dtype.code) {
-  case kDLFloat:
-    return floats[log2_bytes - 1];
-  case kDLInt:
-    return ints[log2_bytes];
-  case kDLBfloat:
-    return TN_BF16;
-  case kDLUInt:
-    return TN_U8;
-  default:
-    return TN_BOOL;
-  }
-}
+tn_dtype ocl_dtype(const DLTensor *tensor) { return tn_dtype_of(tensor->dtype); }
 
 int64_t ocl_size(const DLTensor *tensor, int32_t begin, int32_t end) {
   int64_t count = 1;

@@ -16,37 +16,10 @@ static tn_status launch(const tn_kernel_args *args, const void *params, size_t b
 
 /* -------------------------------------------------------------------- views --- */
 
-static tn_dtype dtype_of(DLDataType type) {
-  switch (type.code << 8 | type.bits) {
-  case kDLBool << 8 | 8:
-    return TN_BOOL;
-  case kDLUInt << 8 | 8:
-    return TN_U8;
-  case kDLInt << 8 | 8:
-    return TN_I8;
-  case kDLInt << 8 | 16:
-    return TN_I16;
-  case kDLInt << 8 | 32:
-    return TN_I32;
-  case kDLInt << 8 | 64:
-    return TN_I64;
-  case kDLFloat << 8 | 16:
-    return TN_F16;
-  case kDLBfloat << 8 | 16:
-    return TN_BF16;
-  case kDLFloat << 8 | 32:
-    return TN_F32;
-  case kDLFloat << 8 | 64:
-    return TN_F64;
-  default:
-    return TN_DTYPE_NONE;
-  }
-}
-
 /* The DLTensor, its shape and its strides are gone when the call returns: all is copied. */
 static sim_view view_of(const DLTensor *t) {
   sim_view v = {.data = (chip_address)(uintptr_t)t->data + t->byte_offset,
-                .dtype = dtype_of(t->dtype),
+                .dtype = tn_dtype_of(t->dtype),
                 .rank = t->ndim};
   for (int32_t i = 0; i < t->ndim; ++i) {
     v.shape[i] = t->shape[i];
