@@ -39,6 +39,7 @@ static tn_status trace_open(const tn_host *host, void **layer) {
   }
   t->number = place_count();
   t->next_id = (uint64_t)t->pid << 40 | (uint64_t)(t->number & 0xff) << 32;
+  ranges_begin();
   pthread_mutex_init(&t->lock, NULL);
   pthread_mutex_init(&t->memory_lock, NULL);
   slice_process(t, (uint32_t)t->pid, program_invocation_short_name, 0);

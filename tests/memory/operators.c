@@ -11,7 +11,7 @@
 
 #include "fault.h"
 #include "tenon/tenon.h"
-#include "tools/check/op_case.h"
+#include "tools/check/cases/op_case.h"
 
 /* Requests of one call at the most: more would mean that it never comes to an end. Operators of
  * the fixture have no part in this. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "op_case.h"
+#include "cases/op_case.h"
 #include "tenon/tenon.h"
 
 enum { CALL_SECONDS = 20, MEMORY = 256 << 20 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "cases/number.h"
 #include "placed.h"
 
 typedef struct bad {

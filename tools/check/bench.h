@@ -2,7 +2,7 @@
 #ifndef TENON_CHECK_BENCH_H
 #define TENON_CHECK_BENCH_H
 
-#include "op_case.h"
+#include "cases/op_case.h"
 #include "tenon/tenon.h"
 
 /* A device at work, and the speeds that others are compared with. */

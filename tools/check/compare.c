@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "number.h"
+#include "cases/number.h"
 #include "tenon/tenon.h"
 
 bool compare_in_own_types(const tn_operator *op) { return op->flags & TN_OPERATOR_TYPED; }

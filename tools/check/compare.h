@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_COMPARE_H
 #define TENON_TESTS_COMPARE_H
 
-#include "op_case.h"
+#include "cases/op_case.h"
 
 /* One output as read back: row-major elements of one type. */
 typedef struct output {

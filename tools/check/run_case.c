@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "compare.h"
-#include "number.h"
+#include "cases/number.h"
 #include "placed.h"
 
 bool tally_begin(tally *t, const op_case *c, const char *how) {

@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_RUN_CASE_H
 #define TENON_TESTS_RUN_CASE_H
 
-#include "op_case.h"
+#include "cases/op_case.h"
 #include "tenon/tenon.h"
 
 /* Hears of every run. `before` may say no, and the run is left out. */

@@ -2,7 +2,7 @@
 #ifndef TENON_CHECK_THRESHOLDS_H
 #define TENON_CHECK_THRESHOLDS_H
 
-#include "op_case.h"
+#include "cases/op_case.h"
 #include "tenon/tenon.h"
 
 typedef struct threshold_search {

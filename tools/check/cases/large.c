@@ -5,7 +5,7 @@
  */
 #include <unistd.h>
 
-#include "check.h"
+#include "../check.h"
 
 static const int64_t LARGE = ((int64_t)1 << 31) + 77;
 
