@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare.h"
 #include "cases/number.h"
+#include "compare.h"
 #include "placed.h"
 
 bool tally_begin(tally *t, const op_case *c, const char *how) {
