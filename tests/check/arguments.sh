@@ -41,11 +41,21 @@ grep -q 'short:1' "$scratch/err" || die "the malformed line is not named"
 # A file that is no plugin is a failure with its reason.
 head -c 500 "$plugin" >"$scratch/libtenon-cut.so"
 expect 1 check "$scratch/libtenon-cut.so"
-grep -q 'was not taken' "$scratch/err" || die "the refused plugin is not reported"
+grep -q '^FAIL .*was not taken' "$scratch/out" || die "the refused plugin is not reported"
 
 expect 0 check --device reference --op neg --dtype f16 --list
-grep -qE '^neg +f16 +[0-9]+ cases$' "$scratch/out" || die "--list"
-[ "$(wc -l <"$scratch/out")" -eq 1 ] || die "--list lists more than was asked for"
+grep -qE '^neg +f16 +[0-9]+ cases  reference\.neg' "$scratch/out" || die "--list"
+grep -qE '^reference:0 .* [0-9]+ cases of 1 operators in 1 choices' "$scratch/out" || die "--list sums nothing up"
+[ "$(wc -l <"$scratch/out")" -eq 2 ] || die "--list lists more than was asked for"
+expect 0 check --device reference --op 'r*' --dtype f32 --list --json
+if command -v python3 >/dev/null; then
+  python3 - "$scratch" <<'PYTHON' || die "not what --list --json should be"
+import json, sys
+*ops, totals = [json.loads(l) for l in open(sys.argv[1] + "/out", encoding="utf-8")]
+assert all(o["op"][0] == "r" and o["types"][0] == "f32" and o["kernels"] for o in ops)
+assert sum(o["cases"] for o in ops) == totals["cases"] and totals["totals"]
+PYTHON
+fi
 expect 0 check --device reference --op neg --dtype '*f*' --seed 7
 grep -q '^ok *neg *f16 bf16 f32 f64' "$scratch/out" || die "--dtype"
 expect 0 check --device reference --op cast --dtype f32,i8 --case 3 --no-fork

@@ -14,6 +14,7 @@
 
 #include "../command.h"
 #include "../help.h"
+#include "../plain.h"
 #include "../progress.h"
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
@@ -29,6 +30,14 @@ static bool number(const char *name, const char *text, uint64_t most, uint64_t *
   bool ok = *text >= '0' && *text <= '9' && !*end && n <= most;
   if (!ok) fprintf(stderr, "tenon check: --%s wants a number, not '%s'\n", name, text);
   *value = n;
+  return ok;
+}
+
+static bool minutes(const char *text, double *value) {
+  char *end;
+  *value = strtod(text, &end);
+  bool ok = end != text && !*end && *value > 0 && *value <= 100000;
+  if (!ok) fprintf(stderr, "tenon check: --minutes wants a time above 0, not '%s'\n", text);
   return ok;
 }
 
@@ -57,6 +66,16 @@ static bool take_option(int option, check_options *o) {
     return number("case", optarg, UINT64_MAX, &o->only_case);
   case 'l':
     return o->list = true;
+  case 'a':
+    return o->all = true;
+  case 'm':
+    return minutes(optarg, &o->minutes);
+  case 'S':
+    o->has_step = true;
+    return number("fuzz-step", optarg, UINT64_MAX, &o->step);
+  case 'q':
+    o->sequence = optarg;
+    return true;
   case 'C':
     return o->complete = true;
   case 'L':
@@ -101,6 +120,10 @@ static int read_options(int argc, char **argv, check_options *o) {
                                           {"junit", required_argument, NULL, 'u'},
                                           {"json", no_argument, NULL, 'J'},
                                           {"list", no_argument, NULL, 'l'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {"minutes", required_argument, NULL, 'm'},
+                                          {"fuzz-step", required_argument, NULL, 'S'},
+                                          {"sequence", required_argument, NULL, 'q'},
                                           {"complete", no_argument, NULL, 'C'},
                                           {"large", no_argument, NULL, 'L'},
                                           {"jobs", required_argument, NULL, 'j'},
@@ -145,18 +168,21 @@ static void add_totals(totals *to, const totals *t) {
   to->expected += t->expected;
   to->combos += t->combos;
   to->native += t->native;
+  to->idle += t->idle;
 }
 
 static void unit_done(void *ctx, unit *u) {
   check *k = ctx;
   uint64_t expected = expect_match(&k->expect, k->agenda, u);
-  totals t = {.operators = 1, .expected = expected, .combos = u->combos, .native = u->native};
+  bool itself = u->op == CHECK_ITSELF;
+  totals t = {.operators = !itself, .expected = expected, .combos = u->combos, .native = u->native};
   t.cases = u->tally.cases;
   t.runs = u->tally.runs;
   t.bad_calls = u->tally.bad_calls;
   t.repeats = u->tally.repeats;
   t.thresholds = u->tally.thresholds;
   t.failures = u->tally.failures;
+  t.idle = !itself && unit_is_idle(u);
   add_totals(&k->device, &t);
   progress_clear();
   (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, expected);
@@ -176,15 +202,53 @@ static void find_stale(check *k) {
   }
 }
 
-static bool run_devices(check *k) {
-  bool ok = true;
-  for (uint32_t d = 0; ok && d < k->agenda->num_devices; d++) {
-    k->device = (totals){0};
-    ok = workers_run(k->options, k->agenda, d, k->units + d * k->agenda->num_ops, unit_done, k);
-    add_totals(&k->all, &k->device);
-    if (!k->options->json) report_device_text(&k->agenda->device[d], &k->device);
-  }
-  return ok;
+/* Units of a device: one per operator, and behind them that of the device itself. */
+static size_t units_of_device(const agenda *a) { return (size_t)a->num_ops + 1; }
+
+static void fail_itself(check *k, unit *itself, const char *text) {
+  itself->tally.failures++;
+  unit_fail(k->options, k->agenda, itself, text);
+  atomic_store(&itself->state, UNIT_DONE);
+  unit_done(k, itself);
+}
+
+static void run_device(check *k, uint32_t d) {
+  const checked_device *device = &k->agenda->device[d];
+  unit *units = k->units + d * units_of_device(k->agenda), *itself = units + k->agenda->num_ops;
+  itself->device = d;
+  itself->op = CHECK_ITSELF;
+  k->device = (totals){0};
+  if (device->failure[0])
+    fail_itself(k, itself, device->failure);
+  else if (fuzz_is_wanted(k->options))
+    fuzz_run(k->options, k->agenda, d, units, itself, unit_done, k);
+  else
+    workers_run(k->options, k->agenda, d, units, itself, unit_done, k);
+  add_totals(&k->all, &k->device);
+  if (!k->options->json)
+    report_device_text(k->options, k->agenda, device, units, k->agenda->num_ops, &k->device);
+}
+
+/* What failed before there was a device, as if it were one's. */
+static void run_failure(check *k) {
+  unit *itself = k->units + (k->agenda->num_devices + 1) * units_of_device(k->agenda) - 1;
+  checked_device *none = &k->agenda->device[k->agenda->num_devices];
+  *none = (checked_device){0};
+  snprintf(none->id, sizeof none->id, "%s", k->options->plugin ? "plugin" : "tenon");
+  itself->device = k->agenda->num_devices;
+  itself->op = CHECK_ITSELF;
+  k->device = (totals){0};
+  fail_itself(k, itself, k->agenda->failure);
+  add_totals(&k->all, &k->device);
+}
+
+/* Devices and operators there were, and none of the operators has a kernel or a case. */
+static void say_nothing_ran(const check *k) {
+  const check_options *o = k->options;
+  const char *between = o->op && o->dtype ? " and " : "";
+  fputs("tenon check: nothing was checked: no kernel here for what --op and --dtype leave", stderr);
+  fprintf(stderr, " (%s%s%s%s)\n", o->op ? o->op : "", between, o->dtype ? o->dtype : "",
+          o->has_case ? ", or no such --case" : "");
 }
 
 static bool read_expectations(check *k) {
@@ -197,21 +261,42 @@ static bool read_expectations(check *k) {
   return ok;
 }
 
+static size_t count_units(const agenda *a) { return (a->num_devices + 1) * units_of_device(a); }
+
+static bool write_junit(check *k) {
+  return !k->options->junit || report_junit(k->options->junit, k->agenda, k->units,
+                                            count_units(k->agenda), &k->expect, &k->all);
+}
+
 static int run(check *k) {
   uint64_t began = clock_ns();
-  size_t count = (size_t)k->agenda->num_devices * k->agenda->num_ops;
+  size_t bytes = count_units(k->agenda) * sizeof *k->units;
   if (!read_expectations(k)) return EXIT_USAGE;
-  k->units = shared_memory((count + 1) * sizeof *k->units);
-  bool ok = run_devices(k);
+  k->units = shared_memory(bytes);
+  if (k->agenda->failure[0]) run_failure(k);
+  for (uint32_t d = 0; d < k->agenda->num_devices; d++) run_device(k, d);
   find_stale(k);
   k->all.seconds = (double)(clock_ns() - began) / 1e9;
+  if (!k->options->json) report_summary(k->agenda, k->units, count_units(k->agenda));
   report_totals(k->options, &k->all);
-  if (k->options->junit)
-    ok = report_junit(k->options->junit, k->agenda, k->units, count, &k->expect, &k->all) && ok;
-  munmap(k->units, (count + 1) * sizeof *k->units);
+  bool ok = write_junit(k);
+  munmap(k->units, bytes);
   if (!ok || k->all.failures > k->all.expected || k->all.stale) return EXIT_FAILED;
-  if (k->all.runs == 0) fputs("tenon check: nothing was checked\n", stderr);
+  if (k->all.runs == 0) say_nothing_ran(k);
   return k->all.runs ? EXIT_OK : EXIT_NOTHING;
+}
+
+/* There is nothing to check, for a reason that is no failure. */
+static int run_nothing(check *k) {
+  const char *why = k->agenda->nothing[0] ? k->agenda->nothing : "no device is here";
+  fprintf(stderr, "tenon check: nothing to check: %s\n", plain(why));
+  k->units = shared_memory(count_units(k->agenda) * sizeof *k->units);
+  unit *itself = k->units + k->agenda->num_ops;
+  itself->op = CHECK_ITSELF;
+  snprintf(k->agenda->device[0].id, sizeof k->agenda->device->id, "tenon");
+  snprintf(itself->note, sizeof itself->note, "%s", why);
+  atomic_store(&itself->state, UNIT_DONE);
+  return write_junit(k) ? EXIT_NOTHING : EXIT_FAILED;
 }
 
 static void make_agenda(void *ctx) {
@@ -219,13 +304,14 @@ static void make_agenda(void *ctx) {
   agenda_make(k->options, k->agenda);
 }
 
-static void list(void *ctx) {
-  check *k = ctx;
-  workbench w;
-  if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
-  for (uint32_t i = 0; i < k->agenda->num_ops; i++)
-    if (k->agenda->device[0].wanted[i]) unit_list(&w, k->agenda, i);
-  workbench_close(&w);
+/* With what it could not be made of. What dies behind the end, in closing, leaves it whole. */
+static void look_around(check *k) {
+  agenda *a = k->agenda;
+  const char *how = workers_apart(k->options, make_agenda, k, k->options->timeout_s);
+  if (!*how) return;
+  if (!a->complete) a->num_devices = 0;
+  snprintf(a->failure, sizeof a->failure, "%s: %s",
+           a->complete ? "closing the runtime" : "looking for devices", how);
 }
 
 static void complete(void *ctx) {
@@ -241,21 +327,31 @@ static void complete(void *ctx) {
 }
 
 static int run_complete(check *k) {
-  bool ok = workers_apart(k->options, complete, k) && !k->agenda->lacking;
+  const char *how = workers_apart(k->options, complete, k, 0);
+  if (*how) fprintf(stderr, "tenon check: %s\n", plain(how));
+  bool ok = !*how && !k->agenda->lacking;
   if (ok) puts("every operator can be checked and timed");
   return ok ? EXIT_OK : EXIT_FAILED;
 }
 
-/* What stops before the first run: 0, or what to exit with. */
+/* Of those that want a device and find none, or what failed. */
 static int stopped(const check *k) {
   const agenda *a = k->agenda;
-  fputs(a->notes, a->status || a->refused || k->options->json ? stderr : stdout);
-  if (a->refused) return EXIT_FAILED;
-  if (a->status == TN_ERR_INVALID_ARGUMENT) return EXIT_USAGE;
-  if (a->status != TN_OK && a->status != TN_ERR_NOT_FOUND) return EXIT_FAILED;
-  if (a->num_devices) return EXIT_OK;
-  fputs("tenon check: nothing to check\n", stderr);
+  if (a->failure[0]) fprintf(stderr, "tenon check: %s\n", plain(a->failure));
+  if (a->failure[0]) return EXIT_FAILED;
+  fprintf(stderr, "tenon check: nothing to check: %s\n", plain(a->nothing));
   return EXIT_NOTHING;
+}
+
+static int run_as_asked(check *k) {
+  const agenda *a = k->agenda;
+  bool only_looks = k->options->list || k->options->complete;
+  fputs(a->notes, k->options->json ? stderr : stdout);
+  if (a->usage) return fprintf(stderr, "tenon check: %s\n", plain(a->failure)), EXIT_USAGE;
+  if (only_looks && (a->failure[0] || !a->num_devices)) return stopped(k);
+  if (k->options->list) return list_run(k->options, a);
+  if (k->options->complete) return run_complete(k);
+  return a->num_devices || a->failure[0] ? run(k) : run_nothing(k);
 }
 
 int command_check(int argc, char **argv) {
@@ -265,17 +361,8 @@ int command_check(int argc, char **argv) {
   set_defaults(&o);
   progress_begin(!o.json);
   check k = {.options = &o, .agenda = shared_memory(sizeof *k.agenda)};
-  if (!workers_apart(&o, make_agenda, &k)) {
-    fputs("tenon check: died while looking for devices\n", stderr);
-    return EXIT_FAILED;
-  }
-  status = stopped(&k);
-  if (!status && o.list)
-    status = workers_apart(&o, list, &k) ? EXIT_OK : EXIT_FAILED;
-  else if (!status && o.complete)
-    status = run_complete(&k);
-  else if (!status)
-    status = run(&k);
+  look_around(&k);
+  status = run_as_asked(&k);
   expect_free(&k.expect);
   munmap(k.agenda, sizeof *k.agenda);
   return status;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "last_words.h"
 #include "run_case.h"
 
 typedef struct check_options {
@@ -13,26 +14,41 @@ typedef struct check_options {
   uint64_t seed, only_case;
   bool has_case;
   bool json, list, complete, large, no_fork, no_thresholds;
-  uint32_t jobs; /* 0: as many as there are processors */
+  bool all;       /* names every operator without a kernel */
+  double minutes; /* of fuzzing; 0: none */
+  uint64_t step;  /* of fuzzing: this one alone, where has_step */
+  bool has_step;
+  const char *sequence; /* of fuzzing: what to run in place of random calls, or NULL */
+  uint32_t jobs;        /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
 } check_options;
 
-enum { CHECK_DEVICES = 16, CHECK_OPS = 1024, CHECK_KEPT = 4, CHECK_CRASHES = 3 };
+/* CHECK_ITSELF stands in an operator's place where what failed is the device or its plugin. */
+enum {
+  CHECK_DEVICES = 16,
+  CHECK_OPS = 1024,
+  CHECK_ITSELF = CHECK_OPS - 1,
+  CHECK_KEPT = 4,
+  CHECK_CRASHES = 3,
+};
 
 typedef struct checked_device {
   char id[48], type[32], name[128];
   char expect[512]; /* the list of expected failures that its plugin ships, or "" */
   bool host;
   uint8_t wanted[CHECK_OPS]; /* by place in agenda.ops */
+  char failure[1200];        /* why nothing can be checked on it, which is a failure, or "" */
 } checked_device;
 
 /* What there is to check. Lies in memory that forked children share. */
 typedef struct agenda {
-  tn_status status; /* of making it; the message is in notes */
-  bool refused;     /* PLUGIN.so was not taken */
+  bool complete;      /* what is to be checked is known; closing the runtime may still fail */
+  bool usage;         /* the options make no sense */
+  char failure[1400]; /* of finding out, of the plugin itself: counts as one; or "" */
+  char nothing[1400]; /* why there is nothing to check, which is none; or "" */
   uint32_t num_devices, num_ops;
-  checked_device device[CHECK_DEVICES];
+  checked_device device[CHECK_DEVICES + 1]; /* the last for what failed before there was one */
   struct {
     uint32_t id;
     char name[64];
@@ -67,11 +83,12 @@ typedef struct unit {
   check_failure failure[CHECK_KEPT];
   _Atomic uint64_t run_began_ns; /* 0 while nothing runs */
   double seconds;
+  tn_dtype worst; /* of type variable T where tally.error came nearest to its bound */
   /* The run under way. */
   tn_dtype types[TN_MAX_TYPE_VARS];
   uint64_t number; /* of the case */
   char how[100], what[900];
-  char note[256]; /* why nothing was checked */
+  char note[1400]; /* why nothing was checked */
 } unit;
 
 /* ------------------------------------------------------------- agenda.c --- */
@@ -100,13 +117,18 @@ void workbench_close(workbench *w);
 
 /* Checks one operator; returns when it is done. */
 void unit_run(const workbench *w, const agenda *a, unit *u);
-/* Records a failure at the run under way. */
+/* Records a failure at the run under way; counts it in u->failed, not in the tally. */
 void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text);
-/* Prints the cases that there would be. */
-void unit_list(const workbench *w, const agenda *a, uint32_t op);
+/* Counts the cases that there would be of each choice of types that the options let through. */
+typedef void unit_listed_fn(void *ctx, const tn_operator *op, const tn_dtype *types,
+                            uint64_t cases);
+void unit_list(const workbench *w, const agenda *a, uint32_t op, unit_listed_fn *listed, void *ctx);
 
 /* Prints what an operator lacks before it can be checked; returns how much. complete.c */
 uint64_t complete_operator(const workbench *w, const tn_operator *op);
+
+/* Whether nothing ran of it and nothing failed: the device has no kernel of the operator. */
+bool unit_is_idle(const unit *u);
 
 uint64_t clock_ns(void);
 
@@ -116,13 +138,33 @@ void cases_large(const tn_operator *op, const tn_dtype *types, case_sink sink);
 /* ------------------------------------------------------------ workers.c --- */
 
 /* Runs all units of a device in forked processes, or in this one; `done` hears of each
- * in order. False when no process could begin. */
-bool workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
-                 void (*done)(void *ctx, unit *u), void *ctx);
-/* Runs fn(ctx) in a forked process, or in this one. False if it died. */
-bool workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx);
+ * in order. What fails beside operators, opening the device and closing it, becomes a failure of
+ * `itself`, of which `done` hears last. */
+void workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
+                 unit *itself, void (*done)(void *ctx, unit *u), void *ctx);
+/* Runs fn(ctx) in a forked process, or in this one, for limit_s seconds at the most (0: any
+ * time). "" when it ended well, else how it ended: "killed by signal 11 (Segmentation fault) in
+ * plugin mine, count". Valid until the next call. */
+const char *workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx,
+                          uint32_t limit_s);
+/* How a process ended, from what waitpid said; `stuck`: it was made to. */
+void workers_obituary(const check_options *o, const last_words *w, int status, bool stuck,
+                      char *text, size_t size);
 /* Zeroed memory that forked processes share; ends the program when there is none. */
 void *shared_memory(size_t bytes);
+
+/* --------------------------------------------------------------- list.c --- */
+
+/* Prints what would run, and runs nothing of it; what the command exits with. */
+int list_run(const check_options *o, const agenda *a);
+
+/* ------------------------------------------------------------- fuzz/fuzz.c --- */
+
+bool fuzz_is_wanted(const check_options *o);
+/* Runs random calls on a device until its share of the time is over, in place of the cases of
+ * workers_run, and otherwise as that. */
+void fuzz_run(const check_options *o, const agenda *a, uint32_t device, unit *units, unit *itself,
+              void (*done)(void *ctx, unit *u), void *ctx);
 
 /* ------------------------------------------------------------- expect.c --- */
 
@@ -148,13 +190,17 @@ uint64_t expect_match(expectations *e, const agenda *a, unit *u);
 
 typedef struct totals {
   uint64_t operators, cases, runs, bad_calls, repeats, thresholds, failures, expected, stale;
-  uint64_t combos, native;
+  uint64_t combos, native, idle; /* idle: operators that nothing ran of */
   double seconds;
 } totals;
 
 void report_unit_text(const agenda *a, const unit *u, uint64_t expected);
 void report_unit_json(const agenda *a, const unit *u, uint64_t expected);
-void report_device_text(const checked_device *d, const totals *t);
+/* `units` are the device's, count of them. */
+void report_device_text(const check_options *o, const agenda *a, const checked_device *d,
+                        const unit *units, size_t count, const totals *t);
+/* What failed, once more, where that has scrolled away. */
+void report_summary(const agenda *a, const unit *units, size_t count);
 void report_totals(const check_options *o, const totals *t);
 bool report_junit(const char *path, const agenda *a, const unit *units, size_t count,
                   const expectations *e, const totals *t);

@@ -1,7 +1,9 @@
 /* What `tenon check` says: lines for people, JSON lines for programs. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../json.h"
 #include "../plain.h"
@@ -18,13 +20,27 @@ void dtypes_text(tn_dtype_set set, char *text, size_t size) {
 
 static bool by_norm(const agenda *a, const unit *u) { return u->tally.bound < 0.01 && a; }
 
+/* Colours are for terminals, and for those who did not decline them (no-color.org). */
+static bool colours(void) {
+  const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+  return isatty(STDOUT_FILENO) && !(none && *none) && term && strcmp(term, "dumb") != 0;
+}
+
+static const char *red(void) { return colours() ? "\033[1;31m" : ""; }
+static const char *green(void) { return colours() ? "\033[32m" : ""; }
+static const char *usual(void) { return colours() ? "\033[0m" : ""; }
+
+static const char *type_text(tn_dtype type) { return type ? tn_dtype_name(type) : "-"; }
+
 static void error_text(const agenda *a, const unit *u, char *text, size_t size) {
+  char in[40] = "";
+  if (u->worst) snprintf(in, sizeof in, " in %s", type_text(u->worst));
   if (u->tally.bound == 0)
     snprintf(text, size, "exact");
   else if (by_norm(a, u))
-    snprintf(text, size, "%.2g of %.2g relative", u->tally.error, u->tally.bound);
+    snprintf(text, size, "worst %.2g of %.2g relative%s", u->tally.error, u->tally.bound, in);
   else
-    snprintf(text, size, "%.2f of %.4g ULP", u->tally.error, u->tally.bound);
+    snprintf(text, size, "worst %.2f of %.4g ULP%s", u->tally.error, u->tally.bound, in);
 }
 
 static const char *verdict(const unit *u, uint64_t expected) {
@@ -33,16 +49,36 @@ static const char *verdict(const unit *u, uint64_t expected) {
   return u->tally.runs ? "ok" : "-";
 }
 
-void report_unit_text(const agenda *a, const unit *u, uint64_t expected) {
-  char dtypes[200], error[64] = "";
+static uint64_t calls_of(const unit *u) {
+  return u->tally.runs + u->tally.bad_calls + u->tally.repeats;
+}
+
+/* A device, or its plugin, has neither types nor runs. */
+static void head_text(const agenda *a, const unit *u, uint64_t expected) {
+  char dtypes[200], error[80] = "";
+  const char *said = verdict(u, expected);
+  const char *colour = *said == 'F' ? red() : *said == 'o' ? green() : "";
+  if (u->op == CHECK_ITSELF) {
+    printf("%s%-8s%s %s\n", colour, said, *colour ? usual() : "", plain(a->device[u->device].id));
+    return;
+  }
   dtypes_text(u->natives, dtypes, sizeof dtypes);
   if (u->tally.runs) error_text(a, u, error, sizeof error);
-  printf("%-8s %-28s %-45s %6" PRIu64 " runs  %s\n", verdict(u, expected), plain(a->op[u->op].name),
-         dtypes, u->tally.runs + u->tally.bad_calls + u->tally.repeats, error);
+  printf("%s%-8s%s %-28s %-45s %6" PRIu64 " runs  %s\n", colour, said, *colour ? usual() : "",
+         plain(a->op[u->op].name), dtypes, calls_of(u), error);
+}
+
+static void failure_text(const check_failure *f) {
+  printf("%s%s%s%s\n         again: %s\n", f->expected ? "" : red(),
+         f->expected ? "expected " : "FAIL     ", f->expected ? "" : usual(), plain(f->text),
+         plain(f->again));
+}
+
+void report_unit_text(const agenda *a, const unit *u, uint64_t expected) {
+  if (unit_is_idle(u) && !*u->note) return; /* the device's line counts them */
+  head_text(a, u, expected);
   if (*u->note) printf("         %s\n", plain(u->note));
-  for (uint32_t i = 0; i < u->kept; i++)
-    printf("%s%s\n         again: %s\n", u->failure[i].expected ? "expected " : "FAIL     ",
-           plain(u->failure[i].text), plain(u->failure[i].again));
+  for (uint32_t i = 0; i < u->kept; i++) failure_text(&u->failure[i]);
   if (u->tally.failures > u->kept)
     printf("         %" PRIu64 " failures in all\n", u->tally.failures);
   fflush(stdout);
@@ -88,14 +124,70 @@ void report_unit_json(const agenda *a, const unit *u, uint64_t expected) {
   json_real(&j, "seconds", u->seconds);
   if (*u->note) json_string(&j, "note", u->note);
   json_failures(&j, u);
+  if (u->worst) json_string(&j, "worst_dtype", type_text(u->worst));
   json_close(&j, '}');
   fflush(stdout);
 }
 
-void report_device_text(const checked_device *d, const totals *t) {
+/* Operators that the device has no kernel of; some of them by name. */
+static void idle_text(const check_options *o, const agenda *a, const unit *units, size_t count,
+                      uint64_t idle) {
+  enum { NAMED = 5 };
+  uint32_t named = 0;
+  printf("%" PRIu64 " operators have no kernel here: ", idle);
+  for (size_t i = 0; i < count; i++) {
+    const unit *u = &units[i];
+    if (u->state != UNIT_DONE || !unit_is_idle(u)) continue;
+    if (named < NAMED || o->all) printf("%s%s", named ? ", " : "", plain(a->op[u->op].name));
+    named++;
+  }
+  puts(named > NAMED && !o->all ? ", ... (--all names them)" : "");
+}
+
+void report_device_text(const check_options *o, const agenda *a, const checked_device *d,
+                        const unit *units, size_t count, const totals *t) {
+  if (d->failure[0]) return;
+  if (t->idle) idle_text(o, a, units, count, t->idle);
   printf("%s (%s): %" PRIu64 " operators, %" PRIu64 " of %" PRIu64
          " choices of operator and types run natively\n",
          plain(d->id), plain(d->name), t->operators, t->native, t->combos);
+}
+
+static bool fails(const unit *u) {
+  for (uint32_t i = 0; i < u->kept; i++)
+    if (!u->failure[i].expected) return true;
+  return false;
+}
+
+/* The element types in which an operator fails. */
+static void failed_types(const unit *u, char *text, size_t size) {
+  tn_dtype_set set = 0;
+  for (int t = 0; t < TN_DTYPE_SLOTS; t++)
+    if (u->failed[t]) set |= TN_SET(t);
+  dtypes_text(set, text, size);
+}
+
+static void summary_line(const agenda *a, const unit *u) {
+  char types[200] = "";
+  uint32_t first = 0;
+  while (u->failure[first].expected) first++;
+  if (u->op != CHECK_ITSELF) failed_types(u, types, sizeof types);
+  printf("  %-10s %-24s %6" PRIu64 "  %-20s\n             %s\n", plain(a->device[u->device].id),
+         u->op == CHECK_ITSELF ? "" : plain(a->op[u->op].name), u->tally.failures, types,
+         plain(u->failure[first].again));
+}
+
+void report_summary(const agenda *a, const unit *units, size_t count) {
+  size_t failed = 0;
+  for (size_t i = 0; i < count; i++)
+    if (units[i].state == UNIT_DONE && fails(&units[i])) failed++;
+  if (!failed) return;
+  printf("\n%sWhat failed%s: device, operator, failures, element types, and how to run the first "
+         "again\n",
+         red(), usual());
+  for (size_t i = 0; i < count; i++)
+    if (units[i].state == UNIT_DONE && fails(&units[i])) summary_line(a, &units[i]);
+  puts("");
 }
 
 static void totals_json(const totals *t) {
@@ -112,6 +204,7 @@ static void totals_json(const totals *t) {
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
   json_real(&j, "seconds", t->seconds);
+  json_number(&j, "operators_without_kernel", t->idle);
   json_close(&j, '}');
 }
 
@@ -124,7 +217,8 @@ void report_totals(const check_options *o, const totals *t) {
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
   if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
-  printf("%" PRIu64 " failures", t->failures - t->expected);
+  printf("%s%" PRIu64 " failures%s", t->failures > t->expected ? red() : green(),
+         t->failures - t->expected, usual());
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);
   if (t->stale) printf(", %" PRIu64 " stale expectations", t->stale);
   puts("");

@@ -46,6 +46,10 @@ void types_text(const tn_dtype *types, char *text, size_t size) {
     used += (size_t)snprintf(text + used, size - used, ",%s", tn_dtype_name(types[i]));
 }
 
+bool unit_is_idle(const unit *u) {
+  return !u->tally.runs && !u->tally.failures && !u->tally.bad_calls;
+}
+
 /* --- what is kept of each run --- */
 
 /* An operator at work. */
@@ -57,6 +61,14 @@ typedef struct trial {
   uint64_t number; /* of cases of these types so far */
 } trial;
 
+/* What failed beside any operator shows again with any of them. */
+static void again_itself(const check_options *o, const agenda *a, const unit *u, char *text,
+                         size_t size) {
+  bool known = u->device < a->num_devices;
+  snprintf(text, size, "tenon check%s%s%s%s", o->plugin ? " " : "", o->plugin ? o->plugin : "",
+           known ? " --device " : "", known ? a->device[u->device].id : "");
+}
+
 void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text) {
   char types[64];
   u->failed[u->types[0]]++;
@@ -65,6 +77,10 @@ void unit_fail(const check_options *o, const agenda *a, unit *u, const char *tex
   f->dtype = u->types[0];
   types_text(u->types, types, sizeof types);
   snprintf(f->text, sizeof f->text, "%s", text);
+  if (u->op == CHECK_ITSELF) {
+    again_itself(o, a, u, f->again, sizeof f->again);
+    return;
+  }
   snprintf(f->again, sizeof f->again,
            "tenon check%s%s --device %s --op %s --dtype %s --seed %llu --case %llu%s",
            o->plugin ? " " : "", o->plugin ? o->plugin : "", a->device[u->device].id,
@@ -180,6 +196,7 @@ static bool has_kernel(tn_device *device, uint32_t op, tn_dtype dtype) {
 static void try_types(trial *t, const tn_dtype *types) {
   unit *u = t->unit;
   uint64_t runs = u->tally.runs, refused = u->tally.unsupported, begun = u->begun;
+  double error = u->tally.error, bound = u->tally.bound;
   memcpy(u->types, types, sizeof u->types);
   if (!has_kernel(t->bench->reference, t->op->id, types[0])) {
     snprintf(u->note, sizeof u->note, "no reference kernel for %s",
@@ -189,6 +206,7 @@ static void try_types(trial *t, const tn_dtype *types) {
   bool native = has_kernel(t->bench->device, t->op->id, types[0]);
   if (native) emit(t, types, (case_sink){take_case, t});
   if (native) cross_thresholds(t, types);
+  if (u->tally.error != error || u->tally.bound != bound) u->worst = types[0];
   if (native && u->begun == begun) return;
   runs = u->tally.runs - runs;
   refused = u->tally.unsupported - refused;
@@ -274,17 +292,23 @@ static void count_case(void *ctx, const op_case *c) {
   t->number++;
 }
 
+/* Who wants to know. */
+typedef struct listing {
+  trial trial;
+  unit_listed_fn *listed;
+  void *ctx;
+} listing;
+
 static void list_types(trial *t, const tn_dtype *types) {
-  char text[64];
+  listing *l = (listing *)(void *)t; /* its first member */
   emit(t, types, (case_sink){count_case, t});
-  types_text(types, text, sizeof text);
-  if (t->number)
-    printf("%-28s %-12s %5llu cases\n", t->op->name, text, (unsigned long long)t->number);
+  if (t->number) l->listed(l->ctx, t->op, types, t->number);
 }
 
-void unit_list(const workbench *w, const agenda *a, uint32_t op) {
+void unit_list(const workbench *w, const agenda *a, uint32_t op, unit_listed_fn *listed,
+               void *ctx) {
   tn_dtype types[TN_MAX_TYPE_VARS] = {TN_DTYPE_NONE};
-  trial t = {.bench = w, .agenda = a};
-  t.op = session_operator(w->runtime, a->op[op].id);
-  if (t.op) each_types(&t, list_types, 0, types);
+  listing l = {{.bench = w, .agenda = a}, listed, ctx};
+  l.trial.op = session_operator(w->runtime, a->op[op].id);
+  if (l.trial.op) each_types(&l.trial, list_types, 0, types);
 }

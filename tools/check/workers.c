@@ -25,23 +25,85 @@ void *shared_memory(size_t bytes) {
   exit(1);
 }
 
-bool workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx) {
+/* --- one process --- */
+
+enum { NS_PER_S = 1000000000, GRACE_S = 2 }; /* between asking a process to end and killing it */
+
+void workers_obituary(const check_options *o, const last_words *w, int status, bool stuck,
+                      char *text, size_t size) {
+  char where[300];
+  last_words_text(w, where, sizeof where);
+  if (stuck)
+    snprintf(text, size, "did not end within %u s%s", o->timeout_s, where);
+  else if (WIFSIGNALED(status))
+    snprintf(text, size, "killed by signal %d (%s)%s", WTERMSIG(status),
+             strsignal(WTERMSIG(status)), where);
+  else if (WEXITSTATUS(status))
+    snprintf(text, size, "ended the process with status %d", WEXITSTATUS(status));
+  else
+    text[0] = 0;
+}
+
+/* One that is watched. */
+typedef struct ward {
+  pid_t pid;
+  uint64_t asked_ns; /* when it was told to end, 0 */
+} ward;
+
+/* Ends a process that hangs, which first may say where. */
+static void ward_end(ward *w) {
+  uint64_t now = clock_ns();
+  if (!w->asked_ns) {
+    last_words_ask(w->pid);
+    w->asked_ns = now;
+  } else if (now - w->asked_ns > (uint64_t)GRACE_S * NS_PER_S) {
+    kill(w->pid, SIGKILL);
+  }
+}
+
+/* What waitpid says of it in the end. */
+static int ward_watch(ward *w, uint32_t limit_s) {
+  uint64_t began = clock_ns();
   int status = 0;
-  if (o->no_fork) return fn(ctx), true;
+  while (waitpid(w->pid, &status, WNOHANG) == 0) {
+    if (limit_s && clock_ns() - began > (uint64_t)limit_s * NS_PER_S) ward_end(w);
+    usleep(1000);
+  }
+  return status;
+}
+
+const char *workers_apart(const check_options *o, void (*fn)(void *ctx), void *ctx,
+                          uint32_t limit_s) {
+  static char how[400];
+  static last_words *said;
+  if (o->no_fork) return fn(ctx), "";
+  if (!said) said = shared_memory(sizeof *said);
+  last_words_forget(said);
   fflush(NULL);
-  pid_t child = fork();
-  if (child == 0) {
+  ward w = {.pid = fork()};
+  if (w.pid == 0) {
+    last_words_keep(said, o->plugin);
     fn(ctx);
     _exit(fflush(NULL) != 0 || ferror(stdout)); /* what it printed may not have been written */
   }
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-         WEXITSTATUS(status) == 0;
+  if (w.pid < 0) return "no process could begin";
+  int status = ward_watch(&w, limit_s);
+  workers_obituary(o, said, status, w.asked_ns != 0, how, sizeof how);
+  return how;
 }
 
+/* --- those of a device --- */
+
+/* What a worker is at beside operators. */
+enum { WORKER_OPENING, WORKER_AT_WORK, WORKER_CLOSING };
+
 typedef struct worker {
-  pid_t pid;            /* 0: none */
+  ward ward;            /* pid 0: none */
   _Atomic int64_t unit; /* what it is at, -1 */
-  bool stuck;
+  _Atomic int at;
+  _Atomic uint64_t since_ns; /* when it came there */
+  last_words said;
+  char error[1200]; /* why the runtime could not be opened */
 } worker;
 
 enum { WORKERS = 64, DRIVERS = 4 };
@@ -51,6 +113,7 @@ typedef struct pool {
   const agenda *agenda;
   const checked_device *device;
   unit *units; /* of this device, one per operator of the agenda */
+  unit *itself;
   worker *workers;
   uint32_t num_workers;
   uint32_t reported; /* units up to here have been reported */
@@ -85,14 +148,21 @@ static bool any_todo(const pool *p) {
   return false;
 }
 
-/* What a worker does; NULL where the parent itself works. */
+static void worker_comes_to(worker *me, int at) {
+  atomic_store(&me->since_ns, clock_ns());
+  atomic_store(&me->at, at);
+}
+
+/* What a worker does. */
 static tn_status work(const pool *p, worker *me) {
   workbench bench;
+  worker_comes_to(me, WORKER_OPENING);
   tn_status status = workbench_open(p->options, p->device, &bench);
   if (status != TN_OK) {
-    fprintf(stderr, "tenon check: %s\n", tn_last_error());
+    snprintf(me->error, sizeof me->error, "%s", tn_last_error());
     return status;
   }
+  worker_comes_to(me, WORKER_AT_WORK);
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
@@ -101,42 +171,51 @@ static tn_status work(const pool *p, worker *me) {
     atomic_store(&me->unit, -1);
     atomic_store(&p->units[i].state, UNIT_DONE);
   }
+  worker_comes_to(me, WORKER_CLOSING);
   workbench_close(&bench);
   return TN_OK;
 }
 
+/* What failed beside operators. Several workers tell the same once. */
+static void itself_failed(pool *p, const worker *w, const char *how) {
+  static const char *const doing[] = {"opening it", "between two operators", "closing it"};
+  unit *u = p->itself;
+  char text[1600];
+  if (w->error[0])
+    snprintf(text, sizeof text, "%s: cannot be opened: %s", p->device->id, w->error);
+  else
+    snprintf(text, sizeof text, "%s: %s: %s", p->device->id, doing[atomic_load(&w->at)], how);
+  for (uint32_t i = 0; i < u->kept; i++)
+    if (!strcmp(u->failure[i].text, text)) return;
+  u->tally.failures++;
+  unit_fail(p->options, p->agenda, u, text);
+  atomic_store(&u->state, UNIT_DONE);
+}
+
 static void start(pool *p, worker *w) {
   fflush(NULL);
-  w->stuck = false;
+  w->ward = (ward){0};
+  w->error[0] = 0;
+  last_words_forget(&w->said);
   atomic_store(&w->unit, -1);
+  worker_comes_to(w, WORKER_OPENING);
   pid_t pid = fork();
   if (pid == 0) { /* *w is shared: only the parent writes its pid */
+    last_words_keep(&w->said, p->options->plugin);
     int failed = work(p, w) != TN_OK;
     fflush(NULL);
     exit(failed); /* not _exit: leak checkers look when a process ends */
   }
-  w->pid = pid < 0 ? 0 : pid;
-  p->broken |= pid < 0;
+  w->ward.pid = pid < 0 ? 0 : pid;
+  if (pid >= 0) return;
+  p->broken = true;
+  snprintf(w->error, sizeof w->error, "no process could begin");
+  itself_failed(p, w, "");
 }
 
-/* The run that a worker died at is a failure; the unit goes on behind it. */
-static void bury(pool *p, worker *w, int status) {
-  int64_t at = atomic_load(&w->unit);
-  char text[1300], how[100];
-  w->pid = 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && at < 0) return;
-  if (at < 0) {
-    p->broken = true;
-    return;
-  }
-  unit *u = &p->units[at];
-  if (w->stuck)
-    snprintf(how, sizeof how, "did not end within %u s", p->options->timeout_s);
-  else if (WIFSIGNALED(status))
-    snprintf(how, sizeof how, "killed by signal %d (%s)", WTERMSIG(status),
-             strsignal(WTERMSIG(status)));
-  else
-    snprintf(how, sizeof how, "ended the process with status %d", WEXITSTATUS(status));
+/* A unit at whose run a worker died goes on behind that. */
+static void bury_at(pool *p, unit *u, const char *how) {
+  char text[1600];
   snprintf(text, sizeof text, "%s (%s): %s: %s", p->device->id, u->how, u->what, how);
   u->tally.failures++;
   unit_fail(p->options, p->agenda, u, text);
@@ -146,17 +225,41 @@ static void bury(pool *p, worker *w, int status) {
   atomic_store(&u->state, u->crashes == CHECK_CRASHES ? UNIT_DONE : UNIT_TODO);
 }
 
+/* A worker that cannot open the device, or dies between operators, is not followed by another:
+ * that would do the same. */
+static void bury(pool *p, worker *w, int status) {
+  int64_t at = atomic_load(&w->unit);
+  char how[400];
+  bool stuck = w->ward.asked_ns != 0;
+  w->ward = (ward){0};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && at < 0) return;
+  workers_obituary(p->options, &w->said, status, stuck, how, sizeof how);
+  if (at >= 0) {
+    bury_at(p, &p->units[at], how);
+    return;
+  }
+  p->broken |= atomic_load(&w->at) != WORKER_CLOSING;
+  itself_failed(p, w, how);
+}
+
+/* Since when a worker is at the same, 0: it is between two runs. */
+static uint64_t busy_since(const pool *p, const worker *w) {
+  int64_t at = atomic_load(&w->unit);
+  if (at >= 0) return atomic_load(&p->units[at].run_began_ns);
+  return atomic_load(&w->at) == WORKER_AT_WORK ? 0 : atomic_load(&w->since_ns);
+}
+
 static void watch(pool *p, worker *w) {
   int status;
-  if (waitpid(w->pid, &status, WNOHANG) == w->pid) {
+  if (waitpid(w->ward.pid, &status, WNOHANG) == w->ward.pid) {
     bury(p, w, status);
     return;
   }
-  int64_t at = atomic_load(&w->unit);
-  uint64_t began = at >= 0 ? atomic_load(&p->units[at].run_began_ns) : 0, now = clock_ns();
-  if (began == 0 || now < began || now - began < p->options->timeout_s * 1000000000ull) return;
-  w->stuck = true;
-  kill(w->pid, SIGKILL);
+  uint64_t began = busy_since(p, w), now = clock_ns();
+  if (!w->ward.asked_ns &&
+      (began == 0 || now < began || now - began < (uint64_t)p->options->timeout_s * NS_PER_S))
+    return;
+  ward_end(&w->ward);
 }
 
 static void report(pool *p, void (*done)(void *ctx, unit *u), void *ctx) {
@@ -174,9 +277,9 @@ static void supervise(pool *p, void (*done)(void *ctx, unit *u), void *ctx) {
     alive = 0;
     for (uint32_t i = 0; i < p->num_workers; i++) {
       worker *w = &p->workers[i];
-      if (w->pid) watch(p, w);
-      if (!w->pid && !p->broken && any_todo(p)) start(p, w);
-      alive += w->pid != 0;
+      if (w->ward.pid) watch(p, w);
+      if (!w->ward.pid && !p->broken && any_todo(p)) start(p, w);
+      alive += w->ward.pid != 0;
     }
     report(p, done, ctx);
     if (alive) show_progress(p);
@@ -189,9 +292,17 @@ static uint32_t workers_for(const check_options *o, const checked_device *d) {
   return jobs < 1 ? 1 : jobs > WORKERS ? WORKERS : jobs;
 }
 
-bool workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
-                 void (*done)(void *ctx, unit *u), void *ctx) {
+/* All in this process. */
+static void work_here(pool *p) {
+  worker *me = &p->workers[0];
+  atomic_store(&me->unit, -1);
+  if (work(p, me) != TN_OK) itself_failed(p, me, "");
+}
+
+void workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
+                 unit *itself, void (*done)(void *ctx, unit *u), void *ctx) {
   pool p = {.options = o, .agenda = a, .device = &a->device[device], .units = units};
+  p.itself = itself;
   p.workers = shared_memory(WORKERS * sizeof *p.workers);
   p.num_workers = workers_for(o, p.device);
   for (uint32_t i = 0; i < a->num_ops; i++) {
@@ -200,11 +311,13 @@ bool workers_run(const check_options *o, const agenda *a, uint32_t device, unit 
     atomic_store(&units[i].state, p.device->wanted[i] ? UNIT_TODO : UNIT_IDLE);
   }
   if (o->no_fork)
-    p.broken = work(&p, &p.workers[0]) != TN_OK;
+    work_here(&p);
   else
     supervise(&p, done, ctx);
   progress_clear();
+  for (uint32_t i = 0; i < a->num_ops; i++) /* nobody came to them */
+    if (atomic_load(&units[i].state) != UNIT_DONE) atomic_store(&units[i].state, UNIT_IDLE);
   report(&p, done, ctx);
+  if (atomic_load(&itself->state) == UNIT_DONE) done(ctx, itself);
   munmap(p.workers, WORKERS * sizeof *p.workers);
-  return !p.broken;
 }
