@@ -60,6 +60,7 @@ static bool take_option(int option, check_options *o) {
     o->junit = optarg;
     return true;
   case 's':
+    o->has_seed = true;
     return number("seed", optarg, UINT64_MAX, &o->seed);
   case 'c':
     o->has_case = true;
@@ -245,6 +246,10 @@ static void run_failure(check *k) {
 /* Devices and operators there were, and none of the operators has a kernel or a case. */
 static void say_nothing_ran(const check *k) {
   const check_options *o = k->options;
+  if (fuzz_is_wanted(o)) {
+    fputs("tenon check: nothing ran: shape rules declined what there was\n", stderr);
+    return;
+  }
   const char *between = o->op && o->dtype ? " and " : "";
   fputs("tenon check: nothing was checked: no kernel here for what --op and --dtype leave", stderr);
   fprintf(stderr, " (%s%s%s%s)\n", o->op ? o->op : "", between, o->dtype ? o->dtype : "",

@@ -12,7 +12,7 @@ typedef struct check_options {
   const char *plugin; /* absolute path, or NULL */
   const char *device, *op, *dtype, *expect, *junit;
   uint64_t seed, only_case;
-  bool has_case;
+  bool has_case, has_seed;
   bool json, list, complete, large, no_fork, no_thresholds;
   bool all;       /* names every operator without a kernel */
   double minutes; /* of fuzzing; 0: none */
@@ -115,6 +115,8 @@ typedef struct workbench {
 tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w);
 void workbench_close(workbench *w);
 
+/* Whether --dtype lets these through. */
+bool unit_takes_types(const check_options *o, const tn_dtype *types);
 /* Checks one operator; returns when it is done. */
 void unit_run(const workbench *w, const agenda *a, unit *u);
 /* Records a failure at the run under way; counts it in u->failed, not in the tally. */

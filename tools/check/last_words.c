@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -111,6 +112,7 @@ void last_words_keep(last_words *w, const char *plugin) {
   if (TN_FLAVOUR) return;
   stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
   struct sigaction action = {.sa_sigaction = speak, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that hangs shall not outlive who watches it */
   words = w;
   named_plugin = plugin;
   _Unwind_Backtrace(visit_nothing, NULL); /* what it loads at first it has then */

@@ -63,7 +63,8 @@ static void head_text(const agenda *a, const unit *u, uint64_t expected) {
     return;
   }
   dtypes_text(u->natives, dtypes, sizeof dtypes);
-  if (u->tally.runs) error_text(a, u, error, sizeof error);
+  bool wrong = u->tally.failures > expected;
+  if (u->tally.runs && !(wrong && u->tally.bound == 0)) error_text(a, u, error, sizeof error);
   printf("%s%-8s%s %-28s %-45s %6" PRIu64 " runs  %s\n", colour, said, *colour ? usual() : "",
          plain(a->op[u->op].name), dtypes, calls_of(u), error);
 }
@@ -146,7 +147,7 @@ static void idle_text(const check_options *o, const agenda *a, const unit *units
 
 void report_device_text(const check_options *o, const agenda *a, const checked_device *d,
                         const unit *units, size_t count, const totals *t) {
-  if (d->failure[0]) return;
+  if (d->failure[0] || fuzz_is_wanted(o)) return; /* what was drawn says nothing of the rest */
   if (t->idle) idle_text(o, a, units, count, t->idle);
   printf("%s (%s): %" PRIu64 " operators, %" PRIu64 " of %" PRIu64
          " choices of operator and types run natively\n",
@@ -216,7 +217,8 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
-  if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
+  if (!o->no_thresholds && !fuzz_is_wanted(o))
+    printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   printf("%s%" PRIu64 " failures%s", t->failures > t->expected ? red() : green(),
          t->failures - t->expected, usual());
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);

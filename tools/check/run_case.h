@@ -25,8 +25,8 @@ typedef struct tally {
   tally_watch watch;
 } tally;
 
-/* Whether the status says that a plugin's own shape rule does not take what was made up
- * for it. */
+/* Whether the status says that a shape rule does not take what was made up: for a plugin's own
+ * rule, or at random. */
 bool case_declined(const op_case *c, tn_status status);
 
 /* Runs every variant of a case on `device` and judges it by `reference`. */

@@ -231,6 +231,10 @@ static bool types_match(const char *globs, const tn_dtype *types) {
   return true;
 }
 
+bool unit_takes_types(const check_options *o, const tn_dtype *types) {
+  return types_match(o->dtype, types);
+}
+
 /* Calls visit for every choice of types for the type variables from `var` on. */
 static void each_types(trial *t, void (*visit)(trial *t, const tn_dtype *types), int var,
                        tn_dtype *types) {

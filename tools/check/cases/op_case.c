@@ -245,14 +245,21 @@ static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
   for (int i = 0; i < count; i++) put(w, "%s%.17g", i ? "," : "", attr_load(c->attrs, a, i));
 }
 
+static const char *const value_names[] = {"plain",   "range",  "exp",  "wide",
+                                          "special", "sparse", "bits", "ties"};
+
+value_kind values_named(const char *name) {
+  for (unsigned i = 0; i < sizeof value_names / sizeof *value_names; i++)
+    if (!strcmp(value_names[i], name)) return (value_kind)i;
+  return VALUES_PLAIN;
+}
+
 void case_describe(const op_case *c, char *text, size_t size) {
-  static const char *const names[] = {"plain",   "range",  "exp",  "wide",
-                                      "special", "sparse", "bits", "ties"};
   writer w = {text, size, 0};
   put(&w, "%s", c->op->name);
   for (uint32_t i = 0; i < c->op->num_args; i++) put_arg(&w, c, i);
   for (uint32_t i = 0; i < c->op->num_attrs; i++) put_attr(&w, c, &c->op->attrs[i]);
-  put(&w, " values=%s seed=%llu", names[c->values], (unsigned long long)c->seed);
+  put(&w, " values=%s seed=%llu", value_names[c->values], (unsigned long long)c->seed);
 }
 
 const char *variant_name(uint32_t variant) {

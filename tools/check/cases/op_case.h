@@ -62,8 +62,9 @@ struct op_case {
   value_kind values;
   uint64_t seed;
   uint32_t variants;
-  bool typical; /* small and plain: what bad calls start from */
-  double flops; /* of the bench's cases: multiplications and additions; 0 = not counted */
+  bool typical;  /* small and plain: what bad calls start from */
+  bool invented; /* at random: where its shape rule declines it, it is no case */
+  double flops;  /* of the bench's cases: multiplications and additions; 0 = not counted */
 };
 
 /* Gets each case in turn. */
@@ -103,6 +104,8 @@ uint32_t op_inputs(const tn_operator *op);
 /* Writes the case in one line: operator, types, shapes, attributes, seed. */
 void case_describe(const op_case *c, char *text, size_t size);
 const char *variant_name(uint32_t variant);
+/* "range" and the like, as case_describe writes it; VALUES_PLAIN for what it does not. */
+value_kind values_named(const char *name);
 
 /* Fills `data`, row-major, with the case's numbers for argument `arg`. The same case
  * gives the same numbers whatever the layout. */

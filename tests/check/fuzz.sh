@@ -1,0 +1,50 @@
+#!/bin/sh
+# tenon check --minutes finds faults at sizes that the kit's cases have not, makes them small, and
+# prints commands that show them again; what is sound passes.
+#
+# usage: fuzz.sh TENON libtenon-rare.so
+set -eu
+tenon=$1 plugin=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
+export TENON_PLUGINS=reference,cpu,rare TENON_SCAN=off
+
+die() {
+  echo "failed: $*" >&2
+  cat "$scratch/out" "$scratch/err" >&2
+  exit 1
+}
+check() { # STATUS ARGUMENTS...
+  wanted=$1 status=0
+  shift
+  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted"
+}
+found() { # OPERATOR WHAT: alone, in twenty seconds at the most, and again by its command
+  check 1 "$plugin" --op "$1" --dtype f32 --minutes 0.33 --seed 3 --timeout 1 -j 2
+  grep -q "^FAIL .*$2" "$scratch/out" || die "$1: no '$2'"
+  again=$(sed -n 's/^ *again: tenon //p' "$scratch/out" | head -n 1)
+  status=0 && eval "\"$tenon\" $again --timeout 1" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq 1 ] || die "'tenon $again' does not fail"
+  grep -q "^FAIL .*$2" "$scratch/out" || die "'tenon $again': no '$2'"
+}
+
+found add 'add a=f32\[\(1,\)*[13]*\] b=f32\[\(1,\)*[13]*\] .*\[.*12\] is 42'
+found mul '6.*element'
+found sub 'sub .*\[29\].*signal 11 .* in plugin rare, kernel rare.crashes'
+found neg 'neg x=f32\[37\].*did not end within 1 s\|neg x=f32\[37\].*signal 14'
+
+# What is sound passes; the same seed makes the same steps; a step can be had alone.
+check 0 "$plugin" --op abs --dtype f32 --minutes 0.02 --seed 5
+grep -q 'random steps with --seed 5' "$scratch/out" || die "the seed is not said"
+check 0 --device reference --op abs --fuzz-step 7 --seed 5
+grep -q ' 1 random steps' "$scratch/out" || die "--fuzz-step runs more than one"
+check 0 --device cpu --sequence 'chain i32 seed=1; 0 = new [3,4]; 1 = neg 0 @1; 2 = add 0 1 @2 prepared; 3 = free 1; 4 = turn 0; 5 = matmul 0 4'
+check 0 --device cpu --sequence 'add a=f32[3,1*] b=f32[4] y=f32 values=wide seed=5' --json
+grep -q '"totals": true.*"failures": 0' "$scratch/out" || die "--sequence --json"
+check 1 --device cpu --sequence 'add a=f32'
+check 1 --device cpu --sequence 'nosuch x=f32[3]'
+check 2 --device cpu --minutes 0
+check 2 --device cpu --minutes soon
+echo "rare faults were found and made small"
