@@ -40,7 +40,7 @@ check 0 "$plugin" --op abs --dtype f32 --minutes 0.02 --seed 5
 grep -q 'random steps with --seed 5' "$scratch/out" || die "the seed is not said"
 check 0 --device reference --op abs --fuzz-step 7 --seed 5
 grep -q ' 1 random steps' "$scratch/out" || die "--fuzz-step runs more than one"
-check 0 --device cpu --sequence 'chain i32 seed=1; 0 = new [3,4]; 1 = neg 0 @1; 2 = add 0 1 @2 prepared; 3 = free 1; 4 = turn 0; 5 = matmul 0 4'
+check 0 --device cpu --sequence 'chain f32 seed=1; 0 = new [3,4]; 1 = neg 0 @1; 2 = add 0 1 @2 prepared; 3 = free 1; 4 = turn 0; 5 = matmul 0 4'
 check 0 --device cpu --sequence 'add a=f32[3,1*] b=f32[4] y=f32 values=wide seed=5' --json
 grep -q '"totals": true.*"failures": 0' "$scratch/out" || die "--sequence --json"
 check 1 --device cpu --sequence 'add a=f32'

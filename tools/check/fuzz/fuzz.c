@@ -245,7 +245,10 @@ static bool text_fails(fuzz *f, const char *text, char *why, size_t size) {
   y->failed = false;
   y->why[0] = 0;
   const char *how = workers_apart(f->options, run_try, f, f->options->timeout_s);
-  snprintf(why, size, "%s%s%s", y->why, *how && y->why[0] ? "; " : "", how);
+  if (*how)
+    snprintf(why, size, "%.900s: %s", text, how);
+  else
+    snprintf(why, size, "%s", y->why);
   return *how || y->failed;
 }
 
