@@ -3,5 +3,9 @@
 
 const slot_check slot_checks[] = {
     {"device", false, NULL, "count, describe, open, close"},
+    {"queues", true, check_queues, "order in a queue, queue_wait"},
+    {"events", true, check_events, "event_record, event_query, event_wait"},
+    {"elapsed", true, check_elapsed, "event_elapsed against the host's clock"},
+    {"waits", true, check_waits, "queue_wait_event between queues"},
 };
 const uint32_t num_slot_checks = sizeof slot_checks / sizeof *slot_checks;
