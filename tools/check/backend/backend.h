@@ -11,9 +11,19 @@ typedef struct slot_check {
   const char *name; /* "events": reported, and expected, as backend.events */
   bool queued;      /* needs queues and events: not for TN_BACKEND_SYNCHRONOUS */
   void (*run)(direct *d, const check_options *o);
+  const char *about; /* what it looks at, for people */
 } slot_check;
 
+/* The first is of the device itself, which is opened and closed around the others. */
 extern const slot_check slot_checks[];
 extern const uint32_t num_slot_checks;
+
+/* Writes the checks' names behind the operators of an agenda. */
+void backend_name_checks(agenda *a);
+/* Runs the checks of a device's slots that the options ask for, in forked processes or in this
+ * one; `units` has one per check, and `done` hears of each in order. False when no process could
+ * begin. */
+bool backend_run(const check_options *o, const agenda *a, uint32_t device, unit *units,
+                 void (*done)(void *ctx, unit *u), void *ctx);
 
 #endif

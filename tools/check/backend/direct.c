@@ -99,7 +99,8 @@ static direct_lane *lane_of(direct *d) {
   static _Thread_local const direct_watch *its;
   if (its != d->watch) {
     its = d->watch;
-    mine = &d->watch->lane[atomic_fetch_add(&d->watch->threads, 1) % DIRECT_LANES];
+    uint32_t number = atomic_fetch_add(&d->watch->threads, 1);
+    mine = &d->watch->lane[number ? 1 + (number - 1) % (DIRECT_LANES - 1) : 0];
     mine->where[0] = 0;
   }
   return mine;
@@ -109,6 +110,7 @@ static void enter(direct *d, const char *slot) {
   direct_lane *lane = lane_of(d);
   snprintf(lane->slot, sizeof lane->slot, "%s", slot);
   message[0] = 0;
+  atomic_store(&d->watch->last, (uint32_t)(lane - d->watch->lane));
   atomic_store(&lane->began_ns, direct_now());
 }
 

@@ -23,7 +23,8 @@ typedef struct direct_lane {
 /* How a check goes. Zeroed and shared with the process that watches. */
 typedef struct direct_watch {
   direct_lane lane[DIRECT_LANES];
-  _Atomic uint32_t threads;  /* that have taken a lane */
+  _Atomic uint32_t threads;  /* that have taken a lane; the first has lane 0 to itself */
+  _Atomic uint32_t last;     /* the lane whose thread called a slot last */
   _Atomic uint64_t calls;    /* of slots, ended */
   _Atomic uint32_t failures; /* all; the first DIRECT_FAILURES are kept */
   char failure[DIRECT_FAILURES][800];
