@@ -1,0 +1,94 @@
+/* The mutant's tables, and its devices; see mutant.h. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mutant.h"
+
+enum { DEVICES = 2 }; /* so that an event of one can be waited for by a queue of the other */
+
+static bool is_opaque(void) {
+  const char *value = getenv("TENON_MUTANT_OPAQUE");
+  return value && *value && *value != '0';
+}
+
+static tn_status count(const tn_host *host, void *context, uint32_t *devices) {
+  (void)host, (void)context;
+  *devices = DEVICES;
+  return TN_OK;
+}
+
+static tn_status describe(const tn_host *host, void *context, uint32_t index,
+                          tn_device_props *out) {
+  (void)host, (void)context;
+  out->dl_device_type = kDLExtDev;
+  out->dl_device_id = (int32_t)index;
+  out->score = 0;
+  out->memory_bytes = MUTANT_MEMORY;
+  out->alignment_bytes = MUTANT_ALIGNMENT;
+  (void)snprintf(out->name, sizeof out->name, "A device with a fault %u", index);
+  (void)snprintf(out->unique_id, sizeof out->unique_id, MUTANT_TYPE "-%u", index);
+  return TN_OK;
+}
+
+static tn_status read_environment(mutant_device *d) {
+  const char *name = getenv("TENON_MUTANT"), *delay = getenv("TENON_MUTANT_DELAY_US");
+  if (!mutant_fault_find(name, &d->fault))
+    return d->host->fail(TN_ERR_INVALID_ARGUMENT, "TENON_MUTANT=%s: no fault has that name", name);
+  d->opaque = is_opaque();
+  d->delay_ns = delay ? strtoull(delay, NULL, 10) * 1000 : 0;
+  return TN_OK;
+}
+
+static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **device) {
+  (void)context;
+  mutant_device *d = calloc(1, sizeof *d);
+  if (!d) return host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a device");
+  d->host = host;
+  d->index = index;
+  tn_status status = read_environment(d);
+  if (status == TN_OK) status = mutant_memory_open(d);
+  if (status == TN_OK)
+    *device = d;
+  else
+    free(d);
+  return status;
+}
+
+static void close_device(void *device) {
+  mutant_memory_close(device);
+  free(device);
+}
+
+#define BACKEND(memory_flags)                                                                      \
+  {                                                                                                \
+    .struct_size = sizeof(tn_backend), .flags = memory_flags, .device_type = MUTANT_TYPE,          \
+    .count = count, .describe = describe, .open = open_device, .close = close_device,              \
+    .alloc = mutant_alloc, .free = mutant_free, .memory_info = mutant_memory_info,                 \
+    .copy = mutant_copy, .queue_create = mutant_queue_create,                                      \
+    .queue_destroy = mutant_queue_destroy, .queue_wait = mutant_queue_wait,                        \
+    .queue_native = mutant_queue_native, .event_create = mutant_event_create,                      \
+    .event_destroy = mutant_event_destroy, .event_record = mutant_event_record,                    \
+    .event_query = mutant_event_query, .event_wait = mutant_event_wait,                            \
+    .queue_wait_event = mutant_queue_wait_event, .event_elapsed = mutant_event_elapsed             \
+  }
+
+static const tn_backend plain_backend = BACKEND(0);
+static const tn_backend opaque_backend = BACKEND(TN_BACKEND_OPAQUE_MEMORY);
+static const tn_backend *const plain_backends[] = {&plain_backend};
+static const tn_backend *const opaque_backends[] = {&opaque_backend};
+
+#define PLUGIN(backend_list)                                                                       \
+  {                                                                                                \
+    .struct_size = sizeof(tn_plugin), .abi_min = TN_ABI_VERSION_MIN, .abi_max = TN_ABI_VERSION,    \
+    .name = "mutant", .version = "1", .description = "a device into which faults are planted",     \
+    .backends = backend_list, .num_backends = 1, .kernels = mutant_kernels,                        \
+    .num_kernels = MUTANT_KERNELS                                                                  \
+  }
+
+TN_PLUGIN_BRINGS("device:" MUTANT_TYPE " kernels:" MUTANT_TYPE);
+
+TN_PLUGIN_DEFINE("mutant") {
+  static const tn_plugin plain = PLUGIN(plain_backends), opaque = PLUGIN(opaque_backends);
+  (void)host;
+  return is_opaque() ? &opaque : &plain;
+}

@@ -1,0 +1,149 @@
+/* Queues: a list of work and a thread that does it in order. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mutant.h"
+
+typedef struct action {
+  struct action *next;
+  void (*run)(const void *params);
+  mutant_point *wait, *pass;
+  _Alignas(16) unsigned char params[];
+} action;
+
+struct mutant_queue {
+  mutant_device *device;
+  pthread_t engine;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  action *first, **last;
+  uint64_t put, done; /* actions so far */
+  bool closing;
+};
+
+/* --- the engine --- */
+
+static void delay(uint64_t ns) {
+  struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+  if (ns) nanosleep(&t, NULL);
+}
+
+static action *next_action(mutant_queue *q) {
+  pthread_mutex_lock(&q->lock);
+  while (!q->first && !q->closing) pthread_cond_wait(&q->changed, &q->lock);
+  action *a = q->first;
+  if (a) q->first = a->next;
+  if (!q->first) q->last = &q->first;
+  pthread_mutex_unlock(&q->lock);
+  return a;
+}
+
+static void perform(const mutant_queue *q, const action *a) {
+  if (a->wait) mutant_point_passed(a->wait, true, NULL);
+  if (a->run) {
+    delay(q->device->delay_ns);
+    a->run(a->params);
+  }
+  if (a->pass) mutant_point_pass(a->pass);
+}
+
+static void *work(void *queue) {
+  mutant_queue *q = queue;
+  for (action *a; (a = next_action(q));) {
+    perform(q, a);
+    pthread_mutex_lock(&q->lock);
+    q->done++;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    mutant_point_drop(a->wait);
+    mutant_point_drop(a->pass);
+    free(a);
+  }
+  return NULL;
+}
+
+/* The host's signals are for the host's threads. */
+static int start_engine(mutant_queue *q) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&q->engine, NULL, work, q);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+/* --- work --- */
+
+tn_status mutant_put(mutant_queue *q, mutant_work work) {
+  action *a = malloc(sizeof *a + work.params_bytes);
+  if (!a) return q->device->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a command");
+  *a = (action){NULL, work.run, mutant_point_share(work.wait), mutant_point_share(work.pass)};
+  if (work.params_bytes) memcpy(a->params, work.params, work.params_bytes);
+  pthread_mutex_lock(&q->lock);
+  *q->last = a;
+  q->last = &a->next;
+  q->put++;
+  pthread_cond_broadcast(&q->changed);
+  pthread_mutex_unlock(&q->lock);
+  return TN_OK;
+}
+
+tn_status mutant_put_and_wait(mutant_queue *q, mutant_work work) {
+  work.pass = mutant_point_make();
+  if (!work.pass) return q->device->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory to wait");
+  tn_status status = mutant_put(q, work);
+  if (status == TN_OK) mutant_point_passed(work.pass, true, NULL);
+  mutant_point_drop(work.pass);
+  return status;
+}
+
+/* --- slots --- */
+
+tn_status mutant_queue_create(void *device, void **queue) {
+  mutant_device *d = device;
+  mutant_queue *q = calloc(1, sizeof *q);
+  if (!q) return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a queue");
+  q->device = d;
+  q->last = &q->first;
+  pthread_mutex_init(&q->lock, NULL);
+  pthread_cond_init(&q->changed, NULL);
+  if (start_engine(q)) {
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+    return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no thread for a queue");
+  }
+  *queue = q;
+  return TN_OK;
+}
+
+/* Its work is done first. */
+void mutant_queue_destroy(void *device, void *queue) {
+  mutant_queue *q = queue;
+  (void)device;
+  pthread_mutex_lock(&q->lock);
+  q->closing = true;
+  pthread_cond_broadcast(&q->changed);
+  pthread_mutex_unlock(&q->lock);
+  pthread_join(q->engine, NULL);
+  pthread_cond_destroy(&q->changed);
+  pthread_mutex_destroy(&q->lock);
+  free(q);
+}
+
+/* For what was put into the queue before this call. */
+tn_status mutant_queue_wait(void *device, void *queue) {
+  mutant_queue *q = queue;
+  if (((mutant_device *)device)->fault == FAULT_QUEUE_WAIT_RETURNS) return TN_OK;
+  pthread_mutex_lock(&q->lock);
+  for (uint64_t until = q->put; q->done < until;) pthread_cond_wait(&q->changed, &q->lock);
+  pthread_mutex_unlock(&q->lock);
+  return TN_OK;
+}
+
+void *mutant_queue_native(void *device, void *queue) {
+  (void)device;
+  return queue;
+}
