@@ -11,6 +11,10 @@ const slot_check slot_checks[] = {
     {"memory.copies", false, check_memory_copies, "offsets, sizes, directions"},
     {"memory.order", false, check_memory_order, "pageable memory, order of copies"},
     {"memory.pinned", false, check_memory_pinned, "pinned memory, order of copies"},
+    {"queues", true, check_queues, "order in a queue, queue_wait"},
+    {"events", true, check_events, "event_record, event_query, event_wait"},
+    {"elapsed", true, check_elapsed, "event_elapsed against the host's clock"},
+    {"waits", true, check_waits, "queue_wait_event between queues"},
     {"memory.leaks", false, check_memory_leaks, "what calls leave behind"},
     {"memory.reopen", false, check_memory_reopen, "what open and close leave behind"},
 };

@@ -18,6 +18,11 @@ typedef struct slot_check {
 extern const slot_check slot_checks[];
 extern const uint32_t num_slot_checks;
 
+void check_queues(direct *d, const check_options *o);
+void check_events(direct *d, const check_options *o);
+void check_elapsed(direct *d, const check_options *o);
+void check_waits(direct *d, const check_options *o);
+
 /* Writes the checks' names behind the operators of an agenda. */
 void backend_name_checks(agenda *a);
 /* Runs the checks of a device's slots that the options ask for, in forked processes or in this

@@ -191,8 +191,7 @@ static bool leaks_begin(direct *d, leaks *t) {
   memset(t->host, 1, PIECE);
   return memory_take(&t->bench, TN_MEMORY_DEVICE, PIECE, &t->device) &&
          memory_take(&t->bench, TN_MEMORY_PINNED, PIECE, &t->pinned) &&
-         (!t->bench.queue || !d->slots.event_create ||
-          direct_ok(d, "event_create", direct_event_create(d, &t->event)));
+         (!t->bench.queue || direct_ok(d, "event_create", direct_event_create(d, &t->event)));
 }
 
 static void leaks_end(leaks *t) {
@@ -209,6 +208,6 @@ void check_memory_leaks(direct *d, const check_options *o) {
   (void)o;
   if (!leaks_begin(d, &t)) return;
   for (int i = 0; i < HABITS; i++)
-    if ((t.event || !habits[i].queued) && !keeps_nothing(&t, &habits[i])) return;
+    if ((t.bench.queue || !habits[i].queued) && !keeps_nothing(&t, &habits[i])) return;
   if (device_memory_comes_back(&t)) leaks_end(&t);
 }

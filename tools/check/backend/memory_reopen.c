@@ -13,7 +13,7 @@ static bool use(memory_bench *m, const void *host) {
   direct *d = m->d;
   if (!memory_take(m, TN_MEMORY_DEVICE, PIECE, &ptr) || !memory_write(m, ptr, 0, host, PIECE))
     return false;
-  if (m->queue && d->slots.event_create) {
+  if (m->queue) {
     if (!direct_ok(d, "event_create", direct_event_create(d, &event)) ||
         !direct_ok(d, "event_record", direct_event_record(d, event, m->queue)) ||
         !direct_ok(d, "event_wait", direct_event_wait(d, event)))
