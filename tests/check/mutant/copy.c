@@ -1,5 +1,6 @@
 /* The slot `copy`: three directions, put into a queue. */
 #include <string.h>
+#include <unistd.h>
 
 #include "mutant.h"
 
@@ -36,6 +37,14 @@ static tn_status from_pageable(mutant_queue *q, char *to, const char *from, size
   return mutant_put(q, work_of(&little.params, bytes));
 }
 
+/* For a fault: what another thread stages meanwhile goes instead. */
+static const char *staged(mutant_device *d, const char *from, size_t bytes) {
+  if (d->fault != FAULT_STAGING_SHARED || bytes > sizeof d->stage) return from;
+  memcpy(d->stage, from, bytes);
+  usleep(50);
+  return d->stage;
+}
+
 tn_status mutant_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                       const void *src, uint64_t src_offset, size_t bytes) {
   mutant_device *d = device;
@@ -45,7 +54,7 @@ tn_status mutant_copy(void *device, void *queue, uint32_t direction, void *dst, 
       direction == TN_COPY_TO_HOST ? (char *)dst + dst_offset : mutant_reach(d, dst, dst_offset);
   if (!from || !to) return d->host->fail(TN_ERR_BACKEND, "the copy leaves the device's memory");
   if (direction == TN_COPY_TO_DEVICE && !mutant_is_pinned(d, from))
-    return from_pageable(queue, to, from, bytes);
+    return from_pageable(queue, to, staged(d, from, bytes), bytes);
   copy_params p = {to, from, bytes};
   if (direction == TN_COPY_TO_HOST && !mutant_is_pinned(d, to))
     return mutant_put_and_wait(queue, work_of(&p, 0));

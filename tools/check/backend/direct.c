@@ -219,6 +219,8 @@ static tn_status open_device(direct *d) {
 tn_status direct_open(const direct_choice *choice, direct_watch *watch, direct *d) {
   *d = (direct){.index = choice->index, .seed = choice->seed, .watch = watch};
   d->limit_ns = choice->limit_ns;
+  d->path = choice->path;
+  d->type = choice->type;
   d->host = services(d);
   snprintf(d->id, sizeof d->id, "%s:%u", choice->type, choice->index);
   message[0] = 0;
@@ -229,6 +231,11 @@ tn_status direct_open(const direct_choice *choice, direct_watch *watch, direct *
   status = open_device(d);
   if (status) close_context(d);
   return status;
+}
+
+tn_status direct_open_again(const direct *d, direct *other) {
+  direct_choice choice = {d->path, d->type, d->index, d->seed, d->limit_ns};
+  return direct_open(&choice, d->watch, other);
 }
 
 void direct_close(direct *d) {

@@ -39,6 +39,7 @@ typedef struct direct {
   void *context;    /* of tn_plugin.open */
   void *device;
   tn_device_props props;
+  const char *path, *type; /* of the plugin's file; "cuda" */
   uint32_t index;
   char id[48]; /* "cuda:0" */
   uint64_t seed;
@@ -57,6 +58,8 @@ typedef struct direct_choice {
 
 /* Loads the plugin and opens the device. On a failure direct_error says why and nothing is open. */
 tn_status direct_open(const direct_choice *choice, direct_watch *watch, direct *d);
+/* Opens the device once more, as another runtime in this process would; not `d` itself. */
+tn_status direct_open_again(const direct *d, direct *other);
 void direct_close(direct *d);
 
 /* What the calling thread's last failing slot said, "" if nothing. */
