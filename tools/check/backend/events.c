@@ -85,7 +85,7 @@ static void check_passed(rig *r, void *queue, void *event) {
 static bool passes_before(rig *r, void *queue, void *event, uint32_t times, bool *ok) {
   promise before, behind;
   bool passed = false, early = false;
-  *ok = rig_promise(r, queue, &before) && record(r, event, queue) && rig_work(r, queue, times) &&
+  *ok = rig_delayed(r, queue, &before) && record(r, event, queue) && rig_work(r, queue, times) &&
         rig_promise(r, queue, &behind);
   while (*ok && !passed) {
     bool ended = rig_kept(r, behind);
