@@ -1,5 +1,6 @@
 /* The slot `copy`: three directions, put into a queue. */
 #include <string.h>
+#include <unistd.h>
 
 #include "mutant.h"
 
@@ -44,6 +45,14 @@ static tn_status from_pageable(const mutant_device *d, mutant_queue *q, char *to
   return mutant_put(q, work_of(&little.params, bytes));
 }
 
+/* For a fault: what another thread stages meanwhile goes instead. */
+static const char *staged(mutant_device *d, const char *from, size_t bytes) {
+  if (d->fault != FAULT_STAGING_SHARED || bytes > sizeof d->stage) return from;
+  memcpy(d->stage, from, bytes);
+  usleep(50);
+  return d->stage;
+}
+
 static tn_status to_pageable(const mutant_device *d, mutant_queue *q, const copy_params *p) {
   if (d->fault == FAULT_READ_EARLY) return at_once(p);
   if (d->fault == FAULT_READ_RETURNS) return mutant_put(q, work_of(p, 0));
@@ -81,7 +90,8 @@ static tn_status put_copy(mutant_device *d, mutant_queue *q, uint32_t direction,
   if (direction == TN_COPY_ON_DEVICE)
     return d->fault == FAULT_COPY_NOTHING ? TN_OK : mutant_put(q, work_of(p, 0));
   if (direction == TN_COPY_TO_DEVICE) {
-    if (!mutant_is_pinned(d, p->from)) return from_pageable(d, q, p->to, p->from, p->bytes);
+    if (!mutant_is_pinned(d, p->from))
+      return from_pageable(d, q, p->to, staged(d, p->from, p->bytes), p->bytes);
     if (d->fault == FAULT_PINNED_WRITE_EARLY) return at_once(p);
   } else {
     if (!mutant_is_pinned(d, p->to)) return to_pageable(d, q, p);

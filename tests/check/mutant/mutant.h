@@ -47,6 +47,10 @@ typedef struct mutant_pinned {
   size_t bytes;
 } mutant_pinned;
 
+/* A point in a queue, shared by events and by queues that wait for it. */
+typedef struct mutant_point mutant_point;
+typedef struct mutant_queue mutant_queue;
+
 typedef struct mutant_device {
   const tn_host *host;
   uint32_t index;
@@ -59,11 +63,11 @@ typedef struct mutant_device {
   uint64_t used, allocations;
   bool broken; /* by a fault */
   mutant_pinned *pinned;
+  /* for faults of queues and events */
+  mutant_queue *newest;
+  _Atomic uint64_t queues, events, dropped, natives;
+  char stage[1 << 16];
 } mutant_device;
-
-/* A point in a queue, shared by events and by queues that wait for it. */
-typedef struct mutant_point mutant_point;
-typedef struct mutant_queue mutant_queue;
 
 /* --- memory.c --- */
 
@@ -109,6 +113,11 @@ typedef struct mutant_work {
 tn_status mutant_put(mutant_queue *q, mutant_work work);
 /* The same, and waits until this very work is done. */
 tn_status mutant_put_and_wait(mutant_queue *q, mutant_work work);
+
+/* For a fault: the wait is put behind the next piece of work. */
+void mutant_put_late(mutant_queue *q, mutant_point *wait);
+/* Queues count from 1. */
+uint64_t mutant_queue_number(const mutant_queue *q);
 
 tn_status mutant_queue_create(void *device, void **queue);
 void mutant_queue_destroy(void *device, void *queue);

@@ -1,6 +1,8 @@
 /* The mutant's tables, and its devices; see mutant.h. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "mutant.h"
 
@@ -55,6 +57,9 @@ static tn_status open_device(const tn_host *host, void *context, uint32_t index,
 }
 
 static void close_device(void *device) {
+  const mutant_device *d = device;
+  if (d->fault == FAULT_CLOSE_CRASHES) raise(SIGSEGV);
+  while (d->fault == FAULT_CLOSE_HANGS) pause();
   mutant_leaky_close(device);
   mutant_memory_close(device);
   free(device);

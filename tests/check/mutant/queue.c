@@ -10,6 +10,7 @@ typedef struct action {
   struct action *next;
   void (*run)(const void *params);
   mutant_point *wait, *pass;
+  uint64_t dropped; /* as the device had it when this was put */
   _Alignas(16) unsigned char params[];
 } action;
 
@@ -20,6 +21,9 @@ struct mutant_queue {
   pthread_cond_t changed;
   action *first, **last;
   uint64_t put, done; /* actions so far */
+  uint64_t number;
+  mutant_point *late; /* for a fault: to be waited for behind the next piece of work */
+  bool has_waited;
   bool closing;
 };
 
@@ -36,13 +40,20 @@ static action *next_action(mutant_queue *q) {
   action *a = q->first;
   if (a) q->first = a->next;
   if (!q->first) q->last = &q->first;
+  if (a && a->pass && !a->run && q->first && q->device->fault == FAULT_RECORD_LATE) {
+    a->next = NULL;
+    *q->last = a;
+    q->last = &a->next;
+    a = q->first;
+    q->first = a->next;
+  }
   pthread_mutex_unlock(&q->lock);
   return a;
 }
 
 static void perform(const mutant_queue *q, const action *a) {
   if (a->wait) mutant_point_passed(a->wait, true, NULL);
-  if (a->run) {
+  if (a->run && a->dropped == atomic_load(&q->device->dropped)) {
     delay(q->device->delay_ns);
     a->run(a->params);
   }
@@ -76,18 +87,52 @@ static int start_engine(mutant_queue *q) {
 
 /* --- work --- */
 
+/* Where an action goes: behind the others, but for faults. */
+static action **place_of(const mutant_queue *q, const action *a) {
+  const mutant_fault fault = q->device->fault;
+  action **last = (action **)&q->first;
+  bool ahead =
+      (fault == FAULT_QUEUE_ORDER && a->run) || (fault == FAULT_RECORD_EARLY && !a->run && a->pass);
+  if (!ahead || !q->first) return q->last;
+  while ((*last)->next) last = &(*last)->next;
+  return (*last)->run ? last : q->last;
+}
+
+/* pre: the lock is held. */
+static void insert(mutant_queue *q, action *a) {
+  action **place = place_of(q, a);
+  a->next = *place;
+  *place = a;
+  if (!a->next) q->last = &a->next;
+  q->put++;
+  pthread_cond_broadcast(&q->changed);
+}
+
+void mutant_put_late(mutant_queue *q, mutant_point *wait) {
+  pthread_mutex_lock(&q->lock);
+  mutant_point *before = q->late;
+  q->late = mutant_point_share(wait);
+  pthread_mutex_unlock(&q->lock);
+  mutant_point_drop(before);
+}
+
+uint64_t mutant_queue_number(const mutant_queue *q) { return q->number; }
+
 tn_status mutant_put(mutant_queue *q, mutant_work work) {
   action *a = malloc(sizeof *a + work.params_bytes);
   if (!a) return q->device->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a command");
-  *a = (action){NULL, work.run, mutant_point_share(work.wait), mutant_point_share(work.pass)};
+  *a = (action){NULL, work.run, mutant_point_share(work.wait), mutant_point_share(work.pass),
+                atomic_load(&q->device->dropped)};
   if (work.params_bytes) memcpy(a->params, work.params, work.params_bytes);
   pthread_mutex_lock(&q->lock);
-  *q->last = a;
-  q->last = &a->next;
-  q->put++;
-  pthread_cond_broadcast(&q->changed);
+  insert(q, a);
+  q->has_waited |= work.wait != NULL;
+  mutant_point *late = work.run ? q->late : NULL;
+  if (late) q->late = NULL;
   pthread_mutex_unlock(&q->lock);
-  return TN_OK;
+  tn_status status = late ? mutant_put(q, (mutant_work){.wait = late}) : TN_OK;
+  mutant_point_drop(late);
+  return status;
 }
 
 tn_status mutant_put_and_wait(mutant_queue *q, mutant_work work) {
@@ -103,9 +148,14 @@ tn_status mutant_put_and_wait(mutant_queue *q, mutant_work work) {
 
 tn_status mutant_queue_create(void *device, void **queue) {
   mutant_device *d = device;
+  uint64_t number = atomic_fetch_add(&d->queues, 1) + 1;
+  if (d->fault == FAULT_QUEUES_RUN_OUT && number > 100)
+    return d->host->fail(TN_ERR_BACKEND, "no queue is left");
   mutant_queue *q = calloc(1, sizeof *q);
   if (!q) return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a queue");
   q->device = d;
+  q->number = number;
+  d->newest = q;
   q->last = &q->first;
   pthread_mutex_init(&q->lock, NULL);
   pthread_cond_init(&q->changed, NULL);
@@ -122,12 +172,15 @@ tn_status mutant_queue_create(void *device, void **queue) {
 /* Its work is done first. */
 void mutant_queue_destroy(void *device, void *queue) {
   mutant_queue *q = queue;
-  (void)device;
+  mutant_device *d = device;
+  if (d->newest == q) d->newest = NULL;
+  if (d->fault == FAULT_QUEUE_DESTROY_DROPS) atomic_fetch_add(&d->dropped, 1);
   pthread_mutex_lock(&q->lock);
   q->closing = true;
   pthread_cond_broadcast(&q->changed);
   pthread_mutex_unlock(&q->lock);
   pthread_join(q->engine, NULL);
+  mutant_point_drop(q->late);
   pthread_cond_destroy(&q->changed);
   pthread_mutex_destroy(&q->lock);
   free(q);
@@ -136,14 +189,20 @@ void mutant_queue_destroy(void *device, void *queue) {
 /* For what was put into the queue before this call. */
 tn_status mutant_queue_wait(void *device, void *queue) {
   mutant_queue *q = queue;
-  if (((mutant_device *)device)->fault == FAULT_QUEUE_WAIT_RETURNS) return TN_OK;
+  const mutant_fault fault = ((mutant_device *)device)->fault;
+  if (fault == FAULT_QUEUE_WAIT_RETURNS) return TN_OK;
   pthread_mutex_lock(&q->lock);
-  for (uint64_t until = q->put; q->done < until;) pthread_cond_wait(&q->changed, &q->lock);
+  uint64_t until = q->put;
+  if (fault == FAULT_QUEUE_WAIT_ALL_BUT_ONE && until) until--;
+  if (fault == FAULT_QUEUE_WAIT_HANGS && q->has_waited) until = UINT64_MAX;
+  while (q->done < until) pthread_cond_wait(&q->changed, &q->lock);
   pthread_mutex_unlock(&q->lock);
   return TN_OK;
 }
 
 void *mutant_queue_native(void *device, void *queue) {
-  (void)device;
+  mutant_device *d = device;
+  if (d->fault == FAULT_QUEUE_NATIVE_CHANGES)
+    return (char *)queue + atomic_fetch_add(&d->natives, 1);
   return queue;
 }

@@ -15,6 +15,11 @@ const slot_check slot_checks[] = {
     {"events", true, check_events, "event_record, event_query, event_wait"},
     {"elapsed", true, check_elapsed, "event_elapsed against the host's clock"},
     {"waits", true, check_waits, "queue_wait_event between queues"},
+    {"threads", true, check_threads, "several threads on one queue, and on several"},
+    {"many", true, check_many, "many events and queues, at once and in turn"},
+    {"program", true, check_program, "random copies and waits over several queues"},
+    {"wrap", true, check_wrap, "queue_wrap: two queues around one handle"},
+    {"capture", true, check_capture, "capture_begin to graph_destroy"},
     {"memory.leaks", false, check_memory_leaks, "what calls leave behind"},
     {"memory.reopen", false, check_memory_reopen, "what open and close leave behind"},
 };

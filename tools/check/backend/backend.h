@@ -22,6 +22,11 @@ void check_queues(direct *d, const check_options *o);
 void check_events(direct *d, const check_options *o);
 void check_elapsed(direct *d, const check_options *o);
 void check_waits(direct *d, const check_options *o);
+void check_threads(direct *d, const check_options *o);
+void check_many(direct *d, const check_options *o);
+void check_program(direct *d, const check_options *o);
+void check_wrap(direct *d, const check_options *o);
+void check_capture(direct *d, const check_options *o);
 
 /* Writes the checks' names behind the operators of an agenda. */
 void backend_name_checks(agenda *a);

@@ -345,3 +345,25 @@ tn_status direct_event_elapsed(direct *d, void *begin, void *end, uint64_t *ns) 
   enter(d, "event_elapsed");
   return leave(d, d->slots.event_elapsed(d->device, begin, end, ns));
 }
+
+tn_status direct_capture_begin(direct *d, void *queue) {
+  enter(d, "capture_begin");
+  return leave(d, d->slots.capture_begin(d->device, queue));
+}
+
+tn_status direct_capture_end(direct *d, void *queue, void **graph) {
+  *graph = NULL;
+  enter(d, "capture_end");
+  return made(d, d->slots.capture_end(d->device, queue, graph), "capture_end", graph);
+}
+
+tn_status direct_graph_launch(direct *d, void *graph, void *queue) {
+  enter(d, "graph_launch");
+  return leave(d, d->slots.graph_launch(d->device, graph, queue));
+}
+
+void direct_graph_destroy(direct *d, void *graph) {
+  enter(d, "graph_destroy");
+  d->slots.graph_destroy(d->device, graph);
+  leave(d, TN_OK);
+}

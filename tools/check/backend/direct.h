@@ -105,4 +105,9 @@ tn_status direct_event_wait(direct *d, void *event);
 tn_status direct_queue_wait_event(direct *d, void *queue, void *event);
 tn_status direct_event_elapsed(direct *d, void *begin, void *end, uint64_t *ns);
 
+tn_status direct_capture_begin(direct *d, void *queue);
+tn_status direct_capture_end(direct *d, void *queue, void **graph);
+tn_status direct_graph_launch(direct *d, void *graph, void *queue);
+void direct_graph_destroy(direct *d, void *graph);
+
 #endif
