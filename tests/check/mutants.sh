@@ -4,10 +4,11 @@
 #
 # usage: mutants.sh TENON libtenon-mutant.so LIST [ARGUMENT of tenon check]...
 #
-# A line of the list: the fault, settings of the environment if it needs some, a bar, and what must
-# be in the report (an extended regular expression). The device "sound" has no fault.
+# A line of the list: the fault, settings of the environment and arguments of tenon check if it
+# needs some, a bar, and what must be in the report (an extended regular expression). The device
+# "sound" has no fault.
 #
-#   copy_nothing TENON_MUTANT_OPAQUE=1 | copy on the device.*nothing
+#   copy_nothing TENON_MUTANT_OPAQUE=1 --slots memory.copies | on the device
 #   sound TENON_MUTANT_DELAY_US=500 |
 set -eu
 
@@ -16,14 +17,15 @@ one() { # LINE TENON PLUGIN ARGUMENTS...
   line=$1 tenon=$2 plugin=$3
   shift 3
   wanted=$(printf '%s\n' "${line#*|}" | sed 's/^ *//')
-  # shellcheck disable=SC2086 # words: the fault, and settings
-  set -- ${line%%|*} -- "$@"
+  set -f # words, not names of files: the fault, settings, arguments
+  # shellcheck disable=SC2086
+  set -- ${line%%|*} "$@"
+  set +f
   TENON_MUTANT=$1
   shift
   settings=
-  while [ "$1" != -- ]; do settings="$settings $1" && shift; done
-  shift
-  out=$scratch/$TENON_MUTANT$(printf %s "$settings" | tr -c 'A-Za-z0-9=_' -)
+  while expr "${1-}" : '[A-Z_]*=' >/dev/null; do settings="$settings $1" && shift; done
+  out=$scratch/$TENON_MUTANT$(printf %s "$settings$*" | tr -c 'A-Za-z0-9=_' -)
   fault=$TENON_MUTANT
   [ "$fault" != sound ] || TENON_MUTANT=
   export TENON_MUTANT

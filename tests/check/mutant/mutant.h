@@ -38,7 +38,7 @@ bool mutant_fault_find(const char *name, mutant_fault *fault);
 typedef struct mutant_block {
   struct mutant_block *next;
   uint64_t offset, bytes;
-  uint64_t number; /* the device's allocations are counted */
+  uint64_t skew; /* of the address that is told, by a fault */
 } mutant_block;
 
 typedef struct mutant_pinned {
@@ -61,6 +61,7 @@ typedef struct mutant_device {
   pthread_mutex_t lock; /* of what follows */
   mutant_block *blocks;
   uint64_t used, allocations;
+  bool broken; /* by a fault */
   mutant_pinned *pinned;
   /* for faults of queues and events */
   mutant_queue *newest;
@@ -78,6 +79,20 @@ tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total
 /* What lies `offset` bytes behind a handle; NULL where that is not the device's memory. */
 char *mutant_reach(mutant_device *d, const void *handle, uint64_t offset);
 bool mutant_is_pinned(mutant_device *d, const void *ptr);
+/* Whether both are of one allocation. */
+bool mutant_is_one_block(mutant_device *d, const char *a, const char *b);
+
+/* --- leaks.c: the slots that leave something behind, and do not where no fault says so --- */
+
+tn_status mutant_leaky_alloc(void *device, uint32_t kind, size_t bytes, void **ptr);
+tn_status mutant_leaky_info(void *device, uint64_t *free_bytes, uint64_t *total_bytes);
+tn_status mutant_leaky_copy(void *device, void *queue, uint32_t direction, void *dst,
+                            uint64_t dst_offset, const void *src, uint64_t src_offset,
+                            size_t bytes);
+tn_status mutant_leaky_queue_create(void *device, void **queue);
+tn_status mutant_leaky_event_create(void *device, void **event);
+tn_status mutant_leaky_event_record(void *device, void *event, void *queue);
+void mutant_leaky_close(mutant_device *d);
 
 /* --- copy.c --- */
 

@@ -60,6 +60,7 @@ static void close_device(void *device) {
   const mutant_device *d = device;
   if (d->fault == FAULT_CLOSE_CRASHES) raise(SIGSEGV);
   while (d->fault == FAULT_CLOSE_HANGS) pause();
+  mutant_leaky_close(device);
   mutant_memory_close(device);
   free(device);
 }
@@ -68,11 +69,11 @@ static void close_device(void *device) {
   {                                                                                                \
     .struct_size = sizeof(tn_backend), .flags = memory_flags, .device_type = MUTANT_TYPE,          \
     .count = count, .describe = describe, .open = open_device, .close = close_device,              \
-    .alloc = mutant_alloc, .free = mutant_free, .memory_info = mutant_memory_info,                 \
-    .copy = mutant_copy, .queue_create = mutant_queue_create,                                      \
+    .alloc = mutant_leaky_alloc, .free = mutant_free, .memory_info = mutant_leaky_info,            \
+    .copy = mutant_leaky_copy, .queue_create = mutant_leaky_queue_create,                          \
     .queue_destroy = mutant_queue_destroy, .queue_wait = mutant_queue_wait,                        \
-    .queue_native = mutant_queue_native, .event_create = mutant_event_create,                      \
-    .event_destroy = mutant_event_destroy, .event_record = mutant_event_record,                    \
+    .queue_native = mutant_queue_native, .event_create = mutant_leaky_event_create,                \
+    .event_destroy = mutant_event_destroy, .event_record = mutant_leaky_event_record,              \
     .event_query = mutant_event_query, .event_wait = mutant_event_wait,                            \
     .queue_wait_event = mutant_queue_wait_event, .event_elapsed = mutant_event_elapsed             \
   }

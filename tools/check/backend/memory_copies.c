@@ -27,11 +27,31 @@ typedef struct span {
   size_t from, to, bytes;
 } span;
 
+/* Says what differs from what was wanted: a byte of the copy, or one that it had to leave alone. */
+static bool is_right(copies *c, const span *s, const unsigned char *found,
+                     const unsigned char *wanted) {
+  size_t at = memory_differs(found, wanted, c->size);
+  if (at == c->size) return true;
+  if (at >= s->to && at < s->to + s->bytes)
+    direct_fail(c->bench.d, "copy: byte %zu of %zu is 0x%02x, not 0x%02x", at - s->to, s->bytes,
+                found[at], wanted[at]);
+  else
+    direct_fail(c->bench.d, "copy of %zu bytes to offset %zu also changed byte %zu", s->bytes,
+                s->to, at);
+  return false;
+}
+
+static bool device_is_right(copies *c, const span *s, const area *a) {
+  memset(c->host, 0, c->size);
+  return memory_read(&c->bench, c->host, a->ptr, 0, c->size) && is_right(c, s, c->host, a->wanted);
+}
+
 static bool area_make(copies *c, area *a) {
   a->wanted = memory_of_host(c->size);
   memory_random(&c->bench, a->wanted, c->size);
   return memory_take(&c->bench, TN_MEMORY_DEVICE, c->size, &a->ptr) &&
-         memory_write(&c->bench, a->ptr, 0, a->wanted, c->size);
+         memory_write(&c->bench, a->ptr, 0, a->wanted, c->size) &&
+         device_is_right(c, &(span){0, 0, c->size}, a);
 }
 
 static bool copies_begin(direct *d, copies *c, size_t size) {
@@ -51,25 +71,6 @@ static bool copies_end(copies *c) {
     return false;
   memory_end(&c->bench);
   return true;
-}
-
-/* Says what differs from what was wanted: a byte of the copy, or one that it had to leave alone. */
-static bool is_right(copies *c, const span *s, const unsigned char *found,
-                     const unsigned char *wanted) {
-  size_t at = memory_differs(found, wanted, c->size);
-  if (at == c->size) return true;
-  if (at >= s->to && at < s->to + s->bytes)
-    direct_fail(c->bench.d, "copy: byte %zu of %zu is 0x%02x, not 0x%02x", at - s->to, s->bytes,
-                found[at], wanted[at]);
-  else
-    direct_fail(c->bench.d, "copy of %zu bytes to offset %zu also changed byte %zu", s->bytes,
-                s->to, at);
-  return false;
-}
-
-static bool device_is_right(copies *c, const span *s, const area *a) {
-  memset(c->host, 0, c->size);
-  return memory_read(&c->bench, c->host, a->ptr, 0, c->size) && is_right(c, s, c->host, a->wanted);
 }
 
 /* ---------------------------------------------------------- the three directions --- */

@@ -105,7 +105,7 @@ static bool comes_after(order *t, const void *y, size_t bytes, const char *wrong
   return copy(t, TN_COPY_TO_DEVICE, t->a, t->x, bytes) && keep_busy(t) &&
          copy(t, TN_COPY_ON_DEVICE, t->b, t->a, bytes) &&
          copy(t, TN_COPY_TO_DEVICE, t->a, y, bytes) && holds(t, t->b, t->x, bytes, wrong) &&
-         holds(t, t->a, t->y, bytes, "copy to the device has written something else");
+         holds(t, t->a, t->y, bytes, wrong);
 }
 
 static bool pageable(order *t, size_t bytes) {
@@ -192,8 +192,9 @@ void check_memory_pinned(direct *d, const check_options *o) {
   for (size_t i = 0; i < count; i++)
     if (!memory_take(&t.bench, TN_MEMORY_PINNED, sizes[i], &pieces[i])) return;
   if (!are_host_memory(&t, pieces, sizes, count)) return;
+  /* What lies beside pinned memory is pageable still. */
   for (size_t i = 0; i < count; i++)
-    if (!pinned_copies(&t, pieces[i], sizes[i])) return;
+    if (!pinned_copies(&t, pieces[i], sizes[i]) || !pageable(&t, sizes[i])) return;
   for (size_t i = 0; i < count; i++)
     if (!memory_give(&t.bench, TN_MEMORY_PINNED, pieces[i])) return;
   order_end(&t);
