@@ -54,6 +54,7 @@ static void check_query(rig *r, void *queue, void *event) {
     do {
       passed = has_passed(r, event, &ok);
       if (passed && !rig_expect(r, p, "event_query said TN_OK")) return;
+      direct_sleep_us(10);
     } while (ok && !passed && !rig_kept(r, p));
     if (!ok || !poll(r, event, r->d->limit_ns, "though the work before the event is done")) return;
   }
@@ -92,6 +93,7 @@ static bool passes_before(rig *r, void *queue, void *event, uint32_t times, bool
     passed = has_passed(r, event, ok);
     early = passed && !rig_kept(r, behind);
     if (ended) break;
+    direct_sleep_us(10);
   }
   *ok = *ok && direct_ok(r->d, "queue_wait", direct_queue_wait(r->d, queue));
   return early;
@@ -209,6 +211,7 @@ static void check_work(rig *r, void *queue) {
     if (now - began > r->d->limit_ns) break;
     passed = has_passed(r, end, &ok);
     if (!passed) least = now - after;
+    direct_sleep_us(10);
   }
   if (!ok || !wait_for(r, end)) return;
   ended = direct_now();
