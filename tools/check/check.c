@@ -47,7 +47,9 @@ static bool take_option(int option, check_options *o) {
     return true;
   case 'S':
     o->slots = optarg;
-    return true;
+    if (backend_has_check(optarg)) return true;
+    fprintf(stderr, "tenon check: no check of slots is named '%s'\n", optarg);
+    return false;
   case 'e':
     o->expect = optarg;
     return true;

@@ -43,6 +43,12 @@ void backend_name_checks(agenda *a) {
     snprintf(a->op[a->num_ops + i].name, sizeof a->op->name, "backend.%s", slot_checks[i].name);
 }
 
+bool backend_has_check(const char *glob) {
+  for (uint32_t i = 0; i < num_slot_checks; i++)
+    if (!fnmatch(glob, slot_checks[i].name, 0)) return true;
+  return false;
+}
+
 /* The device itself is always opened, and so always reported. */
 static bool is_wanted(const check_options *o, uint32_t check) {
   return check == 0 || !o->slots || !fnmatch(o->slots, slot_checks[check].name, 0);
