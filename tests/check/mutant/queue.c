@@ -91,8 +91,8 @@ static int start_engine(mutant_queue *q) {
 static action **place_of(const mutant_queue *q, const action *a) {
   const mutant_fault fault = q->device->fault;
   action **last = (action **)&q->first;
-  bool ahead =
-      (fault == FAULT_QUEUE_ORDER && a->run) || (fault == FAULT_RECORD_EARLY && !a->run && a->pass);
+  bool ahead = (fault == FAULT_QUEUE_ORDER && a->run && q->put % 2) ||
+               (fault == FAULT_RECORD_EARLY && !a->run && a->pass);
   if (!ahead || !q->first) return q->last;
   while ((*last)->next) last = &(*last)->next;
   return (*last)->run ? last : q->last;

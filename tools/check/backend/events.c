@@ -54,6 +54,7 @@ static void check_query(rig *r, void *queue, void *event) {
     do {
       passed = has_passed(r, event, &ok);
       if (passed && !rig_expect(r, p, "event_query said TN_OK")) return;
+      direct_sleep_us(10);
     } while (ok && !passed && !rig_kept(r, p));
     if (!ok || !poll(r, event, r->d->limit_ns, "though the work before the event is done")) return;
   }
@@ -85,13 +86,14 @@ static void check_passed(rig *r, void *queue, void *event) {
 static bool passes_before(rig *r, void *queue, void *event, uint32_t times, bool *ok) {
   promise before, behind;
   bool passed = false, early = false;
-  *ok = rig_promise(r, queue, &before) && record(r, event, queue) && rig_work(r, queue, times) &&
+  *ok = rig_delayed(r, queue, &before) && record(r, event, queue) && rig_work(r, queue, times) &&
         rig_promise(r, queue, &behind);
   while (*ok && !passed) {
     bool ended = rig_kept(r, behind);
     passed = has_passed(r, event, ok);
     early = passed && !rig_kept(r, behind);
     if (ended) break;
+    direct_sleep_us(10);
   }
   *ok = *ok && direct_ok(r->d, "queue_wait", direct_queue_wait(r->d, queue));
   return early;
@@ -209,6 +211,7 @@ static void check_work(rig *r, void *queue) {
     if (now - began > r->d->limit_ns) break;
     passed = has_passed(r, end, &ok);
     if (!passed) least = now - after;
+    direct_sleep_us(10);
   }
   if (!ok || !wait_for(r, end)) return;
   ended = direct_now();

@@ -113,7 +113,7 @@ static bool order(program *p, uint32_t q, uint32_t other) {
   uint32_t how = below(p, 8);
   if (how == 0) return wait_queue(p, other);
   if (!record(p, other)) return false;
-  if (how == 1) return wait_event(p, other);
+  if (how < 3) return wait_event(p, other);
   step(p, "queue_wait_event q%u e%u", q, other);
   join(&p->queues[q], &p->event_at[other]);
   return direct_ok(p->r->d, "queue_wait_event",
