@@ -47,6 +47,7 @@ void check_memory_blocks(direct *d, const check_options *o); /* memory_blocks.c 
 void check_memory_limits(direct *d, const check_options *o); /* memory_limits.c */
 void check_memory_info(direct *d, const check_options *o);
 void check_memory_copies(direct *d, const check_options *o); /* memory_copies.c */
+void check_memory_far(direct *d, const check_options *o);    /* memory_far.c, of the copies */
 void check_memory_order(direct *d, const check_options *o);  /* memory_order.c */
 void check_memory_pinned(direct *d, const check_options *o);
 void check_memory_leaks(direct *d, const check_options *o);  /* memory_leaks.c */
