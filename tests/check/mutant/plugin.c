@@ -8,6 +8,12 @@
 
 enum { DEVICES = 2 }; /* so that an event of one can be waited for by a queue of the other */
 
+/* The one fault of the table itself, which is chosen before a device is opened. */
+static bool claims_host_memory(void) {
+  mutant_fault fault;
+  return mutant_fault_find(getenv("TENON_MUTANT"), &fault) && fault == FAULT_CLAIMS_HOST_MEMORY;
+}
+
 static bool is_opaque(void) {
   const char *value = getenv("TENON_MUTANT_OPAQUE");
   return value && *value && *value != '0';
@@ -80,7 +86,9 @@ static void close_device(void *device) {
 
 static const tn_backend plain_backend = BACKEND(0);
 static const tn_backend opaque_backend = BACKEND(TN_BACKEND_OPAQUE_MEMORY);
+static const tn_backend host_backend = BACKEND(TN_BACKEND_HOST_MEMORY);
 static const tn_backend *const plain_backends[] = {&plain_backend};
+static const tn_backend *const host_backends[] = {&host_backend};
 static const tn_backend *const opaque_backends[] = {&opaque_backend};
 
 #define PLUGIN(backend_list)                                                                       \
@@ -91,10 +99,11 @@ static const tn_backend *const opaque_backends[] = {&opaque_backend};
     .num_kernels = MUTANT_KERNELS                                                                  \
   }
 
-TN_PLUGIN_BRINGS("device:" MUTANT_TYPE " kernels:" MUTANT_TYPE);
-
+/* No TN_PLUGIN_BRINGS, which would have to say whether the memory is the host's. */
 TN_PLUGIN_DEFINE("mutant") {
   static const tn_plugin plain = PLUGIN(plain_backends), opaque = PLUGIN(opaque_backends);
+  static const tn_plugin claiming = PLUGIN(host_backends);
   (void)host;
+  if (claims_host_memory()) return &claiming;
   return is_opaque() ? &opaque : &plain;
 }

@@ -69,9 +69,30 @@ bool memory_move(memory_bench *b, void *to, uint64_t to_offset, const void *from
       direct_copy(b->d, b->queue, TN_COPY_ON_DEVICE, to, to_offset, from, from_offset, bytes));
 }
 
+static uint64_t free_or_total(memory_bench *b) {
+  uint64_t free_bytes = 0, total = 0;
+  const direct *d = b->d;
+  if (!d->slots.memory_info || direct_memory_info(b->d, &free_bytes, &total) || !free_bytes)
+    free_bytes = d->props.memory_bytes;
+  return free_bytes ? free_bytes : UINT64_MAX;
+}
+
 size_t memory_allowance(memory_bench *b, size_t most) {
-  uint64_t free_bytes = b->d->props.memory_bytes, total = 0;
-  if (b->d->slots.memory_info && direct_memory_info(b->d, &free_bytes, &total) != TN_OK)
-    free_bytes = b->d->props.memory_bytes;
-  return free_bytes && free_bytes / 4 < most ? (size_t)(free_bytes / 4) : most;
+  enum { LEAST = 64 << 10 };
+  uint64_t quarter = free_or_total(b) / 4;
+  size_t bytes = quarter < most ? (size_t)quarter : most;
+  void *ptr = NULL;
+  while (bytes > LEAST && direct_alloc(b->d, TN_MEMORY_DEVICE, bytes, &ptr)) bytes /= 2;
+  if (ptr) direct_free(b->d, TN_MEMORY_DEVICE, ptr);
+  return bytes;
+}
+
+bool memory_take_pinned(memory_bench *b, size_t bytes, void **ptr) {
+  tn_status status = direct_alloc(b->d, TN_MEMORY_PINNED, bytes, ptr);
+  if (status != TN_ERR_UNSUPPORTED && status != TN_ERR_OUT_OF_MEMORY &&
+      status != TN_ERR_DEVICE_OUT_OF_MEMORY)
+    return direct_ok(b->d, "alloc", status);
+  direct_note(b->d, "no %zu bytes of pinned memory: %s", bytes, direct_error());
+  *ptr = NULL;
+  return true;
 }

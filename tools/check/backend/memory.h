@@ -33,9 +33,13 @@ bool memory_read(memory_bench *b, void *to, const void *from, uint64_t offset, s
 bool memory_move(memory_bench *b, void *to, uint64_t to_offset, const void *from,
                  uint64_t from_offset, size_t bytes);
 
-/* Bytes that a check may hold of the device's memory at once, which others may use as well: a
- * quarter of what is free, and no more than `most`. */
+/* Bytes that a check may hold of the device's memory at once: no more than `most`, nor than a
+ * quarter of what is free, since others use it as well, and what can be had in one piece. */
 size_t memory_allowance(memory_bench *b, size_t most);
+
+/* Pinned memory, which a backend or a machine need not have: then *ptr is NULL, and a note says so.
+ * False for a failure of another kind. */
+bool memory_take_pinned(memory_bench *b, size_t bytes, void **ptr);
 
 /* --- the checks --- */
 
@@ -43,6 +47,7 @@ void check_memory_blocks(direct *d, const check_options *o); /* memory_blocks.c 
 void check_memory_limits(direct *d, const check_options *o); /* memory_limits.c */
 void check_memory_info(direct *d, const check_options *o);
 void check_memory_copies(direct *d, const check_options *o); /* memory_copies.c */
+void check_memory_far(direct *d, const check_options *o);    /* memory_far.c, of the copies */
 void check_memory_order(direct *d, const check_options *o);  /* memory_order.c */
 void check_memory_pinned(direct *d, const check_options *o);
 void check_memory_leaks(direct *d, const check_options *o);  /* memory_leaks.c */

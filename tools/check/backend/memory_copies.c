@@ -158,9 +158,10 @@ static bool large_copies(copies *c, size_t bytes) {
 
 void check_memory_copies(direct *d, const check_options *o) {
   copies c;
-  (void)o;
   if (!copies_begin(d, &c, SMALL) || !small_copies(&c) || !copies_end(&c)) return;
-  size_t allowance = memory_allowance(&c.bench, (size_t)1 << 30);
+  check_memory_far(d, o);
+  if (!direct_is_sound(d)) return;
+  size_t allowance = memory_allowance(&c.bench, (size_t)64 << 20);
   size_t large = allowance / 2 < LARGE + MARGIN ? allowance / 4 : LARGE;
   if (large < MARGIN) {
     direct_note(d, "no large copies: the device has too little memory");

@@ -182,6 +182,20 @@ static bool pinned_copies(order *t, unsigned char *pinned, size_t bytes) {
          pinned_destination(t, pinned + inside, bytes - inside);
 }
 
+/* As many pieces as there is pinned memory for; false for a failure. */
+static bool take_pinned(order *t, void **pieces, const size_t *sizes, size_t *count) {
+  for (size_t i = 0; i < *count; i++) {
+    if (!memory_take_pinned(&t->bench, sizes[i], &pieces[i])) return false;
+    if (!pieces[i]) *count = i;
+  }
+  return are_host_memory(t, pieces, sizes, *count);
+}
+
+/* What lies beside pinned memory is pageable still. */
+static bool pinned_and_pageable(order *t, void *pinned, size_t bytes) {
+  return pinned_copies(t, pinned, bytes) && pageable(t, bytes);
+}
+
 void check_memory_pinned(direct *d, const check_options *o) {
   size_t sizes[8];
   void *pieces[8] = {NULL};
@@ -189,12 +203,9 @@ void check_memory_pinned(direct *d, const check_options *o) {
   (void)o;
   if (!order_begin(d, &t)) return;
   size_t count = sizes_of(&t, sizes, 8);
+  if (!take_pinned(&t, pieces, sizes, &count)) return;
   for (size_t i = 0; i < count; i++)
-    if (!memory_take(&t.bench, TN_MEMORY_PINNED, sizes[i], &pieces[i])) return;
-  if (!are_host_memory(&t, pieces, sizes, count)) return;
-  /* What lies beside pinned memory is pageable still. */
-  for (size_t i = 0; i < count; i++)
-    if (!pinned_copies(&t, pieces[i], sizes[i]) || !pageable(&t, sizes[i])) return;
+    if (!pinned_and_pageable(&t, pieces[i], sizes[i])) return;
   for (size_t i = 0; i < count; i++)
     if (!memory_give(&t.bench, TN_MEMORY_PINNED, pieces[i])) return;
   order_end(&t);
