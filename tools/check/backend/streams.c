@@ -237,7 +237,8 @@ static bool set_up(play *p, const check_options *o) {
     fine = ok(p, "tn_tensor_from_host",
               tn_tensor_from_host(p->device, TN_F32, 1, shape, p->value[k], &p->leaf[k]));
   }
-  return fine;
+  /* Made on the default stream, and read on all. */
+  return fine && ok(p, "tn_device_synchronize", tn_device_synchronize(p->device));
 }
 
 static void take_down(play *p) {
