@@ -242,6 +242,7 @@ static void make_agenda(void *ctx) {
 static void list(void *ctx) {
   check *k = ctx;
   workbench w;
+  backend_list(k->options, &k->agenda->device[0]);
   if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
   for (uint32_t i = 0; i < k->agenda->num_ops; i++)
     if (k->agenda->device[0].wanted[i]) unit_list(&w, k->agenda, i);

@@ -64,6 +64,11 @@ static uint64_t check_limit_ns(const check_options *o) {
   return most > three ? most : three;
 }
 
+void backend_list(const check_options *o, const checked_device *d) {
+  for (uint32_t i = 0; *d->plugin && i < num_slot_checks; i++)
+    if (is_wanted(o, i)) printf("backend.%-20s %s\n", slot_checks[i].name, slot_checks[i].about);
+}
+
 /* ------------------------------------------------------------ in the process --- */
 
 static void show_progress(const runner *r, uint32_t check) {
