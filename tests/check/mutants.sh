@@ -60,7 +60,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export scratch
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_MUTANT TENON_MUTANT_OPAQUE \
-  TENON_MUTANT_DELAY_US
+  TENON_MUTANT_DELAY_US TENON_MUTANT_GIB
 grep -v '^ *\(#\|$\)' "$list" | tr '\n' '\0' |
   xargs -0 -P 2 -I '{}' sh "$0" --one '{}' "$tenon" "$plugin" "$@"
 failed=0

@@ -61,6 +61,7 @@ static tn_status to_pageable(const mutant_device *d, mutant_queue *q, const copy
 
 static uint64_t planted_offset(const mutant_device *d, uint64_t offset, bool is_destination) {
   if (d->fault == FAULT_COPY_ALIGNS && is_destination) return offset / 4 * 4;
+  if (d->fault == FAULT_COPY_OFFSET_32_BITS) return (uint32_t)offset;
   bool ignored = d->fault == (is_destination ? FAULT_COPY_TO_START : FAULT_COPY_FROM_START);
   return ignored ? 0 : offset;
 }
@@ -74,6 +75,8 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
     return bytes / 4 * 4;
   case FAULT_COPY_WORDS_UP:
     return (bytes + 3) / 4 * 4;
+  case FAULT_COPY_32_BITS:
+    return (uint32_t)bytes;
   case FAULT_COPY_24_BITS:
     return bytes & 0xffffff;
   case FAULT_COPY_WHOLE_CHUNKS:

@@ -13,8 +13,14 @@ static uint64_t base_of(const mutant_device *d) {
   return FIRST_ADDRESS + ((uint64_t)d->index << 40);
 }
 
+uint64_t mutant_memory_bytes(void) {
+  const char *gib = getenv("TENON_MUTANT_GIB");
+  return gib ? strtoull(gib, NULL, 10) << 30 : (uint64_t)256 << 20;
+}
+
 tn_status mutant_memory_open(mutant_device *d) {
-  d->memory = mmap(NULL, MUTANT_MEMORY, PROT_READ | PROT_WRITE,
+  d->bytes = mutant_memory_bytes();
+  d->memory = mmap(NULL, d->bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (d->memory == MAP_FAILED)
     return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the device's");
@@ -24,7 +30,7 @@ tn_status mutant_memory_open(mutant_device *d) {
 
 void mutant_memory_close(mutant_device *d) {
   for (mutant_block *b = d->blocks, *next; b; b = next) next = b->next, free(b);
-  if (d->fault != FAULT_CLOSE_KEEPS_MEMORY) munmap(d->memory, MUTANT_MEMORY);
+  if (d->fault != FAULT_CLOSE_KEEPS_MEMORY) munmap(d->memory, d->bytes);
   pthread_mutex_destroy(&d->lock);
 }
 
@@ -39,7 +45,7 @@ static mutant_block **find_gap(mutant_device *d, uint64_t bytes, uint64_t *offse
   mutant_block **at = &d->blocks;
   for (*offset = 0; *at && (*at)->offset - *offset < bytes; at = &(*at)->next)
     *offset = (*at)->offset + (*at)->bytes;
-  return *at || MUTANT_MEMORY - *offset >= bytes ? at : NULL;
+  return *at || d->bytes - *offset >= bytes ? at : NULL;
 }
 
 static bool insert(mutant_device *d, mutant_block *b) {
@@ -70,7 +76,7 @@ static uint64_t skew_of(const mutant_device *d, size_t bytes) {
 static tn_status no_memory(mutant_device *d, size_t bytes, void **ptr) {
   d->broken = d->fault == FAULT_NO_MEMORY_BREAKS;
   if (d->fault == FAULT_NO_MEMORY_IS_OK) {
-    *ptr = (void *)(uintptr_t)(base_of(d) + MUTANT_MEMORY);
+    *ptr = (void *)(uintptr_t)(base_of(d) + d->bytes);
     return TN_OK;
   }
   if (d->fault == FAULT_NO_MEMORY_SILENT) return TN_ERR_DEVICE_OUT_OF_MEMORY;
@@ -81,11 +87,11 @@ static tn_status no_memory(mutant_device *d, size_t bytes, void **ptr) {
 
 static void clear_behind(mutant_device *d, const mutant_block *b) {
   uint64_t end = b->offset + b->bytes;
-  if (end + MUTANT_ALIGNMENT <= MUTANT_MEMORY) memset(d->memory + end, 0, MUTANT_ALIGNMENT);
+  if (end + MUTANT_ALIGNMENT <= d->bytes) memset(d->memory + end, 0, MUTANT_ALIGNMENT);
 }
 
 static tn_status alloc_device(mutant_device *d, size_t bytes, void **ptr) {
-  bool fits = bytes <= MUTANT_MEMORY || (d->fault == FAULT_NO_MEMORY_WRAPS && bytes > SIZE_MAX / 2);
+  bool fits = bytes <= d->bytes || (d->fault == FAULT_NO_MEMORY_WRAPS && bytes > SIZE_MAX / 2);
   mutant_block *b = fits && !d->broken ? calloc(1, sizeof *b) : NULL;
   if (b && d->fault == FAULT_ALLOC_TWICE && d->blocks && ++d->allocations % 4 == 0) {
     *ptr = handle_of(d, d->blocks);
@@ -145,17 +151,17 @@ bool mutant_is_one_block(mutant_device *d, const char *a, const char *b) {
 char *mutant_reach(mutant_device *d, const void *handle, uint64_t offset) {
   const mutant_block *b = handle;
   uint64_t from_start = (d->opaque ? b ? b->offset : 0 : (uintptr_t)handle - base_of(d)) + offset;
-  return from_start <= MUTANT_MEMORY ? d->memory + from_start : NULL;
+  return from_start <= d->bytes ? d->memory + from_start : NULL;
 }
 
 tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total_bytes) {
   mutant_device *d = device;
   pthread_mutex_lock(&d->lock);
-  *free_bytes = MUTANT_MEMORY - d->used;
-  *total_bytes = d->fault == FAULT_INFO_NO_TOTAL ? 0 : MUTANT_MEMORY;
-  if (d->fault == FAULT_INFO_ABOVE_TOTAL) *free_bytes = MUTANT_MEMORY + d->used;
-  if (d->fault == FAULT_INFO_COUNTS_UP) *free_bytes = MUTANT_MEMORY / 2 + d->used;
-  if (d->fault == FAULT_INFO_STANDS_STILL) *free_bytes = MUTANT_MEMORY;
+  *free_bytes = d->bytes - d->used;
+  *total_bytes = d->fault == FAULT_INFO_NO_TOTAL ? 0 : d->bytes;
+  if (d->fault == FAULT_INFO_ABOVE_TOTAL) *free_bytes = d->bytes + d->used;
+  if (d->fault == FAULT_INFO_COUNTS_UP) *free_bytes = d->bytes / 2 + d->used;
+  if (d->fault == FAULT_INFO_STANDS_STILL) *free_bytes = d->bytes;
   pthread_mutex_unlock(&d->lock);
   return TN_OK;
 }

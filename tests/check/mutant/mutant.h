@@ -6,6 +6,7 @@
  *   TENON_MUTANT_OPAQUE=1    memory handles are no addresses (TN_BACKEND_OPAQUE_MEMORY)
  *   TENON_MUTANT_DELAY_US=n  every queued action first sleeps so long, so that a wait that is
  *                            missing shows
+ *   TENON_MUTANT_GIB=n       memory, of which only what is used is there
  *
  * The device has 256 MiB of memory of its own, a thread for every queue that does what was put
  * there in order, events, and pinned memory. Kernels find the memory behind a handle with
@@ -22,7 +23,6 @@
 
 #define MUTANT_TYPE "mutant"
 enum { MUTANT_ALIGNMENT = 256 };
-static const uint64_t MUTANT_MEMORY = (uint64_t)256 << 20;
 
 typedef enum mutant_fault {
   FAULT_NONE,
@@ -58,6 +58,7 @@ typedef struct mutant_device {
   bool opaque;
   uint64_t delay_ns;
   char *memory;         /* the host's view of it, which nobody outside is told */
+  uint64_t bytes;       /* of it */
   pthread_mutex_t lock; /* of what follows */
   mutant_block *blocks;
   uint64_t used, allocations;
@@ -71,6 +72,7 @@ typedef struct mutant_device {
 
 /* --- memory.c --- */
 
+uint64_t mutant_memory_bytes(void);
 tn_status mutant_memory_open(mutant_device *d);
 void mutant_memory_close(mutant_device *d);
 tn_status mutant_alloc(void *device, uint32_t kind, size_t bytes, void **ptr);

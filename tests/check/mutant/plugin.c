@@ -31,7 +31,7 @@ static tn_status describe(const tn_host *host, void *context, uint32_t index,
   out->dl_device_type = kDLExtDev;
   out->dl_device_id = (int32_t)index;
   out->score = 0;
-  out->memory_bytes = MUTANT_MEMORY;
+  out->memory_bytes = mutant_memory_bytes();
   out->alignment_bytes = MUTANT_ALIGNMENT;
   (void)snprintf(out->name, sizeof out->name, "A device with a fault %u", index);
   (void)snprintf(out->unique_id, sizeof out->unique_id, MUTANT_TYPE "-%u", index);
