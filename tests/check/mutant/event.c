@@ -50,6 +50,11 @@ static mutant_point *latest_of(mutant_event *e) {
 /* The point is passed by whoever reaches it, but for faults. */
 static tn_status put_point(mutant_device *d, mutant_queue *queue, mutant_point *p, bool again) {
   if (d->fault == FAULT_RECORD_ELSEWHERE && d->newest) queue = d->newest;
+  if (d->fault == FAULT_RECORD_SHARED_STATE) {
+    atomic_store(&d->noted, queue);
+    usleep(20);
+    queue = atomic_load(&d->noted);
+  }
   if (d->fault == FAULT_RECORD_AT_ONCE) mutant_point_pass(p);
   if (d->fault == FAULT_RECORD_AT_ONCE || d->fault == FAULT_RECORD_NEVER_PASSES) return TN_OK;
   if (d->fault == FAULT_RECORD_STUCK_AGAIN && again) return TN_OK;

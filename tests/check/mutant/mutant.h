@@ -50,6 +50,7 @@ typedef struct mutant_pinned {
 /* A point in a queue, shared by events and by queues that wait for it. */
 typedef struct mutant_point mutant_point;
 typedef struct mutant_queue mutant_queue;
+typedef struct mutant_graph mutant_graph;
 
 typedef struct mutant_device {
   const tn_host *host;
@@ -66,6 +67,7 @@ typedef struct mutant_device {
   mutant_pinned *pinned;
   /* for faults of queues and events */
   mutant_queue *newest;
+  _Atomic(mutant_queue *) noted;
   _Atomic uint64_t queues, events, dropped, natives;
   char stage[1 << 16];
 } mutant_device;
@@ -125,6 +127,19 @@ tn_status mutant_queue_create(void *device, void **queue);
 void mutant_queue_destroy(void *device, void *queue);
 tn_status mutant_queue_wait(void *device, void *queue);
 void *mutant_queue_native(void *device, void *queue);
+/* The handle that queue_native gives is the queue, which has a holder more then. */
+tn_status mutant_queue_wrap(void *device, void *native, void **queue);
+
+/* Begins to record into a graph, or ends; the graph of before. */
+mutant_graph *mutant_queue_record(mutant_queue *q, mutant_graph *graph);
+
+/* --- graph.c --- */
+
+tn_status mutant_graph_add(mutant_graph *graph, const mutant_work *work);
+tn_status mutant_capture_begin(void *device, void *queue);
+tn_status mutant_capture_end(void *device, void *queue, void **graph);
+tn_status mutant_graph_launch(void *device, void *graph, void *queue);
+void mutant_graph_destroy(void *device, void *graph);
 
 /* --- point.c --- */
 

@@ -81,7 +81,10 @@ static void close_device(void *device) {
     .queue_native = mutant_queue_native, .event_create = mutant_leaky_event_create,                \
     .event_destroy = mutant_event_destroy, .event_record = mutant_leaky_event_record,              \
     .event_query = mutant_event_query, .event_wait = mutant_event_wait,                            \
-    .queue_wait_event = mutant_queue_wait_event, .event_elapsed = mutant_event_elapsed             \
+    .queue_wait_event = mutant_queue_wait_event, .event_elapsed = mutant_event_elapsed,            \
+    .capture_begin = mutant_capture_begin, .capture_end = mutant_capture_end,                      \
+    .graph_launch = mutant_graph_launch, .graph_destroy = mutant_graph_destroy,                    \
+    .queue_wrap = mutant_queue_wrap                                                                \
   }
 
 static const tn_backend plain_backend = BACKEND(0);

@@ -22,6 +22,8 @@ struct mutant_queue {
   action *first, **last;
   uint64_t put, done; /* actions so far */
   uint64_t number;
+  atomic_uint holders;
+  _Atomic(mutant_graph *) recording;
   mutant_point *late; /* for a fault: to be waited for behind the next piece of work */
   bool has_waited;
   bool closing;
@@ -118,7 +120,16 @@ void mutant_put_late(mutant_queue *q, mutant_point *wait) {
 
 uint64_t mutant_queue_number(const mutant_queue *q) { return q->number; }
 
+mutant_graph *mutant_queue_record(mutant_queue *q, mutant_graph *graph) {
+  return atomic_exchange(&q->recording, graph);
+}
+
 tn_status mutant_put(mutant_queue *q, mutant_work work) {
+  mutant_graph *graph = atomic_load(&q->recording);
+  if (graph) {
+    tn_status status = mutant_graph_add(graph, &work);
+    if (status != TN_OK || q->device->fault != FAULT_CAPTURE_RUNS) return status;
+  }
   action *a = malloc(sizeof *a + work.params_bytes);
   if (!a) return q->device->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a command");
   *a = (action){NULL, work.run, mutant_point_share(work.wait), mutant_point_share(work.pass),
@@ -155,6 +166,7 @@ tn_status mutant_queue_create(void *device, void **queue) {
   if (!q) return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a queue");
   q->device = d;
   q->number = number;
+  atomic_init(&q->holders, 1);
   d->newest = q;
   q->last = &q->first;
   pthread_mutex_init(&q->lock, NULL);
@@ -173,6 +185,10 @@ tn_status mutant_queue_create(void *device, void **queue) {
 void mutant_queue_destroy(void *device, void *queue) {
   mutant_queue *q = queue;
   mutant_device *d = device;
+  if (atomic_fetch_sub(&q->holders, 1) > 1) {
+    if (d->fault == FAULT_WRAP_DESTROY_DROPS) atomic_fetch_add(&d->dropped, 1);
+    return;
+  }
   if (d->newest == q) d->newest = NULL;
   if (d->fault == FAULT_QUEUE_DESTROY_DROPS) atomic_fetch_add(&d->dropped, 1);
   pthread_mutex_lock(&q->lock);
@@ -184,6 +200,17 @@ void mutant_queue_destroy(void *device, void *queue) {
   pthread_cond_destroy(&q->changed);
   pthread_mutex_destroy(&q->lock);
   free(q);
+}
+
+tn_status mutant_queue_wrap(void *device, void *native, void **queue) {
+  mutant_device *d = device;
+  mutant_queue *q = native;
+  if (!q) return d->host->fail(TN_ERR_UNSUPPORTED, "there is no default queue");
+  if (q->device != d) return d->host->fail(TN_ERR_INVALID_ARGUMENT, "a queue of another device");
+  if (d->fault == FAULT_WRAP_APART) return mutant_queue_create(device, queue);
+  atomic_fetch_add(&q->holders, 1);
+  *queue = q;
+  return TN_OK;
 }
 
 /* For what was put into the queue before this call. */
