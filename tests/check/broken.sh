@@ -19,7 +19,11 @@ die() {
 check() { # STATUS FAULT ARGUMENTS...
   wanted=$1 fault=$2 status=0
   shift 2
-  BROKEN=$fault "$tenon" check "$plugin" --op neg --dtype f32 --timeout 1 -j 1 "$@" \
+  case $fault in
+    *hangs) limit=1 ;;
+    *) limit=30 ;;
+  esac
+  BROKEN=$fault "$tenon" check "$plugin" --op neg --dtype f32 --timeout "$limit" -j 1 "$@" \
     >"$scratch/out" 2>"$scratch/err" || status=$?
   [ "$status" -eq "$wanted" ] || die "$fault: status $status, not $wanted"
 }

@@ -16,6 +16,7 @@
 #include "../help.h"
 #include "../plain.h"
 #include "../progress.h"
+#include "backend/backend.h"
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -53,6 +54,11 @@ static bool take_option(int option, check_options *o) {
   case 't':
     o->dtype = optarg;
     return true;
+  case 'S':
+    o->slots = optarg;
+    if (backend_has_check(optarg)) return true;
+    fprintf(stderr, "tenon check: no check of slots is named '%s'\n", optarg);
+    return false;
   case 'e':
     o->expect = optarg;
     return true;
@@ -71,7 +77,7 @@ static bool take_option(int option, check_options *o) {
     return o->all = true;
   case 'm':
     return minutes(optarg, &o->minutes);
-  case 'S':
+  case 'K':
     o->has_step = true;
     return number("fuzz-step", optarg, UINT64_MAX, &o->step);
   case 'q':
@@ -112,27 +118,18 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"op", required_argument, NULL, 'o'},
-                                          {"dtype", required_argument, NULL, 't'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"case", required_argument, NULL, 'c'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"junit", required_argument, NULL, 'u'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"list", no_argument, NULL, 'l'},
-                                          {"all", no_argument, NULL, 'a'},
-                                          {"minutes", required_argument, NULL, 'm'},
-                                          {"fuzz-step", required_argument, NULL, 'S'},
-                                          {"sequence", required_argument, NULL, 'q'},
-                                          {"complete", no_argument, NULL, 'C'},
-                                          {"large", no_argument, NULL, 'L'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"timeout", required_argument, NULL, 'T'},
-                                          {"no-fork", no_argument, NULL, 'F'},
-                                          {"no-thresholds", no_argument, NULL, 'H'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+  static const struct option options[] = {
+      {"device", required_argument, NULL, 'd'},   {"op", required_argument, NULL, 'o'},
+      {"dtype", required_argument, NULL, 't'},    {"seed", required_argument, NULL, 's'},
+      {"case", required_argument, NULL, 'c'},     {"expect", required_argument, NULL, 'e'},
+      {"junit", required_argument, NULL, 'u'},    {"json", no_argument, NULL, 'J'},
+      {"list", no_argument, NULL, 'l'},           {"all", no_argument, NULL, 'a'},
+      {"minutes", required_argument, NULL, 'm'},  {"fuzz-step", required_argument, NULL, 'K'},
+      {"sequence", required_argument, NULL, 'q'}, {"slots", required_argument, NULL, 'S'},
+      {"complete", no_argument, NULL, 'C'},       {"large", no_argument, NULL, 'L'},
+      {"jobs", required_argument, NULL, 'j'},     {"timeout", required_argument, NULL, 'T'},
+      {"no-fork", no_argument, NULL, 'F'},        {"no-thresholds", no_argument, NULL, 'H'},
+      {"help", no_argument, NULL, 'h'},           {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_check, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(help_check, stderr), EXIT_USAGE + 1;
@@ -153,7 +150,7 @@ static void set_defaults(check_options *o) {
 typedef struct check {
   const check_options *options;
   agenda *agenda;
-  unit *units; /* [device][operator] */
+  unit *units; /* [device][operator], and behind all of them [device][check of slots] */
   expectations expect;
   totals device, all;
 } check;
@@ -170,6 +167,8 @@ static void add_totals(totals *to, const totals *t) {
   to->combos += t->combos;
   to->native += t->native;
   to->idle += t->idle;
+  to->slots += t->slots;
+  to->slot_calls += t->slot_calls;
 }
 
 static void unit_done(void *ctx, unit *u) {
@@ -189,7 +188,18 @@ static void unit_done(void *ctx, unit *u) {
   (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, expected);
 }
 
-static bool narrowed(const check_options *o) { return o->op || o->dtype || o->has_case; }
+static void slots_done(void *ctx, unit *u) {
+  check *k = ctx;
+  totals t = {.slots = 1, .slot_calls = u->tally.runs, .failures = u->tally.failures};
+  t.expected = expect_match(&k->expect, k->agenda, u);
+  add_totals(&k->device, &t);
+  progress_clear();
+  (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, t.expected);
+}
+
+static bool narrowed(const check_options *o) {
+  return o->op || o->dtype || o->has_case || o->slots;
+}
 
 /* An entry that nothing used fails the run, unless much was left out anyway. */
 static void find_stale(check *k) {
@@ -203,8 +213,8 @@ static void find_stale(check *k) {
   }
 }
 
-/* Units of a device: one per operator, and behind them that of the device itself. */
-static size_t units_of_device(const agenda *a) { return (size_t)a->num_ops + 1; }
+/* Units of a device: one per operator, one per check of slots, and that of the device itself. */
+static size_t units_of_device(const agenda *a) { return (size_t)a->num_ops + a->num_checks + 1; }
 
 static void fail_itself(check *k, unit *itself, const char *text) {
   itself->tally.failures++;
@@ -213,9 +223,17 @@ static void fail_itself(check *k, unit *itself, const char *text) {
   unit_done(k, itself);
 }
 
+/* The device's slots first, which operators rely on. */
+static void run_cases(check *k, uint32_t d, unit *units, unit *slots, unit *itself) {
+  if (!backend_run(k->options, k->agenda, d, slots, slots_done, k))
+    fail_itself(k, itself, "no process could begin");
+  workers_run(k->options, k->agenda, d, units, itself, unit_done, k);
+}
+
 static void run_device(check *k, uint32_t d) {
   const checked_device *device = &k->agenda->device[d];
-  unit *units = k->units + d * units_of_device(k->agenda), *itself = units + k->agenda->num_ops;
+  unit *units = k->units + d * units_of_device(k->agenda);
+  unit *slots = units + k->agenda->num_ops, *itself = slots + k->agenda->num_checks;
   itself->device = d;
   itself->op = CHECK_ITSELF;
   k->device = (totals){0};
@@ -224,7 +242,7 @@ static void run_device(check *k, uint32_t d) {
   else if (fuzz_is_wanted(k->options))
     fuzz_run(k->options, k->agenda, d, units, itself, unit_done, k);
   else
-    workers_run(k->options, k->agenda, d, units, itself, unit_done, k);
+    run_cases(k, d, units, slots, itself);
   add_totals(&k->all, &k->device);
   if (!k->options->json)
     report_device_text(k->options, k->agenda, device, units, k->agenda->num_ops, &k->device);
@@ -287,8 +305,9 @@ static int run(check *k) {
   bool ok = write_junit(k);
   munmap(k->units, bytes);
   if (!ok || k->all.failures > k->all.expected || k->all.stale) return EXIT_FAILED;
-  if (k->all.runs == 0) say_nothing_ran(k);
-  return k->all.runs ? EXIT_OK : EXIT_NOTHING;
+  bool any = k->all.runs || k->all.slot_calls;
+  if (!any) say_nothing_ran(k);
+  return any ? EXIT_OK : EXIT_NOTHING;
 }
 
 /* There is nothing to check, for a reason that is no failure. */
@@ -296,7 +315,7 @@ static int run_nothing(check *k) {
   const char *why = k->agenda->nothing[0] ? k->agenda->nothing : "no device is here";
   fprintf(stderr, "tenon check: nothing to check: %s\n", plain(why));
   k->units = shared_memory(count_units(k->agenda) * sizeof *k->units);
-  unit *itself = k->units + k->agenda->num_ops;
+  unit *itself = k->units + units_of_device(k->agenda) - 1;
   itself->op = CHECK_ITSELF;
   snprintf(k->agenda->device[0].id, sizeof k->agenda->device->id, "tenon");
   snprintf(itself->note, sizeof itself->note, "%s", why);

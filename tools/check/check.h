@@ -11,6 +11,7 @@
 typedef struct check_options {
   const char *plugin; /* absolute path, or NULL */
   const char *device, *op, *dtype, *expect, *junit;
+  const char *slots; /* which checks of a backend's slots, or NULL */
   uint64_t seed, only_case;
   bool has_case, has_seed;
   bool json, list, complete, large, no_fork, no_thresholds;
@@ -36,6 +37,8 @@ enum {
 typedef struct checked_device {
   char id[48], type[32], name[128];
   char expect[512]; /* the list of expected failures that its plugin ships, or "" */
+  char plugin[512]; /* the file of the plugin whose device it is, where its slots are checked */
+  uint32_t index;   /* among devices of its type */
   bool host;
   uint8_t wanted[CHECK_OPS]; /* by place in agenda.ops */
   char failure[1200];        /* why nothing can be checked on it, which is a failure, or "" */
@@ -48,6 +51,7 @@ typedef struct agenda {
   char failure[1400]; /* of finding out, of the plugin itself: counts as one; or "" */
   char nothing[1400]; /* why there is nothing to check, which is none; or "" */
   uint32_t num_devices, num_ops;
+  uint32_t num_checks; /* of slots, whose names stand behind those of the operators */
   checked_device device[CHECK_DEVICES + 1]; /* the last for what failed before there was one */
   struct {
     uint32_t id;
@@ -70,6 +74,7 @@ enum { UNIT_IDLE, UNIT_TODO, UNIT_TAKEN, UNIT_DONE };
  * reached can be read here, and another goes on behind it. */
 typedef struct unit {
   uint32_t device, op; /* places in the agenda */
+  bool is_slots;       /* no operator: a check of the backend's slots, `what` says of what */
   _Atomic int state;
   tally tally;
   uint64_t begun;  /* runs begun so far; the order of runs is always the same */
@@ -193,6 +198,7 @@ uint64_t expect_match(expectations *e, const agenda *a, unit *u);
 typedef struct totals {
   uint64_t operators, cases, runs, bad_calls, repeats, thresholds, failures, expected, stale;
   uint64_t combos, native, idle; /* idle: operators that nothing ran of */
+  uint64_t slots, slot_calls; /* checks of backends' slots */
   double seconds;
 } totals;
 

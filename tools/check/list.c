@@ -7,6 +7,7 @@
 #include "../command.h"
 #include "../json.h"
 #include "../plain.h"
+#include "backend/backend.h"
 #include "check.h"
 
 /* Made in a process of its own, for it opens devices. */
@@ -102,9 +103,24 @@ static void list_totals(const list *l, const uint32_t *idle, uint32_t count) {
   json_close(&j, '}');
 }
 
+static void list_slots_json(const list *l) {
+  for (uint32_t i = 0; *l->device->plugin && i < num_slot_checks; i++) {
+    json j = {.out = stdout, .compact = true};
+    json_open(&j, NULL, '{');
+    json_string(&j, "device", l->device->id);
+    json_string(&j, "slots", slot_checks[i].name);
+    json_string(&j, "about", slot_checks[i].about);
+    json_close(&j, '}');
+  }
+}
+
 static void list_device(list *l, const workbench *w) {
   uint32_t idle[CHECK_OPS], count = 0;
   l->bench = w;
+  if (l->options->json)
+    list_slots_json(l);
+  else
+    backend_list(l->options, l->device);
   for (uint32_t i = 0; i < l->agenda->num_ops; i++) {
     if (!l->device->wanted[i]) continue;
     l->op_has_kernel = false;

@@ -64,9 +64,11 @@ static void head_text(const agenda *a, const unit *u, uint64_t expected) {
   }
   dtypes_text(u->natives, dtypes, sizeof dtypes);
   bool wrong = u->tally.failures > expected;
-  if (u->tally.runs && !(wrong && u->tally.bound == 0)) error_text(a, u, error, sizeof error);
-  printf("%s%-8s%s %-28s %-45s %6" PRIu64 " runs  %s\n", colour, said, *colour ? usual() : "",
-         plain(a->op[u->op].name), dtypes, calls_of(u), error);
+  if (u->is_slots) snprintf(dtypes, sizeof dtypes, "%.199s", u->what);
+  if (u->tally.runs && !u->is_slots && !(wrong && u->tally.bound == 0))
+    error_text(a, u, error, sizeof error);
+  printf("%s%-8s%s %-28s %-45s %6" PRIu64 " %s  %s\n", colour, said, *colour ? usual() : "",
+         plain(a->op[u->op].name), dtypes, calls_of(u), u->is_slots ? "calls" : "runs", error);
 }
 
 static void failure_text(const check_failure *f) {
@@ -172,7 +174,7 @@ static void summary_line(const agenda *a, const unit *u) {
   char types[200] = "";
   uint32_t first = 0;
   while (u->failure[first].expected) first++;
-  if (u->op != CHECK_ITSELF) failed_types(u, types, sizeof types);
+  if (u->op != CHECK_ITSELF && !u->is_slots) failed_types(u, types, sizeof types);
   printf("  %-10s %-24s %6" PRIu64 "  %-20s\n             %s\n", plain(a->device[u->device].id),
          u->op == CHECK_ITSELF ? "" : plain(a->op[u->op].name), u->tally.failures, types,
          plain(u->failure[first].again));
@@ -201,6 +203,8 @@ static void totals_json(const totals *t) {
   json_number(&j, "bad_calls", t->bad_calls);
   json_number(&j, "repeats", t->repeats);
   json_number(&j, "thresholds", t->thresholds);
+  json_number(&j, "slot_checks", t->slots);
+  json_number(&j, "slot_calls", t->slot_calls);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -219,6 +223,9 @@ void report_totals(const check_options *o, const totals *t) {
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
   if (!o->no_thresholds && !fuzz_is_wanted(o))
     printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
+  if (t->slots)
+    printf("%" PRIu64 " checks of slots, which were called %" PRIu64 " times\n", t->slots,
+           t->slot_calls);
   printf("%s%" PRIu64 " failures%s", t->failures > t->expected ? red() : green(),
          t->failures - t->expected, usual());
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);

@@ -47,7 +47,7 @@ void types_text(const tn_dtype *types, char *text, size_t size) {
 }
 
 bool unit_is_idle(const unit *u) {
-  return !u->tally.runs && !u->tally.failures && !u->tally.bad_calls;
+  return !u->tally.runs && !u->tally.failures && !u->tally.bad_calls && !u->is_slots;
 }
 
 /* --- what is kept of each run --- */
