@@ -66,7 +66,7 @@ static void note(agenda *a, const char *format, ...) {
 
 static tn_device_info info_of(tn_device *device) {
   tn_device_info info = {.struct_size = sizeof info};
-  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = "?";
+  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = info.features = "?";
   return info;
 }
 
@@ -132,6 +132,7 @@ static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_de
   snprintf(d->id, sizeof d->id, "%s", info.id);
   snprintf(d->type, sizeof d->type, "%s", info.type);
   snprintf(d->name, sizeof d->name, "%s", info.name);
+  snprintf(d->features, sizeof d->features, "%s", info.features);
   find_expectations(rt, plugin ? plugin : info.plugin, d);
   if (choose_ops(o, rt, a, device, own ? NULL : plugin, d)) a->num_devices++;
 }
@@ -185,6 +186,7 @@ static void fill(const check_options *o, tn_runtime *rt, agenda *a) {
     a->refused = true;
     return;
   }
+  snprintf(a->plugin, sizeof a->plugin, "%s", o->plugin ? plugin.name : "");
   if (chosen)
     take_device(o, rt, a, tn_runtime_device(rt), plugin.name);
   else

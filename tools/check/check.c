@@ -145,6 +145,8 @@ static void add_totals(totals *to, const totals *t) {
   to->expected += t->expected;
   to->combos += t->combos;
   to->native += t->native;
+  to->kernels += t->kernels;
+  to->kernels_listed += t->kernels_listed;
 }
 
 static void unit_done(void *ctx, unit *u) {
@@ -156,6 +158,7 @@ static void unit_done(void *ctx, unit *u) {
   t.bad_calls = u->tally.bad_calls;
   t.repeats = u->tally.repeats;
   t.thresholds = u->tally.thresholds;
+  unchecked_rows(k->options, k->agenda, &k->expect, u, &t);
   t.failures = u->tally.failures;
   add_totals(&k->device, &t);
   progress_clear();
@@ -168,11 +171,11 @@ static bool narrowed(const check_options *o) { return o->op || o->dtype || o->ha
 static void find_stale(check *k) {
   for (size_t i = 0; i < k->expect.count && !narrowed(k->options); i++) {
     const expectation *e = &k->expect.list[i];
-    if (e->used) continue;
+    if (!expect_is_stale(e)) continue;
     k->all.stale++;
     if (!k->options->json)
-      printf("stale: %s:%u: %s %s: nothing fails any more (%s)\n", e->from, e->line, e->op,
-             e->dtype, e->reason);
+      printf("stale: %s:%u: %s %s: nothing fails any more, or the kernel runs (%s)\n", e->from,
+             e->line, e->op, e->dtype, e->reason);
   }
 }
 
@@ -180,6 +183,7 @@ static bool run_devices(check *k) {
   bool ok = true;
   for (uint32_t d = 0; ok && d < k->agenda->num_devices; d++) {
     k->device = (totals){0};
+    expect_device(&k->expect, &k->agenda->device[d]);
     ok = workers_run(k->options, k->agenda, d, k->units + d * k->agenda->num_ops, unit_done, k);
     add_totals(&k->all, &k->device);
     if (!k->options->json) report_device_text(&k->agenda->device[d], &k->device);

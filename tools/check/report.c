@@ -108,6 +108,8 @@ static void totals_json(const totals *t) {
   json_number(&j, "bad_calls", t->bad_calls);
   json_number(&j, "repeats", t->repeats);
   json_number(&j, "thresholds", t->thresholds);
+  json_number(&j, "kernels", t->kernels);
+  json_number(&j, "kernels_not_checked_as_listed", t->kernels_listed);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -123,6 +125,9 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
+  printf("%" PRIu64 " kernels run", t->kernels);
+  if (t->kernels_listed) printf(", %" PRIu64 " not checked as listed", t->kernels_listed);
+  puts("");
   if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   printf("%" PRIu64 " failures", t->failures - t->expected);
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);

@@ -260,7 +260,7 @@ const char *variant_name(uint32_t variant) {
                                               "permuted",      "sliced",
                                               "in place",      "in place, sliced",
                                               "channels last", "prepared",
-                                              "trapped",       "by the next kernel"};
+                                              "trapped"};
   for (int i = 0; i < VARIANTS; i++)
     if (variant == 1u << i) return names[i];
   return "?";

@@ -31,8 +31,7 @@ enum {
   VARIANT_CHANNELS_LAST = 1u << 6,   /* rank 4 as n, h, w, c in memory */
   VARIANT_PREPARED = 1u << 7,        /* tn_prepare, then tn_run twice */
   VARIANT_TRAPPED = 1u << 8,         /* every tensor ends, or begins, at a page that traps */
-  VARIANT_NEXT = 1u << 9,            /* by the kernels that stand behind the one that gets it */
-  VARIANTS = 10,
+  VARIANTS = 9,
 };
 #define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
 #define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)
