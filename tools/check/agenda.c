@@ -66,7 +66,8 @@ static void note(agenda *a, const char *format, ...) {
 
 static tn_device_info info_of(tn_device *device) {
   tn_device_info info = {.struct_size = sizeof info};
-  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = info.features = "?";
+  if (tn_device_get_info(device, &info) != TN_OK)
+    info.id = info.type = info.plugin = info.features = "?";
   return info;
 }
 

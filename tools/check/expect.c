@@ -20,9 +20,7 @@ static char *trimmed(char *line) {
 
 static const char row_mark[] = "row:";
 
-static bool is_row(const expectation *e) {
-  return !strncmp(e->op, row_mark, sizeof row_mark - 1);
-}
+static bool is_row(const expectation *e) { return !strncmp(e->op, row_mark, sizeof row_mark - 1); }
 
 /* "op-glob dtype-glob reason ...", "row:glob dtype-glob unless:word,word reason ..." */
 static bool parse(char *line, expectation *e) {
@@ -68,7 +66,8 @@ static const char *dtype_text(tn_dtype dtype) { return dtype ? tn_dtype_name(dty
 
 static expectation *find(expectations *e, const char *op, tn_dtype dtype) {
   for (size_t i = 0; i < e->count; i++)
-    if (!is_row(&e->list[i]) && !fnmatch(e->list[i].op, op, 0) && !fnmatch(e->list[i].dtype, dtype_text(dtype), 0))
+    if (!is_row(&e->list[i]) && !fnmatch(e->list[i].op, op, 0) &&
+        !fnmatch(e->list[i].dtype, dtype_text(dtype), 0))
       return &e->list[i];
   return NULL;
 }
@@ -104,7 +103,8 @@ bool expect_row(expectations *e, const checked_device *d, const char *name, tn_d
   for (size_t i = 0; i < e->count; i++) {
     expectation *one = &e->list[i];
     if (!is_row(one) || fnmatch(one->op + sizeof row_mark - 1, name, 0)) continue;
-    if (fnmatch(one->dtype, dtype_text(dtype), 0) || has_feature(d->features, one->unless)) continue;
+    if (fnmatch(one->dtype, dtype_text(dtype), 0) || has_feature(d->features, one->unless))
+      continue;
     one->used++;
     return true;
   }

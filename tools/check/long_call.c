@@ -18,8 +18,7 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static bool repeats(const work *w, uint32_t i) {
   const case_arg *a = &w->c->arg[i];
-  if (w->values[i])
-    return a->rank == 1 && a->shape[0] == PERIOD && !a->expanded && !a->index;
+  if (w->values[i]) return a->rank == 1 && a->shape[0] == PERIOD && !a->expanded && !a->index;
   return a->absent || w->want[i].elements == 0 ||
          (w->want[i].rank == 1 && w->want[i].elements == PERIOD);
 }

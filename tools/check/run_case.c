@@ -227,7 +227,7 @@ static tn_status call_device(work *w, uint32_t variant, bool ranked, tally *t) {
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
     out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
   tn_call call = work_call(w, in, out);
-  tn_status status = ranked                        ? work_call_ranked(w, &call, variant_name(variant), t)
+  tn_status status = ranked ? work_call_ranked(w, &call, variant_name(variant), t)
                      : variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op))
                                                    : tn_invoke(&call);
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++) {

@@ -28,9 +28,9 @@ typedef struct tally {
   uint64_t declined;   /* cases that a plugin's own shape rule does not take */
   char reason[160];    /* of the first of them */
   uint64_t failures;
-  double error, bound; /* of the output that came nearest to its bound, or passed it */
-  uint64_t number;       /* of the case, for what is done by turns */
-  const row_list *rows;  /* the kernels of its types; NULL: the best alone */
+  double error, bound;  /* of the output that came nearest to its bound, or passed it */
+  uint64_t number;      /* of the case, for what is done by turns */
+  const row_list *rows; /* the kernels of its types; NULL: the best alone */
   tally_watch watch;
 } tally;
 

@@ -21,8 +21,8 @@ static void complain(const check_options *o, const agenda *a, unit *u, const row
   check_failure *f = &u->failure[u->kept++];
   dtypes_text(types, names, sizeof names);
   snprintf(f->text, sizeof f->text,
-           "%s: not checked: %s (plugin %s, priority %d) for %s: no case %s", a->device[u->device].id,
-           r->name, r->plugin, (int)r->priority, names,
+           "%s: not checked: %s (plugin %s, priority %d) for %s: no case %s",
+           a->device[u->device].id, r->name, r->plugin, (int)r->priority, names,
            r->some_calls ? "was taken by its supports" : "ran it");
   snprintf(f->again, sizeof f->again, "tenon check%s%s --device %s --op %s", o->plugin ? " " : "",
            o->plugin ? o->plugin : "", a->device[u->device].id, a->op[u->op].name);

@@ -180,7 +180,7 @@ static void run_sides(void *ctx, const op_case *below, const op_case *above) {
 }
 
 static void cross_thresholds(trial *t, const tn_dtype *types) {
-  const threshold_search s = {t->bench->device, t, begin_search, run_sides};
+  threshold_search s = {t->bench->device, t, begin_search, run_sides, 0};
   if (!t->bench->options->no_thresholds) thresholds_search(t->op, types, &s);
 }
 

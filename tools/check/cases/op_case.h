@@ -107,6 +107,10 @@ const char *variant_name(uint32_t variant);
  * gives the same numbers whatever the layout. */
 void case_fill(const op_case *c, uint32_t arg, void *data);
 
+/* near_ties.c: numbers that rounding twice takes elsewhere than rounding once. */
+int64_t near_tie_int(tn_dtype dtype, uint64_t random);
+double near_tie_float(uint64_t random);
+
 /* The next number of a sequence that begins anywhere (splitmix64). */
 uint64_t case_mix(uint64_t x);
 
