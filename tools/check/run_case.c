@@ -393,19 +393,25 @@ static uint32_t variant_in_turn(work *w, uint64_t number) {
   return count ? fits[number % count] : 0;
 }
 
+/* The kernels that a call gets when its tensors lie in this way. The first has run already, but
+ * only preparing the call tells which it was. */
+static void run_ranks(work *w, uint32_t variant, uint32_t ranks, tally *t) {
+  for (w->rank = 0; w->rank < ranks; w->rank++) run_ranked(w, variant, t);
+}
+
 /* The case by every kernel that takes it, best or not: as its outputs are made, and in one more
- * way. The first has run already, but only preparing the call tells which it was. All of it counts
- * as one run: how many kernels there are may depend on how often the case is looked at. */
+ * way; in all ways as long as there are kernels that no case ran, for which the layout may matter.
+ * All of it counts as one run, since how much there is to do depends on what was done before. */
 static void run_rows(work *w, tally *t) {
   const row_list *rows = t->rows;
   if (!rows || !rows->wanted || rows->plain) return;
   if (!tally_begin(t, w->c, "by each kernel in turn")) return;
   if (rows->ranks == 1 && rows_all_ran(rows)) return;
+  run_ranks(w, VARIANT_MADE, rows->ranks, t);
   const uint32_t other = variant_in_turn(w, t->number);
-  for (w->rank = 0; w->rank < rows->ranks; w->rank++) {
-    run_ranked(w, VARIANT_MADE, t);
-    if (w->ran && other) run_ranked(w, other, t);
-  }
+  if (other) run_ranks(w, other, rows->ranks, t);
+  for (uint32_t v = VARIANT_GIVEN; v < 1u << VARIANTS && !rows_all_ran(rows); v <<= 1)
+    if (v != other && v != VARIANT_PREPARED && variant_fits(w, v)) run_ranks(w, v, 1, t);
 }
 
 bool case_declined(const op_case *c, tn_status status) {
