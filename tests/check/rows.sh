@@ -2,9 +2,9 @@
 # tenon check runs every kernel that a case can reach, be it last among those that take the call,
 # and names those that it could not reach.
 #
-# usage: rows.sh TENON libtenon-rows-faulty.so libtenon-rules.so
+# usage: rows.sh TENON libtenon-rows-faulty.so libtenon-rules.so libtenon-template.so
 set -eu
-tenon=$1 plugin=$2 rules=$3
+tenon=$1 plugin=$2 rules=$3 template=$4
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
@@ -62,6 +62,14 @@ check 0 "$plugin" --op exp --dtype f32
 check 1 "$plugin" --op exp --dtype f64
 grep -q 'not checked: rows.right_in_float (plugin rows, priority 10000) for f64' "$scratch/out" ||
   die "exp in f64 is not said to be unchecked"
+# On a device that is not the host, where refusing a call is no failure but for one that was taken.
+check 0 "$plugin" --op add --dtype i8
+grep -q 'skipped: 1 kernels for device type sim, of which there is none here' "$scratch/out" ||
+  die "kernels for absent devices are not named"
+export TENON_PLUGIN_PATH="$template"
+check 1 "$plugin" --device sim --op add --dtype f32
+grep -q '(made): add .*TN_ERR_UNSUPPORTED.*after all, no' "$scratch/out" || die "a call was refused late"
+unset TENON_PLUGIN_PATH
 # Rounding once, not twice.
 check 1 "$plugin" --op cast --dtype i64,f32
 check 1 "$plugin" --op cast --dtype f64,bf16

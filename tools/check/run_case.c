@@ -107,13 +107,13 @@ tn_status work_call_ranked(work *w, const tn_call *call, const char *how, tally 
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   tn_status status = tn_prepare_candidate(call, w->rank, &prepared);
   w->ran = false;
-  /* Fewer kernels take the call, or that one wants its tensors row-major. */
-  if (status == TN_ERR_UNSUPPORTED) return TN_OK;
   if (status == TN_OK) status = tn_prepared_kernel(prepared, &kernel);
   if (status == TN_OK && rows_find(t->rows, &kernel)) {
     rows_ran(t->rows, &kernel);
     w->ran = w->rank > 0;
   }
+  /* Fewer kernels take the call, or that one wants its tensors row-major. */
+  if (status == TN_ERR_UNSUPPORTED) status = TN_OK;
   if (w->ran) {
     snprintf(w->how, sizeof w->how, "%s, by %s", how, kernel.name);
     t->watch.now(t->watch.ctx, w->how);
@@ -322,9 +322,11 @@ static bool was_taken(const work *w) {
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++) out[i - w->num_in] = w->at[i].view;
   tn_call call = work_call(w, in, out);
   tn_prepared *prepared = NULL;
-  bool taken = tn_prepare(&call, &prepared) == TN_OK;
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  const bool made = tn_prepare(&call, &prepared) == TN_OK;
+  const bool taken = made && tn_prepared_kernel(prepared, &kernel) == TN_OK;
   tn_prepared_release(prepared);
-  for (uint32_t i = w->num_in; taken && i < w->c->op->num_args; i++)
+  for (uint32_t i = w->num_in; made && i < w->c->op->num_args; i++)
     if (!w->at[i].view) tn_tensor_release(out[i - w->num_in]);
   return taken;
 }
