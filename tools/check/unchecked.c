@@ -28,13 +28,22 @@ static void complain(const check_options *o, const agenda *a, unit *u, const row
            o->plugin ? o->plugin : "", a->device[u->device].id, a->op[u->op].name);
 }
 
+static void complain_of_many(const agenda *a, unit *u) {
+  u->tally.failures++;
+  if (u->kept == CHECK_KEPT) return;
+  check_failure *f = &u->failure[u->kept++];
+  snprintf(f->text, sizeof f->text, "%s: has more than %d kernels of %s: the rest was not watched",
+           a->device[u->device].id, ROWS_MOST, a->op[u->op].name);
+}
+
 void unchecked_rows(const check_options *o, const agenda *a, expectations *e, unit *u, totals *t) {
-  if (!all_cases_ran(o, u)) return;
+  if (u->rows.left_out) complain_of_many(a, u);
+  const bool all = all_cases_ran(o, u);
   for (uint32_t i = 0; i < u->rows.count; i++) {
     const row_use *r = &u->rows.row[i];
     tn_dtype_set missed = 0, listed = 0;
     for (int dtype = 0; dtype < TN_DTYPE_SLOTS; dtype++) {
-      if (!((r->types & ~r->ran) >> dtype & 1)) continue;
+      if (!all || !((r->types & ~r->ran) >> dtype & 1)) continue;
       if (expect_row(e, &a->device[u->device], r->name, (tn_dtype)dtype))
         listed |= TN_SET(dtype);
       else
