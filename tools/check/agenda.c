@@ -84,7 +84,8 @@ static void nothing(agenda *a, const char *format, ...) {
 
 static tn_device_info info_of(tn_device *device) {
   tn_device_info info = {.struct_size = sizeof info};
-  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = "?";
+  if (tn_device_get_info(device, &info) != TN_OK)
+    info.id = info.type = info.plugin = info.features = "?";
   return info;
 }
 
@@ -160,6 +161,7 @@ static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_de
   snprintf(d->id, sizeof d->id, "%s", info.id);
   snprintf(d->type, sizeof d->type, "%s", info.type);
   snprintf(d->name, sizeof d->name, "%s", info.name);
+  snprintf(d->features, sizeof d->features, "%s", info.features);
   find_expectations(rt, plugin ? plugin : info.plugin, d);
   if (*info.unavailable) {
     snprintf(d->failure, sizeof d->failure, "%s: cannot be used: %s", info.id, info.unavailable);
@@ -203,6 +205,27 @@ static void note_absent(tn_runtime *rt, agenda *a) {
       note(a, "skipped: no %s device%s%s", info.name, *info.reason ? ": " : "", info.reason);
 }
 
+static bool type_exists(tn_runtime *rt, const char *type) {
+  bool exists = !strcmp(type, TN_DEVICE_ANY_HOST);
+  for (size_t i = 0; i < tn_device_count(rt); i++)
+    exists |= !strcmp(info_of(tn_device_at(rt, i)).type, type);
+  return exists;
+}
+
+/* Kernels of a plugin for devices that are not here: nobody checks those. */
+static void note_elsewhere(tn_runtime *rt, agenda *a, const char *plugin) {
+  tn_kernel_row row = {.struct_size = sizeof row};
+  const char *type = NULL;
+  uint32_t count = 0;
+  for (size_t i = 0; tn_kernel_at(rt, i, &row) == TN_OK; i++) {
+    if (strcmp(row.plugin, plugin) || type_exists(rt, row.device_type)) continue;
+    if (!type) type = row.device_type;
+    count += !strcmp(type, row.device_type);
+  }
+  if (count)
+    note(a, "skipped: %u kernels for device type %s, of which there is none here", count, type);
+}
+
 static void take_ops(tn_runtime *rt, agenda *a) {
   snprintf(a->op[CHECK_ITSELF].name, sizeof a->op->name, "device");
   for (size_t i = 0; i < tn_op_count(rt) && a->num_ops < CHECK_ITSELF; i++) {
@@ -226,13 +249,6 @@ static void types_here(tn_runtime *rt, char *text, size_t size) {
   }
 }
 
-static bool type_is_here(tn_runtime *rt, const char *type) {
-  if (!strcmp(type, "*host")) return true;
-  for (size_t i = 0; i < tn_device_count(rt); i++)
-    if (!strcmp(info_of(tn_device_at(rt, i)).type, type)) return true;
-  return false;
-}
-
 /* Whether a row's element types are among its operator's, for every type variable. */
 static bool row_has_types(const tn_operator *op, const tn_kernel_row *row) {
   for (int v = 0; v < TN_MAX_TYPE_VARS && op->types[v]; v++)
@@ -248,7 +264,7 @@ static bool find_idle_row(tn_runtime *rt, const char *plugin, agenda *a) {
     if (strcmp(row.plugin, plugin)) continue;
     const tn_operator *op = session_operator(rt, row.op);
     types_here(rt, here, sizeof here);
-    if (!type_is_here(rt, row.device_type))
+    if (!type_exists(rt, row.device_type))
       nothing(a,
               "the kernels of plugin %s, %s among them, are for devices of type '%s', and there "
               "is none here: devices are of type %s",
@@ -337,11 +353,13 @@ static void fill(const check_options *o, tn_runtime *rt, agenda *a) {
   bool chosen = chosen_device(o) != NULL;
   take_ops(rt, a);
   if (o->plugin && !find_plugin(o, rt, a, &plugin)) return;
+  snprintf(a->plugin, sizeof a->plugin, "%s", o->plugin ? plugin.name : "");
   if (chosen)
     take_device(o, rt, a, tn_runtime_device(rt), plugin.name);
   else
     take_devices(o, rt, a, plugin.name);
   if (!o->plugin && !chosen) note_absent(rt, a);
+  if (o->plugin && !chosen) note_elsewhere(rt, a, plugin.name);
   if (!dtype_matches(o)) {
     nothing(a, "no element type is called %s", o->dtype);
     a->num_devices = 0;

@@ -169,6 +169,8 @@ static void add_totals(totals *to, const totals *t) {
   to->idle += t->idle;
   to->slots += t->slots;
   to->slot_calls += t->slot_calls;
+  to->kernels += t->kernels;
+  to->kernels_listed += t->kernels_listed;
 }
 
 static void unit_done(void *ctx, unit *u) {
@@ -181,6 +183,7 @@ static void unit_done(void *ctx, unit *u) {
   t.bad_calls = u->tally.bad_calls;
   t.repeats = u->tally.repeats;
   t.thresholds = u->tally.thresholds;
+  unchecked_rows(k->options, k->agenda, &k->expect, u, &t);
   t.failures = u->tally.failures;
   t.idle = !itself && unit_is_idle(u);
   add_totals(&k->device, &t);
@@ -205,11 +208,11 @@ static bool narrowed(const check_options *o) {
 static void find_stale(check *k) {
   for (size_t i = 0; i < k->expect.count && !narrowed(k->options); i++) {
     const expectation *e = &k->expect.list[i];
-    if (e->used) continue;
+    if (!expect_is_stale(e)) continue;
     k->all.stale++;
     if (!k->options->json)
-      printf("stale: %s:%u: %s %s: nothing fails any more (%s)\n", e->from, e->line, e->op,
-             e->dtype, e->reason);
+      printf("stale: %s:%u: %s %s: nothing fails any more, or the kernel runs (%s)\n", e->from,
+             e->line, e->op, e->dtype, e->reason);
   }
 }
 
@@ -237,6 +240,7 @@ static void run_device(check *k, uint32_t d) {
   itself->device = d;
   itself->op = CHECK_ITSELF;
   k->device = (totals){0};
+  expect_device(&k->expect, device);
   if (device->failure[0])
     fail_itself(k, itself, device->failure);
   else if (fuzz_is_wanted(k->options))

@@ -205,6 +205,8 @@ static void totals_json(const totals *t) {
   json_number(&j, "thresholds", t->thresholds);
   json_number(&j, "slot_checks", t->slots);
   json_number(&j, "slot_calls", t->slot_calls);
+  json_number(&j, "kernels", t->kernels);
+  json_number(&j, "kernels_not_checked_as_listed", t->kernels_listed);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -221,6 +223,9 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
+  if (t->kernels) printf("%" PRIu64 " kernels run", t->kernels);
+  if (t->kernels_listed) printf(", %" PRIu64 " not checked as listed", t->kernels_listed);
+  if (t->kernels) puts("");
   if (!o->no_thresholds && !fuzz_is_wanted(o))
     printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   if (t->slots)

@@ -6,35 +6,15 @@
  *
  *   chain f32 seed=7; 0 = new [3,4]; 1 = neg 0 @1 prepared; 2 = add 0 1; 3 = free 1
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "chain.h"
+
 #include <string.h>
 
 #include "../cases/number.h"
-#include "fuzz.h"
 
-enum { STREAMS = 3 };
-enum { WAY_MADE, WAY_GIVEN, WAY_PREPARED, WAY_IN_PLACE, WAYS };
-static const char *const way_names[WAYS] = {"", "given", "prepared", "in-place"};
+const char *const chain_ways[WAYS] = {"", "given", "prepared", "in-place"};
 
-/* What a line does. */
-typedef enum line_kind {
-  KIND_NEW,
-  KIND_UNARY,
-  KIND_BINARY,
-  KIND_SUM,
-  KIND_MATMUL,
-  KIND_SLICE,
-  KIND_TURN,
-  KIND_FREE
-} line_kind;
-
-static const struct {
-  const char *name;
-  line_kind kind;
-  uint32_t op;
-} table[] = {
+const chain_call chain_calls[CHAIN_CALLS] = {
     {"new", KIND_NEW, 0},
     {"neg", KIND_UNARY, TN_OP_NEG},
     {"abs", KIND_UNARY, TN_OP_ABS},
@@ -51,17 +31,6 @@ static const struct {
     {"turn", KIND_TURN, 0},
     {"free", KIND_FREE, 0},
 };
-enum { TABLE = sizeof table / sizeof *table };
-
-/* What is known of a line's tensor before anything runs. */
-typedef struct known {
-  bool there; /* a tensor, not freed yet */
-  int32_t rank;
-  int64_t shape[2];
-  double most;   /* no element is larger */
-  uint32_t root; /* the line whose memory it is */
-  bool is_view;
-} known;
 
 /* Whole numbers up to this are exact, and so are their sums. */
 static double exact_to(tn_dtype dtype) {
@@ -86,7 +55,7 @@ static bool broadcast(const known *a, const known *b, known *y) {
 }
 
 static bool infer_binary(const chain_line *l, const known *a, const known *b, known *y) {
-  bool product = table[l->what].op == TN_OP_MUL;
+  bool product = chain_calls[l->what].op == TN_OP_MUL;
   y->most = product ? a->most * b->most : a->most + b->most;
   return broadcast(a, b, y);
 }
@@ -132,7 +101,7 @@ static bool shares_memory(const known *all, uint32_t root, uint32_t upto, uint32
 static bool infer_in_place(const chain *c, uint32_t at, known *all) {
   uint32_t over = (uint32_t)c->line[at].in[0];
   const int8_t second = c->line[at].in[1];
-  line_kind what = table[c->line[at].what].kind;
+  line_kind what = chain_calls[c->line[at].what].kind;
   if (what != KIND_UNARY && what != KIND_BINARY) return false;
   if (!same_shape(&all[at], &all[over])) return false;
   if (shares_memory(all, all[over].root, at, over)) return false;
@@ -143,18 +112,17 @@ static bool infer_in_place(const chain *c, uint32_t at, known *all) {
   return true;
 }
 
-static uint32_t inputs_of(line_kind kind) {
+uint32_t chain_inputs(line_kind kind) {
   return kind == KIND_NEW ? 0 : kind == KIND_BINARY || kind == KIND_MATMUL ? 2 : 1;
 }
 
-/* Whether line `at` makes sense behind those before it; says what comes of it. */
-static bool infer(const chain *c, uint32_t at, known *all) {
+bool chain_infer(const chain *c, uint32_t at, known *all) {
   const chain_line *l = &c->line[at];
-  line_kind kind = table[l->what].kind;
+  line_kind kind = chain_calls[l->what].kind;
   known *y = &all[at];
   const known *in[2] = {NULL, NULL};
   *y = (known){0};
-  for (uint32_t i = 0; i < inputs_of(kind); i++) {
+  for (uint32_t i = 0; i < chain_inputs(kind); i++) {
     if (l->in[i] < 0 || (uint32_t)l->in[i] >= at || !all[l->in[i]].there) return false;
     in[i] = &all[l->in[i]];
   }
@@ -173,10 +141,10 @@ static bool infer(const chain *c, uint32_t at, known *all) {
   return l->way != WAY_IN_PLACE || infer_in_place(c, at, all);
 }
 
-static bool is_sound(const chain *c) {
+bool chain_is_sound(const chain *c) {
   known all[CHAIN_STEPS];
   for (uint32_t i = 0; i < c->count; i++)
-    if (!infer(c, i, all)) return false;
+    if (!chain_infer(c, i, all)) return false;
   return c->count > 0;
 }
 
@@ -205,15 +173,15 @@ static void draw_line(chain *c, const workbench *w, uint64_t *state) {
   known all[CHAIN_STEPS];
   for (int tries = 0; tries < 30; tries++) {
     *l = (chain_line){.in = {-1, -1}};
-    l->what = c->count < 2 ? 0 : (uint8_t)fuzz_below(state, TABLE);
-    if (!has_kernel(w->device, table[l->what].op, c->dtype)) continue;
+    l->what = c->count < 2 ? 0 : (uint8_t)fuzz_below(state, CHAIN_CALLS);
+    if (!has_kernel(w->device, chain_calls[l->what].op, c->dtype)) continue;
     l->stream = (uint8_t)fuzz_below(state, STREAMS);
-    if (table[l->what].op && fuzz_below(state, 2)) l->way = (uint8_t)fuzz_below(state, WAYS);
-    if (table[l->what].kind == KIND_NEW) draw_new(l, state);
-    for (uint32_t i = 0; i < inputs_of(table[l->what].kind); i++)
+    if (chain_calls[l->what].op && fuzz_below(state, 2)) l->way = (uint8_t)fuzz_below(state, WAYS);
+    if (chain_calls[l->what].kind == KIND_NEW) draw_new(l, state);
+    for (uint32_t i = 0; i < chain_inputs(chain_calls[l->what].kind); i++)
       l->in[i] = (int8_t)fuzz_below(state, c->count);
     bool ok = true;
-    for (uint32_t i = 0; ok && i <= c->count; i++) ok = infer(c, i, all);
+    for (uint32_t i = 0; ok && i <= c->count; i++) ok = chain_infer(c, i, all);
     if (!ok) continue;
     c->count++;
     return;
@@ -225,89 +193,11 @@ bool chain_invent(const workbench *w, const check_options *o, uint64_t *state, c
   *c = (chain){.dtype = types[fuzz_below(state, 7)]};
   c->seed = fuzz_random(state) % 1000000;
   uint32_t kernels = 0, wanted = 4 + fuzz_below(state, CHAIN_STEPS - 4);
-  for (int i = 0; i < TABLE; i++)
-    kernels += table[i].op && has_kernel(w->device, table[i].op, c->dtype);
+  for (int i = 0; i < CHAIN_CALLS; i++)
+    kernels += chain_calls[i].op && has_kernel(w->device, chain_calls[i].op, c->dtype);
   if (o->op || !is_wanted(w, c->dtype) || !kernels) return false;
   for (uint32_t i = 0; i < wanted; i++) draw_line(c, w, state);
   return c->count > 2;
-}
-
-/* --- as text --- */
-
-bool chain_is_text(const char *text) { return !strncmp(text, "chain ", 6); }
-
-void chain_write(const chain *c, char *text, size_t size) {
-  size_t used =
-      (size_t)snprintf(text, size, "chain %s seed=%" PRIu64, tn_dtype_name(c->dtype), c->seed);
-  for (uint32_t i = 0; i < c->count && used < size; i++) {
-    const chain_line *l = &c->line[i];
-    char on[40] = "";
-    if (table[l->what].kind == KIND_NEW)
-      snprintf(on, sizeof on, l->rank == 2 ? " [%" PRId64 ",%" PRId64 "]" : " [%" PRId64 "]",
-               l->shape[0], l->shape[1]);
-    else if (inputs_of(table[l->what].kind) == 2)
-      snprintf(on, sizeof on, " %d %d", l->in[0], l->in[1]);
-    else
-      snprintf(on, sizeof on, " %d", l->in[0]);
-    used += (size_t)snprintf(text + used, size - used, "; %" PRIu32 " = %s%s", i,
-                             table[l->what].name, on);
-    if (l->stream && used < size)
-      used += (size_t)snprintf(text + used, size - used, " @%u", l->stream);
-    if (l->way && used < size)
-      used += (size_t)snprintf(text + used, size - used, " %s", way_names[l->way]);
-  }
-}
-
-/* A word behind the name: an input, a shape, a stream, a way. */
-static bool read_word(const char *word, chain_line *l, uint32_t *inputs) {
-  char *end;
-  if (*word == '@') {
-    l->stream = (uint8_t)strtoul(word + 1, &end, 10);
-    return !*end && l->stream < STREAMS;
-  }
-  if (*word == '[') {
-    for (word++; l->rank < 2; word = end + 1) {
-      l->shape[l->rank++] = strtoll(word, &end, 10);
-      if (end == word || l->shape[l->rank - 1] < 0 || l->shape[l->rank - 1] > 1 << 20) return false;
-      if (*end != ',') break;
-    }
-    return !strcmp(end, "]");
-  }
-  for (uint8_t way = 1; way < WAYS; way++)
-    if (!strcmp(word, way_names[way])) return l->way = way, true;
-  long input = strtol(word, &end, 10);
-  if (*inputs == 2 || end == word || *end || input < 0 || input >= CHAIN_STEPS) return false;
-  l->in[(*inputs)++] = (int8_t)input;
-  return true;
-}
-
-static bool read_line(char *text, chain_line *l) {
-  char *rest, *word = strtok_r(text, " ", &rest); /* its number, which is its place */
-  uint32_t inputs = 0;
-  *l = (chain_line){.what = TABLE, .in = {-1, -1}};
-  if (!word || !(word = strtok_r(NULL, " ", &rest)) || strcmp(word, "=") != 0) return false;
-  if (!(word = strtok_r(NULL, " ", &rest))) return false;
-  for (uint8_t i = 0; i < TABLE; i++)
-    if (!strcmp(table[i].name, word)) l->what = i;
-  while (l->what < TABLE && (word = strtok_r(NULL, " ", &rest)))
-    if (!read_word(word, l, &inputs)) return false;
-  return l->what < TABLE && inputs == inputs_of(table[l->what].kind);
-}
-
-bool chain_read(const char *text, chain *c, char *why, size_t size) {
-  char copy[FUZZ_TEXT], type[20] = "", *rest;
-  snprintf(copy, sizeof copy, "%s", text);
-  *c = (chain){0};
-  char *line = strtok_r(copy, ";", &rest);
-  if (line) sscanf(line, "chain %19s seed=%" SCNu64, type, &c->seed);
-  for (int t = 1; t < TN_DTYPE_SLOTS; t++)
-    if (!strcmp(tn_dtype_name((tn_dtype)t), type)) c->dtype = (tn_dtype)t;
-  bool ok = c->dtype != TN_DTYPE_NONE;
-  while (ok && (line = strtok_r(NULL, ";", &rest)))
-    ok = c->count < CHAIN_STEPS && read_line(line, &c->line[c->count++]);
-  ok = ok && is_sound(c);
-  if (!ok) snprintf(why, size, "no chain that makes sense: line %" PRIu32, c->count);
-  return ok;
 }
 
 bool chain_without(const chain *c, uint32_t line, chain *less) {
@@ -317,204 +207,12 @@ bool chain_without(const chain *c, uint32_t line, chain *less) {
   for (uint32_t i = 0; i < c->count; i++) {
     chain_line l = c->line[i];
     bool gone = i == line;
-    for (uint32_t k = 0; k < inputs_of(table[l.what].kind); k++) {
+    for (uint32_t k = 0; k < chain_inputs(chain_calls[l.what].kind); k++) {
       gone |= now[l.in[k]] < 0;
       if (!gone) l.in[k] = now[l.in[k]];
     }
     now[i] = gone ? -1 : (int8_t)less->count;
     if (!gone) less->line[less->count++] = l;
   }
-  return is_sound(less);
-}
-
-/* --- running one --- */
-
-/* A chain at work on one device. */
-typedef struct run {
-  const chain *c;
-  tn_device *device;
-  bool plain; /* everything in its order, on the default stream, made by the calls */
-  tn_stream *stream[STREAMS];
-  tn_tensor *tensor[CHAIN_STEPS];
-  tn_prepared *prepared[CHAIN_STEPS];
-  known known[CHAIN_STEPS];
-  tn_status status;
-  uint32_t at;
-} run;
-
-/* Streams of a device that has none of its own are the default one. */
-static void open_streams(run *r) {
-  for (int s = 1; s < STREAMS && !r->plain; s++)
-    if (tn_stream_create(r->device, &r->stream[s]) != TN_OK) r->stream[s] = NULL;
-}
-
-/* What a line reads or writes over may still be worked on in any other stream. */
-static void order(run *r, uint32_t at) {
-  tn_stream *mine = r->stream[r->c->line[at].stream];
-  for (int s = 0; s < STREAMS && r->status == TN_OK && !r->plain; s++) {
-    tn_stream *other = r->stream[s] ? r->stream[s] : tn_device_default_stream(r->device);
-    tn_stream *me = mine ? mine : tn_device_default_stream(r->device);
-    tn_event *event = NULL;
-    if (other == me) continue;
-    r->status = tn_event_create(r->device, &event);
-    if (r->status == TN_OK) r->status = tn_event_record(event, other);
-    if (r->status == TN_OK) r->status = tn_stream_wait_event(me, event);
-    tn_event_destroy(event);
-  }
-}
-
-static void make_new(run *r, uint32_t at) {
-  const chain_line *l = &r->c->line[at];
-  int64_t n = 1;
-  for (int32_t k = 0; k < l->rank; k++) n *= l->shape[k];
-  size_t size = tn_dtype_size(r->c->dtype);
-  char *values = malloc((size_t)n * size + 1);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t number =
-        (int64_t)(case_mix(r->c->seed ^ case_mix(at * 1000003u + (uint64_t)i)) % 7) - 3;
-    if (number_is_float(r->c->dtype))
-      number_encode(r->c->dtype, (double)number, values + (size_t)i * size);
-    else
-      number_encode_int(r->c->dtype, number, values + (size_t)i * size);
-  }
-  r->status =
-      tn_tensor_from_host(r->device, r->c->dtype, l->rank, l->shape, values, &r->tensor[at]);
-  free(values);
-}
-
-static void make_view(run *r, uint32_t at, line_kind kind) {
-  const tn_tensor *x = r->tensor[r->c->line[at].in[0]];
-  static const int32_t turned[] = {1, 0};
-  int64_t n = tn_tensor_rank(x) ? tn_tensor_shape(x)[tn_tensor_rank(x) - 1] : 0;
-  r->status = kind == KIND_TURN ? tn_tensor_permute(x, turned, &r->tensor[at])
-                                : tn_tensor_slice(x, -1, 1, n / 2 * 2, 2, &r->tensor[at]);
-}
-
-/* A prepared call is run twice: it reads none of what it writes. */
-static tn_status call_it(run *r, uint32_t at, const tn_call *call, uint8_t way) {
-  if (way != WAY_PREPARED) return tn_invoke(call);
-  tn_status status = tn_prepare(call, &r->prepared[at]);
-  if (status == TN_OK) status = tn_run(r->prepared[at]);
-  return status == TN_OK ? tn_run(r->prepared[at]) : status;
-}
-
-static void make_call(run *r, uint32_t at) {
-  const chain_line *l = &r->c->line[at];
-  uint8_t way = r->plain && l->way != WAY_IN_PLACE ? WAY_MADE : l->way;
-  const known *y = &r->known[at];
-  tn_sum_attrs sum = TN_SUM_DEFAULTS;
-  const tn_tensor *in[3] = {NULL, NULL, NULL};
-  uint16_t num_in = (uint16_t)inputs_of(table[l->what].kind);
-  for (uint16_t i = 0; i < num_in; i++) in[i] = r->tensor[l->in[i]];
-  num_in += table[l->what].kind == KIND_MATMUL; /* its bias, which is left out */
-  tn_call call = {.struct_size = sizeof call,
-                  .op = table[l->what].op,
-                  .in = in,
-                  .out = &r->tensor[at],
-                  .num_in = num_in,
-                  .num_out = 1};
-  call.stream = r->stream[l->stream];
-  sum.axes.count = 1;
-  sum.axes.axis[0] = -1;
-  if (table[l->what].kind == KIND_SUM) call.attrs = &sum;
-  if (way == WAY_IN_PLACE) {
-    r->tensor[at] = r->tensor[l->in[0]];
-    tn_tensor_retain(r->tensor[at]);
-  } else if (way == WAY_GIVEN) {
-    r->status =
-        tn_tensor_empty_on(r->device, call.stream, r->c->dtype, y->rank, y->shape, &r->tensor[at]);
-  }
-  if (r->status == TN_OK) r->status = call_it(r, at, &call, way);
-}
-
-static void run_line(run *r, uint32_t at) {
-  line_kind kind = table[r->c->line[at].what].kind;
-  order(r, at);
-  if (r->status != TN_OK) return;
-  if (kind == KIND_NEW)
-    make_new(r, at);
-  else if (kind == KIND_SLICE || kind == KIND_TURN)
-    make_view(r, at, kind);
-  else if (kind == KIND_FREE)
-    tn_tensor_release(r->tensor[r->c->line[at].in[0]]), r->tensor[r->c->line[at].in[0]] = NULL;
-  else
-    make_call(r, at);
-}
-
-/* Up to the first line that fails. */
-static void run_lines(run *r) {
-  const uint32_t count = r->c->count;
-  for (uint32_t i = 0; i < count; i++) (void)infer(r->c, i, r->known);
-  open_streams(r);
-  for (r->at = 0; r->at < count && r->status == TN_OK; r->at++) run_line(r, r->at);
-  if (r->status == TN_OK) r->status = tn_device_synchronize(r->device);
-}
-
-static void close_run(run *r) {
-  for (uint32_t i = 0; i < r->c->count; i++) {
-    tn_prepared_release(r->prepared[i]);
-    tn_tensor_release(r->tensor[i]);
-  }
-  for (int s = 1; s < STREAMS; s++) tn_stream_destroy(r->stream[s]);
-}
-
-static double *numbers_of(const tn_tensor *t) {
-  int64_t n = tn_tensor_elements(t);
-  void *bytes = malloc(tn_tensor_bytes(t) + 1);
-  double *numbers = NULL;
-  if (tn_tensor_to_host(t, bytes, tn_tensor_bytes(t)) == TN_OK) {
-    numbers = malloc(((size_t)n + 1) * sizeof *numbers);
-    for (int64_t i = 0; i < n; i++) {
-      const char *at = (const char *)bytes + (size_t)i * tn_dtype_size(tn_tensor_dtype(t));
-      numbers[i] = number_is_float(tn_tensor_dtype(t))
-                       ? number_decode(tn_tensor_dtype(t), at)
-                       : (double)number_decode_int(tn_tensor_dtype(t), at);
-    }
-  }
-  free(bytes);
-  return numbers;
-}
-
-static void say(fuzz_result *r, const run *on, const char *what) {
-  char text[700];
-  tn_device_info info = {.struct_size = sizeof info};
-  if (r->why[0]) return;
-  chain_write(on->c, text, sizeof text);
-  tn_device_get_info(on->device, &info);
-  snprintf(r->why, sizeof r->why, "%s: %s: %s", info.id, text, what);
-  r->tally.failures++;
-}
-
-static void compare_line(const run *got, const run *want, uint32_t at, fuzz_result *r) {
-  char what[200];
-  if (!got->tensor[at] || !want->tensor[at]) return;
-  double *a = numbers_of(got->tensor[at]), *b = numbers_of(want->tensor[at]);
-  int64_t n = tn_tensor_elements(want->tensor[at]), i = 0;
-  while (a && b && i < n && a[i] == b[i]) i++;
-  if (!a || !b)
-    say(r, got, tn_last_error());
-  else if (i < n) {
-    snprintf(what, sizeof what, "tensor %" PRIu32 ": element %" PRId64 " is %.17g, reference %.17g",
-             at, i, a[i], b[i]);
-    say(r, got, what);
-  }
-  free(a);
-  free(b);
-}
-
-void chain_run(const workbench *w, const chain *c, fuzz_result *r) {
-  run got = {.c = c, .device = w->device}, want = {.c = c, .device = w->reference, .plain = true};
-  char what[300];
-  run_lines(&want);
-  if (want.status == TN_OK) run_lines(&got);
-  const run *failed = want.status != TN_OK ? &want : got.status != TN_OK ? &got : NULL;
-  bool lacks = failed == &got && got.status == TN_ERR_UNSUPPORTED;
-  if (failed && !lacks) { /* a kernel that leaves out some calls may do so */
-    snprintf(what, sizeof what, "line %" PRIu32 ": %s: %.200s", failed->at - 1,
-             tn_status_name(failed->status), tn_last_error());
-    say(r, failed, what);
-  }
-  for (uint32_t i = 0; !failed && i < c->count; i++) compare_line(&got, &want, i, r);
-  close_run(&got);
-  close_run(&want);
+  return chain_is_sound(less);
 }

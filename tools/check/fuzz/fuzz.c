@@ -76,6 +76,13 @@ static bool hear_before(void *ctx, const op_case *c, const char *how) {
   return true;
 }
 
+static case_again hear_again(void *ctx, const op_case *c, const char *how) {
+  (void)ctx, (void)c, (void)how;
+  return RUN_FIRST;
+}
+
+static void hear_now(void *ctx, const char *how) { (void)ctx, (void)how; }
+
 static void hear_failure(void *ctx, const char *text) {
   fuzz_result *r = ctx;
   if (!r->why[0]) snprintf(r->why, sizeof r->why, "%s", text);
@@ -84,7 +91,14 @@ static void hear_failure(void *ctx, const char *text) {
 /* A case that its rule declines is none; but that must say whose rule it was. Asked before any
  * number is drawn: where indexes may point is known of right cases alone. */
 static void run_one(const workbench *w, const op_case *c, fuzz_result *r) {
-  r->tally.watch = (tally_watch){r, hear_before, hear_failure};
+  static row_table table; /* large */
+  const row_choice choice = {.only = "", .except = "reference"};
+  row_list rows;
+  table.count = 0;
+  table.left_out = 0;
+  rows_list(w->device, c->op->id, c->types[0], &choice, &table, &rows);
+  r->tally.rows = &rows;
+  r->tally.watch = (tally_watch){r, hear_before, hear_again, hear_now, hear_failure};
   switch (invented_is_taken(w, c)) {
   case TN_OK:
     run_case(c, w->device, w->reference, &r->tally);
@@ -98,6 +112,7 @@ static void run_one(const workbench *w, const op_case *c, fuzz_result *r) {
     r->tally.declined++;
     break;
   }
+  r->tally.rows = NULL;
 }
 
 /* The error that came nearest to its bound. Several processes may write at once: any is as good. */

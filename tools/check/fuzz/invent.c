@@ -186,7 +186,7 @@ bool invent_case(const workbench *w, const tn_operator *op, uint64_t *state, op_
   if (one_in(state, 3)) c->values = d.kept[2].values;
   expand(c, state);
   c->seed = fuzz_random(state);
-  c->variants = d.variants | VARIANT_NEXT;
+  c->variants = d.variants;
   c->typical = false;
   c->invented = true;
   return fits(c);

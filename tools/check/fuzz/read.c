@@ -179,7 +179,7 @@ bool read_case(tn_runtime *runtime, const char *text, op_case *c, char *why, siz
   *c = case_begin(read.op, none);
   memcpy(c->types, read.types, sizeof c->types);
   memcpy(c->arg, read.arg, sizeof c->arg);
-  c->variants = VARIANT_NEXT;
+  c->variants = 0;
   c->invented = true;
   read_rest(&r, c);
   if (!r.failed) cases_emit(op, c->types, (case_sink){borrow, c});
