@@ -20,7 +20,8 @@ expect() { # STATUS ARGUMENTS...
 }
 
 expect 0 check --help
-for option in device op dtype slots seed case large list complete expect junit json jobs timeout no-fork; do
+for option in device op dtype slots seed case large list complete expect junit json jobs timeout no-fork all minutes \
+  fuzz-step sequence; do
   grep -q -- "--$option" "$scratch/out" || die "--help does not explain --$option"
 done
 expect 2 check --nosuch

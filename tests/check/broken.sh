@@ -70,6 +70,11 @@ skips 'rows of no type' 'broken.neg among them, are for no element type'
 skips 'layers alone' 'brings layers alone'
 skips 'nothing' 'brings nothing'
 
+grep -q '<skipped message=.*<failure\|<failure message=.*<skipped' "$scratch/junit.xml" &&
+  die "a test case failed and was skipped"
+check 1 'open crashes'
+grep -q '1 operators were not checked' "$scratch/out" || die "what was not checked is not said"
+
 # The same as JSON; and of a device that is named.
 check 1 'open fails' --json --device broken
 grep -q '"op": "device".*"failures": 1,.*no room on the chip' "$scratch/out" || die "--json"

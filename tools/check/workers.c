@@ -292,6 +292,19 @@ static uint32_t workers_for(const check_options *o, const checked_device *d) {
   return jobs < 1 ? 1 : jobs > WORKERS ? WORKERS : jobs;
 }
 
+/* Operators that nobody came to, since the device broke down. */
+static void leave_rest(pool *p) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < p->agenda->num_ops; i++) {
+    int state = atomic_load(&p->units[i].state);
+    left += state == UNIT_TODO || state == UNIT_TAKEN;
+    if (state != UNIT_DONE) atomic_store(&p->units[i].state, UNIT_IDLE);
+  }
+  if (left)
+    snprintf(p->itself->note, sizeof p->itself->note, "%" PRIu32 " operators were not checked",
+             left);
+}
+
 /* All in this process. */
 static void work_here(pool *p) {
   worker *me = &p->workers[0];
@@ -315,8 +328,7 @@ void workers_run(const check_options *o, const agenda *a, uint32_t device, unit 
   else
     supervise(&p, done, ctx);
   progress_clear();
-  for (uint32_t i = 0; i < a->num_ops; i++) /* nobody came to them */
-    if (atomic_load(&units[i].state) != UNIT_DONE) atomic_store(&units[i].state, UNIT_IDLE);
+  leave_rest(&p);
   report(&p, done, ctx);
   if (atomic_load(&itself->state) == UNIT_DONE) done(ctx, itself);
   munmap(p.workers, WORKERS * sizeof *p.workers);
