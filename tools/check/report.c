@@ -223,9 +223,11 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
-  if (t->kernels) printf("%" PRIu64 " kernels run", t->kernels);
-  if (t->kernels_listed) printf(", %" PRIu64 " not checked as listed", t->kernels_listed);
-  if (t->kernels) puts("");
+  if (!fuzz_is_wanted(o)) {
+    printf("%" PRIu64 " kernels run", t->kernels);
+    if (t->kernels_listed) printf(", %" PRIu64 " not checked as listed", t->kernels_listed);
+    puts("");
+  }
   if (!o->no_thresholds && !fuzz_is_wanted(o))
     printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   if (t->slots)
