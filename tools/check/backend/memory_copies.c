@@ -75,10 +75,24 @@ static bool copies_end(copies *c) {
 
 /* ---------------------------------------------------------- the three directions --- */
 
+static bool source_is_kept(copies *c, const void *source, const void *wanted, size_t bytes) {
+  size_t at = memory_differs(source, wanted, bytes);
+  if (at < bytes) direct_fail(c->bench.d, "copy changed byte %zu of its source", at);
+  return at == bytes;
+}
+
+/* After all copies: those within a have changed it as they should. */
+static bool a_is_kept(copies *c) {
+  direct_where(c->bench.d, "all copies made");
+  return memory_read(&c->bench, c->host, c->a.ptr, 0, c->size) &&
+         source_is_kept(c, c->host, c->a.wanted, c->size);
+}
+
 static bool copy_to_device(copies *c, const span *s) {
   memory_random(&c->bench, c->host, c->size);
   memcpy(c->b.wanted + s->to, c->host + s->from, s->bytes);
   return memory_write(&c->bench, c->b.ptr, s->to, c->host + s->from, s->bytes) &&
+         source_is_kept(c, c->host + s->from, c->b.wanted + s->to, s->bytes) &&
          device_is_right(c, s, &c->b);
 }
 
@@ -158,7 +172,7 @@ static bool large_copies(copies *c, size_t bytes) {
 
 void check_memory_copies(direct *d, const check_options *o) {
   copies c;
-  if (!copies_begin(d, &c, SMALL) || !small_copies(&c) || !copies_end(&c)) return;
+  if (!copies_begin(d, &c, SMALL) || !small_copies(&c) || !a_is_kept(&c) || !copies_end(&c)) return;
   check_memory_far(d, o);
   if (!direct_is_sound(d)) return;
   size_t allowance = memory_allowance(&c.bench, (size_t)64 << 20);
