@@ -35,7 +35,7 @@ const char help_check[] =
     "  --large        adds cases of more than 2^31 elements, where there is memory\n"
     "  --no-thresholds  leaves out cases on either side of the sizes from which on a kernel takes\n"
     "                 a call or leaves it to the next\n"
-    "  --list         prints how many cases there are, and runs none\n"
+    "  --list         prints the checks of slots and how many cases there are, and runs none\n"
     "  --complete     says what operators lack before they can be checked: a reference kernel\n"
     "                 for every element type, cases, a size for the bench, documentation\n"
     "  --expect FILE  expected failures: lines 'operator element-type reason'; where a plugin\n"

@@ -47,7 +47,9 @@ static bool take_option(int option, check_options *o) {
     return true;
   case 'S':
     o->slots = optarg;
-    return true;
+    if (backend_has_check(optarg)) return true;
+    fprintf(stderr, "tenon check: no check of slots is named '%s'\n", optarg);
+    return false;
   case 'e':
     o->expect = optarg;
     return true;
@@ -240,6 +242,7 @@ static void make_agenda(void *ctx) {
 static void list(void *ctx) {
   check *k = ctx;
   workbench w;
+  backend_list(k->options, &k->agenda->device[0]);
   if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
   for (uint32_t i = 0; i < k->agenda->num_ops; i++)
     if (k->agenda->device[0].wanted[i]) unit_list(&w, k->agenda, i);

@@ -18,6 +18,7 @@ const slot_check slot_checks[] = {
     {"threads", true, check_threads, "several threads on one queue, and on several"},
     {"many", true, check_many, "many events and queues, at once and in turn"},
     {"program", true, check_program, "random copies and waits over several queues"},
+    {"streams", true, check_streams, "operators on several streams and threads"},
     {"wrap", true, check_wrap, "queue_wrap: two queues around one handle"},
     {"capture", true, check_capture, "capture_begin to graph_destroy"},
     {"memory.leaks", false, check_memory_leaks, "what calls leave behind"},

@@ -25,11 +25,16 @@ void check_waits(direct *d, const check_options *o);
 void check_threads(direct *d, const check_options *o);
 void check_many(direct *d, const check_options *o);
 void check_program(direct *d, const check_options *o);
+void check_streams(direct *d, const check_options *o);
 void check_wrap(direct *d, const check_options *o);
 void check_capture(direct *d, const check_options *o);
 
 /* Writes the checks' names behind the operators of an agenda. */
 void backend_name_checks(agenda *a);
+/* Prints those that there would be. */
+void backend_list(const check_options *o, const checked_device *d);
+/* Whether some check has such a name. */
+bool backend_has_check(const char *glob);
 /* Runs the checks of a device's slots that the options ask for, in forked processes or in this
  * one; `units` has one per check, and `done` hears of each in order. False when no process could
  * begin. */

@@ -106,7 +106,7 @@ static direct_lane *lane_of(direct *d) {
   return mine;
 }
 
-static void enter(direct *d, const char *slot) {
+void direct_enter(direct *d, const char *slot) {
   direct_lane *lane = lane_of(d);
   snprintf(lane->slot, sizeof lane->slot, "%s", slot);
   message[0] = 0;
@@ -114,7 +114,7 @@ static void enter(direct *d, const char *slot) {
   atomic_store(&lane->began_ns, direct_now());
 }
 
-static tn_status leave(direct *d, tn_status status) {
+tn_status direct_leave(direct *d, tn_status status) {
   atomic_store(&lane_of(d)->began_ns, 0);
   atomic_fetch_add(&d->watch->calls, 1);
   return status;
@@ -184,21 +184,21 @@ static tn_status find_backend(direct *d, const char *type) {
 
 static tn_status open_context(direct *d) {
   if (!TN_HAS_FIELD(d->plugin, tn_plugin, open) || !d->plugin->open) return TN_OK;
-  enter(d, "open of the plugin");
-  return leave(d, d->plugin->open(&d->host, &d->context));
+  direct_enter(d, "open of the plugin");
+  return direct_leave(d, d->plugin->open(&d->host, &d->context));
 }
 
 static void close_context(direct *d) {
   if (!TN_HAS_FIELD(d->plugin, tn_plugin, close) || !d->plugin->close) return;
-  enter(d, "close of the plugin");
+  direct_enter(d, "close of the plugin");
   d->plugin->close(d->context);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
 }
 
 static tn_status count_devices(direct *d) {
   uint32_t count = 0;
-  enter(d, "count");
-  tn_status status = leave(d, d->slots.count(&d->host, d->context, &count));
+  direct_enter(d, "count");
+  tn_status status = direct_leave(d, d->slots.count(&d->host, d->context, &count));
   if (status || d->index < count) return status;
   return service_fail(TN_ERR_NOT_FOUND, "count says %u%s%s", count, *message ? ": " : "", message);
 }
@@ -207,11 +207,11 @@ static tn_status open_device(direct *d) {
   tn_status status = count_devices(d);
   if (status) return status;
   d->props = (tn_device_props){.struct_size = sizeof d->props};
-  enter(d, "describe");
-  status = leave(d, d->slots.describe(&d->host, d->context, d->index, &d->props));
+  direct_enter(d, "describe");
+  status = direct_leave(d, d->slots.describe(&d->host, d->context, d->index, &d->props));
   if (status) return status;
-  enter(d, "open");
-  status = leave(d, d->slots.open(&d->host, d->context, d->index, &d->device));
+  direct_enter(d, "open");
+  status = direct_leave(d, d->slots.open(&d->host, d->context, d->index, &d->device));
   if (!status && !d->device) status = service_fail(TN_ERR_BACKEND, "open gave NULL");
   return status;
 }
@@ -240,9 +240,9 @@ tn_status direct_open_again(const direct *d, direct *other) {
 
 void direct_close(direct *d) {
   direct_where(d, "all given back");
-  enter(d, "close");
+  direct_enter(d, "close");
   d->slots.close(d->device);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
   close_context(d);
 }
 
@@ -250,120 +250,120 @@ void direct_close(direct *d) {
 
 /* A slot that gives a handle: NULL is none, whatever the status. */
 static tn_status made(direct *d, tn_status status, const char *slot, void *const *handle) {
-  leave(d, status);
+  direct_leave(d, status);
   if (status || *handle) return status;
   return service_fail(TN_ERR_BACKEND, "%s returned TN_OK and NULL", slot);
 }
 
 tn_status direct_alloc(direct *d, uint32_t kind, size_t bytes, void **ptr) {
   *ptr = NULL;
-  enter(d, "alloc");
+  direct_enter(d, "alloc");
   return made(d, d->slots.alloc(d->device, kind, bytes, ptr), "alloc", ptr);
 }
 
 void direct_free(direct *d, uint32_t kind, void *ptr) {
-  enter(d, "free");
+  direct_enter(d, "free");
   d->slots.free(d->device, kind, ptr);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
 }
 
 tn_status direct_memory_info(direct *d, uint64_t *free_bytes, uint64_t *total_bytes) {
-  enter(d, "memory_info");
-  return leave(d, d->slots.memory_info(d->device, free_bytes, total_bytes));
+  direct_enter(d, "memory_info");
+  return direct_leave(d, d->slots.memory_info(d->device, free_bytes, total_bytes));
 }
 
 tn_status direct_copy(direct *d, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                       const void *src, uint64_t src_offset, size_t bytes) {
-  enter(d, "copy");
-  return leave(d,
-               d->slots.copy(d->device, queue, direction, dst, dst_offset, src, src_offset, bytes));
+  direct_enter(d, "copy");
+  return direct_leave(
+      d, d->slots.copy(d->device, queue, direction, dst, dst_offset, src, src_offset, bytes));
 }
 
 tn_status direct_queue_create(direct *d, void **queue) {
   *queue = NULL;
-  enter(d, "queue_create");
+  direct_enter(d, "queue_create");
   return made(d, d->slots.queue_create(d->device, queue), "queue_create", queue);
 }
 
 void direct_queue_destroy(direct *d, void *queue) {
-  enter(d, "queue_destroy");
+  direct_enter(d, "queue_destroy");
   d->slots.queue_destroy(d->device, queue);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
 }
 
 tn_status direct_queue_wait(direct *d, void *queue) {
-  enter(d, "queue_wait");
-  return leave(d, d->slots.queue_wait(d->device, queue));
+  direct_enter(d, "queue_wait");
+  return direct_leave(d, d->slots.queue_wait(d->device, queue));
 }
 
 void *direct_queue_native(direct *d, void *queue) {
-  enter(d, "queue_native");
+  direct_enter(d, "queue_native");
   void *native = d->slots.queue_native(d->device, queue);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
   return native;
 }
 
 tn_status direct_queue_wrap(direct *d, void *native, void **queue) {
   *queue = NULL;
-  enter(d, "queue_wrap");
+  direct_enter(d, "queue_wrap");
   return made(d, d->slots.queue_wrap(d->device, native, queue), "queue_wrap", queue);
 }
 
 tn_status direct_event_create(direct *d, void **event) {
   *event = NULL;
-  enter(d, "event_create");
+  direct_enter(d, "event_create");
   return made(d, d->slots.event_create(d->device, event), "event_create", event);
 }
 
 void direct_event_destroy(direct *d, void *event) {
-  enter(d, "event_destroy");
+  direct_enter(d, "event_destroy");
   d->slots.event_destroy(d->device, event);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
 }
 
 tn_status direct_event_record(direct *d, void *event, void *queue) {
-  enter(d, "event_record");
-  return leave(d, d->slots.event_record(d->device, event, queue));
+  direct_enter(d, "event_record");
+  return direct_leave(d, d->slots.event_record(d->device, event, queue));
 }
 
 tn_status direct_event_query(direct *d, void *event) {
-  enter(d, "event_query");
-  return leave(d, d->slots.event_query(d->device, event));
+  direct_enter(d, "event_query");
+  return direct_leave(d, d->slots.event_query(d->device, event));
 }
 
 tn_status direct_event_wait(direct *d, void *event) {
-  enter(d, "event_wait");
-  return leave(d, d->slots.event_wait(d->device, event));
+  direct_enter(d, "event_wait");
+  return direct_leave(d, d->slots.event_wait(d->device, event));
 }
 
 tn_status direct_queue_wait_event(direct *d, void *queue, void *event) {
-  enter(d, "queue_wait_event");
-  return leave(d, d->slots.queue_wait_event(d->device, queue, event));
+  direct_enter(d, "queue_wait_event");
+  return direct_leave(d, d->slots.queue_wait_event(d->device, queue, event));
 }
 
 tn_status direct_event_elapsed(direct *d, void *begin, void *end, uint64_t *ns) {
-  enter(d, "event_elapsed");
-  return leave(d, d->slots.event_elapsed(d->device, begin, end, ns));
+  direct_enter(d, "event_elapsed");
+  return direct_leave(d, d->slots.event_elapsed(d->device, begin, end, ns));
 }
 
 tn_status direct_capture_begin(direct *d, void *queue) {
-  enter(d, "capture_begin");
-  return leave(d, d->slots.capture_begin(d->device, queue));
+  direct_enter(d, "capture_begin");
+  return direct_leave(d, d->slots.capture_begin(d->device, queue));
 }
 
 tn_status direct_capture_end(direct *d, void *queue, void **graph) {
   *graph = NULL;
-  enter(d, "capture_end");
+  direct_enter(d, "capture_end");
   return made(d, d->slots.capture_end(d->device, queue, graph), "capture_end", graph);
 }
 
 tn_status direct_graph_launch(direct *d, void *graph, void *queue) {
-  enter(d, "graph_launch");
-  return leave(d, d->slots.graph_launch(d->device, graph, queue));
+  direct_enter(d, "graph_launch");
+  return direct_leave(d, d->slots.graph_launch(d->device, graph, queue));
 }
 
 void direct_graph_destroy(direct *d, void *graph) {
-  enter(d, "graph_destroy");
+  direct_enter(d, "graph_destroy");
   d->slots.graph_destroy(d->device, graph);
-  leave(d, TN_OK);
+  direct_leave(d, TN_OK);
 }

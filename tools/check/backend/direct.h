@@ -67,6 +67,10 @@ const char *direct_error(void);
 
 /* Says in what situation the calling thread's next slots are called: "two queues, 3rd event". */
 void direct_where(direct *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Around what may never return, as each slot below has it by itself: the calling thread is in
+ * `slot` until then. Returns the status. */
+void direct_enter(direct *d, const char *slot);
+tn_status direct_leave(direct *d, tn_status status);
 /* Records a failure; thread-safe. */
 void direct_fail(direct *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says what could not be looked at. */

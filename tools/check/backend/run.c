@@ -43,6 +43,12 @@ void backend_name_checks(agenda *a) {
     snprintf(a->op[a->num_ops + i].name, sizeof a->op->name, "backend.%s", slot_checks[i].name);
 }
 
+bool backend_has_check(const char *glob) {
+  for (uint32_t i = 0; i < num_slot_checks; i++)
+    if (!fnmatch(glob, slot_checks[i].name, 0)) return true;
+  return false;
+}
+
 /* The device itself is always opened, and so always reported. */
 static bool is_wanted(const check_options *o, uint32_t check) {
   return check == 0 || !o->slots || !fnmatch(o->slots, slot_checks[check].name, 0);
@@ -56,6 +62,11 @@ static uint64_t limit_ns(const check_options *o) {
 static uint64_t check_limit_ns(const check_options *o) {
   uint64_t most = 1000000000ull * o->timeout_s, three = 3 * limit_ns(o);
   return most > three ? most : three;
+}
+
+void backend_list(const check_options *o, const checked_device *d) {
+  for (uint32_t i = 0; *d->plugin && i < num_slot_checks; i++)
+    if (is_wanted(o, i)) printf("backend.%-20s %s\n", slot_checks[i].name, slot_checks[i].about);
 }
 
 /* ------------------------------------------------------------ in the process --- */
