@@ -204,6 +204,7 @@ static void free_pinned(mutant_device *d, void *ptr) {
 }
 
 bool mutant_is_pinned(mutant_device *d, const void *ptr) {
+  if (d->pageable) return false;
   bool found = false;
   pthread_mutex_lock(&d->lock);
   if (d->fault == FAULT_PINNED_ALL && d->pinned) found = true;
