@@ -9,6 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_MUTANT TENON_MUTANT_OPAQUE \
   TENON_MUTANT_DELAY_US
+export TENON_PLUGINS=reference,mutant # others would be loaded for nothing
 
 die() {
   echo "failed: $*" >&2
