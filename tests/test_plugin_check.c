@@ -117,6 +117,8 @@ START_TEST(spoiled_backends) {
   SPOILED(backend.device_type = NULL, "device type is '(null)'");
   SPOILED(backend.device_type = "", "device type is ''");
   SPOILED(backend.device_type = "GPU", "device type is 'GPU'");
+  SPOILED(backend.device_type = "a_name_of_sixty_four_characters_of_which_63_would_have_been_fine",
+          "64 characters; 63 are taken");
   SPOILED(backend.device_type = "a:1", "device type is 'a:1'");
   SPOILED(backend.count = NULL, "has no count");
   SPOILED(backend.describe = NULL, "has no describe");

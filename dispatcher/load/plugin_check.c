@@ -17,7 +17,7 @@
 #define SIZE_1(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Bounds on what is believed to be meant. */
-enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_ALIGNMENT = 1 << 24 };
+enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_ALIGNMENT = 1 << 24, MAX_TYPE_NAME = 63 };
 
 static bool is_word(const char *text) {
   return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
@@ -108,6 +108,9 @@ static tn_status check_backend(const tn_backend *b) {
   if (!b->device_type || !is_word(b->device_type))
     return fail(REFUSED, "a backend's device type is '%.40s'; it takes a-z, 0-9 and _",
                 b->device_type ? b->device_type : "(null)");
+  if (strlen(b->device_type) > MAX_TYPE_NAME)
+    return fail(REFUSED, "its device type '%.40s...' has %zu characters; %d are taken",
+                b->device_type, strlen(b->device_type), MAX_TYPE_NAME);
   if ((b->flags & TN_BACKEND_HOST_MEMORY) && (b->flags & TN_BACKEND_OPAQUE_MEMORY))
     return fail(REFUSED, "its backend '%s' calls its memory both host memory and opaque",
                 b->device_type);
