@@ -35,9 +35,11 @@
  *  Calls back. A plugin calls the host through tn_host alone, from any function and any
  *              thread; nothing of tenon.h, which would come back to it and to its locks.
  *  Names.      Of a plugin 1 to 47 of a-z, 0-9, '_' and '-', which is not the first; of
- *              device types 1 to 63 of a-z, 0-9 and '_', and of operators these too (see
- *              tn_operator). Of kernels any text, by convention "cpu.add.f32", and of
- *              layers any without a comma, at which TENON_LAYERS is parted.
+ *              device types 1 to 63 of a-z, 0-9 and '_'. Of an operator the same letters and
+ *              one dot behind the vendor's prefix, "acme.swiglu": Tenon's own have no dot, so
+ *              that none to come has that name. Of kernels any text, by convention
+ *              "cpu.add.f32", and of layers any without a comma, at which TENON_LAYERS is
+ *              parted.
  *  Fork.       In a forked child nothing that the parent made is used, not even given
  *              back; a runtime that the child opens calls tn_plugin.open anew, and
  *              `count` where TN_BACKEND_FORK_SAFE says that it may. So the plugin's

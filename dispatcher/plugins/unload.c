@@ -103,7 +103,7 @@ tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_un
   for (plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
     *was_unloaded = e->plugin == plugin && atomic_load(&e->unloaded);
     if (!*was_unloaded) continue;
-    tn_status status = registry_restore(&runtime->registry, e);
+    tn_status status = registry_restore(&runtime->memory, &runtime->registry, e);
     if (!status) mark_devices(runtime, e, false);
     return status;
   }

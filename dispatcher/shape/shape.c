@@ -199,14 +199,12 @@ tn_status shape_rule_custom(const shape_query *q, extents *out, uint32_t num_out
     pointers[i] = &tensors[i];
   }
   tn_status status = ask_rule(q, pointers);
-  if (status) fail_prefix("tn_%s: ", q->op->name);
   for (uint32_t i = 0; !status && i < num_out; ++i) {
     out[i].rank = tensors[i].ndim;
     if (out[i].rank < 0 || out[i].rank > TN_MAX_RANK)
-      return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave rank %d", q->op->name, out[i].rank);
+      return fail(TN_ERR_INTERNAL, "its shape rule gave rank %d", out[i].rank);
     for (int32_t d = 0; d < out[i].rank; ++d)
-      if (out[i].dim[d] < 0)
-        return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave a negative size", q->op->name);
+      if (out[i].dim[d] < 0) return fail(TN_ERR_INTERNAL, "its shape rule gave a negative size");
   }
   return status;
 }
