@@ -46,9 +46,11 @@ try() { # KIND TESTS: a plugin my_KIND, which has so many tests
   cd "$scratch"
   tenon new-plugin "my_$1" --kind "$1" --build "$build" >said || die "$1: new-plugin"
   cd "my_$1"
+  # acme.sh checks all of the backend.
+  [ "$1" != backend ] || sed -i 's/--device my_backend)/--device my_backend --op copy)/' CMakeLists.txt
   make_and_test >../log 2>&1 || { cat ../log; die "$1: building and testing it"; }
   ! grep -i warning ../log || die "$1: warnings"
-  grep -qE "^(Ok: +$2|100% tests passed, 0 tests failed out of $2)\$" ../log ||
+  grep -qE "^(Ok: +$2 *|100% tests passed, 0 tests failed out of $2)\$" ../log ||
     { cat ../log; die "$1: other than $2 tests"; }
   [ "$(nm -D --defined-only "build/libtenon-my_$1.so" | awk '{ print $NF }')" = tn_plugin_query ] ||
     die "$1: it exports more than its query"
@@ -67,14 +69,13 @@ try layer 1
 cd "$scratch/my_operator"
 sed -i 's/{5, -1, 4}/{5, -1, 3}/' test.c
 ! make_and_test >../log 2>&1 || die "operator: a wrong number passed its test"
-grep -q 'numbers.*[Ff]a*i*l' ../log || { cat ../log; die "operator: failed, but not by its number"; }
+grep -qi 'numbers.*fail' ../log || { cat ../log; die "operator: failed, but not by its number"; }
 cd "$scratch/my_layer"
-sed -i 's/tn_status status = next(call, next_ctx);/tn_status status = (void)next, (void)next_ctx, (void)call, TN_OK;/' \
-  plugin.c
+sed -i 's/= next(call, next_ctx);/= call ? TN_OK : next(call, next_ctx);/' plugin.c
 ! make_and_test >../log 2>&1 || die "layer: one that loses calls passed its test"
-grep -q 'check.*[Ff]a*i*l' ../log || { cat ../log; die "layer: failed, but not by its check"; }
+grep -qi 'check.*fail' ../log || { cat ../log; die "layer: failed, but not by its check"; }
 cd "$scratch/my_kernels"
 sed -i 's/x\[i\] < 0 ? 0/x[i] < 1 ? 0/' plugin.c
 ! make_and_test >../log 2>&1 || die "kernels: a wrong one passed its test"
-grep -q 'check.*[Ff]a*i*l' ../log || { cat ../log; die "kernels: failed, but not by its check"; }
+grep -qi 'check.*fail' ../log || { cat ../log; die "kernels: failed, but not by its check"; }
 echo "every kind builds, passes its tests, and fails them when it is wrong"
