@@ -141,9 +141,12 @@ static void warn_of_kernels(report *w) {
   const plugin_entry *e = w->entry;
   names types = {.count = 0}, waiting = {.count = 0}, known = {.count = 0};
   const char *last = NULL;
+  size_t newer = 0;
   for (size_t i = 0; i < e->num_kernels; ++i) {
     const kernel_entry *k = &e->kernels[i];
-    if (!atomic_load(&k->op) && !k->row.op && !k->left_out) names_add(&waiting, k->row.op_name);
+    const op_entry *op = atomic_load(&k->op);
+    newer += !op && k->row.op;
+    if (!op && !k->row.op && !k->left_out) names_add(&waiting, k->row.op_name);
     if (k->row.device_type == last) continue;
     last = k->row.device_type;
     if (!is_known_type(w->runtime, last)) names_add(&types, last);
@@ -151,6 +154,8 @@ static void warn_of_kernels(report *w) {
   if (waiting.count)
     say(w, TN_LOG_INFO, "kernels wait for operators that no plugin has brought: %s",
         names_text(&waiting));
+  if (newer)
+    say(w, TN_LOG_INFO, "%zu kernels are for operators that this Tenon does not have yet", newer);
   if (!types.count) return;
   types_text(w->runtime, &known);
   say(w, TN_LOG_INFO, "kernels are for device types that no plugin here has: %s; there are: %s",
