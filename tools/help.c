@@ -76,6 +76,18 @@ const char help_trace[] =
     "      --layers NAMES    further layers, behind trace\n"
     "  -h, --help            this text\n";
 
+const char help_scan[] =
+    "usage: tenon scan PLUGIN.so\n"
+    "\n"
+    "Says whether a plugin may be loaded, and why not: what its file says of itself, the verdict\n"
+    "of the scan and whether that was made now or remembered, and what it brings: devices,\n"
+    "kernels by type of device, operators, layers, and what is odd about them. The scan loads the\n"
+    "plugin in a process of its own, opens it there, and lets it look for devices and open one.\n"
+    "Verdicts are kept in tenon/scan below $XDG_CACHE_HOME or ~/.cache until the file changes;\n"
+    "harm that may have been a driver's or the machine's is not.\n"
+    "\n"
+    "Exit status: 0 accepted, 1 refused, 2 used wrongly.\n";
+
 const char help_new_plugin[] =
     "usage: tenon new-plugin NAME [--kind KIND] [--build SYSTEM] [--dir DIR] [--device TYPE]\n"
     "\n"
@@ -104,6 +116,7 @@ const command_text command_texts[] = {
     {"bench", "bench [...]", "times a device's operators", help_bench},
     {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
      help_trace},
+    {"scan", "scan PLUGIN.so", "whether a plugin may be loaded, and what it brings", help_scan},
     {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new plugin", help_new_plugin},
     {"help", "help [COMMAND | env]", "this text, a command's, or the environment variables",
      help_help},

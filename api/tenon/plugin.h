@@ -21,8 +21,9 @@
  *              same plugin. Keep state in the device handle or the plugin context.
  *  Errors.     Return a tn_status. Set the message with host->fail where the
  *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
- *              A failure without a message is reported as one of the plugin that
- *              gave no reason, a status that does not exist as TN_ERR_BACKEND, and so
+ *              A failure without a message for its status is reported as one of the
+ *              plugin that gave no reason, a status that does not exist as
+ *              TN_ERR_BACKEND with its number, and so
  *              is TN_OK from open, alloc, queue_create or event_create with NULL.
  *              Never abort, exit, print, install signal handlers or throw across
  *              the boundary. A kernel that fails has written nothing it cannot
@@ -35,11 +36,9 @@
  *  Calls back. A plugin calls the host through tn_host alone, from any function and any
  *              thread; nothing of tenon.h, which would come back to it and to its locks.
  *  Names.      Of a plugin 1 to 47 of a-z, 0-9, '_' and '-', which is not the first; of
- *              device types 1 to 63 of a-z, 0-9 and '_'. Of an operator the same letters and
- *              one dot behind the vendor's prefix, "acme.swiglu": Tenon's own have no dot, so
- *              that none to come has that name. Of kernels any text, by convention
- *              "cpu.add.f32", and of layers any without a comma, at which TENON_LAYERS is
- *              parted.
+ *              device types 1 to 63 of a-z, 0-9 and '_'; of operators as tn_operator.name
+ *              says. Of kernels any text, by convention "cpu.add.f32", and of layers any
+ *              without a comma, at which TENON_LAYERS is parted.
  *  Fork.       In a forked child nothing that the parent made is used, not even given
  *              back; a runtime that the child opens calls tn_plugin.open anew, and
  *              `count` where TN_BACKEND_FORK_SAFE says that it may. So the plugin's
@@ -234,6 +233,10 @@ typedef struct tn_operator {
   uint32_t id;    /* TN_OP_*; 0 in a plugin's own operator: the host numbers it */
   uint32_t since; /* the ABI version that brought it */
   uint32_t flags; /* TN_OPERATOR_* promises */
+  /* Of a plugin's own: a prefix of its vendor's, a dot and a name, "acme.swiglu"; both are of a-z,
+   * 0-9 and _. Tenon's own have no dot, so that such a name never meets one. A name without a dot
+   * is taken with a warning; of a name that exists already the operator is left out, and the
+   * plugin's kernels for it, with a warning in its report. */
   const char *name;
   tn_dtype_set types[TN_MAX_TYPE_VARS]; /* per type variable, 0 = variable unused */
   uint32_t shape;                       /* tn_shape_rule */
@@ -329,10 +332,10 @@ enum {
  * reference 0, portable 100, tuned 200 and up, vendor library 300 and up. */
 struct tn_kernel {
   uint32_t struct_size;
-  uint32_t op;         /* TN_OP_*, or 0 with op_name set */
-  const char *op_name; /* for operators that plugins bring */
-  const char *device_type;
-  const char *name; /* stable, for people and traces: "cpu.add.f32.avx512" */
+  uint32_t op;             /* TN_OP_*, or 0 with op_name set */
+  const char *op_name;     /* of an operator that plugins bring; while none has, the kernel waits */
+  const char *device_type; /* of one that no plugin has, the kernel serves nobody: a warning */
+  const char *name;        /* stable, for people and traces: "cpu.add.f32.avx512" */
   int32_t priority;
   uint32_t flags; /* TN_KERNEL_* */
   /* Element types taken, per type variable; 0 = all that the operator allows. */
@@ -392,15 +395,18 @@ enum {
   TN_BACKEND_FORK_SAFE = 1u << 3,
 };
 
-/* What a device says of itself. The host zeroes the struct and sets struct_size. */
+/* What a device says of itself. The host zeroes the struct and sets struct_size. A device that
+ * says what cannot be is not used, and why is told; the others are. */
 typedef struct tn_device_props {
   uint32_t struct_size;
-  int32_t dl_device_type; /* DLDeviceType of its tensors */
-  int32_t dl_device_id;
-  int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
-  uint64_t memory_bytes;
+  /* DLDeviceType of its tensors; kDLExtDev where DLPack has none. Opaque memory has none of those
+   * whose addresses hosts read: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged. */
+  int32_t dl_device_type;
+  int32_t dl_device_id;     /* not negative */
+  int32_t score;            /* higher is preferred when nobody chose; 0 = only when named */
+  uint64_t memory_bytes;    /* at most 2^57; 0 = not known */
   uint64_t alignment_bytes; /* of allocations: a power of two up to 2^24; 0 = 64 */
-  char name[128];           /* "NVIDIA H200" */
+  char name[128];           /* "NVIDIA H200"; this and the next two end with NUL */
   char features[256];       /* words: "sm_90 tensor-cores" */
   char unique_id[64];       /* PCI address or the like, to tell the same device twice */
 } tn_device_props;
@@ -412,8 +418,8 @@ typedef struct tn_backend {
   uint32_t flags;          /* TN_BACKEND_* */
   const char *device_type; /* + "cuda": lower case letters, digits, '_' */
 
-  /* + How many devices there are; 0 with a host->fail message says why none. May
-   * start the vendor's driver. */
+  /* + How many devices there are, 64 at the most: of more none is taken. 0 with a host->fail
+   * message says why none. May start the vendor's driver. (A process has room for 16 types.) */
   tn_status (*count)(const tn_host *host, void *context, uint32_t *count);
   /* + Describes device `index`. */
   tn_status (*describe)(const tn_host *host, void *context, uint32_t index, tn_device_props *out);

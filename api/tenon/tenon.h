@@ -302,7 +302,7 @@ typedef struct tn_device_info {
 } tn_device_info;
 
 /* The devices of all plugins, best first, loading those that wait; those of an unloaded one
- * stay, unavailable. */
+ * stay, unavailable. There is room for 16 types, and 64 devices of each. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 

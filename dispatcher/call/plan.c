@@ -470,7 +470,7 @@ tn_status plan_make(plan *p, const tn_call *call) {
   shape_query query = {&p->op->row, &p->device->runtime->host, p->in_view,    p->num_in,
                        inout,       p->op->num_inout,          p->args.attrs, 0};
   status = shape_infer(&query, p->shape, p->op->num_out);
-  if (unlikely(status)) return plan_refuse_shape(p, status);
+  if (unlikely(status)) return status;
   status = take_outputs(p);
   if (unlikely(status)) {
     plan_abandon(p);

@@ -278,8 +278,7 @@ static tn_status infer(plan *p) {
                        .num_inout = l->num_inout,
                        .attrs = p->args.attrs,
                        .length = l->length};
-  tn_status status = shape_infer(&query, p->shape, p->op->num_out);
-  return status ? plan_refuse_shape(p, status) : TN_OK;
+  return shape_infer(&query, p->shape, p->op->num_out);
 }
 
 static tn_status make_all(plan *p, const tn_call *call) {

@@ -25,13 +25,6 @@ tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) 
   return fail(status, "tn_%s(%s): %s", p->op->row.name, tensors, reason);
 }
 
-tn_status plan_refuse_shape(const plan *p, tn_status status) {
-  char reason[512];
-  if (p->op->row.shape != TN_SHAPE_CUSTOM) return status; /* our own rules say all there is */
-  snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1, tn_last_error());
-  return plan_refuse(p, status, "%s", reason);
-}
-
 tn_status call_refuse_released(const tn_tensor *t, uint32_t op, tn_status status) {
   char function[64] = "tn_invoke";
   for (size_t i = 0; i < builtin_operator_count; ++i)

@@ -10,6 +10,7 @@
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/notify.h"
 #include "dispatcher/plugins/plugins.h"
+#include "dispatcher/plugins/records.h"
 
 static plugin_entry *find_loaded(const tn_runtime *r, const char *name) {
   for (plugin_entry *e = r->registry.plugins; e; e = e->next)
@@ -92,6 +93,7 @@ tn_status tn_runtime_unload_plugin(tn_runtime *runtime, const char *name) {
   if (!waiting || find_loaded(runtime, name)) status = unload(runtime, name, &e);
   for (; waiting && !status; waiting = find_record(runtime, name, PLUGIN_WAITING))
     mark_record(runtime, waiting);
+  if (!status) warnings_find(runtime);
   plugins_unlock(runtime);
   if (status) return status;
   if (e) settle_devices(runtime, e);

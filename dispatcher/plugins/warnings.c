@@ -12,16 +12,17 @@
 #include "dispatcher/plugins/records.h"
 #include "dispatcher/scanner/scanner.h"
 
-/* Names of one warning that are listed before it says that there are more. */
-enum { NAMES_MAX = 8 };
+/* Names of one warning that are listed before it says that there are more, and lines of a plugin.
+ */
+enum { NAMES_MAX = 8, LINES_MAX = 32 };
 
 /* One plugin's warnings, a line each. */
 typedef struct report {
   const tn_runtime *runtime;
   const plugin_record *record;
   const plugin_entry *entry;
-  tn_log_level level; /* the gravest of them */
-  size_t used;
+  tn_log_level level[LINES_MAX];
+  size_t lines, used;
   char text[2048];
 } report;
 
@@ -30,13 +31,13 @@ static void say(report *w, tn_log_level level, const char *format, ...)
 static void say(report *w, tn_log_level level, const char *format, ...) {
   va_list args;
   size_t room = sizeof w->text - w->used;
-  if (room < 2) return;
+  if (room < 2 || w->lines == LINES_MAX) return;
   if (w->used) w->text[w->used++] = '\n', --room;
   va_start(args, format);
   int length = vsnprintf(w->text + w->used, room, format, args);
   va_end(args);
   w->used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
-  if (level < w->level) w->level = level;
+  w->level[w->lines++] = level;
 }
 
 /* A list of names, each once. */
@@ -140,9 +141,12 @@ static void warn_of_kernels(report *w) {
   const plugin_entry *e = w->entry;
   names types = {.count = 0}, waiting = {.count = 0}, known = {.count = 0};
   const char *last = NULL;
+  size_t newer = 0;
   for (size_t i = 0; i < e->num_kernels; ++i) {
     const kernel_entry *k = &e->kernels[i];
-    if (!atomic_load(&k->op) && !k->row.op && !k->left_out) names_add(&waiting, k->row.op_name);
+    const op_entry *op = atomic_load(&k->op);
+    newer += !op && k->row.op;
+    if (!op && !k->row.op && !k->left_out) names_add(&waiting, k->row.op_name);
     if (k->row.device_type == last) continue;
     last = k->row.device_type;
     if (!is_known_type(w->runtime, last)) names_add(&types, last);
@@ -150,6 +154,8 @@ static void warn_of_kernels(report *w) {
   if (waiting.count)
     say(w, TN_LOG_INFO, "kernels wait for operators that no plugin has brought: %s",
         names_text(&waiting));
+  if (newer)
+    say(w, TN_LOG_INFO, "%zu kernels are for operators that this Tenon does not have yet", newer);
   if (!types.count) return;
   types_text(w->runtime, &known);
   say(w, TN_LOG_INFO, "kernels are for device types that no plugin here has: %s; there are: %s",
@@ -174,7 +180,7 @@ static const plugin_entry *entry_of(const tn_runtime *r, const plugin_record *re
 }
 
 static void find_of(tn_runtime *r, plugin_record *record) {
-  report w = {.runtime = r, .record = record, .entry = entry_of(r, record), .level = TN_LOG_DEBUG};
+  report w = {.runtime = r, .record = record, .entry = entry_of(r, record)};
   if (!w.entry) return;
   warn_of_place(&w);
   warn_of_operators(&w);
@@ -182,10 +188,10 @@ static void find_of(tn_runtime *r, plugin_record *record) {
   warn_of_devices(&w);
   if (strcmp(w.text, record->warnings ? record->warnings : "") == 0) return;
   if (record_set_text(r, &record->warnings, w.text) || !w.used) return;
-  for (char *line = w.text, *end; line; line = end) {
-    end = strchr(line, '\n');
-    if (end) *end++ = 0;
-    runtime_log(r, w.level, "plugin %s: %s", record->name, line);
+  char *line = w.text, *end;
+  for (size_t i = 0; i < w.lines && line; ++i, line = end) {
+    if ((end = strchr(line, '\n'))) *end++ = 0;
+    runtime_log(r, w.level[i], "plugin %s: %s", record->name, line);
   }
 }
 

@@ -7,6 +7,7 @@
  * The process is not the one that trial_load.c judges, and nothing is run at its end: drivers come
  * to harm there that no host can help.
  */
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "dispatcher/base/limits.h"
@@ -45,6 +46,7 @@ static void try_plugin(const tn_plugin *plugin, scan_progress *progress) {
 void scan_open(const char *path, const file_identity *file, char *const *libraries,
                scan_progress *progress) {
   const tn_plugin *plugin;
+  (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   atomic_store(&progress->stage, SCAN_LOADING);
   scan_load_libraries(libraries);
   if (!scan_load_plugin(path, file, progress, &plugin)) try_plugin(plugin, progress);

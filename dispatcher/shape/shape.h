@@ -27,7 +27,7 @@ typedef struct shape_query {
 } shape_query;
 
 /* Fills out[0..num_out-1]. Errors: TN_ERR_INVALID_ARGUMENT with a message that begins
- * with the operator's name; what a plugin's rule gives, with its reason alone. */
+ * with the operator's name. */
 tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out);
 
 /* Where a rule reads axes, which programs may count from the end: an int64_t or a tn_axes at
