@@ -10,9 +10,9 @@
 static tn_device *device;
 static ledger *book;
 
-static void open_ledger(void) {
+static void open_device(const char *type) {
   tn_runtime_options options = {.struct_size = sizeof options,
-                                .device = "ledger",
+                                .device = type,
                                 .plugin_path = LEDGER_PLUGIN,
                                 .fallback = TN_FALLBACK_ALLOW};
   device = tn_runtime_device(open_runtime(&options));
@@ -21,6 +21,8 @@ static void open_ledger(void) {
   book = dlsym(library, LEDGER_SYMBOL);
   ck_assert_ptr_nonnull(book);
 }
+
+static void open_ledger(void) { open_device("ledger"); }
 
 static void close_ledger(void) {
   tn_runtime_close(tn_device_runtime(device));
@@ -217,6 +219,7 @@ START_TEST(alignment) {
   ok(tn_tensor_slice(x, 0, 1, 5, 1, &view)); /* a view is aligned to its elements alone */
   ok(tn_neg(NULL, view, &y));
   ck_assert_uint_eq((uintptr_t)book->run.in[0].data % LEDGER_ALIGNMENT, sizeof(float));
+  ck_assert_uint_eq(book->run.in[0].byte_offset, 0); /* addresses need none */
   release(&y), release(&view);
   book->workspace_bytes = 77;
   ok(tn_exp(NULL, x, &y));
@@ -224,6 +227,35 @@ START_TEST(alignment) {
   ck_assert_uint_eq((uintptr_t)book->run.workspace % LEDGER_ALIGNMENT, 0);
   ck_assert_uint_eq(book->run.workspace_bytes, 77);
   release(&y), release(&x);
+}
+END_TEST
+
+/* Handles stay what alloc gave; where something lies in them is said beside. */
+START_TEST(opaque_memory_is_found_by_offsets) {
+  close_ledger();
+  open_device("ledger_opaque");
+  tn_tensor *x = counting(device, 5), *view, *y = NULL;
+  float values[4];
+  ok(tn_neg(NULL, x, &y));
+  const ledger_tensor whole = book->run.in[0];
+  ck_assert_uint_eq(whole.byte_offset % LEDGER_ALIGNMENT, 0);
+  ck_assert_ptr_eq(book->run.out[0].data, whole.data); /* of one piece of raw memory */
+  ck_assert_uint_ne(book->run.out[0].byte_offset, whole.byte_offset);
+  ck_assert(((const float *)(const void *)(whole.data + whole.byte_offset))[4] == 5);
+  release(&y);
+  ok(tn_tensor_slice(x, 0, 1, 5, 1, &view));
+  ok(tn_neg(NULL, view, &y));
+  ck_assert_ptr_eq(book->run.in[0].data, whole.data);
+  ck_assert_uint_eq(book->run.in[0].byte_offset, whole.byte_offset + sizeof(float));
+  release(&y);
+  ok(tn_tensor_to_host(view, values, sizeof values)); /* copies begin anywhere */
+  ck_assert(values[0] == 2);
+  book->workspace_bytes = 77;
+  ok(tn_exp(NULL, x, &y));
+  ck_assert_ptr_eq(book->run.workspace, whole.data);
+  ck_assert_uint_ne(book->run.workspace_offset, 0);
+  ck_assert_uint_eq(book->run.workspace_offset % LEDGER_ALIGNMENT, 0);
+  release(&y), release(&view), release(&x);
 }
 END_TEST
 
@@ -329,6 +361,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, batch_axes_are_the_kernels);
   tcase_add_test(t, tensors_without_elements);
   tcase_add_test(t, alignment);
+  tcase_add_test(t, opaque_memory_is_found_by_offsets);
   tcase_add_test(t, negative_strides);
   tcase_add_test(t, when_rows_are_asked);
   tcase_add_test(t, directions_of_copies);
