@@ -206,14 +206,17 @@ END_TEST
 
 /* What a kernel said that went on is not the reason of one that fails after it. */
 START_TEST(words_of_a_success_are_nobodys_reason) {
-  tn_tensor *x = ones(odd_device(ODD_MURMUR, ODD_EMPTY)), *y = NULL, *z = NULL;
-  ok(calls[_i](x, &y));
-  tn_tensor *w = ones(odd_device(ODD_KERNEL, ODD_SILENT));
-  refused(calls[_i](w, &z), TN_ERR_BACKEND,
+  tn_device *murmurs = odd_device(ODD_MURMUR, ODD_EMPTY),
+            *fails = odd_device(ODD_KERNEL, ODD_SILENT);
+  /* All of them before the calls: to make a tensor the backend may be asked, and the words gone. */
+  tn_tensor *x = ones(murmurs), *y = ones(murmurs), *w = ones(fails), *z = ones(fails);
+  ok(tn_neg(NULL, x, &y));
+  refused(tn_neg(NULL, w, &z), TN_ERR_BACKEND,
           "plugin odd: its kernel failed with TN_ERR_BACKEND and gave no reason");
-  tn_tensor_release(w);
-  tn_tensor_release(y);
   tn_tensor_release(x);
+  tn_tensor_release(y);
+  tn_tensor_release(w);
+  tn_tensor_release(z);
 }
 END_TEST
 
@@ -336,7 +339,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, pinned_memory_too);
   tcase_add_loop_test(t, kernels_are_named, 0, CALLS);
   tcase_add_loop_test(t, kernels_are_named_through_layers, 0, CALLS);
-  tcase_add_loop_test(t, words_of_a_success_are_nobodys_reason, 0, CALLS);
+  tcase_add_test(t, words_of_a_success_are_nobodys_reason);
   tcase_add_test(t, late_faults_name_the_last_operators);
   tcase_add_test(t, workspace_functions_are_named);
   tcase_add_test(t, layers_are_named);

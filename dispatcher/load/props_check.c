@@ -12,14 +12,16 @@ enum { MAX_ALIGNMENT = 1 << 24 };
 
 #define REFUSED TN_ERR_BACKEND
 
-/* The numbers that dlpack.h gives out, and the next ones, which a later one may. */
+/* The numbers that dlpack.h gives out, of which 5 and 6 are none, and the next ones, which a later
+ * one may. */
 static bool is_dlpack_type(int32_t type) {
-  return (type >= kDLCPU && type <= kDLOpenCL) || (type >= kDLVulkan && type < 32);
+  return type >= kDLCPU && type < 32 && type != 5 && type != 6;
 }
 
-/* Whoever is given such a tensor follows its pointer on the host. */
+/* Whoever is given such a tensor follows its pointer on the host: the CPU's own memory (1), what
+ * is pinned for CUDA (3) or ROCm (11), and what CUDA manages (13). */
 static bool is_read_by_hosts(int32_t type) {
-  return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost || type == kDLCUDAManaged;
+  return ((1u << kDLCPU | 1u << 3 | 1u << 11 | 1u << 13) >> type & 1) != 0;
 }
 
 static tn_status check_dlpack(const tn_device_props *p, uint32_t flags) {
