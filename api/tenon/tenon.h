@@ -204,7 +204,7 @@ typedef struct tn_runtime_options {
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
   uint32_t scan;            /* tn_scan */
-  uint32_t scan_timeout_ms; /* for one plugin; 0 = 5000 */
+  uint32_t scan_timeout_ms; /* for loading one plugin, six times that for its driver; 0 = 5000 */
 } tn_runtime_options;
 
 /* Opens a runtime: finds plugins, devices and the device to use by default.
