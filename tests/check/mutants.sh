@@ -60,7 +60,17 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export scratch
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_MUTANT TENON_MUTANT_OPAQUE \
-  TENON_MUTANT_DELAY_US TENON_MUTANT_GIB
+  TENON_MUTANT_DELAY_US TENON_MUTANT_GIB TENON_MUTANT_PAGEABLE
+# Others would be loaded for nothing, in every run.
+export TENON_PLUGINS=reference,mutant
+# No fault is planted for nothing.
+beside=$(dirname "$list")
+for fault in $(sed -n 's/^FAULT(\([A-Z0-9_]*\),.*/\1/p' "$beside/faults.def" | tr '[:upper:]' '[:lower:]'); do
+  grep -qE "^$fault( |$)" "$beside"/*.list || {
+    echo "failed: no list has the fault $fault" >&2
+    exit 1
+  }
+done
 grep -v '^ *\(#\|$\)' "$list" | tr '\n' '\0' |
   xargs -0 -P 2 -I '{}' sh "$0" --one '{}' "$tenon" "$plugin" "$@"
 failed=0

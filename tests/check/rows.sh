@@ -4,7 +4,7 @@
 #
 # usage: rows.sh TENON libtenon-rows-faulty.so libtenon-rules.so libtenon-template.so
 set -eu
-tenon=$1 plugin=$2 rules=$3 template=$(realpath "$4") # the search path takes no other
+tenon=$1 plugin=$2 rules=$3 template=$(realpath "$4")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS

@@ -116,7 +116,7 @@ tn_status work_call_ranked(work *w, const tn_call *call, const char *how, tally 
   if (status == TN_ERR_UNSUPPORTED) status = TN_OK;
   if (w->ran) {
     snprintf(w->how, sizeof w->how, "%s, by %s", how, kernel.name);
-    t->watch.now(t->watch.ctx, w->how);
+    if (t->watch.now) t->watch.now(t->watch.ctx, w->how);
     status = tn_run(prepared);
   }
   tn_prepared_release(prepared);
@@ -420,12 +420,17 @@ bool case_declined(const op_case *c, tn_status status) {
   return (c->invented || c->op->shape == TN_SHAPE_CUSTOM) && status == TN_ERR_INVALID_ARGUMENT;
 }
 
+static case_again begin_reference(tally *t, const op_case *c) {
+  if (t->watch.again) return t->watch.again(t->watch.ctx, c, "reference");
+  return tally_begin(t, c, "reference") ? RUN_FIRST : RUN_NOT;
+}
+
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t) {
   work w = {.c = c, .device = device, .num_in = op_inputs(c->op)};
   w.num_out = c->op->num_args - w.num_in;
   w.host = is_host(device);
   snprintf(w.how, sizeof w.how, "reference");
-  const case_again run = t->watch.again(t->watch.ctx, c, "reference");
+  const case_again run = begin_reference(t, c);
   if (run == RUN_NOT) return;
   draw_values(&w);
   tn_status status = ask_reference(&w, reference);

@@ -13,9 +13,9 @@ typedef struct tally_watch {
   void *ctx;
   bool (*before)(void *ctx, const op_case *c, const char *how);
   /* The reference's run, which what follows it in a case needs: where another process did it
-   * before, it is done once more. */
+   * before, it is done once more. NULL: as `before` says. */
   case_again (*again)(void *ctx, const op_case *c, const char *how);
-  void (*now)(void *ctx, const char *how); /* a part of a run begins */
+  void (*now)(void *ctx, const char *how); /* a part of a run begins; may be NULL */
   void (*failed)(void *ctx, const char *text);
 } tally_watch;
 

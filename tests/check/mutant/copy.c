@@ -18,6 +18,12 @@ static void run_copy(const void *params) {
   memmove(p->to, p->from ? p->from : (const char *)p->along, p->bytes);
 }
 
+static void run_copy_and_spoil(const void *params) {
+  const copy_params *p = params;
+  run_copy(params);
+  if (p->bytes) *(char *)(uintptr_t)p->from ^= 1;
+}
+
 static mutant_work work_of(const copy_params *p, size_t along) {
   return (mutant_work){.run = run_copy, .params = p, .params_bytes = sizeof *p + along};
 }
@@ -39,6 +45,9 @@ static tn_status from_pageable(const mutant_device *d, mutant_queue *q, char *to
   bool late = d->fault == (bytes > LITTLE ? FAULT_WRITE_LATE_LARGE : FAULT_WRITE_LATE);
   if (d->fault == FAULT_WRITE_EARLY) return at_once(&p);
   if (late) return mutant_put(q, work_of(&p, 0));
+  if (d->fault == FAULT_COPY_CHANGES_HOST)
+    return mutant_put_and_wait(
+        q, (mutant_work){.run = run_copy_and_spoil, .params = &p, .params_bytes = sizeof p});
   if (bytes > LITTLE) return mutant_put_and_wait(q, work_of(&p, 0));
   little.params = (copy_params){to, NULL, bytes};
   if (bytes) memcpy(little.params.along, from, bytes);
@@ -90,6 +99,9 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
 
 static tn_status put_copy(mutant_device *d, mutant_queue *q, uint32_t direction,
                           const copy_params *p) {
+  mutant_work spoiling = {.run = run_copy_and_spoil, .params = p, .params_bytes = sizeof *p};
+  if (direction == TN_COPY_ON_DEVICE && d->fault == FAULT_COPY_CHANGES_SOURCE)
+    return mutant_put(q, spoiling);
   if (direction == TN_COPY_ON_DEVICE)
     return d->fault == FAULT_COPY_NOTHING ? TN_OK : mutant_put(q, work_of(p, 0));
   if (direction == TN_COPY_TO_DEVICE) {

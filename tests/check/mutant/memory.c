@@ -75,7 +75,8 @@ static uint64_t skew_of(const mutant_device *d, size_t bytes) {
 
 static tn_status no_memory(mutant_device *d, size_t bytes, void **ptr) {
   d->broken = d->fault == FAULT_NO_MEMORY_BREAKS;
-  if (d->fault == FAULT_NO_MEMORY_IS_OK) {
+  if (d->fault == FAULT_NO_MEMORY_IS_OK ||
+      (d->fault == FAULT_NO_MEMORY_IS_LATE && bytes < (size_t)1 << 40)) {
     *ptr = (void *)(uintptr_t)(base_of(d) + d->bytes);
     return TN_OK;
   }
@@ -203,6 +204,7 @@ static void free_pinned(mutant_device *d, void *ptr) {
 }
 
 bool mutant_is_pinned(mutant_device *d, const void *ptr) {
+  if (d->pageable) return false;
   bool found = false;
   pthread_mutex_lock(&d->lock);
   if (d->fault == FAULT_PINNED_ALL && d->pinned) found = true;

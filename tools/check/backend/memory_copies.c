@@ -46,11 +46,19 @@ static bool device_is_right(copies *c, const span *s, const area *a) {
   return memory_read(&c->bench, c->host, a->ptr, 0, c->size) && is_right(c, s, c->host, a->wanted);
 }
 
+static bool source_is_kept(copies *c, const void *source, const void *wanted, size_t bytes) {
+  size_t at = memory_differs(source, wanted, bytes);
+  if (at < bytes) direct_fail(c->bench.d, "copy changed byte %zu of its source", at);
+  return at == bytes;
+}
+
 static bool area_make(copies *c, area *a) {
   a->wanted = memory_of_host(c->size);
   memory_random(&c->bench, a->wanted, c->size);
+  memcpy(c->host, a->wanted, c->size);
   return memory_take(&c->bench, TN_MEMORY_DEVICE, c->size, &a->ptr) &&
-         memory_write(&c->bench, a->ptr, 0, a->wanted, c->size) &&
+         memory_write(&c->bench, a->ptr, 0, c->host, c->size) &&
+         source_is_kept(c, c->host, a->wanted, c->size) &&
          device_is_right(c, &(span){0, 0, c->size}, a);
 }
 
@@ -75,10 +83,16 @@ static bool copies_end(copies *c) {
 
 /* ---------------------------------------------------------- the three directions --- */
 
+static bool a_is_kept(copies *c) {
+  return memory_read(&c->bench, c->host, c->a.ptr, 0, c->size) &&
+         source_is_kept(c, c->host, c->a.wanted, c->size);
+}
+
 static bool copy_to_device(copies *c, const span *s) {
   memory_random(&c->bench, c->host, c->size);
   memcpy(c->b.wanted + s->to, c->host + s->from, s->bytes);
   return memory_write(&c->bench, c->b.ptr, s->to, c->host + s->from, s->bytes) &&
+         source_is_kept(c, c->host + s->from, c->b.wanted + s->to, s->bytes) &&
          device_is_right(c, s, &c->b);
 }
 
@@ -97,7 +111,7 @@ static bool copy_to_host(copies *c, const span *s) {
 static bool copy_on_device(copies *c, const span *s) {
   memcpy(c->b.wanted + s->to, c->a.wanted + s->from, s->bytes);
   return memory_move(&c->bench, c->b.ptr, s->to, c->a.ptr, s->from, s->bytes) &&
-         device_is_right(c, s, &c->b);
+         device_is_right(c, s, &c->b) && a_is_kept(c);
 }
 
 /* From the lower half of a to its upper half. */

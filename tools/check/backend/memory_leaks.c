@@ -149,25 +149,31 @@ static bool is_missing(uint64_t before, uint64_t after, uint64_t bytes) {
   return before > after && before - after >= bytes / 2 && before - after <= bytes + bytes / 2;
 }
 
-static bool take_and_give(memory_bench *m, size_t bytes, uint32_t times) {
-  for (uint32_t i = 0; i < times; i++) {
+/* Where memory is filled when it is allocated, as debugging allocators do, there is time for a few
+ * pieces alone: *times says how many it were. */
+static bool take_and_give(memory_bench *m, size_t bytes, uint32_t most, uint32_t *times) {
+  const uint64_t patience_ns = 250000000, began = direct_now();
+  *times = 0;
+  for (uint32_t i = 0; i < most && direct_now() - began < patience_ns; i++, ++*times) {
     void *ptr = NULL;
     tn_status status = direct_alloc(m->d, TN_MEMORY_DEVICE, bytes, &ptr);
-    if (status && i)
+    if (status) {
       direct_fail(m->d,
                   "after %u allocations, each given back before the next, alloc failed: %s: %s", i,
                   tn_status_name(status), direct_error());
-    if (status) return i == 0 && direct_ok(m->d, "alloc", status);
+      return false;
+    }
     direct_free(m->d, TN_MEMORY_DEVICE, ptr);
   }
   return true;
 }
 
-static bool gives_back(memory_bench *m, size_t bytes, uint32_t times) {
-  direct_where(m->d, "%zu bytes taken and given back %u times", bytes, times);
+static bool gives_back(memory_bench *m, size_t bytes, uint32_t most) {
+  uint32_t times;
+  direct_where(m->d, "%zu bytes taken and given back %u times", bytes, most);
   for (int round = 0; round < ROUNDS; round++) {
     uint64_t before, after;
-    if (!free_memory(m->d, &before) || !take_and_give(m, bytes, times) ||
+    if (!free_memory(m->d, &before) || !take_and_give(m, bytes, most, &times) ||
         !free_memory(m->d, &after))
       return false;
     if (!is_missing(before, after, (uint64_t)times * bytes)) return true;
@@ -176,10 +182,10 @@ static bool gives_back(memory_bench *m, size_t bytes, uint32_t times) {
   return false;
 }
 
-/* Twice the device's memory where that is within reason: 128 pieces of 256 MiB. */
+/* More than the device has, where that is within reason: 128 pieces of 128 MiB. */
 static bool device_memory_comes_back(leaks *t) {
   enum { MOST_PIECES = 128, SMALL = 64 << 10, SMALL_PIECES = 256 };
-  size_t piece = memory_allowance(&t->bench, (size_t)512 << 20) / 2;
+  size_t piece = memory_allowance(&t->bench, (size_t)256 << 20) / 2;
   return gives_back(&t->bench, piece, MOST_PIECES) && gives_back(&t->bench, SMALL, SMALL_PIECES);
 }
 

@@ -18,7 +18,9 @@ typedef struct rig {
   void *lines;         /* device memory: line i is 64 bytes of value i, of 256 */
   void *marks;         /* device memory: a line per promise */
   unsigned char *seen; /* pinned: a line per promise */
-  uint32_t promises;   /* made so far */
+  /* Where copies to pinned memory wait for the queue, this one reads the marks instead. */
+  void *side;
+  uint32_t promises; /* made so far */
   uint32_t num_queues, num_events;
   void *queue[RIG_QUEUES], *event[RIG_EVENTS];
 } rig;
@@ -47,7 +49,7 @@ bool rig_promise(rig *r, void *queue, promise *p);
 /* Work, and a promise behind it. */
 bool rig_delayed(rig *r, void *queue, promise *p);
 /* Whether the host sees it; pre: something said that the queue has come there. */
-bool rig_kept(const rig *r, promise p);
+bool rig_kept(rig *r, promise p);
 /* Fails unless it is kept: `what` said that the queue had come there. */
 bool rig_expect(rig *r, promise p, const char *what);
 /* Puts a line of a value at an offset of device memory, in a queue's order. */
