@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "effects.h"
 #include "run_case.h"
 
 typedef struct check_options {
@@ -16,6 +17,7 @@ typedef struct check_options {
   uint32_t jobs; /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
+  bool guarded;       /* workspaces lie between guards, by the layer of that name */
 } check_options;
 
 enum { CHECK_DEVICES = 16, CHECK_OPS = 1024, CHECK_KEPT = 4, CHECK_CRASHES = 3 };
@@ -93,6 +95,7 @@ typedef struct workbench {
   const check_options *options;
   tn_runtime *runtime, *deterministic;
   tn_device *device, *repeating, *reference, *other;
+  effects_watch *effects; /* of the process and this thread */
 } workbench;
 
 tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w);

@@ -17,6 +17,7 @@
 #include "../plain.h"
 #include "../progress.h"
 #include "check.h"
+#include "output.h"
 
 void *shared_memory(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -42,6 +43,8 @@ typedef struct worker {
   pid_t pid;            /* 0: none */
   _Atomic int64_t unit; /* what it is at, -1 */
   bool stuck;
+  int output;                 /* the file that what it writes goes to */
+  _Atomic bool opening_known; /* whether what opening leaves behind has been said */
 } worker;
 
 enum { WORKERS = 64, DRIVERS = 4 };
@@ -85,17 +88,41 @@ static bool any_todo(const pool *p) {
   return false;
 }
 
+/* What plugins and devices left behind as they were opened, of which the first worker tells: of
+ * drivers, that they set up threads and variables of the environment is none of it. */
+static bool effects_of_opening(const pool *p, const worker *me, effects_watch *w, char *text,
+                               size_t size) {
+  w->said = EFFECTS_OF_DRIVERS;
+  bool found = effects_found(w, text, size) || output_found(text, size);
+  effects_begin(w);
+  return me == p->workers && !atomic_exchange(&p->workers->opening_known, true) && found;
+}
+
+static void blame_opening(const pool *p, unit *u, const char *what) {
+  char text[600];
+  snprintf(text, sizeof text, "%s (opening): a plugin or the device %s", p->device->id, what);
+  u->tally.failures++;
+  unit_fail(p->options, p->agenda, u, text);
+}
+
 /* What a worker does; NULL where the parent itself works. */
 static tn_status work(const pool *p, worker *me) {
   workbench bench;
+  effects_watch watch;
+  char opening[400];
+  effects_begin(&watch);
   tn_status status = workbench_open(p->options, p->device, &bench);
   if (status != TN_OK) {
     fprintf(stderr, "tenon check: %s\n", tn_last_error());
     return status;
   }
+  bench.effects = &watch;
+  bool spoilt = effects_of_opening(p, me, &watch, opening, sizeof opening);
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
+    if (spoilt) blame_opening(p, &p->units[i], opening);
+    spoilt = false;
     if (p->options->no_fork) show_progress(p);
     unit_run(&bench, p->agenda, &p->units[i]);
     atomic_store(&me->unit, -1);
@@ -109,8 +136,10 @@ static void start(pool *p, worker *w) {
   fflush(NULL);
   w->stuck = false;
   atomic_store(&w->unit, -1);
+  w->output = output_open();
   pid_t pid = fork();
   if (pid == 0) { /* *w is shared: only the parent writes its pid */
+    output_keep(w->output);
     int failed = work(p, w) != TN_OK;
     fflush(NULL);
     exit(failed); /* not _exit: leak checkers look when a process ends */
@@ -124,6 +153,7 @@ static void bury(pool *p, worker *w, int status) {
   int64_t at = atomic_load(&w->unit);
   char text[1300], how[100];
   w->pid = 0;
+  output_pass_on(w->output);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && at < 0) return;
   if (at < 0) {
     p->broken = true;
