@@ -28,10 +28,26 @@ static device_block *find_block(guard *g, const void *device, size_t bytes) {
   return found;
 }
 
+/* Unused ones of a device that are too small give way to a larger one. */
+static void drop_smaller(guard *g, const void *device, size_t bytes) {
+  pthread_mutex_lock(&g->mutex);
+  for (device_block **at = &g->blocks, *b; (b = *at) != NULL;) {
+    if (b->used || b->device != device || b->bytes >= bytes) {
+      at = &b->next;
+      continue;
+    }
+    *at = b->next;
+    b->backend->free(b->device, TN_MEMORY_DEVICE, b->memory);
+    g->host->free(g->host, b);
+  }
+  pthread_mutex_unlock(&g->mutex);
+}
+
 static device_block *take_block(guard *g, const tn_layer_call *call, size_t bytes) {
   void *device = call->args->device;
   device_block *b = find_block(g, device, bytes);
   if (b) return b;
+  drop_smaller(g, device, bytes);
   b = g->host->alloc(g->host, sizeof *b, _Alignof(device_block));
   if (!b) return NULL;
   *b = (device_block){.backend = call->backend, .device = device, .bytes = bytes, .used = true};

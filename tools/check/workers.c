@@ -88,18 +88,19 @@ static bool any_todo(const pool *p) {
   return false;
 }
 
-/* What plugins and devices left behind as they were opened, of which the first worker tells: of
- * drivers, that they set up threads and variables of the environment is none of it. */
-static bool effects_of_opening(const pool *p, const worker *me, effects_watch *w, char *text,
-                               size_t size) {
+/* What plugins and devices left behind as they were opened. That drivers start threads and set
+ * variables of the environment is none of it. */
+static bool effects_of_opening(effects_watch *w, char *text, size_t size) {
   w->said = EFFECTS_OF_DRIVERS;
   bool found = effects_found(w, text, size) || output_found(text, size);
   effects_begin(w);
-  return me == p->workers && !atomic_exchange(&p->workers->opening_known, true) && found;
+  return found;
 }
 
+/* Every worker finds the same. */
 static void blame_opening(const pool *p, unit *u, const char *what) {
   char text[600];
+  if (atomic_exchange(&p->workers->opening_known, true)) return;
   snprintf(text, sizeof text, "%s (opening): a plugin or the device %s", p->device->id, what);
   u->tally.failures++;
   unit_fail(p->options, p->agenda, u, text);
@@ -117,7 +118,7 @@ static tn_status work(const pool *p, worker *me) {
     return status;
   }
   bench.effects = &watch;
-  bool spoilt = effects_of_opening(p, me, &watch, opening, sizeof opening);
+  bool spoilt = effects_of_opening(&watch, opening, sizeof opening);
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
