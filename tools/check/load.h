@@ -21,7 +21,8 @@ void growth_case(const op_case *c, const load_site *s, tally *t);
 
 /* Makes the call in four threads at once, each with numbers of its own, invoked and prepared, on
  * the default stream and on others: results are those of the lone call. To the bit, where the
- * kernel promises the same bits every time. together.c */
+ * kernel promises the same bits every time. Of a typical case, which is small, the best kernel, of
+ * others those behind it too. together.c */
 void together_case(const op_case *c, const load_site *s, tally *t);
 
 /* The plugin whose kernels are the judge. */

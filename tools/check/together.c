@@ -1,8 +1,8 @@
 /*
  * Threads at once. Each has its own tensors, numbers, stream and prepared call; what they compute
- * was computed alone before. On devices that compute in the caller signals stop the threads amid
- * the kernel while the others go on, so that a buffer which they share is seen to be, whether there
- * are processors for all of them or not.
+ * was computed alone before. In host memory timers stop the threads amid the kernel while the
+ * others go on, so that a buffer which they share is seen to be, whether there are processors for
+ * all of them or not.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "laid.h"
@@ -21,12 +22,13 @@
 enum {
   MEMBERS = 4,
   HELD = 4,               /* results of invoked calls that are kept before they are looked at */
+  MANY_CALLS = 64,        /* too short to be stopped in */
+  ENOUGH_STOPS = 16,      /* amid a call, of all threads together */
   ENOUGH_CALLS = 12,      /* of a thread */
-  LEAST_NS = 1000000,     /* of all threads together */
-  MOST_CPU_NS = 12000000, /* of the process, where calls are slow */
+  MOST_CPU_NS = 6000000,  /* of the process, where calls are slow */
   MOST_NS = 200000000,    /* where others have the processors */
   MOST_LONE_NS = 1500000, /* of a call that is tried at all */
-  STOP_NS = 30000,        /* of a thread, amid whatever it does */
+  STOP_NS = 20000,        /* that a thread sleeps amid a call */
   KERNELS = 3,            /* ranks that are tried */
 };
 
@@ -35,8 +37,9 @@ typedef struct team {
   const op_case *c;
   uint32_t rank;
   bool exact; /* the same bits, or else within the operator's bound */
+  bool stops; /* threads are stopped amid calls */
   atomic_bool go, stop;
-  atomic_uint done; /* threads that have made enough calls */
+  atomic_uint done, idle; /* threads that have made enough calls, and many */
 } team;
 
 typedef struct member {
@@ -48,8 +51,8 @@ typedef struct member {
   tn_tensor *held[HELD][CASE_ARGS];
   int num_held;
   pthread_t thread;
-  uint64_t calls;
-  char why[500]; /* what went wrong, if anything */
+  uint64_t calls, lone_ns; /* what a call takes alone */
+  char why[500];           /* what went wrong, if anything */
 } member;
 
 /* --- results --- */
@@ -88,6 +91,36 @@ static void look_at_held(member *m) {
   m->num_held = 0;
 }
 
+/* --- stopping amid calls --- */
+
+static _Thread_local volatile sig_atomic_t inside; /* the thread is in a call */
+static atomic_uint stops;
+
+static void stop_a_while(int signal) {
+  int kept = errno;
+  (void)signal;
+  if (inside) atomic_fetch_add(&stops, 1);
+  if (inside) nanosleep(&(struct timespec){0, STOP_NS}, NULL);
+  errno = kept;
+}
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static bool timer_begin(const member *m, timer_t *timer) {
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG};
+  event.sigev_notify_thread_id = gettid();
+  return m->team->stops && !timer_create(CLOCK_MONOTONIC, &event, timer);
+}
+
+/* For somewhere in the call that begins now. */
+static void timer_set(const member *m, timer_t timer) {
+  uint64_t at = case_mix(m->c.seed + m->calls) % (m->lone_ns + 1);
+  struct itimerspec when = {.it_value = {0, (long)at + 1}};
+  timer_settime(timer, 0, &when, NULL);
+}
+
 /* --- calls --- */
 
 static tn_status run_call(member *m) {
@@ -100,7 +133,11 @@ static tn_status run_call(member *m) {
 
 /* What an invoked call made is held, and the next one makes others. */
 static void call_and_hold(member *m) {
+  const uint64_t began = clock_ns();
+  inside = 1;
   tn_status status = run_call(m);
+  inside = 0;
+  if (clock_ns() - began < m->lone_ns) m->lone_ns = clock_ns() - began;
   if (status != TN_OK) {
     snprintf(m->why, sizeof m->why, "%s: %s", tn_status_name(status), tn_last_error());
     return;
@@ -119,11 +156,17 @@ static void call_and_hold(member *m) {
 
 static void *member_run(void *ctx) {
   member *m = ctx;
+  timer_t timer;
+  const bool timed = timer_begin(m, &timer);
   while (!atomic_load(&m->team->go)) sched_yield();
   while (!*m->why && !atomic_load(&m->team->stop)) {
+    if (timed) timer_set(m, timer);
     call_and_hold(m);
     if (m->calls == ENOUGH_CALLS) atomic_fetch_add(&m->team->done, 1);
+    if (m->calls == MANY_CALLS) atomic_fetch_add(&m->team->idle, 1);
+    if (m->calls > ENOUGH_CALLS) sched_yield(); /* others may not have begun */
   }
+  if (timed) timer_delete(timer);
   look_at_held(m);
   atomic_fetch_add(&m->team->done, MEMBERS * (*m->why != 0));
   return NULL;
@@ -155,9 +198,13 @@ static tn_status alone(member *m, uint64_t *took_ns) {
   tn_status status = tn_device_synchronize(m->l.device);
   uint64_t began = clock_ns();
   if (status == TN_OK) status = run_call(m);
+  m->lone_ns = clock_ns() - began;
   if (status == TN_OK && m->l.stream) status = tn_stream_synchronize(m->l.stream);
   for (uint32_t i = m->l.num_in; i < m->l.num_args && status == TN_OK; i++)
-    if (m->l.arg[i]) status = laid_read(m->l.arg[i], &m->want[i]);
+    if (m->l.arg[i]) {
+      free(m->want[i].data);
+      status = laid_read(m->l.arg[i], &m->want[i]);
+    }
   *took_ns = clock_ns() - began;
   if (!m->prepared) laid_drop_outputs(&m->l);
   return status;
@@ -179,45 +226,38 @@ static tn_status member_begin(member *m, uint32_t index, const char *judge) {
 
 /* --- all at once --- */
 
-static void stop_a_while(int signal) {
-  int kept = errno;
-  (void)signal;
-  nanosleep(&(struct timespec){0, STOP_NS}, NULL);
-  errno = kept;
-}
-
 static uint64_t cpu_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void disturb(member *members, bool signals) {
-  team *t = members->team;
-  uint64_t began = clock_ns(), spent = cpu_ns();
-  for (unsigned turn = 0;; turn++) {
-    uint64_t passed = clock_ns() - began;
-    bool enough = atomic_load(&t->done) >= MEMBERS && passed > LEAST_NS;
-    if (enough || passed > MOST_NS || cpu_ns() - spent > MOST_CPU_NS) break;
-    if (signals) pthread_kill(members[turn % MEMBERS].thread, SIGURG);
-    nanosleep(&(struct timespec){0, STOP_NS / 2}, NULL);
+/* Lets them work until they have met often enough. */
+static void wait_for(team *t) {
+  const uint64_t began = clock_ns(), spent = cpu_ns();
+  for (;;) {
+    bool met = !t->stops || atomic_load(&stops) >= ENOUGH_STOPS || atomic_load(&t->idle) >= MEMBERS;
+    if (atomic_load(&t->done) >= MEMBERS && met) break;
+    if (clock_ns() - began > MOST_NS || cpu_ns() - spent > MOST_CPU_NS) break;
+    nanosleep(&(struct timespec){0, 2 * STOP_NS}, NULL);
   }
   atomic_store(&t->stop, true);
 }
 
-static void run_threads(member *members, bool signals) {
+static void run_threads(member *members) {
   struct sigaction before, ours = {.sa_handler = stop_a_while, .sa_flags = SA_RESTART};
   team *t = members->team;
   uint32_t started = 0;
-  if (signals) sigaction(SIGURG, &ours, &before);
+  atomic_store(&stops, 0);
+  if (t->stops) sigaction(SIGURG, &ours, &before);
   while (started < MEMBERS &&
          !pthread_create(&members[started].thread, NULL, member_run, &members[started]))
     started++;
   atomic_store(&t->stop, started < MEMBERS); /* a process that may have no more threads */
   atomic_store(&t->go, true);
-  if (started == MEMBERS) disturb(members, signals);
+  if (started == MEMBERS) wait_for(t);
   for (uint32_t i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
-  if (signals) sigaction(SIGURG, &before, NULL);
+  if (t->stops) sigaction(SIGURG, &before, NULL);
 }
 
 /* Whether the kernel is one that promises the same bits: a deterministic runtime has no others. */
@@ -261,7 +301,7 @@ static void report(const team *t, const member *members, const char *kernel, tal
 
 /* False where there is no kernel of that rank, or none to try. */
 static bool run_rank(const op_case *c, const load_site *s, uint32_t rank, tally *t) {
-  team all = {.site = s, .c = c, .rank = rank};
+  team all = {.site = s, .c = c, .rank = rank, .stops = is_host(s->device)};
   member *members = calloc(MEMBERS, sizeof *members);
   char judge[64], kernel[128];
   tn_status status = members ? TN_OK : TN_ERR_OUT_OF_MEMORY;
@@ -276,7 +316,7 @@ static bool run_rank(const op_case *c, const load_site *s, uint32_t rank, tally 
     name_kernel(&all, members, kernel, sizeof kernel);
     all.exact = promises_bits(s, c, kernel);
     tn_device_synchronize(s->device);
-    run_threads(members, is_host(s->device));
+    run_threads(members);
     report(&all, members, kernel, t);
   }
   for (uint32_t i = 0; i < made; i++) member_free(&members[i]);
@@ -286,7 +326,8 @@ static bool run_rank(const op_case *c, const load_site *s, uint32_t rank, tally 
 
 void together_case(const op_case *c, const load_site *s, tally *t) {
   if (!tally_begin(t, c, "threads")) return;
-  for (uint32_t rank = 0; rank < KERNELS && run_rank(c, s, rank, t);) rank++;
+  const uint32_t kernels = c->typical ? 1 : KERNELS;
+  for (uint32_t rank = 0; rank < kernels && run_rank(c, s, rank, t);) rank++;
 }
 
 /* --- what both loads share --- */
