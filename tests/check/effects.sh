@@ -2,9 +2,9 @@
 # tenon check finds what kernels do beside what they compute, and says what it is: with their
 # workspace, with memory that their calls share, to the thread and the process.
 #
-# usage: effects.sh TENON libtenon-effects.so
+# usage: effects.sh TENON libtenon-effects.so libtenon-short.so
 set -eu
-tenon=$1 plugin=$2
+tenon=$1 plugin=$2 short=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS EFFECTS_OPEN
@@ -73,6 +73,12 @@ found atan 'leaves 1 descriptors behind with every call'
 found sigmoid 'leaves 1 threads behind with every call'
 found maximum 'leaves 1.05e\+06 bytes .* behind with every call'
 found minimum 'leaves [45][0-9] bytes .* behind with every call'
+
+# In the memory of a device.
+check 1 "$short" --device sim --dtype f32 --op softmax --no-thresholds
+planted=$((planted + 1))
+grep -qE '^FAIL .*wrote byte ([0-9]+) of its \1 bytes of workspace' "$scratch/out" ||
+  die "softmax: that it writes past its workspace is not said"
 
 # What was changed was put back: nothing is said of the sound operator behind the others, and the
 # line behind "again" finds the same.
