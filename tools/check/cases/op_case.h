@@ -114,13 +114,17 @@ uint64_t case_mix(uint64_t x);
 /* All cases of an operator for one choice of element types, by its shape rule. */
 void cases_emit(const tn_operator *op, const tn_dtype *types, case_sink sink);
 
+/* Those of every combination of the least sizes; see combine.h. */
+void cases_degenerate(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
 /* The sizes at which the bench times an operator, smallest first; `large` is the number
  * of elements that keeps the device busy. */
 void sizes_emit(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
 
-/* The families of shapes.def, called by the two above; several rules share one. */
+/* The families of shapes.def, called by the three above; several rules share one. */
 #define SHAPE(number, name, NAME, family, ...)                                                     \
   void cases_##family(const tn_operator *op, const tn_dtype *types, case_sink sink);               \
+  void degenerate_##family(const tn_operator *op, const tn_dtype *types, case_sink sink);          \
   void sizes_##family(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
 #include "shapes.def"
 

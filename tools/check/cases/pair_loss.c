@@ -1,4 +1,5 @@
 /* Cases of losses of elements in pairs, with every reduction and option. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct paired {
@@ -45,6 +46,25 @@ void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sin
       c.typical = i == 0 && round == 0;
       sink.take(sink.ctx, &c);
     }
+}
+
+/* A rank, its sizes, the reduction, weights or none. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  const uint32_t first = c->op->shape == TN_SHAPE_PAIR_LOSS_GRAD, more = op_inputs(c->op) - first;
+  paired s;
+  if (!combination_shape(size, 3, &s.rank, s.shape)) return false;
+  if (more < 3 && size[5]) return false;
+  shapes(c, &s, (int)size[4]);
+  c->values = values_of(round % 2 ? 0 : 3);
+  case_set(c, "log_target", 0, combination_choice(round, 0, 2));
+  for (uint32_t k = 2; k < more; k++)
+    if (!size[5]) c->arg[first + k].absent = true;
+  return true;
+}
+
+void degenerate_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "12", "12", "12", "012", "01"};
+  combine(op, types, &(combination){6, sizes, degenerate, true}, sink);
 }
 
 void sizes_pair_loss(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
