@@ -170,6 +170,7 @@ static bool degenerate_map(op_case *c, const int64_t *size, unsigned round) {
   int64_t shape[3];
   if (!combination_shape(size, 3, &rank, shape)) return false;
   *c = same_shape(c->op, c->types, rank, shape, round);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) c->values = VALUES_POSITIVE;
   return true;
 }
 

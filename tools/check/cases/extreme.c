@@ -6,7 +6,7 @@
  */
 #include "op_case.h"
 
-enum { TAKEN = 6, SMALL = 5000 };
+enum { TAKEN = 8, SMALL = 5000 };
 
 #define KIND(k) (1u << VALUES_##k)
 
@@ -61,7 +61,7 @@ static uint32_t kinds_of(const tn_operator *op, tn_dtype dtype) {
   return 0;
 }
 
-/* The plain cases of an operator, of which some are taken. */
+/* The plain cases of an operator, of which about so many are taken for each kind of number. */
 typedef struct picking {
   case_sink sink;
   value_kind kind;
@@ -70,7 +70,7 @@ typedef struct picking {
 
 static bool suits(const op_case *c) {
   for (uint32_t i = 0; i < c->op->num_args; i++)
-    if (c->arg[i].expanded || case_elements(&c->arg[i]) > SMALL) return false;
+    if (case_elements(&c->arg[i]) > SMALL) return false;
   return c->values == VALUES_PLAIN && case_elements(&c->arg[0]) > 1;
 }
 
@@ -85,8 +85,9 @@ static void pick(void *ctx, const op_case *from) {
   picking *p = ctx;
   if (!suits(from)) return;
   const unsigned at = p->found++;
-  if (!p->all || (p->all > TAKEN && at * TAKEN / p->all == (at + 1) * TAKEN / p->all)) return;
+  if (!p->all || case_mix((uint64_t)at << 8 | p->kind) % p->all >= TAKEN) return;
   op_case c = *from;
+  for (uint32_t i = 0; i < c.op->num_args; i++) c.arg[i].expanded = 0;
   c.values = p->kind;
   c.seed += 9000;
   c.variants = turn[at % (sizeof turn / sizeof *turn)];

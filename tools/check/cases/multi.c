@@ -116,6 +116,7 @@ static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
   if (!combination_shape(size + 1, 2, &m.of[0].rank, m.of[0].shape)) return false;
   if (m.count < 2 && size[4] != 1) return false;
   *c = with_members(c->op, c->types, &m, round);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) c->values = VALUES_POSITIVE;
   return true;
 }
 

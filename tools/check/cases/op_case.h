@@ -27,7 +27,10 @@ typedef enum value_kind {
   VALUES_CANCEL,     /* whole numbers up to 4000 and the opposite in turn: exact in any order */
   VALUES_TWO_SCALES, /* whole numbers times 2^60, and times 2^-60 in the second input */
   VALUES_FINE,       /* -2^-7..2^-5: a million of them fit float16 */
-  VALUES_NEAR_MOST,  /* integers: the greatest but few */
+  VALUES_NEAR_MOST,  /* integers: the greatest but few; of wide types 2^20 and some */
+  /* Where two terms could nearly cancel, and leave no digits to compare. */
+  VALUES_POSITIVE, /* 0.5..2, or the argument's domain */
+  VALUES_WEIGHTED, /* the same, but the first input -8..8 in whole numbers */
   VALUE_KINDS,
 } value_kind;
 

@@ -48,22 +48,23 @@ void cases_scan(const tn_operator *op, const tn_dtype *types, case_sink sink) {
     along(op, types, &large[i], i == 1, i + 1, sink);
 }
 
-/* A rank, its sizes, the axis; both directions and what is left out in turn. */
+/* A rank, its sizes, the axis, both directions and whether each leaves itself out. */
 static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
   scanned x;
   if (!combination_shape(size, 3, &x.rank, x.shape) || size[4] >= x.rank) return false;
   case_shape(c, 0, x.rank, x.shape);
   case_set(c, "axis", 0, (double)(round % 2 ? size[4] : size[4] - x.rank));
-  case_set(c, "reverse", 0, combination_choice(round, 0, 2));
-  case_set(c, "exclusive", 0, combination_choice(round, 1, 2));
+  if (size[6] && !case_has(c, "exclusive")) return false;
+  case_set(c, "reverse", 0, (double)size[5]);
+  case_set(c, "exclusive", 0, (double)size[6]);
   c->arg[2].absent = c->op->num_args == 3 && combination_choice(round, 2, 2);
   case_widen(c, combination_choice(round, 3, 6));
   return true;
 }
 
 void degenerate_scan(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const char *const sizes[] = {"123", "120", "12", "12", "012"};
-  combine(op, types, &(combination){5, sizes, degenerate}, sink);
+  static const char *const sizes[] = {"123", "120", "12", "12", "012", "01", "01"};
+  combine(op, types, &(combination){7, sizes, degenerate}, sink);
 }
 
 /* One long line, rows and columns. */

@@ -121,6 +121,8 @@ static bool bears(const op_case *c, uint32_t arg) {
 static double draw_float(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random,
                          uint64_t place) {
   double u = unit(random);
+  if (c->values == VALUES_WEIGHTED && arg == 0) return (double)(random % 17) - 8;
+  if (c->values >= VALUES_POSITIVE) return has_domain(c, arg) ? plain(c, arg, u) : 0.5 + 1.5 * u;
   if (c->values >= VALUES_FAR)
     return bears(c, arg) ? extreme(c, arg, dtype, random, place) : plain(c, arg, u);
   bool fixed = has_domain(c, arg) && !(c->op->num_args == 2);
@@ -154,7 +156,7 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
   case VALUES_TIES:
     return (int64_t)(random % 3);
   case VALUES_NEAR_MOST:
-    return number_max_int(dtype) - small % 3;
+    return tn_dtype_size(dtype) > 2 ? (1 << 20) + small : number_max_int(dtype) - small % 3;
   default:
     return number_is_signed(dtype) ? small - 9 : small;
   }
