@@ -19,12 +19,12 @@ typedef enum value_kind {
   VALUES_BITS,    /* any bits; in 16-bit floats, all values in turn */
   VALUES_TIES,    /* -2..2 in whole numbers */
   /* The first input's, or q's and k's; what else an operator has is plain. See extreme.c. */
-  VALUES_FAR,        /* a few units about 1e5 or -1e5; in 16 bits some units in the last place */
-  VALUES_LOGITS,     /* -1e4..1e4 */
-  VALUES_HUGE,       /* -1e20..1e20, whose squares float32 does not hold; in float16 3e4 */
-  VALUES_TINY,       /* -1e-25..1e-25, the same downwards; in float16 2^-14 */
-  VALUES_DENORMAL,   /* up to 1000 times the least */
-  VALUES_CANCEL,     /* whole numbers up to 4000 and the opposite in turn: exact in any order */
+  VALUES_FAR,      /* a few units about 1e5 or -1e5; in 16 bits some units in the last place */
+  VALUES_LOGITS,   /* -1e4..1e4 */
+  VALUES_HUGE,     /* -1e20..1e20, whose squares float32 does not hold; in float16 3e4 */
+  VALUES_TINY,     /* -1e-25..1e-25, the same downwards; in float16 2^-14 */
+  VALUES_DENORMAL, /* up to 1000 times the least */
+  VALUES_CANCEL, /* whole numbers up to 4000, in float16 200, of either sign in turn: exact sums */
   VALUES_TWO_SCALES, /* whole numbers times 2^60, and times 2^-60 in the second input */
   VALUES_FINE,       /* -2^-7..2^-5: a million of them fit float16 */
   VALUES_NEAR_MOST,  /* integers: the greatest but few; of wide types 2^20 and some */

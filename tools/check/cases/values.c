@@ -73,9 +73,10 @@ static double far(const op_case *c, tn_dtype dtype, double u) {
 }
 
 /* Whole numbers that follow each other with opposite signs; a factor of them is small. */
-static double cancelling(const op_case *c, uint32_t arg, uint64_t random, uint64_t place) {
+static double cancelling(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random,
+                         uint64_t place) {
   const bool scores = c->op->id == TN_OP_SCALED_DOT_PRODUCT_ATTENTION;
-  const double whole = (double)(random % (scores ? 31 : 4001));
+  const double whole = (double)(random % (scores ? 11 : dtype == TN_F16 ? 201 : 4001));
   if (arg > 0 && !scores) return (double)(random % 5) - 2;
   return place & 1 ? -whole : whole;
 }
@@ -102,7 +103,7 @@ static double extreme(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t r
   case VALUES_DENORMAL:
     return sign * 1000 * number_least(dtype);
   case VALUES_CANCEL:
-    return cancelling(c, arg, random, place);
+    return cancelling(c, arg, dtype, random, place);
   case VALUES_TWO_SCALES:
     return scaled(arg, dtype, random);
   default:
