@@ -97,7 +97,7 @@ void cases_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
     }
 }
 
-/* Kernel, stride and padding as they come, or else with a border that lets a window in. */
+/* Stride, dilation and padding in turn, or else with a border that lets a window in. */
 static void fit_windows(conv *v, unsigned round) {
   for (int i = 0; i < 3; i++) {
     v->stride[i] = 1 + combination_choice(round, 0, 2);
@@ -110,7 +110,8 @@ static void fit_windows(conv *v, unsigned round) {
 enum { N, IN, OUT, GROUPS, BIAS, SIZE, KERNEL = SIZE + 3, CONV_AXES = KERNEL + 3 };
 
 static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
-  conv v = {.n = size[N], .groups = size[GROUPS]};
+  conv v = {.n = size[N] ? size[N] : 1 + combination_choice(round, 3, 2), .groups = size[GROUPS]};
+  const bool bias = size[N] ? size[BIAS] : combination_choice(round, 4, 2);
   v.c = size[IN] * v.groups;
   v.k = size[OUT] * v.groups;
   for (int i = 0; i < 3; i++) {
@@ -122,24 +123,17 @@ static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
   if (op_inputs(c->op) < 3 && size[BIAS]) return false;
   fit_windows(&v, round);
   shapes(c, &v);
-  c->arg[2].absent = op_inputs(c->op) > 2 && !size[BIAS];
+  c->arg[2].absent = op_inputs(c->op) > 2 && !bias;
   return true;
 }
 
-/* Of three axes, whose combinations are many, images and bias come in turn. */
+/* A 0 stands for images and bias in turn. */
 void degenerate_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  const bool many = axes_of(op) == 3;
-  const char *const sizes[CONV_AXES] = {many ? types[0] == TN_F16 ? "2" : "1" : "12",
-                                        "12",
-                                        "12",
-                                        "12",
-                                        many ? "0" : "01",
-                                        "12",
-                                        "12",
-                                        "12",
-                                        "12",
-                                        "12",
-                                        "12"};
+  static const char *const all[CONV_AXES] = {"12", "12", "12", "12", "01", "12",
+                                             "12", "12", "12", "12", "12"};
+  static const char *const three_axes[CONV_AXES] = {"0",  "12", "12", "12", "0", "12",
+                                                    "12", "12", "12", "12", "12"};
+  const char *const *sizes = axes_of(op) == 3 ? three_axes : all;
   combine(op, types, &(combination){CONV_AXES, sizes, degenerate}, sink);
 }
 
