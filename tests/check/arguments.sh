@@ -20,7 +20,7 @@ expect() { # STATUS ARGUMENTS...
 }
 
 expect 0 check --help
-for option in device op dtype seed case large list complete expect junit json jobs timeout no-fork; do
+for option in device op dtype slots seed case large list complete expect junit json jobs timeout no-fork; do
   grep -q -- "--$option" "$scratch/out" || die "--help does not explain --$option"
 done
 expect 2 check --nosuch
@@ -29,6 +29,7 @@ expect 2 check --seed twelve
 expect 2 check --case -1
 expect 2 check --jobs 1000
 expect 2 check one.so two.so
+expect 2 check --slots nosuch
 expect 2 check "$scratch/none.so"
 expect 3 check --device nosuch
 grep -q nosuch "$scratch/err" || die "the unknown device is not named"

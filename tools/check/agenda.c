@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../plain.h"
+#include "backend/backend.h"
 #include "check.h"
 
 /* Threads of each runtime: with several processes at work, the processors are shared, but
@@ -97,6 +98,7 @@ static bool serves(tn_device *device, const tn_operator *op, const char *plugin)
 static bool choose_ops(const check_options *o, tn_runtime *rt, const agenda *a, tn_device *device,
                        const char *plugin, checked_device *d) {
   bool any = false;
+  if (o->slots && !o->op) return false;
   for (uint32_t i = 0; i < a->num_ops; i++) {
     const tn_operator *op = session_operator(rt, a->op[i].id);
     if (o->op && fnmatch(o->op, op->name, 0)) continue;
@@ -118,6 +120,17 @@ static void find_expectations(tn_runtime *rt, const char *plugin, checked_device
   }
 }
 
+/* Its slots are checked where the plugin asked about is its own, unless operators alone are. */
+static void choose_slots(const check_options *o, tn_runtime *rt, const tn_device_info *device,
+                         checked_device *d) {
+  tn_plugin_info info = {.struct_size = sizeof info};
+  d->index = (uint32_t)device->index;
+  if (!o->slots && (o->op || o->dtype || o->has_case)) return;
+  for (size_t i = 0; tn_plugin_report(rt, i, &info) == TN_OK; i++)
+    if (info.taken && !strcmp(info.name, device->plugin) && strlen(info.path) < sizeof d->plugin)
+      snprintf(d->plugin, sizeof d->plugin, "%s", info.path);
+}
+
 static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_device *device,
                         const char *plugin) {
   tn_device_info info = info_of(device);
@@ -133,7 +146,8 @@ static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_de
   snprintf(d->type, sizeof d->type, "%s", info.type);
   snprintf(d->name, sizeof d->name, "%s", info.name);
   find_expectations(rt, plugin ? plugin : info.plugin, d);
-  if (choose_ops(o, rt, a, device, own ? NULL : plugin, d)) a->num_devices++;
+  if (own || !plugin) choose_slots(o, rt, &info, d);
+  if (choose_ops(o, rt, a, device, own ? NULL : plugin, d) || *d->plugin) a->num_devices++;
 }
 
 static bool type_is_taken(const agenda *a, const char *type) {
@@ -175,6 +189,7 @@ static void take_ops(tn_runtime *rt, agenda *a) {
     a->op[a->num_ops].id = op->id;
     snprintf(a->op[a->num_ops++].name, sizeof a->op->name, "%s", op->name);
   }
+  backend_name_checks(a);
 }
 
 static void fill(const check_options *o, tn_runtime *rt, agenda *a) {

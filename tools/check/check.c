@@ -15,6 +15,7 @@
 #include "../command.h"
 #include "../help.h"
 #include "../progress.h"
+#include "backend/backend.h"
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -44,6 +45,11 @@ static bool take_option(int option, check_options *o) {
   case 't':
     o->dtype = optarg;
     return true;
+  case 'S':
+    o->slots = optarg;
+    if (backend_has_check(optarg)) return true;
+    fprintf(stderr, "tenon check: no check of slots is named '%s'\n", optarg);
+    return false;
   case 'e':
     o->expect = optarg;
     return true;
@@ -92,23 +98,16 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"op", required_argument, NULL, 'o'},
-                                          {"dtype", required_argument, NULL, 't'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"case", required_argument, NULL, 'c'},
-                                          {"expect", required_argument, NULL, 'e'},
-                                          {"junit", required_argument, NULL, 'u'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"list", no_argument, NULL, 'l'},
-                                          {"complete", no_argument, NULL, 'C'},
-                                          {"large", no_argument, NULL, 'L'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"timeout", required_argument, NULL, 'T'},
-                                          {"no-fork", no_argument, NULL, 'F'},
-                                          {"no-thresholds", no_argument, NULL, 'H'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+  static const struct option options[] = {
+      {"device", required_argument, NULL, 'd'}, {"op", required_argument, NULL, 'o'},
+      {"dtype", required_argument, NULL, 't'},  {"slots", required_argument, NULL, 'S'},
+      {"seed", required_argument, NULL, 's'},   {"case", required_argument, NULL, 'c'},
+      {"expect", required_argument, NULL, 'e'}, {"junit", required_argument, NULL, 'u'},
+      {"json", no_argument, NULL, 'J'},         {"list", no_argument, NULL, 'l'},
+      {"complete", no_argument, NULL, 'C'},     {"large", no_argument, NULL, 'L'},
+      {"jobs", required_argument, NULL, 'j'},   {"timeout", required_argument, NULL, 'T'},
+      {"no-fork", no_argument, NULL, 'F'},      {"no-thresholds", no_argument, NULL, 'H'},
+      {"help", no_argument, NULL, 'h'},         {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_check, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(help_check, stderr), EXIT_USAGE + 1;
@@ -129,7 +128,7 @@ static void set_defaults(check_options *o) {
 typedef struct check {
   const check_options *options;
   agenda *agenda;
-  unit *units; /* [device][operator] */
+  unit *units; /* [device][operator], and behind all of them [device][check of slots] */
   expectations expect;
   totals device, all;
 } check;
@@ -145,6 +144,8 @@ static void add_totals(totals *to, const totals *t) {
   to->expected += t->expected;
   to->combos += t->combos;
   to->native += t->native;
+  to->slots += t->slots;
+  to->slot_calls += t->slot_calls;
 }
 
 static void unit_done(void *ctx, unit *u) {
@@ -162,7 +163,18 @@ static void unit_done(void *ctx, unit *u) {
   (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, expected);
 }
 
-static bool narrowed(const check_options *o) { return o->op || o->dtype || o->has_case; }
+static void slots_done(void *ctx, unit *u) {
+  check *k = ctx;
+  totals t = {.slots = 1, .slot_calls = u->tally.runs, .failures = u->tally.failures};
+  t.expected = expect_match(&k->expect, k->agenda, u);
+  add_totals(&k->device, &t);
+  progress_clear();
+  (k->options->json ? report_unit_json : report_unit_text)(k->agenda, u, t.expected);
+}
+
+static bool narrowed(const check_options *o) {
+  return o->op || o->dtype || o->has_case || o->slots;
+}
 
 /* An entry that nothing used fails the run, unless much was left out anyway. */
 static void find_stale(check *k) {
@@ -176,11 +188,18 @@ static void find_stale(check *k) {
   }
 }
 
+static unit *slot_units(const check *k, uint32_t device) {
+  const agenda *a = k->agenda;
+  return k->units + (size_t)a->num_devices * a->num_ops + (size_t)device * a->num_checks;
+}
+
 static bool run_devices(check *k) {
   bool ok = true;
   for (uint32_t d = 0; ok && d < k->agenda->num_devices; d++) {
     k->device = (totals){0};
-    ok = workers_run(k->options, k->agenda, d, k->units + d * k->agenda->num_ops, unit_done, k);
+    ok = backend_run(k->options, k->agenda, d, slot_units(k, d), slots_done, k);
+    ok = ok &&
+         workers_run(k->options, k->agenda, d, k->units + d * k->agenda->num_ops, unit_done, k);
     add_totals(&k->all, &k->device);
     if (!k->options->json) report_device_text(&k->agenda->device[d], &k->device);
   }
@@ -199,7 +218,7 @@ static bool read_expectations(check *k) {
 
 static int run(check *k) {
   uint64_t began = clock_ns();
-  size_t count = (size_t)k->agenda->num_devices * k->agenda->num_ops;
+  size_t count = (size_t)k->agenda->num_devices * (k->agenda->num_ops + k->agenda->num_checks);
   if (!read_expectations(k)) return EXIT_USAGE;
   k->units = shared_memory((count + 1) * sizeof *k->units);
   bool ok = run_devices(k);
@@ -210,8 +229,9 @@ static int run(check *k) {
     ok = report_junit(k->options->junit, k->agenda, k->units, count, &k->expect, &k->all) && ok;
   munmap(k->units, (count + 1) * sizeof *k->units);
   if (!ok || k->all.failures > k->all.expected || k->all.stale) return EXIT_FAILED;
-  if (k->all.runs == 0) fputs("tenon check: nothing was checked\n", stderr);
-  return k->all.runs ? EXIT_OK : EXIT_NOTHING;
+  if (k->all.runs || k->all.slot_calls) return EXIT_OK;
+  fputs("tenon check: nothing was checked\n", stderr);
+  return EXIT_NOTHING;
 }
 
 static void make_agenda(void *ctx) {
@@ -222,6 +242,7 @@ static void make_agenda(void *ctx) {
 static void list(void *ctx) {
   check *k = ctx;
   workbench w;
+  backend_list(k->options, &k->agenda->device[0]);
   if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
   for (uint32_t i = 0; i < k->agenda->num_ops; i++)
     if (k->agenda->device[0].wanted[i]) unit_list(&w, k->agenda, i);

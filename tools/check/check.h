@@ -10,6 +10,7 @@
 typedef struct check_options {
   const char *plugin; /* absolute path, or NULL */
   const char *device, *op, *dtype, *expect, *junit;
+  const char *slots; /* which checks of a backend's slots, or NULL */
   uint64_t seed, only_case;
   bool has_case;
   bool json, list, complete, large, no_fork, no_thresholds;
@@ -23,6 +24,8 @@ enum { CHECK_DEVICES = 16, CHECK_OPS = 1024, CHECK_KEPT = 4, CHECK_CRASHES = 3 }
 typedef struct checked_device {
   char id[48], type[32], name[128];
   char expect[512]; /* the list of expected failures that its plugin ships, or "" */
+  char plugin[512]; /* the file of the plugin whose device it is, where its slots are checked */
+  uint32_t index;   /* among devices of its type */
   bool host;
   uint8_t wanted[CHECK_OPS]; /* by place in agenda.ops */
 } checked_device;
@@ -32,6 +35,7 @@ typedef struct agenda {
   tn_status status; /* of making it; the message is in notes */
   bool refused;     /* PLUGIN.so was not taken */
   uint32_t num_devices, num_ops;
+  uint32_t num_checks; /* of slots, whose names stand behind those of the operators */
   checked_device device[CHECK_DEVICES];
   struct {
     uint32_t id;
@@ -54,6 +58,7 @@ enum { UNIT_IDLE, UNIT_TODO, UNIT_TAKEN, UNIT_DONE };
  * reached can be read here, and another goes on behind it. */
 typedef struct unit {
   uint32_t device, op; /* places in the agenda */
+  bool is_slots;       /* no operator: a check of the backend's slots, `what` says of what */
   _Atomic int state;
   tally tally;
   uint64_t begun;  /* runs begun so far; the order of runs is always the same */
@@ -149,6 +154,7 @@ uint64_t expect_match(expectations *e, const agenda *a, unit *u);
 typedef struct totals {
   uint64_t operators, cases, runs, bad_calls, repeats, thresholds, failures, expected, stale;
   uint64_t combos, native;
+  uint64_t slots, slot_calls; /* checks of backends' slots */
   double seconds;
 } totals;
 

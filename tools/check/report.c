@@ -36,9 +36,11 @@ static const char *verdict(const unit *u, uint64_t expected) {
 void report_unit_text(const agenda *a, const unit *u, uint64_t expected) {
   char dtypes[200], error[64] = "";
   dtypes_text(u->natives, dtypes, sizeof dtypes);
-  if (u->tally.runs) error_text(a, u, error, sizeof error);
-  printf("%-8s %-28s %-45s %6" PRIu64 " runs  %s\n", verdict(u, expected), plain(a->op[u->op].name),
-         dtypes, u->tally.runs + u->tally.bad_calls + u->tally.repeats, error);
+  if (u->is_slots) snprintf(dtypes, sizeof dtypes, "%.199s", u->what);
+  if (u->tally.runs && !u->is_slots) error_text(a, u, error, sizeof error);
+  printf("%-8s %-28s %-45s %6" PRIu64 " %s  %s\n", verdict(u, expected), plain(a->op[u->op].name),
+         dtypes, u->tally.runs + u->tally.bad_calls + u->tally.repeats,
+         u->is_slots ? "calls" : "runs", error);
   if (*u->note) printf("         %s\n", plain(u->note));
   for (uint32_t i = 0; i < u->kept; i++)
     printf("%s%s\n         again: %s\n", u->failure[i].expected ? "expected " : "FAIL     ",
@@ -108,6 +110,8 @@ static void totals_json(const totals *t) {
   json_number(&j, "bad_calls", t->bad_calls);
   json_number(&j, "repeats", t->repeats);
   json_number(&j, "thresholds", t->thresholds);
+  json_number(&j, "slot_checks", t->slots);
+  json_number(&j, "slot_calls", t->slot_calls);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -124,6 +128,9 @@ void report_totals(const check_options *o, const totals *t) {
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
   if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
+  if (t->slots)
+    printf("%" PRIu64 " checks of slots, which were called %" PRIu64 " times\n", t->slots,
+           t->slot_calls);
   printf("%" PRIu64 " failures", t->failures - t->expected);
   if (t->expected) printf(", %" PRIu64 " expected ones", t->expected);
   if (t->stale) printf(", %" PRIu64 " stale expectations", t->stale);

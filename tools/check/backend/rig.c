@@ -1,0 +1,204 @@
+/* Queues at work, and promises; see rig.h. */
+#include "rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES = 256, COPIES = 2048 };
+static const size_t MOST = (size_t)64 << 20, LEAST = (size_t)64 << 10;
+static const uint64_t WORK_NS = 8000000, ENOUGH_NS = 150000000;
+
+/* ------------------------------------------------------------------- memory --- */
+
+/* As much as there is, up to a sixteenth of the device's. */
+static bool take_room(rig *r) {
+  direct *d = r->d;
+  size_t most = d->props.memory_bytes ? d->props.memory_bytes / 16 : MOST;
+  for (r->bytes = most < MOST ? most : MOST; r->bytes >= LEAST; r->bytes /= 2) {
+    r->bytes = r->bytes / RIG_LINE * RIG_LINE;
+    if (direct_alloc(d, TN_MEMORY_DEVICE, r->bytes, &r->from)) continue;
+    if (direct_alloc(d, TN_MEMORY_DEVICE, r->bytes, &r->to) == TN_OK) return true;
+    direct_free(d, TN_MEMORY_DEVICE, r->from);
+    r->from = NULL;
+  }
+  direct_note(d, "not checked: no device memory to work on: %s", direct_error());
+  return false;
+}
+
+static bool take_memory(rig *r) {
+  direct *d = r->d;
+  const size_t marks = (size_t)RIG_PROMISES * RIG_LINE;
+  void *seen = NULL;
+  if (!take_room(r)) return false;
+  bool ok = direct_ok(d, "alloc",
+                      direct_alloc(d, TN_MEMORY_DEVICE, (size_t)VALUES * RIG_LINE, &r->lines)) &&
+            direct_ok(d, "alloc", direct_alloc(d, TN_MEMORY_DEVICE, marks, &r->marks)) &&
+            direct_ok(d, "alloc of pinned memory", direct_alloc(d, TN_MEMORY_PINNED, marks, &seen));
+  r->seen = seen;
+  if (ok) memset(r->seen, 0, marks);
+  return ok;
+}
+
+static bool fill_lines(rig *r, void *queue) {
+  unsigned char lines[VALUES][RIG_LINE];
+  const size_t marks = (size_t)RIG_PROMISES * RIG_LINE;
+  for (int i = 0; i < VALUES; i++) memset(lines[i], i, RIG_LINE);
+  return direct_ok(
+             r->d, "copy",
+             direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->lines, 0, lines, 0, sizeof lines)) &&
+         direct_ok(r->d, "copy",
+                   direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->marks, 0, r->seen, 0, marks));
+}
+
+static void give_memory(rig *r) {
+  direct *d = r->d;
+  if (r->from) direct_free(d, TN_MEMORY_DEVICE, r->from);
+  if (r->to) direct_free(d, TN_MEMORY_DEVICE, r->to);
+  if (r->lines) direct_free(d, TN_MEMORY_DEVICE, r->lines);
+  if (r->marks) direct_free(d, TN_MEMORY_DEVICE, r->marks);
+  if (r->seen) direct_free(d, TN_MEMORY_PINNED, r->seen);
+}
+
+/* --------------------------------------------------------- queues and events --- */
+
+void *rig_queue(rig *r) {
+  void *queue = NULL;
+  if (!direct_ok(r->d, "queue_create", direct_queue_create(r->d, &queue))) return NULL;
+  return r->queue[r->num_queues++] = queue;
+}
+
+void *rig_event(rig *r) {
+  void *event = NULL;
+  if (!direct_ok(r->d, "event_create", direct_event_create(r->d, &event))) return NULL;
+  return r->event[r->num_events++] = event;
+}
+
+bool rig_settle(rig *r) {
+  for (uint32_t i = 0; i < r->num_queues; i++)
+    if (!direct_ok(r->d, "queue_wait", direct_queue_wait(r->d, r->queue[i]))) return false;
+  return true;
+}
+
+void rig_free(rig *r) {
+  if (!direct_is_sound(r->d) || !rig_settle(r)) return;
+  for (uint32_t i = 0; i < r->num_events; i++) direct_event_destroy(r->d, r->event[i]);
+  for (uint32_t i = 0; i < r->num_queues; i++) direct_queue_destroy(r->d, r->queue[i]);
+  give_memory(r);
+}
+
+/* --------------------------------------------------------------------- work --- */
+
+static bool put_copies(rig *r, void *queue, uint32_t copies) {
+  for (uint32_t i = 0; i < copies; i++)
+    if (!direct_ok(r->d, "copy",
+                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, r->to, 0, r->from, 0, r->bytes)))
+      return false;
+  return true;
+}
+
+bool rig_work(rig *r, void *queue, uint32_t times) {
+  return put_copies(r, queue, r->copies * times);
+}
+
+bool rig_put_line(rig *r, void *queue, void *memory, uint64_t offset, unsigned char value) {
+  return direct_ok(r->d, "copy",
+                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, memory, offset, r->lines,
+                               (uint64_t)value * RIG_LINE, RIG_LINE));
+}
+
+bool rig_promise(rig *r, void *queue, promise *p) {
+  uint32_t number = r->promises++;
+  *p = (promise){number % RIG_PROMISES, (unsigned char)(1 + number % 251)};
+  unsigned char *seen = r->seen + (size_t)p->slot * RIG_LINE;
+  memset(seen, 0, RIG_LINE);
+  return rig_put_line(r, queue, r->marks, (uint64_t)p->slot * RIG_LINE, p->value) &&
+         (r->side || direct_ok(r->d, "copy",
+                               direct_copy(r->d, queue, TN_COPY_TO_HOST, seen, 0, r->marks,
+                                           (uint64_t)p->slot * RIG_LINE, RIG_LINE)));
+}
+
+bool rig_delayed(rig *r, void *queue, promise *p) {
+  return rig_work(r, queue, 1) && rig_promise(r, queue, p);
+}
+
+bool rig_kept(rig *r, promise p) {
+  const uint64_t at = (uint64_t)p.slot * RIG_LINE;
+  const volatile unsigned char *seen = r->seen + at;
+  unsigned char line[RIG_LINE];
+  if (r->side) {
+    if (direct_copy(r->d, r->side, TN_COPY_TO_HOST, line, 0, r->marks, at, RIG_LINE)) return false;
+    seen = line;
+  }
+  for (int i = 0; i < RIG_LINE; i++)
+    if (seen[i] != p.value) return false;
+  return true;
+}
+
+/* Polls; how long it took, or `most_ns`. */
+static uint64_t time_until_kept(rig *r, promise p, uint64_t most_ns) {
+  uint64_t began = direct_now(), now = began;
+  while (!rig_kept(r, p) && now - began < most_ns) {
+    direct_sleep_us(20);
+    now = direct_now();
+  }
+  return now - began;
+}
+
+bool rig_expect(rig *r, promise p, const char *what) {
+  if (rig_kept(r, p)) return true;
+  uint64_t late = time_until_kept(r, p, 1000000000);
+  if (rig_kept(r, p))
+    direct_fail(r->d, "%s, and the work before it ended %.1f ms later", what, (double)late / 1e6);
+  else
+    direct_fail(r->d, "%s, and the work before it was never done", what);
+  return false;
+}
+
+/* How long `copies` go on in a queue when the calls that put them there have returned, as the
+ * host's own eyes tell. The event is there for drivers that begin when somebody asks for one. */
+static bool measure(rig *r, void *queue, void *event, uint32_t copies, uint64_t *after_ns,
+                    uint64_t *all_ns) {
+  promise p;
+  uint64_t began = direct_now();
+  bool ok = put_copies(r, queue, copies) && rig_promise(r, queue, &p) &&
+            direct_ok(r->d, "event_record", direct_event_record(r->d, event, queue));
+  if (!ok) return false;
+  *after_ns = time_until_kept(r, p, 300000000);
+  *all_ns = direct_now() - began;
+  return direct_ok(r->d, "queue_wait", direct_queue_wait(r->d, queue));
+}
+
+/* More copies until they last, or until so many do not. */
+static bool find_copies(rig *r, void *queue, void *event) {
+  uint64_t after = 0, all = 0;
+  if (!measure(r, queue, event, 1, &after, &all)) return false;
+  for (r->copies = 1; r->copies <= COPIES; r->copies *= 2) {
+    if (!measure(r, queue, event, r->copies, &after, &all)) return false;
+    if (after >= WORK_NS || all >= ENOUGH_NS) break;
+  }
+  if (r->copies > COPIES) r->copies = COPIES;
+  r->work_ns = after;
+  return true;
+}
+
+/* Copies to pinned memory may wait, as those to pageable memory do: then a second queue looks
+ * whether the first has come to a promise. Where that sees nothing either, work is done in the
+ * caller. */
+static bool calibrate(rig *r) {
+  static const uint64_t LITTLE_NS = 500000;
+  void *queue = rig_queue(r), *event = queue ? rig_event(r) : NULL;
+  direct_where(r->d, "one queue, to see how long its copies take");
+  if (!event || !fill_lines(r, queue) || !find_copies(r, queue, event)) return false;
+  if (r->work_ns >= LITTLE_NS) return true;
+  r->side = rig_queue(r);
+  if (!r->side || !find_copies(r, queue, event)) return false;
+  if (r->work_ns >= LITTLE_NS) return true;
+  r->side = NULL;
+  direct_note(r->d, "its copies end before their calls return: what comes too early is not seen");
+  return true;
+}
+
+bool rig_make(direct *d, rig *r) {
+  *r = (rig){.d = d};
+  return take_memory(r) && calibrate(r);
+}
