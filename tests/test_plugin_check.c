@@ -117,6 +117,8 @@ START_TEST(spoiled_backends) {
   SPOILED(backend.device_type = NULL, "device type is '(null)'");
   SPOILED(backend.device_type = "", "device type is ''");
   SPOILED(backend.device_type = "GPU", "device type is 'GPU'");
+  SPOILED(backend.device_type = "a_name_of_sixty_four_characters_of_which_63_would_have_been_fine",
+          "64 characters; 63 are taken");
   SPOILED(backend.device_type = "a:1", "device type is 'a:1'");
   SPOILED(backend.count = NULL, "has no count");
   SPOILED(backend.describe = NULL, "has no describe");
@@ -152,7 +154,14 @@ END_TEST
 START_TEST(spoiled_operators) {
   SPOILED(operators[0].struct_size = offsetof(tn_operator, arg_size), "its operator struct has");
   SPOILED(operators[0].name = NULL, "malformed name");
-  SPOILED(operators[0].name = "Warp", "malformed name");
+  static const char *const names[] = {"Warp",      "",           ".warp",
+                                      "acme.",     "acme..warp", "acme.ml.warp",
+                                      "acme warp", "acme.Warp",  "acme-ml.warp"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    SPOILED(operators[0].name = names[i], "malformed name");
+  reset_tables();
+  operators[0].name = "acme.warp_2";
+  table_passes();
   SPOILED(operators[0].id = 7, "number of its own");
   SPOILED(operators[0].doc = NULL, "no doc");
   SPOILED(operators[0].maths = NULL, "no doc or maths");
@@ -215,6 +224,55 @@ START_TEST(spoiled_arguments_and_attributes) {
   SPOILED(layers[0].struct_size = 8, "its layer struct has 8 bytes");
   SPOILED(layers[0].name = NULL, "layer row 0 has no name");
   SPOILED(layers[0].call = NULL, "no call function");
+}
+END_TEST
+
+/* What a device says of itself. */
+static tn_device_props props;
+
+static void reset_props(void) {
+  props = (tn_device_props){.struct_size = sizeof props,
+                            .dl_device_type = kDLExtDev,
+                            .memory_bytes = UINT64_C(1) << 40,
+                            .alignment_bytes = 256};
+}
+
+#define ABSURD(change, flags, reason)                                                              \
+  do {                                                                                             \
+    reset_props();                                                                                 \
+    ck_assert_msg(plugin_check_props(&props, flags) == TN_OK, "%s", tn_last_error());              \
+    change;                                                                                        \
+    ck_assert_int_eq(plugin_check_props(&props, flags), TN_ERR_BACKEND);                           \
+    message_has(reason);                                                                           \
+  } while (0)
+
+START_TEST(absurd_properties) {
+  static const int32_t types[] = {0, -1, 5, 6, 1000, INT32_MAX, INT32_MIN};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    ABSURD(props.dl_device_type = types[i], 0, "which is no DLDeviceType");
+  ABSURD(props.dl_device_type = kDLCPU, TN_BACKEND_OPAQUE_MEMORY, "its memory is opaque");
+  ABSURD(props.dl_device_type = kDLCUDAHost, TN_BACKEND_OPAQUE_MEMORY, "its memory is opaque");
+  ABSURD(props.dl_device_id = -1, 0, "dl_device_id -1");
+  ABSURD(props.memory_bytes = UINT64_MAX, 0, "memory_bytes 18446744073709551615");
+  ABSURD(props.alignment_bytes = 96, 0, "alignment of 96 bytes");
+  ABSURD(memset(props.name, 'x', sizeof props.name), 0, "a name without an end");
+  ABSURD(memset(props.features, 'x', sizeof props.features), 0, "a features without an end");
+  ABSURD(memset(props.unique_id, 'x', sizeof props.unique_id), 0, "a unique_id without an end");
+}
+END_TEST
+
+START_TEST(properties_that_make_sense) {
+  for (int32_t type = kDLCPU; type <= kDLMAIA; ++type) {
+    if (type == 5 || type == 6) continue;
+    reset_props();
+    props.dl_device_type = type;
+    ck_assert_msg(plugin_check_props(&props, 0) == TN_OK, "%s", tn_last_error());
+    ck_assert_int_eq(plugin_check_props(&props, TN_BACKEND_HOST_MEMORY), TN_OK);
+  }
+  reset_props();
+  props.memory_bytes = props.alignment_bytes = 0;
+  memset(props.name, 'x', sizeof props.name - 1);
+  ck_assert_int_eq(plugin_check_props(&props, TN_BACKEND_OPAQUE_MEMORY), TN_OK);
 }
 END_TEST
 
@@ -351,6 +409,8 @@ int main(void) {
   tcase_add_test(contract, spoiled_operators);
   tcase_add_test(contract, spoiled_arguments_and_attributes);
   tcase_add_test(contract, abi_ranges);
+  tcase_add_test(contract, absurd_properties);
+  tcase_add_test(contract, properties_that_make_sense);
   tcase_add_test(growth, unknown_promises_are_passed_over);
   tcase_add_test(growth, unknown_demands_are_refused);
   tcase_add_test(growth, unknown_kinds_are_refused);

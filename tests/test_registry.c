@@ -123,17 +123,106 @@ START_TEST(readers_find_rows_by_their_distance) {
 }
 END_TEST
 
-START_TEST(operators_that_exist_are_refused) {
+START_TEST(operators_that_exist_are_left_out) {
   static const tn_operator twice[] = {OPERATOR("warp"), OPERATOR("warp")};
-  static const tn_operator builtin[] = {OPERATOR("warp"), OPERATOR("add")};
+  static const tn_operator builtin[] = {OPERATOR("add"), OPERATOR("warp")};
+  tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
   tn_plugin plugin = plugin_of(twice, 2);
   ck_assert_int_eq(add(&plugin), TN_ERR_PLUGIN_REFUSED);
   message_has("operator warp appears twice");
-  plugin.operators = builtin;
-  ck_assert_int_eq(add(&plugin), TN_ERR_PLUGIN_REFUSED);
-  message_has("operator add exists already");
   ck_assert_ptr_null(registry_find_op(&reg, "warp"));
   ck_assert_ptr_null(reg.plugins);
+  const op_entry *ours = registry_find_op(&reg, "add");
+  for (int i = 0; i < 2; i++) rows[i].op = 0, rows[i].op_name = builtin[i].name;
+  plugin.operators = builtin, plugin.kernels = rows, plugin.num_kernels = 2;
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  ck_assert_ptr_eq(registry_find_op(&reg, "add"), ours);
+  const op_entry *warp = registry_find_op(&reg, "warp");
+  const device_type *type = registry_find_type(&reg, "fixture");
+  ck_assert_ptr_null(registry_cells(type->table, TN_OP_ADD, TN_F32));
+  ck_assert_ptr_nonnull(registry_cells(type->table, warp->row.id, TN_F32));
+}
+END_TEST
+
+START_TEST(numbers_of_plugins_are_nobodys) {
+  tn_kernel row = FIXTURE_KERNEL("fixture");
+  tn_plugin plugin = plugin_of(NULL, 0);
+  row.op = OPS_PLUGIN_FIRST + 7;
+  plugin.kernels = &row;
+  ck_assert_int_eq(add(&plugin), TN_ERR_PLUGIN_REFUSED);
+  message_has("is for operator number 519");
+}
+END_TEST
+
+/* --- kernels that come before their operator --- */
+
+/* Plugin `i` of those that a test adds, with these tables. */
+static plugin_entry *add_one(int i, const char *type, const tn_kernel *row,
+                             const tn_operator *operators) {
+  static tn_plugin plugins[8];
+  static tn_backend own[8];
+  static const tn_backend *lists[8][1];
+  own[i] = (tn_backend)FIXTURE_BACKEND("fixture");
+  own[i].device_type = type;
+  lists[i][0] = &own[i];
+  plugins[i] = plugin_of(operators, operators ? 1 : 0);
+  plugins[i].backends = lists[i], plugins[i].num_backends = type ? 1 : 0;
+  plugins[i].kernels = row, plugins[i].num_kernels = row ? 1 : 0;
+  ck_assert_msg(registry_add(&host_memory_default, &reg, &host, &plugins[i], NULL, NULL) == TN_OK,
+                "%s", tn_last_error());
+  plugin_entry *e = reg.plugins;
+  while (e->next) e = e->next;
+  return e;
+}
+
+static const cell *cell_of(const char *type, const char *op) {
+  const op_entry *e = registry_find_op(&reg, op);
+  ck_assert_ptr_nonnull(e);
+  return registry_cells(registry_find_type(&reg, type)->table, e->row.id, TN_F32);
+}
+
+START_TEST(kernels_wait_for_their_operator) {
+  static const tn_operator operators[] = {OPERATOR("acme.warp")};
+  static tn_kernel row = FIXTURE_KERNEL("early");
+  row.op = 0, row.op_name = "acme.warp";
+  const plugin_entry *early = add_one(0, "early", &row, NULL);
+  ck_assert_ptr_null(registry_find_op(&reg, "acme.warp"));
+  plugin_entry *warp = add_one(1, NULL, NULL, operators);
+  ck_assert_ptr_eq(cell_of("early", "acme.warp")->kernel, &early->kernels[0]);
+  ck_assert(cell_of("early", "acme.warp")->run == fixture_add);
+  /* A type that comes later than both, and kernels of the plugin that has the operator. */
+  static tn_kernel late = FIXTURE_KERNEL("late");
+  late.op = 0, late.op_name = "acme.warp";
+  (void)add_one(2, NULL, &late, NULL);
+  (void)add_one(3, "late", NULL, NULL);
+  ck_assert_ptr_nonnull(cell_of("late", "acme.warp"));
+  registry_unregister(&reg, warp);
+  ck_assert_ptr_null(registry_find_op(&reg, "acme.warp"));
+  ck_assert_int_eq(registry_restore(&host_memory_default, &reg, warp), TN_OK);
+  ck_assert_ptr_eq(cell_of("early", "acme.warp")->kernel, &early->kernels[0]);
+}
+END_TEST
+
+/* Kernels that come while the operator's plugin is unloaded have theirs once it is back. */
+START_TEST(kernels_wait_for_a_plugin_that_is_away) {
+  static const tn_operator operators[] = {OPERATOR("acme.warp")}, own[] = {OPERATOR("acme.warp")};
+  static tn_kernel row = FIXTURE_KERNEL("early"), any = FIXTURE_KERNEL("early");
+  row.op = any.op = 0, row.op_name = any.op_name = "acme.warp";
+  any.device_type = TN_DEVICE_ANY_HOST, any.priority = 7;
+  plugin_entry *warp = add_one(0, NULL, NULL, operators);
+  registry_unregister(&reg, warp);
+  (void)add_one(1, "early", &row, NULL);
+  const plugin_entry *host_row = add_one(2, NULL, &any, NULL);
+  ck_assert_int_eq(registry_restore(&host_memory_default, &reg, warp), TN_OK);
+  const cell *c = cell_of("early", "acme.warp");
+  ck_assert_str_eq(c->kernel->row.name, "early.add.f32");
+  ck_assert_ptr_eq(atomic_load(&c->next)->kernel, &host_row->kernels[0]);
+  /* Another plugin has brought the operator meanwhile: the one that comes back does without. */
+  registry_unregister(&reg, warp);
+  (void)add_one(3, NULL, NULL, own);
+  const op_entry *others = registry_find_op(&reg, "acme.warp");
+  ck_assert_int_eq(registry_restore(&host_memory_default, &reg, warp), TN_OK);
+  ck_assert_ptr_eq(registry_find_op(&reg, "acme.warp"), others);
 }
 END_TEST
 
@@ -255,7 +344,10 @@ int main(void) {
   tcase_add_test(rows, longer_rows_become_ours);
   tcase_add_test(rows, the_distance_may_be_left_out);
   tcase_add_test(rows, readers_find_rows_by_their_distance);
-  tcase_add_test(rows, operators_that_exist_are_refused);
+  tcase_add_test(rows, operators_that_exist_are_left_out);
+  tcase_add_test(rows, numbers_of_plugins_are_nobodys);
+  tcase_add_test(rows, kernels_wait_for_their_operator);
+  tcase_add_test(rows, kernels_wait_for_a_plugin_that_is_away);
   tcase_add_test(rows, kernels_of_later_operators_stay_out);
   tcase_add_loop_test(rows, kernels_of_before_do_not_get_what_they_do_not_know, 0, 2);
   tcase_add_loop_test(rows, kernels_that_know_all_stay_as_they_are, 0, 2);

@@ -262,6 +262,23 @@ START_TEST(the_table_is_sound) {
 }
 END_TEST
 
+/* Where axes_of_rules says that axes stand, and nowhere else. */
+START_TEST(the_table_of_axes_is_whole) {
+  const tn_operator *op = &builtin_operators[_i];
+  const shape_axes *axes = &axes_of_rules[op->shape];
+  bool found = false;
+  for (uint32_t i = 0; i < op->num_attrs; ++i) {
+    const tn_attr *a = &op->attrs[i];
+    bool one = a->type == TN_ATTR_I64 && strcmp(a->name, "axis") == 0;
+    if (!one && a->type != TN_ATTR_AXES) continue;
+    ck_assert_msg(axes->offset == a->offset && axes->listed == !one,
+                  "%s: attrs->%s is not in axes_of_rules", op->name, a->name);
+    found = true;
+  }
+  ck_assert_msg(found == (axes->offset != 0), "%s: axes_of_rules names what is no axis", op->name);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("shape");
   TCase *t = tcase_create("shape");
@@ -276,6 +293,7 @@ int main(void) {
   tcase_add_test(t, losses_and_softmax);
   tcase_add_test(t, element_counts_do_not_overflow);
   tcase_add_loop_test(t, the_table_is_sound, 0, (int)builtin_operator_count);
+  tcase_add_loop_test(t, the_table_of_axes_is_whole, 0, (int)builtin_operator_count);
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

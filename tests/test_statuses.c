@@ -204,6 +204,51 @@ START_TEST(kernels_are_named_through_layers) {
 }
 END_TEST
 
+/* What a kernel said that went on is not the reason of one that fails after it. */
+START_TEST(words_of_a_success_are_nobodys_reason) {
+  tn_device *murmurs = odd_device(ODD_MURMUR, ODD_EMPTY),
+            *fails = odd_device(ODD_KERNEL, ODD_SILENT);
+  /* All of them before the calls: to make a tensor the backend may be asked, and the words gone. */
+  tn_tensor *x = ones(murmurs), *y = ones(murmurs), *w = ones(fails), *z = ones(fails);
+  ok(tn_neg(NULL, x, &y));
+  refused(tn_neg(NULL, w, &z), TN_ERR_BACKEND,
+          "plugin odd: its kernel failed with TN_ERR_BACKEND and gave no reason");
+  tn_tensor_release(x);
+  tn_tensor_release(y);
+  tn_tensor_release(w);
+  tn_tensor_release(z);
+}
+END_TEST
+
+/* A fault of work beside the host comes out at a wait: it names the device, and what it was given
+ * last where somebody kept that. */
+static void waits_in_vain(int slot, const char *words) {
+  tn_device *d = odd_device(slot, ODD_SILENT);
+  tn_tensor *x = NULL, *y = NULL, *z = NULL;
+  char id[64];
+  snprintf(id, sizeof id, "device odd:%d: plugin odd: its ", slot * ODD_WAYS + ODD_SILENT);
+  ok(tn_tensor_empty(d, TN_F32, 1, SHAPE(4), &x));
+  ok(tn_neg(NULL, x, &y));
+  ok(tn_abs(NULL, y, &z));
+  tn_status status = slot == ODD_QUEUE_WAIT ? synchronize(d) : events(d);
+  ck_assert_int_eq(status, TN_ERR_BACKEND);
+  ck_assert_msg(strstr(tn_last_error(), id) && strstr(tn_last_error(), words), "'%s'",
+                tn_last_error());
+  tn_tensor_release(x);
+  tn_tensor_release(y);
+  tn_tensor_release(z);
+}
+
+START_TEST(late_faults_name_the_last_operators) {
+  static const int waits[] = {ODD_QUEUE_WAIT, ODD_EVENT_WAIT, ODD_EVENT_QUERY};
+  for (int i = 0; i < 3; ++i)
+    waits_in_vain(waits[i], "work from before; TENON_LAYERS=validate names");
+  open_with("passing");
+  for (int i = 0; i < 3; ++i)
+    waits_in_vain(waits[i], "its last operators, latest first: abs, neg)");
+}
+END_TEST
+
 START_TEST(workspace_functions_are_named) {
   for (int way = 0; way < ODD_EMPTY; ++way) {
     tn_tensor *x = ones(odd_device(ODD_WORKSPACE, way)), *y = NULL;
@@ -252,11 +297,13 @@ START_TEST(shape_rules_are_named) {
   ok(tn_op_find(rt, "odd_rule", &call.op));
   say_something();
   refused(tn_invoke(&call), TN_ERR_BACKEND,
-          "tn_odd_rule: its shape rule returned 1048576, which is no tn_status");
+          "tn_odd_rule(x = f32 [4]): its shape rule returned 1048576, which is no "
+          "tn_status");
   attrs.status = TN_ERR_UNSUPPORTED;
   say_something();
   refused(tn_invoke(&call), TN_ERR_UNSUPPORTED,
-          "tn_odd_rule: its shape rule failed with TN_ERR_UNSUPPORTED and gave no reason");
+          "tn_odd_rule(x = f32 [4]): its shape rule failed with TN_ERR_UNSUPPORTED and "
+          "gave no reason");
   tn_tensor_release((tn_tensor *)(uintptr_t)in[0]);
 }
 END_TEST
@@ -292,6 +339,8 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, pinned_memory_too);
   tcase_add_loop_test(t, kernels_are_named, 0, CALLS);
   tcase_add_loop_test(t, kernels_are_named_through_layers, 0, CALLS);
+  tcase_add_test(t, words_of_a_success_are_nobodys_reason);
+  tcase_add_test(t, late_faults_name_the_last_operators);
   tcase_add_test(t, workspace_functions_are_named);
   tcase_add_test(t, layers_are_named);
   tcase_add_test(t, shape_rules_are_named);

@@ -1,6 +1,8 @@
 /*
  * Runs while Tenon is built: prints C that holds the files named on the command line, by their
  * last names, so that no path of the building machine gets into the program.
+ *
+ * usage: embed NAME FILE...
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,15 +24,16 @@ static long print_bytes(const char *path) {
 }
 
 int main(int argc, char **argv) {
+  if (argc < 3) return fputs("usage: embed NAME FILE...\n", stderr), 2;
   puts("/* Printed by embed.c. */\n#include \"newplugin.h\"\n");
-  for (int i = 1; i < argc; i++) {
+  for (int i = 2; i < argc; i++) {
     printf("static const unsigned char file_%d[] = {", i);
     if (print_bytes(argv[i]) <= 0) return 1;
     puts("};");
   }
-  puts("const embedded_file template_files[] = {");
-  for (int i = 1; i < argc; i++)
+  puts("static const embedded_file files[] = {");
+  for (int i = 2; i < argc; i++)
     printf("    {\"%s\", file_%d, sizeof file_%d},\n", last_name(argv[i]), i, i);
-  printf("};\nconst size_t num_template_files = %d;\n", argc - 1);
+  printf("};\nconst skeleton skeleton_%s = {files, %d};\n", argv[1], argc - 2);
   return fflush(stdout) || ferror(stdout);
 }

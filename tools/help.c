@@ -38,7 +38,8 @@ const char help_check[] =
     "  --list         prints the checks of slots and how many cases there are, and runs none\n"
     "  --complete     says what operators lack before they can be checked: a reference kernel\n"
     "                 for every element type, cases, a size for the bench, documentation\n"
-    "  --expect FILE  expected failures: lines 'operator element-type reason'; where a plugin\n"
+    "  --expect FILE  expected failures: lines 'operator element-type reason', and for kernels\n"
+    "                 that no case runs 'row:kernel element-type reason'; where a plugin\n"
     "                 has a file beside it that ends in .expect for .so, it is read anyway\n"
     "  --junit FILE   writes the result as JUnit XML\n"
     "  --json         JSON lines in place of text\n"
@@ -79,15 +80,31 @@ const char help_trace[] =
     "      --layers NAMES    further layers, behind trace\n"
     "  -h, --help            this text\n";
 
+const char help_scan[] =
+    "usage: tenon scan PLUGIN.so\n"
+    "\n"
+    "Says whether a plugin may be loaded, and why not: what its file says of itself, the verdict\n"
+    "of the scan and whether that was made now or remembered, and what it brings: devices,\n"
+    "kernels by type of device, operators, layers, and what is odd about them. The scan loads the\n"
+    "plugin in a process of its own, opens it there, and lets it look for devices and open one.\n"
+    "Verdicts are kept in tenon/scan below $XDG_CACHE_HOME or ~/.cache until the file changes;\n"
+    "harm that may have been a driver's or the machine's is not.\n"
+    "\n"
+    "Exit status: 0 accepted, 1 refused, 2 used wrongly.\n";
+
 const char help_new_plugin[] =
-    "usage: tenon new-plugin NAME [--dir DIR] [--device TYPE]\n"
+    "usage: tenon new-plugin NAME [--kind KIND] [--build SYSTEM] [--dir DIR] [--device TYPE]\n"
     "\n"
-    "Writes the sources of a new backend: a complete plugin for a simulated accelerator, to be\n"
-    "replaced by yours piece by piece. It builds and passes tenon check as it is.\n"
+    "Writes the sources of a new plugin, a project that builds and passes its own tests as it\n"
+    "is, to be replaced by yours piece by piece. What is there already is left alone.\n"
     "\n"
-    "  NAME           of the plugin, as in libtenon-NAME.so: a-z, 0-9 and _\n"
-    "  --dir DIR      the folder to make (default NAME)\n"
-    "  --device TYPE  what TENON_DEVICE shall call the device (default NAME)\n";
+    "  NAME            of the plugin, as in libtenon-NAME.so: a-z, 0-9 and _\n"
+    "  --kind KIND     backend (the default), for a simulated accelerator; kernels for a device\n"
+    "                  that exists; operator, one of its own, NAME.scale_shift; layer\n"
+    "  --build SYSTEM  meson (the default) or cmake\n"
+    "  --dir DIR       the folder to make (default NAME)\n"
+    "  --device TYPE   of a backend, what TENON_DEVICE shall call the device (default NAME); of\n"
+    "                  kernels, the device that they are for (default cpu)\n";
 
 const char help_help[] = "usage: tenon help [COMMAND | env]\n"
                          "\n"
@@ -103,7 +120,8 @@ const command_text command_texts[] = {
     {"bench", "bench [...]", "times a device's operators", help_bench},
     {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
      help_trace},
-    {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new backend", help_new_plugin},
+    {"scan", "scan PLUGIN.so", "whether a plugin may be loaded, and what it brings", help_scan},
+    {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new plugin", help_new_plugin},
     {"help", "help [COMMAND | env]", "this text, a command's, or the environment variables",
      help_help},
     {"version", "version", "the library's version", NULL},

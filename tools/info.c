@@ -40,6 +40,16 @@ static void print_contents(const tn_plugin_info *p) {
   putchar('\n');
 }
 
+static void print_warnings(const char *warnings, int indent) {
+  while (*warnings) {
+    char line[1024];
+    size_t length = strcspn(warnings, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)length, warnings);
+    printf("%*swarning: %s\n", indent, "", plain(line));
+    warnings += length + (warnings[length] == '\n');
+  }
+}
+
 static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   int indent = width + 13;
   printf("  %-*s  %-7s  %s\n", width, plugin_name(p), p->taken ? "taken" : "refused",
@@ -56,6 +66,7 @@ static void print_plugin(const tn_plugin_info *p, int width, bool verbose) {
   printf("%*s%s%s", indent, "", plain(p->version), p->version[0] ? ": " : "");
   print_contents(p);
   if (p->reason[0]) printf("%*sno device: %s\n", indent, "", plain(p->reason));
+  print_warnings(p->warnings, indent);
 }
 
 static void print_plugins(const survey *s, bool verbose) {

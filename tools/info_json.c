@@ -20,6 +20,7 @@ static void write_plugin(json *j, const tn_plugin_info *p) {
   json_number(j, "layers", p->num_layers);
   json_string(j, "scan", scans[p->scan < 3 ? p->scan : 0]);
   json_number(j, "scan_us", p->scan_us);
+  json_string(j, "warnings", p->warnings);
   json_close(j, '}');
 }
 

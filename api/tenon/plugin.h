@@ -21,8 +21,9 @@
  *              same plugin. Keep state in the device handle or the plugin context.
  *  Errors.     Return a tn_status. Set the message with host->fail where the
  *              knowledge is: return host->fail(TN_ERR_BACKEND, "cublasLtMatmul: %s", s).
- *              A failure without a message is reported as one of the plugin that
- *              gave no reason, a status that does not exist as TN_ERR_BACKEND, and so
+ *              A failure without a message for its status is reported as one of the
+ *              plugin that gave no reason, a status that does not exist as
+ *              TN_ERR_BACKEND with its number, and so
  *              is TN_OK from open, alloc, queue_create or event_create with NULL.
  *              Never abort, exit, print, install signal handlers or throw across
  *              the boundary. A kernel that fails has written nothing it cannot
@@ -32,6 +33,12 @@
  *              may use a device's default stream at once, kernels included, and
  *              event_record may be called for any stream at any time. Make no
  *              threads of your own for kernels: use host->parallel_for.
+ *  Calls back. A plugin calls the host through tn_host alone, from any function and any
+ *              thread; nothing of tenon.h, which would come back to it and to its locks.
+ *  Names.      Of a plugin 1 to 47 of a-z, 0-9, '_' and '-', which is not the first; of
+ *              device types 1 to 63 of a-z, 0-9 and '_'; of operators as tn_operator.name
+ *              says. Of kernels any text, by convention "cpu.add.f32", and of layers any
+ *              without a comma, at which TENON_LAYERS is parted.
  *  Fork.       In a forked child nothing that the parent made is used, not even given
  *              back; a runtime that the child opens calls tn_plugin.open anew, and
  *              `count` where TN_BACKEND_FORK_SAFE says that it may. So the plugin's
@@ -78,7 +85,8 @@ typedef struct tn_kernel_args tn_kernel_args;
 typedef tn_status (*tn_range_fn)(void *ctx, int64_t begin, int64_t end);
 
 /* Services of the runtime that opened the plugin, append-only. Valid until the
- * plugin's close returns. All functions are thread-safe. */
+ * plugin's close returns; but tn_plugin_query's may be a scan's, and is gone when the
+ * query returns. All functions are thread-safe. */
 struct tn_host {
   uint32_t struct_size;
   uint32_t abi_min, abi_max; /* the range of ABI versions that the host serves */
@@ -225,6 +233,10 @@ typedef struct tn_operator {
   uint32_t id;    /* TN_OP_*; 0 in a plugin's own operator: the host numbers it */
   uint32_t since; /* the ABI version that brought it */
   uint32_t flags; /* TN_OPERATOR_* promises */
+  /* Of a plugin's own: a prefix of its vendor's, a dot and a name, "acme.swiglu"; both are of a-z,
+   * 0-9 and _. Tenon's own have no dot, so that such a name never meets one. A name without a dot
+   * is taken with a warning; of a name that exists already the operator is left out, and the
+   * plugin's kernels for it, with a warning in its report. */
   const char *name;
   tn_dtype_set types[TN_MAX_TYPE_VARS]; /* per type variable, 0 = variable unused */
   uint32_t shape;                       /* tn_shape_rule */
@@ -271,19 +283,33 @@ struct tn_kernel_args {
   uint16_t num_in, num_out;
   /* In schema order, lists laid out one tensor after the other; num_in and num_out count
    * tensors. An absent optional tensor is NULL. In-out arguments stand first in out. Strides are
-   * never NULL. On devices with addressable memory byte_offset is 0, so data points at the first
-   * element. */
+   * never NULL, count elements, and may be 0 or, where the program imported such memory, negative.
+   * On devices with addressable memory byte_offset is 0, so data points at the first element; with
+   * TN_BACKEND_OPAQUE_MEMORY data is a handle of alloc's and the element at byte_offset in it.
+   *
+   * Element types are a tn_dtype: tn_dtype_of(t->dtype). Tensors that Tenon made begin at the
+   * device's alignment_bytes; views and imports are aligned to their elements and no more.
+   * Kernels are called for tensors without elements too, whose data may be anything, NULL too.
+   * Only elementwise operators see their inputs in the output's shape: others broadcast
+   * themselves, as matmul its batch axes, which may be absent or of size 1 in one of the two.
+   * No output shares an element with an input or another output, nor holds one twice; of an
+   * elementwise operator an output may be the very same view as an input. Inputs may be alike. */
   const DLTensor *const *in;
   DLTensor *const *out;
   /* The operator's attribute struct, complete; NULL if it has none. A host of before may have a
-   * shorter one than this header: appended attributes are read with TN_FIELD_OR. */
+   * shorter one than this header: appended attributes are read with TN_FIELD_OR. Axes that the
+   * operator's shape rule reads lie in 0 to rank - 1, whatever the program wrote; a host of
+   * before, and an operator with a rule of its own, leaves them negative where they count from
+   * the end. */
   const void *attrs;
   const tn_host *host;
   const tn_kernel *kernel; /* the row being run */
   void *device;            /* the handle that the device's backend made */
-  void *queue;             /* the backend's stream handle */
+  void *queue;             /* the backend's stream handle, NULL with TN_BACKEND_SYNCHRONOUS */
   void *native_stream;     /* what the vendor's API calls a stream (cudaStream_t), or NULL */
-  void *workspace;         /* as many bytes as the row's workspace function asked for */
+  /* As many bytes as the row's workspace function asked for, aligned as allocations are and with
+   * anything in them; NULL for 0. The kernel's until its work in the queue is done. */
+  void *workspace;
   size_t workspace_bytes;
   uint64_t workspace_offset; /* of opaque memory: bytes from the handle that workspace then is */
 };
@@ -294,7 +320,9 @@ typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
 enum {
   TN_KERNEL_STRIDED = 1u << 0,       /* any strides; otherwise tensors come row-major contiguous */
   TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time */
-  TN_KERNEL_CAPTURE_SAFE = 1u << 2,  /* may be recorded into a device graph */
+  /* May be recorded into a device graph: run only puts work into the queue, the same for the same
+   * arguments, and neither waits nor allocates. No host asks yet. */
+  TN_KERNEL_CAPTURE_SAFE = 1u << 2,
 };
 
 /* Device type that stands for every device whose memory is host memory. */
@@ -304,19 +332,23 @@ enum {
  * reference 0, portable 100, tuned 200 and up, vendor library 300 and up. */
 struct tn_kernel {
   uint32_t struct_size;
-  uint32_t op;         /* TN_OP_*, or 0 with op_name set */
-  const char *op_name; /* for operators that plugins bring */
-  const char *device_type;
-  const char *name; /* stable, for people and traces: "cpu.add.f32.avx512" */
+  uint32_t op;             /* TN_OP_*, or 0 with op_name set */
+  const char *op_name;     /* of an operator that plugins bring; while none has, the kernel waits */
+  const char *device_type; /* of one that no plugin has, the kernel serves nobody: a warning */
+  const char *name;        /* stable, for people and traces: "cpu.add.f32.avx512" */
   int32_t priority;
   uint32_t flags; /* TN_KERNEL_* */
   /* Element types taken, per type variable; 0 = all that the operator allows. */
   tn_dtype_set types[TN_MAX_TYPE_VARS];
   tn_kernel_fn run;
   /* Optional: bytes of device memory wanted for this call. args->workspace is
-   * NULL while asking. */
+   * NULL while asking. Asked as `supports` is, of the row that was picked and once its
+   * tensors are as it wants them. */
   tn_status (*workspace)(const tn_kernel_args *args, size_t *bytes);
-  /* Optional: whether the row takes these shapes and attributes. */
+  /* Optional: whether the row takes these shapes and attributes. Asked in the calling thread, at
+   * every call (once for all runs of a prepared one), row by row until one says yes, so it
+   * must be quick: it looks at what args says, follows no data, and answers the same for the same.
+   * Tensors come as the call has them: strided ones too for a row that gets copies of them. */
   bool (*supports)(const tn_kernel_args *args);
   const void *user; /* the row's own constant */
   /* Optional, for people: why the row has its priority, which calls `supports` takes:
@@ -331,7 +363,7 @@ struct tn_kernel {
 
 /* -------------------------------------------------------------- the backend --- */
 
-/* The memory kinds of a backend. */
+/* The memory kinds of a backend. alloc and free are asked with the same one. */
 enum {
   TN_MEMORY_DEVICE = 0, /* what kernels work on */
   TN_MEMORY_PINNED = 1, /* host memory that the device can copy asynchronously */
@@ -341,6 +373,8 @@ enum {
 enum {
   TN_COPY_TO_DEVICE = 0, /* src is host memory */
   TN_COPY_TO_HOST = 1,   /* dst is host memory */
+  /* Both are memory of this device. For layers and the conformance kit: the dispatcher's own
+   * copies on a device are made by the kernel `copy`. */
   TN_COPY_ON_DEVICE = 2,
 };
 
@@ -361,15 +395,18 @@ enum {
   TN_BACKEND_FORK_SAFE = 1u << 3,
 };
 
-/* What a device says of itself. The host zeroes the struct and sets struct_size. */
+/* What a device says of itself. The host zeroes the struct and sets struct_size. A device that
+ * says what cannot be is not used, and why is told; the others are. */
 typedef struct tn_device_props {
   uint32_t struct_size;
-  int32_t dl_device_type; /* DLDeviceType of its tensors */
-  int32_t dl_device_id;
-  int32_t score; /* higher is preferred when nobody chose; 0 = only when named */
-  uint64_t memory_bytes;
+  /* DLDeviceType of its tensors; kDLExtDev where DLPack has none. Opaque memory has none of those
+   * whose addresses hosts read: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged. */
+  int32_t dl_device_type;
+  int32_t dl_device_id;     /* not negative */
+  int32_t score;            /* higher is preferred when nobody chose; 0 = only when named */
+  uint64_t memory_bytes;    /* at most 2^57; 0 = not known */
   uint64_t alignment_bytes; /* of allocations: a power of two up to 2^24; 0 = 64 */
-  char name[128];           /* "NVIDIA H200" */
+  char name[128];           /* "NVIDIA H200"; this and the next two end with NUL */
   char features[256];       /* words: "sm_90 tensor-cores" */
   char unique_id[64];       /* PCI address or the like, to tell the same device twice */
 } tn_device_props;
@@ -381,8 +418,8 @@ typedef struct tn_backend {
   uint32_t flags;          /* TN_BACKEND_* */
   const char *device_type; /* + "cuda": lower case letters, digits, '_' */
 
-  /* + How many devices there are; 0 with a host->fail message says why none. May
-   * start the vendor's driver. */
+  /* + How many devices there are, 64 at the most: of more none is taken. 0 with a host->fail
+   * message says why none. May start the vendor's driver. (A process has room for 16 types.) */
   tn_status (*count)(const tn_host *host, void *context, uint32_t *count);
   /* + Describes device `index`. */
   tn_status (*describe)(const tn_host *host, void *context, uint32_t index, tn_device_props *out);
@@ -391,19 +428,25 @@ typedef struct tn_backend {
   /* + Frees it; streams, events and memory have been given back before. */
   void (*close)(void *device);
 
-  /* + Raw memory; the host caches it, so this may be slow. A failed device
-   * allocation returns TN_ERR_DEVICE_OUT_OF_MEMORY. */
+  /* + Raw memory; the host caches it, so this may be slow. bytes are never 0, and the memory
+   * begins at alignment_bytes. A failed device allocation returns TN_ERR_DEVICE_OUT_OF_MEMORY. */
   tn_status (*alloc)(void *device, uint32_t kind, size_t bytes, void **ptr);
+  /* + Gives it back: device memory when no work uses it any more, pinned memory when the program
+   * says so. */
   void (*free)(void *device, uint32_t kind, void *ptr);
   /* Free and total bytes right now. */
   tn_status (*memory_info)(void *device, uint64_t *free_bytes, uint64_t *total_bytes);
-  /* + Copies `bytes` bytes in stream order. A host pointer in pageable memory has
-   * been read or written when the call returns; pinned memory may be in use until
-   * the stream gets there. Offsets are in bytes from the handle. */
+  /* + Copies `bytes` bytes, never 0, in stream order; the ranges do not overlap. A host pointer in
+   * pageable memory has been read or written when the call returns; pinned memory may be in use
+   * until the stream gets there. The call does not say which it is, and may point into the middle
+   * of either: ask the driver (cudaPointerGetAttributes), or remember what alloc gave; a backend
+   * that takes all for pageable is right and slower. Offsets are in bytes from dst and src, a
+   * device's from its handle or address, and any number of bytes: nothing is aligned. */
   tn_status (*copy)(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                     const void *src, uint64_t src_offset, size_t bytes);
 
-  /* S An in-order queue of work. queue_native gives the vendor's handle. */
+  /* S An in-order queue of work. The default stream is one more, made at the device's opening.
+   * queue_native gives the vendor's handle. */
   tn_status (*queue_create)(void *device, void **queue);
   void (*queue_destroy)(void *device, void *queue);
   tn_status (*queue_wait)(void *device, void *queue); /* blocks until the queue is empty */
@@ -420,8 +463,10 @@ typedef struct tn_backend {
   tn_status (*queue_wait_event)(void *device, void *queue, void *event);
   tn_status (*event_elapsed)(void *device, void *begin, void *end, uint64_t *ns);
 
-  /* Optional: records the queue's work into a graph instead of running it, and
-   * replays it. */
+  /* Optional, all four or none: records the queue's work into a graph instead of running it, and
+   * replays it. No host calls them yet. From begin to end nothing but kernels that are
+   * TN_KERNEL_CAPTURE_SAFE, and copies with pinned memory, come for the queue; what these point to
+   * stays while the graph lives. Other queues go on as before. */
   tn_status (*capture_begin)(void *device, void *queue);
   tn_status (*capture_end)(void *device, void *queue, void **graph);
   tn_status (*graph_launch)(void *device, void *graph, void *queue);
@@ -572,7 +617,8 @@ typedef struct tn_plugin_note {
 #define TN_NOTE_TYPE_BRINGS 2u
 #define TN_NOTE_SECTION ".note.tenon"
 
-/* Sanitizers that must be in the host too. */
+/* Sanitizers that must be in the host too, that is in libtenon and in the program:
+ * docs/writing-a-backend.md says how to get such a one. */
 #define TN_FLAVOUR_ASAN 1u
 #define TN_FLAVOUR_TSAN 2u
 #define TN_FLAVOUR_MSAN 4u

@@ -204,7 +204,7 @@ typedef struct tn_runtime_options {
   void *out_of_memory_user;
   uint64_t memory_limit;    /* bytes of device memory to take per device; 0 = no limit */
   uint32_t scan;            /* tn_scan */
-  uint32_t scan_timeout_ms; /* for one plugin; 0 = 5000 */
+  uint32_t scan_timeout_ms; /* for loading one plugin, six times that for its driver; 0 = 5000 */
 } tn_runtime_options;
 
 /* Opens a runtime: finds plugins, devices and the device to use by default.
@@ -259,6 +259,11 @@ typedef struct tn_plugin_info {
   uint32_t num_backends, num_kernels, num_operators, num_layers;
   uint32_t scan;    /* tn_scan_outcome */
   uint32_t scan_us; /* microseconds that the scan took, or the look at its verdict */
+  /* What is odd about a plugin that was taken, one sentence a line: operators and devices of its
+   * that were not, kernels that serve nobody, whose place it takes. "" where nothing is. */
+  const char *warnings;
+  uint32_t abi_min, abi_max; /* of its note; 0 where it could not be read */
+  const char *brings;        /* the words of its TN_PLUGIN_BRINGS; "" where it has none */
 } tn_plugin_info;
 
 /* Describes candidate `index` in order of discovery, loading what waits; TN_ERR_NOT_FOUND past
@@ -297,7 +302,7 @@ typedef struct tn_device_info {
 } tn_device_info;
 
 /* The devices of all plugins, best first, loading those that wait; those of an unloaded one
- * stay, unavailable. */
+ * stay, unavailable. There is room for 16 types, and 64 devices of each. */
 size_t tn_device_count(tn_runtime *runtime);
 tn_device *tn_device_at(tn_runtime *runtime, size_t index);
 
@@ -693,7 +698,7 @@ tn_status tn_prepared_kernel(const tn_prepared *prepared, tn_kernel_info *info);
 /* A kernel that some plugin brought, for whatever device, present or not. */
 typedef struct tn_kernel_row {
   uint32_t struct_size;
-  uint32_t op;
+  uint32_t op; /* 0: one that is not there; the kernel waits for the plugin that brings it */
   const char *name;
   const char *plugin;
   const char *device_type;              /* "*host": every device in host memory */

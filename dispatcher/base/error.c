@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 
 static _Thread_local char message[2048];
-static _Thread_local bool reason_given; /* message is a plugin's, and not yet passed on */
+static _Thread_local bool reason_given;     /* message is a plugin's, and not yet passed on */
+static _Thread_local tn_status reason_code; /* which it was given for */
 
 static void set_message(const char *format, va_list args) {
   /* Arguments may point into the old message, so format beside it. */
@@ -36,6 +37,7 @@ tn_status fail_by_plugin(tn_status status, const char *format, ...) {
   set_message(format, args);
   va_end(args);
   reason_given = true;
+  reason_code = status;
   return status;
 }
 
@@ -44,15 +46,19 @@ bool fail_has_reason(void) { return reason_given; }
 
 tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what) {
   const char *head = plugin ? "plugin " : "", *name = plugin ? plugin : "";
-  bool exists = (unsigned)status <= TN_ERR_CLOSED;
-  if (!exists)
-    fail_by_plugin(status, "%s%s%sits %s returned %d, which is no tn_status%s%s", head, name,
-                   plugin ? ": " : "", what, (int)status, reason_given ? ": " : "",
-                   reason_given ? message : "");
-  else if (!reason_given)
-    fail_by_plugin(status, "%s%s%sits %s failed with %s and gave no reason", head, name,
-                   plugin ? ": " : "", what, tn_status_name(status));
-  return exists ? status : TN_ERR_BACKEND;
+  const char *colon = plugin ? ": " : "";
+  if ((unsigned)status > TN_ERR_CLOSED)
+    return fail_by_plugin(TN_ERR_BACKEND, "%s%s%sits %s returned %d, which is no tn_status%s%s",
+                          head, name, colon, what, (int)status, reason_given ? ": " : "",
+                          reason_given ? message : "");
+  if (!reason_given)
+    return fail_by_plugin(status, "%s%s%sits %s failed with %s and gave no reason", head, name,
+                          colon, what, tn_status_name(status));
+  if (status == reason_code) return status;
+  /* Left by a call before, which went on after it; or its maker changed his mind. */
+  return fail_by_plugin(
+      status, "%s%s%sits %s failed with %s and gave no reason for that; said last, with %s: %s",
+      head, name, colon, what, tn_status_name(status), tn_status_name(reason_code), message);
 }
 
 void fail_prefix(const char *format, ...) {

@@ -22,7 +22,8 @@ void fail_set_reason(bool given);
 bool fail_has_reason(void);
 
 /* A plugin's function, `what`, returned `status`, which is not TN_OK. Gives a status that exists
- * and sees to a message: the plugin's own, or one that names it (`plugin` may be NULL). */
+ * and sees to a message: the plugin's own if it came with that status, or one that names it
+ * (`plugin` may be NULL). */
 tn_status fail_of_plugin(tn_status status, const char *plugin, const char *what);
 
 /* TN_OK where a caller's struct states a size; else fails, saying what to do about it. `name` is

@@ -39,12 +39,12 @@ void plan_describe_kernels(const plan *p, char *text, size_t size) {
 
 /* The best of the devices that could serve, but for those tried already. */
 static tn_device *best_host(const tn_runtime *r, const tn_device *from, uint32_t op, tn_dtype dtype,
-                            uint64_t tried, uint32_t *index) {
+                            const uint64_t *tried, uint32_t *index) {
   tn_device *best = NULL;
   uint32_t count = atomic_load_explicit(&r->num_devices, memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     tn_device *d = atomic_load(&r->devices[i]);
-    if (tried >> i & 1 || d->type == from->type || !d->host_memory) continue;
+    if (tried[i / 64] >> i % 64 & 1 || d->type == from->type || !d->host_memory) continue;
     if (!registry_cells(d->table, op, dtype)) continue;
     if (!best || d->props.score > best->props.score) best = d, *index = i;
   }
@@ -53,14 +53,14 @@ static tn_device *best_host(const tn_runtime *r, const tn_device *from, uint32_t
 
 static tn_device *find_host(tn_runtime *runtime, const tn_device *from, uint32_t op,
                             tn_dtype dtype) {
-  uint64_t tried = 0;
+  uint64_t tried[DEVICES_MAX / 64] = {0};
   uint32_t index = 0;
   tn_device *d;
-  static_assert(DEVICES_MAX <= 64, "a bit for each device");
+  static_assert(DEVICES_MAX % 64 == 0, "a bit for each device");
   (void)plugins_need_hosts(runtime);
   while ((d = best_host(runtime, from, op, dtype, tried, &index))) {
     if (!device_ready(d)) return d;
-    tried |= UINT64_C(1) << index;
+    tried[index / 64] |= UINT64_C(1) << index % 64;
   }
   return NULL;
 }

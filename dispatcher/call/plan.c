@@ -374,7 +374,10 @@ static void expand_input(plan *p, uint32_t i, const DLTensor *y) {
 static INLINE void set_views(plan *p) {
   for (uint32_t i = 0; i < p->num_out; ++i) p->out_view[i] = p->out[i] ? &p->out[i]->dl : NULL;
   for (uint32_t i = 0; i < p->num_in; ++i) p->in_view[i] = p->in[i] ? &p->in[i]->dl : NULL;
-  if (!p->op->elementwise) return;
+  if (!p->op->elementwise) { /* such have no axes either */
+    plan_count_axes(p, p->in_view, p->out_view);
+    return;
+  }
   const DLTensor *y = p->out_view[0];
   for (uint32_t i = 0; i < p->num_in; ++i) {
     const DLTensor *x = p->in_view[i];

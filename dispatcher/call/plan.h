@@ -98,6 +98,11 @@ tn_status plan_bind_absent(plan *p, uint32_t i);
 /* Attribute `a`, a TN_ATTR_RESULT, says that the first output is of type `dtype`, or of its own. */
 tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype);
 
+/* Kernels find every axis that the shape rule reads counted from the front: where the program
+ * counts one from the end, they get attributes of the plan's own. pre: the rule has taken them;
+ * in and out are what the kernel will see. */
+void plan_count_axes(plan *p, const DLTensor *const *in, DLTensor *const *out);
+
 /* Parts of plan_make, for plan_list.c. `arg` counts arguments in schema order. */
 tn_status plan_bind(plan *p, uint32_t arg, const tn_tensor *t);
 tn_dtype plan_type_of(const plan *p, uint32_t arg);

@@ -1,7 +1,9 @@
 /*
- * Types that are not simply those of the tensors given: inputs that were left out and stand for
- * 1, and a first output whose type an attribute says.
+ * What is not simply as the caller gave it: inputs that were left out and stand for 1, a first
+ * output whose type an attribute says, and axes that are counted from the end.
  */
+#include <string.h>
+
 #include "dispatcher/call/plan.h"
 #include "dispatcher/notify/origin.h"
 #include "dispatcher/tensor/ones.h"
@@ -55,4 +57,33 @@ tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype) {
     return refuse_result(p, a, dtype);
   p->types[RESULT_VAR] = (uint8_t)type;
   return TN_OK;
+}
+
+/* The attributes in memory of the plan's, to be changed: the program's and the defaults are not. */
+static char *own_attrs(plan *p) {
+  if (p->args.attrs != p->attrs) memcpy(p->attrs, p->args.attrs, p->op->row.attrs_size);
+  p->args.attrs = p->attrs;
+  return (char *)p->attrs;
+}
+
+static void count_listed(plan *p, uint32_t offset, int32_t rank) {
+  const tn_axes *given = (const void *)((const char *)p->args.attrs + offset);
+  for (int32_t i = 0; i < given->count; ++i)
+    if (given->axis[i] < 0) {
+      tn_axes *own = (void *)(own_attrs(p) + offset);
+      own->axis[i] += rank;
+      given = own;
+    }
+}
+
+void plan_count_axes(plan *p, const DLTensor *const *in, DLTensor *const *out) {
+  const shape_axes *a = &axes_of_rules[p->op->row.shape];
+  if (!a->offset) return;
+  int32_t rank = a->of_output ? out[0]->ndim : in[0]->ndim;
+  if (a->listed) {
+    count_listed(p, a->offset, rank);
+  } else {
+    const int64_t *given = (const void *)((const char *)p->args.attrs + a->offset);
+    if (*given < 0) *(int64_t *)(void *)(own_attrs(p) + a->offset) += rank;
+  }
 }

@@ -299,6 +299,7 @@ tn_status list_make(plan *p, const tn_call *call) {
   }
   list_plan *l = p->list;
   list_set_views(p);
+  plan_count_axes(p, l->in_view, l->out_view);
   for (uint32_t i = 0; i < l->num_in && !p->device->synchronous; ++i) note_stream(p, l->in[i]);
   for (uint32_t i = 0; i < l->num_out && !p->device->synchronous; ++i) note_stream(p, l->out[i]);
   plan_set_args(p);

@@ -122,7 +122,7 @@ static tn_status describe(tn_device *d) {
   tn_status status =
       d->type->backend.describe(&d->runtime->host, d->type->plugin->context, d->index, &d->props);
   status = device_result(d, "describe", status);
-  if (!status) status = plugin_check_props(&d->props);
+  if (!status) status = plugin_check_props(&d->props, d->type->backend.flags);
   d->described = !status;
   if (status) d->props = (tn_device_props){.struct_size = sizeof d->props};
   d->props.name[sizeof d->props.name - 1] = 0;
@@ -213,7 +213,11 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
-  if (describe(d)) snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
+  if (!describe(d)) return d;
+  snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
+  if (!type->oddity[0])
+    snprintf(type->oddity, sizeof type->oddity, "device %s cannot be used: %s", d->id,
+             tn_last_error());
   return d;
 }
 
@@ -246,10 +250,19 @@ static tn_status ask_count(const tn_runtime *runtime, const device_type *type, u
   return TN_OK;
 }
 
+/* Such a number is most often none: a count that was never written. */
+static tn_status refuse_count(const tn_runtime *runtime, const device_type *type, uint32_t count) {
+  fail(TN_OK, "its count gives %u devices of type %s, and a type has room for %d: none is taken",
+       count, type->backend.device_type, DEVICES_OF_TYPE_MAX);
+  runtime_log(runtime, TN_LOG_WARN, "plugin %s: %s", type->plugin->name, tn_last_error());
+  return TN_ERR_BACKEND;
+}
+
 static tn_status count_devices(const tn_runtime *runtime, device_type *type, uint32_t *count) {
   fail(TN_OK, "it found no device and gave no reason");
   tn_status status = ask_count(runtime, type, count);
   if (status) status = fail_of_plugin(status, type->plugin->name, "count");
+  if (!status && *count > DEVICES_OF_TYPE_MAX) status = refuse_count(runtime, type, *count);
   if (status) *count = 0;
   if (*count == 0) snprintf(type->unavailable, sizeof type->unavailable, "%s", tn_last_error());
   fail_set_reason(false);
@@ -258,9 +271,9 @@ static tn_status count_devices(const tn_runtime *runtime, device_type *type, uin
 
 tn_status devices_find(device_type *type, void *ctx) {
   device_list *list = ctx;
-  uint32_t count = 0, room = DEVICES_MAX - atomic_load(&list->runtime->num_devices);
+  uint32_t count = 0;
   tn_status status = count_devices(list->runtime, type, &count);
-  for (uint32_t i = 0; !status && i < count && list->count < room; ++i) {
+  for (uint32_t i = 0; !status && i < count; ++i) {
     tn_device *d = device_make(list->runtime, type, i);
     if (!d)
       status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for device %u of type %s", i,

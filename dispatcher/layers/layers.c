@@ -11,6 +11,7 @@
 #include "dispatcher/base/invariant.h"
 #include "dispatcher/notify/notify.h"
 #include "dispatcher/notify/origin.h"
+#include "dispatcher/objects/recent.h"
 #include "dispatcher/plugins/plugins.h"
 #include "dispatcher/tensor/tracked.h"
 
@@ -65,11 +66,12 @@ static const tn_device *device_of(const tn_runtime *runtime, const void *handle,
 
 static tn_status layers_run(const tn_kernel_args *args) {
   const kernel_entry *kernel = (const kernel_entry *)(const void *)args->kernel;
+  const op_entry *op = kernel->op;
   const tn_runtime *runtime = args->host->impl;
   const tn_device *device = device_of(runtime, args->device, args->kernel);
   tn_layer_call call = {
       .struct_size = sizeof call,
-      .op = &kernel->op->row,
+      .op = &op->row,
       .device_type = device ? device->type->backend.device_type : kernel->row.device_type,
       .device_index = device ? (int32_t)device->index : 0,
       .args = args,
@@ -83,8 +85,9 @@ static tn_status layers_run(const tn_kernel_args *args) {
   walk w = {
       runtime, device, 0,
       registry_run_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
+  if (device) recent_note(runtime->recent, device, op->row.name);
   tn_status status = runtime->notified ? tracked_check_args(args) : TN_OK;
-  if (status) fail_set_reason(true);
+  if (status) (void)fail_by_plugin(status, "%s", tn_last_error());
   if (!status) status = step(&call, &w);
   return status;
 }
@@ -155,7 +158,9 @@ tn_status layers_open(tn_runtime *runtime) {
   size_t commas = 0;
   for (const char *at = names; *at; ++at) commas += *at == ',';
   runtime->layers = host_alloc(&runtime->memory, (commas + 1) * sizeof *runtime->layers);
-  if (!runtime->layers) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for layers");
+  runtime->recent = host_alloc(&runtime->memory, sizeof *runtime->recent);
+  if (!runtime->layers || !runtime->recent)
+    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for layers");
   for (const char *at = names;; ++at) {
     size_t length = strcspn(at, ",");
     tn_status status = length ? open_layer(runtime, at, length) : TN_OK;
@@ -199,6 +204,8 @@ void layers_close(tn_runtime *runtime) {
   for (uint32_t i = runtime->num_layers; i-- > 0;)
     if (runtime->layers[i].layer->close) runtime->layers[i].layer->close(runtime->layers[i].state);
   host_free(&runtime->memory, runtime->layers);
+  host_free(&runtime->memory, runtime->recent);
+  runtime->recent = NULL;
   runtime->layers = NULL;
   runtime->num_layers = 0;
 }

@@ -30,6 +30,7 @@ void plugin_record_free(const host_memory *memory, plugin_record *record) {
   host_free(memory, record->path);
   host_free(memory, record->origin);
   host_free(memory, record->reason);
+  host_free(memory, record->warnings);
   host_free(memory, record->brings);
   host_free(memory, record);
 }

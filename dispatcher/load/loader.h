@@ -52,6 +52,7 @@ typedef struct plugin_record {
   char *path;
   char *origin;            /* "TENON_PLUGIN_PATH", "beside the library", ... */
   char *reason;            /* why it was refused; else NULL */
+  char *warnings;          /* what is odd about it though it was taken; else NULL */
   char *brings;            /* the words of brings.h; NULL where the file has none */
   file_identity file;      /* what the note was read from */
   char name[48];           /* from the note; "" where it could not be read */
@@ -60,6 +61,7 @@ typedef struct plugin_record {
   bool named;             /* the host gave its path to tn_runtime_load_plugin */
   bool loaded_in_vain;    /* it was refused after its code had run */
   uint32_t scan, scan_us; /* as in tn_plugin_info */
+  uint32_t abi_min, abi_max;
 } plugin_record;
 
 /* Frees the record with all that it has. */

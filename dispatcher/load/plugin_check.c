@@ -17,10 +17,17 @@
 #define SIZE_1(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* Bounds on what is believed to be meant. */
-enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_ALIGNMENT = 1 << 24 };
+enum { MAX_STRUCT = 64 * 1024, MAX_ROWS = 1 << 20, MAX_TYPE_NAME = 63 };
 
 static bool is_word(const char *text) {
   return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+/* "swiglu", or "acme.swiglu" with a vendor's prefix. */
+static bool is_operator_name(const char *text) {
+  size_t prefix = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  if (text[prefix] != '.') return is_word(text);
+  return prefix > 0 && is_word(text + prefix + 1);
 }
 
 static tn_status check_size(const char *what, const void *table, size_t size_1) {
@@ -108,6 +115,9 @@ static tn_status check_backend(const tn_backend *b) {
   if (!b->device_type || !is_word(b->device_type))
     return fail(REFUSED, "a backend's device type is '%.40s'; it takes a-z, 0-9 and _",
                 b->device_type ? b->device_type : "(null)");
+  if (strlen(b->device_type) > MAX_TYPE_NAME)
+    return fail(REFUSED, "its device type '%.40s...' has %zu characters; %d are taken",
+                b->device_type, strlen(b->device_type), MAX_TYPE_NAME);
   if ((b->flags & TN_BACKEND_HOST_MEMORY) && (b->flags & TN_BACKEND_OPAQUE_MEMORY))
     return fail(REFUSED, "its backend '%s' calls its memory both host memory and opaque",
                 b->device_type);
@@ -323,8 +333,11 @@ static tn_status check_operators(const tn_plugin *p) {
       check_rows("operator", p->operators, p->num_operators, SIZE_1(tn_operator, attr_size));
   for (uint32_t i = 0; i < p->num_operators && !status; i++) {
     const tn_operator *op = plugin_operator(p, i);
-    if (!op->name || !is_word(op->name))
-      return fail(REFUSED, "its operator row %u has a malformed name; it takes a-z, 0-9 and _", i);
+    if (!op->name || !is_operator_name(op->name))
+      return fail(REFUSED,
+                  "its operator row %u has a malformed name, '%.40s'; it takes a-z, 0-9 and _, and "
+                  "one dot behind the vendor's prefix",
+                  i, op->name ? op->name : "(null)");
     status = check_operator(op);
   }
   return status;
@@ -371,17 +384,6 @@ tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, cons
   if (!status) status = check_kernels(plugin);
   if (!status) status = check_layers(plugin);
   return status;
-}
-
-/* ----------------------------------------------------------------- devices --- */
-
-tn_status plugin_check_props(const tn_device_props *props) {
-  uint64_t alignment = props->alignment_bytes;
-  if (alignment <= MAX_ALIGNMENT && (alignment & (alignment - 1)) == 0) return TN_OK;
-  return fail(TN_ERR_BACKEND,
-              "its backend says that its memory has an alignment of %llu bytes; powers of two up "
-              "to %d are taken, and 0 for 64",
-              (unsigned long long)alignment, MAX_ALIGNMENT);
 }
 
 /* ------------------------------------------------- what is only followed later --- */

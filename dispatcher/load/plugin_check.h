@@ -13,8 +13,9 @@
  * TN_ERR_PLUGIN_REFUSED with the reason. */
 tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, const tn_host *host);
 
-/* Refuses what a device says of itself where the host could not go by it. TN_ERR_BACKEND. */
-tn_status plugin_check_props(const tn_device_props *props);
+/* props_check.c: refuses what a device says of itself where the host, or whoever gets its tensors,
+ * could not go by it. `flags` are its backend's. TN_ERR_BACKEND. */
+tn_status plugin_check_props(const tn_device_props *props, uint32_t flags);
 
 /* Reads every text of the table to its end, and a byte of every function that it names. A pointer
  * to nowhere ends the process: made for the scan's. Errors: TN_ERR_PLUGIN_REFUSED for a text that

@@ -1,6 +1,10 @@
 /* Why a device is gone, and failures of its plugin's functions. */
 #include "dispatcher/objects/device.h"
 
+#include <string.h>
+
+#include "dispatcher/objects/recent.h"
+
 tn_status device_gone(const tn_device *device) {
   uint8_t lost = atomic_load(&device->lost);
   if (!lost) return TN_OK;
@@ -13,8 +17,33 @@ tn_status device_gone(const tn_device *device) {
               "device %s is lost after a fault; restart the process to use it again", device->id);
 }
 
+/* Whether what failed may be work that the device was given before: it comes out where somebody
+ * waits for it, and a device that is lost says so at whatever is next. */
+static bool may_be_late(const tn_device *d, tn_status status, const char *what) {
+  static const char *const waits[] = {"queue_wait", "event_wait", "event_query", "event_elapsed",
+                                      "copy"};
+  if (d->synchronous || (status != TN_ERR_BACKEND && status != TN_ERR_DEVICE_LOST)) return false;
+  for (size_t i = 0; i < sizeof waits / sizeof *waits; ++i)
+    if (strcmp(what, waits[i]) == 0) return true;
+  return status == TN_ERR_DEVICE_LOST;
+}
+
+static tn_status say_what_ran(const tn_device *d, tn_status status) {
+  char operators[256] = "";
+  if (d->runtime->recent) recent_text(d->runtime->recent, d, operators, sizeof operators);
+  if (operators[0])
+    return fail(status,
+                "device %s: %s (it may be the fault of work from before; its last "
+                "operators, latest first: %s)",
+                d->id, tn_last_error(), operators);
+  return fail(status, "device %s: %s (it may be the fault of work from before%s)", d->id,
+              tn_last_error(),
+              d->runtime->recent ? "" : "; TENON_LAYERS=validate names the last operators");
+}
+
 tn_status device_failed(tn_device *device, tn_status status, const char *plugin, const char *what) {
   status = fail_of_plugin(status, plugin, what);
+  if (may_be_late(device, status, what)) status = say_what_ran(device, status);
   fail_set_reason(false);
   if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->lost, DEVICE_FAULTED);
   return status;

@@ -58,7 +58,8 @@ struct tn_runtime {
   uint64_t memory_limit;
   struct layer_link *layers; /* those that are on, in call order */
   uint32_t num_layers;
-  bool notified; /* one of them wants notices, and tensors are tracked */
+  struct recent_calls *recent; /* while any is on: recent.h */
+  bool notified;               /* one of them wants notices, and tensors are tracked */
   /* 1 until it is closed, 1 for each import and piece of pinned memory, and from the close
    * on 1 for each block of its pools that is in use: what keeps it whole. */
   _Atomic uint64_t refs;

@@ -12,13 +12,8 @@
 #include "dispatcher/load/brings.h"
 #include "dispatcher/load/loader.h"
 #include "dispatcher/plugins/duplicates.h"
+#include "dispatcher/plugins/records.h"
 #include "dispatcher/scanner/scanner.h"
-
-/* A text that was handed out and has been replaced since. */
-typedef struct retired_text {
-  struct retired_text *next;
-  char *text;
-} retired_text;
 
 /* Records kept of files that the host named and that were refused. */
 enum { REFUSED_MAX = 1024 };
@@ -31,103 +26,6 @@ void plugins_lock(tn_runtime *r) {
 void plugins_unlock(tn_runtime *r) {
   pthread_mutex_unlock(&r->loading);
   log_resume();
-}
-
-/* --- records --- */
-
-static tn_status no_memory(void) {
-  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a plugin's record");
-}
-
-static tn_status record_make(const tn_runtime *r, const char *path, const char *origin,
-                             plugin_record **out) {
-  plugin_record *record = host_alloc(&r->memory, sizeof *record);
-  if (!record) return no_memory();
-  record->path = host_strdup(&r->memory, path);
-  record->origin = host_strdup(&r->memory, origin);
-  if (!record->path || !record->origin) {
-    plugin_record_free(&r->memory, record);
-    return no_memory();
-  }
-  *out = record;
-  return TN_OK;
-}
-
-/* Makes room for one record more. */
-static tn_status records_reserve(tn_runtime *r) {
-  if (r->num_records < r->max_records) return TN_OK;
-  size_t max = r->max_records ? 2 * r->max_records : 16;
-  plugin_record **grown = host_alloc(&r->memory, max * sizeof *grown), **old = r->records;
-  if (!grown) return no_memory();
-  pthread_mutex_lock(&r->mutex);
-  if (r->num_records) memcpy(grown, old, r->num_records * sizeof *grown);
-  r->records = grown;
-  r->max_records = max;
-  pthread_mutex_unlock(&r->mutex);
-  host_free(&r->memory, old);
-  return TN_OK;
-}
-
-/* pre: records_reserve. */
-static void record_list(tn_runtime *r, plugin_record *record) {
-  pthread_mutex_lock(&r->mutex);
-  r->records[r->num_records++] = record;
-  pthread_mutex_unlock(&r->mutex);
-}
-
-static plugin_record *find_path(const tn_runtime *r, const char *path) {
-  for (size_t i = 0; i < r->num_records; ++i)
-    if (r->records[i]->state != PLUGIN_TAKEN && strcmp(r->records[i]->path, path) == 0)
-      return r->records[i];
-  return NULL;
-}
-
-static const plugin_record *find_taken(const tn_runtime *r, const char *name) {
-  for (size_t i = 0; i < r->num_records; ++i)
-    if (r->records[i]->plugin && strcmp(r->records[i]->name, name) == 0) return r->records[i];
-  return NULL;
-}
-
-static void set_state(tn_runtime *r, plugin_record *record, plugin_state state,
-                      const tn_plugin *plugin) {
-  pthread_mutex_lock(&r->mutex);
-  record->state = state;
-  record->plugin = plugin;
-  pthread_mutex_unlock(&r->mutex);
-}
-
-/* Keeps the calling thread's message as the reason. Texts that were handed out stay: a new
- * one is made only where it differs, and the old one is kept till the end. */
-static tn_status set_refused(tn_runtime *r, plugin_record *record) {
-  const char *text = tn_last_error();
-  if (!record->reason || strcmp(record->reason, text) != 0) {
-    retired_text *old = record->reason ? host_alloc(&r->memory, sizeof *old) : NULL;
-    char *reason = host_strdup(&r->memory, text);
-    if (!reason || (record->reason && !old)) {
-      host_free(&r->memory, old);
-      host_free(&r->memory, reason);
-      return no_memory();
-    }
-    pthread_mutex_lock(&r->mutex);
-    if (old) *old = (retired_text){r->retired, record->reason}, r->retired = old;
-    record->reason = reason;
-    pthread_mutex_unlock(&r->mutex);
-  }
-  set_state(r, record, PLUGIN_REFUSED, NULL);
-  return TN_OK;
-}
-
-void plugins_free(tn_runtime *r) {
-  for (size_t i = 0; i < r->num_records; ++i) plugin_record_free(&r->memory, r->records[i]);
-  for (retired_text *t = r->retired, *next; t; t = next) {
-    next = t->next;
-    host_free(&r->memory, t->text);
-    host_free(&r->memory, t);
-  }
-  host_free(&r->memory, r->records);
-  r->records = NULL;
-  r->retired = NULL;
-  r->num_records = r->max_records = 0;
 }
 
 /* --- from a file to a registered plugin; pre of all: `loading` is held --- */
@@ -177,7 +75,7 @@ static tn_status need_before(tn_runtime *r, const plugin_record *record, const t
 static tn_status take_inspected(tn_runtime *r, plugin_record *record, const tn_plugin_note *note) {
   const tn_plugin *plugin;
   bool was_unloaded;
-  const plugin_record *other = find_taken(r, record->name);
+  const plugin_record *other = record_find_taken(r, record->name);
   if (other)
     return fail(TN_ERR_PLUGIN_REFUSED, "a plugin named %s was taken from %s already", record->name,
                 other->path);
@@ -186,7 +84,7 @@ static tn_status take_inspected(tn_runtime *r, plugin_record *record, const tn_p
   if (!status) status = need_before(r, record, plugin);
   if (!status) status = unload_undo(r, plugin, &was_unloaded);
   if (!status && !was_unloaded) status = add(r, plugin);
-  if (!status) set_state(r, record, PLUGIN_TAKEN, plugin);
+  if (!status) record_set_state(r, record, PLUGIN_TAKEN, plugin);
   return status;
 }
 
@@ -202,6 +100,7 @@ static tn_status inspect(tn_runtime *r, plugin_record *record, tn_plugin_note *n
   tn_status status = loader_inspect(record->path, &record->file, note);
   host_free(&r->memory, record->brings);
   record->brings = NULL;
+  record->abi_min = note->abi_min, record->abi_max = note->abi_max;
   set_name(r, record, note);
   if (!status)
     status = loader_read_brings(&r->memory, record->path, &record->file, &record->brings);
@@ -214,14 +113,14 @@ static tn_status inspect(tn_runtime *r, plugin_record *record, tn_plugin_note *n
 static tn_status conclude(tn_runtime *r, plugin_record *record, plugin_state before,
                           tn_status status) {
   if (status == TN_ERR_OUT_OF_MEMORY) {
-    set_state(r, record, before, NULL);
+    record_set_state(r, record, before, NULL);
     return status;
   }
   if (status) {
     tn_log_level level = record->loaded_in_vain ? TN_LOG_WARN : TN_LOG_INFO;
     runtime_log(r, level, "plugin %s not taken: %s", record->path, tn_last_error());
-    status = set_refused(r, record);
-    if (status) set_state(r, record, before, NULL);
+    status = record_set_refused(r, record);
+    if (status) record_set_state(r, record, before, NULL);
     return status;
   }
   runtime_log(r, TN_LOG_INFO, "plugin %s taken from %s", record->name, record->path);
@@ -231,7 +130,7 @@ static tn_status conclude(tn_runtime *r, plugin_record *record, plugin_state bef
 /* Loads one that waits; its file may have changed since. */
 static tn_status take_waiting(tn_runtime *r, plugin_record *record) {
   tn_plugin_note note = {0};
-  set_state(r, record, PLUGIN_LOADING, NULL);
+  record_set_state(r, record, PLUGIN_LOADING, NULL);
   tn_status status = loader_inspect(record->path, &record->file, &note);
   if (!status && memcmp(note.name, record->name, sizeof note.name) != 0)
     status = fail(TN_ERR_PLUGIN_REFUSED, "the file was replaced by another plugin, %s", note.name);
@@ -321,6 +220,7 @@ static uint32_t count_waiting(const tn_runtime *r) {
 static void settle(tn_runtime *r) {
   devices_rank(r, atomic_load(&r->num_waiting) != 0);
   atomic_store_explicit(&r->num_waiting, count_waiting(r), memory_order_release);
+  warnings_find(r);
   (void)duplicates_find(r); /* whoever asks for them has them looked for again */
 }
 
@@ -380,7 +280,7 @@ static tn_status add_candidate(tn_runtime *r, const struct candidate *c) {
   if (!status && !config_selects(r->config.plugins, record->name))
     status = fail(TN_ERR_PLUGIN_REFUSED, "left out by TENON_PLUGINS=%s", r->config.plugins);
   if (status) return conclude(r, record, PLUGIN_REFUSED, status);
-  set_state(r, record, PLUGIN_WAITING, NULL);
+  record_set_state(r, record, PLUGIN_WAITING, NULL);
   return TN_OK;
 }
 
@@ -410,7 +310,7 @@ tn_status plugins_open(tn_runtime *r) {
 
 /* A record for it: that of an earlier time, or a new one that is not listed yet. */
 static tn_status record_for(tn_runtime *r, const char *path, plugin_record **out, bool *is_new) {
-  *out = find_path(r, path);
+  *out = record_find_path(r, path);
   *is_new = !*out;
   tn_status status = *is_new ? records_reserve(r) : TN_OK;
   if (!status && *is_new) status = record_make(r, path, "tn_runtime_load_plugin", out);
@@ -445,7 +345,7 @@ static tn_status take_named(tn_runtime *r, plugin_record *record) {
   tn_plugin_note note = {0};
   plugin_state before = record->state;
   if (before == PLUGIN_WAITING) return take_in_turn(r, record);
-  set_state(r, record, PLUGIN_LOADING, NULL);
+  record_set_state(r, record, PLUGIN_LOADING, NULL);
   record->named = true;
   tn_status status = inspect(r, record, &note);
   if (!status) status = take_wanted(r, wants_name, record->name);

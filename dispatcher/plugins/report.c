@@ -47,6 +47,10 @@ tn_status tn_plugin_report(tn_runtime *runtime, size_t index, tn_plugin_info *in
         .num_layers = e ? (uint32_t)e->num_layers : 0,
         .scan = record->scan,
         .scan_us = record->scan_us,
+        .warnings = e && record->warnings ? record->warnings : "",
+        .abi_min = record->abi_min,
+        .abi_max = record->abi_max,
+        .brings = record->brings ? record->brings : "",
     };
     struct_fill(info, &full, sizeof full);
   }

@@ -10,6 +10,7 @@
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/notify.h"
 #include "dispatcher/plugins/plugins.h"
+#include "dispatcher/plugins/records.h"
 
 static plugin_entry *find_loaded(const tn_runtime *r, const char *name) {
   for (plugin_entry *e = r->registry.plugins; e; e = e->next)
@@ -92,6 +93,7 @@ tn_status tn_runtime_unload_plugin(tn_runtime *runtime, const char *name) {
   if (!waiting || find_loaded(runtime, name)) status = unload(runtime, name, &e);
   for (; waiting && !status; waiting = find_record(runtime, name, PLUGIN_WAITING))
     mark_record(runtime, waiting);
+  if (!status) warnings_find(runtime);
   plugins_unlock(runtime);
   if (status) return status;
   if (e) settle_devices(runtime, e);
@@ -103,7 +105,7 @@ tn_status unload_undo(tn_runtime *runtime, const tn_plugin *plugin, bool *was_un
   for (plugin_entry *e = runtime->registry.plugins; e; e = e->next) {
     *was_unloaded = e->plugin == plugin && atomic_load(&e->unloaded);
     if (!*was_unloaded) continue;
-    tn_status status = registry_restore(&runtime->registry, e);
+    tn_status status = registry_restore(&runtime->memory, &runtime->registry, e);
     if (!status) mark_devices(runtime, e, false);
     return status;
   }

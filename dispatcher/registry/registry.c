@@ -10,96 +10,9 @@
 #include "dispatcher/base/invariant.h"
 #include "dispatcher/registry/schema.h"
 
-/* Bytes of the rows whose distance an operator does not state. */
-enum {
-  ARG_SIZE_1 = offsetof(tn_arg, reserved2) + sizeof(uint64_t),
-  TABLE_BYTES = OPS_MAX * TN_DTYPE_SLOTS * sizeof(cell_slot),
-  ATTR_SIZE_1 = offsetof(tn_attr, reserved2) + sizeof(uint64_t),
-};
+enum { TABLE_BYTES = OPS_MAX * TN_DTYPE_SLOTS * sizeof(cell_slot) };
 
-/* --- operators --- */
-
-/* Whether calls of the operator may take the fast path at all. */
-static bool takes_fast_path(const op_entry *op) {
-  const tn_operator *row = &op->row;
-  if (!op->elementwise || op->num_inout || op->num_out != 1 || op->num_in == 0) return false;
-  if (row->shape != TN_SHAPE_SAME && row->shape != TN_SHAPE_BROADCAST &&
-      row->shape != TN_SHAPE_UPDATE)
-    return false;
-  for (uint32_t i = 0; i < op->num_in; ++i)
-    if (op->arg[i].kind != TN_ARG_IN || op->arg[i].type != TN_TYPE_VAR(0)) return false;
-  for (uint32_t i = 0; i < row->num_attrs; ++i)
-    if (row->attrs[i].type != TN_ATTR_FLAG) return false;
-  uint8_t result = op->arg[op->num_in].type;
-  return op->arg[op->num_in].kind == TN_ARG_OUT &&
-         (result == TN_TYPE_VAR(0) || TN_TYPE_IS_FIXED(result));
-}
-
-static void op_prepare(op_entry *e) {
-  const tn_operator *row = &e->row;
-  bool keyed = false;
-  for (uint32_t i = 0; i < row->num_args; ++i) {
-    e->arg[i].kind = row->args[i].kind;
-    e->arg[i].type = row->args[i].type;
-    e->arg[i].flags = row->args[i].flags;
-    e->lists = e->lists || row->args[i].flags & TN_ARG_LIST;
-    if (row->args[i].kind <= TN_ARG_OPTIONAL_IN)
-      ++e->num_in;
-    else if (row->args[i].kind == TN_ARG_INOUT)
-      ++e->num_inout;
-    else
-      ++e->num_out;
-    if (!keyed && row->args[i].type == TN_TYPE_VAR(0)) e->key_arg = (uint8_t)i, keyed = true;
-  }
-  e->result_type = NO_RESULT;
-  for (uint32_t i = 0; i < row->num_attrs; ++i) {
-    if (row->attrs[i].type != TN_ATTR_RESULT) continue;
-    uint8_t *type = &e->arg[e->num_in + e->num_inout].type;
-    e->result_type = *type;
-    *type = TN_TYPE_VAR(RESULT_VAR);
-  }
-  e->call_in = e->lists ? UINT32_MAX : e->num_in;
-  e->call_out = e->lists ? UINT32_MAX : (uint32_t)e->num_inout + e->num_out;
-  e->elementwise = row->flags & TN_OPERATOR_ELEMENTWISE;
-  e->fast_path = takes_fast_path(e);
-}
-
-static void set_default(void *attrs, const tn_attr *a) {
-  char *at = (char *)attrs + a->offset;
-  int64_t whole = a->type == TN_ATTR_F64 ? 0 : (int64_t)a->default_value;
-  int32_t small = (int32_t)whole;
-  switch (a->type) {
-  case TN_ATTR_I64:
-  case TN_ATTR_U64:
-    memcpy(at, &whole, sizeof whole);
-    break;
-  case TN_ATTR_F64:
-    memcpy(at, &a->default_value, sizeof a->default_value);
-    break;
-  case TN_ATTR_FLAG:
-  case TN_ATTR_DTYPE:
-  case TN_ATTR_RESULT:
-    memcpy(at, &small, sizeof small);
-    break;
-  case TN_ATTR_PAIR:
-  case TN_ATTR_TRIPLE:
-    for (size_t i = 0; i < (a->type == TN_ATTR_PAIR ? 2 : 3); ++i)
-      memcpy(at + i * sizeof whole, &whole, sizeof whole);
-    break;
-  case TN_ATTR_AXES:
-  case TN_ATTR_DIMS:
-    break; /* zero: none given */
-  }
-}
-
-static tn_status op_defaults(const host_memory *memory, op_entry *e) {
-  if (e->row.attrs_size == 0) return TN_OK;
-  e->defaults = host_alloc(memory, e->row.attrs_size);
-  if (!e->defaults) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the operator table");
-  memcpy(e->defaults, &e->row.attrs_size, sizeof e->row.attrs_size);
-  for (uint32_t i = 0; i < e->row.num_attrs; ++i) set_default(e->defaults, &e->row.attrs[i]);
-  return TN_OK;
-}
+/* --- what is there --- */
 
 tn_status registry_init(const host_memory *memory, registry *r) {
   memset(r, 0, sizeof *r);
@@ -108,9 +21,7 @@ tn_status registry_init(const host_memory *memory, registry *r) {
   if (!r->builtin) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the operator table");
   for (size_t i = 0; i < builtin_operator_count; ++i) {
     op_entry *e = &r->builtin[i];
-    e->row = builtin_operators[i];
-    op_prepare(e);
-    tn_status status = op_defaults(memory, e);
+    tn_status status = operator_make(memory, &builtin_operators[i], e);
     if (status) return status;
     atomic_init(&r->ops[e->row.id], e);
   }
@@ -143,14 +54,9 @@ typedef struct registration {
   plugin_entry *entry;
   device_type *new_types[DEVICE_TYPES_MAX];
   uint32_t num_new_types;
+  cell_block *cells;
   bool opened;
 } registration;
-
-/* Copies the part of a plugin's struct that both sides know; the rest is zero. */
-static void copy_known(void *to, size_t size, const void *from, uint32_t from_size) {
-  memset(to, 0, size);
-  memcpy(to, from, from_size < size ? from_size : size);
-}
 
 /* Element `index` of a plugin's array, whose stride is the plugin's own struct size. */
 static const void *element(const void *array, uint32_t struct_size, size_t index) {
@@ -161,48 +67,21 @@ static tn_status no_memory(const char *plugin) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory to register plugin %s", plugin);
 }
 
-static op_entry *find_new_op(const registration *g, const char *name) {
-  for (size_t i = 0; i < g->entry->num_operators; ++i)
-    if (strcmp(g->entry->operators[i].row.name, name) == 0) return &g->entry->operators[i];
-  return registry_find_op(g->registry, name);
+static const op_entry *find_new_op(const plugin_entry *entry, const char *name) {
+  for (size_t i = 0; i < entry->num_operators; ++i)
+    if (strcmp(entry->operators[i].row.name, name) == 0) return &entry->operators[i];
+  return NULL;
 }
 
-/* The tables of arguments and attributes in structs of this host's size, so that they can
- * be indexed plainly, however long the plugin's own rows are. */
-static tn_status own_tables(const host_memory *memory, op_entry *e) {
-  tn_operator *row = &e->row;
-  const tn_operator theirs = *row;
-  size_t args_bytes = row->num_args * sizeof(tn_arg);
-  e->tables = host_alloc(memory, args_bytes + row->num_attrs * sizeof(tn_attr));
-  if (!e->tables) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the operator table");
-  tn_arg *args = e->tables;
-  tn_attr *attrs = (void *)((char *)e->tables + args_bytes);
-  for (uint32_t i = 0; i < row->num_args; ++i)
-    copy_known(&args[i], sizeof *args, tn_operator_arg(&theirs, i),
-               theirs.arg_size ? theirs.arg_size : ARG_SIZE_1);
-  for (uint32_t i = 0; i < row->num_attrs; ++i)
-    copy_known(&attrs[i], sizeof *attrs, tn_operator_attr(&theirs, i),
-               theirs.attr_size ? theirs.attr_size : ATTR_SIZE_1);
-  row->args = args, row->arg_size = sizeof *args;
-  row->attrs = attrs, row->attr_size = sizeof *attrs;
-  return TN_OK;
-}
-
-/* Takes one operator that plugin_check has passed. */
+/* Takes one operator that plugin_check has passed; where its name is another's already, not. */
 static tn_status add_operator(registration *g, const tn_operator *row, uint32_t id) {
   op_entry *e = &g->entry->operators[g->entry->num_operators];
-  copy_known(&e->row, sizeof e->row, row, row->struct_size);
-  if (registry_find_op(g->registry, e->row.name))
-    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s exists already", e->row.name);
-  if (find_new_op(g, e->row.name))
-    return fail(TN_ERR_PLUGIN_REFUSED, "operator %s appears twice", e->row.name);
+  for (size_t i = 0; i < g->entry->num_operators; ++i)
+    if (strcmp(g->entry->operators[i].row.name, row->name) == 0)
+      return fail(TN_ERR_PLUGIN_REFUSED, "operator %s appears twice", row->name);
+  if (registry_find_op(g->registry, row->name)) return TN_OK;
   ++g->entry->num_operators;
-  e->row.id = id;
-  for (int v = 0; v < TN_MAX_TYPE_VARS; ++v) e->row.types[v] &= TN_SET_ALL;
-  tn_status status = own_tables(g->memory, e);
-  if (status) return status;
-  op_prepare(e);
-  return op_defaults(g->memory, e);
+  return operator_take(g->memory, row, id, e);
 }
 
 static tn_status add_operators(registration *g) {
@@ -216,8 +95,30 @@ static tn_status add_operators(registration *g) {
   if (!g->entry->operators) return no_memory(p->name);
   tn_status status = TN_OK;
   for (uint32_t i = 0; i < p->num_operators && !status; ++i)
-    status = add_operator(g, element(p->operators, p->operators->struct_size, i), first + i);
+    status = add_operator(g, element(p->operators, p->operators->struct_size, i),
+                          first + (uint32_t)g->entry->num_operators);
   return status;
+}
+
+/* Whether the plugin's own table has an operator of this name, taken or not. */
+static bool brings_operator(const tn_plugin *p, const char *name) {
+  for (uint32_t i = 0; i < p->num_operators; ++i) {
+    const tn_operator *row = element(p->operators, p->operators->struct_size, i);
+    if (strcmp(row->name, name) == 0) return true;
+  }
+  return false;
+}
+
+/* The operator of a row, NULL where there is none yet. A kernel for an operator of its own plugin's
+ * that was not taken would run where another is meant: it stays out. */
+static void bind_operator(const registration *g, kernel_entry *e) {
+  if (e->row.op) {
+    e->op = registry_op(g->registry, e->row.op);
+    return;
+  }
+  e->op = find_new_op(g->entry, e->row.op_name);
+  e->left_out = !e->op && brings_operator(g->entry->plugin, e->row.op_name);
+  if (!e->op && !e->left_out) e->op = registry_find_op(g->registry, e->row.op_name);
 }
 
 static tn_status add_kernels(registration *g) {
@@ -230,16 +131,14 @@ static tn_status add_kernels(registration *g) {
     const tn_kernel *row = element(p->kernels, p->kernels->struct_size, i);
     copy_known(&e->row, sizeof e->row, row, row->struct_size);
     e->plugin = g->entry;
-    if (e->row.op)
-      e->op = e->row.op < OPS_PLUGIN_FIRST ? registry_op(g->registry, e->row.op) : NULL;
-    else
-      e->op = find_new_op(g, e->row.op_name);
-    /* An operator from a newer Tenon: the row stays out, the plugin comes in. */
-    if (!e->op && e->row.op && e->row.op < OPS_PLUGIN_FIRST) continue;
-    if (!e->op)
-      return fail(TN_ERR_PLUGIN_REFUSED, "kernel %s is for operator %s, which is unknown",
-                  e->row.name, e->row.op_name ? e->row.op_name : "with a plugin's number");
-    known_attrs_guard(e);
+    if (e->row.op >= OPS_PLUGIN_FIRST)
+      return fail(TN_ERR_PLUGIN_REFUSED,
+                  "kernel %s is for operator number %u; numbers from %d on are given to plugins' "
+                  "operators anew each time: leave op 0 and set op_name",
+                  e->row.name, e->row.op, OPS_PLUGIN_FIRST);
+    /* Without one, of a newer Tenon or of a plugin to come, the row waits: join.c. */
+    bind_operator(g, e);
+    if (e->op) known_attrs_guard(e);
   }
   g->entry->num_kernels = p->num_kernels;
   return TN_OK;
@@ -283,33 +182,15 @@ static tn_status add_types(registration *g) {
 
 /* --- cells --- */
 
-static bool serves(const kernel_entry *k, const device_type *t, bool deterministic_only) {
-  if (!k->op) return false;
-  if (deterministic_only && !(k->row.flags & TN_KERNEL_DETERMINISTIC)) return false;
-  if (strcmp(k->row.device_type, TN_DEVICE_ANY_HOST) == 0)
-    return t->backend.flags & TN_BACKEND_HOST_MEMORY;
-  return strcmp(k->row.device_type, t->backend.device_type) == 0;
-}
-
-static tn_dtype_set key_types(const kernel_entry *k) {
-  tn_dtype_set allowed = k->op->row.types[0];
-  return k->row.types[0] ? k->row.types[0] & allowed : allowed;
-}
-
-static bool takes_every_call(const kernel_entry *k) {
-  for (int v = 1; v < TN_MAX_TYPE_VARS; ++v)
-    if (k->row.types[v] && (k->op->row.types[v] & ~k->row.types[v])) return false;
-  return !k->row.supports;
-}
-
 /* Calls visit(kernel, type, ctx) for each pair that this registration brings together:
  * new kernels with every type, older kernels with new types. */
-typedef void visit_fn(const kernel_entry *k, device_type *t, void *ctx);
+typedef void visit_fn(kernel_entry *k, device_type *t, void *ctx);
 
 static void visit_kernels(const registration *g, const plugin_entry *e, device_type *t,
                           visit_fn *visit, void *ctx) {
   for (size_t i = 0; i < e->num_kernels; ++i)
-    if (serves(&e->kernels[i], t, g->registry->deterministic_only)) visit(&e->kernels[i], t, ctx);
+    if (e->kernels[i].op && kernel_serves(g->registry, &e->kernels[i], t))
+      visit(&e->kernels[i], t, ctx);
 }
 
 static void visit_pairs(const registration *g, visit_fn *visit, void *ctx) {
@@ -323,13 +204,9 @@ static void visit_pairs(const registration *g, visit_fn *visit, void *ctx) {
   }
 }
 
-static void count_cells(const kernel_entry *k, device_type *t, void *ctx) {
+static void count_cells(kernel_entry *k, device_type *t, void *ctx) {
   (void)t;
-  *(size_t *)ctx += (size_t)__builtin_popcount(key_types(k));
-}
-
-static tn_kernel_fn run_of(const registry *r, const kernel_entry *k, const tn_backend *backend) {
-  return r->layers_run ? r->layers_run : registry_run_fn(r, &k->row, backend);
+  *(size_t *)ctx += cells_count(k->op, k);
 }
 
 typedef struct filling {
@@ -337,32 +214,17 @@ typedef struct filling {
   const registry *registry;
 } filling;
 
-static void fill_cells(const kernel_entry *k, device_type *t, void *ctx) {
+static void fill_cells(kernel_entry *k, device_type *t, void *ctx) {
   filling *f = ctx;
-  tn_dtype_set types = key_types(k);
-  for (int dtype = 0; dtype < TN_DTYPE_SLOTS; ++dtype) {
-    if (!(types >> dtype & 1)) continue;
-    cell *c = &f->block->cells[f->block->used++];
-    c->run = run_of(f->registry, k, &t->backend);
-    c->kernel = k;
-    c->direct = takes_every_call(k);
-    c->strided = k->row.flags & TN_KERNEL_STRIDED;
-    c->fast_path = c->direct && !k->row.workspace;
-    c->type = t->index;
-    c->dtype = (uint8_t)dtype;
-    if (!atomic_load(&k->plugin->unloaded))
-      registry_link(&t->table[k->op->row.id * TN_DTYPE_SLOTS + (uint32_t)dtype], c);
-  }
+  cells_fill(f->registry, f->block, k, t);
 }
 
 static tn_status make_cells(registration *g) {
   size_t count = 0;
   visit_pairs(g, count_cells, &count);
-  cell_block *made = host_alloc(g->memory, sizeof *made + count * sizeof *made->cells);
-  if (!made) return no_memory(g->entry->name);
-  made->capacity = count;
-  g->entry->cells = made;
-  return TN_OK;
+  g->entry->cells = g->cells = cell_block_make(g->memory, count);
+  if (!g->cells) return no_memory(g->entry->name);
+  return join_prepare(g->memory, g->registry, g->entry, g->new_types, g->num_new_types);
 }
 
 /* --- publishing and undoing --- */
@@ -374,14 +236,14 @@ static void publish(registration *g) {
     atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
   }
   atomic_fetch_add(&r->num_plugin_ops, (uint32_t)g->entry->num_operators);
-  filling f = {g->entry->cells, r};
+  filling f = {g->cells, r};
   visit_pairs(g, fill_cells, &f);
   uint32_t count = atomic_load(&r->num_types);
   for (uint32_t i = 0; i < g->num_new_types; ++i) r->types[count + i] = g->new_types[i];
   atomic_store_explicit(&r->num_types, count + g->num_new_types, memory_order_release);
+  join(r, g->entry);
   atomic_store_explicit(r->plugins_tail, g->entry, memory_order_release);
   r->plugins_tail = &g->entry->next;
-  INVARIANT(g->entry->cells->used <= g->entry->cells->capacity);
   INVARIANT_OF_ALL(registry_is_valid(r));
 }
 
@@ -391,14 +253,15 @@ static void free_type(const host_memory *memory, device_type *t) {
 }
 
 static void free_entry(const host_memory *memory, plugin_entry *e) {
-  for (size_t i = 0; e->operators && i < e->num_operators; ++i) {
-    host_free(memory, e->operators[i].defaults);
-    host_free(memory, e->operators[i].tables);
-  }
+  for (size_t i = 0; e->operators && i < e->num_operators; ++i)
+    operator_free(memory, &e->operators[i]);
   host_free(memory, e->operators);
   host_free(memory, e->kernels);
   host_free(memory, e->layers);
-  host_free(memory, e->cells);
+  for (cell_block *b = e->cells, *next; b; b = next) {
+    next = b->next;
+    host_free(memory, b);
+  }
   host_free(memory, e);
 }
 
@@ -455,10 +318,8 @@ tn_status registry_add(const host_memory *memory, registry *r, const tn_host *ho
 void registry_set_layers(registry *r, tn_kernel_fn fn) {
   r->layers_run = fn;
   for (plugin_entry *e = r->plugins; e; e = e->next)
-    for (size_t i = 0; e->cells && i < e->cells->used; ++i) {
-      cell *c = &e->cells->cells[i];
-      c->run = run_of(r, c->kernel, &r->types[c->type]->backend);
-    }
+    for (cell_block *b = e->cells; b; b = b->next)
+      for (size_t i = 0; i < b->used; ++i) cell_set_run(r, &b->cells[i]);
 }
 
 void registry_free(const host_memory *memory, registry *r) {

@@ -44,7 +44,9 @@ struct plugin_entry;
 typedef struct kernel_entry {
   tn_kernel row; /* first: args->kernel points here */
   const struct plugin_entry *plugin;
-  const op_entry *op;
+  /* NULL where there is none (yet): join.c. Once set it stays. */
+  _Atomic(const op_entry *) op;
+  bool left_out; /* for an operator of its plugin's own that was not taken */
   /* The plugin's own function where row.supports is attrs_supports of known_attrs.c. */
   bool (*supports)(const tn_kernel_args *args);
 } kernel_entry;
@@ -64,6 +66,7 @@ typedef _Atomic(cell *) cell_slot;
 
 /* Memory of many cells at once. */
 typedef struct cell_block {
+  struct cell_block *next;
   size_t used, capacity;
   cell cells[];
 } cell_block;
@@ -74,6 +77,7 @@ typedef struct device_type {
   cell_slot *table;      /* [OPS_MAX * TN_DTYPE_SLOTS] */
   uint8_t index;         /* among the registry's types */
   char unavailable[256]; /* why there is no device of this type */
+  char oddity[256];      /* what was wrong with the first of its devices that could not be used */
 } device_type;
 
 /* A plugin that was taken. */
@@ -88,7 +92,7 @@ typedef struct plugin_entry {
   tn_layer *layers;
   size_t num_layers;
   size_t num_backends;
-  cell_block *cells;     /* made when it was registered */
+  cell_block *cells;     /* made when it was registered, or loaded again */
   _Atomic bool unloaded; /* unloaded: stays, but is found by nobody */
   _Atomic(struct plugin_entry *) next;
 } plugin_entry;
@@ -116,16 +120,34 @@ void registry_free(const host_memory *memory, registry *r);
 /* Called for each type of device that a plugin brings, before it can be found. */
 typedef tn_status registry_type_fn(device_type *type, void *ctx);
 
-/* Registers all that a plugin brings, or nothing: on failure, which may be found_type's, the
- * plugin has been closed and the registry is as before. New device types are appended to
- * r->types. found_type may be NULL. pre: the runtime's mutex `loading` is held. */
+/* Registers all that a plugin brings but for operators whose names are taken, and their kernels,
+ * or nothing: on failure, which may be found_type's, the plugin has been closed and the registry is
+ * as before. New device types are appended to r->types. found_type may be NULL. pre: the runtime's
+ * mutex `loading` is held. */
 tn_status registry_add(const host_memory *memory, registry *r, const tn_host *host,
                        const tn_plugin *plugin, registry_type_fn *found_type, void *ctx);
 
 /* unregister.c: takes back what a plugin brought. pre: the runtime's mutex `loading` is held. */
 void registry_unregister(registry *r, plugin_entry *entry);
-/* Gives it again. TN_ERR_PLUGIN_REFUSED where another plugin has brought the same since. */
-tn_status registry_restore(registry *r, plugin_entry *entry);
+/* Gives it again, but for operators whose names are taken by now. TN_ERR_PLUGIN_REFUSED where
+ * another plugin has brought a type of device since, TN_ERR_OUT_OF_MEMORY. */
+tn_status registry_restore(const host_memory *memory, registry *r, plugin_entry *entry);
+
+/* join.c: makes cells for the kernels that wait for operators of the entry, on the registry's types
+ * of device and those to come. TN_ERR_OUT_OF_MEMORY. */
+tn_status join_prepare(const host_memory *memory, const registry *r, plugin_entry *entry,
+                       device_type *const *new_types, uint32_t num_new_types);
+/* Lets readers see them. pre: join_prepare, and the operators and types can be found. */
+void join(const registry *r, plugin_entry *entry);
+
+/* operator.c: an operator of Tenon's own, and a copy of a plugin's, which plugin_check has passed.
+ * What a failure leaves behind operator_free gives back. TN_ERR_OUT_OF_MEMORY. */
+tn_status operator_make(const host_memory *memory, const tn_operator *row, op_entry *e);
+tn_status operator_take(const host_memory *memory, const tn_operator *row, uint32_t id,
+                        op_entry *e);
+void operator_free(const host_memory *memory, op_entry *e);
+/* Copies the part of a plugin's struct that both sides know; the rest is zero. */
+void copy_known(void *to, size_t size, const void *from, uint32_t from_size);
 
 /* cell.c: links a cell in before the first of lower priority; equal ones stay in front. */
 void registry_link(cell_slot *slot, cell *c);
@@ -154,6 +176,15 @@ static inline tn_kernel_fn registry_run_plain_fn(const registry *r, const tn_ker
   return r->deterministic_run ? r->deterministic_run : row->run;
 }
 
+/* cell.c: whether a kernel is for devices of the type, and is to be used at all. */
+bool kernel_serves(const registry *r, const kernel_entry *k, const device_type *t);
+/* How many cells a kernel for the operator gets on each type that it serves. */
+size_t cells_count(const op_entry *op, const kernel_entry *k);
+cell_block *cell_block_make(const host_memory *memory, size_t capacity);
+/* Makes them, and links them in unless the kernel's plugin is away. pre: k->op is set. */
+void cells_fill(const registry *r, cell_block *block, const kernel_entry *k, device_type *t);
+/* What the cell runs from now on: its kernel, or the layers that are on. */
+void cell_set_run(const registry *r, cell *c);
 /* cell.c: fills as much of *info as it has room for. */
 void cell_describe(const cell *c, tn_kernel_info *info);
 

@@ -4,7 +4,8 @@
  * Nothing is freed: a caller in another thread may be just at a cell, an operator or a
  * kernel of the plugin. Cells are unlinked from the table, so that later calls do not find
  * them, and keep their `next`, so that whoever stands on one finds on. To give the plugin
- * again the same cells are linked in again, which takes no memory and cannot fail.
+ * again the same cells are linked in again, which cannot fail; kernels that came meanwhile and
+ * wait for its operators get theirs first.
  */
 #include <string.h>
 
@@ -31,8 +32,9 @@ static void link_cell(const registry *r, cell *c) { registry_link(slot_of(r, c),
 static void each_cell(const registry *r, const plugin_entry *entry,
                       void visit(const registry *r, cell *c)) {
   for (const plugin_entry *e = r->plugins; e; e = e->next)
-    for (size_t i = 0; e->cells && i < e->cells->used; ++i)
-      if (e->cells->cells[i].kernel->plugin == entry) visit(r, &e->cells->cells[i]);
+    for (cell_block *b = e->cells; b; b = b->next)
+      for (size_t i = 0; i < b->used; ++i)
+        if (b->cells[i].kernel->plugin == entry) visit(r, &b->cells[i]);
 }
 
 void registry_unregister(registry *r, plugin_entry *entry) {
@@ -45,10 +47,6 @@ void registry_unregister(registry *r, plugin_entry *entry) {
 
 /* What the plugin brings may have been brought by another one meanwhile. */
 static tn_status check_free(const registry *r, const plugin_entry *entry) {
-  for (size_t i = 0; i < entry->num_operators; ++i)
-    if (registry_find_op(r, entry->operators[i].row.name))
-      return fail(TN_ERR_PLUGIN_REFUSED, "operator %s exists already",
-                  entry->operators[i].row.name);
   for (uint32_t i = 0; i < atomic_load(&r->num_types); ++i) {
     const device_type *t = r->types[i], *other;
     if (t->plugin != entry) continue;
@@ -60,14 +58,17 @@ static tn_status check_free(const registry *r, const plugin_entry *entry) {
   return TN_OK;
 }
 
-tn_status registry_restore(registry *r, plugin_entry *entry) {
+tn_status registry_restore(const host_memory *memory, registry *r, plugin_entry *entry) {
   tn_status status = check_free(r, entry);
+  if (!status) status = join_prepare(memory, r, entry, NULL, 0);
   if (status) return status;
   for (size_t i = 0; i < entry->num_operators; ++i) {
     op_entry *e = &entry->operators[i];
-    atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
+    if (!registry_find_op(r, e->row.name))
+      atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
   }
   each_cell(r, entry, link_cell);
+  join(r, entry);
   atomic_store(&entry->unloaded, false);
   INVARIANT_OF_ALL(registry_is_valid(r));
   return TN_OK;

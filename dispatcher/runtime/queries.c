@@ -70,8 +70,10 @@ tn_status tn_kernel_at(tn_runtime *runtime, size_t index, tn_kernel_row *row) {
   if (status) return status;
   const kernel_entry *k = kernel_at(runtime, index);
   if (!k) return fail(TN_ERR_NOT_FOUND, "tn_kernel_at: there are fewer kernels than %zu", index);
-  tn_kernel_row full = {row->struct_size,   k->op->row.id, k->row.name,     k->plugin->name,
-                        k->row.device_type, {0},           k->row.priority, k->row.flags};
+  const op_entry *op = atomic_load(&k->op);
+  tn_kernel_row full = {row->struct_size, op ? op->row.id : 0, k->row.name,
+                        k->plugin->name,  k->row.device_type,  {0},
+                        k->row.priority,  k->row.flags};
   memcpy(full.types, k->row.types, sizeof full.types);
   struct_fill(row, &full, sizeof full);
   return TN_OK;

@@ -132,6 +132,12 @@ static const char *stage_name(uint32_t stage) {
       [SCAN_QUERYING] = "in tn_plugin_query",
       [SCAN_CHECKING] = "while its tables were read",
       [SCAN_ENDING] = "at the end of the process (its destructors)",
+      [SCAN_OPENING] = "in its open function",
+      [SCAN_COUNTING] = "while it looked for devices (its count)",
+      [SCAN_DESCRIBING] = "while it described its devices (its describe)",
+      [SCAN_OPENING_DEVICE] = "while it opened a device (its backend's open)",
+      [SCAN_CLOSING_DEVICE] = "while it closed a device (its backend's close)",
+      [SCAN_CLOSING] = "in its close function",
   };
   return stage < sizeof names / sizeof *names ? names[stage] : "?";
 }
@@ -202,10 +208,14 @@ typedef struct subject {
   char *const *libraries;
 } subject;
 
+/* What the process that may come to harm is for. */
+typedef void trial(const char *path, const file_identity *file, char *const *libraries,
+                   scan_progress *progress);
+
 /* The loading process holds neither the pipe of the report nor a signal's disposition of
  * this one, and does not outlive it. */
 static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
-                                    scan_progress *progress) {
+                                    scan_progress *progress, trial *run) {
   sigset_t none;
   sigemptyset(&none);
   close(SCAN_FD);
@@ -214,7 +224,8 @@ static _Noreturn void become_loader(const subject *s, pid_t parent, int signals,
   if (getppid() != parent) _exit(1);
   (void)signal(SIGPIPE, SIG_DFL);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
-  scan_load(s->path, &s->file, s->libraries, progress);
+  run(s->path, &s->file, s->libraries, progress);
+  _exit(1);
 }
 
 /* The loading process stays in this one's group: a leader of its own could not call setsid(), as
@@ -246,6 +257,43 @@ static bool read_arguments(int argc, char **argv, subject *s) {
   return *end == '\0' && timeout > 0 && timeout <= UINT32_MAX && scan_read_file(argv[3], &s->file);
 }
 
+static pid_t start(const subject *s, int signals, scan_progress *progress, trial *run) {
+  pid_t parent = getpid(), loading = fork();
+  if (loading < 0) give_up("fork");
+  if (loading == 0) become_loader(s, parent, signals, progress, run);
+  return loading;
+}
+
+static void try_loading(const subject *s, int signals, scan_progress *progress) {
+  int status = 0;
+  pid_t loading = start(s, signals, progress, scan_load);
+  if (wait_for(loading, signals, s->timeout_ms, &status))
+    judge_end(progress, status);
+  else
+    judge_time(progress, loading, s->timeout_ms);
+  if (end_all(loading) && report.verdict == SCAN_SOUND)
+    say(SCAN_HARMFUL, "it left processes behind");
+}
+
+/* A driver that is broken today may be mended tomorrow, and the plugin's file stays as it is: that
+ * it came to harm there is not remembered. */
+static void try_opening(const subject *s, int signals, scan_progress *progress) {
+  int status = 0;
+  uint32_t most = UINT32_MAX / SCAN_DRIVER_TIMES;
+  uint32_t timeout_ms = (s->timeout_ms < most ? s->timeout_ms : most) * SCAN_DRIVER_TIMES;
+  const scan_report sound = report;
+  atomic_store(&progress->stage, SCAN_STARTING);
+  pid_t loading = start(s, signals, progress, scan_open);
+  if (!wait_for(loading, signals, timeout_ms, &status))
+    judge_time(progress, loading, timeout_ms);
+  else if (atomic_load(&progress->stage) == SCAN_OPENED && status == 0)
+    report = sound;
+  else
+    judge_end(progress, status);
+  (void)end_all(loading); /* what a driver starts beside itself is its own */
+  if (report.verdict == SCAN_HARMFUL) report.verdict = SCAN_HINDERED;
+}
+
 int main(int argc, char **argv) {
   subject s;
   if (!read_arguments(argc, argv, &s)) {
@@ -260,15 +308,7 @@ int main(int argc, char **argv) {
   scan_progress *progress =
       mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (progress == MAP_FAILED) give_up("mmap");
-  pid_t parent = getpid(), loading = fork();
-  if (loading < 0) give_up("fork");
-  if (loading == 0) become_loader(&s, parent, signals, progress);
-  int status = 0;
-  if (wait_for(loading, signals, s.timeout_ms, &status))
-    judge_end(progress, status);
-  else
-    judge_time(progress, loading, s.timeout_ms);
-  if (end_all(loading) && report.verdict == SCAN_SOUND)
-    say(SCAN_HARMFUL, "it left processes behind");
+  try_loading(&s, signals, progress);
+  if (report.verdict == SCAN_SOUND) try_opening(&s, signals, progress);
   send_report();
 }

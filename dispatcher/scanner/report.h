@@ -15,7 +15,11 @@
 /* The descriptor that the report is written to. */
 #define SCAN_FD 3
 /* Grows when the scan judges otherwise, so that verdicts of before are not believed. */
-#define SCAN_VERSION 2u
+#define SCAN_VERSION 3u
+
+/* How many times longer than loading a plugin may take to start its driver and look for devices:
+ * 30 seconds where nobody said otherwise. */
+#define SCAN_DRIVER_TIMES 6u
 
 typedef enum scan_verdict {
   SCAN_SOUND = 1,    /* loaded, queried, checked, and the process ended as it should */

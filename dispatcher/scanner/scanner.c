@@ -16,7 +16,6 @@
 
 #define REFUSED TN_ERR_PLUGIN_REFUSED
 
-/* Plugins that were installed with this library, or built beside it, are its own. */
 static bool is_own(const char *path) {
   char folder[PATH_MAX];
   if (!loader_own_folder(folder)) return false;
@@ -25,6 +24,11 @@ static bool is_own(const char *path) {
   const char *rest = path + length + 1;
   if (strncmp(rest, "tenon/", 6) == 0) rest += 6;
   return !strchr(rest, '/');
+}
+
+bool scan_is_own(const char *path) {
+  char resolved[PATH_MAX];
+  return realpath(path, resolved) && is_own(resolved);
 }
 
 static void read_build_id(int fd, uint64_t size, char text[129]) {

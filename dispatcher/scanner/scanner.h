@@ -39,6 +39,9 @@ typedef struct scan_result {
   char warning[512]; /* what a scan just made found odd; "" if nothing */
 } scan_result;
 
+/* Whether a plugin was installed with this library, or built beside it: then it is its own. */
+bool scan_is_own(const char *path);
+
 /* Judges the file that loader_inspect found at an absolute path as the settings ask. TN_OK: it
  * may be loaded. TN_ERR_PLUGIN_REFUSED with the reason, also where no scan could be made. */
 tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,

@@ -129,7 +129,7 @@ tn_status scan_spawn(const scan_subject *subject, const scan_libraries *librarie
     close(ends[0]);
     return cannot_scan(scanner, error);
   }
-  int64_t deadline = now_ms() + subject->timeout_ms + MARGIN_MS;
+  int64_t deadline = now_ms() + (int64_t)subject->timeout_ms * (1 + SCAN_DRIVER_TIMES) + MARGIN_MS;
   size_t bytes = read_until(ends[0], report, sizeof *report, deadline);
   bool answered = bytes == sizeof *report && report->magic == SCAN_MAGIC;
   finish(process, answered);

@@ -1,7 +1,8 @@
 /*
  * Loads one plugin as the dispatcher would, with its own code, and sees what that does to
  * the process: whether it lives, and whether it is as before (process_snapshot.c). The plugin's
- * open and count are not called: they may start drivers.
+ * open and count are called in a process of their own (trial_open.c): they may start drivers, which
+ * do to a process what loading may not.
  */
 #include "dispatcher/scanner/trial_load.h"
 
@@ -46,16 +47,23 @@ static tn_status run_here(const tn_host *host, int64_t n, int64_t grain, tn_rang
   return n > 0 ? fn(ctx, 0, n) : TN_OK;
 }
 
-static const tn_host host = {.struct_size = sizeof host,
-                             .abi_min = TN_ABI_VERSION_MIN,
-                             .abi_max = TN_ABI_VERSION,
-                             .num_threads = 1,
-                             .version = TN_VERSION_STRING,
-                             .fail = fail,
-                             .log = host_log,
-                             .alloc = service_alloc,
-                             .free = service_free,
-                             .parallel_for = run_here};
+/* No kernel is ever run. */
+static void *no_context(const tn_host *host, const tn_kernel *kernel) {
+  (void)host, (void)kernel;
+  return NULL;
+}
+
+const tn_host scan_host = {.struct_size = sizeof scan_host,
+                           .abi_min = TN_ABI_VERSION_MIN,
+                           .abi_max = TN_ABI_VERSION,
+                           .num_threads = 1,
+                           .version = TN_VERSION_STRING,
+                           .fail = fail,
+                           .log = host_log,
+                           .alloc = service_alloc,
+                           .free = service_free,
+                           .parallel_for = run_here,
+                           .plugin_context = no_context};
 
 /* ------------------------------------------------------------------- a canary --- */
 
@@ -102,26 +110,26 @@ static bool took_too_much(void) {
 /* ------------------------------------------------------------------------- loading --- */
 
 /* One that fails is told of when the plugin asks for it. */
-static void load_libraries(char *const *libraries) {
+void scan_load_libraries(char *const *libraries) {
   for (; *libraries; libraries++) (void)dlopen(*libraries, RTLD_LAZY | RTLD_LOCAL);
 }
 
-static tn_status load(const char *path, const file_identity *file, scan_progress *progress) {
+tn_status scan_load_plugin(const char *path, const file_identity *file, scan_progress *progress,
+                           const tn_plugin **plugin) {
   tn_plugin_note note;
   file_identity found;
   tn_plugin_query_fn query;
-  const tn_plugin *plugin;
   tn_status status = loader_inspect(path, &found, &note);
   if (!status && !file_is_same(&found, file))
     status = fail(REFUSED, "its file was changed or replaced before it could be scanned");
   if (!status) status = loader_map(path, file, &query);
   if (status) return status;
   atomic_store(&progress->stage, SCAN_QUERYING);
-  status = loader_ask(query, &host, &plugin);
+  status = loader_ask(query, &scan_host, plugin);
   if (status) return status;
   atomic_store(&progress->stage, SCAN_CHECKING);
-  status = plugin_check(plugin, &note, &host);
-  if (!status) status = plugin_read_all(plugin);
+  status = plugin_check(*plugin, &note, &scan_host);
+  if (!status) status = plugin_read_all(*plugin);
   return status;
 }
 
@@ -159,11 +167,12 @@ static void judge(const scan_state *before, tn_status status, scan_progress *pro
 void scan_load(const char *path, const file_identity *file, char *const *libraries,
                scan_progress *progress) {
   static scan_state before;
+  const tn_plugin *plugin;
   set_limits();
   if (pipe2(canary, O_CLOEXEC | O_NONBLOCK)) _exit(1);
   atomic_store(&progress->stage, SCAN_LOADING);
-  load_libraries(libraries); /* what they change the host has behind it */
+  scan_load_libraries(libraries); /* what they change the host has behind it */
   scan_state_take(&before);
-  judge(&before, load(path, file, progress), progress);
+  judge(&before, scan_load_plugin(path, file, progress, &plugin), progress);
   exit(0); /* not _exit: destructors of the plugin run at the end of a host, too */
 }

@@ -13,6 +13,14 @@ typedef enum scan_stage {
   SCAN_QUERYING,
   SCAN_CHECKING,
   SCAN_ENDING, /* the verdict stands; what runs at the end of a process is left */
+  /* Of the second process, which goes on from there: */
+  SCAN_OPENING,
+  SCAN_COUNTING,
+  SCAN_DESCRIBING,
+  SCAN_OPENING_DEVICE,
+  SCAN_CLOSING_DEVICE,
+  SCAN_CLOSING,
+  SCAN_OPENED,
 } scan_stage;
 
 /* Lies in memory that both processes share, so that the plugin has no descriptor to write
@@ -27,5 +35,16 @@ typedef struct scan_progress {
  * and ends the process. */
 _Noreturn void scan_load(const char *path, const file_identity *file, char *const *libraries,
                          scan_progress *progress);
+
+/* trial_open.c: loads them in the same way, lets the plugin start its driver and look for devices,
+ * and ends the process. */
+_Noreturn void scan_open(const char *path, const file_identity *file, char *const *libraries,
+                         scan_progress *progress);
+
+/* What both begin with, and the host that the plugin gets. */
+void scan_load_libraries(char *const *libraries);
+tn_status scan_load_plugin(const char *path, const file_identity *file, scan_progress *progress,
+                           const tn_plugin **plugin);
+extern const tn_host scan_host;
 
 #endif

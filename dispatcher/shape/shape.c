@@ -169,48 +169,6 @@ tn_status shape_rule_class_loss_grad(const shape_query *q, extents *out, uint32_
   return TN_OK;
 }
 
-/* What a plugin's rule is given: inputs, in-out tensors, NULL. */
-static void gather(const shape_query *q, const DLTensor **all) {
-  for (uint32_t i = 0; i < q->num_in; ++i) all[i] = q->in[i];
-  for (uint32_t i = 0; i < q->num_inout; ++i) all[q->num_in + i] = q->inout[i];
-  all[q->num_in + q->num_inout] = NULL;
-}
-
-static tn_status ask_rule(const shape_query *q, DLTensor **out) {
-  const DLTensor *few[2 * TN_MAX_ARGS + 1], **all = few;
-  size_t count = (size_t)q->num_in + q->num_inout + 1;
-  if (count > sizeof few / sizeof *few) {
-    all = q->host->alloc(q->host, count * sizeof *all, _Alignof(void *));
-    if (!all) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory");
-  }
-  gather(q, all);
-  fail_set_reason(false);
-  tn_status status = q->op->infer(q->host, all, out, q->attrs);
-  if (status) status = fail_of_plugin(status, NULL, "shape rule");
-  if (all != few) q->host->free(q->host, (void *)all);
-  return status;
-}
-
-tn_status shape_rule_custom(const shape_query *q, extents *out, uint32_t num_out) {
-  DLTensor tensors[TN_MAX_ARGS];
-  DLTensor *pointers[TN_MAX_ARGS] = {NULL};
-  for (uint32_t i = 0; i < num_out; ++i) {
-    tensors[i] = (DLTensor){.ndim = 0, .shape = out[i].dim};
-    pointers[i] = &tensors[i];
-  }
-  tn_status status = ask_rule(q, pointers);
-  if (status) fail_prefix("tn_%s: ", q->op->name);
-  for (uint32_t i = 0; !status && i < num_out; ++i) {
-    out[i].rank = tensors[i].ndim;
-    if (out[i].rank < 0 || out[i].rank > TN_MAX_RANK)
-      return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave rank %d", q->op->name, out[i].rank);
-    for (int32_t d = 0; d < out[i].rank; ++d)
-      if (out[i].dim[d] < 0)
-        return fail(TN_ERR_INTERNAL, "tn_%s: its shape rule gave a negative size", q->op->name);
-  }
-  return status;
-}
-
 tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out) {
   static tn_status (*const rules[TN_SHAPE_RULES])(const shape_query *, extents *, uint32_t) = {
 #define SHAPE(number, name, NAME, ...) [TN_SHAPE_##NAME] = shape_rule_##name,

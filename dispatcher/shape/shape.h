@@ -30,6 +30,15 @@ typedef struct shape_query {
  * with the operator's name. */
 tn_status shape_infer(const shape_query *query, extents *out, uint32_t num_out);
 
+/* Where a rule reads axes, which programs may count from the end: an int64_t or a tn_axes at
+ * `offset` of the attributes, axes of the first input or of the first output (the first in-out
+ * tensor, where there is one). Rules without axes are all zero: no attribute stands at 0. */
+typedef struct shape_axes {
+  uint16_t offset;
+  bool listed, of_output;
+} shape_axes;
+extern const shape_axes axes_of_rules[TN_SHAPE_RULES];
+
 /* Number of elements; false if its size in bytes overflows int64_t, or the sizes beside a 0 come
  * to more than 2^62 bytes. */
 bool shape_elements(int32_t rank, const int64_t *dim, size_t element_bytes, int64_t *elements);

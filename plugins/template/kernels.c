@@ -85,7 +85,8 @@ tn_status sim_run_fill(const tn_kernel_args *args) {
   return launch(args, &p, sizeof p);
 }
 
-/* The axes that stay, in order, then those that go. An axis may be counted from the end. */
+/* The axes that stay, in order, then those that go. Hosts of before passed on axes that are counted
+ * from the end. */
 tn_status sim_run_sum(const tn_kernel_args *args) {
   const tn_sum_attrs *attrs = args->attrs;
   sim_view x = view_of(args->in[0]);

@@ -157,7 +157,7 @@ static void put_attrs(text *t, const tn_layer_call *call) {
   char *before;
   text_put(&part, ",\"attrs\":\"");
   before = part.at;
-  text_attrs(&part, call->op, call->args->attrs);
+  text_attrs(&part, call->op, call->args);
   if (part.at == before) return;
   text_join(t, &part);
   text_put(t, "\"");

@@ -180,11 +180,24 @@ static bool all_equal(const char *field, int count, double value) {
   return true;
 }
 
+/* The greatest rank in a call: that of the tensor whose axes an operator counts. */
+static int32_t rank_of(const tn_kernel_args *args) {
+  int32_t in = args->num_in && args->in[0] ? args->in[0]->ndim : 0;
+  int32_t out = args->num_out && args->out[0] ? args->out[0]->ndim : 0;
+  return in > out ? in : out;
+}
+
+/* An axis that is counted from the end by default comes counted from the front. */
+static bool is_default_axis(const tn_attr *attr, const char *field, int32_t rank) {
+  return attr->default_value < 0 && strcmp(attr->name, "axis") == 0 &&
+         all_equal(field, 1, attr->default_value + rank);
+}
+
 /* A NaN is equal to itself here. */
-static bool is_default(const tn_attr *attr, const char *field) {
+static bool is_default(const tn_attr *attr, const char *field, int32_t rank) {
   switch (attr->type) {
   case TN_ATTR_I64:
-    return all_equal(field, 1, attr->default_value);
+    return all_equal(field, 1, attr->default_value) || is_default_axis(attr, field, rank);
   case TN_ATTR_U64:
     return (double)(uint64_t)load_i64(field) == attr->default_value;
   case TN_ATTR_PAIR:
@@ -244,15 +257,16 @@ static void put_value(text *t, uint32_t type, const char *field) {
   }
 }
 
-void text_attrs(text *t, const tn_operator *op, const void *attrs) {
+void text_attrs(text *t, const tn_operator *op, const tn_kernel_args *args) {
   bool follows = false;
+  const void *attrs = args->attrs;
   size_t step =
       TN_HAS_FIELD(op, tn_operator, attr_size) && op->attr_size ? op->attr_size : sizeof(tn_attr);
   if (!attrs) return;
   for (uint32_t i = 0; i < op->num_attrs; ++i) {
     const tn_attr *attr = (const void *)((const char *)op->attrs + i * step);
     const char *field = (const char *)attrs + attr->offset;
-    if (is_default(attr, field)) continue;
+    if (is_default(attr, field, rank_of(args))) continue;
     if (follows) text_put(t, " ");
     follows = true;
     text_escaped(t, attr->name);

@@ -37,6 +37,6 @@ void text_tensor(text *t, const DLTensor *tensor);
 /* Several of those with blanks between, "-" for an absent one. */
 void text_tensors(text *t, const DLTensor *const *tensors, uint32_t count);
 /* "axis=1 keep=1": the attributes that are not what they are by default, as JSON wants it. */
-void text_attrs(text *t, const tn_operator *op, const void *attrs);
+void text_attrs(text *t, const tn_operator *op, const tn_kernel_args *args);
 
 #endif

@@ -23,7 +23,7 @@
 
 #include "tests/plugins/fixture.h"
 
-static const tn_backend backend = FIXTURE_BACKEND("fixture");
+static tn_backend backend = FIXTURE_BACKEND("fixture");
 static const tn_backend *backends[] = {&backend};
 static tn_kernel kernels[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
 static tn_plugin plugin = {FIXTURE_PLUGIN("hostile", backends, kernels)};
@@ -277,7 +277,17 @@ static void exit_7(void) { _exit(7); }
 
 /* ------------------------------------------------------------------ the list of all --- */
 
-typedef enum moment { LOADED, QUERIED, ENDED } moment;
+typedef enum moment {
+  LOADED,
+  QUERIED,
+  ENDED,
+  OPENED,
+  COUNTED,
+  DESCRIBED,
+  DEVICE_OPENED,
+  DEVICE_CLOSED,
+  PLUGIN_CLOSED
+} moment;
 
 static const struct misdeed {
   const char *name;
@@ -362,6 +372,16 @@ static const struct misdeed {
     {"no-names", QUERIED, no_names},
     {"crooked", QUERIED, crooked},
     {"small", QUERIED, small},
+    {"open-crash", OPENED, segfault},
+    {"open-variable", OPENED, set_variable},
+    {"count-crash", COUNTED, segfault},
+    {"count-exit", COUNTED, exit_0},
+    {"count-hang", COUNTED, sleeps},
+    {"count-handler", COUNTED, handler},
+    {"describe-crash", DESCRIBED, segfault},
+    {"device-crash", DEVICE_OPENED, abort},
+    {"device-close-crash", DEVICE_CLOSED, segfault},
+    {"close-crash", PLUGIN_CLOSED, segfault},
     {"end-crash", ENDED, segfault},
     {"end-hang", ENDED, sleeps},
     {"end-exit", ENDED, exit_7},
@@ -392,8 +412,40 @@ static bool is(const char *name) {
   return m && strcmp(m->name, name) == 0;
 }
 
+/* ------------------------------------------------------------------------ devices --- */
+
+static tn_status open_plugin(const tn_host *host, void **context) {
+  (void)host, (void)context;
+  commit(OPENED);
+  return TN_OK;
+}
+static void close_plugin(void *context) {
+  (void)context;
+  commit(PLUGIN_CLOSED);
+}
+static tn_status count(const tn_host *host, void *context, uint32_t *devices) {
+  commit(COUNTED);
+  return fixture_count(host, context, devices);
+}
+static tn_status describe(const tn_host *host, void *context, uint32_t index,
+                          tn_device_props *out) {
+  commit(DESCRIBED);
+  return fixture_describe(host, context, index, out);
+}
+static tn_status open_device(const tn_host *host, void *context, uint32_t index, void **device) {
+  commit(DEVICE_OPENED);
+  return fixture_open(host, context, index, device);
+}
+static void close_device(void *device) {
+  (void)device;
+  commit(DEVICE_CLOSED);
+}
+
 TN_PLUGIN_DEFINE("hostile") {
   (void)host;
+  backend.count = count, backend.describe = describe;
+  backend.open = open_device, backend.close = close_device;
+  plugin.open = open_plugin, plugin.close = close_plugin;
   commit(QUERIED);
   if (is("query-wild")) return WILD;
   if (is("query-crooked")) return (const tn_plugin *)(const void *)((const char *)&plugin + 2);

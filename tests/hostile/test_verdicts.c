@@ -72,6 +72,16 @@ START_TEST(what_others_did_to_it_is_forgotten) {
 }
 END_TEST
 
+/* A driver may be mended without a change of the plugin. */
+START_TEST(what_a_driver_did_to_it_is_forgotten) {
+  static const char *const crashes[] = {"open-crash", "count-crash", "device-crash"};
+  for (int i = 0; i < 3; i++) {
+    const char *path = copy_hostile(crashes[i]);
+    for (int k = 0; k < 2; k++) ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
+  }
+}
+END_TEST
+
 /* Keeps one processor busy with the test's children, and the test to it. */
 enum { HOGS = 6 };
 static void crowd(pid_t hogs[HOGS]) {
@@ -212,6 +222,7 @@ static void add_tests(TCase *tc) {
   tcase_add_test(tc, verdicts_hold_until_the_file_changes);
   tcase_add_test(tc, what_was_found_under_a_limit_holds_there);
   tcase_add_test(tc, what_others_did_to_it_is_forgotten);
+  tcase_add_test(tc, what_a_driver_did_to_it_is_forgotten);
   tcase_add_test(tc, what_a_busy_machine_did_to_it_is_forgotten);
   tcase_add_test(tc, damaged_memory_is_no_memory);
   tcase_add_test(tc, without_a_folder_each_time_is_the_first);

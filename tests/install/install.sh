@@ -103,6 +103,18 @@ grep -q abacus "$stage/err" || { cat "$stage/err"; die "the message lists no dev
 
 say "the manual: no link leads out of what is installed, and man finds its pages"
 sh "$here/../lint/links.sh" "$(dirname "$(find "$stage" -path '*/doc/tenon/index.md')")" || die "links"
+doc=$(dirname "$(find "$stage" -path '*/doc/tenon/index.md')")
+(cd "$here/../../docs" && find . -name '*.md') | while read -r page; do
+  [ -e "$doc/$page" ] || die "docs/$page is not installed"
+done
+# What headers, pages of man, the command's help and new plugins name is there to be read.
+"$tenon" new-plugin named --kind operator --dir "$stage/named" >/dev/null || die "new-plugin"
+find "$stage" \( -path '*/include/tenon/*' -o -path '*/man/*' -o -path "$stage/named/*" \) -type f \
+  -exec grep -ohE 'docs/[a-z/-]+\.md' {} + | sort -u >"$stage/pages"
+[ -s "$stage/pages" ] || die "nothing names a page"
+while read -r page; do
+  [ -e "$doc/${page#docs/}" ] || die "$page is named, and not installed"
+done <"$stage/pages"
 for page in man1/tenon.1 man3/tenon.3 man7/tenon-environment.7; do
   find "$stage" -path "*/man/$page" | grep -q . || die "no $page"
 done

@@ -44,4 +44,10 @@ follow 1 'page.md:2: nosuch.svg leads to nothing' <<'EOF'
 # Top
 <img src="nosuch.svg">
 EOF
+follow 1 'page.md:3: nosuch.md leads to nothing' <<'EOF'
+# Top
+[1][there] [2][web]
+[there]: nosuch.md
+[web]: https://example.org/nosuch
+EOF
 echo "right links pass, wrong ones do not"

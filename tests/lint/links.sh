@@ -22,6 +22,11 @@ links_of() {
         sub(/^[^("]*[("]/, "", target); sub(/[)"]$/, "", target); sub(/ .*/, "", target)
         if (target != "" && target !~ /^[a-z]+:/) print FILENAME, FNR, target
       }
+      # [name]: target, to which [text][name] leads.
+      if (line ~ /^ ? ? ?\[[^]^]+\]: *[^ ]/) {
+        sub(/^ *\[[^]]+\]: */, "", line); sub(/[ ].*/, "", line); gsub(/[<>]/, "", line)
+        if (line !~ /^[a-z]+:/) print FILENAME, FNR, line
+      }
     }' "$1"
 }
 

@@ -16,7 +16,7 @@ names_in api/tenon/*.h "$printed"/*.h api/ops.def api/ops/*.def >"$scratch/known
 cat >>"$scratch/known" <<'EOF'
 tn_NAME
 TN_NAME_DEFAULTS
-tn_moving_average
+tn_acme
 TN_ARGS_softsign
 TN_ATTRS_softsign
 TN_WITHOUT_softsign

@@ -88,12 +88,18 @@ START_TEST(attributes_other_than_the_defaults_are_shown) {
   ok(tn_fill(NULL, x, &fill));
   ok(tn_sum(NULL, x, &sum, &y));
   ok(tn_max_pool2d(NULL, x, &pool, &z, NULL));
+  tn_tensor_release(y);
+  y = NULL;
+  ok(tn_softmax(NULL, x, NULL, &y)); /* along the last axis */
+  ok(tn_softmax(NULL, x, &(tn_softmax_attrs){sizeof(tn_softmax_attrs), -4}, &y));
   tn_tensor_release(x);
   tn_tensor_release(y);
   tn_tensor_release(z);
   tn_runtime_close(runtime);
   value *v = read_trace("t.json");
-  ck_assert_str_eq(event_arg(event_at(v, "op", "sum", 0), "attrs"), "axes=[1,-1] keepdims=1");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "sum", 0), "attrs"), "axes=[1,3] keepdims=1");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "softmax", 0), "attrs"), "(none)");
+  ck_assert_str_eq(event_arg(event_at(v, "op", "softmax", 1), "attrs"), "axis=0");
   ck_assert_str_eq(event_arg(event_at(v, "op", "max_pool2d", 0), "attrs"), "kernel=2,4");
   ck_assert_str_eq(event_arg(event_at(v, "op", "fill", 0), "attrs"), "(none)");
   tree_free(v);

@@ -67,7 +67,8 @@ static void note(agenda *a, const char *format, ...) {
 
 static tn_device_info info_of(tn_device *device) {
   tn_device_info info = {.struct_size = sizeof info};
-  if (tn_device_get_info(device, &info) != TN_OK) info.id = info.type = info.plugin = "?";
+  if (tn_device_get_info(device, &info) != TN_OK)
+    info.id = info.type = info.plugin = info.features = "?";
   return info;
 }
 
@@ -145,6 +146,7 @@ static void take_device(const check_options *o, tn_runtime *rt, agenda *a, tn_de
   snprintf(d->id, sizeof d->id, "%s", info.id);
   snprintf(d->type, sizeof d->type, "%s", info.type);
   snprintf(d->name, sizeof d->name, "%s", info.name);
+  snprintf(d->features, sizeof d->features, "%s", info.features);
   find_expectations(rt, plugin ? plugin : info.plugin, d);
   if (own || !plugin) choose_slots(o, rt, &info, d);
   if (choose_ops(o, rt, a, device, own ? NULL : plugin, d) || *d->plugin) a->num_devices++;
@@ -183,6 +185,27 @@ static void note_absent(tn_runtime *rt, agenda *a) {
       note(a, "skipped: no %s device%s%s", info.name, *info.reason ? ": " : "", info.reason);
 }
 
+static bool type_exists(tn_runtime *rt, const char *type) {
+  bool exists = !strcmp(type, TN_DEVICE_ANY_HOST);
+  for (size_t i = 0; i < tn_device_count(rt); i++)
+    exists |= !strcmp(info_of(tn_device_at(rt, i)).type, type);
+  return exists;
+}
+
+/* Kernels of a plugin for devices that are not here: nobody checks those. */
+static void note_elsewhere(tn_runtime *rt, agenda *a, const char *plugin) {
+  tn_kernel_row row = {.struct_size = sizeof row};
+  const char *type = NULL;
+  uint32_t count = 0;
+  for (size_t i = 0; tn_kernel_at(rt, i, &row) == TN_OK; i++) {
+    if (strcmp(row.plugin, plugin) || type_exists(rt, row.device_type)) continue;
+    if (!type) type = row.device_type;
+    count += !strcmp(type, row.device_type);
+  }
+  if (count)
+    note(a, "skipped: %u kernels for device type %s, of which there is none here", count, type);
+}
+
 static void take_ops(tn_runtime *rt, agenda *a) {
   for (size_t i = 0; i < tn_op_count(rt) && a->num_ops < CHECK_OPS; i++) {
     const tn_operator *op = tn_op_at(rt, i);
@@ -200,11 +223,13 @@ static void fill(const check_options *o, tn_runtime *rt, agenda *a) {
     a->refused = true;
     return;
   }
+  snprintf(a->plugin, sizeof a->plugin, "%s", o->plugin ? plugin.name : "");
   if (chosen)
     take_device(o, rt, a, tn_runtime_device(rt), plugin.name);
   else
     take_devices(o, rt, a, plugin.name);
   if (!o->plugin && !chosen) note_absent(rt, a);
+  if (o->plugin && !chosen) note_elsewhere(rt, a, plugin.name);
   if (!session_device(rt, "reference")) {
     note(a, "there is no reference device to compare with");
     a->num_devices = 0;

@@ -146,6 +146,8 @@ static void add_totals(totals *to, const totals *t) {
   to->native += t->native;
   to->slots += t->slots;
   to->slot_calls += t->slot_calls;
+  to->kernels += t->kernels;
+  to->kernels_listed += t->kernels_listed;
 }
 
 static void unit_done(void *ctx, unit *u) {
@@ -157,6 +159,7 @@ static void unit_done(void *ctx, unit *u) {
   t.bad_calls = u->tally.bad_calls;
   t.repeats = u->tally.repeats;
   t.thresholds = u->tally.thresholds;
+  unchecked_rows(k->options, k->agenda, &k->expect, u, &t);
   t.failures = u->tally.failures;
   add_totals(&k->device, &t);
   progress_clear();
@@ -180,11 +183,11 @@ static bool narrowed(const check_options *o) {
 static void find_stale(check *k) {
   for (size_t i = 0; i < k->expect.count && !narrowed(k->options); i++) {
     const expectation *e = &k->expect.list[i];
-    if (e->used) continue;
+    if (!expect_is_stale(e)) continue;
     k->all.stale++;
     if (!k->options->json)
-      printf("stale: %s:%u: %s %s: nothing fails any more (%s)\n", e->from, e->line, e->op,
-             e->dtype, e->reason);
+      printf("stale: %s:%u: %s %s: nothing fails any more, or the kernel runs (%s)\n", e->from,
+             e->line, e->op, e->dtype, e->reason);
   }
 }
 
@@ -197,6 +200,7 @@ static bool run_devices(check *k) {
   bool ok = true;
   for (uint32_t d = 0; ok && d < k->agenda->num_devices; d++) {
     k->device = (totals){0};
+    expect_device(&k->expect, &k->agenda->device[d]);
     ok = backend_run(k->options, k->agenda, d, slot_units(k, d), slots_done, k);
     ok = ok &&
          workers_run(k->options, k->agenda, d, k->units + d * k->agenda->num_ops, unit_done, k);

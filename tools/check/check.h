@@ -23,6 +23,7 @@ enum { CHECK_DEVICES = 16, CHECK_OPS = 1024, CHECK_KEPT = 4, CHECK_CRASHES = 3 }
 
 typedef struct checked_device {
   char id[48], type[32], name[128];
+  char features[256];
   char expect[512]; /* the list of expected failures that its plugin ships, or "" */
   char plugin[512]; /* the file of the plugin whose device it is, where its slots are checked */
   uint32_t index;   /* among devices of its type */
@@ -41,6 +42,7 @@ typedef struct agenda {
     uint32_t id;
     char name[64];
   } op[CHECK_OPS];
+  char plugin[64];  /* the one that is to be checked, "" for all */
   uint64_t lacking; /* by --complete */
   char notes[4096]; /* lines for people: devices that are left out, and why */
 } agenda;
@@ -72,6 +74,7 @@ typedef struct unit {
   check_failure failure[CHECK_KEPT];
   _Atomic uint64_t run_began_ns; /* 0 while nothing runs */
   double seconds;
+  row_table rows;
   /* The run under way. */
   tn_dtype types[TN_MAX_TYPE_VARS];
   uint64_t number; /* of the case */
@@ -132,9 +135,11 @@ void *shared_memory(size_t bytes);
 /* ------------------------------------------------------------- expect.c --- */
 
 typedef struct expectation {
-  char op[64], dtype[32], reason[200], from[512];
+  char op[128], dtype[32], reason[200], from[512];
+  char unless[64]; /* of row:, features with any of which a device is to run the kernel */
   uint32_t line;
   uint64_t used;
+  bool idle; /* some device had such a feature: that nothing used the entry is as it should be */
 } expectation;
 
 typedef struct expectations {
@@ -142,12 +147,19 @@ typedef struct expectations {
   size_t count;
 } expectations;
 
-/* Adds the lines of a file: "op-glob dtype-glob reason". False, with a message printed,
- * when the file cannot be read or a line is malformed. */
+/* Adds the lines of a file: "op-glob dtype-glob reason", or for kernels that no case runs
+ * "row:name-glob dtype-glob [unless:feature,...] reason". False, with a message printed, when the
+ * file cannot be read or a line is malformed. */
 bool expect_read(expectations *e, const char *path);
 void expect_free(expectations *e);
 /* Marks what was expected among a unit's failures; returns how many were. */
 uint64_t expect_match(expectations *e, const agenda *a, unit *u);
+/* Whether the list says that no case runs a kernel of this name for the type. */
+bool expect_row(expectations *e, const checked_device *d, const char *name, tn_dtype dtype);
+/* Before a device's units are matched. */
+void expect_device(expectations *e, const checked_device *d);
+/* Whether nothing used the entry where something should have. */
+bool expect_is_stale(const expectation *e);
 
 /* ------------------------------------------------------------- report.c --- */
 
@@ -155,8 +167,12 @@ typedef struct totals {
   uint64_t operators, cases, runs, bad_calls, repeats, thresholds, failures, expected, stale;
   uint64_t combos, native;
   uint64_t slots, slot_calls; /* checks of backends' slots */
+  uint64_t kernels, kernels_listed; /* that ran; that did not, as a list says */
   double seconds;
 } totals;
+
+/* unchecked.c: makes a failure of each kernel that no case ran and no list explains. */
+void unchecked_rows(const check_options *o, const agenda *a, expectations *e, unit *u, totals *t);
 
 void report_unit_text(const agenda *a, const unit *u, uint64_t expected);
 void report_unit_json(const agenda *a, const unit *u, uint64_t expected);

@@ -18,10 +18,16 @@ static char *trimmed(char *line) {
   return line;
 }
 
-/* "op-glob dtype-glob reason ..." */
+static const char row_mark[] = "row:";
+
+static bool is_row(const expectation *e) { return !strncmp(e->op, row_mark, sizeof row_mark - 1); }
+
+/* "op-glob dtype-glob reason ...", "row:glob dtype-glob unless:word,word reason ..." */
 static bool parse(char *line, expectation *e) {
-  int at = 0;
-  bool ok = sscanf(line, "%63s %31s %n", e->op, e->dtype, &at) == 2 && at && line[at];
+  int at = 0, more = 0;
+  bool ok = sscanf(line, "%127s %31s %n", e->op, e->dtype, &at) == 2 && at;
+  if (ok && is_row(e) && sscanf(line + at, "unless:%63s %n", e->unless, &more) == 1) at += more;
+  ok = ok && line[at];
   if (ok) snprintf(e->reason, sizeof e->reason, "%s", line + at);
   return ok;
 }
@@ -60,7 +66,8 @@ static const char *dtype_text(tn_dtype dtype) { return dtype ? tn_dtype_name(dty
 
 static expectation *find(expectations *e, const char *op, tn_dtype dtype) {
   for (size_t i = 0; i < e->count; i++)
-    if (!fnmatch(e->list[i].op, op, 0) && !fnmatch(e->list[i].dtype, dtype_text(dtype), 0))
+    if (!is_row(&e->list[i]) && !fnmatch(e->list[i].op, op, 0) &&
+        !fnmatch(e->list[i].dtype, dtype_text(dtype), 0))
       return &e->list[i];
   return NULL;
 }
@@ -78,3 +85,35 @@ uint64_t expect_match(expectations *e, const agenda *a, unit *u) {
   }
   return expected;
 }
+
+/* Whether one of the words, parted by commas, is among the device's features. */
+static bool has_feature(const char *features, const char *words) {
+  for (size_t length; *words; words += length + (words[length] == ',')) {
+    length = strcspn(words, ",");
+    for (const char *at = features; length && *at; at += strspn(at, " ")) {
+      const size_t word = strcspn(at, " ");
+      if (word == length && !strncmp(at, words, length)) return true;
+      at += word;
+    }
+  }
+  return false;
+}
+
+bool expect_row(expectations *e, const checked_device *d, const char *name, tn_dtype dtype) {
+  for (size_t i = 0; i < e->count; i++) {
+    expectation *one = &e->list[i];
+    if (!is_row(one) || fnmatch(one->op + sizeof row_mark - 1, name, 0)) continue;
+    if (fnmatch(one->dtype, dtype_text(dtype), 0) || has_feature(d->features, one->unless))
+      continue;
+    one->used++;
+    return true;
+  }
+  return false;
+}
+
+void expect_device(expectations *e, const checked_device *d) {
+  for (size_t i = 0; i < e->count; i++)
+    e->list[i].idle |= has_feature(d->features, e->list[i].unless);
+}
+
+bool expect_is_stale(const expectation *e) { return !e->used && !e->idle; }

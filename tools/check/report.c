@@ -112,6 +112,8 @@ static void totals_json(const totals *t) {
   json_number(&j, "thresholds", t->thresholds);
   json_number(&j, "slot_checks", t->slots);
   json_number(&j, "slot_calls", t->slot_calls);
+  json_number(&j, "kernels", t->kernels);
+  json_number(&j, "kernels_not_checked_as_listed", t->kernels_listed);
   json_number(&j, "failures", t->failures);
   json_number(&j, "expected_failures", t->expected);
   json_number(&j, "stale_expectations", t->stale);
@@ -127,6 +129,9 @@ void report_totals(const check_options *o, const totals *t) {
   printf("%" PRIu64 " cases in %" PRIu64 " calls, %" PRIu64 " bad calls, %" PRIu64
          " repeated for their bits; %.0f s\n",
          t->cases, t->runs, t->bad_calls, t->repeats, t->seconds);
+  printf("%" PRIu64 " kernels run", t->kernels);
+  if (t->kernels_listed) printf(", %" PRIu64 " not checked as listed", t->kernels_listed);
+  puts("");
   if (!o->no_thresholds) printf("%" PRIu64 " thresholds, both sides run\n", t->thresholds);
   if (t->slots)
     printf("%" PRIu64 " checks of slots, which were called %" PRIu64 " times\n", t->slots,

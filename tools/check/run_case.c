@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "cases/number.h"
-#include "compare.h"
-#include "placed.h"
+#include "work.h"
 
 bool tally_begin(tally *t, const op_case *c, const char *how) {
   return t->watch.before(t->watch.ctx, c, how);
@@ -33,23 +32,6 @@ static void note_error(tally *t, const judgement *j) {
   double was = t->bound > 0 ? t->error / t->bound : 0;
   if (j->bound > 0 && j->error / j->bound >= was) t->error = j->error, t->bound = j->bound;
 }
-
-/* Kernels behind the best one that a case is run by. */
-enum { MOST_NEXT = 2 };
-
-/* A case at work. Arguments are indexed as in the schema. */
-typedef struct work {
-  const op_case *c;
-  tn_device *device;
-  uint32_t num_in, num_out;
-  bool host; /* the device's memory is the host's: the reference kernels serve it too */
-  void *values[CASE_ARGS];   /* drawn inputs and in-out arguments, in the case's types */
-  output want[CASE_ARGS];    /* the reference's outputs, in-out arguments among them */
-  placed at[CASE_ARGS];      /* on the device */
-  int32_t shares[CASE_ARGS]; /* output i is input shares[i], or -1 */
-  char judge[64];            /* the plugin of the reference */
-  uint32_t rank;             /* in VARIANT_NEXT: of the kernel, behind the best one */
-} work;
 
 /* The type that the reference computes argument `arg` in. */
 static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
@@ -75,7 +57,7 @@ static void draw_values(work *w) {
   }
 }
 
-static tn_call call_of(const work *w, const tn_tensor *const *in, tn_tensor **out) {
+tn_call work_call(const work *w, const tn_tensor *const *in, tn_tensor **out) {
   tn_call call = {.struct_size = sizeof call,
                   .op = w->c->op->id,
                   .in = in,
@@ -120,14 +102,23 @@ static tn_status call_prepared(const tn_call *call, bool twice) {
   return status;
 }
 
-/* The reference's own kernels, which serve every host device, are the judge. */
-static tn_status call_candidate(const work *w, const tn_call *call) {
+tn_status work_call_ranked(work *w, const tn_call *call, const char *how, tally *t) {
   tn_prepared *prepared = NULL;
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   tn_status status = tn_prepare_candidate(call, w->rank, &prepared);
+  w->ran = false;
   if (status == TN_OK) status = tn_prepared_kernel(prepared, &kernel);
-  if (status == TN_OK && !strcmp(kernel.plugin, w->judge)) status = TN_ERR_UNSUPPORTED;
-  if (status == TN_OK) status = tn_run(prepared);
+  if (status == TN_OK && rows_find(t->rows, &kernel)) {
+    rows_ran(t->rows, &kernel);
+    w->ran = w->rank > 0;
+  }
+  /* Fewer kernels take the call, or that one wants its tensors row-major. */
+  if (status == TN_ERR_UNSUPPORTED) status = TN_OK;
+  if (w->ran) {
+    snprintf(w->how, sizeof w->how, "%s, by %s", how, kernel.name);
+    if (t->watch.now) t->watch.now(t->watch.ctx, w->how);
+    status = tn_run(prepared);
+  }
   tn_prepared_release(prepared);
   return status;
 }
@@ -151,7 +142,7 @@ static tn_status ask_reference(work *w, tn_device *reference) {
     if (w->values[i]) status = to_reference(w, reference, i, &t[i]);
   for (uint32_t i = 0; i < w->num_in; i++) in[i] = t[i];
   if (status == TN_OK) {
-    tn_call call = call_of(w, in, t + w->num_in);
+    tn_call call = work_call(w, in, t + w->num_in);
     call.attrs = reference_attrs(w, attrs);
     status = depends_on_data(w->c) ? call_prepared(&call, false) : tn_invoke(&call);
   }
@@ -192,9 +183,7 @@ static int32_t input_to_share(const work *w, uint32_t arg) {
   return -1;
 }
 
-static bool makes_outputs(uint32_t variant) {
-  return (variant & (VARIANT_MADE | VARIANT_NEXT)) != 0;
-}
+static bool makes_outputs(uint32_t variant) { return variant == VARIANT_MADE; }
 static bool in_place(uint32_t variant) { return (variant & VARIANTS_IN_PLACE) != 0; }
 
 static tn_status place_input(work *w, uint32_t i, uint32_t variant) {
@@ -231,17 +220,17 @@ static bool updates(const tn_operator *op) {
   return false;
 }
 
-static tn_status call_device(work *w, uint32_t variant) {
+static tn_status call_device(work *w, uint32_t variant, bool ranked, tally *t) {
   const tn_tensor *in[CASE_ARGS] = {0};
   tn_tensor *out[CASE_ARGS] = {0};
   for (uint32_t i = 0; i < w->num_in; i++) in[i] = w->at[i].view;
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
     out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
-  tn_call call = call_of(w, in, out);
-  tn_status status = variant == VARIANT_NEXT       ? call_candidate(w, &call)
+  tn_call call = work_call(w, in, out);
+  tn_status status = ranked ? work_call_ranked(w, &call, variant_name(variant), t)
                      : variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op))
                                                    : tn_invoke(&call);
-  for (uint32_t i = w->num_in; i < w->c->op->num_args && status == TN_OK; i++) {
+  for (uint32_t i = w->num_in; i < w->c->op->num_args; i++) {
     if (w->at[i].view || w->shares[i] >= 0 || !out[i - w->num_in]) continue;
     w->at[i].view = w->at[i].base = out[i - w->num_in];
     tn_tensor_retain(w->at[i].base);
@@ -249,12 +238,12 @@ static tn_status call_device(work *w, uint32_t variant) {
   return status;
 }
 
-static void complain(work *w, uint32_t variant, tally *t, const char *arg, const char *why) {
+void work_complain(const work *w, tally *t, const char *arg, const char *why) {
   char text[900];
   case_describe(w->c, text, sizeof text);
   tn_device_info info = {.struct_size = sizeof info};
   tn_device_get_info(w->device, &info);
-  tally_fail(t, "%s (%s): %s: %s: %s", info.id, variant_name(variant), text, arg, why);
+  tally_fail(t, "%s (%s): %s: %s: %s", info.id, w->how, text, arg, why);
 }
 
 /* Reads argument `i` back; what the call made is row-major and has no guards. */
@@ -275,6 +264,14 @@ static void cut_output(const work *w, output *o) {
   o->shape[0] = count;
 }
 
+static bool same_type(const work *w, uint32_t i, const output *got, judgement *j) {
+  const tn_dtype promised = case_dtype(w->c, i);
+  if (got->dtype == promised) return true;
+  snprintf(j->why, sizeof j->why, "its elements are %s, not %s", tn_dtype_name(got->dtype),
+           tn_dtype_name(promised));
+  return false;
+}
+
 static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   output got = {0};
   bool guarded = true;
@@ -285,56 +282,81 @@ static void check_output(work *w, uint32_t i, uint32_t variant, tally *t) {
   output want = w->want[i];
   if (depends_on_data(w->c) && i + 1 < w->c->op->num_args) {
     cut_output(w, &want);
-    if (ok && variant != VARIANT_MADE) cut_output(w, &got); /* prepared calls cut nothing */
+    /* Prepared calls cut nothing. */
+    if (ok && (variant != VARIANT_MADE || w->rank)) cut_output(w, &got);
   }
-  ok = ok && compare_outputs(w->c, &got, &want, &j);
+  ok = ok && same_type(w, i, &got, &j) && compare_outputs(w->c, &got, &want, &j);
   note_error(t, &j);
   if (!ok)
-    complain(w, variant, t, w->c->op->args[i].name, j.why);
+    work_complain(w, t, w->c->op->args[i].name, j.why);
   else if (!guarded)
-    complain(w, variant, t, w->c->op->args[i].name, "wrote outside the output");
+    work_complain(w, t, w->c->op->args[i].name, "wrote outside the output");
   free(got.data);
 }
 
 /* Inputs must come back as they went, unless an output was put over them. */
-static void check_input(work *w, uint32_t i, uint32_t variant, tally *t) {
+static void check_input(const work *w, uint32_t i, tally *t) {
   output got = {0};
   bool guarded = true;
   for (uint32_t k = w->num_in; k < w->c->op->num_args; k++)
     if (w->shares[k] == (int32_t)i) return;
   if (read_back(w, i, &got, &guarded) != TN_OK)
-    complain(w, variant, t, w->c->op->args[i].name, tn_last_error());
+    work_complain(w, t, w->c->op->args[i].name, tn_last_error());
   else if (!guarded || memcmp(got.data, w->values[i], tn_tensor_bytes(w->at[i].view)))
-    complain(w, variant, t, w->c->op->args[i].name, "the call changed its input");
+    work_complain(w, t, w->c->op->args[i].name, "the call changed its input");
   free(got.data);
 }
 
 static void check_arguments(work *w, uint32_t variant, tally *t) {
   for (uint32_t i = 0; i < w->c->op->num_args; i++) {
-    if (i < w->num_in && w->at[i].view) check_input(w, i, variant, t);
+    if (i < w->num_in && w->at[i].view) check_input(w, i, t);
     if (i >= w->num_in && !w->c->arg[i].absent) check_output(w, i, variant, t);
   }
 }
 
+/* A kernel that takes a call has no right to refuse it afterwards. */
+static bool was_taken(const work *w) {
+  const tn_tensor *in[CASE_ARGS] = {0};
+  tn_tensor *out[CASE_ARGS] = {0};
+  for (uint32_t i = 0; i < w->num_in; i++) in[i] = w->at[i].view;
+  for (uint32_t i = w->num_in; i < w->c->op->num_args; i++) out[i - w->num_in] = w->at[i].view;
+  tn_call call = work_call(w, in, out);
+  tn_prepared *prepared = NULL;
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  const bool made = tn_prepare(&call, &prepared) == TN_OK;
+  const bool taken = made && tn_prepared_kernel(prepared, &kernel) == TN_OK;
+  tn_prepared_release(prepared);
+  for (uint32_t i = w->num_in; made && i < w->c->op->num_args; i++)
+    if (!w->at[i].view) tn_tensor_release(out[i - w->num_in]);
+  return taken;
+}
+
 static void run_variant(work *w, uint32_t variant, tally *t) {
+  char why[300];
   if (!tally_begin(t, w->c, variant_name(variant))) return;
+  snprintf(w->how, sizeof w->how, "%s", variant_name(variant));
   tn_status status = place_all(w, variant);
-  if (status == TN_OK) status = call_device(w, variant);
-  /* There is no kernel of that rank. */
-  const bool none = variant == VARIANT_NEXT && status == TN_ERR_UNSUPPORTED;
-  t->runs += !none;
-  if (status == TN_ERR_UNSUPPORTED && !w->host)
-    t->unsupported += !none;
-  else if (status != TN_OK && !none)
-    complain(w, variant, t, tn_status_name(status), tn_last_error());
+  if (status == TN_OK) status = call_device(w, variant, false, t);
+  t->runs++;
+  snprintf(why, sizeof why, "%s", status != TN_OK ? tn_last_error() : "");
+  if (status == TN_ERR_UNSUPPORTED && !w->host && !(variant == VARIANT_MADE && was_taken(w)))
+    t->unsupported++;
+  else if (status != TN_OK)
+    work_complain(w, t, tn_status_name(status), why);
   if (status == TN_OK) check_arguments(w, variant, t);
   for (uint32_t i = 0; i < w->c->op->num_args; i++) placed_free(&w->at[i]);
 }
 
-/* The kernels behind the one that gets the call. As many begin whether there are any or not: runs
- * are told apart by how many began before. */
-static void run_next(work *w, tally *t) {
-  for (w->rank = 1; w->rank <= MOST_NEXT; w->rank++) run_variant(w, VARIANT_NEXT, t);
+static void run_ranked(work *w, uint32_t variant, tally *t) {
+  snprintf(w->how, sizeof w->how, "%s", variant_name(variant));
+  tn_status status = place_all(w, variant);
+  if (status == TN_OK) status = call_device(w, variant, true, t);
+  t->runs += w->ran;
+  if (status != TN_OK)
+    work_complain(w, t, tn_status_name(status), tn_last_error());
+  else if (w->ran)
+    check_arguments(w, variant, t);
+  for (uint32_t i = 0; i < w->c->op->num_args; i++) placed_free(&w->at[i]);
 }
 
 /* Whether some output can stand in an input's place in this case. */
@@ -365,28 +387,62 @@ static bool variant_fits(work *w, uint32_t v) {
   return w->c->variants & v && (!in_place(v) || can_share(w));
 }
 
+/* The ways but `made` by turns; 0 where the case has no other. */
+static uint32_t variant_in_turn(work *w, uint64_t number) {
+  uint32_t fits[VARIANTS], count = 0;
+  for (uint32_t v = VARIANT_GIVEN; v < 1u << VARIANTS; v <<= 1)
+    if (v != VARIANT_PREPARED && variant_fits(w, v)) fits[count++] = v;
+  return count ? fits[number % count] : 0;
+}
+
+/* The kernels that a call gets when its tensors lie in this way. The first has run already, but
+ * only preparing the call tells which it was. */
+static void run_ranks(work *w, uint32_t variant, uint32_t ranks, tally *t) {
+  for (w->rank = 0; w->rank < ranks; w->rank++) run_ranked(w, variant, t);
+}
+
+/* The case by every kernel that takes it, best or not: as its outputs are made, and in one more
+ * way; in all ways as long as there are kernels that no case ran, for which the layout may matter.
+ * All of it counts as one run, since how much there is to do depends on what was done before. */
+static void run_rows(work *w, tally *t) {
+  const row_list *rows = t->rows;
+  if (!rows || !rows->wanted || rows->plain) return;
+  if (!tally_begin(t, w->c, "by each kernel in turn")) return;
+  if (rows->ranks == 1 && rows_all_ran(rows)) return;
+  run_ranks(w, VARIANT_MADE, rows->ranks, t);
+  const uint32_t other = variant_in_turn(w, t->number);
+  if (other) run_ranks(w, other, rows->ranks, t);
+  for (uint32_t v = VARIANT_GIVEN; v < 1u << VARIANTS && !rows_all_ran(rows); v <<= 1)
+    if (v != other && v != VARIANT_PREPARED && variant_fits(w, v)) run_ranks(w, v, 1, t);
+}
+
 bool case_declined(const op_case *c, tn_status status) {
   return c->op->shape == TN_SHAPE_CUSTOM && status == TN_ERR_INVALID_ARGUMENT;
+}
+
+static case_again begin_reference(tally *t, const op_case *c) {
+  if (t->watch.again) return t->watch.again(t->watch.ctx, c, "reference");
+  return tally_begin(t, c, "reference") ? RUN_FIRST : RUN_NOT;
 }
 
 void run_case(const op_case *c, tn_device *device, tn_device *reference, tally *t) {
   work w = {.c = c, .device = device, .num_in = op_inputs(c->op)};
   w.num_out = c->op->num_args - w.num_in;
   w.host = is_host(device);
-  tn_device_info info = {.struct_size = sizeof info};
-  if (tn_device_get_info(reference, &info) == TN_OK)
-    snprintf(w.judge, sizeof w.judge, "%s", info.plugin);
-  if (!tally_begin(t, c, "reference")) return;
+  snprintf(w.how, sizeof w.how, "reference");
+  const case_again run = begin_reference(t, c);
+  if (run == RUN_NOT) return;
   draw_values(&w);
   tn_status status = ask_reference(&w, reference);
   if (case_declined(c, status)) {
     if (!t->declined++) snprintf(t->reason, sizeof t->reason, "%s", tn_last_error());
-  } else if (status != TN_OK)
-    complain(&w, VARIANT_MADE, t, "reference", tn_last_error());
+  } else if (status != TN_OK && run == RUN_FIRST)
+    work_complain(&w, t, "reference", tn_last_error());
   t->cases += !case_declined(c, status);
-  for (uint32_t v = 1; status == TN_OK && v < VARIANT_NEXT; v <<= 1)
+  for (uint32_t v = 1; status == TN_OK && v < 1u << VARIANTS; v <<= 1)
     if (variant_fits(&w, v)) run_variant(&w, v, t);
-  if (status == TN_OK && c->variants & VARIANT_NEXT) run_next(&w, t);
+  if (status == TN_OK) run_rows(&w, t);
+  if (status == TN_OK) long_calls(&w, t);
   for (uint32_t i = 0; i < c->op->num_args; i++) {
     free(w.values[i]);
     free(w.want[i].data);

@@ -3,12 +3,19 @@
 #define TENON_TESTS_RUN_CASE_H
 
 #include "cases/op_case.h"
+#include "rows.h"
 #include "tenon/tenon.h"
+
+typedef enum case_again { RUN_NOT, RUN_AGAIN, RUN_FIRST } case_again;
 
 /* Hears of every run. `before` may say no, and the run is left out. */
 typedef struct tally_watch {
   void *ctx;
   bool (*before)(void *ctx, const op_case *c, const char *how);
+  /* The reference's run, which what follows it in a case needs: where another process did it
+   * before, it is done once more. NULL: as `before` says. */
+  case_again (*again)(void *ctx, const op_case *c, const char *how);
+  void (*now)(void *ctx, const char *how); /* a part of a run begins; may be NULL */
   void (*failed)(void *ctx, const char *text);
 } tally_watch;
 
@@ -21,7 +28,9 @@ typedef struct tally {
   uint64_t declined;   /* cases that a plugin's own shape rule does not take */
   char reason[160];    /* of the first of them */
   uint64_t failures;
-  double error, bound; /* of the output that came nearest to its bound, or passed it */
+  double error, bound;  /* of the output that came nearest to its bound, or passed it */
+  uint64_t number;      /* of the case, for what is done by turns */
+  const row_list *rows; /* the kernels of its types; NULL: the best alone */
   tally_watch watch;
 } tally;
 

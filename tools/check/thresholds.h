@@ -1,4 +1,4 @@
-/* Cases on either side of what kernels refuse: sizes at which another kernel gets a call. */
+/* Cases on either side of what kernels refuse: sizes at which others take a call. */
 #ifndef TENON_CHECK_THRESHOLDS_H
 #define TENON_CHECK_THRESHOLDS_H
 
@@ -12,10 +12,11 @@ typedef struct threshold_search {
   bool (*begin)(void *ctx, const op_case *c);
   /* Both sides of a threshold that was found. */
   void (*found)(void *ctx, const op_case *below, const op_case *above);
+  uint32_t ranks; /* kernels that are watched; the search's own */
 } threshold_search;
 
 /* Searches from the operator's own cases for one choice of element types. Calls are prepared,
  * never run. What it asks and finds depends on the cases and on the kernels alone. */
-void thresholds_search(const tn_operator *op, const tn_dtype *types, const threshold_search *s);
+void thresholds_search(const tn_operator *op, const tn_dtype *types, threshold_search *s);
 
 #endif

@@ -54,6 +54,7 @@ typedef struct trial {
   const agenda *agenda;
   const tn_operator *op;
   unit *unit;
+  row_choice choice;
   uint64_t number; /* of cases of these types so far */
 } trial;
 
@@ -83,6 +84,24 @@ static bool before_run(void *ctx, const op_case *c, const char *how) {
   if (++t->unit->begun <= t->unit->resume) return false;
   begin_run(t->unit, c, how);
   return true;
+}
+
+/* Where a process goes on for one that died, what others need of a run is done again, but not a
+ * run at which one died. */
+static case_again before_run_again(void *ctx, const op_case *c, const char *how) {
+  trial *t = ctx;
+  unit *u = t->unit;
+  u->begun++;
+  for (uint32_t i = 0; i < u->crashes; i++)
+    if (u->died[i] == u->begun) return RUN_NOT;
+  begin_run(u, c, how);
+  return u->begun <= u->resume ? RUN_AGAIN : RUN_FIRST;
+}
+
+static void run_goes_on(void *ctx, const char *how) {
+  trial *t = ctx;
+  snprintf(t->unit->how, sizeof t->unit->how, "%s", how);
+  atomic_store(&t->unit->run_began_ns, clock_ns());
 }
 
 static void run_failed(void *ctx, const char *text) {
@@ -116,7 +135,7 @@ static void take_case(void *ctx, const op_case *c) {
   uint64_t number = t->number++;
   if (o->has_case && number != o->only_case) return;
   op_case mine = seeded(c, o->seed);
-  t->unit->number = number;
+  t->unit->number = t->unit->tally.number = number;
   run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
   if (t->bench->repeating && worth_repeating(&mine, number))
     repeat_case(&mine, t->bench->repeating, &t->unit->tally);
@@ -135,26 +154,21 @@ static void emit(trial *t, const tn_dtype *types, case_sink sink) {
 
 /* Counts as a run: a `supports` that crashes or hangs is a failure with its case. Where a process
  * goes on for one that died it searches again, since the runs that follow depend on what is
- * found, but not from a case at which one died. */
+ * found. */
 static bool begin_search(void *ctx, const op_case *c) {
   trial *t = ctx;
-  unit *u = t->unit;
-  u->begun++;
-  for (uint32_t i = 0; i < u->crashes; i++)
-    if (u->died[i] == u->begun) return false;
-  u->number = t->number;
-  begin_run(u, c, "looking for thresholds");
-  return true;
+  t->unit->number = t->number;
+  return before_run_again(t, c, "looking for thresholds") != RUN_NOT;
 }
 
-/* Numbers as they lie in memory, by the kernel that gets the call and by those after it. */
+/* Numbers as they lie in memory. */
 static void run_side(trial *t, const op_case *c) {
   op_case mine = seeded(c, t->bench->options->seed);
   const check_options *o = t->bench->options;
   uint64_t number = t->number++;
   if (o->has_case && number != o->only_case) return;
-  mine.variants = VARIANT_MADE | VARIANT_NEXT;
-  t->unit->number = number;
+  mine.variants = VARIANT_MADE;
+  t->unit->number = t->unit->tally.number = number;
   run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
 }
 
@@ -168,7 +182,7 @@ static void run_sides(void *ctx, const op_case *below, const op_case *above) {
 }
 
 static void cross_thresholds(trial *t, const tn_dtype *types) {
-  const threshold_search s = {t->bench->device, t, begin_search, run_sides};
+  threshold_search s = {t->bench->device, t, begin_search, run_sides, 0};
   if (!t->bench->options->no_thresholds) thresholds_search(t->op, types, &s);
 }
 
@@ -182,18 +196,23 @@ static bool has_kernel(tn_device *device, uint32_t op, tn_dtype dtype) {
 static void try_types(trial *t, const tn_dtype *types) {
   unit *u = t->unit;
   uint64_t runs = u->tally.runs, refused = u->tally.unsupported, begun = u->begun;
+  row_list rows;
   memcpy(u->types, types, sizeof u->types);
+  rows_list(t->bench->device, t->op->id, types[0], &t->choice, &u->rows, &rows);
   if (!has_kernel(t->bench->reference, t->op->id, types[0])) {
     snprintf(u->note, sizeof u->note, "no reference kernel for %s",
              types[0] ? tn_dtype_name(types[0]) : "it");
     return;
   }
-  bool native = has_kernel(t->bench->device, t->op->id, types[0]);
+  u->tally.rows = &rows;
+  const bool native = rows.ranks > 0;
   if (native) emit(t, types, (case_sink){take_case, t});
   if (native) cross_thresholds(t, types);
+  u->tally.rows = NULL;
   if (native && u->begun == begun) return;
   runs = u->tally.runs - runs;
   refused = u->tally.unsupported - refused;
+  if (runs > refused) rows_ran_first(&rows, t->bench->device, t->op->id);
   u->combos++;
   u->seen |= TN_SET(types[0]);
   if (!native || (runs && refused == runs)) return;
@@ -252,12 +271,20 @@ static void check_rule(trial *t) {
   u->tally.failures++;
 }
 
+static row_choice choice_of(const workbench *w, const agenda *a) {
+  tn_device_info judge = {.struct_size = sizeof judge};
+  const bool own = w->device == w->reference;
+  if (own || tn_device_get_info(w->reference, &judge) != TN_OK) judge.plugin = "";
+  return (row_choice){.only = a->plugin, .except = judge.plugin};
+}
+
 void unit_run(const workbench *w, const agenda *a, unit *u) {
   tn_dtype types[TN_MAX_TYPE_VARS] = {TN_DTYPE_NONE};
   trial t = {.bench = w, .agenda = a, .unit = u};
   uint64_t began = clock_ns();
   t.op = session_operator(w->runtime, a->op[u->op].id);
-  u->tally.watch = (tally_watch){&t, before_run, run_failed};
+  u->tally.watch = (tally_watch){&t, before_run, before_run_again, run_goes_on, run_failed};
+  t.choice = choice_of(w, a);
   u->begun = u->tally.cases = u->tally.thresholds = u->combos = u->native = 0;
   if (t.op) each_types(&t, try_types, 0, types);
   check_completeness(&t);

@@ -258,11 +258,9 @@ void case_describe(const op_case *c, char *text, size_t size) {
 }
 
 const char *variant_name(uint32_t variant) {
-  static const char *const names[VARIANTS] = {"made",          "given",
-                                              "permuted",      "sliced",
-                                              "in place",      "in place, sliced",
-                                              "channels last", "prepared",
-                                              "trapped",       "by the next kernel"};
+  static const char *const names[VARIANTS] = {"made",          "given",    "permuted",
+                                              "sliced",        "in place", "in place, sliced",
+                                              "channels last", "prepared", "trapped"};
   for (int i = 0; i < VARIANTS; i++)
     if (variant == 1u << i) return names[i];
   return "?";

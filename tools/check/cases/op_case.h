@@ -45,8 +45,7 @@ enum {
   VARIANT_CHANNELS_LAST = 1u << 6,   /* rank 4 as n, h, w, c in memory */
   VARIANT_PREPARED = 1u << 7,        /* tn_prepare, then tn_run twice */
   VARIANT_TRAPPED = 1u << 8,         /* every tensor ends, or begins, at a page that traps */
-  VARIANT_NEXT = 1u << 9,            /* by the kernels that stand behind the one that gets it */
-  VARIANTS = 10,
+  VARIANTS = 9,
 };
 #define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
 #define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)
@@ -121,6 +120,10 @@ const char *variant_name(uint32_t variant);
 /* Fills `data`, row-major, with the case's numbers for argument `arg`. The same case
  * gives the same numbers whatever the layout. */
 void case_fill(const op_case *c, uint32_t arg, void *data);
+
+/* near_ties.c: numbers that rounding twice takes elsewhere than rounding once. */
+int64_t near_tie_int(tn_dtype dtype, uint64_t random);
+double near_tie_float(uint64_t random);
 
 /* The next number of a sequence that begins anywhere (splitmix64). */
 uint64_t case_mix(uint64_t x);

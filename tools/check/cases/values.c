@@ -35,6 +35,7 @@ static double plain(const op_case *c, uint32_t arg, double u) {
 }
 
 static double special(tn_dtype dtype, uint64_t pick) {
+  if (dtype == TN_F64 && pick >> 63) return near_tie_float(case_mix(pick));
   double least = number_least(dtype), greatest = number_greatest(dtype);
   double normal = least * (dtype == TN_F16 ? 0x1p10 : dtype == TN_BF16 ? 0x1p7 : 0x1p23);
   const double list[] = {0.0,        -0.0,
@@ -153,7 +154,7 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
   case VALUES_BITS:
     return (int64_t)case_mix(random);
   case VALUES_SPECIAL:
-    return extremes[random % 6];
+    return random >> 32 & 1 ? near_tie_int(dtype, case_mix(random)) : extremes[random % 6];
   case VALUES_TIES:
     return (int64_t)(random % 3);
   case VALUES_NEAR_MOST:

@@ -1,0 +1,61 @@
+#!/bin/sh
+# tenon scan: its verdicts, where they are from, what it lists, and its exit statuses.
+#
+# usage: scan.sh TENON GOOD_PLUGIN HOSTILE_PLUGIN ODD_PLUGIN
+set -eu
+tenon=$1 good=$2 hostile=$3 odds=$4
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_SCAN
+export XDG_CACHE_HOME="$scratch/cache"
+
+die() {
+  echo "failed: $*" >&2
+  exit 1
+}
+expect() { # STATUS ARGUMENTS...
+  wanted=$1 status=0
+  shift
+  "$tenon" "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq "$wanted" ] ||
+    die "tenon $*: status $status, not $wanted: $(cat "$scratch/out" "$scratch/err")"
+}
+says() { grep -q -- "$1" "$scratch/out" || die "no '$1' in: $(cat "$scratch/out")"; }
+
+expect 0 scan --help
+expect 2 scan
+expect 2 scan one.so two.so
+expect 2 scan --nosuch x.so
+expect 1 scan "$scratch/none.so"
+grep -q 'no such file' "$scratch/err" || die "the missing file is not named"
+
+cp "$good" "$scratch/libtenon-good.so"
+expect 0 scan "$scratch/libtenon-good.so"
+says 'plugin good, ABI 1..1'
+says 'accepted by a scan made in'
+says 'device   fixture:0, a fixture'
+says 'kernels  1 for device type fixture'
+expect 0 scan "$scratch/libtenon-good.so"
+says 'accepted by a verdict remembered'
+
+# What happens in constructors is remembered, what happens to a driver is not.
+cp "$hostile" "$scratch/libtenon-segfault.so"
+expect 1 scan "$scratch/libtenon-segfault.so"
+says 'refused by a scan made in'
+expect 1 scan "$scratch/libtenon-segfault.so"
+says 'refused by a verdict remembered'
+cp "$hostile" "$scratch/libtenon-count-crash.so"
+for _ in 1 2; do
+  expect 1 scan "$scratch/libtenon-count-crash.so"
+  says 'refused by a scan made in'
+  says 'SIGSEGV) while it looked for devices'
+done
+TENON_PLUGIN_PATH="$scratch/libtenon-count-crash.so"
+export TENON_PLUGIN_PATH
+expect 0 info # which such a plugin took along
+says 'while it looked for devices'
+unset TENON_PLUGIN_PATH
+
+expect 0 scan "$odds"
+says 'operator acme.answer: Gives 42.'
+says 'warning  kernels wait for operators that no plugin has brought: acme.later'
