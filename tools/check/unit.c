@@ -208,6 +208,8 @@ static void take_case(void *ctx, const op_case *c) {
 static void emit(trial *t, const tn_dtype *types, case_sink sink) {
   t->number = 0;
   cases_emit(t->op, types, sink);
+  cases_degenerate(t->op, types, sink);
+  cases_extreme(t->op, types, sink);
   if (t->bench->options->large) cases_large(t->op, types, sink);
 }
 

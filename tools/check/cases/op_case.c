@@ -246,8 +246,10 @@ static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
 }
 
 void case_describe(const op_case *c, char *text, size_t size) {
-  static const char *const names[] = {"plain",   "range",  "exp",  "wide",
-                                      "special", "sparse", "bits", "ties"};
+  static const char *const names[VALUE_KINDS] = {
+      "plain",      "range", "exp",       "wide",     "special", "sparse",   "bits",
+      "ties",       "far",   "logits",    "huge",     "tiny",    "denormal", "cancel",
+      "two scales", "fine",  "near most", "positive", "weighted"};
   writer w = {text, size, 0};
   put(&w, "%s", c->op->name);
   for (uint32_t i = 0; i < c->op->num_args; i++) put_arg(&w, c, i);
