@@ -111,6 +111,10 @@ void plan_pick_candidate(plan *p, uint32_t rank);
 tn_status plan_take_workspace(plan *p);
 bool view_is_contiguous(const DLTensor *t);
 
+/* invoke.c: the copy of its attributes that a prepared call runs with, which may be changed between
+ * runs where neither shapes nor the choice of the kernel follow from what changes. NULL: none. */
+void *prepared_attrs(tn_prepared *prepared);
+
 /* fallback.c: serves a call that no kernel of its device takes. */
 tn_status fallback_run(plan *p);
 
