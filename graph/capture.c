@@ -10,7 +10,9 @@
 #include "dispatcher/tensor/tensor.h"
 #include "graph/graph.h"
 
-static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph"); }
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
+}
 
 /* --- which storage is which buffer --- */
 
@@ -183,8 +185,10 @@ tn_status capture_write(tn_graph *g, const void *handle, uint64_t offset, const 
   for (written **at = &g->written; *at;) {
     written *old = *at;
     bool gone = overlap(handle, offset, bytes, old->handle, old->offset, old->bytes);
-    if (gone) *at = old->next, host_free(&g->memory, old);
-    else at = &old->next;
+    if (gone)
+      *at = old->next, host_free(&g->memory, old);
+    else
+      at = &old->next;
   }
   w->next = g->written;
   g->written = w;

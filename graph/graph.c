@@ -4,7 +4,9 @@
 #include "dispatcher/tensor/tensor.h"
 #include "graph/graph.h"
 
-static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph"); }
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
+}
 
 static tn_status graph_check(const char *function, const tn_graph *graph) {
   if (!graph) return fail(TN_ERR_INVALID_ARGUMENT, "%s: graph is NULL", function);
@@ -103,10 +105,8 @@ static tn_status add_real(tn_graph *g, const char *function, const char *name, u
   if (kind == TN_GRAPH_PARAMETER && (!value->contiguous || value->read_only))
     return fail(TN_ERR_INVALID_ARGUMENT, "%s: value is %s", function,
                 value->contiguous ? "read-only" : "not row-major; use tn_tensor_contiguous first");
-  record_buffer wanted = {.kind = kind,
-                          .dtype = (tn_dtype)value->dtype,
-                          .rank = value->dl.ndim,
-                          .real = value};
+  record_buffer wanted = {
+      .kind = kind, .dtype = (tn_dtype)value->dtype, .rank = value->dl.ndim, .real = value};
   memcpy(wanted.shape, value->shape, sizeof wanted.shape);
   return add_source(g, function, name, &wanted, tensor);
 }
@@ -129,8 +129,8 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
   if (!name || !*name) return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_output: it needs a name");
   for (uint32_t i = 0; i < graph->record.num_outputs; ++i)
     if (!strcmp(graph->record.outputs[i].name, name))
-      return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_output: the graph has an output \"%s\" already",
-                  name);
+      return fail(TN_ERR_INVALID_ARGUMENT,
+                  "tn_graph_output: the graph has an output \"%s\" already", name);
   if (tensor->device != graph->device)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_output: the tensor is of %s, not of %s",
                 tensor->device->id, graph->device->id);

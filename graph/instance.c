@@ -57,13 +57,11 @@ typedef struct placeholders {
   tn_tensor *memory;
 } placeholders;
 
-static uint64_t rounded(uint64_t bytes) {
-  return (bytes / PLAN_ALIGNMENT + 1) * PLAN_ALIGNMENT;
-}
+static uint64_t rounded(uint64_t bytes) { return (bytes / PLAN_ALIGNMENT + 1) * PLAN_ALIGNMENT; }
 
 static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) {
-  stand->offset = host_alloc(&p->record.memory,
-                             ((size_t)p->record.num_buffers + 1) * sizeof *stand->offset);
+  stand->offset =
+      host_alloc(&p->record.memory, ((size_t)p->record.num_buffers + 1) * sizeof *stand->offset);
   if (!stand->offset) return no_memory();
   for (uint32_t b = 0; b < p->record.num_buffers; ++b) {
     const planned_buffer *at = &p->plan.buffers[b];
@@ -81,8 +79,8 @@ static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) 
 
 static tn_status make_headers(const tn_program *p, instance *i, const placeholders *stand) {
   tn_status status = TN_OK;
-  i->headers = host_alloc(&p->record.memory,
-                          ((size_t)p->record.num_values + 1) * sizeof *i->headers);
+  i->headers =
+      host_alloc(&p->record.memory, ((size_t)p->record.num_values + 1) * sizeof *i->headers);
   if (!i->headers) return no_memory();
   for (uint32_t k = 0; !status && k < p->record.num_values; ++k) {
     const record_value *v = &p->record.values[k];

@@ -126,8 +126,8 @@ static void place_sources(const record *r, memory_plan *p) {
 static bool same_layout(const record_value *a, const record_value *b) {
   size_t bytes = (size_t)a->rank * sizeof(int64_t);
   return a->rank == b->rank && a->offset == b->offset &&
-         tn_dtype_size(a->dtype) == tn_dtype_size(b->dtype) &&
-         !memcmp(a->shape, b->shape, bytes) && !memcmp(a->strides, b->strides, bytes);
+         tn_dtype_size(a->dtype) == tn_dtype_size(b->dtype) && !memcmp(a->shape, b->shape, bytes) &&
+         !memcmp(a->strides, b->strides, bytes);
 }
 
 /* Whether node k's output may lie where its input `i` does: nobody uses that afterwards, and no
@@ -223,8 +223,7 @@ static tn_status place_all(const record *r, memory_plan *p) {
   }
   qsort(order, used, sizeof *order, larger_first);
   place(p, order, order + count, used);
-  for (uint32_t i = 0; i < count; ++i)
-    p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
+  for (uint32_t i = 0; i < count; ++i) p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
   uint64_t now = 0;
   for (uint32_t k = 0; k <= r->num_nodes; ++k) {
     now += change[k];
@@ -239,9 +238,8 @@ tn_status memory_plan_make(const record *r, memory_plan *p) {
   *p = (memory_plan){.memory = r->memory};
   p->runs = host_alloc(&r->memory, r->num_nodes + (size_t)r->num_buffers + 1);
   p->buffers = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->buffers);
-  tn_status status = p->runs && p->buffers
-                         ? TN_OK
-                         : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  tn_status status =
+      p->runs && p->buffers ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
   if (!status) find_running(r, p, p->runs + r->num_nodes);
   if (!status) status = find_lives(r, p);
   for (uint32_t i = 0; !status && i < r->num_outputs; ++i) status = take_output(r, p, i);

@@ -188,7 +188,6 @@ tn_status tn_graph_print(const tn_graph *graph, tn_graph_format format, FILE *fi
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_print: %d is no format", (int)format);
   FILE *to = file ? file : stdout;
   (format == TN_GRAPH_DOT ? print_dot : print_text)(to, graph);
-  if (fflush(to) || ferror(to))
-    return fail(TN_ERR_IO, "tn_graph_print: %s", strerror(errno));
+  if (fflush(to) || ferror(to)) return fail(TN_ERR_IO, "tn_graph_print: %s", strerror(errno));
   return TN_OK;
 }

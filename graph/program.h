@@ -10,8 +10,8 @@
 
 /* Random operators: where a node's offset is, and what the record says it is. */
 typedef struct random_node {
-  uint32_t call;         /* among an instance's */
-  uint32_t attr_offset;  /* bytes from the beginning of the attributes */
+  uint32_t call;        /* among an instance's */
+  uint32_t attr_offset; /* bytes from the beginning of the attributes */
   uint64_t offset;
 } random_node;
 
@@ -42,8 +42,8 @@ struct tn_program {
   tn_runtime *runtime; /* held weakly */
   tn_device *device;
   char *name;
-  tn_tensor **real;      /* by buffer: parameters and constants on the device */
-  uint32_t *node_of;     /* by call */
+  tn_tensor **real;  /* by buffer: parameters and constants on the device */
+  uint32_t *node_of; /* by call */
   random_node *random;
   bound_value *bound;
   uint32_t num_random, num_bound, left_out;

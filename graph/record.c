@@ -5,7 +5,9 @@
 
 #include "dispatcher/base/error.h"
 
-static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph"); }
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
+}
 
 /* Room for one element more in a list of `count`. */
 static tn_status grow(const record *r, void *list, uint32_t count, size_t *max, size_t size) {
@@ -22,8 +24,7 @@ static tn_status grow(const record *r, void *list, uint32_t count, size_t *max, 
 /* --- buffers and values --- */
 
 tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer) {
-  tn_status status =
-      grow(r, &r->buffers, r->num_buffers, &r->max_buffers, sizeof *r->buffers);
+  tn_status status = grow(r, &r->buffers, r->num_buffers, &r->max_buffers, sizeof *r->buffers);
   if (status) return status;
   record_buffer *b = &r->buffers[r->num_buffers];
   *b = *wanted;

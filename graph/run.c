@@ -134,8 +134,7 @@ static tn_status take_inputs(run *r, const tn_tensor *const *in) {
  * stand under a header, else into a new tensor. */
 static bool is_direct(const run *r, uint32_t i) {
   const record *rec = &r->program->record;
-  const planned_buffer *b =
-      &r->program->plan.buffers[rec->values[rec->outputs[i].value].buffer];
+  const planned_buffer *b = &r->program->plan.buffers[rec->values[rec->outputs[i].value].buffer];
   return b->place == PLACE_OUTPUT && b->output == i;
 }
 
@@ -150,8 +149,8 @@ static tn_status take_outputs(run *r, tn_tensor *const *out) {
       r->out[i] = out[i];
       continue;
     }
-    status = tn_tensor_empty_on(r->program->device, r->stream, v->dtype, v->rank, v->shape,
-                                &r->out[i]);
+    status =
+        tn_tensor_empty_on(r->program->device, r->stream, v->dtype, v->rank, v->shape, &r->out[i]);
   }
   return status;
 }
@@ -180,8 +179,7 @@ static __attribute__((cold)) tn_status node_failed(const run *r, uint32_t call, 
   uint32_t node = r->program->node_of[call];
   const char *site = r->program->record.nodes[node].site;
   fail_prefix("program %s, node %" PRIu32 "%s%s, after %" PRIu32 " of %" PRIu32 " had run: ",
-              r->program->name, node, site ? " at " : "", site ? site : "", call,
-              r->at->num_calls);
+              r->program->name, node, site ? " at " : "", site ? site : "", call, r->at->num_calls);
   return status;
 }
 
@@ -203,8 +201,7 @@ static tn_status finish_output(const run *r, tn_tensor **out, uint32_t i) {
     out[i] = r->out[i];
     return TN_OK;
   }
-  const tn_tensor *from =
-      r->out[i] ? r->out[i] : r->at->headers[rec->outputs[i].value];
+  const tn_tensor *from = r->out[i] ? r->out[i] : r->at->headers[rec->outputs[i].value];
   return tn_copy(r->stream, from, &out[i]);
 }
 
@@ -246,11 +243,11 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
   if (!program) return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_run: program is NULL");
   tn_status status = device_check(program->device);
   if (status) return status;
-  run r = {.program = program,
-           .stream = stream ? stream : program->device->default_stream};
+  run r = {.program = program, .stream = stream ? stream : program->device->default_stream};
   if (r.stream->device != program->device)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_run: the stream is of device %s, program %s "
-                                         "is for %s",
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_program_run: the stream is of device %s, program %s "
+                "is for %s",
                 r.stream->device->id, program->name, program->device->id);
   status = check_run(&r, num_in, in, num_out, out);
   if (status) return status;

@@ -154,10 +154,10 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
 
 typedef struct tn_program_info {
   uint32_t struct_size;
-  uint32_t nodes;          /* that a run goes through */
-  uint32_t left_out;       /* nodes of the graph whose results nothing uses */
-  uint32_t fallbacks;      /* nodes without a kernel on the device */
-  uint32_t instances;      /* how often its memory exists: runs that were under way at once */
+  uint32_t nodes;     /* that a run goes through */
+  uint32_t left_out;  /* nodes of the graph whose results nothing uses */
+  uint32_t fallbacks; /* nodes without a kernel on the device */
+  uint32_t instances; /* how often its memory exists: runs that were under way at once */
   uint32_t reserved;
   uint64_t planned_bytes;  /* of one instance, for what nodes make */
   uint64_t live_bytes;     /* the most that is in use at once: no plan needs less */

@@ -160,8 +160,10 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   tn_status status = device_check(any->device);
   if (status) return tracked_explain(any, "tn_prepare", status);
   if (any->device->recorder)
-    return fail(TN_ERR_UNSUPPORTED, "tn_prepare: a call on symbolic tensors of %s is recorded and "
-                                    "never run; compile the graph", any->device->id);
+    return fail(TN_ERR_UNSUPPORTED,
+                "tn_prepare: a call on symbolic tensors of %s is recorded and "
+                "never run; compile the graph",
+                any->device->id);
   const host_memory *memory = &any->device->runtime->memory;
   tn_prepared *made = host_alloc(memory, sizeof *made);
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");

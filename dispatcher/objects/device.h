@@ -36,8 +36,8 @@ struct tn_device {
   struct {
     _Atomic uint64_t calls, bytes;
     _Atomic bool warned;
-  } * fallback; /* [OPS_MAX] */
-  call_recorder recorder;  /* NULL of a device that computes */
+  } * fallback;             /* [OPS_MAX] */
+  call_recorder recorder;   /* NULL of a device that computes */
   tn_device *next_symbolic; /* on the runtime's list of those that record */
 };
 

@@ -192,8 +192,8 @@ START_TEST(parameters_are_updated) {
     same(real, kept);
     same(real_velocity, kept_velocity);
   }
-  tn_tensor *all[] = {real,     kept,          real_velocity, kept_velocity, grad,
-                      velocity, param, unused, step};
+  tn_tensor *all[] = {real,     kept,  real_velocity, kept_velocity, grad,
+                      velocity, param, unused,        step};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
   tn_program_destroy(p);
   tn_graph_destroy(g);
@@ -398,12 +398,12 @@ START_TEST(what_is_refused_when_running) {
   tn_program *p = compiled(g);
   tn_tensor *in = numbers(device, 2, 2, 1), *wide = numbers(device, 2, 3, 1), *out = NULL;
   refused(tn_program_run(p, NULL, 0, NULL, 1, &out), TN_ERR_INVALID_ARGUMENT, "it has 1 and 1");
-  refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){wide}, 1, &out),
-          TN_ERR_INVALID_ARGUMENT, "the graph has f32 [2, 2] there");
+  refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){wide}, 1, &out), TN_ERR_INVALID_ARGUMENT,
+          "the graph has f32 [2, 2] there");
   refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){x}, 1, &out), TN_ERR_INVALID_ARGUMENT,
           "is for device");
-  refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){NULL}, 1, &out),
-          TN_ERR_INVALID_ARGUMENT, "NULL");
+  refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){NULL}, 1, &out), TN_ERR_INVALID_ARGUMENT,
+          "NULL");
   refused(tn_program_run(p, NULL, 1, (const tn_tensor *[]){in}, 1, &wide), TN_ERR_INVALID_ARGUMENT,
           "output \"y\"");
   ck_assert_ptr_null(out);
