@@ -137,13 +137,39 @@ static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) 
   return status;
 }
 
+/* The nodes run one after the other: the largest workspace serves them all. Given back node by
+ * node, `sizes` is the bytes of each call's. */
+static tn_status share_workspace(instance *i, const size_t *sizes) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < i->num_calls; ++k)
+    if ((int64_t)sizes[k] > most) most = (int64_t)sizes[k];
+  if (!most) return TN_OK;
+  tn_status status =
+      tn_tensor_empty_on(i->stream->device, i->stream, TN_U8, 1, &most, &i->workspace);
+  for (uint32_t k = 0; !status && k < i->num_calls; ++k)
+    if (sizes[k]) prepared_lend_workspace(i->calls[k], i->workspace);
+  return status;
+}
+
+static tn_status prepare_nodes(const tn_program *p, instance *i) {
+  size_t *sizes = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *sizes);
+  tn_status status = sizes ? TN_OK : no_memory();
+  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
+    if (!p->plan.runs[k]) continue;
+    status = prepare_node(p, i, k);
+    if (!status) sizes[i->num_calls - 1] = prepared_drop_workspace(i->calls[i->num_calls - 1]);
+  }
+  if (!status) status = share_workspace(i, sizes);
+  host_free(&p->record.memory, sizes);
+  return status;
+}
+
 static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
   i->calls = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->calls);
   if (!i->calls) return no_memory();
   tn_status status = reserve(p, i, stand);
   if (!status) status = make_headers(p, i, stand);
-  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k)
-    if (p->plan.runs[k]) status = prepare_node(p, i, k);
+  if (!status) status = prepare_nodes(p, i);
   if (!status) unplace(p, i);
   return status;
 }
@@ -153,6 +179,7 @@ static void instance_free(const tn_program *p, instance *i) {
   for (uint32_t k = 0; k < i->num_calls; ++k) tn_prepared_release(i->calls[k]);
   for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
     tn_tensor_release(i->headers[k]);
+  tn_tensor_release(i->workspace);
   tn_tensor_release(i->memory);
   host_free(memory, i->calls);
   host_free(memory, i->headers);

@@ -190,6 +190,8 @@ static void count_instances(tn_program *p, tn_program_info *info) {
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   pthread_mutex_lock(&p->mutex);
   for (const instance *i = p->instances; i; i = i->next) ++info->instances;
+  if (p->instances && p->instances->workspace)
+    info->workspace_bytes = tn_tensor_bytes(p->instances->workspace);
   for (uint32_t k = 0; p->instances && k < p->instances->num_calls; ++k)
     info->fallbacks += tn_prepared_kernel(p->instances->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
   pthread_mutex_unlock(&p->mutex);

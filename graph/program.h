@@ -32,6 +32,7 @@ typedef struct instance {
   const void *queue, *cache; /* of the stream when the instance was made */
   tn_tensor *memory;         /* planned_bytes of it, at least one */
   tn_tensor **headers;       /* by value; NULL where nothing that runs uses it */
+  tn_tensor *workspace;      /* that all calls share, NULL where none has any */
   tn_prepared **calls;       /* one for each node that runs */
   uint32_t num_calls;
 } instance;

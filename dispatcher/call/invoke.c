@@ -299,6 +299,20 @@ tn_status tn_run(tn_prepared *prepared) {
   return __builtin_expect(status, 0) ? prepared_failed(p, status) : TN_OK;
 }
 
+size_t prepared_drop_workspace(tn_prepared *prepared) {
+  plan *p = &prepared->plan;
+  size_t bytes = p->workspace ? p->args.workspace_bytes : 0;
+  if (bytes) pool_free(p->workspace);
+  p->workspace = NULL;
+  return bytes;
+}
+
+void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory) {
+  plan *p = &prepared->plan;
+  p->args.workspace = memory->dl.data;
+  p->args.workspace_offset = memory->dl.byte_offset;
+}
+
 void *prepared_attrs(tn_prepared *prepared) {
   return prepared->plan.args.attrs == prepared->attrs ? prepared->attrs : NULL;
 }
