@@ -491,6 +491,41 @@ START_TEST(several_threads_run_one_program) {
 }
 END_TEST
 
+/* --- layers --- */
+
+/* With a layer on, tensors are tracked and every call of a run is seen. */
+START_TEST(with_layers_on) {
+  static const char *const layers_on[] = {"validate", "trace"};
+  char plugins[64];
+  snprintf(plugins, sizeof plugins, "cpu,reference,%s", layers_on[_i]);
+  tn_runtime_options options = {
+      .struct_size = sizeof options, .plugins = plugins, .layers = layers_on[_i]};
+  tn_runtime_close(rt);
+  rt = open_runtime(&options);
+  device = tn_runtime_device(rt);
+  tn_graph *g = make_graph();
+  tn_tensor *real_w = numbers(device, 7, 5, 0.5f), *real_b = numbers(device, 1, 5, -2);
+  tn_tensor *x = input(g, "x", 3, 7), *w = NULL, *b = NULL;
+  ok(tn_graph_parameter(g, "w", real_w, &w));
+  ok(tn_graph_parameter(g, "b", real_b, &b));
+  tn_tensor *y = layers(x, w, b);
+  ok(tn_graph_output(g, "y", y));
+  tn_program *p = compiled(g);
+  for (int run = 0; run < 3; ++run) {
+    tn_tensor *real_x = numbers(device, 3, 7, (float)run), *got = NULL;
+    ok(tn_program_run(p, NULL, 1, (const tn_tensor *[]){real_x}, 1, &got));
+    tn_tensor *want = layers(real_x, real_w, real_b);
+    same(got, want);
+    tn_tensor *all[] = {real_x, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+  }
+  tn_tensor *all[] = {real_w, real_b, x, w, b, y};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) tn_tensor_release(all[i]);
+  tn_program_destroy(p);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* --- walking and printing --- */
 
 START_TEST(walked_and_printed) {
@@ -554,6 +589,8 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, given_back_in_any_order);
   tcase_add_test(tcase, several_threads_run_one_program);
   tcase_add_test(tcase, walked_and_printed);
+  setenv("TENON_TRACE", "/dev/null", 1); /* where the layer trace would write */
+  tcase_add_loop_test(tcase, with_layers_on, 0, 2);
 }
 
 int main(void) { return run_suite("graph", add_tests); }
