@@ -159,6 +159,11 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   if (!any) return plan_make(&refused, call); /* fails, with the message */
   tn_status status = device_check(any->device);
   if (status) return tracked_explain(any, "tn_prepare", status);
+  if (any->device->recorder)
+    return fail(TN_ERR_UNSUPPORTED,
+                "tn_prepare: a call on symbolic tensors of %s is recorded and "
+                "never run; compile the graph",
+                any->device->id);
   const host_memory *memory = &any->device->runtime->memory;
   tn_prepared *made = host_alloc(memory, sizeof *made);
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
@@ -292,6 +297,24 @@ tn_status tn_run(tn_prepared *prepared) {
   if (__builtin_expect(status, 0)) return status;
   status = p->cell->run(&p->args);
   return __builtin_expect(status, 0) ? prepared_failed(p, status) : TN_OK;
+}
+
+size_t prepared_drop_workspace(tn_prepared *prepared) {
+  plan *p = &prepared->plan;
+  size_t bytes = p->workspace ? p->args.workspace_bytes : 0;
+  if (bytes) pool_free(p->workspace);
+  p->workspace = NULL;
+  return bytes;
+}
+
+void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory) {
+  plan *p = &prepared->plan;
+  p->args.workspace = memory->dl.data;
+  p->args.workspace_offset = memory->dl.byte_offset;
+}
+
+void *prepared_attrs(tn_prepared *prepared) {
+  return prepared->plan.args.attrs == prepared->attrs ? prepared->attrs : NULL;
 }
 
 void tn_prepared_release(tn_prepared *prepared) {

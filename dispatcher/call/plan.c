@@ -99,6 +99,11 @@ static tn_status wrong_type(const plan *p, uint32_t arg, const tn_tensor *t) {
 
 static tn_status wrong_device(const plan *p, uint32_t arg, const tn_tensor *t) {
   if (tracked_is_released(t)) return call_refuse_released(t, p->op->row.id, TN_OK);
+  if (t->device->recorder || p->device->recorder)
+    return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
+                       "%s is of %s, another tensor of %s: a graph takes its own symbolic tensors "
+                       "alone; give it real ones with tn_graph_parameter or tn_graph_constant",
+                       p->op->row.args[arg].name, t->device->id, p->device->id);
   return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                      "%s is on device %s, another tensor on %s; use tn_tensor_to_device",
                      p->op->row.args[arg].name, t->device->id, p->device->id);

@@ -116,6 +116,15 @@ void plan_pick_candidate(plan *p, uint32_t rank);
 tn_status plan_take_workspace(plan *p);
 bool view_is_contiguous(const DLTensor *t);
 
+/* invoke.c: the copy of its attributes that a prepared call runs with, which may be changed between
+ * runs where neither shapes nor the choice of the kernel follow from what changes. NULL: none. */
+void *prepared_attrs(tn_prepared *prepared);
+
+/* invoke.c: takes a prepared call's workspace, and returns its bytes, 0 where it has none; one that
+ * had some must be lent as much before it runs again. Calls of one stream may share what is lent. */
+size_t prepared_drop_workspace(tn_prepared *prepared);
+void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory);
+
 /* fallback.c: serves a call that no kernel of its device takes. */
 tn_status fallback_run(plan *p);
 

@@ -141,7 +141,7 @@ static tn_status open_parts(tn_device *d) {
       .memory = &d->runtime->memory,
       .alignment = d->props.alignment_bytes ? d->props.alignment_bytes : 64,
       .header_bytes = sizeof(storage),
-      .limit = d->runtime->memory_limit,
+      .limit = d->recorder ? 0 : d->runtime->memory_limit,
       .tracked = d->runtime->notified,
   };
   status = pool_create(&wanted, &d->pool);
@@ -219,6 +219,25 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
     snprintf(type->oddity, sizeof type->oddity, "device %s cannot be used: %s", d->id,
              tn_last_error());
   return d;
+}
+
+tn_status device_make_symbolic(tn_runtime *runtime, device_type *type, call_recorder recorder,
+                               tn_device **device) {
+  tn_device *d = device_make(runtime, type, 0);
+  if (!d) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
+  d->recorder = recorder;
+  tn_status status = device_ready(d);
+  if (status) {
+    device_list list = {.runtime = runtime, .count = 1, .items = {d}};
+    devices_drop(&list);
+    return status;
+  }
+  pthread_mutex_lock(&runtime->mutex);
+  d->next_symbolic = runtime->symbolic;
+  runtime->symbolic = d;
+  pthread_mutex_unlock(&runtime->mutex);
+  *device = d;
+  return TN_OK;
 }
 
 void device_free(tn_device *d) {

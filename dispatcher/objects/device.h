@@ -5,6 +5,11 @@
 #include "dispatcher/objects/runtime.h"
 #include "dispatcher/objects/stream.h"
 
+/* Of a device whose tensors have no memory (graph/): takes each of its calls, validated, with its
+ * outputs made, in place of a kernel. */
+struct plan;
+typedef tn_status (*call_recorder)(struct plan *p);
+
 struct tn_device {
   tn_runtime *runtime;
   device_type *type;
@@ -31,7 +36,9 @@ struct tn_device {
   struct {
     _Atomic uint64_t calls, bytes;
     _Atomic bool warned;
-  } * fallback; /* [OPS_MAX] */
+  } * fallback;             /* [OPS_MAX] */
+  call_recorder recorder;   /* NULL of a device that computes */
+  tn_device *next_symbolic; /* on the runtime's list of those that record */
 };
 
 /* Why a device takes no more calls. */

@@ -50,6 +50,7 @@ struct tn_runtime {
   _Atomic(tn_device *) *ranked; /* [DEVICES_MAX] as tn_device_at shows them: best first */
   _Atomic uint32_t num_ranked;
   tn_device *chosen;
+  tn_device *symbolic; /* devices that record, which nobody finds; under `mutex` */
   struct thread_pool *threads;
   tn_parallel parallel; /* the embedder's, run NULL if there is none */
   log_sink log;

@@ -27,6 +27,11 @@ static void destroy(tn_runtime *r) {
   layers_close(r);
   for (uint32_t i = 0; r->devices && i < atomic_load(&r->num_devices); ++i)
     device_free(atomic_load(&r->devices[i]));
+  for (tn_device *d = r->symbolic, *next; d; d = next) {
+    next = d->next_symbolic;
+    device_free(d);
+  }
+  r->symbolic = NULL;
   tracking_close(r);
   pinned_free_all(r);
   registry_free(&memory, &r->registry);
@@ -53,20 +58,24 @@ static void log_no_more(void *user, tn_log_level level, const char *line) {
   (void)user, (void)level, (void)line;
 }
 
+/* Returns how many of its blocks are in use. */
+static uint64_t shut_device(tn_device *d) {
+  if (!atomic_load(&d->ready)) return 0;
+  device_shut(d);
+  uint64_t in_use = pool_blocks_in_use(d->pool);
+  if (in_use) pool_trim(d->pool);
+  return in_use;
+}
+
 /* From here on nothing of the host's is called but its allocator and deleters, and blocks
  * that are in use hold the runtime. */
 static void shut(tn_runtime *r) {
   uint64_t blocks = 0;
   r->host.num_threads = 1; /* what is left of work, in freeing memory, stays in its caller */
   thread_pool_stop(r->threads);
-  for (uint32_t i = 0; i < atomic_load(&r->num_devices); ++i) {
-    tn_device *d = atomic_load(&r->devices[i]);
-    if (!atomic_load(&d->ready)) continue;
-    device_shut(d);
-    uint64_t in_use = pool_blocks_in_use(d->pool);
-    if (in_use) pool_trim(d->pool);
-    blocks += in_use;
-  }
+  for (uint32_t i = 0; i < atomic_load(&r->num_devices); ++i)
+    blocks += shut_device(atomic_load(&r->devices[i]));
+  for (tn_device *d = r->symbolic; d; d = d->next_symbolic) blocks += shut_device(d);
   if (atomic_fetch_add(&r->refs, blocks) + blocks > 1 && r->log.write) r->log.write = log_no_more;
   atomic_store(&r->closed, true);
 }
@@ -78,6 +87,7 @@ void tn_runtime_close(tn_runtime *runtime) {
     if (atomic_load(&d->ready)) (void)tn_device_synchronize(d);
     device_release_ones(d);
   }
+  for (tn_device *d = runtime->symbolic; d; d = d->next_symbolic) device_release_ones(d);
   if (runtime->notified) notify_closing(runtime);
   shut(runtime);
   runtime_release(runtime);

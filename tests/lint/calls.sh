@@ -9,11 +9,13 @@ set -eu
 . "$(dirname "$0")/rooms.sh"
 archive=$1
 
-# Lines "ROOM D|U SYMBOL", of objects as Meson names them: dispatcher_ROOM_FILE.c.o.
+# Lines "ROOM D|U SYMBOL", of objects as Meson names them: dispatcher_ROOM_FILE.c.o; the folder
+# graph/, whose objects are graph_FILE.c.o, counts as a room.
 symbols() {
   (cd "$(dirname "$archive")" && nm -A "$(basename "$archive")") |
     sed -n -e 's@meson-generated_.._dispatcher_schema@dispatcher_registry_schema@' \
       -e 's@meson-generated_.._dispatcher_ops@dispatcher_call_ops@' \
+      -e 's@\(:[^ ]*\)graph_\([a-z_]*\.c\.o:\)@\1dispatcher_graph_\2@' \
       -e 's@^[^ ]*dispatcher_\([a-z]*\)_[a-z_]*\.c\.o:.* \([TDBRVCU]\) \([A-Za-z_][A-Za-z0-9_]*\)$@\1 \2 \3@p'
 }
 
@@ -24,6 +26,7 @@ upward() {
       for (i = 1; i <= lines; i++) {
         words = split(line[i], word, " ")
         for (w = 2; w <= words; w++) may[substr(word[1], 1, length(word[1]) - 1), word[w]] = 1
+        may["graph", substr(word[1], 1, length(word[1]) - 1)] = 1 # above all of them
       }
     }
     $2 != "U" { home[$3] = $1 }

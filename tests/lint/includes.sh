@@ -1,5 +1,5 @@
 #!/bin/sh
-# Includes go one way: tools, examples, tests, bench -> api <- dispatcher; backends ->
+# Includes go one way: tools, examples, tests, bench -> api <- dispatcher <- graph; backends ->
 # api + kernels; plugins -> api alone; api -> api. Unit tests may also look into the headers
 # of the dispatcher, the kernels and the tools, whose parts they test one by one. Inside the
 # dispatcher rooms.sh says which room may include from which.
@@ -15,14 +15,15 @@ allowed() {
     api) echo "" ;;
     dispatcher/*) echo "api $(rooms_below "${1#*/}" | sed 's@[^ ]*@dispatcher/&@g')" ;;
     kernels | plugins | tools | examples | bench) echo "api" ;;
+    graph) echo "api $all_of_dispatcher" ;;
     backends) echo "api kernels" ;;
-    tests) echo "api $all_of_dispatcher kernels tools" ;;
+    tests) echo "api $all_of_dispatcher graph kernels tools" ;;
   esac
 }
 
 all_of_dispatcher=$(echo "$dispatcher_rooms" | sed -n 's@^\([a-z]*\):.*@dispatcher/\1@p' | tr '\n' ' ')
 
-rooms="api kernels plugins tools examples bench backends tests $all_of_dispatcher"
+rooms="api graph kernels plugins tools examples bench backends tests $all_of_dispatcher"
 
 # Headers of vendors must not reach the parts that every program carries.
 vendor_headers() {
@@ -32,7 +33,7 @@ vendor_headers() {
     # A host may have tensors printed to a FILE; plugins see nothing of that.
     api/tenon/tenon.h) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint|stdio)\.h>' ;;
     api/tenon/*) grep -HnE "$include" "$1" | grep -vE '<(stdbool|stddef|stdint)\.h>' ;;
-    dispatcher/*) grep -HnE "$include(cu|nv|CL/|hip|vulkan|cblas|openblas|mkl|omp)" "$1" ;;
+    dispatcher/* | graph/*) grep -HnE "$include(cu|nv|CL/|hip|vulkan|cblas|openblas|mkl|omp)" "$1" ;;
   esac
 }
 
@@ -87,7 +88,7 @@ complaints() {
     }' "$1" -
 }
 
-files=$(for room in api dispatcher kernels backends plugins tools examples bench tests; do
+files=$(for room in api dispatcher graph kernels backends plugins tools examples bench tests; do
   [ ! -d "$room" ] || find "$room" -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc'
 done | sort)
 [ -n "$files" ] || exit 1
@@ -97,6 +98,6 @@ find . -path './build*' -prune -o -type f -print | sed 's,^\./,,' >"$there"
 # shellcheck disable=SC2086 # names of files are words
 wrong=$(misplaced_rooms
   grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' $files | complaints "$there"
-  for file in $(echo "$files" | grep -E '^(api/tenon|dispatcher)/'); do vendor_headers "$file" || true; done)
+  for file in $(echo "$files" | grep -E '^(api/tenon|dispatcher|graph)/'); do vendor_headers "$file" || true; done)
 echo "$(echo "$files" | wc -l) files looked at"
 [ -z "$wrong" ] || { echo "$wrong"; exit 1; }

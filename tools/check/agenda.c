@@ -13,6 +13,7 @@
 #include "../plain.h"
 #include "backend/backend.h"
 #include "check.h"
+#include "output.h"
 
 /* Threads of each runtime: with several processes at work, the processors are shared, but
  * a kernel always has two threads to go wrong with. */
@@ -29,6 +30,22 @@ static void plugin_path(const check_options *o, char *path, size_t size) {
   snprintf(path, size, "%s%s%s", o->plugin, others && *others ? ":" : "", others ? others : "");
 }
 
+/* The layer that guards workspaces, behind those that the environment names: next to kernels. Where
+ * no plugin brings it, the rest is checked without. */
+static bool unguarded;
+
+static tn_status open_guarded(tn_runtime_options *options, tn_runtime **runtime) {
+  char layers[1024];
+  const char *others = getenv("TENON_LAYERS");
+  snprintf(layers, sizeof layers, "%s%sguard", others ? others : "", others && *others ? "," : "");
+  options->layers = layers;
+  tn_status status = tn_runtime_open(options, runtime);
+  options->layers = NULL;
+  if (status != TN_ERR_NOT_FOUND || !strstr(tn_last_error(), "'guard'")) return status;
+  unguarded = true;
+  return tn_runtime_open(options, runtime);
+}
+
 tn_status session_open(const check_options *o, const char *device, bool deterministic,
                        tn_runtime **runtime) {
   char path[8192];
@@ -36,11 +53,12 @@ tn_status session_open(const check_options *o, const char *device, bool determin
   options.device = device;
   options.deterministic = deterministic ? 1 : -1;
   options.num_threads = threads_of(o);
+  options.log = output_log;
   if (o->plugin) {
     plugin_path(o, path, sizeof path);
     options.plugin_path = path;
   }
-  return tn_runtime_open(&options, runtime);
+  return o->guarded ? open_guarded(&options, runtime) : tn_runtime_open(&options, runtime);
 }
 
 tn_device *session_device(tn_runtime *runtime, const char *id) {
@@ -402,6 +420,7 @@ void agenda_make(const check_options *o, agenda *a) {
   tn_runtime *rt;
   tn_status status = session_open(o, o->device, false, &rt);
   if (status == TN_OK) {
+    if (unguarded) note(a, "workspaces are not guarded: there is no plugin guard");
     fill(o, rt, a);
     a->complete = true;
     tn_runtime_close(rt);

@@ -383,7 +383,7 @@ static int run_as_asked(check *k) {
 }
 
 int command_check(int argc, char **argv) {
-  check_options o = {0};
+  check_options o = {.guarded = true};
   int status = read_options(argc, argv, &o);
   if (status) return status - 1;
   set_defaults(&o);

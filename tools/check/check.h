@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "effects.h"
 #include "last_words.h"
 #include "run_case.h"
 
@@ -23,6 +24,7 @@ typedef struct check_options {
   uint32_t jobs;        /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
+  bool guarded;       /* workspaces lie between guards, by the layer of that name */
 } check_options;
 
 /* CHECK_ITSELF stands in an operator's place where what failed is the device or its plugin. */
@@ -118,6 +120,7 @@ typedef struct workbench {
   const check_options *options;
   tn_runtime *runtime, *deterministic;
   tn_device *device, *repeating, *reference, *other;
+  effects_watch *effects; /* of the process and this thread */
 } workbench;
 
 tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w);

@@ -12,6 +12,8 @@
 
 #include "bad_calls.h"
 #include "check.h"
+#include "load.h"
+#include "output.h"
 #include "thresholds.h"
 
 uint64_t clock_ns(void) {
@@ -60,6 +62,9 @@ typedef struct trial {
   unit *unit;
   row_choice choice;
   uint64_t number; /* of cases of these types so far */
+  bool loaded;     /* a case of these types was run many times */
+  op_case largest; /* of those that threads can run at once; its op is NULL: none yet */
+  uint64_t largest_number;
 } trial;
 
 /* What failed beside any operator shows again with any of them. */
@@ -95,8 +100,38 @@ static void begin_run(unit *u, const op_case *c, const char *how) {
   atomic_store(&u->run_began_ns, clock_ns());
 }
 
+/* --- side effects --- */
+
+static void blame(trial *t, const char *how, const char *what) {
+  unit *u = t->unit;
+  char text[1300];
+  snprintf(text, sizeof text, "%s%s: %s: %s", t->agenda->device[u->device].id, how, u->what, what);
+  u->tally.failures++;
+  unit_fail(t->bench->options, t->agenda, u, text);
+}
+
+/* What the last case left behind in the process and in this thread; once for a choice of types. */
+static void find_effects(trial *t) {
+  effects_watch *w = t->bench->effects;
+  char what[400];
+  if (!w) return;
+  if (effects_found(w, what, sizeof what)) blame(t, "", what);
+  if (!output_found(what, sizeof what) || w->said & EFFECT_OUTPUT) return;
+  w->said |= EFFECT_OUTPUT;
+  blame(t, "", what);
+}
+
+/* Another mode would make the next run's numbers wrong. */
+static void find_mode(trial *t) {
+  char what[400], how[120];
+  snprintf(how, sizeof how, " (%s)", t->unit->how);
+  if (t->bench->effects && effects_found_mode(t->bench->effects, what, sizeof what))
+    blame(t, how, what);
+}
+
 static bool before_run(void *ctx, const op_case *c, const char *how) {
   trial *t = ctx;
+  find_mode(t);
   if (++t->unit->begun <= t->unit->resume) return false;
   begin_run(t->unit, c, how);
   return true;
@@ -145,6 +180,32 @@ static op_case seeded(const op_case *c, uint64_t seed) {
   return other;
 }
 
+static int64_t elements_of(const op_case *c) {
+  int64_t all = 0;
+  for (uint32_t i = 0; c->op && i < c->op->num_args; i++)
+    if (!c->arg[i].absent) all += case_elements(&c->arg[i]);
+  return all;
+}
+
+/* The first case that is typical is run many times at once, and at the end the largest. */
+static void load(trial *t, const op_case *c, uint64_t number) {
+  const load_site site = {t->bench->device, t->bench->repeating, t->bench->reference};
+  if (elements_of(c) > elements_of(&t->largest)) t->largest = *c, t->largest_number = number;
+  if (!c->typical || t->loaded) return;
+  t->loaded = true;
+  growth_case(c, &site, &t->unit->tally);
+  together_case(c, &site, &t->unit->tally);
+}
+
+static void load_largest(trial *t) {
+  const load_site site = {t->bench->device, t->bench->repeating, t->bench->reference};
+  if (!t->largest.op) return;
+  t->unit->number = t->unit->tally.number = t->largest_number;
+  if (!t->loaded) growth_case(&t->largest, &site, &t->unit->tally);
+  together_case(&t->largest, &site, &t->unit->tally);
+  find_effects(t);
+}
+
 static void take_case(void *ctx, const op_case *c) {
   trial *t = ctx;
   const check_options *o = t->bench->options;
@@ -156,11 +217,15 @@ static void take_case(void *ctx, const op_case *c) {
   if (t->bench->repeating && worth_repeating(&mine, number))
     repeat_case(&mine, t->bench->repeating, &t->unit->tally);
   if (mine.typical) bad_calls(&mine, t->bench->device, t->bench->other, &t->unit->tally);
+  if (load_fits(&mine)) load(t, &mine, number);
+  find_effects(t);
 }
 
 static void emit(trial *t, const tn_dtype *types, case_sink sink) {
   t->number = 0;
   cases_emit(t->op, types, sink);
+  cases_degenerate(t->op, types, sink);
+  cases_extreme(t->op, types, sink);
   if (t->bench->options->large) cases_large(t->op, types, sink);
 }
 
@@ -184,6 +249,7 @@ static void run_side(trial *t, const op_case *c) {
   mine.variants = VARIANT_MADE;
   t->unit->number = t->unit->tally.number = number;
   run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
+  find_effects(t);
 }
 
 static void run_sides(void *ctx, const op_case *below, const op_case *above) {
@@ -213,6 +279,9 @@ static void try_types(trial *t, const tn_dtype *types) {
   double error = u->tally.error, bound = u->tally.bound;
   row_list rows;
   memcpy(u->types, types, sizeof u->types);
+  t->loaded = false;
+  t->largest.op = NULL;
+  if (t->bench->effects) t->bench->effects->said = 0;
   rows_list(t->bench->device, t->op->id, types[0], &t->choice, &u->rows, &rows);
   if (!has_kernel(t->bench->reference, t->op->id, types[0])) {
     snprintf(u->note, sizeof u->note, "no reference kernel for %s",
@@ -222,6 +291,7 @@ static void try_types(trial *t, const tn_dtype *types) {
   u->tally.rows = &rows;
   const bool native = rows.ranks > 0;
   if (native) emit(t, types, (case_sink){take_case, t});
+  if (native) load_largest(t);
   if (native) cross_thresholds(t, types);
   u->tally.rows = NULL;
   if (u->tally.error != error || u->tally.bound != bound) u->worst = types[0];

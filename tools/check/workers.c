@@ -17,6 +17,7 @@
 #include "../plain.h"
 #include "../progress.h"
 #include "check.h"
+#include "output.h"
 
 void *shared_memory(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -103,7 +104,9 @@ typedef struct worker {
   _Atomic int at;
   _Atomic uint64_t since_ns; /* when it came there */
   last_words said;
-  char error[1200]; /* why the runtime could not be opened */
+  char error[1200];           /* why the runtime could not be opened */
+  int output;                 /* the file that what it writes goes to */
+  _Atomic bool opening_known; /* whether what opening leaves behind has been said */
 } worker;
 
 enum { WORKERS = 64, DRIVERS = 4 };
@@ -153,19 +156,44 @@ static void worker_comes_to(worker *me, int at) {
   atomic_store(&me->at, at);
 }
 
+/* What plugins and devices left behind as they were opened. That drivers start threads and set
+ * variables of the environment is none of it. */
+static bool effects_of_opening(effects_watch *w, char *text, size_t size) {
+  w->said = EFFECTS_OF_DRIVERS;
+  bool found = effects_found(w, text, size) || output_found(text, size);
+  effects_begin(w);
+  return found;
+}
+
+/* Every worker finds the same. */
+static void blame_opening(const pool *p, unit *u, const char *what) {
+  char text[600];
+  if (atomic_exchange(&p->workers->opening_known, true)) return;
+  snprintf(text, sizeof text, "%s (opening): a plugin or the device %s", p->device->id, what);
+  u->tally.failures++;
+  unit_fail(p->options, p->agenda, u, text);
+}
+
 /* What a worker does. */
 static tn_status work(const pool *p, worker *me) {
   workbench bench;
+  effects_watch watch;
+  char opening[400];
   worker_comes_to(me, WORKER_OPENING);
+  effects_begin(&watch);
   tn_status status = workbench_open(p->options, p->device, &bench);
   if (status != TN_OK) {
     snprintf(me->error, sizeof me->error, "%s", tn_last_error());
     return status;
   }
   worker_comes_to(me, WORKER_AT_WORK);
+  bench.effects = &watch;
+  bool spoilt = effects_of_opening(&watch, opening, sizeof opening);
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
+    if (spoilt) blame_opening(p, &p->units[i], opening);
+    spoilt = false;
     if (p->options->no_fork) show_progress(p);
     unit_run(&bench, p->agenda, &p->units[i]);
     atomic_store(&me->unit, -1);
@@ -199,9 +227,11 @@ static void start(pool *p, worker *w) {
   last_words_forget(&w->said);
   atomic_store(&w->unit, -1);
   worker_comes_to(w, WORKER_OPENING);
+  w->output = output_open();
   pid_t pid = fork();
   if (pid == 0) { /* *w is shared: only the parent writes its pid */
     last_words_keep(&w->said, p->options->plugin);
+    output_keep(w->output);
     int failed = work(p, w) != TN_OK;
     fflush(NULL);
     exit(failed); /* not _exit: leak checkers look when a process ends */
@@ -232,6 +262,7 @@ static void bury(pool *p, worker *w, int status) {
   char how[400];
   bool stuck = w->ward.asked_ns != 0;
   w->ward = (ward){0};
+  output_pass_on(w->output);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && at < 0) return;
   workers_obituary(p->options, &w->said, status, stuck, how, sizeof how);
   if (at >= 0) {

@@ -1,4 +1,5 @@
 /* Cases of embeddings, rotary positions and attention. */
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -59,6 +60,18 @@ void cases_embedding(const tn_operator *op, const tn_dtype *types, case_sink sin
     }
 }
 
+static bool degenerate_lookup(op_case *c, const int64_t *size, unsigned round) {
+  lookup l = {.rows = size[0], .d = size[1]};
+  if (!combination_shape(size + 2, 2, &l.rank, l.shape)) return false;
+  *c = look_up(c->op, c->types, &l, round);
+  return true;
+}
+
+void degenerate_embedding(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"12", "12", "012", "12", "12"};
+  combine(op, types, &(combination){5, sizes, degenerate_lookup}, sink);
+}
+
 void sizes_embedding(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   const lookup list[] = {{1000, 64, 1, {64}}, {32000, 1024, 1, {large >= 1 << 26 ? 16384 : 512}}};
   for (unsigned i = 0; i < 2; i++) {
@@ -104,6 +117,20 @@ void cases_rope(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       c.variants |= VARIANT_CHANNELS_LAST | (round == 5 ? VARIANT_PREPARED : 0);
       sink.take(sink.ctx, &c);
     }
+}
+
+enum { ROPE_B, ROPE_H, ROPE_S, ROPE_D, ROPE_P, POSITIONS, ROPE_AXES };
+
+static bool degenerate_rotation(op_case *c, const int64_t *size, unsigned round) {
+  const unsigned form = combination_choice(round, 0, 4) << 1;
+  if (!size[POSITIONS] && size[ROPE_P] < size[ROPE_S]) return false;
+  *c = rotate(c->op, c->types, size, size[ROPE_P], size[ROPE_D] / 2, form | !size[POSITIONS]);
+  return true;
+}
+
+void degenerate_rope(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[ROPE_AXES] = {"12", "12", "12", "1234", "12", "01"};
+  combine(op, types, &(combination){ROPE_AXES, sizes, degenerate_rotation}, sink);
 }
 
 void sizes_rope(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
@@ -227,6 +254,21 @@ void cases_attention(const tn_operator *op, const tn_dtype *types, case_sink sin
   attention_cases(op, types, sink, large, sizeof large / sizeof *large, 4);
   attention_causal(op, types, sink, large, sizeof large / sizeof *large);
   attention_specials(op, types, sink);
+}
+
+enum { B, PER_KEY_HEAD, KEY_HEADS, S, T, D, CAUSAL, ATTENTION_AXES };
+
+static bool degenerate_heads(op_case *c, const int64_t *size, unsigned round) {
+  const int64_t g = size[KEY_HEADS];
+  const heads x = {size[B], size[PER_KEY_HEAD] * g, g, size[S], size[T], size[D]};
+  *c = attend(c->op, c->types, &x, combination_choice(round, 0, 420));
+  case_set(c, "causal", 0, (double)size[CAUSAL]);
+  return true;
+}
+
+void degenerate_attention(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[ATTENTION_AXES] = {"12", "12", "12", "12", "12", "12", "01"};
+  combine(op, types, &(combination){ATTENTION_AXES, sizes, degenerate_heads}, sink);
 }
 
 void sizes_attention(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

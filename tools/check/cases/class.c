@@ -1,4 +1,5 @@
 /* Cases of softmax along every axis, and of losses over classes. */
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -94,6 +95,36 @@ void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink si
         if (i == 2 || i == 4) c.variants |= VARIANT_PREPARED;
         sink.take(sink.ctx, &c);
       }
+}
+
+static bool degenerate_rows(op_case *c, const int64_t *size, unsigned round) {
+  tensor x;
+  if (!combination_shape(size, 3, &x.rank, x.shape) || size[4] >= x.rank) return false;
+  for (uint32_t a = 0; a < op_inputs(c->op); a++) case_shape(c, a, x.rank, x.shape);
+  case_set(c, "axis", 0, (double)(round % 2 ? size[4] : size[4] - x.rank));
+  return true;
+}
+
+void degenerate_softmax(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "120", "12", "12", "012"};
+  combine(op, types, &(combination){5, sizes, degenerate_rows}, sink);
+}
+
+static bool degenerate_loss(op_case *c, const int64_t *size, unsigned round) {
+  static const double smoothing[] = {0, 0.7, 1};
+  tensor x;
+  if (!combination_shape(size, 4, &x.rank, x.shape)) return false;
+  loss_shapes(c, &x, (int)size[5]);
+  if (combination_choice(round, 0, 3) == 0) case_set(c, "ignore_index", 0, 0);
+  case_set(c, "label_smoothing", 0, smoothing[combination_choice(round, 1, 3)]);
+  c->arg[0].absent = c->op->shape == TN_SHAPE_CLASS_LOSS_GRAD && size[5] != TN_REDUCTION_NONE &&
+                     combination_choice(round, 2, 2);
+  return true;
+}
+
+void degenerate_class_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"234", "12", "12", "12", "12", "012"};
+  combine(op, types, &(combination){6, sizes, degenerate_loss}, sink);
 }
 
 void sizes_softmax(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

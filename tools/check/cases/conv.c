@@ -2,6 +2,7 @@
  * Cases of convolution, transposed convolution and their gradients: one list of forward
  * shapes of three axes, of which an operator takes as many as it has, the last ones.
  */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct conv {
@@ -94,6 +95,46 @@ void cases_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
                          : VARIANT_GIVEN | VARIANT_SLICED | VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
+}
+
+/* Stride, dilation and padding in turn, or else with a border that lets a window in. */
+static void fit_windows(conv *v, unsigned round) {
+  for (int i = 0; i < 3; i++) {
+    v->stride[i] = 1 + combination_choice(round, 0, 2);
+    v->dilation[i] = 1 + combination_choice(round, 1, 2);
+    v->padding[i] = combination_choice(round, 2, 2);
+    if (slack(v, i) < 0) v->padding[i] = 1;
+  }
+}
+
+enum { N, IN, OUT, GROUPS, BIAS, SIZE, KERNEL = SIZE + 3, CONV_AXES = KERNEL + 3 };
+
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  conv v = {.n = size[N] ? size[N] : 1 + combination_choice(round, 3, 2), .groups = size[GROUPS]};
+  const bool bias = size[N] ? size[BIAS] : combination_choice(round, 4, 2);
+  v.c = size[IN] * v.groups;
+  v.k = size[OUT] * v.groups;
+  for (int i = 0; i < 3; i++) {
+    const bool absent = i < 3 - axes_of(c->op);
+    if (absent && (size[SIZE + i] != 1 || size[KERNEL + i] != 1)) return false;
+    v.size[i] = size[SIZE + i];
+    v.kernel[i] = size[KERNEL + i];
+  }
+  if (op_inputs(c->op) < 3 && size[BIAS]) return false;
+  fit_windows(&v, round);
+  shapes(c, &v);
+  c->arg[2].absent = op_inputs(c->op) > 2 && !bias;
+  return true;
+}
+
+/* A 0 stands for images and bias in turn. */
+void degenerate_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const all[CONV_AXES] = {"12", "12", "12", "12", "01", "12",
+                                             "12", "12", "12", "12", "12"};
+  static const char *const three_axes[CONV_AXES] = {"0",  "12", "12", "12", "0", "12",
+                                                    "12", "12", "12", "12", "12"};
+  const char *const *sizes = axes_of(op) == 3 ? three_axes : all;
+  combine(op, types, &(combination){CONV_AXES, sizes, degenerate}, sink);
 }
 
 /* A layer as in the example network and one of a residual network; with one and three

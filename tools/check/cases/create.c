@@ -1,4 +1,5 @@
 /* Cases of tensors made from a rule. */
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -37,6 +38,20 @@ void cases_create(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       if (k == 1) c.variants |= VARIANT_PREPARED;
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  tensor x;
+  if (!combination_shape(size, 3, &x.rank, x.shape)) return false;
+  if (c->op->id == TN_OP_EYE && x.rank < 2) return false;
+  case_shape(c, 0, x.rank, x.shape);
+  vary(c, round);
+  return true;
+}
+
+void degenerate_create(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "12", "12", "12"};
+  combine(op, types, &(combination){4, sizes, degenerate}, sink);
 }
 
 void sizes_create(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -162,6 +163,41 @@ static void by_broadcast(const tn_operator *op, const tn_dtype *types, case_sink
       vary(&c, i + k);
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate_map(op_case *c, const int64_t *size, unsigned round) {
+  int32_t rank;
+  int64_t shape[3];
+  if (!combination_shape(size, 3, &rank, shape)) return false;
+  *c = same_shape(c->op, c->types, rank, shape, round);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) c->values = VALUES_POSITIVE;
+  return true;
+}
+
+/* Two shapes that meet; a third operand has either's. Of equal ones `degenerate_map` has all. */
+static bool degenerate_broadcast(op_case *c, const int64_t *size, unsigned round) {
+  int32_t rank[2];
+  int64_t shape[2][3];
+  if (!combination_shape(size, 3, &rank[0], shape[0])) return false;
+  if (!combination_shape(size + 4, 3, &rank[1], shape[1])) return false;
+  bool equal = rank[0] == rank[1];
+  for (int32_t i = 0; i < 3; i++) equal = equal && shape[0][i] == shape[1][i];
+  if (equal || rank[0] + rank[1] > 4 + 2 * (combination_choice(round, 0, 4) == 0)) return false;
+  for (uint32_t i = 0; i < op_inputs(c->op); i++) {
+    const uint32_t which = i == 2 ? combination_choice(round, 1, 2) : i == 1;
+    case_shape(c, i, rank[which], shape[which]);
+  }
+  c->values = values_of(c->op, round);
+  vary(c, round);
+  return true;
+}
+
+void degenerate_elementwise(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "120", "12", "12"};
+  static const char *const shapes[] = {"0123", "12", "12", "12", "0123", "12", "12", "12"};
+  combine(op, types, &(combination){4, sizes, degenerate_map, true}, sink);
+  if (op->shape == TN_SHAPE_BROADCAST && op_inputs(op) > 1)
+    combine(op, types, &(combination){8, shapes, degenerate_broadcast, true}, sink);
 }
 
 void cases_elementwise(const tn_operator *op, const tn_dtype *types, case_sink sink) {

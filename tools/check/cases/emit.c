@@ -1,18 +1,25 @@
 /* Which family of cases serves which shape rule: shapes.def says. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct family {
   void (*cases)(const tn_operator *op, const tn_dtype *types, case_sink sink);
+  void (*degenerate)(const tn_operator *op, const tn_dtype *types, case_sink sink);
   void (*sizes)(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
 } family;
 
 static const family families[TN_SHAPE_RULES] = {
-#define SHAPE(number, name, NAME, family, ...) [TN_SHAPE_##NAME] = {cases_##family, sizes_##family},
+#define SHAPE(number, name, NAME, family, ...)                                                     \
+  [TN_SHAPE_##NAME] = {cases_##family, degenerate_##family, sizes_##family},
 #include "shapes.def"
 };
 
 void cases_emit(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   if (op->shape < TN_SHAPE_RULES) families[op->shape].cases(op, types, sink);
+}
+
+void cases_degenerate(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  if (op->shape < TN_SHAPE_RULES) families[op->shape].degenerate(op, types, sink);
 }
 
 void sizes_emit(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
@@ -87,6 +94,21 @@ void cases_custom(const tn_operator *op, const tn_dtype *types, case_sink sink) 
     for (unsigned i = 0; i < sizeof attempts / sizeof *attempts; i++)
       for (relation how = SHAPES_EQUAL; how < relations; how++)
         attempt_custom(op, types, &attempts[i], how, kinds[k], sink);
+}
+
+/* All small shapes, in one relation after the other. */
+static bool degenerate_attempt(op_case *c, const int64_t *size, unsigned round) {
+  attempt a;
+  (void)round;
+  if (!combination_shape(size, 3, &a.rank, a.shape)) return false;
+  if (size[4] != SHAPES_EQUAL && op_inputs(c->op) < 2) return false;
+  shapes_of(c, &a, (relation)size[4]);
+  return true;
+}
+
+void degenerate_custom(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "12", "12", "12", "012"};
+  combine(op, types, &(combination){5, sizes, degenerate_attempt}, sink);
 }
 
 void sizes_custom(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

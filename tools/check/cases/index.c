@@ -2,6 +2,7 @@
  * Cases of gathering and scattering by index: every axis, indexes that count from the end,
  * that repeat and that are outside.
  */
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -116,6 +117,22 @@ void cases_index(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       }
 }
 
+/* The data's rank and sizes, the axis, the index's rank and sizes: more than one rank where the
+ * operator takes it. */
+static bool degenerate_pair(op_case *c, const int64_t *size, unsigned round) {
+  indexed p;
+  if (!combination_shape(size, 2, &p.data.rank, p.data.shape)) return false;
+  if (!combination_shape(size + 4, 2, &p.index.rank, p.index.shape)) return false;
+  if (size[3] >= p.data.rank || (c->op->id != TN_OP_GATHER && p.index.rank != 1)) return false;
+  *c = pair_case(c->op, c->types, &p, (int32_t)size[3], combination_choice(round, 0, 60));
+  return true;
+}
+
+void degenerate_index(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"12", "12", "12", "01", "012", "120", "12"};
+  combine(op, types, &(combination){7, sizes, degenerate_pair}, sink);
+}
+
 /* Rows of a table of embeddings; for full indexes, every other element of rows. */
 void sizes_index(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   const bool big = large >= 1 << 26;
@@ -147,6 +164,22 @@ void cases_one_hot(const tn_operator *op, const tn_dtype *types, case_sink sink)
       if (list[i].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate_classes(op_case *c, const int64_t *size, unsigned round) {
+  tensor x;
+  if (!combination_shape(size, 2, &x.rank, x.shape) || size[3] > x.rank) return false;
+  *c = begin(c->op, c->types, round);
+  case_shape(c, 0, x.rank, x.shape);
+  c->arg[0].index = draw_index;
+  case_set(c, "axis", 0, (double)size[3]);
+  case_set(c, "classes", 0, (double)size[4]);
+  return true;
+}
+
+void degenerate_one_hot(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"012", "12", "12", "012", "12"};
+  combine(op, types, &(combination){5, sizes, degenerate_classes}, sink);
 }
 
 void sizes_one_hot(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
@@ -190,6 +223,20 @@ void cases_nonzero(const tn_operator *op, const tn_dtype *types, case_sink sink)
       c.variants |= VARIANT_PREPARED;
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate_zeros(op_case *c, const int64_t *size, unsigned round) {
+  tensor x;
+  (void)round;
+  if (!combination_shape(size, 3, &x.rank, x.shape)) return false;
+  case_shape(c, 0, x.rank, x.shape);
+  c->values = VALUES_TIES;
+  return true;
+}
+
+void degenerate_nonzero(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "12", "12", "12"};
+  combine(op, types, &(combination){4, sizes, degenerate_zeros}, sink);
 }
 
 void sizes_nonzero(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

@@ -1,4 +1,5 @@
 /* Cases of concat and stack: lists of one and more, every axis, empty members. */
+#include "combine.h"
 #include "op_case.h"
 
 enum { MEMBERS = 9, SHAPES = 13 };
@@ -78,6 +79,26 @@ void cases_join(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   op_case c = join(op, types, &large);
   c.variants = VARIANT_MADE | VARIANT_SLICED;
   emit(sink, c, 300);
+}
+
+/* A rank, its sizes, the axis, how many members and how long the second is. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  const bool is_new = c->op->shape == TN_SHAPE_STACK;
+  join_shape s = {.members = (uint32_t)size[5],
+                  .lengths = {0, size[6], combination_choice(round, 0, 3)}};
+  if (!combination_shape(size, 3, &s.rank, s.shape) || size[4] >= s.rank + is_new) return false;
+  if ((is_new || s.members < 2) && size[6] != 1) return false;
+  s.axis = size[4] < s.rank ? (int32_t)size[4] : 0;
+  s.lengths[0] = s.shape[s.axis];
+  *c = join(c->op, c->types, &s);
+  case_set(c, "axis", 0, (double)size[4]);
+  if (round % 3 == 0) c->arg[0].expanded = 1u << (s.axis == 0 && s.rank > 1);
+  return true;
+}
+
+void degenerate_join(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "120", "12", "12", "0123", "123", "120"};
+  combine(op, types, &(combination){7, sizes, degenerate}, sink);
 }
 
 void sizes_join(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

@@ -1,4 +1,5 @@
 /* Cases of rearranging, padding and repeating. */
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -75,6 +76,27 @@ void cases_pad(const tn_operator *op, const tn_dtype *types, case_sink sink) {
         c.typical = i == 0 && mode == 1 && k == 0;
         sink.take(sink.ctx, &c);
       }
+}
+
+/* A rank, its sizes, what is put before and after each axis. */
+static bool degenerate_padding(op_case *c, const int64_t *size, unsigned round) {
+  padding p = {.open = false};
+  if (!combination_shape(size, 2, &p.x.rank, p.x.shape)) return false;
+  for (int32_t i = 0; i < 2; i++) {
+    p.before[i] = size[3 + 2 * i];
+    p.after[i] = size[4 + 2 * i];
+    if (i >= p.x.rank && (p.before[i] || p.after[i])) return false;
+    p.open = p.open || p.before[i] >= p.x.shape[i] || p.after[i] >= p.x.shape[i];
+  }
+  *c = begin(c->op, c->types, &p.x, round);
+  set_padding(c, &p, c->op->shape == TN_SHAPE_PAD_GRAD);
+  case_set(c, "mode", 0, p.open ? 0 : combination_choice(round, 0, 3));
+  return true;
+}
+
+void degenerate_pad(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"12", "12", "12", "01", "01", "01", "01"};
+  combine(op, types, &(combination){7, sizes, degenerate_padding}, sink);
 }
 
 void sizes_pad(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
@@ -183,6 +205,43 @@ void cases_arrange(const tn_operator *op, const tn_dtype *types, case_sink sink)
   if (op->shape == TN_SHAPE_REPEAT) repeats(op, types, sink);
   if (op->shape == TN_SHAPE_FLIP || op->shape == TN_SHAPE_ROLL) axes(op, types, sink);
   if (op->shape == TN_SHAPE_TRIANGLE) triangles(op, types, sink);
+}
+
+/* What the operator does along axis i: `how` is 0, 1 or 2. False where an equal case came. */
+static bool arrange_axis(op_case *c, const tensor *x, int32_t i, int64_t how) {
+  if (i >= x->rank) return how == 0;
+  if (c->op->shape == TN_SHAPE_TILE) case_set(c, "reps", i, (double)how);
+  if (c->op->shape == TN_SHAPE_FLIP && how > 1) return false;
+  if (c->op->shape == TN_SHAPE_FLIP || c->op->shape == TN_SHAPE_ROLL) {
+    tn_axes *list = case_axes(c);
+    if (how) case_set(c, "shifts", list->count, (double)(how == 2 ? -1 : 1));
+    if (how) list->axis[list->count++] = i;
+  }
+  return true;
+}
+
+/* A rank, its sizes, and for each axis what becomes of it: the first number alone is what an
+ * operator on one axis takes. */
+static bool degenerate_arrangement(op_case *c, const int64_t *size, unsigned round) {
+  const uint32_t rule = c->op->shape;
+  tensor x;
+  if (!combination_shape(size, 3, &x.rank, x.shape)) return false;
+  if (rule == TN_SHAPE_TRIANGLE && x.rank < 2) return false;
+  *c = begin(c->op, c->types, &x, round);
+  if (rule == TN_SHAPE_TRIANGLE) case_set(c, "diagonal", 0, (double)size[4] - 1);
+  if (rule == TN_SHAPE_REPEAT) case_set(c, "repeats", 0, (double)size[4]);
+  if (rule == TN_SHAPE_REPEAT) case_set(c, "axis", 0, (double)size[5]);
+  if (rule == TN_SHAPE_REPEAT) return size[5] < x.rank && !size[6];
+  if (rule == TN_SHAPE_TRIANGLE) return !size[5] && !size[6];
+  for (int32_t i = 0; i < 3; i++)
+    if (!arrange_axis(c, &x, i, size[4 + i])) return false;
+  /* Without axes a roll takes shifts of all. */
+  return rule != TN_SHAPE_ROLL || case_axes(c)->count;
+}
+
+void degenerate_arrange(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "12", "12", "12", "012", "012", "012"};
+  combine(op, types, &(combination){7, sizes, degenerate_arrangement}, sink);
 }
 
 /* A square of which the rows are moved about; the output has `large` elements or so. */

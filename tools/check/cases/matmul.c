@@ -1,4 +1,5 @@
 /* Cases of matrix products: sizes around tiles, both sides transposed, bias, batches. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct product {
@@ -74,6 +75,27 @@ void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) 
   }
 }
 
+/* Batch axes: as many as the number says has, of one element, of two. */
+enum { BATCH_A, BATCH_B, M, N, K, TRANS_A, TRANS_B, PRODUCT_AXES };
+
+static batch small_batch(const int64_t *size) {
+  return (batch){{size[BATCH_A] > 0, size[BATCH_B] > 0}, {{size[BATCH_A]}, {size[BATCH_B]}}};
+}
+
+static bool degenerate_product(op_case *c, const int64_t *size, unsigned round) {
+  const batch b = small_batch(size);
+  const unsigned trans = (unsigned)size[TRANS_A] | (unsigned)size[TRANS_B] << 1;
+  const unsigned bias_and_activation = combination_choice(round, 0, 8) << 2;
+  *c = multiply(c->op, c->types, (product){size[M], size[N], size[K]}, &b,
+                trans | bias_and_activation);
+  return true;
+}
+
+void degenerate_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const taken[PRODUCT_AXES] = {"012", "012", "12", "12", "120", "01", "01"};
+  combine(op, types, &(combination){PRODUCT_AXES, taken, degenerate_product}, sink);
+}
+
 void sizes_matmul(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   static const int64_t sides[] = {128, 512, 1024, 4096, 8192};
   for (unsigned i = 0; i < (large >= 1 << 26 ? 5 : 3); i++) {
@@ -126,6 +148,18 @@ void cases_matmul_integer(const tn_operator *op, const tn_dtype *types, case_sin
     c.variants = VARIANT_MADE | VARIANT_PERMUTED;
     sink.take(sink.ctx, &c);
   }
+}
+
+static bool degenerate_integers(op_case *c, const int64_t *size, unsigned round) {
+  const batch b = small_batch(size);
+  *c = multiply_integers(c->op, c->types, (product){size[M], size[N], size[K]}, &b,
+                         combination_choice(round, 0, 48));
+  return true;
+}
+
+void degenerate_matmul_integer(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const taken[] = {"012", "012", "12", "12", "120"};
+  combine(op, types, &(combination){TRANS_A, taken, degenerate_integers}, sink);
 }
 
 void sizes_matmul_integer(const tn_operator *op, const tn_dtype *types, int64_t large,

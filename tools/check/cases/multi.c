@@ -3,6 +3,7 @@
  * lists of one and more, with empty members, with lengths around the widths of vectors
  * and the shares of blocks, with the attributes' branches.
  */
+#include "combine.h"
 #include "op_case.h"
 
 enum { MEMBERS = 9, LISTS = 8 };
@@ -107,6 +108,26 @@ void cases_scalars(const tn_operator *op, const tn_dtype *types, case_sink sink)
     loss_scales(op, types, sink);
   else
     each_list(op, types, sink);
+}
+
+/* How many members; the first one's rank and sizes, the second's and the third's size. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  members m = {.count = (uint32_t)size[0], .of = {{0}, {1, {size[4]}}, {0}}};
+  if (!combination_shape(size + 1, 2, &m.of[0].rank, m.of[0].shape)) return false;
+  if (m.count < 2 && size[4] != 1) return false;
+  *c = with_members(c->op, c->types, &m, round);
+  if (c->op->flags & TN_OPERATOR_ACCUMULATES) c->values = VALUES_POSITIVE;
+  return true;
+}
+
+void degenerate_multi(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "012", "12", "12", "120"};
+  combine(op, types, &(combination){5, sizes, degenerate, true}, sink);
+}
+
+/* Those of the loss scale are scalars. */
+void degenerate_scalars(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  if (op->id != TN_OP_UPDATE_LOSS_SCALE) degenerate_multi(op, types, sink);
 }
 
 /* Small tensors by the dozen, and two large ones. */

@@ -1,6 +1,7 @@
 /* Cases of normalisation over rows, groups of channels and batches. */
 #include <string.h>
 
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct normed {
@@ -93,6 +94,26 @@ void cases_norm(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       c.typical = i == 0 && round == 0;
       sink.take(sink.ctx, &c);
     }
+}
+
+/* Whole numbers have exact means over 1, 2, 4 and 8; chance would bring some near each other. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  normed s = {.axis = (int32_t)size[5], .groups = size[6]};
+  const bool row = is_by_row(c->op);
+  const bool grouped = c->op->id == TN_OP_GROUP_NORM || c->op->id == TN_OP_GROUP_NORM_GRAD;
+  if (!types_fit(c->types) || !combination_shape(size, 4, &s.rank, s.shape)) return false;
+  if (row ? s.axis >= s.rank : s.axis || s.rank < 2) return false;
+  if (grouped ? s.shape[1] % s.groups : s.groups != 1) return false;
+  *c = case_of(c->op, c->types, &s);
+  c->values = strcmp(c->op->args[0].name, "x") ? VALUES_TIES : VALUES_WEIGHTED;
+  leave_out_some(c, combination_choice(round, 0, 3));
+  return true;
+}
+
+/* A rank and its sizes; the first axis of a row; groups. */
+void degenerate_norm(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"1234", "12", "12", "12", "12", "0123", "12"};
+  combine(op, types, &(combination){7, sizes, degenerate, true}, sink);
 }
 
 void sizes_norm(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

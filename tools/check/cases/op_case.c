@@ -245,8 +245,11 @@ static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
   for (int i = 0; i < count; i++) put(w, "%s%.17g", i ? "," : "", attr_load(c->attrs, a, i));
 }
 
-static const char *const value_names[] = {"plain",   "range",  "exp",  "wide",
-                                          "special", "sparse", "bits", "ties"};
+/* Words, which a line that is read again has between spaces. */
+static const char *const value_names[VALUE_KINDS] = {
+    "plain",      "range", "exp",       "wide",     "special", "sparse",   "bits",
+    "ties",       "far",   "logits",    "huge",     "tiny",    "denormal", "cancel",
+    "two-scales", "fine",  "near-most", "positive", "weighted"};
 
 value_kind values_named(const char *name) {
   for (unsigned i = 0; i < sizeof value_names / sizeof *value_names; i++)

@@ -18,6 +18,20 @@ typedef enum value_kind {
   VALUES_SPARSE,  /* one in 16 infinite, NaN or 0 */
   VALUES_BITS,    /* any bits; in 16-bit floats, all values in turn */
   VALUES_TIES,    /* -2..2 in whole numbers */
+  /* The first input's, or q's and k's; what else an operator has is plain. See extreme.c. */
+  VALUES_FAR,      /* a few units about 1e5 or -1e5; in 16 bits some units in the last place */
+  VALUES_LOGITS,   /* -1e4..1e4 */
+  VALUES_HUGE,     /* -1e20..1e20, whose squares float32 does not hold; in float16 3e4 */
+  VALUES_TINY,     /* -1e-25..1e-25, the same downwards; in float16 2^-14 */
+  VALUES_DENORMAL, /* up to 1000 times the least */
+  VALUES_CANCEL, /* whole numbers up to 4000, in float16 200, of either sign in turn: exact sums */
+  VALUES_TWO_SCALES, /* whole numbers times 2^60, and times 2^-60 in the second input */
+  VALUES_FINE,       /* -2^-7..2^-5: a million of them fit float16 */
+  VALUES_NEAR_MOST,  /* integers: the greatest but few; of wide types 2^20 and some */
+  /* Where two terms could nearly cancel, and leave no digits to compare. */
+  VALUES_POSITIVE, /* 0.5..2, or the argument's domain */
+  VALUES_WEIGHTED, /* the same, but the first input -8..8 in whole numbers */
+  VALUE_KINDS,
 } value_kind;
 
 /* Ways to run a case; see variant_name. */
@@ -120,13 +134,20 @@ uint64_t case_mix(uint64_t x);
 /* All cases of an operator for one choice of element types, by its shape rule. */
 void cases_emit(const tn_operator *op, const tn_dtype *types, case_sink sink);
 
+/* Those of every combination of the least sizes; see combine.h. */
+void cases_degenerate(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
+/* Those with numbers that float32 has no room for; see extreme.c. */
+void cases_extreme(const tn_operator *op, const tn_dtype *types, case_sink sink);
+
 /* The sizes at which the bench times an operator, smallest first; `large` is the number
  * of elements that keeps the device busy. */
 void sizes_emit(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
 
-/* The families of shapes.def, called by the two above; several rules share one. */
+/* The families of shapes.def, called by the three above; several rules share one. */
 #define SHAPE(number, name, NAME, family, ...)                                                     \
   void cases_##family(const tn_operator *op, const tn_dtype *types, case_sink sink);               \
+  void degenerate_##family(const tn_operator *op, const tn_dtype *types, case_sink sink);          \
   void sizes_##family(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink);
 #include "shapes.def"
 

@@ -1,4 +1,5 @@
 /* Cases of losses of elements in pairs, with every reduction and option. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct paired {
@@ -20,9 +21,12 @@ static void shapes(op_case *c, const paired *s, int reduction) {
   case_set(c, "reduction", 0, reduction);
 }
 
-static value_kind values_of(unsigned round) {
+/* Losses with weights below 0 cancel, and so does a single one of a small target. */
+static value_kind values_of(const op_case *c, uint32_t first, unsigned round) {
   static const value_kind kinds[] = {VALUES_PLAIN, VALUES_RANGE, VALUES_SPARSE, VALUES_TIES};
-  return kinds[round % 4];
+  const bool weights = op_inputs(c->op) > first + 2;
+  if (!weights || kinds[round % 4] != VALUES_RANGE) return kinds[round % 4];
+  return first || case_elements(&c->arg[0]) < 16 ? VALUES_POSITIVE : VALUES_WEIGHTED;
 }
 
 void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {
@@ -32,7 +36,7 @@ void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sin
       op_case c = case_begin(op, types);
       int reduction = (int)round % 3;
       shapes(&c, &list[i], reduction);
-      c.values = values_of(round);
+      c.values = values_of(&c, first, round);
       c.seed += i * 12 + round;
       case_set(&c, "log_target", 0, round / 2 % 2);
       case_set(&c, "delta", 0, round % 2 ? 0.25 : 1);
@@ -45,6 +49,26 @@ void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sin
       c.typical = i == 0 && round == 0;
       sink.take(sink.ctx, &c);
     }
+}
+
+/* A rank, its sizes, the reduction, weights or none. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  const uint32_t first = c->op->shape == TN_SHAPE_PAIR_LOSS_GRAD, more = op_inputs(c->op) - first;
+  paired s;
+  if (!combination_shape(size, 3, &s.rank, s.shape)) return false;
+  if (more < 3 && size[5]) return false;
+  shapes(c, &s, (int)size[4]);
+  /* Sigmoids of few whole numbers are not near a target; other targets are at chance. */
+  c->values = first || c->op->id == TN_OP_MSE_LOSS ? VALUES_TIES : VALUES_POSITIVE;
+  case_set(c, "log_target", 0, combination_choice(round, 0, 2));
+  for (uint32_t k = 2; k < more; k++)
+    if (!size[5]) c->arg[first + k].absent = true;
+  return true;
+}
+
+void degenerate_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "12", "12", "12", "012", "01"};
+  combine(op, types, &(combination){6, sizes, degenerate, true}, sink);
 }
 
 void sizes_pair_loss(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

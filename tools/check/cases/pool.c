@@ -2,6 +2,7 @@
  * Cases of pooling and its gradients: overlap, gaps, borders, windows cut by the edge; and
  * of adaptive pooling. Shapes have three axes, of which an operator takes its number.
  */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct pool {
@@ -114,6 +115,41 @@ void cases_pool(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       c.typical = i == 0 && round == 0;
       sink.take(sink.ctx, &c);
     }
+}
+
+enum { N, C, STRIDE, SIZE, KERNEL = SIZE + 3, POOL_AXES = KERNEL + 3 };
+
+/* A window that the image is too small for gets a border. */
+static bool fit_window(pool *p, int i, unsigned round) {
+  p->padding[i] = p->kernel[i] > 1 && combination_choice(round, 0, 2);
+  if (p->kernel[i] > p->size[i] + 2 * p->padding[i]) p->padding[i] = 1;
+  return p->padding[i] <= p->kernel[i] / 2;
+}
+
+/* What is a kernel to others is the output's size to an adaptive one. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  pool p = {.n = size[N], .c = size[C]};
+  for (int i = 0; i < 3; i++) {
+    const bool absent = i < 3 - axes_of(c->op);
+    if (absent && (size[SIZE + i] != 1 || size[KERNEL + i] != 1)) return false;
+    p.size[i] = size[SIZE + i];
+    p.kernel[i] = p.output[i] = size[KERNEL + i];
+    p.stride[i] = size[STRIDE];
+    if (!is_adaptive(c->op) && !fit_window(&p, i, round)) return false;
+  }
+  if (is_adaptive(c->op) && size[STRIDE] != 1) return false;
+  shapes(c, &p, combination_choice(round, 1, 2));
+  case_set(c, "count_padding", 0, combination_choice(round, 2, 2));
+  if (c->op->num_args > 2 && c->op->args[2].kind == TN_ARG_OPTIONAL_OUT)
+    c->arg[2].absent = combination_choice(round, 3, 2);
+  return true;
+}
+
+void degenerate_pool(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  const bool many = axes_of(op) == 3;
+  const char *const sizes[POOL_AXES] = {
+      many ? "2" : "12", many ? "1" : "12", "12", "12", "12", "12", "12", "12", "12"};
+  combine(op, types, &(combination){POOL_AXES, sizes, degenerate}, sink);
 }
 
 void sizes_pool(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

@@ -1,6 +1,7 @@
 /* Cases of random operators: fillings of a tensor, and draws by weights. */
 #include <math.h>
 
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -55,6 +56,21 @@ void cases_random(const tn_operator *op, const tn_dtype *types, case_sink sink) 
   if (op->id != TN_OP_RANDPERM) fill(op, types, 0, NULL, 1, sink);
 }
 
+static bool degenerate_filling(op_case *c, const int64_t *size, unsigned round) {
+  int32_t rank;
+  int64_t shape[3];
+  if (!combination_shape(size, 3, &rank, shape)) return false;
+  if (c->op->id == TN_OP_RANDPERM && rank != 1) return false;
+  case_shape(c, 0, rank, shape);
+  bounds(c, round);
+  return true;
+}
+
+void degenerate_random(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "12", "12", "12"};
+  combine(op, types, &(combination){4, sizes, degenerate_filling}, sink);
+}
+
 void sizes_random(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   const int64_t list[] = {1000, 100000, large};
   for (unsigned i = 0; i < 3; i++) {
@@ -95,6 +111,18 @@ void cases_multinomial(const tn_operator *op, const tn_dtype *types, case_sink s
     }
   op_case c = weigh(op, types, 1, (int64_t[]){4}, 900, 1);
   sink.take(sink.ctx, &c);
+}
+
+static bool degenerate_weights(op_case *c, const int64_t *size, unsigned round) {
+  const int64_t shape[] = {size[0] ? size[0] : size[1], size[1]};
+  *c = weigh(c->op, c->types, size[0] ? 2 : 1, shape, size[2], round);
+  return true;
+}
+
+/* Rows or none, weights, samples. */
+void degenerate_multinomial(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"012", "12", "120"};
+  combine(op, types, &(combination){3, sizes, degenerate_weights}, sink);
 }
 
 void sizes_multinomial(const tn_operator *op, const tn_dtype *types, int64_t large,

@@ -1,6 +1,7 @@
 /* Cases of reductions: every subset of axes of small tensors, keeping them or not. */
 #include <math.h>
 
+#include "combine.h"
 #include "number.h"
 #include "op_case.h"
 
@@ -100,6 +101,31 @@ static void large(const tn_operator *op, const tn_dtype *types, case_sink sink) 
 void cases_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   each_shape(op, types, sink);
   large(op, types, sink);
+}
+
+/* A rank, its sizes, and the axes that go as bits; or the one that does. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  reduced s;
+  if (!combination_shape(size, 3, &s.rank, s.shape) || size[4] >= 1 << s.rank) return false;
+  const bool one = c->op->shape == TN_SHAPE_ARG_REDUCE;
+  if (one && size[4] >= s.rank) return false;
+  *c = begin(c->op, c->types, s.rank, s.shape, round);
+  case_set(c, "correction", 0, round % 2);
+  case_widen(c, combination_choice(round, 0, 6));
+  bool empty = false;
+  for (int32_t i = 0; i < s.rank; i++) {
+    const bool goes = one ? size[4] == i : !size[4] || size[4] >> i & 1;
+    empty = empty || (goes && !s.shape[i]);
+    if (one && goes) case_set(c, "axis", 0, i);
+    if (!one && size[4] >> i & 1) case_axes(c)->axis[case_axes(c)->count++] = i;
+  }
+  return !empty || !needs_elements(c->op);
+}
+
+void degenerate_reduce(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"0123", "120", "12", "12", "01234567"};
+  /* Sums of few powers of e come near 1, and their logarithms near 0. */
+  combine(op, types, &(combination){5, sizes, degenerate, op->id == TN_OP_LOGSUMEXP}, sink);
 }
 
 /* All elements, rows and columns. */

@@ -1,4 +1,5 @@
 /* Cases of resizing: larger, smaller, the same size, single rows and columns. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct resize {
@@ -38,6 +39,20 @@ void cases_resize(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       c.typical = i == 0 && round == 1;
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  const resize r = {size[0], size[1], {size[2], size[3]}, {size[4], size[5]}};
+  shapes(c, &r);
+  case_set(c, "mode", 0, (double)size[6]);
+  case_set(c, "align_corners", 0, combination_choice(round, 0, 2));
+  return true;
+}
+
+/* Images, channels, height and width before and after, and the mode. */
+void degenerate_resize(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"12", "12", "12", "12", "12", "12", "0123"};
+  combine(op, types, &(combination){7, sizes, degenerate}, sink);
 }
 
 /* Images doubled bilinearly. */

@@ -1,4 +1,5 @@
 /* Cases of scans: every axis, both directions, with and without each element itself. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct scanned {
@@ -45,6 +46,25 @@ void cases_scan(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       for (unsigned k = 0; k < 4; k++) along(op, types, &list[i], axis, round++ + k, sink);
   for (unsigned i = 0; i < sizeof large / sizeof *large; i++)
     along(op, types, &large[i], i == 1, i + 1, sink);
+}
+
+/* A rank, its sizes, the axis, both directions and whether each leaves itself out. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  scanned x;
+  if (!combination_shape(size, 3, &x.rank, x.shape) || size[4] >= x.rank) return false;
+  case_shape(c, 0, x.rank, x.shape);
+  case_set(c, "axis", 0, (double)(round % 2 ? size[4] : size[4] - x.rank));
+  if (size[6] && !case_has(c, "exclusive")) return false;
+  case_set(c, "reverse", 0, (double)size[5]);
+  case_set(c, "exclusive", 0, (double)size[6]);
+  c->arg[2].absent = c->op->num_args == 3 && combination_choice(round, 2, 2);
+  case_widen(c, combination_choice(round, 3, 6));
+  return true;
+}
+
+void degenerate_scan(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "120", "12", "12", "012", "01", "01"};
+  combine(op, types, &(combination){7, sizes, degenerate}, sink);
 }
 
 /* One long line, rows and columns. */

@@ -1,4 +1,5 @@
 /* Cases of sorting: few values and many ties, every axis, both directions. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct tensor {
@@ -73,6 +74,25 @@ void cases_sort(const tn_operator *op, const tn_dtype *types, case_sink sink) {
     c.variants = VARIANT_MADE;
     sink.take(sink.ctx, &c);
   }
+}
+
+/* A rank, its sizes, the axis, how many of topk. */
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  tensor x;
+  const bool unique = c->op->shape == TN_SHAPE_UNIQUE, some = case_has(c, "k");
+  if (!combination_shape(size, 3, &x.rank, x.shape) || size[4] >= x.rank) return false;
+  if (unique ? size[4] : size[5] > x.shape[size[4]]) return false;
+  if (!some && size[5] != 1) return false;
+  *c = begin(c->op, c->types, &x, round);
+  if (!unique) case_set(c, "axis", 0, (double)size[4]);
+  case_set(c, "k", 0, (double)size[5]);
+  c->arg[2].absent = c->op->num_args == 3 && combination_choice(round, 0, 2);
+  return true;
+}
+
+void degenerate_sort(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"123", "12", "12", "12", "012", "12"};
+  combine(op, types, &(combination){6, sizes, degenerate}, sink);
 }
 
 /* One long row, and many short ones. */

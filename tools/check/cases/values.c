@@ -67,8 +67,66 @@ static double wide(tn_dtype dtype, uint64_t random) {
   return random >> 63 ? -size : size;
 }
 
-static double draw_float(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random) {
+static double far(const op_case *c, tn_dtype dtype, double u) {
+  const double mean = dtype == TN_F16 ? 1000 : 1e5, steps = tn_dtype_size(dtype) == 2 ? 8 : 512;
+  const double x = mean + (u - 0.5) * steps * number_ulp(dtype == TN_F64 ? TN_F32 : dtype, mean);
+  return c->seed & 1 ? -x : x;
+}
+
+/* Whole numbers that follow each other with opposite signs; a factor of them is small. */
+static double cancelling(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random,
+                         uint64_t place) {
+  const bool scores = c->op->id == TN_OP_SCALED_DOT_PRODUCT_ATTENTION;
+  const double whole = (double)(random % (scores ? 11 : dtype == TN_F16 ? 201 : 4001));
+  if (arg > 0 && !scores) return (double)(random % 5) - 2;
+  return place & 1 ? -whole : whole;
+}
+
+/* A power of two that the type holds; the products of both inputs are whole numbers. */
+static double scaled(uint32_t arg, tn_dtype dtype, uint64_t random) {
+  const double whole = (double)(random % 5) - 2, power = dtype == TN_F16 ? 0x1p10 : 0x1p60;
+  return arg == 0 ? whole * power : arg == 1 ? whole / power : whole;
+}
+
+/* The kinds that extreme.c asks for. */
+static double extreme(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random,
+                      uint64_t place) {
+  const double u = unit(random), sign = 2 * u - 1;
+  switch (c->values) {
+  case VALUES_FAR:
+    return far(c, dtype, u);
+  case VALUES_LOGITS:
+    return sign * 1e4;
+  case VALUES_HUGE:
+    return sign * (dtype == TN_F16 ? 3e4 : 1e20);
+  case VALUES_TINY:
+    return sign * (dtype == TN_F16 ? 0x1p-14 : 1e-25);
+  case VALUES_DENORMAL:
+    return sign * 1000 * number_least(dtype);
+  case VALUES_CANCEL:
+    return cancelling(c, arg, dtype, random, place);
+  case VALUES_TWO_SCALES:
+    return scaled(arg, dtype, random);
+  default:
+    return ldexp(-0.25 + 1.25 * u, -5);
+  }
+}
+
+/* Whether a kind of extreme.c is meant for the argument. */
+static bool bears(const op_case *c, uint32_t arg) {
+  const bool factor = c->values == VALUES_CANCEL || c->values == VALUES_TWO_SCALES;
+  const bool gradient = c->op->id == TN_OP_CROSS_ENTROPY_GRAD;
+  if (c->values == VALUES_FINE) return arg_is_input(&c->op->args[arg]);
+  return factor ? arg <= 2 : arg == gradient;
+}
+
+static double draw_float(const op_case *c, uint32_t arg, tn_dtype dtype, uint64_t random,
+                         uint64_t place) {
   double u = unit(random);
+  if (c->values == VALUES_WEIGHTED && arg == 0) return (double)(random % 17) - 8;
+  if (c->values >= VALUES_POSITIVE) return has_domain(c, arg) ? plain(c, arg, u) : 0.5 + 1.5 * u;
+  if (c->values >= VALUES_FAR)
+    return bears(c, arg) ? extreme(c, arg, dtype, random, place) : plain(c, arg, u);
   bool fixed = has_domain(c, arg) && !(c->op->num_args == 2);
   switch (fixed && has_specials(c->values) ? VALUES_PLAIN : c->values) {
   case VALUES_RANGE:
@@ -99,6 +157,8 @@ static int64_t draw_int(const op_case *c, tn_dtype dtype, uint64_t random) {
     return random >> 32 & 1 ? near_tie_int(dtype, case_mix(random)) : extremes[random % 6];
   case VALUES_TIES:
     return (int64_t)(random % 3);
+  case VALUES_NEAR_MOST:
+    return tn_dtype_size(dtype) > 2 ? (1 << 20) + small : number_max_int(dtype) - small % 3;
   default:
     return number_is_signed(dtype) ? small - 9 : small;
   }
@@ -134,7 +194,7 @@ static void draw(const source *s, const int64_t *at, uint64_t place, void *eleme
   else if (s->bits)
     number_encode_int(s->dtype, (int64_t)(s->in_turn ? place : random), element);
   else
-    number_encode(s->dtype, draw_float(c, s->arg, s->dtype, random), element);
+    number_encode(s->dtype, draw_float(c, s->arg, s->dtype, random, place), element);
 }
 
 void case_fill(const op_case *c, uint32_t arg, void *data) {

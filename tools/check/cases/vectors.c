@@ -1,4 +1,5 @@
 /* Cases of scalar and outer products: lengths around vectors, batches that broadcast. */
+#include "combine.h"
 #include "op_case.h"
 
 typedef struct batches {
@@ -54,6 +55,19 @@ void cases_vectors(const tn_operator *op, const tn_dtype *types, case_sink sink)
       if (c.arg[0].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
+}
+
+static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
+  const batches b = {{size[0] > 0, size[1] > 0}, {{size[0]}, {size[1]}}};
+  if (c->op->shape == TN_SHAPE_DOT && size[3] != 1) return false;
+  *c = vectors(c->op, c->types, &b, size[2], size[3], round);
+  return true;
+}
+
+/* A batch axis of either side or none, and the vectors' lengths. */
+void degenerate_vectors(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const char *const sizes[] = {"012", "012", "120", "120"};
+  combine(op, types, &(combination){4, sizes, degenerate}, sink);
 }
 
 void sizes_vectors(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {

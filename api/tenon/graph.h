@@ -1,0 +1,175 @@
+/*
+ * Programs: operator calls that are written down once, planned as a whole and run many times.
+ * Included beside tenon.h by programs that want it; may change until version 0.2.
+ *
+ *     tn_graph *graph;
+ *     tn_tensor *x, *w, *y = NULL;
+ *     tn_graph_create(rt, "layer", &graph);
+ *     tn_graph_input(graph, "x", TN_F32, 2, (int64_t[]){64, 784}, &x);
+ *     tn_graph_parameter(graph, "w", weights, &w);
+ *     tn_matmul(NULL, x, w, NULL, &y);           // the ordinary functions: nothing is computed
+ *     tn_graph_output(graph, "y", y);
+ *     tn_graph_compile(graph, tn_runtime_device(rt), NULL, &program);
+ *     tn_program_run(program, NULL, 1, &images, 1, &result);
+ *
+ *  Symbolic tensors belong to a graph. They have an element type and a shape and no memory.
+ *      Operators validate and infer as always, with the same messages, and in place of a
+ *      kernel's run the call becomes a node of the graph. Views are made by the same functions
+ *      as ever. Tensors made on tn_graph_device are symbolic too: what is written to one from
+ *      host memory (tn_tensor_from_host, tn_scalar) is a constant of the graph, and
+ *      tn_zeros and the like are nodes. Reading one fails: it has no numbers.
+ *  Ownership.  A graph keeps its tensors; symbolic tensors are released as others are, before or
+ *      after their graph. A program keeps what it needs of its graph, which may go.
+ *  Threads.    A graph belongs to one thread at a time. A program may be run by several threads
+ *      at once, each with a stream of its own.
+ *  Order.      Nodes run in the order in which they were called, in the run's stream.
+ */
+#ifndef TENON_GRAPH_H
+#define TENON_GRAPH_H
+
+#include "tenon/tenon.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct tn_graph tn_graph;
+typedef struct tn_program tn_program;
+
+/* ------------------------------------------------------------- building --- */
+
+/* An empty graph. name: for people, copied; NULL is "graph". */
+tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **graph);
+/* Symbolic tensors that are left can only be released. */
+void tn_graph_destroy(tn_graph *graph);
+/* The device that the graph's symbolic tensors are on: for functions that take one. */
+tn_device *tn_graph_device(const tn_graph *graph);
+/* The graph that a symbolic tensor belongs to, NULL for a real one. */
+tn_graph *tn_tensor_graph(const tn_tensor *tensor);
+
+/* Names are copied, may not be empty, and are unique among the graph's inputs, parameters and
+ * constants. The tensors returned are the caller's to release. */
+
+/* What each run is given, row-major, in the order of these calls. */
+tn_status tn_graph_input(tn_graph *graph, const char *name, tn_dtype dtype, int32_t rank,
+                         const int64_t *shape, tn_tensor **tensor);
+/* A real tensor that runs read and, where an operator updates it, write. The graph and its
+ * programs keep it. It must be row-major; programs are compiled for its device. */
+tn_status tn_graph_parameter(tn_graph *graph, const char *name, tn_tensor *value,
+                             tn_tensor **tensor);
+/* A real tensor, of any device and strides, that never changes: programs for another device copy
+ * it when they are compiled, and so must the caller not change it. */
+tn_status tn_graph_constant(tn_graph *graph, const char *name, tn_tensor *value,
+                            tn_tensor **tensor);
+/* What each run returns, in the order of these calls: a symbolic tensor as it is now. One whose
+ * shape depends on data (nonzero) has the largest there can be. */
+tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *tensor);
+
+/* -------------------------------------------------------------- walking --- */
+
+/* No value: an optional tensor that was left out. */
+#define TN_GRAPH_NONE UINT32_MAX
+
+typedef enum tn_graph_buffer_kind {
+  TN_GRAPH_MADE = 0,      /* by nodes */
+  TN_GRAPH_INPUT = 1,     /* given to each run */
+  TN_GRAPH_PARAMETER = 2, /* a real tensor, kept between runs */
+  TN_GRAPH_CONSTANT = 3,
+} tn_graph_buffer_kind;
+
+/* A tensor of the graph at one moment: a view of a buffer between two writes to it. */
+typedef struct tn_graph_value {
+  uint32_t struct_size;
+  tn_dtype dtype;
+  uint32_t buffer;  /* values of one buffer share memory */
+  uint32_t version; /* how many nodes had written to the buffer */
+  uint32_t kind;    /* tn_graph_buffer_kind, of the buffer */
+  uint32_t node;    /* that wrote it last; TN_GRAPH_NONE before any has */
+  int32_t rank;
+  uint32_t reserved;
+  const int64_t *shape, *strides; /* in elements */
+  uint64_t offset;                /* of the first element, in bytes from the buffer's beginning */
+  uint64_t buffer_bytes;
+  const char *name; /* of the input, parameter or constant, else "" */
+} tn_graph_value;
+
+/* One operator call. */
+typedef struct tn_graph_node {
+  uint32_t struct_size;
+  uint32_t num_in, num_out;
+  uint32_t reserved;
+  const struct tn_operator *op; /* plugin.h */
+  const void *attrs;            /* the attribute struct, complete; NULL if it has none */
+  const uint32_t *in;           /* values read: inputs, then in-out tensors as they were */
+  const uint32_t *out;          /* values written: in-out tensors, then outputs */
+  const char *site;             /* what tn_call_site said, or "" */
+} tn_graph_node;
+
+/* Both in the order in which they came; TN_ERR_NOT_FOUND past the last. What the structs point to
+ * is valid until the graph changes. */
+size_t tn_graph_num_nodes(const tn_graph *graph);
+tn_status tn_graph_node_at(const tn_graph *graph, size_t index, tn_graph_node *node);
+size_t tn_graph_num_values(const tn_graph *graph);
+tn_status tn_graph_value_at(const tn_graph *graph, size_t index, tn_graph_value *value);
+/* Outputs: the value's number and, where it is not NULL, the name. */
+size_t tn_graph_num_outputs(const tn_graph *graph);
+tn_status tn_graph_output_at(const tn_graph *graph, size_t index, uint32_t *value,
+                             const char **name);
+
+typedef enum tn_graph_format {
+  TN_GRAPH_TEXT = 0,
+  TN_GRAPH_DOT = 1, /* for Graphviz */
+} tn_graph_format;
+/* file: NULL is the standard output. TN_ERR_IO. */
+tn_status tn_graph_print(const tn_graph *graph, tn_graph_format format, FILE *file);
+
+/* ------------------------------------------------------------- programs --- */
+
+typedef struct tn_compile_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+} tn_compile_options;
+
+/* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses, plans
+ * the memory of all values as one, chooses kernels and takes their workspaces. options: NULL for
+ * the defaults. Errors: INVALID_ARGUMENT where a node reads what nothing has written, or a
+ * parameter is on another device; what tn_prepare says of a node otherwise, with the node in
+ * front. */
+tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_options *options,
+                           tn_program **program);
+/* Waits for no run: the stream's work may be pending as with tensors. */
+void tn_program_destroy(tn_program *program);
+
+/* Runs the program in a stream of its device, NULL being the default one. in: as many tensors as
+ * the graph has inputs, of their types and shapes; ones that are not row-major, or at an address
+ * that is no multiple of 64 bytes, are copied first. out: as many as it has outputs; NULL ones are
+ * made and are the caller's, others are written to and may share no memory with an input.
+ * Random operators draw on from run to run: each run adds to their offsets what one run takes.
+ * Errors: INVALID_ARGUMENT for a tensor that does not fit, before anything ran; a kernel's own,
+ * with the node: parameters that earlier nodes updated stay updated, and the message says how
+ * many nodes ran. */
+tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
+                         const tn_tensor *const *in, size_t num_out, tn_tensor **out);
+
+typedef struct tn_program_info {
+  uint32_t struct_size;
+  uint32_t nodes;     /* that a run goes through */
+  uint32_t left_out;  /* nodes of the graph whose results nothing uses */
+  uint32_t fallbacks; /* nodes without a kernel on the device */
+  uint32_t instances; /* how often its memory exists: runs that were under way at once */
+  uint32_t reserved;
+  uint64_t planned_bytes;  /* of one instance, for what nodes make */
+  uint64_t live_bytes;     /* the most that is in use at once: no plan needs less */
+  uint64_t separate_bytes; /* what it would be with memory of its own for each buffer */
+  uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
+  uint64_t runs;
+} tn_program_info;
+tn_status tn_program_report(tn_program *program, tn_program_info *info);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TENON_GRAPH_H */

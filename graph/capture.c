@@ -1,0 +1,225 @@
+/*
+ * From calls to nodes: finds which buffer each tensor of a call shows, appends the node and makes
+ * the next version of what it writes. A tensor of the graph's device that is seen for the first
+ * time is a buffer: of constants where the host wrote to it, else one that nothing has written.
+ */
+#include <string.h>
+
+#include "dispatcher/call/plan.h"
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/tensor/tensor.h"
+#include "graph/graph.h"
+
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
+}
+
+/* --- which storage is which buffer --- */
+
+static size_t slot_of(const storage_map *m, const storage *s) {
+  size_t at = (size_t)(((uintptr_t)s >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+  for (at &= m->capacity - 1; m->slots[at].storage && m->slots[at].storage != s;)
+    at = (at + 1) & (m->capacity - 1);
+  return at;
+}
+
+static tn_status map_reserve(tn_graph *g) {
+  storage_map *m = &g->map, wider = {.capacity = m->capacity ? 2 * m->capacity : 64};
+  if (m->used * 2 < m->capacity) return TN_OK;
+  wider.slots = host_alloc(&g->memory, wider.capacity * sizeof *wider.slots);
+  if (!wider.slots) return no_memory();
+  for (size_t i = 0; i < m->capacity; ++i)
+    if (m->slots[i].storage) wider.slots[slot_of(&wider, m->slots[i].storage)] = m->slots[i];
+  wider.used = m->used;
+  host_free(&g->memory, m->slots);
+  *m = wider;
+  return TN_OK;
+}
+
+static tn_status keep_reserve(tn_graph *g) {
+  size_t count = g->record.num_buffers;
+  if (count < g->max_kept) return TN_OK;
+  tn_tensor **wider = host_grow(&g->memory, g->kept, count, sizeof *wider, &g->max_kept);
+  if (!wider) return no_memory();
+  g->kept = wider;
+  return TN_OK;
+}
+
+/* Adds a buffer, which `t` shows. */
+static tn_status learn(tn_graph *g, const tn_tensor *t, const record_buffer *wanted,
+                       uint32_t *buffer) {
+  tn_status status = map_reserve(g);
+  if (!status) status = keep_reserve(g);
+  if (!status) status = record_add_buffer(&g->record, wanted, buffer);
+  if (status) return status;
+  size_t at = slot_of(&g->map, t->storage);
+  g->map.slots[at].storage = t->storage;
+  g->map.slots[at].buffer = *buffer;
+  ++g->map.used;
+  g->kept[*buffer] = (tn_tensor *)(uintptr_t)t;
+  tn_tensor_retain(g->kept[*buffer]);
+  return TN_OK;
+}
+
+/* Takes what the host wrote to a block out of the list; NULL if it wrote nothing. */
+static written *take_written(tn_graph *g, const block *b) {
+  written **at = &g->written;
+  while (*at && !((*at)->handle == b->handle && (*at)->offset == b->offset)) at = &(*at)->next;
+  written *found = *at;
+  if (found) *at = found->next;
+  return found;
+}
+
+/* The buffer of a storage that is seen for the first time, through `t`. */
+static tn_status meet(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
+  const block *b = t->storage->block;
+  if (!b) return fail(TN_ERR_INVALID_ARGUMENT, "an imported tensor cannot be symbolic");
+  record_buffer wanted = {.kind = TN_GRAPH_MADE, .bytes = b->bytes};
+  written *w = take_written(g, b);
+  if (w) {
+    wanted.kind = TN_GRAPH_CONSTANT;
+    wanted.bytes = w->bytes;
+    wanted.data = host_alloc(&g->memory, w->bytes + 1);
+    if (wanted.data) memcpy(wanted.data, w->data, w->bytes);
+    host_free(&g->memory, w);
+    if (!wanted.data) return no_memory();
+  }
+  tn_status status = learn(g, t, &wanted, buffer);
+  if (status) host_free(&g->memory, wanted.data);
+  return status;
+}
+
+static tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
+  if (g->map.capacity) {
+    size_t at = slot_of(&g->map, t->storage);
+    *buffer = g->map.slots[at].buffer;
+    if (g->map.slots[at].storage) return TN_OK;
+  }
+  return meet(g, t, buffer);
+}
+
+tn_status capture_value(tn_graph *g, const tn_tensor *t, uint32_t *value) {
+  uint32_t buffer;
+  tn_status status = buffer_of(g, t, &buffer);
+  if (status) return status;
+  return record_value_of(&g->record, buffer, &t->dl, t->dl.byte_offset - t->storage->block->offset,
+                         value);
+}
+
+/* --- calls --- */
+
+/* Where a call's tensors are, with lists or without. */
+typedef struct call_tensors {
+  const tn_tensor *const *in;
+  tn_tensor *const *out;
+  uint32_t num_in, num_inout, num_out;
+} call_tensors;
+
+static call_tensors tensors_of(const plan *p) {
+  const list_plan *l = p->list;
+  if (p->op->lists) return (call_tensors){l->in, l->out, l->num_in, l->num_inout, l->num_out};
+  return (call_tensors){p->in, p->out, p->num_in, p->op->num_inout, p->num_out};
+}
+
+/* All that can fail, before anything is changed that shows. */
+static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
+                              record_node **node) {
+  record_node wanted = {.op = &p->op->row,
+                        .num_in = t->num_in,
+                        .num_inout = t->num_inout,
+                        .num_out = t->num_out,
+                        .skip_out = p->skipped,
+                        .attrs = p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
+  uint32_t ignored;
+  tn_status status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
+  for (uint32_t i = 0; !status && i < t->num_out; ++i)
+    if (t->out[i]) status = buffer_of(g, t->out[i], &ignored);
+  if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
+  for (uint32_t i = 0; !status && i < t->num_in + t->num_inout; ++i) {
+    const tn_tensor *x = i < t->num_in ? t->in[i] : t->out[i - t->num_in];
+    if (!x) continue;
+    status = capture_value(g, x, &(*node)->in[i]);
+    if (status) record_drop_node(&g->record);
+  }
+  return status;
+}
+
+tn_status capture_call(plan *p) {
+  tn_graph *g = symbolic_graph(p->device);
+  if (!g) return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the graph of these tensors is gone");
+  call_tensors t = tensors_of(p);
+  record_node *node;
+  tn_status status = prepare_node(g, p, &t, &node);
+  if (status) return status;
+  for (uint32_t i = 0; i < t.num_out; ++i) {
+    uint32_t buffer;
+    if (!t.out[i] || buffer_of(g, t.out[i], &buffer)) continue;
+    record_write(&g->record, buffer);
+  }
+  for (uint32_t i = 0; i < t.num_out; ++i)
+    if (t.out[i]) (void)capture_value(g, t.out[i], &node->out[i]); /* room was reserved */
+  return TN_OK;
+}
+
+/* --- what the host writes --- */
+
+static bool overlap(const void *handle, uint64_t offset, uint64_t bytes, const void *other_handle,
+                    uint64_t other_offset, uint64_t other_bytes) {
+  return handle == other_handle && offset < other_offset + other_bytes &&
+         other_offset < offset + bytes;
+}
+
+tn_status capture_write(tn_graph *g, const void *handle, uint64_t offset, const void *data,
+                        uint64_t bytes) {
+  for (uint32_t i = 0; i < g->record.num_buffers; ++i) {
+    const block *b = g->kept[i]->storage->block;
+    if (overlap(handle, offset, bytes, b->handle, b->offset, b->bytes))
+      return fail(TN_ERR_UNSUPPORTED,
+                  "calls of the graph have used this tensor: it is written from host memory before "
+                  "that, and whole");
+  }
+  written *w = host_alloc(&g->memory, sizeof *w + bytes);
+  if (!w) return no_memory();
+  *w = (written){.handle = handle, .offset = offset, .bytes = bytes};
+  memcpy(w->data, data, bytes);
+  for (written **at = &g->written; *at;) {
+    written *old = *at;
+    bool gone = overlap(handle, offset, bytes, old->handle, old->offset, old->bytes);
+    if (gone)
+      *at = old->next, host_free(&g->memory, old);
+    else
+      at = &old->next;
+  }
+  w->next = g->written;
+  g->written = w;
+  return TN_OK;
+}
+
+/* --- inputs, parameters, constants --- */
+
+tn_status capture_source(tn_graph *g, const char *function, const record_buffer *wanted,
+                         tn_tensor **tensor) {
+  record_buffer b = *wanted;
+  tn_tensor *t;
+  uint32_t buffer;
+  tn_status status = tn_tensor_empty(g->device, b.dtype, b.rank, b.shape, &t);
+  if (status) return fail_prefix("%s: ", function), status;
+  b.bytes = tn_tensor_bytes(t);
+  written *stale = take_written(g, t->storage->block); /* of a tensor that is gone */
+  host_free(&g->memory, stale);
+  status = learn(g, t, &b, &buffer);
+  if (status) return tn_tensor_release(t), status;
+  t->read_only = b.kind != TN_GRAPH_PARAMETER;
+  *tensor = t;
+  return TN_OK;
+}
+
+void capture_end(tn_graph *g) {
+  for (uint32_t i = 0; i < g->record.num_buffers; ++i) tn_tensor_release(g->kept[i]);
+  for (written *w = g->written, *next; w; w = next) {
+    next = w->next;
+    host_free(&g->memory, w);
+  }
+  host_free(&g->memory, g->kept);
+  host_free(&g->memory, g->map.slots);
+}

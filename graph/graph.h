@@ -1,0 +1,61 @@
+/* A graph as a struct, and its parts. */
+#ifndef TENON_GRAPH_INTERNAL_H
+#define TENON_GRAPH_INTERNAL_H
+
+#include "dispatcher/objects/device.h"
+#include "graph/record.h"
+
+/* What the host wrote to memory of the graph's device that no call has used yet. */
+typedef struct written {
+  struct written *next;
+  const void *handle; /* of the memory, and where in it */
+  uint64_t offset, bytes;
+  char data[];
+} written;
+
+/* The storages that are known, by address: open addressing. */
+typedef struct storage_map {
+  struct {
+    const storage *storage;
+    uint32_t buffer;
+  } * slots;
+  size_t capacity, used; /* a power of two */
+} storage_map;
+
+struct tn_graph {
+  host_memory memory;
+  tn_runtime *runtime; /* held weakly */
+  tn_device *device;
+  char *name;
+  record record;
+  tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's */
+  size_t max_kept;
+  storage_map map;
+  written *written;
+};
+
+/* --- symbolic.c: the device that symbolic tensors are on --- */
+
+/* A device of its own for the graph, and its return, after which it refuses calls until another
+ * graph takes it. pre of the return: the graph keeps no tensor. */
+tn_status symbolic_take(tn_graph *graph);
+void symbolic_give(tn_graph *graph);
+/* The graph of a symbolic device, NULL of others and where it is gone. */
+tn_graph *symbolic_graph(const tn_device *device);
+
+/* --- capture.c: from calls to nodes --- */
+
+/* What the device's calls go to. */
+tn_status capture_call(struct plan *p);
+/* What is written to the device's memory goes there. */
+tn_status capture_write(tn_graph *graph, const void *handle, uint64_t offset, const void *data,
+                        uint64_t bytes);
+/* Makes the symbolic tensor of a buffer that the graph did not compute. */
+tn_status capture_source(tn_graph *graph, const char *function, const record_buffer *wanted,
+                         tn_tensor **tensor);
+/* The value that a tensor of the graph has now. */
+tn_status capture_value(tn_graph *graph, const tn_tensor *tensor, uint32_t *value);
+/* Forgets the tensors, and what was written and not used. */
+void capture_end(tn_graph *graph);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * Instances of a program: the planned memory, a tensor's header for each value in it, and every
+ * node prepared on those. Inputs and outputs are where each run's tensors are: their headers are
+ * pointed there before the run, and prepared calls, which read headers, follow.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "dispatcher/call/plan.h"
+#include "dispatcher/tensor/tensor.h"
+#include "graph/program.h"
+
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+}
+
+/* --- headers --- */
+
+static void set_place(tn_tensor *header, const tn_tensor *memory, uint64_t at) {
+  header->dl.data = memory->dl.data;
+  header->dl.byte_offset = memory->dl.byte_offset;
+  if (header->device->opaque)
+    header->dl.byte_offset += at;
+  else
+    header->dl.data = (char *)header->dl.data + at;
+}
+
+void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at) {
+  set_place(header, memory ? memory : i->memory, memory ? at : 0);
+  header->storage = memory ? memory->storage : i->memory->storage;
+}
+
+/* A header of a value in `memory`, whose storage it keeps. */
+static tn_status make_header(const record_value *v, const tn_tensor *memory, uint64_t at,
+                             tn_tensor **header) {
+  tn_tensor *t;
+  tn_status status = tensor_view(memory, &t);
+  if (status) return status;
+  t->dtype = (uint8_t)v->dtype;
+  t->dl.dtype = dtype_to_dl(v->dtype);
+  t->dl.ndim = v->rank;
+  memcpy(t->shape, v->shape, sizeof t->shape);
+  memcpy(t->strides, v->strides, sizeof t->strides);
+  t->read_only = false;
+  set_place(t, memory, at + v->offset);
+  tensor_finish(t);
+  *header = t;
+  return TN_OK;
+}
+
+/* --- making one --- */
+
+/* Memory that stands for inputs and outputs while calls are prepared. */
+typedef struct placeholders {
+  uint64_t *offset; /* by buffer */
+  uint64_t bytes;
+  tn_tensor *memory;
+} placeholders;
+
+static uint64_t rounded(uint64_t bytes) { return (bytes / PLAN_ALIGNMENT + 1) * PLAN_ALIGNMENT; }
+
+static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) {
+  stand->offset =
+      host_alloc(&p->record.memory, ((size_t)p->record.num_buffers + 1) * sizeof *stand->offset);
+  if (!stand->offset) return no_memory();
+  for (uint32_t b = 0; b < p->record.num_buffers; ++b) {
+    const planned_buffer *at = &p->plan.buffers[b];
+    if (at->place != PLACE_INPUT && at->place != PLACE_OUTPUT) continue;
+    stand->offset[b] = stand->bytes;
+    stand->bytes += rounded(at->bytes);
+  }
+  int64_t planned = (int64_t)(p->plan.bytes ? p->plan.bytes : 1);
+  int64_t standing = (int64_t)(stand->bytes ? stand->bytes : 1);
+  tn_status status = tn_tensor_empty_on(p->device, i->stream, TN_U8, 1, &planned, &i->memory);
+  if (!status)
+    status = tn_tensor_empty_on(p->device, i->stream, TN_U8, 1, &standing, &stand->memory);
+  return status;
+}
+
+static tn_status make_headers(const tn_program *p, instance *i, const placeholders *stand) {
+  tn_status status = TN_OK;
+  i->headers =
+      host_alloc(&p->record.memory, ((size_t)p->record.num_values + 1) * sizeof *i->headers);
+  if (!i->headers) return no_memory();
+  for (uint32_t k = 0; !status && k < p->record.num_values; ++k) {
+    const record_value *v = &p->record.values[k];
+    const planned_buffer *at = &p->plan.buffers[v->buffer];
+    if (at->place == PLACE_PLANNED)
+      status = make_header(v, i->memory, at->offset, &i->headers[k]);
+    else if (at->place == PLACE_REAL)
+      status = make_header(v, p->real[v->buffer], 0, &i->headers[k]);
+    else if (at->place != PLACE_NOWHERE)
+      status = make_header(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
+  }
+  return status;
+}
+
+/* From the placeholder to the instance's own memory, which is there as long as the header. */
+static void unplace(const tn_program *p, instance *i) {
+  for (uint32_t k = 0; k < p->num_bound; ++k) {
+    tn_tensor *t = i->headers[p->bound[k].value];
+    storage *was = t->storage;
+    header_show(i, t, NULL, 0);
+    atomic_fetch_add(&t->storage->refs, 1);
+    atomic_fetch_sub(&was->refs, 1); /* not the last: the placeholder holds one */
+  }
+}
+
+static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) {
+  const record_node *n = &p->record.nodes[index];
+  size_t most = (size_t)n->num_in + n->num_out;
+  const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
+  if (!in) return no_memory();
+  tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
+  for (uint32_t k = 0; k < n->num_in; ++k)
+    if (n->in[k] != TN_GRAPH_NONE) in[k] = i->headers[n->in[k]];
+  for (uint32_t k = 0; k < n->num_out; ++k)
+    if (n->out[k] != TN_GRAPH_NONE) out[k] = i->headers[n->out[k]];
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = n->op->id,
+                        .stream = i->stream,
+                        .in = in,
+                        .out = out,
+                        .attrs = n->attrs,
+                        .num_in = (uint16_t)n->num_in,
+                        .num_out = (uint16_t)n->num_out,
+                        .skip_out = n->skip_out};
+  const char *site = tn_call_site(n->site);
+  tn_status status = tn_prepare(&call, &i->calls[i->num_calls]);
+  tn_call_site(site);
+  host_free(&p->record.memory, in);
+  if (status)
+    fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, index, n->site ? " at " : "",
+                n->site ? n->site : "");
+  else
+    ++i->num_calls;
+  return status;
+}
+
+/* The nodes run one after the other: the largest workspace serves them all. Given back node by
+ * node, `sizes` is the bytes of each call's. */
+static tn_status share_workspace(instance *i, const size_t *sizes) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < i->num_calls; ++k)
+    if ((int64_t)sizes[k] > most) most = (int64_t)sizes[k];
+  if (!most) return TN_OK;
+  tn_status status =
+      tn_tensor_empty_on(i->stream->device, i->stream, TN_U8, 1, &most, &i->workspace);
+  for (uint32_t k = 0; !status && k < i->num_calls; ++k)
+    if (sizes[k]) prepared_lend_workspace(i->calls[k], i->workspace);
+  return status;
+}
+
+static tn_status prepare_nodes(const tn_program *p, instance *i) {
+  size_t *sizes = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *sizes);
+  tn_status status = sizes ? TN_OK : no_memory();
+  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
+    if (!p->plan.runs[k]) continue;
+    status = prepare_node(p, i, k);
+    if (!status) sizes[i->num_calls - 1] = prepared_drop_workspace(i->calls[i->num_calls - 1]);
+  }
+  if (!status) status = share_workspace(i, sizes);
+  host_free(&p->record.memory, sizes);
+  return status;
+}
+
+static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
+  i->calls = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->calls);
+  if (!i->calls) return no_memory();
+  tn_status status = reserve(p, i, stand);
+  if (!status) status = make_headers(p, i, stand);
+  if (!status) status = prepare_nodes(p, i);
+  if (!status) unplace(p, i);
+  return status;
+}
+
+static void instance_free(const tn_program *p, instance *i) {
+  const host_memory *memory = &p->record.memory;
+  for (uint32_t k = 0; k < i->num_calls; ++k) tn_prepared_release(i->calls[k]);
+  for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
+    tn_tensor_release(i->headers[k]);
+  tn_tensor_release(i->workspace);
+  tn_tensor_release(i->memory);
+  host_free(memory, i->calls);
+  host_free(memory, i->headers);
+  host_free(memory, i);
+}
+
+static tn_status instance_make(const tn_program *p, tn_stream *stream, instance **made) {
+  instance *i = host_alloc(&p->record.memory, sizeof *i);
+  placeholders stand = {0};
+  if (!i) return no_memory();
+  i->stream = stream;
+  i->queue = stream->queue;
+  i->cache = stream->cache;
+  tn_status status = fill(p, i, &stand);
+  tn_tensor_release(stand.memory);
+  host_free(&p->record.memory, stand.offset);
+  if (status)
+    instance_free(p, i);
+  else
+    *made = i;
+  return status;
+}
+
+/* --- taking turns --- */
+
+/* Whether the instance was made for a stream that is this one in all that calls see of it. */
+static bool serves(const instance *i, const tn_stream *stream) {
+  return i->stream == stream && i->queue == stream->queue && i->cache == stream->cache;
+}
+
+tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
+  pthread_mutex_lock(&p->mutex);
+  instance *i = p->instances;
+  while (i && (i->busy || !serves(i, stream))) i = i->next;
+  if (i) i->busy = true;
+  pthread_mutex_unlock(&p->mutex);
+  *taken = i;
+  if (i) return TN_OK;
+  tn_status status = instance_make(p, stream, &i);
+  if (status) return status;
+  i->busy = true;
+  pthread_mutex_lock(&p->mutex);
+  i->next = p->instances;
+  p->instances = i;
+  pthread_mutex_unlock(&p->mutex);
+  *taken = i;
+  return TN_OK;
+}
+
+void instance_give(tn_program *p, instance *i) {
+  pthread_mutex_lock(&p->mutex);
+  i->busy = false;
+  pthread_mutex_unlock(&p->mutex);
+}
+
+void instances_free(tn_program *p) {
+  for (instance *i = p->instances, *next; i; i = next) {
+    next = i->next;
+    instance_free(p, i);
+  }
+  p->instances = NULL;
+}

@@ -1,0 +1,215 @@
+/* Compiling a graph: a copy of its record, a plan of its memory, its constants on the device. */
+#include "graph/program.h"
+
+#include <string.h>
+
+#include "dispatcher/device/device.h"
+#include "dispatcher/tensor/tensor.h"
+
+static tn_status no_memory(void) {
+  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+}
+
+/* --- parameters and constants --- */
+
+/* What the host wrote to a tensor of the graph, as bytes: values are views of them. */
+static tn_status real_bytes(tn_device *device, const record_buffer *b, tn_tensor **real) {
+  const int64_t bytes = (int64_t)b->bytes;
+  return tn_tensor_from_host(device, TN_U8, 1, &bytes, b->data, real);
+}
+
+static tn_status real_of(const tn_program *p, const record_buffer *b, tn_tensor **real) {
+  if (b->data) return real_bytes(p->device, b, real);
+  if (b->real->device == p->device && b->real->contiguous) {
+    tn_tensor_retain(b->real);
+    *real = b->real;
+    return TN_OK;
+  }
+  if (b->kind == TN_GRAPH_PARAMETER)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "parameter %s is on device %s, and the program is for %s: give the graph one there "
+                "(tn_tensor_to_device)",
+                b->name, b->real->device->id, p->device->id);
+  return tn_tensor_to_device(b->real, p->device, real);
+}
+
+static tn_status take_real(tn_program *p) {
+  tn_status status = TN_OK;
+  p->real = host_alloc(&p->record.memory, ((size_t)p->record.num_buffers + 1) * sizeof *p->real);
+  if (!p->real) return no_memory();
+  for (uint32_t i = 0; !status && i < p->record.num_buffers; ++i)
+    if (p->plan.buffers[i].place == PLACE_REAL)
+      status = real_of(p, &p->record.buffers[i], &p->real[i]);
+  /* Whatever stream a run is in, constants that were copied are there. */
+  return status ? status : tn_stream_synchronize(p->device->default_stream);
+}
+
+/* --- random operators --- */
+
+static const tn_attr *find_attr(const tn_operator *op, const char *name) {
+  for (uint32_t i = 0; i < op->num_attrs; ++i)
+    if (!strcmp(tn_operator_attr(op, i)->name, name)) return tn_operator_attr(op, i);
+  return NULL;
+}
+
+/* How many counters a node takes: what a generator says of a tensor of that shape. */
+static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t *counters) {
+  tn_generator *generator;
+  const record_value *v = &p->record.values[n->num_in ? n->in[0] : n->out[0]];
+  tn_tensor shape = {.dtype = (uint8_t)v->dtype, .device = p->device, .elements = 1};
+  void *attrs = host_alloc(&p->record.memory, n->op->attrs_size);
+  if (!attrs) return no_memory();
+  memcpy(attrs, n->attrs, n->op->attrs_size);
+  shape.dl.ndim = v->rank;
+  for (int32_t i = 0; i < v->rank; ++i) {
+    shape.shape[i] = v->shape[i];
+    shape.elements *= v->shape[i];
+  }
+  tn_status status = tn_generator_create(p->runtime, 0, &generator);
+  if (!status) {
+    status = tn_generator_next(generator, n->op->id, &shape, attrs);
+    (void)tn_generator_get_state(generator, NULL, counters);
+    tn_generator_destroy(generator);
+  }
+  host_free(&p->record.memory, attrs);
+  return status;
+}
+
+static tn_status note_random(tn_program *p, uint32_t call, const record_node *n) {
+  const tn_attr *a = find_attr(n->op, "offset");
+  uint64_t counters;
+  if (!(n->op->flags & TN_OPERATOR_RANDOM) || !a || a->type != TN_ATTR_U64) return TN_OK;
+  tn_status status = count_draws(p, n, &counters);
+  if (status) return status;
+  random_node *r = &p->random[p->num_random++];
+  *r = (random_node){.call = call, .attr_offset = a->offset};
+  memcpy(&r->offset, (const char *)n->attrs + a->offset, sizeof r->offset);
+  p->random_step += counters;
+  return TN_OK;
+}
+
+static tn_status number_calls(tn_program *p) {
+  const host_memory *memory = &p->record.memory;
+  uint32_t calls = 0;
+  p->node_of = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->node_of);
+  p->random = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->random);
+  if (!p->node_of || !p->random) return no_memory();
+  tn_status status = TN_OK;
+  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
+    if (!p->plan.runs[k]) continue;
+    status = note_random(p, calls, &p->record.nodes[k]);
+    p->node_of[calls++] = k;
+  }
+  p->left_out = p->record.num_nodes - calls;
+  return status;
+}
+
+/* --- what runs bring --- */
+
+static tn_status note_bound(tn_program *p) {
+  p->bound = host_alloc(&p->record.memory, ((size_t)p->record.num_values + 1) * sizeof *p->bound);
+  if (!p->bound) return no_memory();
+  for (uint32_t i = 0; i < p->record.num_values; ++i) {
+    const record_value *v = &p->record.values[i];
+    const planned_buffer *b = &p->plan.buffers[v->buffer];
+    if (b->place != PLACE_INPUT && b->place != PLACE_OUTPUT) continue;
+    bool is_output = b->place == PLACE_OUTPUT;
+    uint32_t place = is_output ? b->output : p->record.buffers[v->buffer].place;
+    p->bound[p->num_bound++] = (bound_value){i, is_output, place, v->offset};
+  }
+  return TN_OK;
+}
+
+/* --- public --- */
+
+static tn_status compile(tn_program *p, const tn_graph *graph) {
+  tn_status status = record_copy(&graph->record, &p->record);
+  p->name = status ? NULL : host_strdup(&p->record.memory, graph->name);
+  if (!status && !p->name) status = no_memory();
+  if (!status) status = memory_plan_make(&p->record, &p->plan);
+  if (!status) status = number_calls(p);
+  if (!status) status = note_bound(p);
+  if (!status) status = take_real(p);
+  instance *first;
+  if (!status) status = instance_take(p, p->device->default_stream, &first);
+  if (!status) instance_give(p, first);
+  return status;
+}
+
+tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_options *options,
+                           tn_program **program) {
+  if (!graph || !device || !program)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_compile: graph, device and program must not be NULL");
+  tn_status status = runtime_check(graph->runtime);
+  if (!status && options)
+    status = struct_check("tn_graph_compile", "options", "tn_compile_options", options);
+  if (!status && (device->runtime != graph->runtime || device->recorder))
+    status = fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_compile: %s is no device of the runtime",
+                  device->id);
+  if (!status) status = device_ready(device);
+  if (status) return status;
+  tn_program *p = host_alloc(&graph->memory, sizeof *p);
+  if (!p) return no_memory();
+  p->record.memory = p->plan.memory = graph->memory;
+  p->runtime = graph->runtime;
+  p->device = device;
+  pthread_mutex_init(&p->mutex, NULL);
+  runtime_retain_weak(p->runtime);
+  status = compile(p, graph);
+  if (status) {
+    fail_prefix("tn_graph_compile: ");
+    tn_program_destroy(p);
+  } else {
+    *program = p;
+  }
+  return status;
+}
+
+void tn_program_destroy(tn_program *program) {
+  if (!program || runtime_is_forked(program->runtime)) return;
+  tn_runtime *runtime = program->runtime;
+  host_memory memory = program->record.memory;
+  instances_free(program);
+  for (uint32_t i = 0; program->real && i < program->record.num_buffers; ++i)
+    tn_tensor_release(program->real[i]);
+  host_free(&memory, program->real);
+  host_free(&memory, program->node_of);
+  host_free(&memory, program->random);
+  host_free(&memory, program->bound);
+  memory_plan_free(&program->plan);
+  record_free(&program->record);
+  host_free(&memory, program->name);
+  pthread_mutex_destroy(&program->mutex);
+  host_free(&memory, program);
+  runtime_release_weak(runtime);
+}
+
+/* pre: an instance exists. */
+static void count_instances(tn_program *p, tn_program_info *info) {
+  tn_kernel_info kernel = {.struct_size = sizeof kernel};
+  pthread_mutex_lock(&p->mutex);
+  for (const instance *i = p->instances; i; i = i->next) ++info->instances;
+  if (p->instances && p->instances->workspace)
+    info->workspace_bytes = tn_tensor_bytes(p->instances->workspace);
+  for (uint32_t k = 0; p->instances && k < p->instances->num_calls; ++k)
+    info->fallbacks += tn_prepared_kernel(p->instances->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
+  pthread_mutex_unlock(&p->mutex);
+}
+
+tn_status tn_program_report(tn_program *program, tn_program_info *info) {
+  if (!program) return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_report: program is NULL");
+  tn_status status = struct_check("tn_program_report", "info", "tn_program_info", info);
+  if (!status) status = runtime_check(program->runtime);
+  if (status) return status;
+  tn_program_info full = {.struct_size = info->struct_size,
+                          .nodes = program->plan.num_running,
+                          .left_out = program->left_out,
+                          .planned_bytes = program->plan.bytes,
+                          .live_bytes = program->plan.live_bytes,
+                          .separate_bytes = program->plan.separate_bytes,
+                          .runs = atomic_load(&program->runs)};
+  count_instances(program, &full);
+  struct_fill(info, &full, sizeof full);
+  return TN_OK;
+}

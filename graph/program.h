@@ -1,0 +1,67 @@
+/* A program as a struct: its record and plan, and what runs of it work with. */
+#ifndef TENON_GRAPH_PROGRAM_H
+#define TENON_GRAPH_PROGRAM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "graph/graph.h"
+#include "graph/memory_plan.h"
+
+/* Random operators: where a node's offset is, and what the record says it is. */
+typedef struct random_node {
+  uint32_t call;        /* among an instance's */
+  uint32_t attr_offset; /* bytes from the beginning of the attributes */
+  uint64_t offset;
+} random_node;
+
+/* A value whose memory each run brings. */
+typedef struct bound_value {
+  uint32_t value;
+  bool is_output;
+  uint32_t place; /* of the input, or the output */
+  uint64_t offset;
+} bound_value;
+
+/* All that one run at a time works with, on one stream: memory, headers of tensors and prepared
+ * calls. */
+typedef struct instance {
+  struct instance *next;
+  bool busy;
+  tn_stream *stream;
+  const void *queue, *cache; /* of the stream when the instance was made */
+  tn_tensor *memory;         /* planned_bytes of it, at least one */
+  tn_tensor **headers;       /* by value; NULL where nothing that runs uses it */
+  tn_tensor *workspace;      /* that all calls share, NULL where none has any */
+  tn_prepared **calls;       /* one for each node that runs */
+  uint32_t num_calls;
+} instance;
+
+struct tn_program {
+  record record;
+  memory_plan plan;
+  tn_runtime *runtime; /* held weakly */
+  tn_device *device;
+  char *name;
+  tn_tensor **real;  /* by buffer: parameters and constants on the device */
+  uint32_t *node_of; /* by call */
+  random_node *random;
+  bound_value *bound;
+  uint32_t num_random, num_bound, left_out;
+  uint64_t random_step;  /* counters that one run takes */
+  pthread_mutex_t mutex; /* guards the list of instances */
+  instance *instances;
+  _Atomic uint64_t runs;
+};
+
+/* instance.c: one for the stream that nobody runs, made if there is none. TN_OK; else as
+ * tn_graph_compile. */
+tn_status instance_take(tn_program *program, tn_stream *stream, instance **taken);
+void instance_give(tn_program *program, instance *i);
+void instances_free(tn_program *program);
+
+/* instance.c: lets a header show other memory, which stays its owner's; `at` in bytes from there.
+ * NULL: the instance's own, as between runs. */
+void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * The record of a program: one flat list of nodes over versioned values. Tensors that share
+ * memory are views of one buffer; whatever writes to a buffer makes its next version; a value is
+ * a view of a buffer at one version. Running the nodes in their order on real memory, views being
+ * views, computes what the calls would have.
+ */
+#ifndef TENON_GRAPH_RECORD_H
+#define TENON_GRAPH_RECORD_H
+
+#include "dispatcher/base/error.h"
+#include "dispatcher/objects/tensor.h"
+#include "tenon/graph.h"
+#include "tenon/plugin.h"
+
+/* Memory that tensors share. */
+typedef struct record_buffer {
+  uint32_t kind;       /* tn_graph_buffer_kind */
+  uint32_t version;    /* writes so far */
+  uint32_t node;       /* the last of them, TN_GRAPH_NONE */
+  uint32_t last_value; /* of the chain through record_value.previous; TN_GRAPH_NONE */
+  uint32_t place;      /* of an input: its number */
+  tn_dtype dtype;      /* of an input, parameter or constant, and its shape */
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK];
+  uint64_t bytes;
+  char *name;
+  tn_tensor *real; /* of a parameter or constant */
+  void *data;      /* of a constant that was written from host memory, `bytes` bytes */
+} record_buffer;
+
+typedef struct record_value {
+  uint32_t buffer, version, node;
+  uint32_t previous; /* value of the same buffer, TN_GRAPH_NONE */
+  tn_dtype dtype;
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+  uint64_t offset; /* in bytes from the buffer's beginning */
+} record_value;
+
+typedef struct record_node {
+  const tn_operator *op;
+  uint32_t num_in, num_inout, num_out; /* tensors; num_in without, num_out with the in-out ones */
+  uint32_t skip_out;                   /* as in tn_call */
+  uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
+  uint32_t *out;                       /* [num_out] */
+  void *attrs;                         /* NULL: none */
+  char *site;                          /* NULL: none */
+} record_node;
+
+typedef struct record_output {
+  uint32_t value;
+  char *name;
+} record_output;
+
+/* All memory is the runtime's host memory; `memory` stays valid longer than the runtime. */
+typedef struct record {
+  host_memory memory;
+  record_buffer *buffers;
+  record_value *values;
+  record_node *nodes;
+  record_output *outputs;
+  uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
+  size_t max_buffers, max_values, max_nodes, max_outputs;
+} record;
+
+void record_free(record *r);
+/* The same record; real tensors are shared. On failure *copy is empty. */
+tn_status record_copy(const record *r, record *copy);
+
+/* A buffer as `wanted` says, whose name and data are the record's from then on if it succeeds. */
+tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer);
+/* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
+tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
+                          uint32_t *value);
+/* Sees to it that the next `count` of them cannot fail. */
+tn_status record_reserve_values(record *r, uint32_t count);
+/* Appends a node with room for its values and copies of attributes and site. Its arrays are the
+ * caller's to fill; record_drop_node takes the last one back. */
+tn_status record_add_node(record *r, const record_node *wanted, const char *site,
+                          record_node **node);
+void record_drop_node(record *r);
+/* The last node writes to a buffer: its next version. */
+void record_write(record *r, uint32_t buffer);
+tn_status record_add_output(record *r, uint32_t value, const char *name);
+
+#endif

@@ -1,0 +1,105 @@
+#!/bin/sh
+# tenon check finds what kernels do beside what they compute, and says what it is: with their
+# workspace, with memory that their calls share, to the thread and the process.
+#
+# usage: effects.sh TENON libtenon-effects.so libtenon-short.so
+set -eu
+tenon=$1 plugin=$2 short=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS EFFECTS_OPEN
+export TENON_SCAN=off # the scan has tests of its own
+export MALLOC_PERTURB_=0 # what is leaked, or asked for absurdly, shall stay untouched
+
+die() {
+  echo "failed: $*" >&2
+  cat "$scratch/out" >&2
+  exit 1
+}
+check() { # STATUS ARGUMENTS...
+  wanted=$1 status=0
+  shift
+  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted: $(cat "$scratch/err")"
+}
+# The lines of one operator's report.
+lines_of() { awk -v op="$1" '/^[^ ]+ +[a-z0-9_]+ .* runs/ { on = $2 == op } on' "$2"; }
+planted=0
+found() { # OPERATOR WHAT
+  planted=$((planted + 1))
+  lines_of "$1" "$scratch/all" >"$scratch/out"
+  grep -q "^FAILED *$1 " "$scratch/out" || die "$1: its effect was not found"
+  grep -qE "^FAIL  .*$2" "$scratch/out" || die "$1: no '$2' in the report"
+}
+
+check 1 "$plugin" --dtype f32 --no-thresholds
+cp "$scratch/out" "$scratch/all"
+lines_of hypot "$scratch/all" | grep -q '^ok' || die "hypot is sound"
+
+# Workspaces.
+found neg 'wrote byte 100 of its 100 bytes of workspace'
+found abs 'wrote byte -1 of its 100 bytes of workspace'
+found log2 'signal 11'
+found square 'y: element'
+found floor 'wrote byte 4 of its 4 bytes of workspace'
+found ceil 'asks for [0-9]+ bytes of workspace, and for [0-9]+ when asked again'
+found trunc 'asks for 3221225472 bytes of workspace'
+# Static memory.
+found relu 'static_scratch, in 4 threads at once: y is not as when the call is made alone'
+found reciprocal 'two_scratches, in 4 threads at once'
+found tan 'hidden_scratch, in 4 threads at once'
+# The thread.
+found sqrt "left the thread's rounding mode as toward zero"
+if [ "$(uname -m)" = x86_64 ]; then
+  found add 'left the thread flushing subnormal results to zero'
+  found expm1 'left the thread reading subnormal numbers as zero'
+  found cosh "left the thread's x87 control word as"
+  found sub 'left the floating-point mode of a thread of its parallel loop changed'
+fi
+found tanh 'left signal 10 .*blocked in the thread'
+if [ "$(nproc)" -gt 1 ]; then found acos 'left the thread bound to 1 processors'; fi
+# The process.
+found mul 'left another handler for signal 8'
+found div 'changed the working directory to /'
+found log "changed the process's umask to 000"
+if locale -a | grep -qi '^c\.utf-*8$'; then found cos "changed the process's locale to C"; fi
+found exp 'changed the environment'
+found asin 'left a timer running'
+found log1p 'changed a limit of the process'
+found sin 'wrote to standard output or error: "entering the kernel"'
+found sinh 'wrote to standard output or error: "slow path"'
+# With every call.
+found atan 'leaves 1 descriptors behind with every call'
+found sigmoid 'leaves 1 threads behind with every call'
+found maximum 'leaves 1.05e\+06 bytes .* behind with every call'
+found minimum 'leaves [45][0-9] bytes .* behind with every call'
+
+# In the memory of a device.
+check 1 "$short" --device sim --dtype f32 --op softmax --no-thresholds
+planted=$((planted + 1))
+grep -qE '^FAIL .*wrote byte ([0-9]+) of its \1 bytes of workspace' "$scratch/out" ||
+  die "softmax: that it writes past its workspace is not said"
+
+# What was changed was put back: nothing is said of the sound operator behind the others, and the
+# line behind "again" finds the same.
+again=$(lines_of div "$scratch/all" | sed -n 's/.*again: tenon //p' | head -n 1)
+# shellcheck disable=SC2086 # the words of a command
+check 1 ${again#check }
+grep -q 'changed the working directory' "$scratch/out" || die "'tenon $again' finds something else"
+
+# What a plugin does as it is opened.
+opening() { # WHAT TEXT
+  planted=$((planted + 1))
+  EFFECTS_OPEN=$1 check 1 "$plugin" --dtype f32 --op hypot --no-thresholds
+  [ "$(grep -c '^FAIL ' "$scratch/out")" -eq 1 ] || die "opening: $1: not one failure"
+  grep -q "^FAIL .*(opening): .*$2" "$scratch/out" || die "opening: $1: no '$2'"
+}
+opening prints 'hello from the driver'
+opening folder 'changed the working directory'
+opening umask 'changed the process.s umask'
+opening alarm 'left a timer running'
+
+# Without the layer the rest is checked, and that it is missing is said.
+TENON_PLUGINS=reference,cpu check 0 --device cpu --dtype f32 --op neg
+grep -q '^workspaces are not guarded' "$scratch/out" || die "that nothing guards workspaces is not said"
+echo "$planted planted effects were found"
