@@ -8,7 +8,7 @@ tenon=$1 plugin=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
-export TENON_PLUGINS=reference,cpu,broken
+export TENON_PLUGINS=reference,cpu,guard,broken
 export TENON_SCAN=off # what it refuses is loaded nowhere, and no failure of loading is seen
 
 die() {

@@ -8,7 +8,7 @@ tenon=$1 plugin=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
-export TENON_PLUGINS=reference,cpu,rare TENON_SCAN=off
+export TENON_PLUGINS=reference,cpu,guard,rare TENON_SCAN=off
 
 die() {
   echo "failed: $*" >&2
