@@ -159,9 +159,9 @@ typedef struct tn_program_info {
   uint32_t fallbacks; /* nodes without a kernel on the device */
   uint32_t instances; /* how often its memory exists: runs that were under way at once */
   uint32_t reserved;
-  uint64_t planned_bytes;  /* of one instance, for what nodes make */
-  uint64_t live_bytes;     /* the most that is in use at once: no plan needs less */
-  uint64_t separate_bytes; /* what it would be with memory of its own for each buffer */
+  uint64_t planned_bytes;   /* of one instance, for what nodes make */
+  uint64_t live_bytes;      /* the most that is in use at once: no plan needs less */
+  uint64_t separate_bytes;  /* what it would be with memory of its own for each buffer */
   uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
   uint64_t runs;
 } tn_program_info;

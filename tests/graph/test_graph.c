@@ -556,7 +556,7 @@ START_TEST(walked_and_printed) {
   ok(tn_graph_print(g, TN_GRAPH_TEXT, file));
   fclose(file);
   ck_assert_msg(strstr(text, "graph test: 2 nodes\ninput x: f32 [2, 3]\n"), "%s", text);
-  ck_assert_msg(strstr(text, "%1: f32 [2, 3] = softmax(x) axis=-1  # layer \"1\"\n"), "%s", text);
+  ck_assert_msg(strstr(text, "%1: f32 [2, 3] = softmax(x) axis=1  # layer \"1\"\n"), "%s", text);
   ck_assert_msg(strstr(text, "output z = %2\n"), "%s", text);
   free(text);
   text = NULL;
