@@ -121,7 +121,8 @@ bool view_is_contiguous(const DLTensor *t);
 void *prepared_attrs(tn_prepared *prepared);
 
 /* invoke.c: takes a prepared call's workspace, and returns its bytes, 0 where it has none; one that
- * had some must be lent as much before it runs again. Calls of one stream may share what is lent. */
+ * had some must be lent as much before it runs again. Calls of one stream may share what is lent.
+ */
 size_t prepared_drop_workspace(tn_prepared *prepared);
 void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory);
 
