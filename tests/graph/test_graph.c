@@ -416,6 +416,29 @@ START_TEST(what_is_refused_when_running) {
 }
 END_TEST
 
+/* Exports go where nobody can tell that there is nothing behind them. */
+START_TEST(what_is_not_given_out) {
+  const char *why =
+      "a symbolic tensor has no memory to give: compile its graph and run the program";
+  tn_graph *g = make_graph();
+  tn_tensor *x = NULL;
+  DLManagedTensorVersioned *managed = NULL;
+  DLManagedTensor *plain = NULL;
+  DLTensor view = {.ndim = -1};
+  ok(tn_tensor_empty(tn_graph_device(g), TN_F32, 2, SHAPE(2, 2), &x)); /* which is not read-only */
+  refused(tn_tensor_to_dlpack(x, &managed), TN_ERR_UNSUPPORTED, why);
+  refused(tn_tensor_to_dlpack_unversioned(x, &plain), TN_ERR_UNSUPPORTED, why);
+  refused(tn_tensor_to_dlpack_stream(x, NULL, TN_DLPACK_STREAM_UNORDERED, &managed),
+          TN_ERR_UNSUPPORTED, why);
+  refused(tn_tensor_to_dlpack_stream_unversioned(x, NULL, TN_DLPACK_STREAM_NONE, &plain),
+          TN_ERR_UNSUPPORTED, why);
+  refused(tn_tensor_dlpack_view(x, &view), TN_ERR_UNSUPPORTED, why);
+  ck_assert(!managed && !plain && view.ndim == -1);
+  tn_tensor_release(x);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* --- lifetimes and threads --- */
 
 START_TEST(given_back_in_any_order) {
@@ -586,6 +609,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, what_is_refused_while_building);
   tcase_add_test(tcase, what_is_refused_when_compiling);
   tcase_add_test(tcase, what_is_refused_when_running);
+  tcase_add_test(tcase, what_is_not_given_out);
   tcase_add_test(tcase, given_back_in_any_order);
   tcase_add_test(tcase, several_threads_run_one_program);
   tcase_add_test(tcase, walked_and_printed);
