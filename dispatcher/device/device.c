@@ -228,8 +228,8 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   return d;
 }
 
-tn_status device_make_symbolic(tn_runtime *runtime, device_type *type, call_recorder recorder,
-                               tn_device **device) {
+tn_status device_make_symbolic(tn_runtime *runtime, device_type *type,
+                               const call_recorder *recorder, tn_device **device) {
   tn_device *d = device_make(runtime, type, 0);
   if (!d) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
   d->recorder = recorder;
