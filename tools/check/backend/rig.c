@@ -6,7 +6,7 @@
 
 enum { VALUES = 256, COPIES = 2048 };
 static const size_t MOST = (size_t)64 << 20, LEAST = (size_t)64 << 10;
-static const uint64_t WORK_NS = 8000000, ENOUGH_NS = 150000000;
+static const uint64_t LITTLE_NS = 500000, WORK_NS = 8000000, ENOUGH_NS = 150000000;
 
 /* ------------------------------------------------------------------- memory --- */
 
@@ -168,12 +168,26 @@ static bool measure(rig *r, void *queue, void *event, uint32_t copies, uint64_t 
   return direct_ok(r->d, "queue_wait", direct_queue_wait(r->d, queue));
 }
 
+/* The least of several measurements, since whoever is kept from looking measures too much. One
+ * that is little is not repeated. */
+static bool measure_least(rig *r, void *queue, void *event, uint64_t *after_ns, uint64_t *all_ns) {
+  enum { TIMES = 3 };
+  *after_ns = *all_ns = UINT64_MAX;
+  for (int i = 0; i < TIMES && *after_ns >= LITTLE_NS; i++) {
+    uint64_t after = 0, all = 0;
+    if (!measure(r, queue, event, r->copies, &after, &all)) return false;
+    if (after < *after_ns) *after_ns = after;
+    if (all < *all_ns) *all_ns = all;
+  }
+  return true;
+}
+
 /* More copies until they last, or until so many do not. */
 static bool find_copies(rig *r, void *queue, void *event) {
   uint64_t after = 0, all = 0;
   if (!measure(r, queue, event, 1, &after, &all)) return false;
   for (r->copies = 1; r->copies <= COPIES; r->copies *= 2) {
-    if (!measure(r, queue, event, r->copies, &after, &all)) return false;
+    if (!measure_least(r, queue, event, &after, &all)) return false;
     if (after >= WORK_NS || all >= ENOUGH_NS) break;
   }
   if (r->copies > COPIES) r->copies = COPIES;
@@ -185,7 +199,6 @@ static bool find_copies(rig *r, void *queue, void *event) {
  * whether the first has come to a promise. Where that sees nothing either, work is done in the
  * caller. */
 static bool calibrate(rig *r) {
-  static const uint64_t LITTLE_NS = 500000;
   void *queue = rig_queue(r), *event = queue ? rig_event(r) : NULL;
   direct_where(r->d, "one queue, to see how long its copies take");
   if (!event || !fill_lines(r, queue) || !find_copies(r, queue, event)) return false;
