@@ -90,8 +90,6 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
     return bytes & 0xffffff;
   case FAULT_COPY_WHOLE_CHUNKS:
     return bytes > 16 * CHUNK ? bytes / CHUNK * CHUNK : bytes;
-  case FAULT_COPY_ZERO_IS_ONE:
-    return bytes ? bytes : 1;
   default:
     return bytes;
   }
@@ -125,8 +123,7 @@ tn_status mutant_copy(void *device, void *queue, uint32_t direction, void *dst, 
                  ? (char *)dst + dst_offset
                  : mutant_reach(d, dst, planted_offset(d, dst_offset, true));
   if (!from || !to) return d->host->fail(TN_ERR_BACKEND, "the copy leaves the device's memory");
-  if (bytes == 0 && d->fault == FAULT_COPY_ZERO_FAILS)
-    return d->host->fail(TN_ERR_BACKEND, "a copy of 0 bytes");
+  if (bytes == 0) return d->host->fail(TN_ERR_BACKEND, "a copy of 0 bytes");
   copy_params p = {to, from, planted_size(d, to, from, bytes)};
   return put_copy(d, queue, direction, &p);
 }
