@@ -98,6 +98,8 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
 static tn_status put_copy(mutant_device *d, mutant_queue *q, uint32_t direction,
                           const copy_params *p) {
   mutant_work spoiling = {.run = run_copy_and_spoil, .params = p, .params_bytes = sizeof *p};
+  if (direction == TN_COPY_ON_DEVICE && mutant_queue_records(q))
+    return d->host->fail(TN_ERR_UNSUPPORTED, "graphs take copies with pinned memory");
   if (direction == TN_COPY_ON_DEVICE && d->fault == FAULT_COPY_CHANGES_SOURCE)
     return mutant_put(q, spoiling);
   if (direction == TN_COPY_ON_DEVICE)

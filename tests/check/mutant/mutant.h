@@ -131,6 +131,7 @@ void *mutant_queue_native(void *device, void *queue);
 /* The handle that queue_native gives is the queue, which has a holder more then. */
 tn_status mutant_queue_wrap(void *device, void *native, void **queue);
 
+bool mutant_queue_records(mutant_queue *q);
 /* Begins to record into a graph, or ends; the graph of before. */
 mutant_graph *mutant_queue_record(mutant_queue *q, mutant_graph *graph);
 
