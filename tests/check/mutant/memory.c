@@ -170,6 +170,7 @@ tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total
 /* --- pinned memory: mapped, so that what is given back is gone --- */
 
 static tn_status alloc_pinned(mutant_device *d, size_t bytes, void **ptr) {
+  if (d->unpinned) return d->host->fail(TN_ERR_UNSUPPORTED, "there is no pinned memory");
   if (d->fault == FAULT_PINNED_SHARED && d->pinned) return *ptr = d->pinned->ptr, TN_OK;
   if (d->fault == FAULT_PINNED_SHARED) bytes = 8 << 20;
   if (d->fault == FAULT_PINNED_WRAPS) bytes = (bytes + 4095) / 4096 * 4096;

@@ -7,6 +7,7 @@
  *   TENON_MUTANT_DELAY_US=n  every queued action first sleeps so long, so that a wait that is
  *                            missing shows
  *   TENON_MUTANT_PAGEABLE=1  copies take pinned memory for pageable, which is sound and slow
+ *   TENON_MUTANT_UNPINNED=1 there is no pinned memory
  *   TENON_MUTANT_GIB=n       memory, of which only what is used is there
  *
  * The device has 256 MiB of memory of its own, a thread for every queue that does what was put
@@ -57,7 +58,7 @@ typedef struct mutant_device {
   const tn_host *host;
   uint32_t index;
   mutant_fault fault;
-  bool opaque, pageable;
+  bool opaque, pageable, unpinned;
   uint64_t delay_ns;
   char *memory;         /* the host's view of it, which nobody outside is told */
   uint64_t bytes;       /* of it */

@@ -94,6 +94,11 @@ void check_capture(direct *d, const check_options *o) {
     return;
   }
   if (!rig_make(d, &r)) return;
+  if (!r.seen) {
+    direct_note(d, "not checked: there is no pinned memory to copy from");
+    rig_free(&r);
+    return;
+  }
   void *queue = rig_queue(&r);
   direct_where(d, "a copy from pinned memory is recorded");
   if (queue && rig_put_line(&r, queue, r.marks, 0, 5) && wait_for(&r, queue) &&

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 enum { VALUES = 256, COPIES = 2048 };
 static const size_t MOST = (size_t)64 << 20, LEAST = (size_t)64 << 10;
 static const uint64_t LITTLE_NS = 500000, WORK_NS = 8000000, ENOUGH_NS = 150000000;
@@ -33,21 +35,32 @@ static bool take_memory(rig *r) {
   bool ok = direct_ok(d, "alloc",
                       direct_alloc(d, TN_MEMORY_DEVICE, (size_t)VALUES * RIG_LINE, &r->lines)) &&
             direct_ok(d, "alloc", direct_alloc(d, TN_MEMORY_DEVICE, marks, &r->marks)) &&
-            direct_ok(d, "alloc of pinned memory", direct_alloc(d, TN_MEMORY_PINNED, marks, &seen));
+            memory_take_pinned(&(memory_bench){.d = d}, marks, &seen);
   r->seen = seen;
-  if (ok) memset(r->seen, 0, marks);
+  if (seen) memset(seen, 0, marks);
   return ok;
 }
 
+void *rig_host(rig *r, size_t bytes) {
+  void *ptr = NULL;
+  if (r->num_pieces == RIG_PIECES) return direct_fail(r->d, "tenon check: too few pieces"), NULL;
+  if (!memory_take_pinned(&(memory_bench){.d = r->d}, bytes, &ptr)) return NULL;
+  r->piece[r->num_pieces].pinned = ptr != NULL;
+  if (!ptr) ptr = memory_of_host(bytes);
+  r->piece[r->num_pieces++].ptr = ptr;
+  return memset(ptr, 0, bytes);
+}
+
 static bool fill_lines(rig *r, void *queue) {
+  static const unsigned char zeros[RIG_PROMISES * RIG_LINE];
   unsigned char lines[VALUES][RIG_LINE];
-  const size_t marks = (size_t)RIG_PROMISES * RIG_LINE;
   for (int i = 0; i < VALUES; i++) memset(lines[i], i, RIG_LINE);
   return direct_ok(
              r->d, "copy",
              direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->lines, 0, lines, 0, sizeof lines)) &&
-         direct_ok(r->d, "copy",
-                   direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->marks, 0, r->seen, 0, marks));
+         direct_ok(
+             r->d, "copy",
+             direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->marks, 0, zeros, 0, sizeof zeros));
 }
 
 static void give_memory(rig *r) {
@@ -57,6 +70,12 @@ static void give_memory(rig *r) {
   if (r->lines) direct_free(d, TN_MEMORY_DEVICE, r->lines);
   if (r->marks) direct_free(d, TN_MEMORY_DEVICE, r->marks);
   if (r->seen) direct_free(d, TN_MEMORY_PINNED, r->seen);
+  for (uint32_t i = 0; i < r->num_pieces; i++) {
+    if (r->piece[i].pinned)
+      direct_free(d, TN_MEMORY_PINNED, r->piece[i].ptr);
+    else
+      free(r->piece[i].ptr);
+  }
 }
 
 /* --------------------------------------------------------- queues and events --- */
@@ -109,12 +128,12 @@ bool rig_put_line(rig *r, void *queue, void *memory, uint64_t offset, unsigned c
 bool rig_promise(rig *r, void *queue, promise *p) {
   uint32_t number = r->promises++;
   *p = (promise){number % RIG_PROMISES, (unsigned char)(1 + number % 251)};
-  unsigned char *seen = r->seen + (size_t)p->slot * RIG_LINE;
-  memset(seen, 0, RIG_LINE);
-  return rig_put_line(r, queue, r->marks, (uint64_t)p->slot * RIG_LINE, p->value) &&
+  const uint64_t at = (uint64_t)p->slot * RIG_LINE;
+  if (r->seen) memset(r->seen + at, 0, RIG_LINE);
+  return rig_put_line(r, queue, r->marks, at, p->value) &&
          (r->side || direct_ok(r->d, "copy",
-                               direct_copy(r->d, queue, TN_COPY_TO_HOST, seen, 0, r->marks,
-                                           (uint64_t)p->slot * RIG_LINE, RIG_LINE)));
+                               direct_copy(r->d, queue, TN_COPY_TO_HOST, r->seen + at, 0, r->marks,
+                                           at, RIG_LINE)));
 }
 
 bool rig_delayed(rig *r, void *queue, promise *p) {
@@ -123,12 +142,10 @@ bool rig_delayed(rig *r, void *queue, promise *p) {
 
 bool rig_kept(rig *r, promise p) {
   const uint64_t at = (uint64_t)p.slot * RIG_LINE;
-  const volatile unsigned char *seen = r->seen + at;
   unsigned char line[RIG_LINE];
-  if (r->side) {
-    if (direct_copy(r->d, r->side, TN_COPY_TO_HOST, line, 0, r->marks, at, RIG_LINE)) return false;
-    seen = line;
-  }
+  if (r->side && direct_copy(r->d, r->side, TN_COPY_TO_HOST, line, 0, r->marks, at, RIG_LINE))
+    return false;
+  const volatile unsigned char *seen = r->side ? line : r->seen + at;
   for (int i = 0; i < RIG_LINE; i++)
     if (seen[i] != p.value) return false;
   return true;
@@ -195,18 +212,19 @@ static bool find_copies(rig *r, void *queue, void *event) {
   return true;
 }
 
-/* Copies to pinned memory may wait, as those to pageable memory do: then a second queue looks
- * whether the first has come to a promise. Where that sees nothing either, work is done in the
- * caller. */
+/* There may be no pinned memory, or copies to it wait, as those to pageable memory do: then a
+ * second queue looks whether the first has come to a promise. Where that sees nothing either, work
+ * is done in the caller. */
 static bool calibrate(rig *r) {
   void *queue = rig_queue(r), *event = queue ? rig_event(r) : NULL;
   direct_where(r->d, "one queue, to see how long its copies take");
-  if (!event || !fill_lines(r, queue) || !find_copies(r, queue, event)) return false;
+  if (!event || !fill_lines(r, queue)) return false;
+  if (r->seen && !find_copies(r, queue, event)) return false;
   if (r->work_ns >= LITTLE_NS) return true;
   r->side = rig_queue(r);
   if (!r->side || !find_copies(r, queue, event)) return false;
   if (r->work_ns >= LITTLE_NS) return true;
-  r->side = NULL;
+  if (r->seen) r->side = NULL;
   direct_note(r->d, "its copies end before their calls return: what comes too early is not seen");
   return true;
 }

@@ -7,7 +7,7 @@
 
 #include "direct.h"
 
-enum { RIG_QUEUES = 64, RIG_EVENTS = 64, RIG_LINE = 64, RIG_PROMISES = 512 };
+enum { RIG_QUEUES = 64, RIG_EVENTS = 64, RIG_LINE = 64, RIG_PROMISES = 512, RIG_PIECES = 8 };
 
 typedef struct rig {
   direct *d;
@@ -17,10 +17,15 @@ typedef struct rig {
   uint64_t work_ns;    /* how long such copies go on when the calls have returned, about */
   void *lines;         /* device memory: line i is 64 bytes of value i, of 256 */
   void *marks;         /* device memory: a line per promise */
-  unsigned char *seen; /* pinned: a line per promise */
-  /* Where copies to pinned memory wait for the queue, this one reads the marks instead. */
+  unsigned char *seen; /* pinned: a line per promise; NULL where there is no pinned memory */
+  /* There, and where copies to pinned memory wait for the queue, this one reads the marks. */
   void *side;
   uint32_t promises; /* made so far */
+  uint32_t num_pieces;
+  struct {
+    void *ptr;
+    bool pinned;
+  } piece[RIG_PIECES];
   uint32_t num_queues, num_events;
   void *queue[RIG_QUEUES], *event[RIG_EVENTS];
 } rig;
@@ -38,6 +43,9 @@ bool rig_make(direct *d, rig *r);
  * end: the process does. */
 void rig_free(rig *r);
 
+/* Host memory of zeros that is the rig's: pinned, or pageable where there is none, which is noted.
+ * NULL when it failed, which is recorded. */
+void *rig_host(rig *r, size_t bytes);
 /* NULL when it failed, which is recorded. */
 void *rig_queue(rig *r);
 void *rig_event(rig *r);
