@@ -80,7 +80,7 @@ static tn_status no_memory(mutant_device *d, size_t bytes, void **ptr) {
     *ptr = (void *)(uintptr_t)(base_of(d) + d->bytes);
     return TN_OK;
   }
-  if (d->fault == FAULT_NO_MEMORY_SILENT) return TN_ERR_DEVICE_OUT_OF_MEMORY;
+  if (getenv("TENON_MUTANT_SILENT")) return TN_ERR_DEVICE_OUT_OF_MEMORY;
   return d->host->fail(d->fault == FAULT_NO_MEMORY_STATUS ? TN_ERR_OUT_OF_MEMORY
                                                           : TN_ERR_DEVICE_OUT_OF_MEMORY,
                        "no %zu bytes left on the device", bytes);

@@ -7,7 +7,8 @@
  *   TENON_MUTANT_DELAY_US=n  every queued action first sleeps so long, so that a wait that is
  *                            missing shows
  *   TENON_MUTANT_PAGEABLE=1  copies take pinned memory for pageable, which is sound and slow
- *   TENON_MUTANT_UNPINNED=1 there is no pinned memory
+ *   TENON_MUTANT_UNPINNED=1  there is no pinned memory
+ *   TENON_MUTANT_SILENT=1    no message where there is no memory left, which is allowed
  *   TENON_MUTANT_GIB=n       memory, of which only what is used is there
  *
  * The device has 256 MiB of memory of its own, a thread for every queue that does what was put
