@@ -61,7 +61,7 @@ trap 'rm -rf "$scratch"' EXIT
 export scratch
 unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_MUTANT TENON_MUTANT_OPAQUE \
   TENON_MUTANT_DELAY_US TENON_MUTANT_GIB TENON_MUTANT_PAGEABLE TENON_MUTANT_UNPINNED \
-  TENON_MUTANT_SILENT
+  TENON_MUTANT_SILENT TENON_MUTANT_POOL_MIB
 # Others would be loaded for nothing, in every run.
 export TENON_PLUGINS=reference,mutant
 # No fault is planted for nothing.

@@ -158,7 +158,10 @@ char *mutant_reach(mutant_device *d, const void *handle, uint64_t offset) {
 tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total_bytes) {
   mutant_device *d = device;
   pthread_mutex_lock(&d->lock);
-  *free_bytes = d->bytes - d->used;
+  const char *mib = getenv("TENON_MUTANT_POOL_MIB");
+  uint64_t pool = mib ? strtoull(mib, NULL, 10) << 20 : 0, used = d->used;
+  if (pool) used = used < pool ? pool : (used + pool - 1) / pool * pool;
+  *free_bytes = used < d->bytes ? d->bytes - used : 0;
   *total_bytes = d->fault == FAULT_INFO_NO_TOTAL ? 0 : d->bytes;
   if (d->fault == FAULT_INFO_ABOVE_TOTAL) *free_bytes = d->bytes + d->used;
   if (d->fault == FAULT_INFO_COUNTS_UP) *free_bytes = d->bytes / 2 + d->used;

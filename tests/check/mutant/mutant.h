@@ -9,6 +9,7 @@
  *   TENON_MUTANT_PAGEABLE=1  copies take pinned memory for pageable, which is sound and slow
  *   TENON_MUTANT_UNPINNED=1  there is no pinned memory
  *   TENON_MUTANT_SILENT=1    no message where there is no memory left, which is allowed
+ *   TENON_MUTANT_POOL_MIB=n  memory_info counts in pieces of so much, the first from the beginning
  *   TENON_MUTANT_GIB=n       memory, of which only what is used is there
  *
  * The device has 256 MiB of memory of its own, a thread for every queue that does what was put
