@@ -199,10 +199,22 @@ static bool measure_least(rig *r, void *queue, void *event, uint64_t *after_ns, 
   return true;
 }
 
+/* Smaller copies where one takes so long that no slot could return within its limit. */
+static bool fit_copies(rig *r, void *queue, void *event) {
+  static const uint64_t LONG_NS = 50000000;
+  uint64_t after = 0, all = 0;
+  while (measure(r, queue, event, 1, &after, &all)) {
+    size_t half = r->bytes / 2 / RIG_LINE * RIG_LINE;
+    if (all < LONG_NS || half < LEAST) return true;
+    r->bytes = half;
+  }
+  return false;
+}
+
 /* More copies until they last, or until so many do not. */
 static bool find_copies(rig *r, void *queue, void *event) {
   uint64_t after = 0, all = 0;
-  if (!measure(r, queue, event, 1, &after, &all)) return false;
+  if (!fit_copies(r, queue, event)) return false;
   for (r->copies = 1; r->copies <= COPIES; r->copies *= 2) {
     if (!measure_least(r, queue, event, &after, &all)) return false;
     if (after >= WORK_NS || all >= ENOUGH_NS) break;
