@@ -70,6 +70,7 @@ static void give_memory(rig *r) {
   if (r->lines) direct_free(d, TN_MEMORY_DEVICE, r->lines);
   if (r->marks) direct_free(d, TN_MEMORY_DEVICE, r->marks);
   if (r->seen) direct_free(d, TN_MEMORY_PINNED, r->seen);
+  for (uint32_t i = 0; i < r->num_queues; i++) direct_free(d, TN_MEMORY_DEVICE, r->area[i]);
   for (uint32_t i = 0; i < r->num_pieces; i++) {
     if (r->piece[i].pinned)
       direct_free(d, TN_MEMORY_PINNED, r->piece[i].ptr);
@@ -82,7 +83,10 @@ static void give_memory(rig *r) {
 
 void *rig_queue(rig *r) {
   void *queue = NULL;
-  if (!direct_ok(r->d, "queue_create", direct_queue_create(r->d, &queue))) return NULL;
+  void **area = &r->area[r->num_queues];
+  if (!direct_ok(r->d, "alloc", direct_alloc(r->d, TN_MEMORY_DEVICE, r->bytes, area)) ||
+      !direct_ok(r->d, "queue_create", direct_queue_create(r->d, &queue)))
+    return NULL;
   return r->queue[r->num_queues++] = queue;
 }
 
@@ -107,10 +111,17 @@ void rig_free(rig *r) {
 
 /* --------------------------------------------------------------------- work --- */
 
+void *rig_area(const rig *r, const void *queue) {
+  for (uint32_t i = 0; i < r->num_queues; i++)
+    if (r->queue[i] == queue) return r->area[i];
+  return r->to;
+}
+
 static bool put_copies(rig *r, void *queue, uint32_t copies) {
+  void *to = rig_area(r, queue);
   for (uint32_t i = 0; i < copies; i++)
     if (!direct_ok(r->d, "copy",
-                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, r->to, 0, r->from, 0, r->bytes)))
+                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, to, 0, r->from, 0, r->bytes)))
       return false;
   return true;
 }

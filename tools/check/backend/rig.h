@@ -11,7 +11,8 @@ enum { RIG_QUEUES = 64, RIG_EVENTS = 64, RIG_LINE = 64, RIG_PROMISES = 512, RIG_
 
 typedef struct rig {
   direct *d;
-  void *from, *to;     /* device memory that copies pass the time with */
+  void *from, *to;     /* device memory that copies pass the time with: queues read one, and write
+                          one each, of area; to is for queues that others made */
   size_t bytes;        /* of each */
   uint32_t copies;     /* that keep a queue at work for some milliseconds */
   uint64_t work_ns;    /* how long such copies go on when the calls have returned, about */
@@ -27,7 +28,7 @@ typedef struct rig {
     bool pinned;
   } piece[RIG_PIECES];
   uint32_t num_queues, num_events;
-  void *queue[RIG_QUEUES], *event[RIG_EVENTS];
+  void *queue[RIG_QUEUES], *area[RIG_QUEUES], *event[RIG_EVENTS];
 } rig;
 
 /* A line that the host sees change when a queue gets there. */
@@ -50,6 +51,8 @@ void *rig_host(rig *r, size_t bytes);
 void *rig_queue(rig *r);
 void *rig_event(rig *r);
 
+/* Device memory that work in a queue writes, and no work in another of rig_queue. */
+void *rig_area(const rig *r, const void *queue);
 /* Puts work into a queue: `times` that which lasts work_ns. */
 bool rig_work(rig *r, void *queue, uint32_t times);
 /* Puts a promise into a queue, behind what is there. */
