@@ -24,7 +24,8 @@ typedef struct check_options {
   uint32_t jobs;        /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
-  bool guarded;       /* workspaces lie between guards, by the layer of that name */
+  bool timeout_given;
+  bool guarded; /* workspaces lie between guards, by the layer of that name */
 } check_options;
 
 /* CHECK_ITSELF stands in an operator's place where what failed is the device or its plugin. */
