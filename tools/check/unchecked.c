@@ -16,9 +16,9 @@ static bool all_cases_ran(const check_options *o, const unit *u) {
 static void complain(const check_options *o, const agenda *a, unit *u, const row_use *r,
                      tn_dtype_set types) {
   char names[200];
+  check_failure *f = unit_keep(u, false);
   u->tally.failures++;
-  if (u->kept == CHECK_KEPT) return;
-  check_failure *f = &u->failure[u->kept++];
+  if (!f) return;
   dtypes_text(types, names, sizeof names);
   snprintf(f->text, sizeof f->text,
            "%s: not checked: %s (plugin %s, priority %d) for %s: no case %s",
@@ -29,9 +29,9 @@ static void complain(const check_options *o, const agenda *a, unit *u, const row
 }
 
 static void complain_of_many(const agenda *a, unit *u) {
+  check_failure *f = unit_keep(u, false);
   u->tally.failures++;
-  if (u->kept == CHECK_KEPT) return;
-  check_failure *f = &u->failure[u->kept++];
+  if (!f) return;
   snprintf(f->text, sizeof f->text, "%s: has more than %d kernels of %s: the rest was not watched",
            a->device[u->device].id, ROWS_MOST, a->op[u->op].name);
 }
