@@ -49,7 +49,16 @@ fails 'open hangs' 'broken:0: opening it: did not end within 1 s in plugin broke
 fails 'scored: open hangs' 'looking for devices: did not end within 1 s in plugin broken, open of'
 fails 'close crashes' 'broken:0: closing it: killed by signal 11 .* in plugin broken, close of its'
 fails 'close hangs' 'broken:0: closing it: did not end within 1 s in plugin broken, close of its'
-fails 'close exits' 'broken:0: closing it: ended the process with status 3'
+fails 'close exits with 3' 'broken:0: closing it: ended the process with status 3'
+# Status 0 is no better, and nothing waits for what will not come.
+fails 'query exits' 'looking for devices: ended the process with status 0'
+fails 'plugin open exits' 'looking for devices: ended the process with status 0'
+fails 'count exits' 'looking for devices: ended the process with status 0'
+fails 'describe exits' 'looking for devices: ended the process with status 0'
+fails 'alloc exits' 'broken:0 .*: neg x=f32.*: ended the process with status 0'
+fails 'close exits' 'broken:0: closing it: ended the process with status 0'
+fails 'plugin close exits' 'closing.*: ended the process with status 0'
+fails 'kernel exits' 'broken:0 .*: neg x=f32.*: ended the process with status 0'
 fails 'count crashes' 'looking for devices: killed by signal 11 .* in plugin broken, count of its'
 fails 'count hangs' 'looking for devices: did not end within 1 s in plugin broken, count of its'
 fails 'count gives none' 'plugin broken: count gave 0 devices and no reason'
@@ -74,6 +83,16 @@ grep -q '<skipped message=.*<failure\|<failure message=.*<skipped' "$scratch/jun
   die "a test case failed and was skipped"
 check 1 'open crashes'
 grep -q '1 operators were not checked' "$scratch/out" || die "what was not checked is not said"
+
+# Where slots are called, a process that ends with status 0 has not done its checks.
+check 1 'open exits' --slots device
+grep -q '^FAIL .*broken:0: open: ended the process with status 0' "$scratch/out" || die "open exits"
+check 1 'alloc exits' --slots memory.blocks
+grep -q '^FAIL .*broken:0: alloc.*: ended the process with status 0' "$scratch/out" ||
+  die "alloc exits"
+check 1 'close exits' --slots device
+grep -q '^FAIL .*broken:0: close.*: ended the process with status 0' "$scratch/out" ||
+  die "close exits"
 
 # The same as JSON; and of a device that is named.
 check 1 'open fails' --json --device broken

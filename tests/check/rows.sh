@@ -75,6 +75,13 @@ check 1 "$plugin" --op cast --dtype i64,f32
 check 1 "$plugin" --op cast --dtype f64,bf16
 check 0 "$plugin" --op cast --dtype f64,f16
 
+# Expected failures leave room for one that is not: in the report, and as XML.
+echo 'cast i64 rounds twice' >"$scratch/listed"
+check 1 "$plugin" --op cast --dtype '[if]64' --expect "$scratch/listed" --junit "$scratch/junit.xml"
+grep -q '^FAIL .*x=f64' "$scratch/out" || die "what is not expected is not shown"
+grep -q ' failures="1"' "$scratch/junit.xml" || die "no failure in the XML"
+grep -q '<failure message=.*x=f64' "$scratch/junit.xml" || die "no test case fails in the XML"
+
 # A list says why: not for a device with the feature, and not for longer than it is so.
 reason='needs what nobody has'
 echo "row:rows.writes_* f32 $reason" >"$scratch/listed"

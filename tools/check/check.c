@@ -390,6 +390,7 @@ int command_check(int argc, char **argv) {
   set_defaults(&o);
   progress_begin(!o.json);
   check k = {.options = &o, .agenda = shared_memory(sizeof *k.agenda)};
+  o.expected = &k.expect;
   look_around(&k);
   status = run_as_asked(&k);
   expect_free(&k.expect);

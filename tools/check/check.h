@@ -26,6 +26,8 @@ typedef struct check_options {
   uint32_t timeout_s; /* of one run */
   bool timeout_given;
   bool guarded; /* workspaces lie between guards, by the layer of that name */
+  bool guarded;       /* workspaces lie between guards, by the layer of that name */
+  const struct expectations *expected; /* failures that a list names, or NULL */
 } check_options;
 
 /* CHECK_ITSELF stands in an operator's place where what failed is the device or its plugin. */
@@ -89,9 +91,10 @@ typedef struct unit {
   uint32_t combos, native;      /* choices of types: all, and those with kernels */
   tn_dtype_set seen, natives;   /* the same of type variable T */
   uint64_t failed[TN_DTYPE_SLOTS];
+  uint64_t expected; /* failures that a list names: see expect_match */
   uint32_t kept;
-  check_failure failure[CHECK_KEPT];
-  _Atomic uint64_t run_began_ns; /* 0 while nothing runs */
+  check_failure failure[CHECK_KEPT]; /* the first; what no list names displaces what one does */
+  _Atomic uint64_t run_began_ns;     /* 0 while nothing runs */
   double seconds;
   tn_dtype worst; /* of type variable T where tally.error came nearest to its bound */
   row_table rows;
@@ -133,6 +136,13 @@ bool unit_takes_types(const check_options *o, const tn_dtype *types);
 void unit_run(const workbench *w, const agenda *a, unit *u);
 /* Records a failure at the run under way; counts it in u->failed, not in the tally. */
 void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text);
+/* A place to keep another failure in, empty; NULL where as many are kept that no list names, or as
+ * many at all where the new one is `expected`. */
+check_failure *unit_keep(unit *u, bool expected);
+/* Whether something failed that no list names. */
+bool unit_fails(const unit *u);
+/* The first such failure that was kept, or NULL. */
+const check_failure *unit_failure(const unit *u);
 /* Counts the cases that there would be of each choice of types that the options let through. */
 typedef void unit_listed_fn(void *ctx, const tn_operator *op, const tn_dtype *types,
                             uint64_t cases);
@@ -200,7 +210,10 @@ typedef struct expectations {
  * file cannot be read or a line is malformed. */
 bool expect_read(expectations *e, const char *path);
 void expect_free(expectations *e);
-/* Marks what was expected among a unit's failures; returns how many were. */
+/* Whether a failure of the operator in the type is on the list. */
+bool expect_names(const expectations *e, const char *op, tn_dtype dtype);
+/* Marks what was expected among a unit's failures; returns how many were, as u->expected then says.
+ */
 uint64_t expect_match(expectations *e, const agenda *a, unit *u);
 /* Whether the list says that no case runs a kernel of this name for the type. */
 bool expect_row(expectations *e, const checked_device *d, const char *name, tn_dtype dtype);

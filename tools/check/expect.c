@@ -64,7 +64,7 @@ void expect_free(expectations *e) {
 
 static const char *dtype_text(tn_dtype dtype) { return dtype ? tn_dtype_name(dtype) : "-"; }
 
-static expectation *find(expectations *e, const char *op, tn_dtype dtype) {
+static expectation *find(const expectations *e, const char *op, tn_dtype dtype) {
   for (size_t i = 0; i < e->count; i++)
     if (!is_row(&e->list[i]) && !fnmatch(e->list[i].op, op, 0) &&
         !fnmatch(e->list[i].dtype, dtype_text(dtype), 0))
@@ -72,18 +72,22 @@ static expectation *find(expectations *e, const char *op, tn_dtype dtype) {
   return NULL;
 }
 
+bool expect_names(const expectations *e, const char *op, tn_dtype dtype) {
+  return e && find(e, op, dtype);
+}
+
 uint64_t expect_match(expectations *e, const agenda *a, unit *u) {
   const char *op = a->op[u->op].name;
-  uint64_t expected = 0;
+  u->expected = 0;
   for (int dtype = 0; dtype < TN_DTYPE_SLOTS; dtype++) {
     expectation *found = u->failed[dtype] ? find(e, op, (tn_dtype)dtype) : NULL;
     if (!found) continue;
     found->used += u->failed[dtype];
-    expected += u->failed[dtype];
+    u->expected += u->failed[dtype];
     for (uint32_t i = 0; i < u->kept; i++)
       if ((int)u->failure[i].dtype == dtype) u->failure[i].expected = true;
   }
-  return expected;
+  return u->expected;
 }
 
 /* Whether one of the words, parted by commas, is among the device's features. */

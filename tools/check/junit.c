@@ -29,23 +29,15 @@ static void attribute(FILE *out, const char *name, const char *value) {
   putc('"', out);
 }
 
-static void write_failures(FILE *out, const unit *u) {
-  for (uint32_t i = 0; i < u->kept; i++) {
-    const check_failure *f = &u->failure[i];
-    if (f->expected) continue;
-    fputs("\n      <failure", out);
-    attribute(out, "message", f->text);
-    fputs(">", out);
-    escaped(out, f->again);
-    fputs("</failure>", out);
-    return; /* a test case has one; the rest is in the output */
-  }
-}
-
-static bool fails(const unit *u) {
-  for (uint32_t i = 0; i < u->kept; i++)
-    if (!u->failure[i].expected) return true;
-  return false;
+/* A test case has one; the rest is in the output. */
+static void write_failure(FILE *out, const unit *u) {
+  const check_failure *f = unit_failure(u);
+  if (!unit_fails(u)) return;
+  fputs("\n      <failure", out);
+  attribute(out, "message", f ? f->text : "see the output");
+  fputs(">", out);
+  escaped(out, f ? f->again : "");
+  fputs("</failure>", out);
 }
 
 static void write_unit(FILE *out, const agenda *a, const unit *u) {
@@ -53,8 +45,8 @@ static void write_unit(FILE *out, const agenda *a, const unit *u) {
   attribute(out, "classname", a->device[u->device].id);
   attribute(out, "name", a->op[u->op].name);
   fprintf(out, " time=\"%.3f\">", u->seconds);
-  write_failures(out, u);
-  if (!u->tally.runs && !fails(u)) {
+  write_failure(out, u);
+  if (!u->tally.runs && !unit_fails(u)) {
     fputs("<skipped", out);
     attribute(out, "message", *u->note ? u->note : "no kernel");
     fputs("/>", out);
@@ -78,7 +70,7 @@ bool report_junit(const char *path, const agenda *a, const unit *units, size_t c
   if (!out) return perror(path), false;
   for (size_t i = 0; i < count; i++) {
     tests += units[i].state == UNIT_DONE;
-    failures += units[i].state == UNIT_DONE && fails(&units[i]);
+    failures += units[i].state == UNIT_DONE && unit_fails(&units[i]);
   }
   fprintf(out,
           "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"tenon "

@@ -156,12 +156,6 @@ void report_device_text(const check_options *o, const agenda *a, const checked_d
          plain(d->id), plain(d->name), t->operators, t->native, t->combos);
 }
 
-static bool fails(const unit *u) {
-  for (uint32_t i = 0; i < u->kept; i++)
-    if (!u->failure[i].expected) return true;
-  return false;
-}
-
 /* The element types in which an operator fails. */
 static void failed_types(const unit *u, char *text, size_t size) {
   tn_dtype_set set = 0;
@@ -172,24 +166,23 @@ static void failed_types(const unit *u, char *text, size_t size) {
 
 static void summary_line(const agenda *a, const unit *u) {
   char types[200] = "";
-  uint32_t first = 0;
-  while (u->failure[first].expected) first++;
+  const check_failure *first = unit_failure(u);
   if (u->op != CHECK_ITSELF && !u->is_slots) failed_types(u, types, sizeof types);
   printf("  %-10s %-24s %6" PRIu64 "  %-20s\n             %s\n", plain(a->device[u->device].id),
          u->op == CHECK_ITSELF ? "" : plain(a->op[u->op].name), u->tally.failures, types,
-         plain(u->failure[first].again));
+         first ? plain(first->again) : "");
 }
 
 void report_summary(const agenda *a, const unit *units, size_t count) {
   size_t failed = 0;
   for (size_t i = 0; i < count; i++)
-    if (units[i].state == UNIT_DONE && fails(&units[i])) failed++;
+    if (units[i].state == UNIT_DONE && unit_fails(&units[i])) failed++;
   if (!failed) return;
   printf("\n%sWhat failed%s: device, operator, failures, element types, and how to run the first "
          "again\n",
          red(), usual());
   for (size_t i = 0; i < count; i++)
-    if (units[i].state == UNIT_DONE && fails(&units[i])) summary_line(a, &units[i]);
+    if (units[i].state == UNIT_DONE && unit_fails(&units[i])) summary_line(a, &units[i]);
   puts("");
 }
 

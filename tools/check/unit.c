@@ -75,11 +75,36 @@ static void again_itself(const check_options *o, const agenda *a, const unit *u,
            known ? " --device " : "", known ? a->device[u->device].id : "");
 }
 
+/* Drops the last that a list names; false where there is none. */
+static bool drop_expected(unit *u) {
+  for (uint32_t i = u->kept; i-- > 0;) {
+    if (!u->failure[i].expected) continue;
+    memmove(&u->failure[i], &u->failure[i + 1], sizeof *u->failure * (--u->kept - i));
+    return true;
+  }
+  return false;
+}
+
+check_failure *unit_keep(unit *u, bool expected) {
+  if (u->kept == CHECK_KEPT && (expected || !drop_expected(u))) return NULL;
+  check_failure *f = &u->failure[u->kept++];
+  *f = (check_failure){.expected = expected};
+  return f;
+}
+
+bool unit_fails(const unit *u) { return u->tally.failures > u->expected; }
+
+const check_failure *unit_failure(const unit *u) {
+  for (uint32_t i = 0; i < u->kept; i++)
+    if (!u->failure[i].expected) return &u->failure[i];
+  return NULL;
+}
+
 void unit_fail(const check_options *o, const agenda *a, unit *u, const char *text) {
   char types[64];
   u->failed[u->types[0]]++;
-  if (u->kept == CHECK_KEPT) return;
-  check_failure *f = &u->failure[u->kept++];
+  check_failure *f = unit_keep(u, expect_names(o->expected, a->op[u->op].name, u->types[0]));
+  if (!f) return;
   f->dtype = u->types[0];
   types_text(u->types, types, sizeof types);
   snprintf(f->text, sizeof f->text, "%s", text);

@@ -39,10 +39,8 @@ void workers_obituary(const check_options *o, const last_words *w, int status, b
   else if (WIFSIGNALED(status))
     snprintf(text, size, "killed by signal %d (%s)%s", WTERMSIG(status),
              strsignal(WTERMSIG(status)), where);
-  else if (WEXITSTATUS(status))
-    snprintf(text, size, "ended the process with status %d", WEXITSTATUS(status));
   else
-    text[0] = 0;
+    snprintf(text, size, "ended the process with status %d", WEXITSTATUS(status));
 }
 
 /* One that is watched. */
@@ -77,18 +75,23 @@ const char *workers_apart(const check_options *o, void (*fn)(void *ctx), void *c
                           uint32_t limit_s) {
   static char how[400];
   static last_words *said;
+  static _Atomic bool *returned; /* a plugin may end the process with status 0 */
   if (o->no_fork) return fn(ctx), "";
   if (!said) said = shared_memory(sizeof *said);
+  if (!returned) returned = shared_memory(sizeof *returned);
   last_words_forget(said);
+  atomic_store(returned, false);
   fflush(NULL);
   ward w = {.pid = fork()};
   if (w.pid == 0) {
     last_words_keep(said, o->plugin);
     fn(ctx);
+    atomic_store(returned, true);
     _exit(fflush(NULL) != 0 || ferror(stdout)); /* what it printed may not have been written */
   }
   if (w.pid < 0) return "no process could begin";
   int status = ward_watch(&w, limit_s);
+  if (!w.asked_ns && status == 0 && atomic_load(returned)) return "";
   workers_obituary(o, said, status, w.asked_ns != 0, how, sizeof how);
   return how;
 }
@@ -96,7 +99,7 @@ const char *workers_apart(const check_options *o, void (*fn)(void *ctx), void *c
 /* --- those of a device --- */
 
 /* What a worker is at beside operators. */
-enum { WORKER_OPENING, WORKER_AT_WORK, WORKER_CLOSING };
+enum { WORKER_OPENING, WORKER_AT_WORK, WORKER_CLOSING, WORKER_ENDING };
 
 typedef struct worker {
   ward ward;            /* pid 0: none */
@@ -201,12 +204,14 @@ static tn_status work(const pool *p, worker *me) {
   }
   worker_comes_to(me, WORKER_CLOSING);
   workbench_close(&bench);
+  worker_comes_to(me, WORKER_ENDING);
   return TN_OK;
 }
 
 /* What failed beside operators. Several workers tell the same once. */
 static void itself_failed(pool *p, const worker *w, const char *how) {
-  static const char *const doing[] = {"opening it", "between two operators", "closing it"};
+  static const char *const doing[] = {"opening it", "between two operators", "closing it",
+                                      "closing it"};
   unit *u = p->itself;
   char text[1600];
   if (w->error[0])
@@ -263,13 +268,13 @@ static void bury(pool *p, worker *w, int status) {
   bool stuck = w->ward.asked_ns != 0;
   w->ward = (ward){0};
   output_pass_on(w->output);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && at < 0) return;
+  if (status == 0 && atomic_load(&w->at) == WORKER_ENDING) return;
   workers_obituary(p->options, &w->said, status, stuck, how, sizeof how);
   if (at >= 0) {
     bury_at(p, &p->units[at], how);
     return;
   }
-  p->broken |= atomic_load(&w->at) != WORKER_CLOSING;
+  p->broken |= atomic_load(&w->at) < WORKER_CLOSING;
   itself_failed(p, w, how);
 }
 

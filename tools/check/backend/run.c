@@ -24,6 +24,7 @@ typedef struct session {
   _Atomic int32_t at; /* the check that is being run, -1: none */
   _Atomic uint64_t began_ns;
   _Atomic bool ended[CHECKS];
+  _Atomic bool through;     /* the process came to its end by itself */
   _Atomic bool synchronous; /* what the backend says, once it is open */
   double seconds[CHECKS];
   direct_watch watch[CHECKS];
@@ -161,7 +162,7 @@ static void bury(const runner *r, int status) {
   session *s = r->session;
   int32_t at = atomic_load(&s->at);
   char where[600], how[100];
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (status == 0 && atomic_load(&s->through)) return;
   if (at < 0) at = 0;
   direct_watch *w = &s->watch[at];
   if (WIFSIGNALED(status))
@@ -215,11 +216,13 @@ static bool run_process(const runner *r) {
   int status = 0;
   fflush(NULL);
   atomic_store(&r->session->at, -1);
+  atomic_store(&r->session->through, false);
   pid_t child = fork();
   if (child < 0) return false;
   if (child == 0) {
     open_and_run(r);
     fflush(NULL);
+    atomic_store(&r->session->through, true);
     /* Leak checkers look when a process ends by itself. What failed may still be under way. */
     if (atomic_load(&r->session->ended[0])) exit(0);
     _exit(0);

@@ -27,6 +27,7 @@ typedef struct lane {
   uint64_t asked_ns;         /* when it was told to end, 0 */
   _Atomic uint64_t since_ns; /* when it began what it is at */
   _Atomic bool at_step, found;
+  _Atomic bool through; /* it came to its end by itself */
   uint64_t step;
   uint32_t op; /* place in the agenda; CHECK_ITSELF: a chain */
   tn_dtype types[TN_MAX_TYPE_VARS];
@@ -220,6 +221,7 @@ static int work(const fuzz *f, lane *l) {
   }
   atomic_store(&l->since_ns, clock_ns());
   tn_runtime_close(w.runtime);
+  atomic_store(&l->through, true);
   return 0;
 }
 
@@ -354,6 +356,7 @@ static void start(fuzz *f, lane *l) {
   last_words_forget(&l->said);
   atomic_store(&l->at_step, false);
   atomic_store(&l->found, false);
+  atomic_store(&l->through, false);
   atomic_store(&l->since_ns, clock_ns());
   l->asked_ns = 0;
   l->why[0] = 0;
@@ -375,7 +378,7 @@ static void bury(fuzz *f, lane *l, int status) {
     found(f, l, how);
   else if (atomic_load(&l->found))
     found(f, l, "");
-  else if (*how && !f->broken) {
+  else if ((status || !atomic_load(&l->through)) && !f->broken) {
     char why[1300];
     f->broken = true;
     snprintf(why, sizeof why, "%s", l->why[0] ? l->why : how);
