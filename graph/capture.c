@@ -61,41 +61,20 @@ static tn_status learn(tn_graph *g, const tn_tensor *t, const record_buffer *wan
   return TN_OK;
 }
 
-/* Takes what the host wrote to a block out of the list; NULL if it wrote nothing. */
-static written *take_written(tn_graph *g, const block *b) {
-  written **at = &g->written;
-  while (*at && !((*at)->handle == b->handle && (*at)->offset == b->offset)) at = &(*at)->next;
-  written *found = *at;
-  if (found) *at = found->next;
-  return found;
-}
-
-/* The buffer of a storage that is seen for the first time, through `t`. */
-static tn_status meet(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
-  const block *b = t->storage->block;
-  if (!b) return fail(TN_ERR_INVALID_ARGUMENT, "an imported tensor cannot be symbolic");
-  record_buffer wanted = {.kind = TN_GRAPH_MADE, .bytes = b->bytes};
-  written *w = take_written(g, b);
-  if (w) {
-    wanted.kind = TN_GRAPH_CONSTANT;
-    wanted.bytes = w->bytes;
-    wanted.data = host_alloc(&g->memory, w->bytes + 1);
-    if (wanted.data) memcpy(wanted.data, w->data, w->bytes);
-    host_free(&g->memory, w);
-    if (!wanted.data) return no_memory();
-  }
-  tn_status status = learn(g, t, &wanted, buffer);
-  if (status) host_free(&g->memory, wanted.data);
-  return status;
+/* The buffer of a storage that is known; false where it is not. */
+static bool find(const tn_graph *g, const storage *s, uint32_t *buffer) {
+  if (!g->map.capacity) return false;
+  size_t at = slot_of(&g->map, s);
+  *buffer = g->map.slots[at].buffer;
+  return g->map.slots[at].storage != NULL;
 }
 
 static tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
-  if (g->map.capacity) {
-    size_t at = slot_of(&g->map, t->storage);
-    *buffer = g->map.slots[at].buffer;
-    if (g->map.slots[at].storage) return TN_OK;
-  }
-  return meet(g, t, buffer);
+  const record_buffer made = {.kind = TN_GRAPH_MADE, .bytes = tn_tensor_bytes(t)};
+  if (find(g, t->storage, buffer)) return TN_OK;
+  if (!t->storage->block)
+    return fail(TN_ERR_INVALID_ARGUMENT, "an imported tensor cannot be symbolic");
+  return learn(g, t, &made, buffer);
 }
 
 tn_status capture_value(tn_graph *g, const tn_tensor *t, uint32_t *value) {
@@ -121,6 +100,19 @@ static call_tensors tensors_of(const plan *p) {
   return (call_tensors){p->in, p->out, p->num_in, p->op->num_inout, p->num_out};
 }
 
+/* Constants stay what they are, from run to run. */
+static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t) {
+  uint32_t buffer;
+  for (uint32_t i = 0; i < t->num_out; ++i)
+    if (t->out[i] && find(g, t->out[i]->storage, &buffer) &&
+        g->record.buffers[buffer].kind == TN_GRAPH_CONSTANT)
+      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
+                         "the call writes to a constant of the graph, which was written from host "
+                         "memory: take a tn_copy, which each run begins anew, or "
+                         "tn_graph_parameter, which is kept from run to run");
+  return TN_OK;
+}
+
 /* All that can fail, before anything is changed that shows. */
 static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                               record_node **node) {
@@ -131,7 +123,8 @@ static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                         .skip_out = p->skipped,
                         .attrs = p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
   uint32_t ignored;
-  tn_status status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
+  tn_status status = check_written(g, p, t);
+  if (!status) status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
   for (uint32_t i = 0; !status && i < t->num_out; ++i)
     if (t->out[i]) status = buffer_of(g, t->out[i], &ignored);
   if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
@@ -163,36 +156,25 @@ tn_status capture_call(plan *p) {
 
 /* --- what the host writes --- */
 
-static bool overlap(const void *handle, uint64_t offset, uint64_t bytes, const void *other_handle,
-                    uint64_t other_offset, uint64_t other_bytes) {
-  return handle == other_handle && offset < other_offset + other_bytes &&
-         other_offset < offset + bytes;
+static tn_status refuse_write(void) {
+  return fail(TN_ERR_UNSUPPORTED,
+              "a symbolic tensor is written from host memory whole, once, and before calls use it");
 }
 
-tn_status capture_write(tn_graph *g, const void *handle, uint64_t offset, const void *data,
-                        uint64_t bytes) {
-  for (uint32_t i = 0; i < g->record.num_buffers; ++i) {
-    const block *b = g->kept[i]->storage->block;
-    if (overlap(handle, offset, bytes, b->handle, b->offset, b->bytes))
-      return fail(TN_ERR_UNSUPPORTED,
-                  "calls of the graph have used this tensor: it is written from host memory before "
-                  "that, and whole");
-  }
-  written *w = host_alloc(&g->memory, sizeof *w + bytes);
-  if (!w) return no_memory();
-  *w = (written){.handle = handle, .offset = offset, .bytes = bytes};
-  memcpy(w->data, data, bytes);
-  for (written **at = &g->written; *at;) {
-    written *old = *at;
-    bool gone = overlap(handle, offset, bytes, old->handle, old->offset, old->bytes);
-    if (gone)
-      *at = old->next, host_free(&g->memory, old);
-    else
-      at = &old->next;
-  }
-  w->next = g->written;
-  g->written = w;
-  return TN_OK;
+tn_status capture_write(tn_tensor *t, const void *data, size_t bytes) {
+  tn_graph *g = symbolic_graph(t->device);
+  record_buffer constant = {.kind = TN_GRAPH_CONSTANT, .bytes = bytes};
+  uint32_t buffer;
+  if (!g) return fail(TN_ERR_INVALID_ARGUMENT, "the graph of this tensor is gone");
+  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset ||
+      find(g, t->storage, &buffer))
+    return refuse_write();
+  constant.data = host_alloc(&g->memory, bytes + 1);
+  if (!constant.data) return no_memory();
+  memcpy(constant.data, data, bytes);
+  tn_status status = learn(g, t, &constant, &buffer);
+  if (status) host_free(&g->memory, constant.data);
+  return status;
 }
 
 /* --- inputs, parameters, constants --- */
@@ -205,8 +187,6 @@ tn_status capture_source(tn_graph *g, const char *function, const record_buffer 
   tn_status status = tn_tensor_empty(g->device, b.dtype, b.rank, b.shape, &t);
   if (status) return fail_prefix("%s: ", function), status;
   b.bytes = tn_tensor_bytes(t);
-  written *stale = take_written(g, t->storage->block); /* of a tensor that is gone */
-  host_free(&g->memory, stale);
   status = learn(g, t, &b, &buffer);
   if (status) return tn_tensor_release(t), status;
   t->read_only = b.kind != TN_GRAPH_PARAMETER;
@@ -216,10 +196,6 @@ tn_status capture_source(tn_graph *g, const char *function, const record_buffer 
 
 void capture_end(tn_graph *g) {
   for (uint32_t i = 0; i < g->record.num_buffers; ++i) tn_tensor_release(g->kept[i]);
-  for (written *w = g->written, *next; w; w = next) {
-    next = w->next;
-    host_free(&g->memory, w);
-  }
   host_free(&g->memory, g->kept);
   host_free(&g->memory, g->map.slots);
 }

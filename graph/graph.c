@@ -41,9 +41,9 @@ void tn_graph_destroy(tn_graph *graph) {
   if (!graph || runtime_is_forked(graph->runtime)) return;
   tn_runtime *runtime = graph->runtime;
   host_memory memory = graph->memory;
+  symbolic_give(graph);
   capture_end(graph);
   record_free(&graph->record);
-  symbolic_give(graph);
   host_free(&memory, graph->name);
   host_free(&memory, graph);
   runtime_release_weak(runtime);

@@ -5,14 +5,6 @@
 #include "dispatcher/objects/device.h"
 #include "graph/record.h"
 
-/* What the host wrote to memory of the graph's device that no call has used yet. */
-typedef struct written {
-  struct written *next;
-  const void *handle; /* of the memory, and where in it */
-  uint64_t offset, bytes;
-  char data[];
-} written;
-
 /* The storages that are known, by address: open addressing. */
 typedef struct storage_map {
   struct {
@@ -31,13 +23,12 @@ struct tn_graph {
   tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's */
   size_t max_kept;
   storage_map map;
-  written *written;
 };
 
 /* --- symbolic.c: the device that symbolic tensors are on --- */
 
 /* A device of its own for the graph, and its return, after which it refuses calls until another
- * graph takes it. pre of the return: the graph keeps no tensor. */
+ * graph takes it. */
 tn_status symbolic_take(tn_graph *graph);
 void symbolic_give(tn_graph *graph);
 /* The graph of a symbolic device, NULL of others and where it is gone. */
@@ -47,15 +38,14 @@ tn_graph *symbolic_graph(const tn_device *device);
 
 /* What the device's calls go to. */
 tn_status capture_call(struct plan *p);
-/* What is written to the device's memory goes there. */
-tn_status capture_write(tn_graph *graph, const void *handle, uint64_t offset, const void *data,
-                        uint64_t bytes);
+/* What is written to its tensors from host memory goes there: whole ones that no call has used. */
+tn_status capture_write(tn_tensor *t, const void *data, size_t bytes);
 /* Makes the symbolic tensor of a buffer that the graph did not compute. */
 tn_status capture_source(tn_graph *graph, const char *function, const record_buffer *wanted,
                          tn_tensor **tensor);
 /* The value that a tensor of the graph has now. */
 tn_status capture_value(tn_graph *graph, const tn_tensor *tensor, uint32_t *value);
-/* Forgets the tensors, and what was written and not used. */
+/* Forgets the tensors. */
 void capture_end(tn_graph *graph);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dispatcher/call/plan.h"
+#include "dispatcher/device/stream.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/program.h"
 
@@ -165,13 +166,18 @@ static tn_status prepare_nodes(const tn_program *p, instance *i) {
 }
 
 static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
+  i->expanded =
+      host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->expanded);
   i->calls = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->calls);
-  if (!i->calls) return no_memory();
+  if (!i->calls || !i->expanded) return no_memory();
   tn_status status = reserve(p, i, stand);
   if (!status) status = make_headers(p, i, stand);
   if (!status) status = prepare_nodes(p, i);
-  if (!status) unplace(p, i);
-  return status;
+  if (status) return status;
+  unplace(p, i);
+  for (uint32_t k = 0; k < i->num_calls; ++k)
+    if (prepared_refresh(i->calls[k])) i->expanded[i->num_expanded++] = i->calls[k];
+  return TN_OK;
 }
 
 static void instance_free(const tn_program *p, instance *i) {
@@ -181,6 +187,7 @@ static void instance_free(const tn_program *p, instance *i) {
     tn_tensor_release(i->headers[k]);
   tn_tensor_release(i->workspace);
   tn_tensor_release(i->memory);
+  host_free(memory, i->expanded);
   host_free(memory, i->calls);
   host_free(memory, i->headers);
   host_free(memory, i);
@@ -191,8 +198,7 @@ static tn_status instance_make(const tn_program *p, tn_stream *stream, instance 
   placeholders stand = {0};
   if (!i) return no_memory();
   i->stream = stream;
-  i->queue = stream->queue;
-  i->cache = stream->cache;
+  i->serial = stream->serial;
   tn_status status = fill(p, i, &stand);
   tn_tensor_release(stand.memory);
   host_free(&p->record.memory, stand.offset);
@@ -205,9 +211,31 @@ static tn_status instance_make(const tn_program *p, tn_stream *stream, instance 
 
 /* --- taking turns --- */
 
-/* Whether the instance was made for a stream that is this one in all that calls see of it. */
+/* Whether the instance was made for this stream, and not for one before it at its place. */
 static bool serves(const instance *i, const tn_stream *stream) {
-  return i->stream == stream && i->queue == stream->queue && i->cache == stream->cache;
+  return i->stream == stream && i->serial == stream->serial;
+}
+
+/* Takes those of streams that are gone off the list. pre: the mutex is held. */
+static instance *take_stale(tn_program *p) {
+  instance *stale = NULL;
+  for (instance **at = &p->instances, *i; (i = *at) != NULL;) {
+    if (i->busy || stream_exists(p->device, i->serial)) {
+      at = &i->next;
+      continue;
+    }
+    *at = i->next;
+    i->next = stale;
+    stale = i;
+  }
+  return stale;
+}
+
+static void free_chain(const tn_program *p, instance *first) {
+  for (instance *i = first, *next; i; i = next) {
+    next = i->next;
+    instance_free(p, i);
+  }
 }
 
 tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
@@ -215,7 +243,9 @@ tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
   instance *i = p->instances;
   while (i && (i->busy || !serves(i, stream))) i = i->next;
   if (i) i->busy = true;
+  instance *stale = i ? NULL : take_stale(p);
   pthread_mutex_unlock(&p->mutex);
+  free_chain(p, stale);
   *taken = i;
   if (i) return TN_OK;
   tn_status status = instance_make(p, stream, &i);
@@ -236,9 +266,6 @@ void instance_give(tn_program *p, instance *i) {
 }
 
 void instances_free(tn_program *p) {
-  for (instance *i = p->instances, *next; i; i = next) {
-    next = i->next;
-    instance_free(p, i);
-  }
+  free_chain(p, p->instances);
   p->instances = NULL;
 }

@@ -63,6 +63,13 @@ static tn_status unwritten(const record *r, uint32_t k, uint32_t i) {
               n->op->name, n->site ? ", at " : "", n->site ? n->site : "", i);
 }
 
+static tn_status too_long(const record *r, uint32_t k, uint32_t i) {
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "node %" PRIu32 " (tn_%s) reads more of input %" PRIu32
+              " than was written from host memory: it must be written whole",
+              k, r->nodes[k].op->name, i);
+}
+
 static tn_status find_lives(const record *r, memory_plan *p) {
   for (uint32_t k = 0; k < r->num_nodes; ++k) {
     const record_node *n = &r->nodes[k];
@@ -72,8 +79,11 @@ static tn_status find_lives(const record *r, memory_plan *p) {
       const record_value *v = &r->values[n->in[i]];
       /* In-out tensors may be ones that the operator fills whole. */
       bool filled = i >= n->num_in && n->op->num_args == 1;
-      if (!filled && v->node == TN_GRAPH_NONE && r->buffers[v->buffer].kind == TN_GRAPH_MADE)
+      if (!filled && extent(v) && v->node == TN_GRAPH_NONE &&
+          r->buffers[v->buffer].kind == TN_GRAPH_MADE)
         return unwritten(r, k, i);
+      if (r->buffers[v->buffer].data && extent(v) > r->buffers[v->buffer].bytes)
+        return too_long(r, k, i);
       use(p, v, k);
     }
     for (uint32_t i = 0; i < n->num_out; ++i)
@@ -96,7 +106,7 @@ static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {
   const record_value *v = &r->values[r->outputs[i].value];
   const record_buffer *b = &r->buffers[v->buffer];
   planned_buffer *at = &p->buffers[v->buffer];
-  if (b->kind == TN_GRAPH_MADE && v->node == TN_GRAPH_NONE)
+  if (b->kind == TN_GRAPH_MADE && v->node == TN_GRAPH_NONE && extent(v))
     return fail(TN_ERR_INVALID_ARGUMENT, "nothing has written output \"%s\"", r->outputs[i].name);
   if (v->version != b->version)
     return fail(TN_ERR_INVALID_ARGUMENT,
@@ -107,6 +117,10 @@ static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {
     at->place = PLACE_OUTPUT;
     at->output = i;
   }
+  if (b->data && extent(v) > b->bytes)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "output \"%s\" is more than was written from host memory: it must be written whole",
+                r->outputs[i].name);
   if (at->place == PLACE_NOWHERE) use(p, v, r->num_nodes);
   at->last = r->num_nodes;
   return TN_OK;

@@ -75,17 +75,41 @@ static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t
   return status;
 }
 
-static tn_status note_random(tn_program *p, uint32_t call, const record_node *n) {
-  const tn_attr *a = find_attr(n->op, "offset");
-  uint64_t counters;
-  if (!(n->op->flags & TN_OPERATOR_RANDOM) || !a || a->type != TN_ATTR_U64) return TN_OK;
-  tn_status status = count_draws(p, n, &counters);
-  if (status) return status;
-  random_node *r = &p->random[p->num_random++];
-  *r = (random_node){.call = call, .attr_offset = a->offset};
-  memcpy(&r->offset, (const char *)n->attrs + a->offset, sizeof r->offset);
-  p->random_step += counters;
+/* Where a random node's offset is among its attributes; NULL of nodes that draw nothing. */
+static const tn_attr *draws_from(const record_node *n) {
+  const tn_attr *a = n->op->flags & TN_OPERATOR_RANDOM ? find_attr(n->op, "offset") : NULL;
+  return a && a->type == TN_ATTR_U64 ? a : NULL;
+}
+
+static uint64_t offset_of(const record_node *n, const tn_attr *a) {
+  uint64_t offset;
+  memcpy(&offset, (const char *)n->attrs + a->offset, sizeof offset);
+  return offset;
+}
+
+/* A run takes what lies between the first counter and the last of all nodes, those that are left
+ * out and what lies between nodes included, so that no run draws what another did. */
+static tn_status measure_draws(tn_program *p) {
+  uint64_t first = UINT64_MAX, end = 0, counters;
+  for (uint32_t k = 0; k < p->record.num_nodes; ++k) {
+    const record_node *n = &p->record.nodes[k];
+    const tn_attr *a = draws_from(n);
+    if (!a) continue;
+    tn_status status = count_draws(p, n, &counters);
+    if (status) return status;
+    uint64_t offset = offset_of(n, a);
+    if (offset < first) first = offset;
+    if (offset + counters > end) end = offset + counters;
+  }
+  p->random_step = end > first ? end - first : 0;
   return TN_OK;
+}
+
+static void note_random(tn_program *p, uint32_t call, const record_node *n) {
+  const tn_attr *a = draws_from(n);
+  if (!a) return;
+  p->random[p->num_random++] =
+      (random_node){.call = call, .attr_offset = a->offset, .offset = offset_of(n, a)};
 }
 
 static tn_status number_calls(tn_program *p) {
@@ -94,14 +118,13 @@ static tn_status number_calls(tn_program *p) {
   p->node_of = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->node_of);
   p->random = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->random);
   if (!p->node_of || !p->random) return no_memory();
-  tn_status status = TN_OK;
-  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
+  for (uint32_t k = 0; k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    status = note_random(p, calls, &p->record.nodes[k]);
+    note_random(p, calls, &p->record.nodes[k]);
     p->node_of[calls++] = k;
   }
   p->left_out = p->record.num_nodes - calls;
-  return status;
+  return measure_draws(p);
 }
 
 /* --- what runs bring --- */

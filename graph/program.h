@@ -29,11 +29,13 @@ typedef struct instance {
   struct instance *next;
   bool busy;
   tn_stream *stream;
-  const void *queue, *cache; /* of the stream when the instance was made */
-  tn_tensor *memory;         /* planned_bytes of it, at least one */
-  tn_tensor **headers;       /* by value; NULL where nothing that runs uses it */
-  tn_tensor *workspace;      /* that all calls share, NULL where none has any */
-  tn_prepared **calls;       /* one for each node that runs */
+  uint64_t serial;        /* of the stream: another may come to lie where it did */
+  tn_tensor *memory;      /* planned_bytes of it, at least one */
+  tn_tensor **headers;    /* by value; NULL where nothing that runs uses it */
+  tn_tensor *workspace;   /* that all calls share, NULL where none has any */
+  tn_prepared **expanded; /* those of them that a run must refresh */
+  uint32_t num_expanded;
+  tn_prepared **calls; /* one for each node that runs */
   uint32_t num_calls;
 } instance;
 

@@ -51,6 +51,22 @@ static tn_status check_tensor(const run *r, const char *what, const char *name, 
   return refuse(r, what, name, t, why);
 }
 
+static bool share_memory(const tn_tensor *a, const tn_tensor *b) {
+  uint32_t work = 1 << 16;
+  return a == b || (tensors_interleave(a, b) && tensors_share_elements(a, b, &work));
+}
+
+/* A parameter that the program writes is not read as an input beside. */
+static tn_status check_apart(const run *r, const char *name, const tn_tensor *in) {
+  const record *rec = &r->program->record;
+  for (uint32_t k = 0; k < rec->num_buffers; ++k)
+    if (rec->buffers[k].kind == TN_GRAPH_PARAMETER && rec->buffers[k].version &&
+        r->program->real[k] && share_memory(in, r->program->real[k]))
+      return refuse(r, "input", name, in,
+                    "it shares memory with a parameter that the program updates");
+  return TN_OK;
+}
+
 static tn_status check_inputs(const run *r, const tn_tensor *const *in) {
   const record *rec = &r->program->record;
   tn_status status = TN_OK;
@@ -58,13 +74,9 @@ static tn_status check_inputs(const run *r, const tn_tensor *const *in) {
     const record_buffer *b = &rec->buffers[i];
     if (b->kind == TN_GRAPH_INPUT)
       status = check_tensor(r, "input", b->name, in[b->place], b->dtype, b->rank, b->shape);
+    if (!status && b->kind == TN_GRAPH_INPUT) status = check_apart(r, b->name, in[b->place]);
   }
   return status;
-}
-
-static bool share_memory(const tn_tensor *a, const tn_tensor *b) {
-  uint32_t work = 1 << 16;
-  return a == b || (tensors_interleave(a, b) && tensors_share_elements(a, b, &work));
 }
 
 static tn_status check_output(const run *r, const tn_tensor *const *in, tn_tensor *const *out,
@@ -162,6 +174,7 @@ static void show(const run *r, bool shown) {
     const tn_tensor *t = b->is_output ? r->out[b->place] : r->in[b->place];
     header_show(r->at, r->at->headers[b->value], shown ? t : NULL, b->offset);
   }
+  for (uint32_t i = 0; i < r->at->num_expanded; ++i) (void)prepared_refresh(r->at->expanded[i]);
 }
 
 static void draw_on(const run *r, uint64_t number) {

@@ -61,16 +61,15 @@ static void symbolic_free(void *device, uint32_t kind, void *ptr) {
   s->host->free(s->host, ptr);
 }
 
+/* What is written is the recorder's. */
 static tn_status symbolic_copy(void *device, void *queue, uint32_t direction, void *dst,
                                uint64_t dst_offset, const void *src, uint64_t src_offset,
                                size_t bytes) {
   const symbolic *s = device;
-  (void)queue;
-  if (direction != TN_COPY_TO_DEVICE)
-    return s->host->fail(TN_ERR_UNSUPPORTED,
-                         "a symbolic tensor has no numbers: compile its graph and run the program");
-  if (!s->graph) return s->host->fail(TN_ERR_INVALID_ARGUMENT, "its graph is gone");
-  return capture_write(s->graph, dst, dst_offset, (const char *)src + src_offset, bytes);
+  (void)queue, (void)direction, (void)dst, (void)dst_offset, (void)src, (void)src_offset;
+  (void)bytes;
+  return s->host->fail(TN_ERR_UNSUPPORTED,
+                       "a symbolic tensor has no numbers: compile its graph and run the program");
 }
 
 /* Its tables are never written to: kernels are for devices that plugins bring. */
@@ -92,6 +91,8 @@ static device_type type = {
     .table = no_kernels,
 };
 
+static const call_recorder recorder = {capture_call, capture_write};
+
 /* One that nobody uses any more, not even a tensor, for the graph. */
 static tn_device *take_idle(tn_graph *graph) {
   tn_runtime *runtime = graph->runtime;
@@ -106,25 +107,27 @@ static tn_device *take_idle(tn_graph *graph) {
 tn_status symbolic_take(tn_graph *graph) {
   tn_device *d = take_idle(graph);
   if (!d) {
-    tn_status status = device_make_symbolic(graph->runtime, &type, capture_call, &d);
+    tn_status status = device_make_symbolic(graph->runtime, &type, &recorder, &d);
     if (status) return status;
     ((symbolic *)d->handle)->graph = graph;
   }
   snprintf(d->id, sizeof d->id, "graph \"%.80s\"", graph->name);
+  for (char *c = d->id; *c; ++c)
+    if ((unsigned char)*c < ' ') *c = '?'; /* messages have one line */
   graph->device = d;
   return TN_OK;
 }
 
 void symbolic_give(tn_graph *graph) {
   tn_device *d = graph->device;
-  if (!d || runtime_check(graph->runtime)) return;
-  device_release_ones(d);
+  if (!d || !d->handle) return;
+  if (!runtime_check(graph->runtime)) device_release_ones(d);
   pthread_mutex_lock(&graph->runtime->mutex);
   ((symbolic *)d->handle)->graph = NULL;
   pthread_mutex_unlock(&graph->runtime->mutex);
 }
 
 tn_graph *symbolic_graph(const tn_device *device) {
-  if (device->recorder != capture_call || !device->handle) return NULL;
+  if (device->recorder != &recorder || !device->handle) return NULL;
   return ((const symbolic *)device->handle)->graph;
 }

@@ -253,11 +253,33 @@ START_TEST(absurd_properties) {
   ABSURD(props.dl_device_type = kDLCPU, TN_BACKEND_OPAQUE_MEMORY, "its memory is opaque");
   ABSURD(props.dl_device_type = kDLCUDAHost, TN_BACKEND_OPAQUE_MEMORY, "its memory is opaque");
   ABSURD(props.dl_device_id = -1, 0, "dl_device_id -1");
-  ABSURD(props.memory_bytes = UINT64_MAX, 0, "memory_bytes 18446744073709551615");
   ABSURD(props.alignment_bytes = 96, 0, "alignment of 96 bytes");
-  ABSURD(memset(props.name, 'x', sizeof props.name), 0, "a name without an end");
-  ABSURD(memset(props.features, 'x', sizeof props.features), 0, "a features without an end");
-  ABSURD(memset(props.unique_id, 'x', sizeof props.unique_id), 0, "a unique_id without an end");
+}
+END_TEST
+
+START_TEST(properties_that_are_mended) {
+  char said[PROPS_SAID_BYTES];
+  reset_props();
+  props.memory_bytes = UINT64_C(1) << 57;
+  memset(props.name, 'x', sizeof props.name - 1);
+  plugin_mend_props(&props, said);
+  ck_assert_str_eq(said, "");
+  ck_assert_uint_eq(props.memory_bytes, UINT64_C(1) << 57);
+  props.memory_bytes++;
+  memset(props.name, 'x', sizeof props.name);
+  memset(props.features, 'x', sizeof props.features);
+  memset(props.unique_id, 'x', sizeof props.unique_id);
+  ck_assert_msg(plugin_check_props(&props, 0) == TN_OK, "%s", tn_last_error());
+  plugin_mend_props(&props, said);
+  ck_assert_str_eq(
+      said, "its describe gives memory_bytes 144115188075855873, more than there can be, "
+            "taken as not known; a name without an end in its 128 bytes, cut off; a features "
+            "without an end in its 256 bytes, cut off; a unique_id without an end in its 64 "
+            "bytes, cut off");
+  ck_assert_uint_eq(props.memory_bytes, 0);
+  ck_assert_uint_eq(strlen(props.name), 127);
+  ck_assert_uint_eq(strlen(props.features), 255);
+  ck_assert_uint_eq(strlen(props.unique_id), 63);
 }
 END_TEST
 
@@ -410,6 +432,7 @@ int main(void) {
   tcase_add_test(contract, spoiled_arguments_and_attributes);
   tcase_add_test(contract, abi_ranges);
   tcase_add_test(contract, absurd_properties);
+  tcase_add_test(contract, properties_that_are_mended);
   tcase_add_test(contract, properties_that_make_sense);
   tcase_add_test(growth, unknown_promises_are_passed_over);
   tcase_add_test(growth, unknown_demands_are_refused);

@@ -144,6 +144,23 @@ START_TEST(operators_that_exist_are_left_out) {
 }
 END_TEST
 
+START_TEST(operators_left_out_take_no_room) {
+  enum { ROOM = OPS_MAX - OPS_PLUGIN_FIRST };
+  static tn_operator many[ROOM + 1];
+  static char names[ROOM + 1][16];
+  for (int i = 0; i <= ROOM; i++) {
+    snprintf(names[i], sizeof *names, "acme.warp%d", i);
+    many[i] = (tn_operator)OPERATOR(names[i]);
+  }
+  tn_plugin plugin = plugin_of(many, ROOM + 1);
+  ck_assert_int_eq(add(&plugin), TN_ERR_PLUGIN_REFUSED);
+  message_has("it brings 513 operators, room is left for 512");
+  many[7].name = "add";
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  ck_assert_ptr_nonnull(registry_find_op(&reg, names[ROOM]));
+}
+END_TEST
+
 START_TEST(numbers_of_plugins_are_nobodys) {
   tn_kernel row = FIXTURE_KERNEL("fixture");
   tn_plugin plugin = plugin_of(NULL, 0);
@@ -345,6 +362,7 @@ int main(void) {
   tcase_add_test(rows, the_distance_may_be_left_out);
   tcase_add_test(rows, readers_find_rows_by_their_distance);
   tcase_add_test(rows, operators_that_exist_are_left_out);
+  tcase_add_test(rows, operators_left_out_take_no_room);
   tcase_add_test(rows, numbers_of_plugins_are_nobodys);
   tcase_add_test(rows, kernels_wait_for_their_operator);
   tcase_add_test(rows, kernels_wait_for_a_plugin_that_is_away);

@@ -91,11 +91,11 @@ const char help_scan[] =
     "usage: tenon scan PLUGIN.so\n"
     "\n"
     "Says whether a plugin may be loaded, and why not: what its file says of itself, the verdict\n"
-    "of the scan and whether that was made now or remembered, and what it brings: devices,\n"
+    "of a scan that is made now, whatever is remembered, and what it brings: devices,\n"
     "kernels by type of device, operators, layers, and what is odd about them. The scan loads the\n"
     "plugin in a process of its own, opens it there, and lets it look for devices and open one.\n"
     "Verdicts are kept in tenon/scan below $XDG_CACHE_HOME or ~/.cache until the file changes;\n"
-    "harm that may have been a driver's or the machine's is not.\n"
+    "harm that may have been a driver's is for an hour, what may have been the machine's is not.\n"
     "\n"
     "Exit status: 0 accepted, 1 refused, 2 used wrongly.\n";
 

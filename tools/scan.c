@@ -1,8 +1,8 @@
 /*
  * tenon scan PLUGIN: whether a plugin may be loaded, and why; what its file says of itself, and
- * what it brings. The verdict is found in a runtime with nothing but the reference beside it, since
- * a plugin of the same name, or for the same devices, is no fault of the file's; what it brings, in
- * one as any program has it, and only where the verdict is good.
+ * what it brings. The verdict is found anew, in a runtime with nothing but the reference beside it,
+ * since a plugin of the same name, or for the same devices, is no fault of the file's; what it
+ * brings, in one as any program has it, and only where the verdict is good.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -23,13 +23,25 @@ static int failed(const char *what) {
   return EXIT_FAILED;
 }
 
-static tn_status open_runtime(uint32_t scan, const char *plugins, tn_runtime **runtime) {
+static tn_status open_runtime(const char *plugins, tn_runtime **runtime) {
   tn_runtime_options options = {.struct_size = sizeof options,
                                 .plugins = plugins,
                                 .device = "reference",
-                                .log_level = 1 + TN_LOG_NONE,
-                                .scan = scan};
+                                .log_level = 1 + TN_LOG_NONE};
   return tn_runtime_open(&options, runtime);
+}
+
+/* One that believes no verdict that is remembered. What follows goes by the user's own setting. */
+static tn_status open_anew(tn_runtime **runtime) {
+  const char *set = getenv("TENON_SCAN");
+  char *kept = set ? strdup(set) : NULL;
+  tn_status status = TN_ERR_OUT_OF_MEMORY;
+  if ((!set || kept) && !setenv("TENON_SCAN", "anew", 1)) {
+    status = open_runtime("reference", runtime);
+    (void)(kept ? setenv("TENON_SCAN", kept, 1) : unsetenv("TENON_SCAN"));
+  }
+  free(kept);
+  return status;
 }
 
 /* What became of the file: of several records the one that was taken, or else the last. */
@@ -60,10 +72,7 @@ static void print_note(const tn_plugin_info *p) {
 
 static void print_verdict(const tn_plugin_info *p) {
   char from[80] = "before it was scanned";
-  if (p->scan)
-    snprintf(from, sizeof from, "%s %.1f ms",
-             p->scan == TN_SCAN_MADE ? "by a scan made in" : "by a verdict remembered, found in",
-             p->scan_us / 1e3);
+  if (p->scan) snprintf(from, sizeof from, "by a scan made in %.1f ms", p->scan_us / 1e3);
   printf("verdict  %s %s\n", p->taken ? "accepted" : "refused", from);
   if (!p->taken) printf("         %s\n", plain(p->reason));
 }
@@ -132,7 +141,7 @@ static void print_warnings(const char *warnings) {
 static int show_contents(const char *path) {
   tn_runtime *runtime;
   tn_plugin_info p = {.struct_size = sizeof p};
-  if (open_runtime(TN_SCAN_DEFAULT, NULL, &runtime)) return failed("no runtime");
+  if (open_runtime(NULL, &runtime)) return failed("no runtime");
   size_t operators = tn_op_count(runtime);
   (void)tn_runtime_load_plugin(runtime, path);
   bool found = find_report(runtime, path, &p);
@@ -152,7 +161,7 @@ static int show_contents(const char *path) {
 static int scan(const char *path) {
   tn_runtime *runtime;
   tn_plugin_info p = {.struct_size = sizeof p};
-  if (open_runtime(TN_SCAN_CHILD, "reference", &runtime)) return failed("no runtime");
+  if (open_anew(&runtime)) return failed("no runtime");
   (void)tn_runtime_load_plugin(runtime, path);
   bool found = find_report(runtime, path, &p), taken = p.taken;
   if (found) {

@@ -43,7 +43,9 @@ typedef struct tn_program tn_program;
 tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **graph);
 /* Symbolic tensors that are left can only be released. */
 void tn_graph_destroy(tn_graph *graph);
-/* The device that the graph's symbolic tensors are on: for functions that take one. */
+/* The device that the graph's symbolic tensors are on, for functions that take one; it goes with
+ * the graph. A tensor that is made there is written from host memory whole, once and before calls
+ * use it, if at all: it then is a constant, which no call may update. */
 tn_device *tn_graph_device(const tn_graph *graph);
 /* The graph that a symbolic tensor belongs to, NULL for a real one. */
 tn_graph *tn_tensor_graph(const tn_tensor *tensor);
@@ -63,7 +65,8 @@ tn_status tn_graph_parameter(tn_graph *graph, const char *name, tn_tensor *value
 tn_status tn_graph_constant(tn_graph *graph, const char *name, tn_tensor *value,
                             tn_tensor **tensor);
 /* What each run returns, in the order of these calls: a symbolic tensor as it is now. One whose
- * shape depends on data (nonzero) has the largest there can be. */
+ * shape depends on data (nonzero) has the largest there can be, and what lies behind its count is
+ * undefined. */
 tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *tensor);
 
 /* -------------------------------------------------------------- walking --- */

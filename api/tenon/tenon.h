@@ -146,7 +146,8 @@ typedef enum tn_fallback {
 
 /* Whether plugins are loaded in a child process first, which bears the consequences of one
  * that crashes, hangs or ends its process. The verdict is remembered until the file changes; a
- * refusal, under the same limits of the process and search path of libraries. */
+ * refusal, under the same limits of the process and search path of libraries, and one that may be
+ * a driver's fault for an hour. */
 typedef enum tn_scan {
   TN_SCAN_DEFAULT = 0, /* TENON_SCAN, else those that were not installed with this library */
   TN_SCAN_CHILD = 1,   /* every plugin */
@@ -543,7 +544,8 @@ tn_status tn_tensor_contiguous(tn_stream *stream, tn_tensor *x, tn_tensor **copy
 /* Gives a tensor to another library. The caller owns the struct and calls its
  * deleter once; the memory lives until then. The consumer's work must be ordered
  * after the tensor's: wait for the stream first. Where the memory is the host's, that has
- * happened, for the stream that the tensor was made on. */
+ * happened, for the stream that the tensor was made on. Errors, here and of the relatives below:
+ * UNSUPPORTED for a symbolic tensor (graph.h), which has no memory to give. */
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed);
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed);
 /* Takes a tensor from another library, without a copy; its deleter is called when
@@ -589,7 +591,8 @@ int64_t tn_stream_to_dlpack(const tn_stream *stream);
  * current_work_stream, tn_stream_native: */
 /* The device of tensors that say so of themselves; the best, of several. TN_ERR_NOT_FOUND. */
 tn_status tn_device_find_dlpack(tn_runtime *runtime, DLDevice dl_device, tn_device **device);
-/* What a tensor looks like to a consumer that keeps nothing: valid as long as the tensor. */
+/* What a tensor looks like to a consumer that keeps nothing: valid as long as the tensor. Not of
+ * a symbolic one. */
 tn_status tn_tensor_dlpack_view(const tn_tensor *tensor, DLTensor *view);
 /* TN_DTYPE_NONE for what Tenon has no element type for; all zero for what is none. */
 tn_dtype tn_dtype_from_dlpack(DLDataType type);

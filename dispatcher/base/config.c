@@ -25,7 +25,10 @@ static const word log_words[] = {{"none", TN_LOG_NONE},   {"error", TN_LOG_ERROR
                                  {"debug", TN_LOG_DEBUG}, {NULL, 0}};
 static const word math_words[] = {
     {"ieee", TN_MATH_IEEE}, {"tf32", TN_MATH_TF32}, {"fast", TN_MATH_FAST}, {NULL, 0}};
-static const word scan_words[] = {{"child", TN_SCAN_CHILD}, {"off", TN_SCAN_OFF}, {NULL, 0}};
+/* Of the environment alone: every plugin, whatever is remembered of it. */
+enum { SCAN_ANEW = TN_SCAN_OFF + 1 };
+static const word scan_words[] = {
+    {"child", TN_SCAN_CHILD}, {"anew", SCAN_ANEW}, {"off", TN_SCAN_OFF}, {NULL, 0}};
 static const word flag_words[] = {{"0", 0}, {"1", 1}, {NULL, 0}};
 
 static const char *variable(const char *name) {
@@ -201,7 +204,8 @@ static tn_status read_choices(const tn_runtime_options *o, config *c) {
   c->fallback = (tn_fallback)fallback;
   c->log_level = (tn_log_level)level;
   c->math = (tn_math)math;
-  c->scan = (tn_scan)scan;
+  c->scan_anew = scan == SCAN_ANEW;
+  c->scan = c->scan_anew ? TN_SCAN_CHILD : (tn_scan)scan;
   c->scan_timeout_ms = o->scan_timeout_ms ? o->scan_timeout_ms : CONFIG_SCAN_TIMEOUT_MS;
   return status;
 }

@@ -16,7 +16,8 @@ typedef struct config {
   tn_log_level log_level;
   tn_math math;
   bool deterministic;
-  tn_scan scan; /* TN_SCAN_DEFAULT: plugins that are not this library's own */
+  tn_scan scan;   /* TN_SCAN_DEFAULT: plugins that are not this library's own */
+  bool scan_anew; /* whatever verdict is remembered */
   uint32_t scan_timeout_ms;
   uint32_t num_threads;         /* >= 1 */
   const char *device_from;      /* "TENON_DEVICE" or "tn_runtime_options.device", for messages */
@@ -34,10 +35,10 @@ typedef struct config {
 /* Reads options (may be NULL) and TENON_DEVICE, TENON_PLUGIN_PATH, TENON_PLUGINS,
  * TENON_LAYERS, TENON_FALLBACK (warn|error|allow, default warn), TENON_LOG
  * (none|error|warn|info|debug, default warn), TENON_MATH (ieee|tf32|fast, default ieee),
- * TENON_DETERMINISTIC (0|1, default 0), TENON_SCAN (child|off, default neither), TENON_NUM_THREADS
- * (default: the processors this process may use). An empty string counts as not given. Strings are
- * copies in `memory`, otherwise as they came. Globs that no plugin's name can match and layers
- * named twice are malformed. On failure *out is all zero. TN_ERR_INVALID_ARGUMENT
+ * TENON_DETERMINISTIC (0|1, default 0), TENON_SCAN (child|anew|off, default none),
+ * TENON_NUM_THREADS (default: the processors this process may use). An empty string counts as not
+ * given. Strings are copies in `memory`, otherwise as they came. Globs that no plugin's name can
+ * match and layers named twice are malformed. On failure *out is all zero. TN_ERR_INVALID_ARGUMENT
  * names the variable or option, its value and what it takes; TN_ERR_OUT_OF_MEMORY. */
 tn_status config_read(const host_memory *memory, const tn_runtime_options *options, config *out);
 void config_free(const host_memory *memory, config *c);

@@ -313,6 +313,17 @@ void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory) {
   p->args.workspace_offset = memory->dl.byte_offset;
 }
 
+bool prepared_refresh(tn_prepared *prepared) {
+  plan *p = &prepared->plan;
+  if (p->op->lists || !prepared->direct || !p->expanded) return false;
+  for (uint32_t i = 0; i < p->num_in; ++i) {
+    if (!p->in[i] || p->in_view[i] != &p->expansion[i].dl) continue;
+    p->expansion[i].dl.data = p->in[i]->dl.data;
+    p->expansion[i].dl.byte_offset = p->in[i]->dl.byte_offset;
+  }
+  return true;
+}
+
 void *prepared_attrs(tn_prepared *prepared) {
   return prepared->plan.args.attrs == prepared->attrs ? prepared->attrs : NULL;
 }

@@ -120,6 +120,11 @@ bool view_is_contiguous(const DLTensor *t);
  * runs where neither shapes nor the choice of the kernel follow from what changes. NULL: none. */
 void *prepared_attrs(tn_prepared *prepared);
 
+/* invoke.c: the headers of a prepared call's tensors may be pointed to other memory between runs,
+ * of the same alignment; calls that see some of their inputs expanded have copies of these, which
+ * this brings up to date. False where there are none. */
+bool prepared_refresh(tn_prepared *prepared);
+
 /* invoke.c: takes a prepared call's workspace, and returns its bytes, 0 where it has none; one that
  * had some must be lent as much before it runs again. Calls of one stream may share what is lent.
  */

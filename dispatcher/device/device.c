@@ -115,8 +115,9 @@ static tn_status open_handle(tn_device *d) {
   return device_made(d, "open", status, d->handle);
 }
 
-/* A description that failed may succeed later; what it left behind then counts for nothing. */
-static tn_status describe(tn_device *d) {
+/* A description that failed may succeed later; what it left behind then counts for nothing. What
+ * had to be mended in one is said. */
+static tn_status describe(tn_device *d, char mended[PROPS_SAID_BYTES]) {
   d->props = (tn_device_props){.struct_size = sizeof d->props};
   fail_set_reason(false);
   tn_status status =
@@ -125,14 +126,13 @@ static tn_status describe(tn_device *d) {
   if (!status) status = plugin_check_props(&d->props, d->type->backend.flags);
   d->described = !status;
   if (status) d->props = (tn_device_props){.struct_size = sizeof d->props};
-  d->props.name[sizeof d->props.name - 1] = 0;
-  d->props.features[sizeof d->props.features - 1] = 0;
-  d->props.unique_id[sizeof d->props.unique_id - 1] = 0;
+  plugin_mend_props(&d->props, mended);
   return status;
 }
 
 static tn_status open_parts(tn_device *d) {
-  tn_status status = d->described ? TN_OK : describe(d);
+  char mended[PROPS_SAID_BYTES];
+  tn_status status = d->described ? TN_OK : describe(d, mended);
   if (!status) status = open_handle(d);
   if (status) return status;
   pool_config wanted = {
@@ -195,7 +195,14 @@ tn_status device_open_slow(tn_device *d) {
 
 /* --- enumeration --- */
 
+/* Keeps the first of a kind: the others of the type are most often the same. */
+static void keep_oddity(char *kept, size_t size, const tn_device *d, const char *what,
+                        const char *reason) {
+  if (!kept[0]) snprintf(kept, size, "device %s%s: %s", d->id, what, reason);
+}
+
 static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t index) {
+  char mended[PROPS_SAID_BYTES];
   tn_device *d = handle_alloc(sizeof *d);
   if (!d) return NULL;
   d->fallback = host_alloc_sparse(&runtime->memory, OPS_MAX * sizeof *d->fallback);
@@ -213,16 +220,16 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
-  if (!describe(d)) return d;
+  tn_status status = describe(d, mended);
+  if (!status && mended[0]) keep_oddity(type->mended, sizeof type->mended, d, "", mended);
+  if (!status) return d;
   snprintf(d->unavailable, sizeof d->unavailable, "%s", tn_last_error());
-  if (!type->oddity[0])
-    snprintf(type->oddity, sizeof type->oddity, "device %s cannot be used: %s", d->id,
-             tn_last_error());
+  keep_oddity(type->oddity, sizeof type->oddity, d, " cannot be used", tn_last_error());
   return d;
 }
 
-tn_status device_make_symbolic(tn_runtime *runtime, device_type *type, call_recorder recorder,
-                               tn_device **device) {
+tn_status device_make_symbolic(tn_runtime *runtime, device_type *type,
+                               const call_recorder *recorder, tn_device **device) {
   tn_device *d = device_make(runtime, type, 0);
   if (!d) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
   d->recorder = recorder;

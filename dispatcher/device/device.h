@@ -29,8 +29,8 @@ void devices_publish(const device_list *list);
  * pre: `loading` is held. */
 void devices_rank(tn_runtime *runtime, bool anew);
 /* Makes and opens a device that records, on the runtime's list of such; `type` outlives it. */
-tn_status device_make_symbolic(tn_runtime *runtime, device_type *type, call_recorder recorder,
-                               tn_device **device);
+tn_status device_make_symbolic(tn_runtime *runtime, device_type *type,
+                               const call_recorder *recorder, tn_device **device);
 /* Leaves the device's struct, on the runtime's list. */
 void device_free(tn_device *device);
 /* Closes the handle; pre: no tensors, streams and events are shut. */

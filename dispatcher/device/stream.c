@@ -73,13 +73,19 @@ static tn_status open_cache(tn_stream *stream, tn_status status) {
   return status;
 }
 
-tn_status stream_open(tn_device *device, tn_stream *stream) {
+static void stream_init(tn_device *device, tn_stream *stream) {
+  static _Atomic uint64_t opened;
   stream->device = device;
+  stream->serial = atomic_fetch_add(&opened, 1) + 1;
+}
+
+tn_status stream_open(tn_device *device, tn_stream *stream) {
+  stream_init(device, stream);
   return open_cache(stream, queue_make(stream));
 }
 
 static tn_status stream_open_around(tn_device *device, void *native, tn_stream *stream) {
-  stream->device = device;
+  stream_init(device, stream);
   return open_cache(stream, queue_take(stream, native));
 }
 
@@ -96,6 +102,14 @@ tn_status stream_wait(tn_stream *stream) {
   tn_status status = queue_wait(stream);
   if (began && !status) notify_waited(stream, began);
   return status;
+}
+
+bool stream_exists(tn_device *device, uint64_t serial) {
+  pthread_mutex_lock(&device->mutex);
+  const tn_stream *s = device->streams;
+  while (s && s->serial != serial) s = s->next;
+  pthread_mutex_unlock(&device->mutex);
+  return s || device->own_stream.serial == serial;
 }
 
 void stream_shut(tn_stream *stream) {

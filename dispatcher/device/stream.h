@@ -10,5 +10,7 @@ tn_status stream_open(tn_device *device, tn_stream *stream);
 void stream_shut(tn_stream *stream);
 void event_shut(tn_event *event);
 tn_status stream_wait(tn_stream *stream);
+/* Whether a stream of the device with this serial number is there; it is never followed. */
+bool stream_exists(tn_device *device, uint64_t serial);
 
 #endif

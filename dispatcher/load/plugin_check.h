@@ -16,6 +16,10 @@ tn_status plugin_check(const tn_plugin *plugin, const tn_plugin_note *note, cons
 /* props_check.c: refuses what a device says of itself where the host, or whoever gets its tensors,
  * could not go by it. `flags` are its backend's. TN_ERR_BACKEND. */
 tn_status plugin_check_props(const tn_device_props *props, uint32_t flags);
+/* Ends texts that fill their field, and takes more memory than there can be as not known; says
+ * what of that it did, "" if nothing. */
+enum { PROPS_SAID_BYTES = 320 };
+void plugin_mend_props(tn_device_props *props, char said[PROPS_SAID_BYTES]);
 
 /* Reads every text of the table to its end, and a byte of every function that it names. A pointer
  * to nowhere ends the process: made for the scan's. Errors: TN_ERR_PLUGIN_REFUSED for a text that

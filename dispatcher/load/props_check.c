@@ -2,6 +2,8 @@
  * What a device says of itself, before anybody goes by it: a DLPack export carries these numbers
  * out of the process's reach, where nobody can tell that they are false.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/load/plugin_check.h"
@@ -41,29 +43,51 @@ static tn_status check_dlpack(const tn_device_props *p, uint32_t flags) {
   return TN_OK;
 }
 
-static tn_status check_memory(const tn_device_props *p) {
+static tn_status check_alignment(const tn_device_props *p) {
   uint64_t alignment = p->alignment_bytes;
   if (alignment > MAX_ALIGNMENT || (alignment & (alignment - 1)) != 0)
     return fail(REFUSED,
                 "its backend says that its memory has an alignment of %llu bytes; powers of two up "
                 "to %d are taken, and 0 for 64",
                 (unsigned long long)alignment, MAX_ALIGNMENT);
-  if (p->memory_bytes > MAX_MEMORY)
-    return fail(REFUSED, "its describe gives memory_bytes %llu, which is more than there can be",
-                (unsigned long long)p->memory_bytes);
   return TN_OK;
-}
-
-static tn_status check_text(const char *what, const char *text, size_t size) {
-  if (memchr(text, 0, size)) return TN_OK;
-  return fail(REFUSED, "its describe gives a %s without an end in its %zu bytes", what, size);
 }
 
 tn_status plugin_check_props(const tn_device_props *props, uint32_t flags) {
   tn_status status = check_dlpack(props, flags);
-  if (!status) status = check_memory(props);
-  if (!status) status = check_text("name", props->name, sizeof props->name);
-  if (!status) status = check_text("features", props->features, sizeof props->features);
-  if (!status) status = check_text("unique_id", props->unique_id, sizeof props->unique_id);
+  if (!status) status = check_alignment(props);
   return status;
+}
+
+/* --- what can be mended: plugins that did so were taken before anybody looked --- */
+
+static void say(char said[PROPS_SAID_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void say(char said[PROPS_SAID_BYTES], const char *format, ...) {
+  va_list args;
+  size_t used = strlen(said);
+  used += (size_t)snprintf(said + used, PROPS_SAID_BYTES - used, "%s",
+                           used ? "; " : "its describe gives ");
+  if (used >= PROPS_SAID_BYTES) return;
+  va_start(args, format);
+  vsnprintf(said + used, PROPS_SAID_BYTES - used, format, args);
+  va_end(args);
+}
+
+static void end_text(const char *what, char *text, size_t size, char said[PROPS_SAID_BYTES]) {
+  if (memchr(text, 0, size)) return;
+  text[size - 1] = 0;
+  say(said, "a %s without an end in its %zu bytes, cut off", what, size);
+}
+
+void plugin_mend_props(tn_device_props *props, char said[PROPS_SAID_BYTES]) {
+  said[0] = 0;
+  if (props->memory_bytes > MAX_MEMORY) {
+    say(said, "memory_bytes %llu, more than there can be, taken as not known",
+        (unsigned long long)props->memory_bytes);
+    props->memory_bytes = 0;
+  }
+  end_text("name", props->name, sizeof props->name, said);
+  end_text("features", props->features, sizeof props->features, said);
+  end_text("unique_id", props->unique_id, sizeof props->unique_id, said);
 }

@@ -5,10 +5,14 @@
 #include "dispatcher/objects/runtime.h"
 #include "dispatcher/objects/stream.h"
 
-/* Of a device whose tensors have no memory (graph/): takes each of its calls, validated, with its
- * outputs made, in place of a kernel. */
+/* Of a device whose tensors have no memory (graph/). */
 struct plan;
-typedef tn_status (*call_recorder)(struct plan *p);
+typedef struct call_recorder {
+  /* Takes each call, validated, with its outputs made, in place of a kernel. */
+  tn_status (*call)(struct plan *p);
+  /* Takes what is written to a contiguous tensor from host memory, in place of a copy. */
+  tn_status (*write)(tn_tensor *t, const void *data, size_t bytes);
+} call_recorder;
 
 struct tn_device {
   tn_runtime *runtime;
@@ -36,9 +40,9 @@ struct tn_device {
   struct {
     _Atomic uint64_t calls, bytes;
     _Atomic bool warned;
-  } * fallback;             /* [OPS_MAX] */
-  call_recorder recorder;   /* NULL of a device that computes */
-  tn_device *next_symbolic; /* on the runtime's list of those that record */
+  } * fallback;                  /* [OPS_MAX] */
+  const call_recorder *recorder; /* NULL of a device that computes */
+  tn_device *next_symbolic;      /* on the runtime's list of those that record */
 };
 
 /* Why a device takes no more calls. */

@@ -10,6 +10,7 @@ struct tn_stream {
   void *native;
   struct pool_cache *cache; /* NULL once the stream is shut */
   tn_stream *next, *previous;
+  uint64_t serial; /* no other stream of the process has it */
 };
 
 struct tn_event {

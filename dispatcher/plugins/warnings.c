@@ -108,8 +108,8 @@ static void warn_of_operators(report *w) {
   }
   if (exist.count)
     say(w, TN_LOG_WARN,
-        "operators that exist already are not taken, nor the kernels for them: %s; name them with "
-        "a prefix of your own and a dot, %s.%s",
+        "operators that existed when it was loaded are not taken, nor the kernels for them: %s; "
+        "name them with a prefix of your own and a dot, %s.%s",
         names_text(&exist), w->entry->name, exist.name[0]);
   if (plain.count)
     say(w, TN_LOG_INFO,
@@ -135,6 +135,25 @@ static void types_text(const tn_runtime *r, names *known) {
   for (uint32_t i = 0; i < atomic_load(&r->registry.num_types); ++i)
     if (!atomic_load(&r->registry.types[i]->plugin->unloaded))
       names_add(known, r->registry.types[i]->backend.device_type);
+}
+
+/* Kernels stay with the first operator of their name, as callers may be just at it. While that is
+ * away they serve no other one, which matters where there is one. */
+static void warn_of_bound(report *w) {
+  const plugin_entry *e = w->entry;
+  const registry *r = &w->runtime->registry;
+  names away = {.count = 0};
+  tn_log_level level = TN_LOG_INFO;
+  for (size_t i = 0; i < e->num_kernels; ++i) {
+    const op_entry *op = atomic_load(&e->kernels[i].op);
+    if (!op || registry_op(r, op->row.id) == op || is_taken(e, op->row.name)) continue;
+    names_add(&away, op->row.name);
+    if (registry_find_op(r, op->row.name)) level = TN_LOG_WARN;
+  }
+  if (away.count)
+    say(w, level,
+        "kernels for %s are bound to an operator that was unloaded; load its plugin again",
+        names_text(&away));
 }
 
 static void warn_of_kernels(report *w) {
@@ -166,9 +185,11 @@ static void warn_of_kernels(report *w) {
 
 static void warn_of_devices(report *w) {
   const registry *r = &w->runtime->registry;
-  for (uint32_t i = 0; i < atomic_load(&r->num_types); ++i)
-    if (r->types[i]->plugin == w->entry && r->types[i]->oddity[0])
-      say(w, TN_LOG_WARN, "%s", r->types[i]->oddity);
+  for (uint32_t i = 0; i < atomic_load(&r->num_types); ++i) {
+    const device_type *t = r->types[i];
+    if (t->plugin == w->entry && t->oddity[0]) say(w, TN_LOG_WARN, "%s", t->oddity);
+    if (t->plugin == w->entry && t->mended[0]) say(w, TN_LOG_WARN, "%s", t->mended);
+  }
 }
 
 /* --- all of them --- */
@@ -185,6 +206,7 @@ static void find_of(tn_runtime *r, plugin_record *record) {
   warn_of_place(&w);
   warn_of_operators(&w);
   warn_of_kernels(&w);
+  warn_of_bound(&w);
   warn_of_devices(&w);
   if (strcmp(w.text, record->warnings ? record->warnings : "") == 0) return;
   if (record_set_text(r, &record->warnings, w.text) || !w.used) return;

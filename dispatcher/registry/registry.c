@@ -84,14 +84,27 @@ static tn_status add_operator(registration *g, const tn_operator *row, uint32_t 
   return operator_take(g->memory, row, id, e);
 }
 
+/* Operators that will be left out need no number. */
+static uint32_t count_new_operators(const registration *g) {
+  const tn_plugin *p = g->entry->plugin;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->num_operators; ++i) {
+    const tn_operator *row = element(p->operators, p->operators->struct_size, i);
+    count += !registry_find_op(g->registry, row->name);
+  }
+  return count;
+}
+
 static tn_status add_operators(registration *g) {
   const tn_plugin *p = g->entry->plugin;
   if (p->num_operators == 0) return TN_OK;
   uint32_t first = OPS_PLUGIN_FIRST + atomic_load(&g->registry->num_plugin_ops);
-  if (p->num_operators > OPS_MAX - first)
-    return fail(TN_ERR_PLUGIN_REFUSED, "it brings %u operators, room is left for %u",
-                p->num_operators, OPS_MAX - first);
-  g->entry->operators = host_alloc(g->memory, p->num_operators * sizeof *g->entry->operators);
+  uint32_t wanted = count_new_operators(g);
+  if (wanted > OPS_MAX - first)
+    return fail(TN_ERR_PLUGIN_REFUSED, "it brings %u operators, room is left for %u", wanted,
+                OPS_MAX - first);
+  if (wanted == 0) return TN_OK;
+  g->entry->operators = host_alloc(g->memory, wanted * sizeof *g->entry->operators);
   if (!g->entry->operators) return no_memory(p->name);
   tn_status status = TN_OK;
   for (uint32_t i = 0; i < p->num_operators && !status; ++i)

@@ -78,6 +78,7 @@ typedef struct device_type {
   uint8_t index;         /* among the registry's types */
   char unavailable[256]; /* why there is no device of this type */
   char oddity[256];      /* what was wrong with the first of its devices that could not be used */
+  char mended[448];      /* what the host mended in what the first such device says of itself */
 } device_type;
 
 /* A plugin that was taken. */

@@ -276,7 +276,7 @@ static void try_loading(const subject *s, int signals, scan_progress *progress) 
 }
 
 /* A driver that is broken today may be mended tomorrow, and the plugin's file stays as it is: that
- * it came to harm there is not remembered. */
+ * it came to harm there is not remembered for long. */
 static void try_opening(const subject *s, int signals, scan_progress *progress) {
   int status = 0;
   uint32_t most = UINT32_MAX / SCAN_DRIVER_TIMES;
@@ -291,7 +291,7 @@ static void try_opening(const subject *s, int signals, scan_progress *progress) 
   else
     judge_end(progress, status);
   (void)end_all(loading); /* what a driver starts beside itself is its own */
-  if (report.verdict == SCAN_HARMFUL) report.verdict = SCAN_HINDERED;
+  if (report.verdict == SCAN_HARMFUL) report.verdict = SCAN_FELLED;
 }
 
 int main(int argc, char **argv) {

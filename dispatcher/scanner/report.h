@@ -21,16 +21,22 @@
  * 30 seconds where nobody said otherwise. */
 #define SCAN_DRIVER_TIMES 6u
 
+/* For how long harm with a driver is remembered, in seconds: a driver may be mended while the
+ * plugin's file stays as it is, but not at each start of a program. */
+enum { SCAN_FELLED_S = 3600 };
+
 typedef enum scan_verdict {
   SCAN_SOUND = 1,    /* loaded, queried, checked, and the process ended as it should */
   SCAN_HARMFUL = 2,  /* loading it hurts a process like this one */
   SCAN_DECLINED = 3, /* the loader refuses it in good order; may be otherwise tomorrow */
   SCAN_HINDERED = 4, /* it came to harm, perhaps through no fault of the file's */
+  SCAN_FELLED = 5,   /* by the driver that it started, or as that: holds for SCAN_FELLED_S */
 } scan_verdict;
 
 typedef struct scan_report {
   uint32_t magic;
   uint32_t verdict; /* scan_verdict; 0 = the scan itself failed */
+  int64_t found_s;  /* of SCAN_FELLED, filled in by scan_remember: when, by CLOCK_BOOTTIME */
   char reason[504]; /* ends with NUL; of SCAN_SOUND: "", or what is odd about it */
 } scan_report;
 

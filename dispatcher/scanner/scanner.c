@@ -109,10 +109,12 @@ static tn_status scan_anew(const char *path, const scan_subject *subject, scan_r
   return TN_OK;
 }
 
-static tn_status judge(const scan_report *report) {
+static tn_status judge(const scan_report *report, bool known) {
   if (report->verdict == SCAN_SOUND) return TN_OK;
   if (report->verdict == SCAN_DECLINED) return fail(REFUSED, "%s", report->reason);
-  return fail(REFUSED, "refused by the scan: %s", report->reason);
+  bool for_a_time = known && report->verdict == SCAN_FELLED;
+  return fail(REFUSED, "refused by the scan: %s%s", report->reason,
+              for_a_time ? "; remembered for an hour; `tenon scan PLUGIN` tries again" : "");
 }
 
 tn_status scan_plugin(const config *settings, const char *path, const file_identity *file,
@@ -126,12 +128,12 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
   if (status || (settings->scan == TN_SCAN_DEFAULT && is_own(subject.path))) return status;
   if (!file_is_same(file, &subject.file))
     return fail(REFUSED, "its file was changed or replaced before it could be scanned");
-  bool known = scan_recall(&subject, &report);
+  bool known = !settings->scan_anew && scan_recall(&subject, &report);
   result->outcome = known ? TN_SCAN_REMEMBERED : TN_SCAN_MADE;
   if (!known) status = scan_anew(path, &subject, &report, result->note);
   if (!known && !status && report.verdict == SCAN_SOUND)
     snprintf(result->warning, sizeof result->warning, "%s", report.reason);
   result->us = (uint32_t)((clock_ns() - begin) / 1000);
-  if (!status) status = judge(&report);
+  if (!status) status = judge(&report, known);
   return status;
 }

@@ -50,7 +50,7 @@ tn_status scan_plugin(const config *settings, const char *path, const file_ident
 /* verdict_cache.c: fills report from the cache; false where nothing is known of the subject. */
 bool scan_recall(const scan_subject *subject, scan_report *report);
 /* Replaces what is known; false, with why, where that cannot be. */
-bool scan_remember(const scan_subject *subject, const scan_report *report, char why[256]);
+bool scan_remember(const scan_subject *subject, scan_report *report, char why[256]);
 
 /* spawn.c: runs the scanner on the subject and waits for it. TN_ERR_PLUGIN_REFUSED
  * where it cannot be started or gives no report. */

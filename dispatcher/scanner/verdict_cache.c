@@ -6,7 +6,8 @@
  *
  * A sound plugin is sound until its file changes. That one is harmful holds also for the
  * circumstances under which it was found: a process with less memory, or with other libraries in
- * its search path, must not spoil the plugin for the rest.
+ * its search path, must not spoil the plugin for the rest. Harm with a driver holds for an hour,
+ * and not beyond the next start of the machine.
  *
  * The folder must be the user's own and closed to others. Set-user-id programs have none:
  * secure_getenv gives them no path.
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dispatcher/scanner/checksum.h"
@@ -106,11 +108,40 @@ static uint64_t sum_of_circumstances(void) {
   return checksum((const char *)&all, sizeof all);
 }
 
+/* "" where it cannot be read. */
+static void read_boot_id(char id[64]) {
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = fd < 0 ? 0 : read(fd, id, 63);
+  if (fd >= 0) close(fd);
+  id[bytes > 0 ? bytes : 0] = '\0';
+  id[strcspn(id, "\n")] = '\0';
+}
+
+/* Seconds since the machine started, asleep or not: nobody sets this clock. */
+static int64_t now_s(void) {
+  struct timespec t;
+  return clock_gettime(CLOCK_BOOTTIME, &t) ? 0 : t.tv_sec;
+}
+
+/* Whether it was found within the hour, as far as that can be told. */
+static bool is_recent(const scan_report *r) {
+  char boot[64];
+  int64_t now = now_s();
+  read_boot_id(boot);
+  return *boot && r->found_s <= now && now - r->found_s < SCAN_FELLED_S;
+}
+
 static int write_text(const scan_subject *s, const scan_report *r, char text[TEXT_BYTES]) {
   int used = write_subject(s, text, TEXT_BYTES);
-  uint64_t circumstances = r->verdict == SCAN_HARMFUL ? sum_of_circumstances() : 0;
+  uint64_t circumstances = r->verdict == SCAN_SOUND ? 0 : sum_of_circumstances();
   used += snprintf(text + used, TEXT_BYTES - (size_t)used, "verdict %u %016" PRIx64 " %s\n",
                    r->verdict, circumstances, r->reason);
+  if (r->verdict == SCAN_FELLED) {
+    char boot[64];
+    read_boot_id(boot);
+    used += snprintf(text + used, TEXT_BYTES - (size_t)used, "boot %s\nfound %" PRId64 "\n", boot,
+                     r->found_s);
+  }
   uint64_t sum = checksum(text, (size_t)used);
   return used + snprintf(text + used, TEXT_BYTES - (size_t)used, "sum %016" PRIx64 "\n", sum);
 }
@@ -140,7 +171,13 @@ static bool parse_verdict(const scan_subject *subject, const char *text, size_t 
   if (length >= sizeof report->reason) return false;
   *report = (scan_report){.magic = SCAN_MAGIC, .verdict = (uint32_t)(line[DIGIT] - '0')};
   memcpy(report->reason, line + REASON, length);
-  if (report->verdict != SCAN_SOUND && report->verdict != SCAN_HARMFUL) return false;
+  if (report->verdict == SCAN_FELLED) {
+    const char *found = strstr(line + REASON + length, "\nfound ");
+    if (!found || sscanf(found, "\nfound %" SCNd64, &report->found_s) != 1) return false;
+    if (!is_recent(report)) return false;
+  } else if (report->verdict != SCAN_SOUND && report->verdict != SCAN_HARMFUL) {
+    return false;
+  }
   int used = write_text(subject, report, again);
   return (size_t)used == bytes && memcmp(again, text, bytes) == 0;
 }
@@ -186,8 +223,9 @@ static bool replace(int folder, const char *name, const char *text, size_t bytes
   return false;
 }
 
-bool scan_remember(const scan_subject *subject, const scan_report *report, char why[256]) {
+bool scan_remember(const scan_subject *subject, scan_report *report, char why[256]) {
   char name[NAME_BYTES], text[TEXT_BYTES];
+  if (report->verdict == SCAN_FELLED) report->found_s = now_s();
   int folder = open_folder(true, why);
   if (folder < 0) return false;
   file_name(subject, name);

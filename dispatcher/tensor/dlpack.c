@@ -41,6 +41,17 @@ static void delete_unversioned(DLManagedTensor *managed) {
   host_free(&memory, e);
 }
 
+tn_status dlpack_check(const char *function, const tn_tensor *tensor, const char *what,
+                       const void *result) {
+  tn_status status = tensor_check(tensor, function);
+  if (status) return status;
+  if (!result) return fail(TN_ERR_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
+  if (!tensor->device->recorder) return TN_OK;
+  return fail(TN_ERR_UNSUPPORTED,
+              "%s: a symbolic tensor has no memory to give: compile its graph and run the program",
+              function);
+}
+
 tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
   const host_memory *memory = &tensor->device->runtime->memory;
   export_versioned *e = host_alloc(memory, sizeof *e);
@@ -60,18 +71,15 @@ tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
 }
 
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_dlpack");
-  if (status) return status;
-  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_dlpack: managed is NULL");
-  status = transfer_settle(tensor_home(tensor));
+  tn_status status = dlpack_check("tn_tensor_to_dlpack", tensor, "managed", managed);
+  if (!status) status = transfer_settle(tensor_home(tensor));
   return status ? status : dlpack_export(tensor, managed);
 }
 
 tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
                                    DLManagedTensor **managed) {
-  tn_status status = tensor_check(tensor, function);
+  tn_status status = dlpack_check(function, tensor, "managed", managed);
   if (status) return status;
-  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "%s: managed is NULL", function);
   if (tensor->read_only)
     return fail(TN_ERR_UNSUPPORTED,
                 "%s: the tensor is read-only, which this struct cannot say; use the versioned one",

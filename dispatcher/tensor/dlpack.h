@@ -7,9 +7,14 @@
 /* The device whose tensors carry this DLPack device: the default one, or else the best of all, for
  * which those that wait are loaded; NULL where there is none. */
 tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found);
-/* tn_tensor_to_dlpack without waiting for anything. pre: tensor_check. */
+/* What all exports ask for first: a tensor of this library's, a place for the result, which is
+ * named `what`, and memory. A symbolic tensor's is nothing that anybody computes in. */
+tn_status dlpack_check(const char *function, const tn_tensor *tensor, const char *what,
+                       const void *result);
+/* tn_tensor_to_dlpack without waiting for anything. pre: dlpack_check. */
 tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed);
-/* The same of the struct from before DLPack 1.0, which cannot say that a tensor is read-only. */
+/* The same two of the struct from before DLPack 1.0, which cannot say that a tensor is read-only.
+ */
 tn_status dlpack_check_unversioned(const char *function, const tn_tensor *tensor,
                                    DLManagedTensor **managed);
 tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed);

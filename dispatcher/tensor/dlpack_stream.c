@@ -143,10 +143,8 @@ static tn_status settle_for(const char *function, const tn_tensor *tensor, tn_st
 tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64_t consumer,
                                      DLManagedTensorVersioned **managed) {
   const char *function = "tn_tensor_to_dlpack_stream";
-  tn_status status = tensor_check(tensor, function);
-  if (status) return status;
-  if (!managed) return fail(TN_ERR_INVALID_ARGUMENT, "%s: managed is NULL", function);
-  status = settle_for(function, tensor, stream, consumer);
+  tn_status status = dlpack_check(function, tensor, "managed", managed);
+  if (!status) status = settle_for(function, tensor, stream, consumer);
   return status ? status : dlpack_export(tensor, managed);
 }
 
@@ -211,9 +209,8 @@ tn_status tn_device_find_dlpack(tn_runtime *runtime, DLDevice dl_device, tn_devi
 }
 
 tn_status tn_tensor_dlpack_view(const tn_tensor *tensor, DLTensor *view) {
-  tn_status status = tensor_check(tensor, "tn_tensor_dlpack_view");
+  tn_status status = dlpack_check("tn_tensor_dlpack_view", tensor, "view", view);
   if (status) return status;
-  if (!view) return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_dlpack_view: view is NULL");
   tracked_exposed(tensor);
   *view = tensor->dl;
   return TN_OK;

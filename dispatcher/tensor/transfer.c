@@ -27,6 +27,7 @@ tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src,
   if (bytes == 0) return TN_OK;
   INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
+  if (device->recorder) return device->recorder->write(dst, src, bytes);
   uint64_t began = notify_clock(device->runtime);
   tn_status status = device_result(device, "copy",
                                    device->type->backend.copy(device->handle, stream_queue(stream),

@@ -2,7 +2,8 @@
  * A plugin whose table keeps the contract and whose parts do not. Built several times: COUNT is
  * how many devices it says it has; PROPERTIES, each of them says something absurd of itself;
  * OPERATORS, some of its operators and kernels cannot be had; LATER, it brings one that others wait
- * for. NAME is its own, TYPE its devices'.
+ * for; PICKY, its last device alone can be described, and opening another ends the process. NAME is
+ * its own, TYPE its devices'.
  */
 #include "../plugins/fixture.h"
 
@@ -30,15 +31,29 @@ static tn_status describe(const tn_host *host, void *context, uint32_t index,
   if (index == 4) memset(out->features, 'x', sizeof out->features);
   if (index == 5) memset(out->unique_id, 'x', sizeof out->unique_id);
 #endif
+#ifdef PICKY
+  if (index == 0) return host->fail(TN_ERR_BACKEND, "the board is away");
+  if (index == 1) out->dl_device_type = 0;
+#endif
   return status;
 }
+
+#ifdef PICKY
+static tn_status open_last(const tn_host *host, void *context, uint32_t index, void **device) {
+  if (index + 1 < COUNT) abort();
+  return fixture_open(host, context, index, device);
+}
+#define OPEN open_last
+#else
+#define OPEN fixture_open
+#endif
 
 static const tn_backend backend = {.struct_size = sizeof backend,
                                    .flags = FLAGS,
                                    .device_type = TYPE,
                                    .count = count,
                                    .describe = describe,
-                                   .open = fixture_open,
+                                   .open = OPEN,
                                    .close = fixture_close,
                                    .alloc = fixture_alloc,
                                    .free = fixture_free,

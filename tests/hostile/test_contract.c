@@ -73,9 +73,7 @@ END_TEST
 /* -------------------------------------------------------------------- properties --- */
 
 START_TEST(absurd_devices_are_refused_alone) {
-  static const char *const said[] = {"dl_device_type 0",   "dl_device_id -3",
-                                     "memory_bytes 18446", "a name without",
-                                     "a features without", "a unique_id without"};
+  static const char *const said[] = {"dl_device_type 0", "dl_device_id -3"};
   lines warnings = {""};
   tn_runtime *runtime = open_with(HOSTILE("absurd"), "reference,absurd", &warnings);
   for (int i = 0; i < 7; i++) {
@@ -85,12 +83,41 @@ START_TEST(absurd_devices_are_refused_alone) {
     snprintf(id, sizeof id, "absurd:%d", i);
     ok(tn_device_find(runtime, id, &d));
     ok(tn_device_get_info(d, &info));
-    ck_assert_msg(i == 6 ? !*info.unavailable : !!strstr(info.unavailable, said[i]), "%s: '%s'", id,
+    ck_assert_msg(i < 2 ? !!strstr(info.unavailable, said[i]) : !*info.unavailable, "%s: '%s'", id,
                   info.unavailable);
-    if (i < 6) refused(tn_device_synchronize(d), TN_ERR_BACKEND, said[i]);
-    if (i == 6) ok(tn_device_synchronize(d));
+    if (i < 2) refused(tn_device_synchronize(d), TN_ERR_BACKEND, said[i]);
+    if (i >= 2) ok(tn_device_synchronize(d));
   }
   const char *told = "device absurd:0 cannot be used: its describe gives dl_device_type 0";
+  ck_assert_ptr_nonnull(strstr(report_of(runtime, "absurd").warnings, told));
+  ck_assert_ptr_nonnull(strstr(warnings.text, told));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+/* As hosts took it before they looked: a limit that is none, and texts that fill their field. */
+START_TEST(what_can_be_mended_is_used) {
+  lines warnings = {""};
+  tn_runtime *runtime = open_with(HOSTILE("absurd"), "reference,absurd", &warnings);
+  tn_device_info info[7];
+  for (int i = 2; i < 7; i++) {
+    char id[32];
+    tn_device *d = NULL;
+    info[i] = (tn_device_info){.struct_size = sizeof *info};
+    snprintf(id, sizeof id, "absurd:%d", i);
+    ok(tn_device_find(runtime, id, &d));
+    ok(tn_device_get_info(d, &info[i]));
+    tn_tensor *x = counting(d, 3), *y = NULL;
+    ok(tn_add(NULL, x, x, &y));
+    tn_tensor_release(x);
+    tn_tensor_release(y);
+  }
+  ck_assert_uint_eq(info[2].memory_bytes, 0);
+  ck_assert_uint_eq(info[6].memory_bytes, 1 << 20);
+  ck_assert_uint_eq(strlen(info[3].name), 127);
+  ck_assert_uint_eq(strlen(info[4].features), 255);
+  const char *told = "device absurd:2: its describe gives memory_bytes 18446744073709551615, more "
+                     "than there can be, taken as not known";
   ck_assert_ptr_nonnull(strstr(report_of(runtime, "absurd").warnings, told));
   ck_assert_ptr_nonnull(strstr(warnings.text, told));
   tn_runtime_close(runtime);
@@ -176,6 +203,42 @@ START_TEST(kernels_are_joined_by_their_operator) {
 }
 END_TEST
 
+/* Whoever was loaded second is without it, and is told so for as long as that is. */
+START_TEST(an_operator_left_out_stays_out) {
+  lines warnings = {""};
+  tn_runtime *runtime = open_with(NULL, "reference", &warnings);
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("later")));
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("rival")));
+  const char *told = "operators that existed when it was loaded are not taken, nor the kernels for "
+                     "them: acme.later;";
+  ck_assert_ptr_nonnull(strstr(report_of(runtime, "rival").warnings, told));
+  ok(tn_runtime_unload_plugin(runtime, "later"));
+  ck_assert_ptr_nonnull(strstr(report_of(runtime, "rival").warnings, told));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
+START_TEST(kernels_of_an_unloaded_operator_are_told_of) {
+  const char *told = "kernels for acme.later are bound to an operator that was unloaded; load its "
+                     "plugin again";
+  lines warnings = {""};
+  tn_runtime *runtime = open_with(HOSTILE("odds"), "reference,odds", &warnings);
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("later")));
+  ck_assert_ptr_null(strstr(report_of(runtime, "odds").warnings, "acme.later"));
+  ok(tn_runtime_unload_plugin(runtime, "later"));
+  ck_assert_ptr_nonnull(strstr(report_of(runtime, "odds").warnings, told));
+  ck_assert_ptr_null(strstr(warnings.text, told)); /* nobody misses them yet */
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("rival")));
+  ck_assert_ptr_nonnull(strstr(report_of(runtime, "odds").warnings, told));
+  ck_assert_ptr_nonnull(strstr(warnings.text, told));
+  ok(tn_runtime_unload_plugin(runtime, "rival"));
+  ok(tn_runtime_load_plugin(runtime, HOSTILE("later")));
+  ck_assert_float_eq(answer(runtime, "acme.later"), 42);
+  ck_assert_ptr_null(strstr(report_of(runtime, "odds").warnings, "acme.later"));
+  tn_runtime_close(runtime);
+}
+END_TEST
+
 START_TEST(a_rule_that_refuses_shows_the_operands) {
   lines warnings = {""};
   tn_runtime *runtime = open_with(HOSTILE("odds"), "reference,odds", &warnings);
@@ -214,9 +277,12 @@ END_TEST
 static void add_tests(TCase *tc) {
   tcase_add_loop_test(tc, whoever_counts_too_many_has_none, 0, 2);
   tcase_add_test(tc, absurd_devices_are_refused_alone);
+  tcase_add_test(tc, what_can_be_mended_is_used);
   tcase_add_test(tc, opaque_memory_is_no_hosts);
   tcase_add_test(tc, operators_are_refused_alone);
   tcase_add_test(tc, kernels_are_joined_by_their_operator);
+  tcase_add_test(tc, an_operator_left_out_stays_out);
+  tcase_add_test(tc, kernels_of_an_unloaded_operator_are_told_of);
   tcase_add_test(tc, a_rule_that_refuses_shows_the_operands);
   tcase_add_test(tc, nobody_takes_our_place_in_silence);
 }

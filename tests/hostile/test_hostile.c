@@ -290,7 +290,7 @@ START_TEST(what_is_scanned) {
   }
   setenv("TENON_SCAN", "perhaps", 1);
   tn_runtime *runtime = NULL;
-  refused(tn_runtime_open(NULL, &runtime), TN_ERR_INVALID_ARGUMENT, "child or off");
+  refused(tn_runtime_open(NULL, &runtime), TN_ERR_INVALID_ARGUMENT, "child, anew or off");
 }
 END_TEST
 

@@ -142,7 +142,8 @@ static void set_defaults(check_options *o) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   if (o->jobs == 0) o->jobs = processors < 1 ? 1 : processors > 8 ? 8 : (uint32_t)processors;
   if (o->no_fork) o->jobs = 1;
-  if (o->timeout_s == 0) o->timeout_s = o->large ? 1200 : 120;
+  o->timeout_given = o->timeout_s != 0;
+  if (!o->timeout_given) o->timeout_s = o->large ? 1200 : 120;
 }
 
 /* --- the run --- */

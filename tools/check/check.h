@@ -24,6 +24,8 @@ typedef struct check_options {
   uint32_t jobs;        /* 0: as many as there are processors */
   bool jobs_given;
   uint32_t timeout_s; /* of one run */
+  bool timeout_given;
+  bool guarded; /* workspaces lie between guards, by the layer of that name */
   bool guarded;       /* workspaces lie between guards, by the layer of that name */
   const struct expectations *expected; /* failures that a list names, or NULL */
 } check_options;

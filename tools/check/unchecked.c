@@ -15,15 +15,16 @@ static bool all_cases_ran(const check_options *o, const unit *u) {
 
 static void complain(const check_options *o, const agenda *a, unit *u, const row_use *r,
                      tn_dtype_set types) {
-  char names[200];
+  /* Apart from the unit, in which the row's names lie as well. */
+  char names[200], text[sizeof u->failure->text];
   check_failure *f = unit_keep(u, false);
   u->tally.failures++;
   if (!f) return;
   dtypes_text(types, names, sizeof names);
-  snprintf(f->text, sizeof f->text,
-           "%s: not checked: %s (plugin %s, priority %d) for %s: no case %s",
+  snprintf(text, sizeof text, "%s: not checked: %s (plugin %s, priority %d) for %s: no case %s",
            a->device[u->device].id, r->name, r->plugin, (int)r->priority, names,
            r->some_calls ? "was taken by its supports" : "ran it");
+  memcpy(f->text, text, sizeof text);
   snprintf(f->again, sizeof f->again, "tenon check%s%s --device %s --op %s", o->plugin ? " " : "",
            o->plugin ? o->plugin : "", a->device[u->device].id, a->op[u->op].name);
 }

@@ -90,8 +90,6 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
     return bytes & 0xffffff;
   case FAULT_COPY_WHOLE_CHUNKS:
     return bytes > 16 * CHUNK ? bytes / CHUNK * CHUNK : bytes;
-  case FAULT_COPY_ZERO_IS_ONE:
-    return bytes ? bytes : 1;
   default:
     return bytes;
   }
@@ -100,6 +98,8 @@ static size_t planted_size(mutant_device *d, const char *to, const char *from, s
 static tn_status put_copy(mutant_device *d, mutant_queue *q, uint32_t direction,
                           const copy_params *p) {
   mutant_work spoiling = {.run = run_copy_and_spoil, .params = p, .params_bytes = sizeof *p};
+  if (direction == TN_COPY_ON_DEVICE && mutant_queue_records(q))
+    return d->host->fail(TN_ERR_UNSUPPORTED, "graphs take copies with pinned memory");
   if (direction == TN_COPY_ON_DEVICE && d->fault == FAULT_COPY_CHANGES_SOURCE)
     return mutant_put(q, spoiling);
   if (direction == TN_COPY_ON_DEVICE)
@@ -125,8 +125,7 @@ tn_status mutant_copy(void *device, void *queue, uint32_t direction, void *dst, 
                  ? (char *)dst + dst_offset
                  : mutant_reach(d, dst, planted_offset(d, dst_offset, true));
   if (!from || !to) return d->host->fail(TN_ERR_BACKEND, "the copy leaves the device's memory");
-  if (bytes == 0 && d->fault == FAULT_COPY_ZERO_FAILS)
-    return d->host->fail(TN_ERR_BACKEND, "a copy of 0 bytes");
+  if (bytes == 0) return d->host->fail(TN_ERR_BACKEND, "a copy of 0 bytes");
   copy_params p = {to, from, planted_size(d, to, from, bytes)};
   return put_copy(d, queue, direction, &p);
 }

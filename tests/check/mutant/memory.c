@@ -80,7 +80,7 @@ static tn_status no_memory(mutant_device *d, size_t bytes, void **ptr) {
     *ptr = (void *)(uintptr_t)(base_of(d) + d->bytes);
     return TN_OK;
   }
-  if (d->fault == FAULT_NO_MEMORY_SILENT) return TN_ERR_DEVICE_OUT_OF_MEMORY;
+  if (getenv("TENON_MUTANT_SILENT")) return TN_ERR_DEVICE_OUT_OF_MEMORY;
   return d->host->fail(d->fault == FAULT_NO_MEMORY_STATUS ? TN_ERR_OUT_OF_MEMORY
                                                           : TN_ERR_DEVICE_OUT_OF_MEMORY,
                        "no %zu bytes left on the device", bytes);
@@ -158,7 +158,10 @@ char *mutant_reach(mutant_device *d, const void *handle, uint64_t offset) {
 tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total_bytes) {
   mutant_device *d = device;
   pthread_mutex_lock(&d->lock);
-  *free_bytes = d->bytes - d->used;
+  const char *mib = getenv("TENON_MUTANT_POOL_MIB");
+  uint64_t pool = mib ? strtoull(mib, NULL, 10) << 20 : 0, used = d->used;
+  if (pool) used = used < pool ? pool : (used + pool - 1) / pool * pool;
+  *free_bytes = used < d->bytes ? d->bytes - used : 0;
   *total_bytes = d->fault == FAULT_INFO_NO_TOTAL ? 0 : d->bytes;
   if (d->fault == FAULT_INFO_ABOVE_TOTAL) *free_bytes = d->bytes + d->used;
   if (d->fault == FAULT_INFO_COUNTS_UP) *free_bytes = d->bytes / 2 + d->used;
@@ -170,6 +173,7 @@ tn_status mutant_memory_info(void *device, uint64_t *free_bytes, uint64_t *total
 /* --- pinned memory: mapped, so that what is given back is gone --- */
 
 static tn_status alloc_pinned(mutant_device *d, size_t bytes, void **ptr) {
+  if (d->unpinned) return d->host->fail(TN_ERR_UNSUPPORTED, "there is no pinned memory");
   if (d->fault == FAULT_PINNED_SHARED && d->pinned) return *ptr = d->pinned->ptr, TN_OK;
   if (d->fault == FAULT_PINNED_SHARED) bytes = 8 << 20;
   if (d->fault == FAULT_PINNED_WRAPS) bytes = (bytes + 4095) / 4096 * 4096;

@@ -7,6 +7,9 @@
  *   TENON_MUTANT_DELAY_US=n  every queued action first sleeps so long, so that a wait that is
  *                            missing shows
  *   TENON_MUTANT_PAGEABLE=1  copies take pinned memory for pageable, which is sound and slow
+ *   TENON_MUTANT_UNPINNED=1  there is no pinned memory
+ *   TENON_MUTANT_SILENT=1    no message where there is no memory left, which is allowed
+ *   TENON_MUTANT_POOL_MIB=n  memory_info counts in pieces of so much, the first from the beginning
  *   TENON_MUTANT_GIB=n       memory, of which only what is used is there
  *
  * The device has 256 MiB of memory of its own, a thread for every queue that does what was put
@@ -57,7 +60,7 @@ typedef struct mutant_device {
   const tn_host *host;
   uint32_t index;
   mutant_fault fault;
-  bool opaque, pageable;
+  bool opaque, pageable, unpinned;
   uint64_t delay_ns;
   char *memory;         /* the host's view of it, which nobody outside is told */
   uint64_t bytes;       /* of it */
@@ -131,6 +134,7 @@ void *mutant_queue_native(void *device, void *queue);
 /* The handle that queue_native gives is the queue, which has a holder more then. */
 tn_status mutant_queue_wrap(void *device, void *native, void **queue);
 
+bool mutant_queue_records(mutant_queue *q);
 /* Begins to record into a graph, or ends; the graph of before. */
 mutant_graph *mutant_queue_record(mutant_queue *q, mutant_graph *graph);
 

@@ -44,6 +44,7 @@ static tn_status read_environment(mutant_device *d) {
     return d->host->fail(TN_ERR_INVALID_ARGUMENT, "TENON_MUTANT=%s: no fault has that name", name);
   d->opaque = is_opaque();
   d->pageable = getenv("TENON_MUTANT_PAGEABLE") != NULL;
+  d->unpinned = getenv("TENON_MUTANT_UNPINNED") != NULL;
   d->delay_ns = delay ? strtoull(delay, NULL, 10) * 1000 : 0;
   return TN_OK;
 }

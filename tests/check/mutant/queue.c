@@ -124,6 +124,8 @@ mutant_graph *mutant_queue_record(mutant_queue *q, mutant_graph *graph) {
   return atomic_exchange(&q->recording, graph);
 }
 
+bool mutant_queue_records(mutant_queue *q) { return atomic_load(&q->recording) != NULL; }
+
 tn_status mutant_put(mutant_queue *q, mutant_work work) {
   mutant_graph *graph = atomic_load(&q->recording);
   if (graph) {

@@ -106,13 +106,18 @@ static direct_lane *lane_of(direct *d) {
   return mine;
 }
 
-void direct_enter(direct *d, const char *slot) {
+static void enter(direct *d, const char *slot, bool opens) {
   direct_lane *lane = lane_of(d);
   snprintf(lane->slot, sizeof lane->slot, "%s", slot);
   message[0] = 0;
   atomic_store(&d->watch->last, (uint32_t)(lane - d->watch->lane));
+  atomic_store(&lane->opens, opens);
   atomic_store(&lane->began_ns, direct_now());
 }
+
+void direct_enter(direct *d, const char *slot) { enter(d, slot, false); }
+
+void direct_enter_opening(direct *d, const char *slot) { enter(d, slot, true); }
 
 tn_status direct_leave(direct *d, tn_status status) {
   atomic_store(&lane_of(d)->began_ns, 0);
@@ -184,7 +189,7 @@ static tn_status find_backend(direct *d, const char *type) {
 
 static tn_status open_context(direct *d) {
   if (!TN_HAS_FIELD(d->plugin, tn_plugin, open) || !d->plugin->open) return TN_OK;
-  direct_enter(d, "open of the plugin");
+  direct_enter_opening(d, "open of the plugin");
   return direct_leave(d, d->plugin->open(&d->host, &d->context));
 }
 
@@ -197,7 +202,7 @@ static void close_context(direct *d) {
 
 static tn_status count_devices(direct *d) {
   uint32_t count = 0;
-  direct_enter(d, "count");
+  direct_enter_opening(d, "count");
   tn_status status = direct_leave(d, d->slots.count(&d->host, d->context, &count));
   if (status || d->index < count) return status;
   return service_fail(TN_ERR_NOT_FOUND, "count says %u%s%s", count, *message ? ": " : "", message);
@@ -210,7 +215,7 @@ static tn_status open_device(direct *d) {
   direct_enter(d, "describe");
   status = direct_leave(d, d->slots.describe(&d->host, d->context, d->index, &d->props));
   if (status) return status;
-  direct_enter(d, "open");
+  direct_enter_opening(d, "open");
   status = direct_leave(d, d->slots.open(&d->host, d->context, d->index, &d->device));
   if (!status && !d->device) status = service_fail(TN_ERR_BACKEND, "open gave NULL");
   return status;

@@ -16,6 +16,7 @@ enum { DIRECT_LANES = 32, DIRECT_FAILURES = 4 };
 /* What one thread of the process that checks is at. */
 typedef struct direct_lane {
   _Atomic uint64_t began_ns; /* of CLOCK_MONOTONIC; 0: no slot is being called */
+  _Atomic bool opens;        /* a device, which takes long where drivers begin */
   char slot[32];             /* "event_wait" */
   char where[160];           /* "two queues, 3rd event" */
 } direct_lane;
@@ -70,6 +71,7 @@ void direct_where(direct *d, const char *format, ...) __attribute__((format(prin
 /* Around what may never return, as each slot below has it by itself: the calling thread is in
  * `slot` until then. Returns the status. */
 void direct_enter(direct *d, const char *slot);
+void direct_enter_opening(direct *d, const char *slot);
 tn_status direct_leave(direct *d, tn_status status);
 /* Records a failure; thread-safe. */
 void direct_fail(direct *d, const char *format, ...) __attribute__((format(printf, 2, 3)));

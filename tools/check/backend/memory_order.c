@@ -8,18 +8,57 @@
 
 #include "memory.h"
 
-enum { BACKLOG = 8, PIECE = 4 << 20 };
+enum { LEAST_BACKLOG = 8, MOST_BACKLOG = 1024, PIECE = 4 << 20, MOST_BUSY = 64 << 20 };
+static const uint64_t BUSY_NS = 2000000;
 
 typedef struct order {
   memory_bench bench;
   size_t piece; /* bytes of each of the following */
   void *a, *b;  /* on the device */
   void *busy[2];
+  size_t room, busy_bytes;      /* of each, and how much of it is copied */
+  int backlog;                  /* copies that keep the queue busy for some BUSY_NS */
   unsigned char *x, *y, *found; /* on the host, x and y of other bytes everywhere */
 } order;
 
+/* Work that the queue is at for a while. */
+static bool keep_busy(order *t) {
+  for (int i = 0; i < t->backlog; i++)
+    if (!memory_move(&t->bench, t->busy[(i + 1) % 2], 0, t->busy[i % 2], 0, t->busy_bytes))
+      return false;
+  return true;
+}
+
+/* Larger copies and then more until they last when the calls have returned, the least of three
+ * times, or until they do not: then the device works in its caller, or is too fast, which is noted.
+ */
+static bool find_backlog(order *t) {
+  enum { TIMES = 3 };
+  if (!t->bench.queue) return true;
+  for (;;) {
+    uint64_t least = UINT64_MAX, all = 0;
+    for (int i = 0; i < TIMES && least >= BUSY_NS; i++) {
+      uint64_t began = direct_now();
+      if (!keep_busy(t)) return false;
+      uint64_t put = direct_now();
+      if (!memory_wait(&t->bench)) return false;
+      if (direct_now() - put < least) least = direct_now() - put;
+      all = direct_now() - began;
+    }
+    if (least >= BUSY_NS) return true;
+    if (t->backlog == MOST_BACKLOG || all >= 10 * BUSY_NS) break;
+    if (t->busy_bytes * 2 <= t->room)
+      t->busy_bytes *= 2;
+    else
+      t->backlog *= 2;
+  }
+  direct_note(t->bench.d, "its copies end before their calls return: what comes too early is not "
+                          "seen");
+  return true;
+}
+
 static bool order_begin(direct *d, order *t) {
-  *t = (order){0};
+  *t = (order){.backlog = LEAST_BACKLOG};
   if (!memory_begin(d, &t->bench)) return false;
   t->piece = memory_allowance(&t->bench, (size_t)PIECE * 4) / 4;
   t->x = memory_of_host(t->piece);
@@ -27,10 +66,14 @@ static bool order_begin(direct *d, order *t) {
   t->found = memory_of_host(t->piece);
   memory_random(&t->bench, t->x, t->piece);
   for (size_t i = 0; i < t->piece; i++) t->y[i] = (unsigned char)~t->x[i];
+  t->room = memory_allowance(&t->bench, (size_t)MOST_BUSY * 4) / 4;
+  t->busy_bytes = t->piece;
+  if (t->room < t->piece) t->room = t->piece;
   void **all[] = {&t->a, &t->b, &t->busy[0], &t->busy[1]};
   for (int i = 0; i < 4; i++)
-    if (!memory_take(&t->bench, TN_MEMORY_DEVICE, t->piece, all[i])) return false;
-  return memory_write(&t->bench, t->busy[0], 0, t->x, t->piece) && memory_wait(&t->bench);
+    if (!memory_take(&t->bench, TN_MEMORY_DEVICE, i < 2 ? t->piece : t->room, all[i])) return false;
+  return memory_write(&t->bench, t->busy[0], 0, t->x, t->piece) && memory_wait(&t->bench) &&
+         find_backlog(t);
 }
 
 static void order_end(order *t) {
@@ -41,13 +84,6 @@ static void order_end(order *t) {
   free(t->y);
   free(t->found);
   memory_end(&t->bench);
-}
-
-/* Work that the queue is at for a while. */
-static bool keep_busy(order *t) {
-  for (int i = 0; i < BACKLOG; i++)
-    if (!memory_move(&t->bench, t->busy[(i + 1) % 2], 0, t->busy[i % 2], 0, t->piece)) return false;
-  return true;
 }
 
 static bool copy(order *t, uint32_t direction, void *to, const void *from, size_t bytes) {
@@ -109,7 +145,7 @@ static bool comes_after(order *t, const void *y, size_t bytes, const char *wrong
 }
 
 static bool pageable(order *t, size_t bytes) {
-  direct_where(t->bench.d, "%zu bytes of pageable memory, behind %d copies", bytes, BACKLOG);
+  direct_where(t->bench.d, "%zu bytes of pageable memory, behind %d copies", bytes, t->backlog);
   return source_was_read(t, bytes) && destination_was_written(t, bytes) &&
          comes_after(t, t->y, bytes,
                      "copy to the device from pageable memory came before earlier work of its "
@@ -174,10 +210,10 @@ static bool pinned_destination(order *t, unsigned char *pinned, size_t bytes) {
 
 static bool pinned_copies(order *t, unsigned char *pinned, size_t bytes) {
   size_t inside = bytes / 3;
-  direct_where(t->bench.d, "%zu bytes of pinned memory, behind %d copies", bytes, BACKLOG);
+  direct_where(t->bench.d, "%zu bytes of pinned memory, behind %d copies", bytes, t->backlog);
   if (!pinned_source(t, pinned, bytes) || !pinned_destination(t, pinned, bytes)) return false;
   direct_where(t->bench.d, "%zu bytes of pinned memory from byte %zu on, behind %d copies",
-               bytes - inside, inside, BACKLOG);
+               bytes - inside, inside, t->backlog);
   return pinned_source(t, pinned + inside, bytes - inside) &&
          pinned_destination(t, pinned + inside, bytes - inside);
 }

@@ -1,4 +1,6 @@
 /* Slots that a backend may lack: queues around handles that others made, and graphs. */
+#include <string.h>
+
 #include "backend.h"
 #include "rig.h"
 
@@ -73,6 +75,16 @@ static void use_graph(rig *r, void *queue, void *graph) {
   }
 }
 
+/* What may be recorded: a copy with pinned memory, which stays as it is while the graph lives. The
+ * last of the promises' lines is no promise's here. */
+static bool put_pinned(rig *r, void *queue, unsigned char value) {
+  const uint64_t at = (uint64_t)(RIG_PROMISES - 1) * RIG_LINE;
+  memset(r->seen + at, value, RIG_LINE);
+  return direct_ok(
+      r->d, "copy",
+      direct_copy(r->d, queue, TN_COPY_TO_DEVICE, r->marks, 0, r->seen + at, 0, RIG_LINE));
+}
+
 void check_capture(direct *d, const check_options *o) {
   rig r;
   void *graph = NULL;
@@ -82,11 +94,15 @@ void check_capture(direct *d, const check_options *o) {
     return;
   }
   if (!rig_make(d, &r)) return;
+  if (!r.seen) {
+    direct_note(d, "not checked: there is no pinned memory to copy from");
+    rig_free(&r);
+    return;
+  }
   void *queue = rig_queue(&r);
-  direct_where(d, "a copy on the device is recorded");
+  direct_where(d, "a copy from pinned memory is recorded");
   if (queue && rig_put_line(&r, queue, r.marks, 0, 5) && wait_for(&r, queue) &&
-      direct_ok(d, "capture_begin", direct_capture_begin(d, queue)) &&
-      rig_put_line(&r, queue, r.marks, 0, 9) &&
+      direct_ok(d, "capture_begin", direct_capture_begin(d, queue)) && put_pinned(&r, queue, 9) &&
       direct_ok(d, "capture_end", direct_capture_end(d, queue, &graph)))
     use_graph(&r, queue, graph);
   if (direct_is_sound(d)) direct_graph_destroy(d, graph);

@@ -15,7 +15,7 @@
 enum {
   QUEUES = 4,
   REGIONS = 10,
-  PINNED = 4, /* the last of them lie in pinned host memory */
+  PINNED = 4, /* the last of them lie in host memory, pinned where there is some */
   BYTES = 6000,
   STEPS = 150,
   PROGRAMS = 3,
@@ -250,12 +250,10 @@ static bool take(program *p) {
     return false;
   for (uint32_t i = 0; i < REGIONS; i++) {
     region *x = &p->region[i];
-    void *host = NULL;
     x->model = calloc(1, BYTES);
     if (!x->model) return direct_note(d, "not checked: no host memory"), false;
     if (is_pinned(i)) {
-      if (!direct_ok(d, "alloc", direct_alloc(d, TN_MEMORY_PINNED, BYTES, &host))) return false;
-      x->host = memset(host, 0, BYTES);
+      if (!(x->host = rig_host(p->r, BYTES))) return false;
     } else {
       x->offset = (uint64_t)i * BYTES;
     }
@@ -267,11 +265,7 @@ static bool take(program *p) {
 
 static void give(program *p) {
   direct *d = p->r->d;
-  for (uint32_t i = 0; i < REGIONS; i++) {
-    free(p->region[i].model);
-    if (p->region[i].host && direct_is_sound(d))
-      direct_free(d, TN_MEMORY_PINNED, p->region[i].host);
-  }
+  for (uint32_t i = 0; i < REGIONS; i++) free(p->region[i].model);
   if (p->memory && direct_is_sound(d)) direct_free(d, TN_MEMORY_DEVICE, p->memory);
 }
 

@@ -26,22 +26,21 @@ static void check_wait(rig *r, void *queue) {
  * comes back: a copy that overtakes one before it brings what was there in the round before. */
 static bool put_relay(rig *r, void *queue, unsigned char value, unsigned char *to) {
   const uint64_t end = r->bytes - RIG_LINE;
+  void *area = rig_area(r, queue);
   return rig_work(r, queue, 1) && rig_put_line(r, queue, r->from, end, value) &&
          direct_ok(r->d, "copy",
-                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, r->to, 0, r->from, 0, r->bytes)) &&
+                   direct_copy(r->d, queue, TN_COPY_ON_DEVICE, area, 0, r->from, 0, r->bytes)) &&
          direct_ok(r->d, "copy",
-                   direct_copy(r->d, queue, TN_COPY_TO_HOST, to, 0, r->to, end, RIG_LINE));
+                   direct_copy(r->d, queue, TN_COPY_TO_HOST, to, 0, area, end, RIG_LINE));
 }
 
-/* The lines come back to pinned memory, so that no call has to wait. */
+/* The lines come back to pinned memory where there is some, so that no call has to wait. */
 static void check_order(rig *r, void *queue) {
   direct *d = r->d;
   uint64_t state = d->seed;
-  void *back = NULL;
   direct_where(d, "copies of one queue that use each other's results");
-  if (!direct_ok(d, "alloc", direct_alloc(d, TN_MEMORY_PINNED, RIG_LINE * ROUNDS, &back))) return;
-  unsigned char *line = back, value[ROUNDS];
-  bool ok = true;
+  unsigned char *line = rig_host(r, (size_t)RIG_LINE * ROUNDS), value[ROUNDS];
+  bool ok = line != NULL;
   for (int i = 0; ok && i < ROUNDS; i++) {
     value[i] = (unsigned char)(1 + 80 * i + (int)(direct_random(&state) % 80));
     ok = put_relay(r, queue, value[i], line + (ptrdiff_t)i * RIG_LINE);
@@ -55,21 +54,21 @@ static void check_order(rig *r, void *queue) {
         direct_fail(d, "copies of one queue out of order: round %d brought %d in place of %d",
                     i + 1, found, value[i]);
     }
-  if (ok) direct_free(d, TN_MEMORY_PINNED, back);
 }
 
 /* From pageable memory that is overwritten at once, behind work and before more of it. */
 static void check_pageable(rig *r, void *queue) {
   direct *d = r->d;
   unsigned char line[RIG_LINE], back[RIG_LINE];
+  void *area = rig_area(r, queue);
   direct_where(d, "pageable memory behind a queue's work");
   for (int i = 0; i < RIG_LINE; i++) line[i] = (unsigned char)(7 * i + 1);
   bool ok =
       rig_work(r, queue, 1) &&
-      direct_ok(d, "copy", direct_copy(d, queue, TN_COPY_TO_DEVICE, r->to, 64, line, 0, RIG_LINE));
+      direct_ok(d, "copy", direct_copy(d, queue, TN_COPY_TO_DEVICE, area, 64, line, 0, RIG_LINE));
   for (int i = 0; i < RIG_LINE; i++) line[i] = back[i] = 0;
   ok = ok &&
-       direct_ok(d, "copy", direct_copy(d, queue, TN_COPY_TO_HOST, back, 0, r->to, 64, RIG_LINE));
+       direct_ok(d, "copy", direct_copy(d, queue, TN_COPY_TO_HOST, back, 0, area, 64, RIG_LINE));
   for (int i = 0; ok && i < RIG_LINE; i++) {
     ok = back[i] == (unsigned char)(7 * i + 1);
     if (!ok) direct_fail(d, "copy brought %d in place of %d", back[i], (unsigned char)(7 * i + 1));

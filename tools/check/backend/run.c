@@ -55,14 +55,17 @@ static bool is_wanted(const check_options *o, uint32_t check) {
   return check == 0 || !o->slots || !fnmatch(o->slots, slot_checks[check].name, 0);
 }
 
+/* Of one slot; --timeout makes it longer, too. */
 static uint64_t limit_ns(const check_options *o) {
-  return 1000000000ull * (o->timeout_s < HANG_S ? o->timeout_s : HANG_S);
+  return 1000000000ull * (o->timeout_given || o->timeout_s < HANG_S ? o->timeout_s : HANG_S);
 }
 
-/* A check may try several things that never come. */
+/* Of those that open a device. */
+static uint64_t opening_limit_ns(const check_options *o) { return 1000000000ull * o->timeout_s; }
+
+/* A check may open the device, and try several things that never come. */
 static uint64_t check_limit_ns(const check_options *o) {
-  uint64_t most = 1000000000ull * o->timeout_s, three = 3 * limit_ns(o);
-  return most > three ? most : three;
+  return opening_limit_ns(o) + 3 * limit_ns(o);
 }
 
 void backend_list(const check_options *o, const checked_device *d) {
@@ -123,15 +126,18 @@ static void open_and_run(const runner *r) {
 
 /* ---------------------------------------------------------------- around it --- */
 
-/* "event_wait (two queues, 3rd event)" of the slots that are being called; how many. */
-static uint32_t slots_text(const direct_watch *w, uint64_t before_ns, char *text, size_t size) {
+/* "event_wait (two queues, 3rd event)" of the slots that open a device, or of the others, that were
+ * called before then and have not returned; how many. */
+static uint32_t slots_text(const direct_watch *w, bool opening, uint64_t before_ns, char *text,
+                           size_t size) {
   uint32_t found = 0;
   size_t used = 0;
   text[0] = 0;
   for (uint32_t i = 0; i < DIRECT_LANES && found < 3; i++) {
     const direct_lane *lane = &w->lane[i];
     uint64_t began = atomic_load(&lane->began_ns);
-    if (!began || began > before_ns || used >= size) continue;
+    if (!began || began > before_ns || used >= size || atomic_load(&lane->opens) != opening)
+      continue;
     used += (size_t)snprintf(text + used, size - used, "%s%.31s%s%.159s%s", found++ ? ", " : "",
                              lane->slot, *lane->where ? " (" : "", lane->where,
                              *lane->where ? ")" : "");
@@ -164,32 +170,45 @@ static void bury(const runner *r, int status) {
              strsignal(WTERMSIG(status)));
   else
     snprintf(how, sizeof how, "ended the process with status %d", WEXITSTATUS(status));
-  if (!slots_text(w, UINT64_MAX, where, sizeof where)) last_text(w, where, sizeof where);
+  if (!slots_text(w, false, UINT64_MAX, where, sizeof where) &&
+      !slots_text(w, true, UINT64_MAX, where, sizeof where))
+    last_text(w, where, sizeof where);
   add_failure(w, where, how);
   atomic_store(&s->ended[at], true);
+}
+
+/* Whether slots have not returned within their limit: then they have failed. */
+static bool hangs(direct_watch *w, bool opening, uint64_t limit) {
+  const uint64_t now = clock_ns();
+  char where[600], how[100];
+  if (now <= limit || !slots_text(w, opening, now - limit, where, sizeof where)) return false;
+  snprintf(how, sizeof how, "did not return within %llu s",
+           (unsigned long long)(limit / 1000000000));
+  add_failure(w, where, how);
+  return true;
 }
 
 /* Whether a slot has not returned for too long, or the check has not ended: then it has failed. */
 static bool is_stuck(const runner *r) {
   session *s = r->session;
   int32_t at = atomic_load(&s->at);
-  uint64_t now = clock_ns(), limit = limit_ns(r->options), began = atomic_load(&s->began_ns);
+  const check_options *o = r->options;
   char where[600], how[100];
   if (at < 0) return false;
-  if (now > limit && slots_text(&s->watch[at], now - limit, where, sizeof where)) {
-    snprintf(how, sizeof how, "did not return within %llu s",
-             (unsigned long long)(limit / 1000000000));
-    add_failure(&s->watch[at], where, how);
-  } else if (now > began && now - began > check_limit_ns(r->options)) {
+  const uint64_t began = atomic_load(&s->began_ns), now = clock_ns();
+  if (hangs(&s->watch[at], false, limit_ns(o)) || hangs(&s->watch[at], true, opening_limit_ns(o))) {
+    atomic_store(&s->ended[at], true);
+    return true;
+  }
+  if (now > began && now - began > check_limit_ns(r->options)) {
     last_text(&s->watch[at], where, sizeof where);
     snprintf(how, sizeof how, "the check did not end within %llu s",
              (unsigned long long)(check_limit_ns(r->options) / 1000000000));
     add_failure(&s->watch[at], where, how);
-  } else {
-    return false;
+    atomic_store(&s->ended[at], true);
+    return true;
   }
-  atomic_store(&s->ended[at], true);
-  return true;
+  return false;
 }
 
 /* False when no process could begin. */

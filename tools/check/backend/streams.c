@@ -222,7 +222,7 @@ static bool find_long_work(play *p) {
 
 static bool set_up(play *p, const check_options *o) {
   const int64_t shape[1] = {ELEMENTS};
-  direct_enter(p->d, "tn_runtime_open");
+  direct_enter_opening(p->d, "tn_runtime_open");
   tn_status status = session_open(o, p->d->id, false, &p->runtime);
   if (!ok(p, "tn_runtime_open", direct_leave(p->d, status))) return false;
   p->device = session_device(p->runtime, p->d->id);

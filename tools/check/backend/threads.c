@@ -106,22 +106,19 @@ static void run_jobs(rig *r, void *const *queue, bool shared, const job *common)
 void check_threads(direct *d, const check_options *o) {
   rig r;
   job common = {.r = &r};
-  void *pinned = NULL;
   (void)o;
   if (!rig_make(d, &r)) return;
   void *const *queue = r.queue + r.num_queues;
-  bool ok = direct_ok(d, "alloc of pinned memory",
-                      direct_alloc(d, TN_MEMORY_PINNED, (THREADS + 1) * AREA, &pinned)) &&
+  common.pinned = rig_host(&r, (size_t)(THREADS + 1) * AREA);
+  bool ok = common.pinned &&
             direct_ok(d, "alloc",
                       direct_alloc(d, TN_MEMORY_DEVICE, (size_t)2 * THREADS * AREA, &common.areas));
   for (int i = 0; ok && i < THREADS; i++) ok = rig_queue(&r) != NULL;
-  common.pinned = pinned;
   common.where = "one queue for all threads";
   if (ok) run_jobs(&r, queue, true, &common);
   common.where = "a queue for each thread";
   if (ok && direct_is_sound(d)) run_jobs(&r, queue, false, &common);
   rig_free(&r);
   if (!direct_is_sound(d)) return;
-  direct_free(d, TN_MEMORY_PINNED, pinned);
   direct_free(d, TN_MEMORY_DEVICE, common.areas);
 }
