@@ -26,7 +26,6 @@ typedef struct check_options {
   uint32_t timeout_s; /* of one run */
   bool timeout_given;
   bool guarded; /* workspaces lie between guards, by the layer of that name */
-  bool guarded;       /* workspaces lie between guards, by the layer of that name */
   const struct expectations *expected; /* failures that a list names, or NULL */
 } check_options;
 
