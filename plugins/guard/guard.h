@@ -32,8 +32,10 @@ void device_blocks_free(guard *g);
 
 /* Fails for a byte that the kernel wrote `offset` bytes from where its workspace begins. */
 tn_status guard_broken(const guard *g, const tn_layer_call *call, long long offset);
-/* What the workspace of this call is filled with. */
+/* What the workspace of this call is filled with, and whether it begins where a page begins whose
+ * neighbour traps: each meets each. */
 int guard_poison(unsigned turn);
+bool guard_at_begin(unsigned turn);
 
 /* Makes g->looped, whose loops see that no share leaves its thread's floating-point mode
  * changed. loops.c */

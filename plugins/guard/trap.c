@@ -59,7 +59,7 @@ tn_status trap_run(guard *g, const tn_layer_call *call, guard_run run, void *ctx
   trap t;
   tn_kernel_args args = *call->args;
   unsigned turn = atomic_fetch_add(&g->calls, 1);
-  if (!trap_make(&t, &args, turn % 4 == 3)) return run(call, &args, ctx);
+  if (!trap_make(&t, &args, guard_at_begin(turn))) return run(call, &args, ctx);
   trap_fill(&t, guard_poison(turn));
   args.workspace = t.workspace;
   tn_status status = run(call, &args, ctx);

@@ -8,6 +8,7 @@
 #include <fenv.h>
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -44,16 +45,19 @@ FUNCTION(of_abs, fabsf(a))
 FUNCTION(of_acos, acos((double)a))
 FUNCTION(of_add, a + b)
 FUNCTION(of_asin, asin((double)a))
+FUNCTION(of_asinh, asinh((double)a))
 FUNCTION(of_atan, atan((double)a))
 FUNCTION(of_ceil, ceilf(a))
 FUNCTION(of_cos, cos((double)a))
 FUNCTION(of_cosh, cosh((double)a))
 FUNCTION(of_div, a / b)
+FUNCTION(of_exp2, exp2((double)a))
 FUNCTION(of_exp, exp((double)a))
 FUNCTION(of_expm1, expm1((double)a))
 FUNCTION(of_floor, floorf(a))
 FUNCTION(of_hypot, hypot((double)a, (double)b))
 FUNCTION(of_log, log((double)a))
+FUNCTION(of_log10, log10((double)a))
 FUNCTION(of_log1p, log1p((double)a))
 FUNCTION(of_log2, log2((double)a))
 FUNCTION(of_maximum, isnan(a) || a > b ? a : b)
@@ -177,6 +181,11 @@ static void leaves_x87(const tn_kernel_args *args) {
   (void)args;
   __asm__ volatile("fldcw %0" : : "m"(word));
 }
+/* In the process's first thread it does not. */
+static void flushes_elsewhere(const tn_kernel_args *args) {
+  (void)args;
+  if (gettid() != getpid()) set_mode(0x8000);
+}
 static tn_status flush_share(void *ctx, int64_t begin, int64_t end) {
   (void)ctx, (void)begin, (void)end;
   set_mode(0x8000);
@@ -218,6 +227,21 @@ static void sets_variable(const tn_kernel_args *args) {
 static void sets_alarm(const tn_kernel_args *args) { (void)args, alarm(3600); }
 static void prints(const tn_kernel_args *args) { (void)args, puts("entering the kernel"); }
 static void warns(const tn_kernel_args *args) { (void)args, fputs("slow path\n", stderr); }
+
+/* Too slow for threads at once: that is said, and no failure. */
+static void is_slow(const tn_kernel_args *args) {
+  (void)args;
+  usleep(2000);
+}
+
+/* A wait that a signal ends, as a vendor's library may make it: no failure of a program that has no
+ * such signals. */
+static tn_status waits_once(const tn_kernel_args *args) {
+  map(args, of_log10);
+  return ppoll(NULL, 0, &(struct timespec){0, 300000}, NULL) < 0
+             ? args->host->fail(TN_ERR_BACKEND, "interrupted")
+             : TN_OK;
+}
 
 static void sets_limit(const tn_kernel_args *args) {
   struct rlimit limit;
@@ -307,6 +331,7 @@ static const tn_kernel kernels[] = {
     ROW(TN_OP_EXPM1, leaves_zeros, of_expm1),
     ROW(TN_OP_COSH, leaves_x87, of_cosh),
     ROW(TN_OP_SUB, flushes_in_shares, of_sub),
+    ROW(TN_OP_ASINH, flushes_elsewhere, of_asinh),
 #endif
     ROW(TN_OP_TANH, blocks_signal, of_tanh),
     ROW(TN_OP_ACOS, binds_thread, of_acos),
@@ -315,6 +340,8 @@ static const tn_kernel kernels[] = {
     ROW(TN_OP_LOG, changes_umask, of_log),
     ROW(TN_OP_COS, changes_locale, of_cos),
     ROW(TN_OP_EXP, sets_variable, of_exp),
+    ROW(TN_OP_EXP2, is_slow, of_exp2),
+    DIRECT(TN_OP_LOG10, waits_once, 10000, NULL),
     ROW(TN_OP_ASIN, sets_alarm, of_asin),
     ROW(TN_OP_SIN, prints, of_sin),
     ROW(TN_OP_SINH, warns, of_sinh),
@@ -332,9 +359,10 @@ static tn_status opened(const tn_host *host, void **context) {
   (void)host;
   *context = NULL;
   if (!what) return TN_OK;
-  if (!strcmp(what, "prints")) puts("hello from the driver");
-  if (!strcmp(what, "folder") && chdir("/")) return TN_ERR_BACKEND;
-  if (!strcmp(what, "umask")) umask(0);
+  const bool all = !strcmp(what, "much");
+  if (all || !strcmp(what, "prints")) puts("hello from the driver");
+  if ((all || !strcmp(what, "folder")) && chdir("/")) return TN_ERR_BACKEND;
+  if (all || !strcmp(what, "umask")) umask(0);
   if (!strcmp(what, "locale")) setlocale(LC_ALL, "C.UTF-8");
   if (!strcmp(what, "alarm")) alarm(3600);
   return TN_OK;

@@ -6,8 +6,10 @@
 #include "effects.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fenv.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,13 +59,24 @@ static uint64_t environment_hash(void) {
   return hash;
 }
 
+/* From what the kernel says of the process: to ask by umask(0) would give files that other threads
+ * make meanwhile to everybody. */
+static mode_t umask_now(void) {
+  char text[512];
+  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const ssize_t n = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[n > 0 ? n : 0] = 0;
+  const char *at = strstr(text, "\nUmask:");
+  return at ? (mode_t)strtoul(at + strlen("\nUmask:"), NULL, 8) : 0;
+}
+
 static void effects_take(effects *e) {
   memset(e, 0, sizeof *e);
   e->mode = float_words_get();
   sigprocmask(SIG_BLOCK, NULL, &e->mask);
   for (int s = 1; s < EFFECT_SIGNALS; s++) sigaction(s, NULL, &e->action[s]);
-  e->umask = umask(0);
-  umask(e->umask);
+  e->umask = umask_now();
   if (!getcwd(e->folder, sizeof e->folder)) snprintf(e->folder, sizeof e->folder, "?");
   const char *locale = setlocale(LC_ALL, NULL);
   snprintf(e->locale, sizeof e->locale, "%s", locale ? locale : "?");
@@ -82,7 +95,7 @@ static void effects_restore(const effects *e) {
       sigaction(s, &e->action[s], NULL);
   }
   sigprocmask(SIG_SETMASK, &e->mask, NULL);
-  umask(e->umask);
+  if (umask_now() != e->umask) umask(e->umask);
   if (chdir(e->folder)) errno = 0; /* it was removed: what changed has been said */
   uselocale(e->thread_locale);
   setlocale(LC_ALL, e->locale);
@@ -110,9 +123,9 @@ static bool say_mode(const float_words *was, const float_words *now, finding *f)
   static const char *const ways[] = {"to nearest", "toward minus infinity", "toward infinity",
                                      "toward zero"};
   const uint64_t changed = was->control ^ now->control;
-  if (changed & 0x6000)
-    return SAY(f, EFFECT_ROUNDING, "left the thread's rounding mode as %s",
-               ways[now->control >> 13 & 3]);
+  if (changed & 0x6000 && SAY(f, EFFECT_ROUNDING, "left the thread's rounding mode as %s",
+                              ways[now->control >> 13 & 3]))
+    return true;
   if (changed & 0x8000 &&
       SAY(f, EFFECT_FLUSH, "left the thread flushing subnormal results to zero"))
     return true;
@@ -196,18 +209,27 @@ void effects_begin(effects_watch *w) {
   w->said = 0;
 }
 
-bool effects_found(effects_watch *w, char *text, size_t size) {
+/* The first that was not said before. */
+static bool say_one(const effects *was, const effects *now, finding *f) {
+  return say_mode(&was->mode, &now->mode, f) || say_signals(was, now, f) ||
+         say_files(was, now, f) || say_words(was, now, f) || say_means(was, now, f);
+}
+
+uint32_t effects_list(effects_watch *w, char *text, size_t size, uint32_t most) {
   effects now;
+  uint32_t count = 0;
   finding f = {.said = w->said, .text = text, .size = size};
   effects_take(&now);
-  bool fresh = say_mode(&w->was.mode, &now.mode, &f) || say_signals(&w->was, &now, &f) ||
-               say_files(&w->was, &now, &f) || say_words(&w->was, &now, &f) ||
-               say_means(&w->was, &now, &f);
-  if (!f.any) return false;
+  while (count < most && say_one(&w->was, &now, &f)) f.text = text + ++count * size;
+  if (!f.any) return 0;
   effects_restore(&w->was);
   effects_take(&w->was);
   w->said = f.said;
-  return fresh;
+  return count;
+}
+
+bool effects_found(effects_watch *w, char *text, size_t size) {
+  return effects_list(w, text, size, 1) > 0;
 }
 
 bool effects_found_mode(effects_watch *w, char *text, size_t size) {

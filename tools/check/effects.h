@@ -65,13 +65,16 @@ typedef struct effects_watch {
   uint32_t said; /* kinds that are not said again; a caller may clear or set some */
 } effects_watch;
 
-/* Remembers how things are. Threads that a worker starts have watches of their own. */
+/* Remembers how things are. A thread that calls kernels has a watch of its own. */
 void effects_begin(effects_watch *w);
 
 /* Whether something has changed since, in words: "left the thread's rounding mode as toward
  * zero". Puts back what was changed, the environment excepted. What was said already is put back
- * and not said again. About 15 us. */
+ * and not said again. Some tens of microseconds. */
 bool effects_found(effects_watch *w, char *text, size_t size);
+
+/* All that has changed, `most` texts of `size` at the most, one behind the other; how many. */
+uint32_t effects_list(effects_watch *w, char *text, size_t size, uint32_t most);
 
 /* The same of the floating-point mode alone, which spoils what follows. Some nanoseconds. */
 bool effects_found_mode(effects_watch *w, char *text, size_t size);

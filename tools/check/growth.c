@@ -43,8 +43,18 @@ static double address_space(void) {
   return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
+/* Not in one line: where the second is not defined, the line does not parse. */
+#if defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 33)
+#define HAS_MALLINFO2 1
+#endif
+#endif
+#ifndef HAS_MALLINFO2
+#define HAS_MALLINFO2 0
+#endif
+
 static double allocated(void) {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#if HAS_MALLINFO2
   struct mallinfo2 m = mallinfo2();
   return (double)m.uordblks + (double)m.hblkhd;
 #else

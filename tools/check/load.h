@@ -22,8 +22,9 @@ void growth_case(const op_case *c, const load_site *s, tally *t);
 /* Makes the call in four threads at once, each with numbers of its own, invoked and prepared, on
  * the default stream and on others: results are those of the lone call. To the bit, where the
  * kernel promises the same bits every time. Of a typical case, which is small, the best kernel, of
- * others those behind it too. together.c */
-void together_case(const op_case *c, const load_site *s, tally *t);
+ * others those behind it too. Leaves in `note` what is worth knowing and no failure, or "": that
+ * the call is too slow to be tried so, or that signals made it fail. together.c */
+void together_case(const op_case *c, const load_site *s, tally *t, char *note, size_t size);
 
 /* The plugin whose kernels are the judge. */
 void load_judge(const load_site *s, char *name, size_t size);

@@ -36,8 +36,10 @@ typedef struct team {
   const load_site *site;
   const op_case *c;
   uint32_t rank;
-  bool exact; /* the same bits, or else within the operator's bound */
-  bool stops; /* threads are stopped amid calls */
+  bool exact;       /* the same bits, or else within the operator's bound */
+  bool stops;       /* threads are stopped amid calls */
+  bool interrupted; /* calls failed, and signals may be why */
+  uint64_t slow_ns; /* of a call alone that is too slow to be tried, else 0 */
   atomic_bool go, stop;
   atomic_uint done, idle; /* threads that have made enough calls, and many */
 } team;
@@ -51,7 +53,9 @@ typedef struct member {
   tn_tensor *held[HELD][CASE_ARGS];
   int num_held;
   pthread_t thread;
+  effects_watch effects;   /* of its thread */
   uint64_t calls, lone_ns; /* what a call takes alone */
+  bool refused;            /* it was a call's status */
   char why[500];           /* what went wrong, if anything */
 } member;
 
@@ -140,9 +144,11 @@ static void call_and_hold(member *m) {
   if (clock_ns() - began < m->lone_ns) m->lone_ns = clock_ns() - began;
   if (status != TN_OK) {
     snprintf(m->why, sizeof m->why, "%s: %s", tn_status_name(status), tn_last_error());
+    m->refused = true;
     return;
   }
   m->calls++;
+  if (effects_found_mode(&m->effects, m->why, sizeof m->why)) return;
   if (m->prepared || m->l.updates) {
     if (m->l.stream) tn_stream_synchronize(m->l.stream);
     look_at(m, m->l.arg);
@@ -158,6 +164,7 @@ static void *member_run(void *ctx) {
   member *m = ctx;
   timer_t timer;
   const bool timed = timer_begin(m, &timer);
+  effects_begin(&m->effects);
   while (!atomic_load(&m->team->go)) sched_yield();
   while (!*m->why && !atomic_load(&m->team->stop)) {
     if (timed) timer_set(m, timer);
@@ -221,7 +228,9 @@ static tn_status member_begin(member *m, uint32_t index, const char *judge) {
     status = laid_prepare(&m->l, m->team->rank, judge, &m->prepared);
   if (status == TN_OK) status = alone(m, &took_ns);
   if (status == TN_OK && took_ns > MOST_LONE_NS) status = alone(m, &took_ns); /* now it is warm */
-  return status == TN_OK && took_ns > MOST_LONE_NS ? TN_ERR_UNSUPPORTED : status;
+  if (status != TN_OK || took_ns <= MOST_LONE_NS) return status;
+  m->team->slow_ns = took_ns;
+  return TN_ERR_UNSUPPORTED;
 }
 
 /* --- all at once --- */
@@ -299,35 +308,65 @@ static void report(const team *t, const member *members, const char *kernel, tal
   }
 }
 
+/* Whether calls failed by their status alone, in threads that were stopped. */
+static bool was_interrupted(const member *members) {
+  bool refused = false;
+  for (uint32_t i = 0; i < MEMBERS; i++) {
+    if (*members[i].why && !members[i].refused) return false;
+    refused |= members[i].refused;
+  }
+  return refused && members->team->stops && atomic_load(&stops) > 0;
+}
+
 /* False where there is no kernel of that rank, or none to try. */
-static bool run_rank(const op_case *c, const load_site *s, uint32_t rank, tally *t) {
-  team all = {.site = s, .c = c, .rank = rank, .stops = is_host(s->device)};
+static bool try_rank(team *all, tally *t, char *note, size_t size) {
+  const load_site *s = all->site;
   member *members = calloc(MEMBERS, sizeof *members);
   char judge[64], kernel[128];
   tn_status status = members ? TN_OK : TN_ERR_OUT_OF_MEMORY;
   uint32_t made = 0;
   load_judge(s, judge, sizeof judge);
   for (; made < MEMBERS && status == TN_OK; made += status == TN_OK) {
-    status = member_make(&members[made], &all, made);
+    status = member_make(&members[made], all, made);
     if (status == TN_OK) status = member_begin(&members[made], made, judge);
     if (status != TN_OK) member_free(&members[made]);
   }
   if (status == TN_OK) {
-    name_kernel(&all, members, kernel, sizeof kernel);
-    all.exact = promises_bits(s, c, kernel);
+    name_kernel(all, members, kernel, sizeof kernel);
+    all->exact = promises_bits(s, all->c, kernel);
     tn_device_synchronize(s->device);
     run_threads(members);
-    report(&all, members, kernel, t);
+    if (was_interrupted(members))
+      snprintf(note, size, "%s fails where signals come amid its calls, and not without", kernel);
+    else
+      report(all, members, kernel, t);
   }
+  all->interrupted = status == TN_OK && was_interrupted(members);
   for (uint32_t i = 0; i < made; i++) member_free(&members[i]);
   free(members);
   return status == TN_OK;
 }
 
-void together_case(const op_case *c, const load_site *s, tally *t) {
+/* The timers' signals end waits that a vendor's library may not take up again (EINTR, whatever
+ * SA_RESTART says): a call that fails by a status is tried without. Wrong numbers are wrong. */
+static bool run_rank(const op_case *c, const load_site *s, uint32_t rank, tally *t, char *note,
+                     size_t size) {
+  team all = {.site = s, .c = c, .rank = rank, .stops = is_host(s->device)};
+  team again = {.site = s, .c = c, .rank = rank};
+  const uint64_t failures = t->failures;
+  bool ran = try_rank(&all, t, note, size);
+  if (all.interrupted) ran = try_rank(&again, t, note, size);
+  if (t->failures > failures) note[0] = 0;
+  if (all.slow_ns && rank == 0)
+    snprintf(note, size, "threads not tried: a call takes %.1f ms", (double)all.slow_ns / 1e6);
+  return ran;
+}
+
+void together_case(const op_case *c, const load_site *s, tally *t, char *note, size_t size) {
+  note[0] = 0;
   if (!tally_begin(t, c, "threads")) return;
   const uint32_t kernels = c->typical ? 1 : KERNELS;
-  for (uint32_t rank = 0; rank < kernels && run_rank(c, s, rank, t);) rank++;
+  for (uint32_t rank = 0; rank < kernels && run_rank(c, s, rank, t, note, size);) rank++;
 }
 
 /* --- what both loads share --- */

@@ -22,14 +22,18 @@ uint64_t clock_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The deterministic runtime has no guards: on a device with queues the guard waits for every call
+ * with a workspace, and what a kernel leaves to a queue would never be late. */
 tn_status workbench_open(const check_options *o, const checked_device *d, workbench *w) {
+  check_options unguarded = *o;
+  unguarded.guarded = false;
   *w = (workbench){.options = o};
   tn_status status = session_open(o, d->id, false, &w->runtime);
   if (status != TN_OK) return status;
   w->device = session_device(w->runtime, d->id);
   w->reference = session_device(w->runtime, "reference");
   w->other = w->device == w->reference ? session_device(w->runtime, "cpu") : w->reference;
-  status = session_open(o, d->id, true, &w->deterministic);
+  status = session_open(&unguarded, d->id, true, &w->deterministic);
   if (status != TN_OK)
     tn_runtime_close(w->runtime);
   else
@@ -212,6 +216,16 @@ static int64_t elements_of(const op_case *c) {
   return all;
 }
 
+/* By threads at once. What is not tried is said, or else the kernel would pass for one that was;
+ * once for an operator. */
+static void run_together(trial *t, const op_case *c, const load_site *site) {
+  unit *u = t->unit;
+  char types[64], note[300];
+  together_case(c, site, &u->tally, note, sizeof note);
+  types_text(u->types, types, sizeof types);
+  if (*note && !*u->note) snprintf(u->note, sizeof u->note, "%s: %s", types, note);
+}
+
 /* The first case that is typical is run many times at once, and at the end the largest. */
 static void load(trial *t, const op_case *c, uint64_t number) {
   const load_site site = {t->bench->device, t->bench->repeating, t->bench->reference};
@@ -219,7 +233,7 @@ static void load(trial *t, const op_case *c, uint64_t number) {
   if (!c->typical || t->loaded) return;
   t->loaded = true;
   growth_case(c, &site, &t->unit->tally);
-  together_case(c, &site, &t->unit->tally);
+  run_together(t, c, &site);
 }
 
 static void load_largest(trial *t) {
@@ -227,7 +241,7 @@ static void load_largest(trial *t) {
   if (!t->largest.op) return;
   t->unit->number = t->unit->tally.number = t->largest_number;
   if (!t->loaded) growth_case(&t->largest, &site, &t->unit->tally);
-  together_case(&t->largest, &site, &t->unit->tally);
+  run_together(t, &t->largest, &site);
   find_effects(t);
 }
 

@@ -101,6 +101,8 @@ const char *workers_apart(const check_options *o, void (*fn)(void *ctx), void *c
 /* What a worker is at beside operators. */
 enum { WORKER_OPENING, WORKER_AT_WORK, WORKER_CLOSING, WORKER_ENDING };
 
+enum { OPENING_KEPT = CHECK_KEPT, OPENING_TEXT = 400 };
+
 typedef struct worker {
   ward ward;            /* pid 0: none */
   _Atomic int64_t unit; /* what it is at, -1 */
@@ -109,7 +111,8 @@ typedef struct worker {
   last_words said;
   char error[1200];           /* why the runtime could not be opened */
   int output;                 /* the file that what it writes goes to */
-  _Atomic bool opening_known; /* whether what opening leaves behind has been said */
+  _Atomic bool opening_known; /* of the first: what opening leaves behind is noted, or none */
+  char opening[OPENING_KEPT][OPENING_TEXT];
 } worker;
 
 enum { WORKERS = 64, DRIVERS = 4 };
@@ -160,28 +163,22 @@ static void worker_comes_to(worker *me, int at) {
 }
 
 /* What plugins and devices left behind as they were opened. That drivers start threads and set
- * variables of the environment is none of it. */
-static bool effects_of_opening(effects_watch *w, char *text, size_t size) {
+ * variables of the environment is none of it. Every worker finds the same: one notes it. */
+static void effects_of_opening(const pool *p, effects_watch *w) {
+  char text[OPENING_KEPT][OPENING_TEXT] = {""};
   w->said = EFFECTS_OF_DRIVERS;
-  bool found = effects_found(w, text, size) || output_found(text, size);
+  uint32_t count = effects_list(w, text[0], OPENING_TEXT, OPENING_KEPT - 1);
+  count += output_found(text[count], OPENING_TEXT);
   effects_begin(w);
-  return found;
-}
-
-/* Every worker finds the same. */
-static void blame_opening(const pool *p, unit *u, const char *what) {
-  char text[600];
-  if (atomic_exchange(&p->workers->opening_known, true)) return;
-  snprintf(text, sizeof text, "%s (opening): a plugin or the device %s", p->device->id, what);
-  u->tally.failures++;
-  unit_fail(p->options, p->agenda, u, text);
+  worker *first = p->workers;
+  if (count && !atomic_exchange(&first->opening_known, true))
+    memcpy(first->opening, text, count * sizeof *text);
 }
 
 /* What a worker does. */
 static tn_status work(const pool *p, worker *me) {
   workbench bench;
   effects_watch watch;
-  char opening[400];
   worker_comes_to(me, WORKER_OPENING);
   effects_begin(&watch);
   tn_status status = workbench_open(p->options, p->device, &bench);
@@ -191,12 +188,10 @@ static tn_status work(const pool *p, worker *me) {
   }
   worker_comes_to(me, WORKER_AT_WORK);
   bench.effects = &watch;
-  bool spoilt = effects_of_opening(&watch, opening, sizeof opening);
+  effects_of_opening(p, &watch);
   for (int64_t i; (i = take_unit(p)) >= 0;) {
     atomic_store(&p->units[i].run_began_ns, clock_ns());
     atomic_store(&me->unit, i);
-    if (spoilt) blame_opening(p, &p->units[i], opening);
-    spoilt = false;
     if (p->options->no_fork) show_progress(p);
     unit_run(&bench, p->agenda, &p->units[i]);
     atomic_store(&me->unit, -1);
@@ -341,6 +336,19 @@ static void leave_rest(pool *p) {
              left);
 }
 
+/* What opening left behind is the device's, or its plugin's. */
+static void blame_opening(const pool *p) {
+  const worker *first = p->workers;
+  char text[600];
+  for (uint32_t i = 0; i < OPENING_KEPT && *first->opening[i]; i++) {
+    snprintf(text, sizeof text, "%s (opening): a plugin or the device %s", p->device->id,
+             first->opening[i]);
+    p->itself->tally.failures++;
+    unit_fail(p->options, p->agenda, p->itself, text);
+    atomic_store(&p->itself->state, UNIT_DONE);
+  }
+}
+
 /* All in this process. */
 static void work_here(pool *p) {
   worker *me = &p->workers[0];
@@ -364,6 +372,7 @@ void workers_run(const check_options *o, const agenda *a, uint32_t device, unit 
   else
     supervise(&p, done, ctx);
   progress_clear();
+  blame_opening(&p);
   leave_rest(&p);
   report(&p, done, ctx);
   if (atomic_load(&itself->state) == UNIT_DONE) done(ctx, itself);

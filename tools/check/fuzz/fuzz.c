@@ -44,7 +44,7 @@ typedef struct yard {
   lane lanes[LANES];
   /* A try. */
   char text[FUZZ_TEXT], why[1200];
-  bool failed;
+  fuzz_kind kind;
 } yard;
 
 typedef struct fuzz {
@@ -227,6 +227,14 @@ static int work(const fuzz *f, lane *l) {
 
 /* --- a text, run once --- */
 
+/* What a failed step says, or how its process ended. */
+static fuzz_kind kind_of(const char *why) {
+  if (strstr(why, "did not end within") || strstr(why, "killed by signal 14 ")) return FUZZ_HANG;
+  if (strstr(why, "killed by signal")) return FUZZ_SIGNAL;
+  if (strstr(why, "ended the process with status")) return FUZZ_EXIT;
+  return strstr(why, "TN_ERR_") ? FUZZ_STATUS : FUZZ_WRONG;
+}
+
 static void run_text(const fuzz *f, const workbench *w, const char *text, yard *y) {
   op_case c;
   chain calls;
@@ -236,7 +244,7 @@ static void run_text(const fuzz *f, const workbench *w, const char *text, yard *
                     : read_case(w->runtime, text, &c, r.why, sizeof r.why);
   if (ok && chained) chain_run(w, &calls, &r);
   if (ok && !chained) run_one(w, &c, &r);
-  y->failed = !ok || r.why[0];
+  y->kind = !ok ? FUZZ_UNREAD : r.why[0] ? kind_of(r.why) : FUZZ_SOUND;
   snprintf(y->why, sizeof y->why, "%s", r.why);
   if (!f->options->sequence) return;
   f->itself->tally.cases += r.tally.cases + (chained && ok);
@@ -247,7 +255,7 @@ static void run_try(void *ctx) {
   const fuzz *f = ctx;
   yard *y = f->yard;
   workbench w;
-  y->failed = true;
+  y->kind = FUZZ_STATUS;
   if (bench_open(f, &w) != TN_OK) {
     snprintf(y->why, sizeof y->why, "%s", tn_last_error());
     return;
@@ -259,14 +267,14 @@ static void run_try(void *ctx) {
 static bool text_fails(fuzz *f, const char *text, char *why, size_t size) {
   yard *y = f->yard;
   snprintf(y->text, sizeof y->text, "%s", text);
-  y->failed = false;
+  y->kind = FUZZ_SOUND;
   y->why[0] = 0;
   const char *how = workers_apart(f->options, run_try, f, f->options->timeout_s);
   if (*how)
     snprintf(why, size, "%.900s: %s", text, how);
   else
     snprintf(why, size, "%s", y->why);
-  return *how || y->failed;
+  return *how || y->kind != FUZZ_SOUND;
 }
 
 /* --- what was found --- */
@@ -293,6 +301,7 @@ typedef struct shrink_job {
   const workbench *bench;
   char text[FUZZ_TEXT], why[1200];
   char trying[FUZZ_TEXT]; /* "" between two tries */
+  fuzz_kind kind;         /* of the failure that is made smaller: another is none */
   uint64_t until_ns;
 } shrink_job;
 
@@ -305,7 +314,7 @@ static bool fails_here(void *ctx, const char *text, char *why, size_t size) {
   alarm(0);
   j->trying[0] = 0;
   snprintf(why, size, "%s", y->why);
-  return y->failed;
+  return y->kind == j->kind;
 }
 
 static void run_shrink(void *ctx) {
@@ -323,10 +332,11 @@ static void shrink(const fuzz *f, lane *l) {
   j->until_ns = clock_ns() + (uint64_t)SHRINK_S * NS_PER_S;
   snprintf(j->text, sizeof j->text, "%s", l->text);
   snprintf(j->why, sizeof j->why, "%s", l->why);
+  j->kind = kind_of(l->why);
   progress_clear();
   for (bool died = true; died && clock_ns() < j->until_ns;) {
     const char *how = workers_apart(f->options, run_shrink, j, 0);
-    died = *how && j->trying[0];
+    died = *how && j->trying[0] && kind_of(how) == j->kind;
     if (!died) break;
     snprintf(j->text, sizeof j->text, "%s", j->trying);
     snprintf(j->why, sizeof j->why, "%.700s: %s", j->trying, how);

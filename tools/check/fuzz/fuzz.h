@@ -8,6 +8,17 @@
 
 enum { FUZZ_TEXT = 1800 };
 
+/* How a step fails. */
+typedef enum fuzz_kind {
+  FUZZ_SOUND,
+  FUZZ_UNREAD, /* its text means nothing */
+  FUZZ_WRONG,  /* numbers, or a refusal without a name */
+  FUZZ_STATUS,
+  FUZZ_SIGNAL,
+  FUZZ_EXIT,
+  FUZZ_HANG,
+} fuzz_kind;
+
 /* What a step came to. */
 typedef struct fuzz_result {
   tally tally;
