@@ -1,5 +1,7 @@
 /* Events: each holds the point of its latest record. One that never was recorded has passed. */
+#include <fenv.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -73,6 +75,8 @@ tn_status mutant_event_record(void *device, void *event, void *queue) {
   if (d->fault == FAULT_RECORD_NOTHING || (d->fault == FAULT_RECORD_ONCE && e->latest))
     return TN_OK;
   if (d->fault == FAULT_RECORD_CRASHES && e->latest) raise(SIGSEGV);
+  if (d->fault == FAULT_RECORD_PRINTS) puts("recorded");
+  if (d->fault == FAULT_RECORD_ROUNDS) fesetround(FE_UPWARD);
   mutant_point *p = mutant_point_make();
   if (!p) return d->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for a record");
   tn_status status = put_point(d, queue, p, e->latest != NULL);

@@ -15,6 +15,8 @@
 
 #include "../../plain.h"
 #include "../../progress.h"
+#include "../effects.h"
+#include "../output.h"
 #include "backend.h"
 
 enum { CHECKS = 40, HANG_S = 20 };
@@ -94,12 +96,30 @@ static void end(const runner *r, uint32_t check) {
   atomic_store(&s->at, 0); /* what goes wrong between checks is the device's */
 }
 
+static void judge_output(direct *d) {
+  char text[400];
+  if (output_found(text, sizeof text)) direct_fail(d, "a slot of this check %s", text);
+}
+
+/* What slots left behind in the process, or wrote. That drivers set variables of the environment
+ * and limits is none of it. */
+static void judge_effects(effects_watch *w, direct *d) {
+  char text[400];
+  w->said |= EFFECTS_OF_DRIVERS;
+  direct_where(d, "%s", "");
+  while (effects_found(w, text, sizeof text)) direct_fail(d, "a slot of this check %s", text);
+  judge_output(d);
+}
+
 /* Whether the next check may have this process too. */
 static bool run_one(const runner *r, direct *d, uint32_t check) {
   const slot_check *c = &slot_checks[check];
+  effects_watch watch = {0};
   if (c->queued && d->slots.flags & TN_BACKEND_SYNCHRONOUS) return true;
   begin(r, d, check);
+  effects_begin(&watch);
   c->run(d, r->options);
+  judge_effects(&watch, d);
   end(r, check);
   return direct_is_sound(d);
 }
@@ -116,6 +136,7 @@ static void open_and_run(const runner *r) {
     return;
   }
   atomic_store(&s->synchronous, d.slots.flags & TN_BACKEND_SYNCHRONOUS);
+  judge_output(&d); /* other effects of opening are said beside operators */
   for (uint32_t i = 1; sound && i < num_slot_checks; i++)
     if (is_wanted(r->options, i) && !atomic_load(&s->ended[i])) sound = run_one(r, &d, i);
   begin(r, &d, 0);
@@ -211,22 +232,9 @@ static bool is_stuck(const runner *r) {
   return false;
 }
 
-/* False when no process could begin. */
-static bool run_process(const runner *r) {
+/* Until it has ended, or has stood still for too long; true. */
+static bool watch_process(const runner *r, pid_t child) {
   int status = 0;
-  fflush(NULL);
-  atomic_store(&r->session->at, -1);
-  atomic_store(&r->session->through, false);
-  pid_t child = fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    open_and_run(r);
-    fflush(NULL);
-    atomic_store(&r->session->through, true);
-    /* Leak checkers look when a process ends by itself. What failed may still be under way. */
-    if (atomic_load(&r->session->ended[0])) exit(0);
-    _exit(0);
-  }
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (is_stuck(r)) {
       kill(child, SIGKILL);
@@ -239,6 +247,27 @@ static bool run_process(const runner *r) {
   }
   bury(r, status);
   return true;
+}
+
+/* False when no process could begin. */
+static bool run_process(const runner *r) {
+  fflush(NULL);
+  atomic_store(&r->session->at, -1);
+  atomic_store(&r->session->through, false);
+  const int output = output_open();
+  pid_t child = fork();
+  if (child == 0) {
+    output_keep(output);
+    open_and_run(r);
+    fflush(NULL);
+    atomic_store(&r->session->through, true);
+    /* Leak checkers look when a process ends by itself. What failed may still be under way. */
+    if (atomic_load(&r->session->ended[0])) exit(0);
+    _exit(0);
+  }
+  bool ran = child > 0 && watch_process(r, child);
+  output_pass_on(output);
+  return ran;
 }
 
 static bool any_left(const runner *r) {
