@@ -29,13 +29,18 @@ one() { # LINE TENON PLUGIN ARGUMENTS...
   fault=$TENON_MUTANT
   [ "$fault" != sound ] || TENON_MUTANT=
   export TENON_MUTANT
-  status=0
-  # shellcheck disable=SC2086 # words
-  env $settings "$tenon" check "$plugin" "$@" >"$out" 2>&1 || status=$?
   expected=1
   [ "$fault" != sound ] || expected=0
+  for try in 1 2 3; do
+    status=0
+    # shellcheck disable=SC2086 # words
+    env $settings "$tenon" check "$plugin" "$@" >"$out" 2>&1 || status=$?
+    # A fault that shows for a moment alone may be missed while the machine does something else.
+    [ "$fault" != sound ] || break
+    [ "$status" -ne 1 ] || ! grep -qE -- "$wanted" "$out" || break
+  done
   if [ "$status" -ne "$expected" ]; then
-    echo "failed: $fault$settings: status $status, not $expected" >"$out.failed"
+    echo "failed: $fault$settings: status $status, not $expected, in try $try" >"$out.failed"
   elif [ "$fault" = sound ]; then
     return 0
   elif grep -q 'no fault has that name' "$out"; then
