@@ -147,7 +147,7 @@ END_TEST
 START_TEST(operators_left_out_take_no_room) {
   enum { ROOM = OPS_MAX - OPS_PLUGIN_FIRST };
   static tn_operator many[ROOM + 1];
-  static char names[ROOM + 1][16];
+  static char names[ROOM + 1][24];
   for (int i = 0; i <= ROOM; i++) {
     snprintf(names[i], sizeof *names, "acme.warp%d", i);
     many[i] = (tn_operator)OPERATOR(names[i]);
