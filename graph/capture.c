@@ -8,7 +8,7 @@
 #include "dispatcher/call/plan.h"
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/graph.h"
+#include "graph/objects.h"
 
 static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");

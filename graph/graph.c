@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "dispatcher/tensor/tensor.h"
-#include "graph/graph.h"
+#include "graph/objects.h"
 
 static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dispatcher/shape/shape.h"
-#include "graph/graph.h"
+#include "graph/objects.h"
 
 /* "f32 [2, 3]" */
 static const char *type_text(const record_value *v, char *text, size_t size) {

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "graph/graph.h"
 #include "graph/memory_plan.h"
+#include "graph/objects.h"
 
 /* Random operators: where a node's offset is, and what the record says it is. */
 typedef struct random_node {

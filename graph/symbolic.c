@@ -10,7 +10,7 @@
 #include "dispatcher/device/device.h"
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/tensor/ones.h"
-#include "graph/graph.h"
+#include "graph/objects.h"
 
 typedef struct symbolic {
   tn_graph *graph; /* NULL while the device waits for another */

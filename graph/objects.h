@@ -1,6 +1,6 @@
-/* A graph as a struct, and its parts. */
-#ifndef TENON_GRAPH_INTERNAL_H
-#define TENON_GRAPH_INTERNAL_H
+/* A graph as a struct, and its parts. Not named as the public header: tools take it for that. */
+#ifndef TENON_GRAPH_OBJECTS_H
+#define TENON_GRAPH_OBJECTS_H
 
 #include "dispatcher/objects/device.h"
 #include "graph/record.h"
