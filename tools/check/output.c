@@ -41,19 +41,40 @@ static void show_reports(void) {
     if (write(terminal, piece, (size_t)n) < 0) break;
 }
 
+/* "==123==WARNING: ...": a sanitizer's word of a request for memory that it refused, as bad calls
+ * provoke. */
+static bool is_notice(const char *line) {
+  const char *digits = line + 2;
+  size_t count = strncmp(line, "==", 2) == 0 ? strspn(digits, "0123456789") : 0;
+  return TN_FLAVOUR && count && strncmp(digits + count, "==WARNING", 9) == 0;
+}
+
+/* The first line that is nobody's but the plugin's; false where there is none. */
+static bool read_line(char *line, size_t size) {
+  off_t at = 0;
+  for (ssize_t n; (n = pread(kept, line, size - 1, at)) > 0;) {
+    line[n] = 0;
+    size_t length = strcspn(line, "\n");
+    line[length] = 0;
+    if (!is_notice(line)) return true;
+    at += (off_t)length + 1;
+  }
+  return false;
+}
+
 bool output_found(char *text, size_t size) {
-  char written[200];
+  char line[200];
   struct stat is;
   fflush(stdout);
   fflush(stderr);
   if (kept < 0 || fstat(kept, &is) || is.st_size == 0) return false;
-  show_reports();
-  ssize_t n = pread(kept, written, sizeof written - 1, 0);
-  written[n > 0 ? n : 0] = 0;
-  written[strcspn(written, "\n")] = 0;
-  snprintf(text, size, "wrote to standard output or error: \"%s\"", written);
+  bool found = read_line(line, sizeof line);
+  if (found) {
+    show_reports();
+    snprintf(text, size, "wrote to standard output or error: \"%s\"", line);
+  }
   lseek(kept, 0, SEEK_SET);
-  return ftruncate(kept, 0) == 0;
+  return ftruncate(kept, 0) == 0 && found;
 }
 
 void output_log(void *user, tn_log_level level, const char *line) {
