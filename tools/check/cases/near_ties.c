@@ -32,7 +32,7 @@ int64_t near_tie_int(tn_dtype dtype, uint64_t random) {
   const middle m = middle_of(random);
   const int room = 8 * (int)tn_dtype_size(dtype) - number_is_signed(dtype) - m.digits;
   if (room < 2) return number_max_int(dtype) - (int64_t)(random >> 8 & 3);
-  const int shift = 2 + (int)(random >> 8) % (room - 1);
+  const int shift = 2 + (int)((random >> 8) % (uint64_t)(room - 1));
   const int64_t value = (m.whole << shift) + ((int64_t)1 << (shift - 1)) + m.side;
   return random >> 3 & 1 ? -value : value;
 }
