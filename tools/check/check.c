@@ -42,6 +42,28 @@ static bool minutes(const char *text, double *value) {
   return ok;
 }
 
+/* Options without a value; false for others. */
+static bool take_flag(int option, check_options *o) {
+  switch (option) {
+  case 'l':
+    return o->list = true;
+  case 'a':
+    return o->all = true;
+  case 'C':
+    return o->complete = true;
+  case 'L':
+    return o->large = true;
+  case 'J':
+    return o->json = true;
+  case 'F':
+    return o->no_fork = true;
+  case 'H':
+    return o->no_thresholds = true;
+  default:
+    return false;
+  }
+}
+
 static bool take_option(int option, check_options *o) {
   uint64_t n = 0;
   switch (option) {
@@ -71,10 +93,6 @@ static bool take_option(int option, check_options *o) {
   case 'c':
     o->has_case = true;
     return number("case", optarg, UINT64_MAX, &o->only_case);
-  case 'l':
-    return o->list = true;
-  case 'a':
-    return o->all = true;
   case 'm':
     return minutes(optarg, &o->minutes);
   case 'K':
@@ -83,16 +101,6 @@ static bool take_option(int option, check_options *o) {
   case 'q':
     o->sequence = optarg;
     return true;
-  case 'C':
-    return o->complete = true;
-  case 'L':
-    return o->large = true;
-  case 'J':
-    return o->json = true;
-  case 'F':
-    return o->no_fork = true;
-  case 'H':
-    return o->no_thresholds = true;
   case 'T':
     if (!number("timeout", optarg, 1000000, &n)) return false;
     o->timeout_s = (uint32_t)n;
@@ -103,7 +111,7 @@ static bool take_option(int option, check_options *o) {
     o->jobs_given = true;
     return true;
   default:
-    return false;
+    return take_flag(option, o);
   }
 }
 
