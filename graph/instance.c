@@ -31,9 +31,8 @@ void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, 
   header->storage = memory ? memory->storage : i->memory->storage;
 }
 
-/* A header of a value in `memory`, whose storage it keeps. */
-static tn_status make_header(const record_value *v, const tn_tensor *memory, uint64_t at,
-                             tn_tensor **header) {
+tn_status header_make(const record_value *v, const tn_tensor *memory, uint64_t at,
+                      tn_tensor **header) {
   tn_tensor *t;
   tn_status status = tensor_view(memory, &t);
   if (status) return status;
@@ -87,11 +86,11 @@ static tn_status make_headers(const tn_program *p, instance *i, const placeholde
     const record_value *v = &p->record.values[k];
     const planned_buffer *at = &p->plan.buffers[v->buffer];
     if (at->place == PLACE_PLANNED)
-      status = make_header(v, i->memory, at->offset, &i->headers[k]);
+      status = header_make(v, i->memory, at->offset, &i->headers[k]);
     else if (at->place == PLACE_REAL)
-      status = make_header(v, p->real[v->buffer], 0, &i->headers[k]);
+      status = header_make(v, p->real[v->buffer], 0, &i->headers[k]);
     else if (at->place != PLACE_NOWHERE)
-      status = make_header(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
+      status = header_make(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
   }
   return status;
 }
@@ -107,19 +106,20 @@ static void unplace(const tn_program *p, instance *i) {
   }
 }
 
-static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) {
+tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
+                       tn_tensor *const *headers, tn_prepared **prepared) {
   const record_node *n = &p->record.nodes[index];
   size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
   tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
   for (uint32_t k = 0; k < n->num_in; ++k)
-    if (n->in[k] != TN_GRAPH_NONE) in[k] = i->headers[n->in[k]];
+    if (n->in[k] != TN_GRAPH_NONE) in[k] = headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
-    if (n->out[k] != TN_GRAPH_NONE) out[k] = i->headers[n->out[k]];
+    if (n->out[k] != TN_GRAPH_NONE) out[k] = headers[n->out[k]];
   const tn_call call = {.struct_size = sizeof call,
                         .op = n->op->id,
-                        .stream = i->stream,
+                        .stream = stream,
                         .in = in,
                         .out = out,
                         .attrs = n->attrs,
@@ -127,14 +127,12 @@ static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) 
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
   const char *site = tn_call_site(n->site);
-  tn_status status = tn_prepare(&call, &i->calls[i->num_calls]);
+  tn_status status = tn_prepare(&call, prepared);
   tn_call_site(site);
   host_free(&p->record.memory, in);
   if (status)
     fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, index, n->site ? " at " : "",
                 n->site ? n->site : "");
-  else
-    ++i->num_calls;
   return status;
 }
 
@@ -157,8 +155,10 @@ static tn_status prepare_nodes(const tn_program *p, instance *i) {
   tn_status status = sizes ? TN_OK : no_memory();
   for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    status = prepare_node(p, i, k);
-    if (!status) sizes[i->num_calls - 1] = prepared_drop_workspace(i->calls[i->num_calls - 1]);
+    status = node_prepare(p, k, i->stream, i->headers, &i->calls[i->num_calls]);
+    if (status) break;
+    sizes[i->num_calls] = prepared_drop_workspace(i->calls[i->num_calls]);
+    ++i->num_calls;
   }
   if (!status) status = share_workspace(i, sizes);
   host_free(&p->record.memory, sizes);

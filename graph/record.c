@@ -42,6 +42,16 @@ static bool same_view(const record_value *v, tn_dtype dtype, const DLTensor *vie
          !memcmp(v->shape, view->shape, bytes) && !memcmp(v->strides, view->strides, bytes);
 }
 
+tn_status record_add_value(record *r, const record_value *wanted, uint32_t *value) {
+  tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
+  if (status) return status;
+  record_buffer *b = &r->buffers[wanted->buffer];
+  r->values[r->num_values] = *wanted;
+  r->values[r->num_values].previous = b->last_value;
+  *value = b->last_value = r->num_values++;
+  return TN_OK;
+}
+
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value) {
   record_buffer *b = &r->buffers[buffer];
@@ -49,20 +59,15 @@ tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint
   uint32_t at = b->last_value;
   for (; at != TN_GRAPH_NONE && r->values[at].version == b->version; at = r->values[at].previous)
     if (same_view(&r->values[at], dtype, view, offset)) return *value = at, TN_OK;
-  tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
-  if (status) return status;
-  record_value *v = &r->values[r->num_values];
-  *v = (record_value){.buffer = buffer,
-                      .version = b->version,
-                      .node = b->node,
-                      .previous = b->last_value,
-                      .dtype = dtype,
-                      .rank = view->ndim,
-                      .offset = offset};
-  memcpy(v->shape, view->shape, (size_t)view->ndim * sizeof *v->shape);
-  memcpy(v->strides, view->strides, (size_t)view->ndim * sizeof *v->strides);
-  *value = b->last_value = r->num_values++;
-  return TN_OK;
+  record_value v = {.buffer = buffer,
+                    .version = b->version,
+                    .node = b->node,
+                    .dtype = dtype,
+                    .rank = view->ndim,
+                    .offset = offset};
+  memcpy(v.shape, view->shape, (size_t)view->ndim * sizeof *v.shape);
+  memcpy(v.strides, view->strides, (size_t)view->ndim * sizeof *v.strides);
+  return record_add_value(r, &v, value);
 }
 
 tn_status record_reserve_values(record *r, uint32_t count) {
@@ -71,6 +76,19 @@ tn_status record_reserve_values(record *r, uint32_t count) {
     status = grow(r, &r->values, (uint32_t)r->max_values, &r->max_values, sizeof *r->values);
   }
   return status;
+}
+
+bool value_is_row_major(const record_value *v) {
+  int64_t stride = 1;
+  for (int32_t i = v->rank; i-- > 0; stride *= v->shape[i])
+    if (v->shape[i] != 1 && v->strides[i] != stride) return false;
+  return true;
+}
+
+uint64_t value_bytes(const record_value *v) {
+  uint64_t bytes = tn_dtype_size(v->dtype);
+  for (int32_t i = 0; i < v->rank; ++i) bytes *= (uint64_t)v->shape[i];
+  return bytes;
 }
 
 /* --- nodes --- */

@@ -41,10 +41,11 @@ typedef struct record_node {
   const tn_operator *op;
   uint32_t num_in, num_inout, num_out; /* tensors; num_in without, num_out with the in-out ones */
   uint32_t skip_out;                   /* as in tn_call */
-  uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
-  uint32_t *out;                       /* [num_out] */
-  void *attrs;                         /* NULL: none */
-  char *site;                          /* NULL: none */
+  bool again;    /* computes anew on purpose, so that memory is free between */
+  uint32_t *in;  /* [num_in + num_inout], TN_GRAPH_NONE where left out */
+  uint32_t *out; /* [num_out] */
+  void *attrs;   /* NULL: none */
+  char *site;    /* NULL: none */
 } record_node;
 
 typedef struct record_output {
@@ -72,6 +73,8 @@ tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *bu
 /* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value);
+/* Another value of its buffer. */
+tn_status record_add_value(record *r, const record_value *wanted, uint32_t *value);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
@@ -82,5 +85,9 @@ void record_drop_node(record *r);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
+
+/* Whether the elements lie one after the other in row-major order, and what they take then. */
+bool value_is_row_major(const record_value *v);
+uint64_t value_bytes(const record_value *v);
 
 #endif
