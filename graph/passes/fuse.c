@@ -36,6 +36,12 @@ static int32_t bias_axis(const record_node *n, int32_t rank) {
   }
 }
 
+/* Whether the bias comes last in what the product computes. */
+static bool takes_bias(const record_node *n) {
+  if (n->in[BIAS] != TN_GRAPH_NONE) return false;
+  return n->op->id != TN_OP_MATMUL || !((const tn_matmul_attrs *)n->attrs)->activation;
+}
+
 /* TN_ACTIVATION_NONE of what no product has for its own. */
 static int64_t activation_of(const record_node *n) {
   if (n->op->id == TN_OP_RELU) return TN_ACTIVATION_RELU;
@@ -208,7 +214,7 @@ static tn_status take_bias(fusing *f, uint32_t p, uint32_t k, uint32_t *place) {
   record *r = f->p->r;
   const record_node *product = &r->nodes[p], *sum = &r->nodes[k];
   const record_value *x = &r->values[product->out[0]];
-  if (sum->op->id != TN_OP_ADD || product->in[BIAS] != TN_GRAPH_NONE) return TN_OK;
+  if (sum->op->id != TN_OP_ADD || !takes_bias(product)) return TN_OK;
   const uint32_t side = same_value(x, &r->values[sum->in[0]]) ? 0 : 1;
   if (!same_value(x, &r->values[sum->in[side]])) return TN_OK;
   record_value bias = r->values[sum->in[1 - side]];
