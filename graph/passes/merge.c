@@ -5,6 +5,7 @@
  */
 #include "graph/passes/passes.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { LARGEST_CONSTANT = 4096 }; /* bytes; larger ones are not compared */
@@ -70,12 +71,58 @@ static uint32_t number_of(merging *m, uint32_t value) {
   return m->number[value] = m->values.slots[at] = value + 1;
 }
 
+/* --- attributes --- */
+
+/* Bytes of an attribute that mean something: lists have room behind their last entry. */
+static size_t attr_bytes(const tn_attr *a, const void *attrs) {
+  const char *at = (const char *)attrs + a->offset;
+  const tn_axes *axes = (const void *)at;
+  const tn_dims *dims = (const void *)at;
+  switch (a->type) {
+  case TN_ATTR_FLAG:
+  case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
+    return sizeof(int32_t);
+  case TN_ATTR_PAIR:
+    return 2 * sizeof(int64_t);
+  case TN_ATTR_TRIPLE:
+    return 3 * sizeof(int64_t);
+  case TN_ATTR_AXES:
+    return offsetof(tn_axes, axis) + (size_t)axes->count * sizeof *axes->axis;
+  case TN_ATTR_DIMS:
+    return offsetof(tn_dims, dim) + (size_t)dims->count * sizeof *dims->dim;
+  default:
+    return sizeof(int64_t);
+  }
+}
+
+static uint64_t hash_attrs(uint64_t hash, const record_node *n) {
+  for (uint32_t i = 0; n->attrs && i < n->op->num_attrs; ++i) {
+    const tn_attr *a = tn_operator_attr(n->op, i);
+    hash = mix(hash, (const char *)n->attrs + a->offset, attr_bytes(a, n->attrs));
+  }
+  return hash;
+}
+
+/* Of a plugin's own operators all bytes: what its struct has beside the attributes, nobody says. */
+static bool same_attrs(const record_node *a, const record_node *b) {
+  if (!a->attrs || !b->attrs) return a->attrs == b->attrs;
+  for (uint32_t i = 0; i < a->op->num_attrs; ++i) {
+    const tn_attr *attr = tn_operator_attr(a->op, i);
+    const size_t bytes = attr_bytes(attr, a->attrs);
+    if (bytes != attr_bytes(attr, b->attrs) ||
+        memcmp((const char *)a->attrs + attr->offset, (const char *)b->attrs + attr->offset,
+               bytes) != 0)
+      return false;
+  }
+  return !strchr(a->op->name, '.') || !memcmp(a->attrs, b->attrs, a->op->attrs_size);
+}
+
 /* --- nodes --- */
 
 static uint64_t hash_node(merging *m, const record_node *n) {
   const uint64_t head[] = {n->op->id, n->num_in, n->num_out, n->skip_out};
-  uint64_t hash = mix(2, head, sizeof head);
-  if (n->attrs) hash = mix(hash, n->attrs, n->op->attrs_size);
+  uint64_t hash = hash_attrs(mix(2, head, sizeof head), n);
   for (uint32_t i = 0; i < n->num_in; ++i) {
     uint32_t number = number_of(m, n->in[i]);
     hash = mix(hash, &number, sizeof number);
@@ -88,8 +135,7 @@ static uint64_t hash_node(merging *m, const record_node *n) {
 static bool same_node(merging *m, const record_node *a, const record_node *b) {
   const record_value *values = m->p->r->values;
   if (a->op != b->op || a->num_in != b->num_in || a->num_inout != b->num_inout ||
-      a->num_out != b->num_out || a->skip_out != b->skip_out || !a->attrs != !b->attrs ||
-      (a->attrs && memcmp(a->attrs, b->attrs, a->op->attrs_size) != 0))
+      a->num_out != b->num_out || a->skip_out != b->skip_out || !same_attrs(a, b))
     return false;
   for (uint32_t i = 0; i < a->num_in; ++i)
     if (number_of(m, a->in[i]) != number_of(m, b->in[i])) return false;
