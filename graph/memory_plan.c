@@ -87,7 +87,7 @@ static tn_status find_lives(const record *r, memory_plan *p) {
 
 /* All of a buffer, row-major: the run can write it where the caller wants it. */
 static bool is_whole(const planned_buffer *b, const record_value *v) {
-  return v->offset == 0 && value_is_row_major(v) && value_bytes(v) == b->bytes;
+  return v->offset == 0 && record_is_row_major(v) && record_bytes(v) == b->bytes;
 }
 
 static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {

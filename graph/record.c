@@ -78,19 +78,19 @@ tn_status record_reserve_values(record *r, uint32_t count) {
   return status;
 }
 
-<<<<<<< HEAD
-bool value_is_row_major(const record_value *v) {
+bool record_is_row_major(const record_value *v) {
   int64_t stride = 1;
   for (int32_t i = v->rank; i-- > 0; stride *= v->shape[i])
     if (v->shape[i] != 1 && v->strides[i] != stride) return false;
   return true;
 }
 
-uint64_t value_bytes(const record_value *v) {
+uint64_t record_bytes(const record_value *v) {
   uint64_t bytes = tn_dtype_size(v->dtype);
   for (int32_t i = 0; i < v->rank; ++i) bytes *= (uint64_t)v->shape[i];
   return bytes;
-=======
+}
+
 uint64_t record_extent(const record_value *v) {
   uint64_t last = 0;
   for (int32_t i = 0; i < v->rank; ++i) {
@@ -98,7 +98,6 @@ uint64_t record_extent(const record_value *v) {
     last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
   }
   return v->offset + (last + 1) * tn_dtype_size(v->dtype);
->>>>>>> main
 }
 
 /* --- nodes --- */

@@ -91,7 +91,7 @@ void record_write(record *r, uint32_t buffer);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
 
 /* Whether the elements lie one after the other in row-major order, and what they take then. */
-bool value_is_row_major(const record_value *v);
-uint64_t value_bytes(const record_value *v);
+bool record_is_row_major(const record_value *v);
+uint64_t record_bytes(const record_value *v);
 
 #endif

@@ -29,11 +29,11 @@ static bool is_aligned(const record_buffer *b, const record_value *x) {
  * all along. */
 static bool can_stand_in(const passes *p, const record_value *x) {
   const record_buffer *b = &p->r->buffers[x->buffer];
-  if (p->uses[x->buffer].shared || x->version != b->version || !value_is_row_major(x) ||
+  if (p->uses[x->buffer].shared || x->version != b->version || !record_is_row_major(x) ||
       !is_aligned(b, x))
     return false;
   if (b->kind != TN_GRAPH_MADE) return true;
-  return x->node != TN_GRAPH_NONE && x->offset == 0 && value_bytes(x) == p->uses[x->buffer].bytes;
+  return x->node != TN_GRAPH_NONE && x->offset == 0 && record_bytes(x) == p->uses[x->buffer].bytes;
 }
 
 void pass_copies(passes *p) {

@@ -40,7 +40,7 @@ static uint64_t inputs_weight(const folding *f, const record_node *n) {
 static uint64_t outputs_bytes(const folding *f, const record_node *n) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < n->num_out; ++i)
-    if (n->out[i] != TN_GRAPH_NONE) bytes += value_bytes(&f->p->r->values[n->out[i]]);
+    if (n->out[i] != TN_GRAPH_NONE) bytes += record_bytes(&f->p->r->values[n->out[i]]);
   return bytes;
 }
 
@@ -111,7 +111,7 @@ static void become_constant(const folding *f, uint32_t value, uint64_t weight) {
   b->dtype = v->dtype;
   b->rank = v->rank;
   memcpy(b->shape, v->shape, sizeof b->shape);
-  b->bytes = value_bytes(v);
+  b->bytes = record_bytes(v);
   b->real = f->headers[value];
   tn_tensor_retain(b->real);
   f->weight[v->buffer] = weight < b->bytes ? weight : b->bytes;

@@ -82,7 +82,7 @@ bool passes_sole_write(const passes *p, uint32_t value) {
   const record_value *v = &p->r->values[value];
   const buffer_use *use = &p->uses[v->buffer];
   return p->r->buffers[v->buffer].kind == TN_GRAPH_MADE && use->writes == 1 && v->version == 1 &&
-         v->offset == 0 && value_is_row_major(v) && value_bytes(v) == use->bytes;
+         v->offset == 0 && record_is_row_major(v) && record_bytes(v) == use->bytes;
 }
 
 /* Written before nobody has: what an operator with nothing but that tensor does to it, it does
