@@ -94,7 +94,8 @@ static bool same_shape(const record_value *a, const record_value *b) {
   return same;
 }
 
-/* `bias` as the product's operand, [n]: a row of it, or one number for each channel. */
+/* `bias` as the product's operand, [n]: a row of it, or one number for each channel. pre: it
+ * broadcasts to the product's shape. */
 static bool as_bias(const record_value *product, int32_t axis, record_value *bias) {
   const int64_t n = product->shape[axis];
   int64_t stride = 1, size = 1;
@@ -104,7 +105,7 @@ static bool as_bias(const record_value *product, int32_t axis, record_value *bia
     size = bias->shape[i];
     stride = bias->strides[i];
   }
-  if (bias->rank > product->rank || size != n || (n > 1 && stride != 1)) return false;
+  if (size != n || (n > 1 && stride != 1)) return false;
   bias->rank = 1;
   bias->shape[0] = n;
   bias->strides[0] = 1;

@@ -85,21 +85,13 @@ bool passes_sole_write(const passes *p, uint32_t value) {
          v->offset == 0 && record_is_row_major(v) && record_bytes(v) == use->bytes;
 }
 
-/* Written before nobody has: what an operator with nothing but that tensor does to it, it does
- * whatever is there. */
-static bool is_unwritten(const passes *p, uint32_t value) {
-  const record_value *v = &p->r->values[value];
-  return v->version == 0 && p->r->buffers[v->buffer].kind == TN_GRAPH_MADE;
-}
-
 bool passes_is_pure(const passes *p, uint32_t node) {
   const record_node *n = &p->r->nodes[node];
   uint32_t outputs = 0;
+  /* What has nothing but a tensor to update, and that is its first write, fills it. */
   if (!p->runs[node] || (n->num_inout && n->op->num_args != 1)) return false;
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (n->in[i] != TN_GRAPH_NONE && p->uses[p->r->values[n->in[i]].buffer].shared) return false;
-  for (uint32_t i = n->num_in; i < n->num_in + n->num_inout; ++i)
-    if (n->in[i] == TN_GRAPH_NONE || !is_unwritten(p, n->in[i])) return false;
   for (uint32_t i = 0; i < n->num_out; ++i) {
     if (n->out[i] == TN_GRAPH_NONE) continue;
     if (!passes_sole_write(p, n->out[i])) return false;

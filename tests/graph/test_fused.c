@@ -148,6 +148,17 @@ static void into_what_was_read(const operands *o, tn_tensor *out[2]) {
   ok(tn_add(NULL, h, o->b, &out[0]));
   tn_tensor_release(h);
 }
+/* Into a part of what is read as a whole once the other part is written. */
+static void into_a_part(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *upper = NULL, *lower = NULL;
+  ok(tn_tensor_empty(tn_tensor_device(o->x), TN_F32, 2, SHAPE(2 * M, N), &out[1]));
+  ok(tn_tensor_slice(out[1], 0, 0, M, 1, &upper));
+  ok(tn_tensor_slice(out[1], 0, M, 2 * M, 1, &lower));
+  ok(tn_matmul(NULL, o->x, o->w, NULL, NULL, &upper));
+  ok(tn_add(NULL, upper, o->b, &out[0]));
+  ok(tn_matmul(NULL, o->x, o->w, o->c, NULL, &lower));
+  RELEASE(upper, lower);
+}
 static void nothing_at_all(const operands *o, tn_tensor *out[2]) {
   tn_tensor *none = NULL, *h = NULL, *t = NULL;
   ok(tn_tensor_slice(o->x, 0, 2, 2, 1, &none));
@@ -222,8 +233,8 @@ static const struct {
     {view_between, 0},     {column, 0},          {higher_rank, 0},
     {whole_matrix, 0},     {one_number, 0},      {every_other, 0},
     {onto_an_operand, 0},  {nowhere_to_go, 0},   {into_what_was_read, 1},
-    {nothing_at_all, 2},   {image, 1},           {rows_of_an_image, 0},
-    {signals, 1},
+    {into_a_part, 0},      {nothing_at_all, 2},  {image, 1},
+    {rows_of_an_image, 0}, {signals, 1},
 };
 
 START_TEST(what_is_taken_up) {
