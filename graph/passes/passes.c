@@ -85,11 +85,11 @@ bool passes_sole_write(const passes *p, uint32_t value) {
          v->offset == 0 && record_is_row_major(v) && record_bytes(v) == use->bytes;
 }
 
+/* In-out tensors are outputs here: whoever writes one first fills it, as nothing was there. */
 bool passes_is_pure(const passes *p, uint32_t node) {
   const record_node *n = &p->r->nodes[node];
   uint32_t outputs = 0;
-  /* What has nothing but a tensor to update, and that is its first write, fills it. */
-  if (!p->runs[node] || (n->num_inout && n->op->num_args != 1)) return false;
+  if (!p->runs[node]) return false;
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (n->in[i] != TN_GRAPH_NONE && p->uses[p->r->values[n->in[i]].buffer].shared) return false;
   for (uint32_t i = 0; i < n->num_out; ++i) {
