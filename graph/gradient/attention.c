@@ -20,7 +20,7 @@ void gradient_embedding_grad(rule *r) {
   int64_t size[TN_MAX_RANK] = {0};
   if (!rule_wants(r, 0)) return;
   const tn_tensor *rows = attrs->from_end ? gather(dtable, index, NULL) : embedding(dtable, index);
-  if (attrs->padding_index < 0) {
+  if (attrs->padding_index < 0 || attrs->padding_index >= attrs->rows) {
     rule_give(r, 0, rows);
     return;
   }
@@ -41,7 +41,7 @@ enum { ROPE_X, ROPE_COS, ROPE_SIN, ROPE_POSITIONS };
 static const tn_tensor *half_of_pairs(rule *r, const tn_tensor *x, int second) {
   const tn_rope_attrs *attrs = r->attrs;
   int64_t pairs = r->in_shape[ROPE_COS].size[1];
-  if (attrs->interleaved) return rule_slice(r, x, 3, second, 2 * pairs, 2);
+  if (attrs->interleaved && pairs) return rule_slice(r, x, 3, second, 2 * pairs, 2);
   return rule_slice(r, x, 3, second * pairs, (second + 1) * pairs, 1);
 }
 
@@ -130,13 +130,50 @@ static void grad_of_lse(rule *r, const attention *a, const tn_tensor *dlse) {
   rule_give(r, 1, dk);
 }
 
+/* a b^T for each head: those of `a` that share one of `b`'s are as one with more rows. */
+static const tn_tensor *by_heads(rule *r, const attention *at, const tn_tensor *a,
+                                 const tn_tensor *b) {
+  const int64_t *q = at->query->size, *k = at->key->size;
+  const int64_t shared[4] = {q[0], k[1], k[1] ? q[1] / k[1] * q[2] : 0, q[3]};
+  const int64_t scores[4] = {q[0], q[1], q[2], k[2]};
+  const tn_matmul_attrs attrs = {.struct_size = sizeof attrs, .trans_b = 1};
+  const tn_dtype wide = rule_wide(at->query->dtype);
+  const tn_tensor *rows = rule_cast(r, rule_reshape(r, a, 4, shared), wide);
+  return rule_reshape(r, matmul(rows, rule_cast(r, b, wide), NULL, &attrs), 4, scores);
+}
+
+/* e^(scores - lse), 0 where a key is hidden. */
+static const tn_tensor *weights_of(rule *r, const attention *a) {
+  const tn_scaled_dot_product_attention_attrs *attrs = r->attrs;
+  const tn_tril_attrs seen = {
+      .struct_size = sizeof seen,
+      .diagonal = attrs->causal_upper_left ? 0 : a->key->size[2] - a->query->size[2]};
+  const tn_tensor *lse = unsqueezed(a->lse, 3), *nothing = num(a->lse, -INFINITY);
+  const tn_tensor *scores = rule_scale(r, by_heads(r, a, a->q, a->k), a->scale);
+  const tn_tensor *bias = rule_cast(r, a->bias, rule_wide(a->query->dtype));
+  const tn_tensor *p = exp(sub(add(scores, bias), lse)), *zero = num(a->lse, 0);
+  p = where(equal(lse, nothing), zero, p);
+  if (a->mask) p = where(a->mask, p, zero);
+  return attrs->causal ? tril(p, &seen) : p;
+}
+
+/* By the scores, which have as many elements as the fused operator avoids to keep. */
+static void grad_of_bias(rule *r, const attention *a, const tn_tensor *dy, const tn_tensor *dlse) {
+  const tn_axes last = {.count = 1, .axis = {3}};
+  const tn_dtype wide = rule_wide(a->query->dtype);
+  const tn_tensor *each = dlse ? unsqueezed(dlse, 3) : NULL;
+  if (dy) {
+    const tn_tensor *products = mul(rule_cast(r, dy, wide), rule_cast(r, a->y, wide));
+    const tn_tensor *mean = neg(rule_sum_keepdims(r, products, &last));
+    each = add(by_heads(r, a, dy, a->v), rule_plus(r, mean, each));
+  }
+  rule_give(r, 4, mul(weights_of(r, a), each));
+}
+
 void gradient_attention(rule *r) {
   const tn_tensor *dy = r->out_gradient[0], *dlse = r->out_gradient[1];
-  if (rule_wants(r, 4)) {
-    rule_fail(r, TN_ERR_UNSUPPORTED, "no rule yet");
-    return;
-  }
   const attention a = attention_of(r);
   if (dy && (rule_wants(r, 0) || rule_wants(r, 1) || rule_wants(r, 2))) grad_of_values(r, &a, dy);
   if (dlse) grad_of_lse(r, &a, dlse);
+  if (rule_wants(r, 4)) grad_of_bias(r, &a, dy, dlse);
 }

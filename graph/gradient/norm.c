@@ -161,9 +161,8 @@ static void grad_of_y(rule *r, const tn_tensor *dy, const tn_tensor *mean, const
   rule_give(r, 2, dbeta);
 }
 
-static void gradient_norm(rule *r, const tn_tensor *dy, const tn_tensor *mean,
-                          const tn_tensor *rstd, const tn_tensor *dmean, const tn_tensor *drstd,
-                          double eps) {
+static void norm_rule(rule *r, const tn_tensor *dy, const tn_tensor *mean, const tn_tensor *rstd,
+                      const tn_tensor *dmean, const tn_tensor *drstd, double eps) {
   const norm_view v = norm_view_of(r);
   bool has_mean = r->op->id != TN_OP_RMS_NORM;
   if (!rstd || (has_mean && !mean)) find_statistics(r, &v, eps, has_mean ? &mean : NULL, &rstd);
@@ -173,23 +172,23 @@ static void gradient_norm(rule *r, const tn_tensor *dy, const tn_tensor *mean,
 
 void gradient_layer_norm(rule *r) {
   const tn_layer_norm_attrs *attrs = r->attrs;
-  gradient_norm(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-                attrs->eps);
+  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
+            attrs->eps);
 }
 
 void gradient_rms_norm(rule *r) {
   const tn_rms_norm_attrs *attrs = r->attrs;
-  gradient_norm(r, r->out_gradient[0], NULL, r->out[1], NULL, r->out_gradient[1], attrs->eps);
+  norm_rule(r, r->out_gradient[0], NULL, r->out[1], NULL, r->out_gradient[1], attrs->eps);
 }
 
 void gradient_group_norm(rule *r) {
   const tn_group_norm_attrs *attrs = r->attrs;
-  gradient_norm(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-                attrs->eps);
+  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
+            attrs->eps);
 }
 
 void gradient_instance_norm(rule *r) {
   const tn_instance_norm_attrs *attrs = r->attrs;
-  gradient_norm(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-                attrs->eps);
+  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
+            attrs->eps);
 }
