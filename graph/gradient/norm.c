@@ -192,3 +192,66 @@ void gradient_instance_norm(rule *r) {
   norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
             attrs->eps);
 }
+
+/* --- batch_norm --- */
+
+enum { RUNNING_MEAN, RUNNING_VAR, BATCH_Y, BATCH_MEAN, BATCH_RSTD }; /* its outputs */
+enum { IN_RUNNING_MEAN = 3, IN_RUNNING_VAR };
+
+/* The running statistics before the call, and the share that the batch has in those after it: the
+ * mean's, and the unbiased variance's, (rstd^-2 - eps) count / (count - 1). */
+static void grad_of_running(rule *r, const norm_view *v, const tn_tensor *rstd,
+                            const tn_tensor **dmean, const tn_tensor **drstd) {
+  const tn_batch_norm_attrs *attrs = r->attrs;
+  const tn_tensor *mean = r->out_gradient[RUNNING_MEAN], *variance = r->out_gradient[RUNNING_VAR];
+  const double share = v->count > 0 ? attrs->momentum : 0, one_less = v->count - 1;
+  if (mean && rule_wants(r, IN_RUNNING_MEAN))
+    rule_give(r, IN_RUNNING_MEAN, rule_scale(r, mean, 1 - share));
+  if (variance && rule_wants(r, IN_RUNNING_VAR))
+    rule_give(r, IN_RUNNING_VAR, one_less > 0 ? rule_scale(r, variance, 1 - share) : variance);
+  if (mean) *dmean = rule_plus(r, *dmean, rule_scale(r, mean, share));
+  if (!variance || !(one_less > 0)) return;
+  const double factor = -2 * share * v->count / one_less;
+  const tn_tensor *by_rstd = div(rule_scale(r, variance, factor), mul(rstd, square(rstd)));
+  *drstd = rule_plus(r, *drstd, by_rstd);
+}
+
+void gradient_batch_norm(rule *r) {
+  const tn_batch_norm_attrs *attrs = r->attrs;
+  const norm_view v = norm_view_of(r);
+  const tn_tensor *mean = r->out[BATCH_MEAN], *rstd = r->out[BATCH_RSTD];
+  const tn_tensor *dmean = r->out_gradient[BATCH_MEAN], *drstd = r->out_gradient[BATCH_RSTD];
+  if (!mean || !rstd) find_statistics(r, &v, attrs->eps, &mean, &rstd);
+  grad_of_running(r, &v, rstd, &dmean, &drstd);
+  if (r->out_gradient[BATCH_Y]) grad_of_y(r, r->out_gradient[BATCH_Y], mean, rstd);
+  grad_of_statistics(r, &v, mean, rstd, dmean, drstd);
+}
+
+enum { GIVEN_X, GIVEN_MEAN, GIVEN_VAR, GIVEN_GAMMA, GIVEN_BETA }; /* inputs of the inference */
+
+/* y = z gamma + beta, z = (x - mean) rstd. */
+void gradient_batch_norm_inference(rule *r) {
+  const tn_batch_norm_inference_attrs *attrs = r->attrs;
+  const tn_tensor *dy = r->out_gradient[0], *x = r->in[GIVEN_X], *mean = r->in[GIVEN_MEAN];
+  const tn_tensor *variance = r->in[GIVEN_VAR], *gamma = r->in[GIVEN_GAMMA];
+  const tn_dtype wide = rule_wide(r->in_shape[GIVEN_X].dtype);
+  if (rule_wants(r, GIVEN_X)) { /* that of dy, about 0 */
+    const tn_tensor *zero = expanded(num(variance, 0), &r->in_shape[GIVEN_MEAN]);
+    rule_give(r, GIVEN_X, batch_norm_inference(dy, zero, variance, gamma, NULL, attrs));
+  }
+  bool scaled = rule_wants(r, GIVEN_VAR) || rule_wants(r, GIVEN_GAMMA);
+  if (!scaled && !rule_wants(r, GIVEN_MEAN) && !rule_wants(r, GIVEN_BETA)) return;
+  const norm_view v = norm_view_of(r);
+  const tn_tensor *rstd = rsqrt(add(variance, num(variance, attrs->eps)));
+  const tn_tensor *factor = gamma ? mul(rule_cast(r, gamma, wide), rstd) : rstd;
+  const tn_tensor *shift = rule_cast(r, rule_sum_channels(r, dy), wide);
+  if (rule_wants(r, GIVEN_BETA)) rule_give(r, GIVEN_BETA, shift);
+  if (rule_wants(r, GIVEN_MEAN)) rule_give(r, GIVEN_MEAN, neg(mul(shift, factor)));
+  if (!scaled) return;
+  const tn_tensor *distance = sub(norm_whole(r, &v, x), norm_statistics(r, &v, mean));
+  const tn_tensor *products = reshaped(mul(norm_whole(r, &v, dy), distance), &r->in_shape[GIVEN_X]);
+  const tn_tensor *dfactor = mul(rule_sum_channels(r, products), rstd);
+  if (rule_wants(r, GIVEN_GAMMA)) rule_give(r, GIVEN_GAMMA, dfactor);
+  if (rule_wants(r, GIVEN_VAR))
+    rule_give(r, GIVEN_VAR, rule_scale(r, mul(dfactor, mul(factor, rstd)), -0.5));
+}
