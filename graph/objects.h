@@ -5,15 +5,6 @@
 #include "dispatcher/objects/device.h"
 #include "graph/record.h"
 
-/* The storages that are known, by address: open addressing. */
-typedef struct storage_map {
-  struct {
-    const storage *storage;
-    uint32_t buffer;
-  } * slots;
-  size_t capacity, used; /* a power of two */
-} storage_map;
-
 struct tn_graph {
   host_memory memory;
   tn_runtime *runtime; /* held weakly */
@@ -22,7 +13,6 @@ struct tn_graph {
   record record;
   tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's */
   size_t max_kept;
-  storage_map map;
 };
 
 /* --- symbolic.c: the device that symbolic tensors are on --- */

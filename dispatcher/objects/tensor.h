@@ -34,7 +34,7 @@ struct tn_tensor {
 /* Memory with its owner: a pool block, in whose header this lies, or an import. */
 struct storage {
   _Atomic uint32_t refs;
-  uint32_t reserved;
+  uint32_t buffer;     /* of a symbolic tensor's: its number in the graph (graph/), plus one */
   struct block *block; /* NULL for an import */
   tn_device *device;
   void (*destroy)(void *ctx); /* of an import */
