@@ -178,10 +178,45 @@ tn_status capture_source(tn_graph *g, const char *function, const record_buffer 
   tn_status status = tn_tensor_empty(g->device, b.dtype, b.rank, b.shape, &t);
   if (status) return fail_prefix("%s: ", function), status;
   b.bytes = tn_tensor_bytes(t);
-  status = learn_buffer(g, t, &b, &buffer);
+  uint32_t value;
+  status = record_reserve_values(&g->record, 1);
+  if (!status) status = learn_buffer(g, t, &b, &buffer);
   if (status) return tn_tensor_release(t), status;
+  (void)value_in(g, t, buffer, &value); /* there for who walks the graph, used or not */
   t->read_only = b.kind != TN_GRAPH_PARAMETER;
   *tensor = t;
+  return TN_OK;
+}
+
+/* --- what is kept --- */
+
+tn_status capture_begin_copy(tn_graph *g) {
+  size_t count = g->record.num_buffers + (size_t)1;
+  g->kept = host_alloc(&g->memory, count * sizeof *g->kept);
+  if (!g->kept) return no_memory();
+  g->max_kept = count;
+  return TN_OK;
+}
+
+/* As large as any of its values. */
+static int64_t bytes_of(const record *r, uint32_t buffer) {
+  uint64_t bytes = r->buffers[buffer].bytes;
+  for (uint32_t at = r->buffers[buffer].last_value; at != TN_GRAPH_NONE;
+       at = r->values[at].previous)
+    if (record_value_extent(&r->values[at]) > bytes) bytes = record_value_extent(&r->values[at]);
+  return (int64_t)bytes;
+}
+
+tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
+  if (!g->kept[buffer]) {
+    const int64_t bytes = bytes_of(&g->record, buffer);
+    tn_tensor *t;
+    tn_status status = tn_tensor_empty(g->device, TN_U8, 1, &bytes, &t);
+    if (status) return status;
+    learn(g, t, buffer);
+    tn_tensor_release(t);
+  }
+  *kept = g->kept[buffer];
   return TN_OK;
 }
 
