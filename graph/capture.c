@@ -86,22 +86,24 @@ static call_tensors tensors_of(const plan *p) {
 }
 
 /* Constants stay what they are, from run to run. */
-static __attribute__((cold)) tn_status refuse_constant(const plan *p) {
-  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
-                     "the call writes to a constant of the graph, which was written from host "
-                     "memory: take a tn_copy, which each run begins anew, or tn_graph_parameter, "
-                     "which is kept from run to run");
+static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t) {
+  for (uint32_t i = 0; i < t->num_out; ++i) {
+    uint32_t known = t->out[i] ? t->out[i]->storage->buffer : 0;
+    if (known && g->record.buffers[known - 1].kind == TN_GRAPH_CONSTANT)
+      return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
+                         "the call writes to a constant of the graph, which was written from host "
+                         "memory: take a tn_copy, which each run begins anew, or "
+                         "tn_graph_parameter, which is kept from run to run");
+  }
+  return TN_OK;
 }
 
 /* The buffers of what the call writes, which stand where their values will. */
-static tn_status find_written(tn_graph *g, const plan *p, const call_tensors *t, uint32_t *buffer) {
-  for (uint32_t i = 0; i < t->num_out; ++i) {
-    if (!t->out[i]) continue;
-    tn_status status = buffer_of(g, t->out[i], &buffer[i]);
-    if (status) return status;
-    if (g->record.buffers[buffer[i]].kind == TN_GRAPH_CONSTANT) return refuse_constant(p);
-  }
-  return TN_OK;
+static tn_status find_written(tn_graph *g, const call_tensors *t, uint32_t *buffer) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < t->num_out; ++i)
+    if (t->out[i]) status = buffer_of(g, t->out[i], &buffer[i]);
+  return status;
 }
 
 static tn_status find_read(tn_graph *g, const call_tensors *t, uint32_t *value) {
@@ -123,10 +125,11 @@ static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                               .skip_out = p->skipped,
                               .attrs =
                                   p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
-  tn_status status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
+  tn_status status = check_written(g, p, t);
+  if (!status) status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
   if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
   if (status) return status;
-  status = find_written(g, p, t, (*node)->out);
+  status = find_written(g, t, (*node)->out);
   if (!status) status = find_read(g, t, (*node)->in);
   if (status) record_drop_node(&g->record);
   return status;
@@ -203,7 +206,7 @@ static int64_t bytes_of(const record *r, uint32_t buffer) {
   uint64_t bytes = r->buffers[buffer].bytes;
   for (uint32_t at = r->buffers[buffer].last_value; at != TN_GRAPH_NONE;
        at = r->values[at].previous)
-    if (record_value_extent(&r->values[at]) > bytes) bytes = record_value_extent(&r->values[at]);
+    if (record_extent(&r->values[at]) > bytes) bytes = record_extent(&r->values[at]);
   return (int64_t)bytes;
 }
 

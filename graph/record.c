@@ -130,21 +130,21 @@ tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint
   return add_value(r, buffer, dtype, view, offset, value);
 }
 
-uint64_t record_value_extent(const record_value *v) {
-  uint64_t last = 0;
-  for (int32_t i = 0; i < v->rank; ++i) {
-    if (v->shape[i] == 0) return 0;
-    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
-  }
-  return v->offset + (last + 1) * tn_dtype_size(v->dtype);
-}
-
 tn_status record_reserve_values(record *r, uint32_t count) {
   tn_status status = TN_OK;
   while (!status && r->max_values - r->num_values < count) {
     status = grow(r, &r->values, (uint32_t)r->max_values, &r->max_values, sizeof *r->values);
   }
   return status;
+}
+
+uint64_t record_extent(const record_value *v) {
+  uint64_t last = 0;
+  for (int32_t i = 0; i < v->rank; ++i) {
+    if (v->shape[i] == 0) return 0;
+    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
+  }
+  return v->offset + (last + 1) * tn_dtype_size(v->dtype);
 }
 
 /* --- nodes --- */

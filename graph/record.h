@@ -25,8 +25,10 @@ typedef struct record_buffer {
   int64_t shape[TN_MAX_RANK];
   uint64_t bytes;
   char *name;
-  tn_tensor *real; /* of a parameter or constant */
-  void *data;      /* of a constant that was written from host memory, `bytes` bytes */
+  tn_tensor *real;     /* of a parameter or constant */
+  void *data;          /* of a constant that was written from host memory, `bytes` bytes */
+  bool stops_gradient; /* no gradient passes through it */
+  bool recomputed;     /* what gradients read of it is computed anew */
 } record_buffer;
 
 typedef struct record_value {
@@ -90,9 +92,8 @@ tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint
 /* value_index.c: the value that shows the same, TN_GRAPH_NONE where there is none; false, with
  * nothing said, where there is no memory for the index. */
 bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
-/* Bytes of the buffer from its beginning to the end of the value's last element, 0 where it has no
- * element. */
-uint64_t record_value_extent(const record_value *v);
+/* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
+uint64_t record_extent(const record_value *v);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
