@@ -156,6 +156,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph) {
   tn_status status = record_copy(&graph->record, &p->record);
   p->name = status ? NULL : host_strdup(&p->record.memory, graph->name);
   if (!status && !p->name) status = no_memory();
+  if (!status) status = record_skip_unused(&p->record);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
   if (!status) status = number_calls(p);
   if (!status) status = note_bound(p);

@@ -28,7 +28,7 @@ typedef struct record_buffer {
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
-  bool recomputed;     /* what gradients read of it is computed anew */
+  bool recomputed;     /* what gradients read of it is computed again */
 } record_buffer;
 
 typedef struct record_value {
@@ -47,7 +47,8 @@ typedef struct record_node {
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
-  char *site;                          /* NULL: none; nodes of one site share it */
+  bool again; /* computes what another node does, so that the first's memory can go */
+  char *site; /* NULL: none; nodes of one site share it */
 } record_node;
 
 typedef struct record_output {
@@ -104,6 +105,8 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
 void record_drop_node(record *r);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
+/* Lets nodes leave out the optional outputs that nothing that runs reads. */
+tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
 
 #endif

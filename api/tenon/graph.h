@@ -76,6 +76,9 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
 
 /* ------------------------------------------------------------ gradients --- */
 
+/* Optional outputs that gradient rules read (lse of attention, mean and rstd of norms) are recorded
+ * whether a call asks for them or not; programs that do not use them do not compute them. */
+
 /* Appends what computes the gradients of `loss`, a symbolic tensor of one element, by each of the
  * symbolic tensors wrt: gradients[i], of the shape and type of wrt[i], is the caller's; NULL where
  * the loss does not depend on it. They are by the tensors as they are now: of one that is updated
@@ -89,6 +92,12 @@ tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn
                             tn_tensor **gradients);
 /* A copy of a tensor through which no gradient passes. */
 tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_tensor **stopped);
+/* Gradients that are asked for from here on compute the tensor again where they read it, so that
+ * its memory is free between: less memory for more time. What it is computed from is kept, or is
+ * such a tensor itself: mark all tensors inside a block, and its inputs are its checkpoint. Random
+ * operators draw the same numbers again. INVALID_ARGUMENT for a tensor that no call, or more than
+ * one, has written. */
+tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor);
 
 /* ---------------------------------------------------------------- tapes --- */
 
