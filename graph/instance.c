@@ -15,37 +15,9 @@ static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
 }
 
-/* --- headers --- */
-
-static void set_place(tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  header->dl.data = memory->dl.data;
-  header->dl.byte_offset = memory->dl.byte_offset;
-  if (header->device->opaque)
-    header->dl.byte_offset += at;
-  else
-    header->dl.data = (char *)header->dl.data + at;
-}
-
 void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  set_place(header, memory ? memory : i->memory, memory ? at : 0);
+  header_place(header, memory ? memory : i->memory, memory ? at : 0);
   header->storage = memory ? memory->storage : i->memory->storage;
-}
-
-tn_status header_make(const record_value *v, const tn_tensor *memory, uint64_t at,
-                      tn_tensor **header) {
-  tn_tensor *t;
-  tn_status status = tensor_view(memory, &t);
-  if (status) return status;
-  t->dtype = (uint8_t)v->dtype;
-  t->dl.dtype = dtype_to_dl(v->dtype);
-  t->dl.ndim = v->rank;
-  memcpy(t->shape, v->shape, sizeof t->shape);
-  memcpy(t->strides, v->strides, sizeof t->strides);
-  t->read_only = false;
-  set_place(t, memory, at + v->offset);
-  tensor_finish(t);
-  *header = t;
-  return TN_OK;
 }
 
 /* --- making one --- */
