@@ -97,7 +97,7 @@ static void take_shapes(const gradient_walk *w, const record_node *n, uint32_t k
 
 /* Bit by argument; an operator with lists has more tensors than arguments. */
 static bool needs(const record_node *n, uint32_t mask, size_t i) {
-  bool lists = n->num_in + n->num_out > n->op->num_args; /* num_out has the in-out ones */
+  bool lists = n->num_in + n->num_out > n->op->num_args;
   return lists ? mask != 0 : mask >> i & 1;
 }
 

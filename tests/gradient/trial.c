@@ -30,7 +30,8 @@ typedef struct session {
   const op_case *c;
   uint32_t num_in, num_args;
   double step;
-  double size; /* of the loss: the sum of its terms' sizes */
+  double size;  /* of the loss: the sum of its terms' sizes */
+  double least; /* what derivatives are compared with at least */
   bool wrong;
   operand o[CASE_ARGS];
   double *read;
@@ -212,6 +213,7 @@ static unsigned weigh(session *s) {
     for (size_t j = 0; j < n; ++j) {
       const double u = 2 * points_unit(s->t->seed + 77 + k, j) - 1;
       o->weights[j] = u + (u < 0 ? -0.5 : 0.5);
+      s->least += 1e-8 * fabs(o->weights[j]);
     }
   }
   s->read = realloc(s->read, (most + 1) * sizeof(double));
@@ -370,8 +372,8 @@ static verdict compare(session *s, uint32_t arg, const double *direction) {
     slope += o->gradient[k] * direction[k];
     size += fabs(o->gradient[k] * direction[k]);
   }
-  const double want = (4 * d[1] - d[0]) / 3, least = 1e-4 * s->size + 1e-300;
-  const double even = fmax(fmax(fabs(want), size), least);
+  const double want = (4 * d[1] - d[0]) / 3;
+  const double even = fmax(fmax(fabs(want), size), 1e-4 * s->size + s->least) + 1e-300;
   if (!isfinite(want)) return TRIAL_UNEVEN;
   if (!(fabs(slope - want) <= TRIAL_BOUND * even) && fabs(d[0] - d[1]) > 1e-5 * even)
     return TRIAL_UNEVEN;
