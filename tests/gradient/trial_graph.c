@@ -145,7 +145,7 @@ static tn_tensor *second_loss(session *s, tn_graph *g, size_t n, const uint32_t 
     o->weights = room((size_t)o->elements, sizeof *o->weights);
     for (int64_t k = 0; k < o->elements; ++k) {
       o->weights[k] = 2 * points_unit(s->t->seed + 99 + i, (uint64_t)k) - 1;
-      s->least += 1e-8 * fabs(o->weights[k]);
+      s->least += 1e-6 * fabs(o->weights[k]);
     }
     snprintf(name, sizeof name, "r%zu", i);
     add_weighted(s, g, name, gradients[i], o->weights, &whole);
