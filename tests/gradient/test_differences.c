@@ -167,12 +167,15 @@ static void run_operator(tn_device *device, const tn_operator *op, outcome *o) {
   free(all.seen);
 }
 
+/* A plugin's own operator has no row, but may have a rule. */
+static row_kind kind_of(const tn_operator *op) { return op->gradient ? ROW_RULE : row_of(op->id); }
+
 /* Whether what refused a second derivative is an operator whose row says so. */
 static bool is_deliberate(tn_runtime *rt, const char *refusal) {
   char words[128];
   for (size_t i = 0; i < tn_op_count(rt); ++i) {
     snprintf(words, sizeof words, "tn_%s has no gradient", tn_op_at(rt, i)->name);
-    if (row_of(tn_op_at(rt, i)->id) == ROW_REFUSES && strstr(refusal, words)) return true;
+    if (kind_of(tn_op_at(rt, i)) == ROW_REFUSES && strstr(refusal, words)) return true;
   }
   return false;
 }
@@ -186,7 +189,7 @@ static const char *judge_second(tn_runtime *rt, const outcome *o) {
 
 /* The first thing that is wrong with the operator's row, or NULL. */
 static const char *judge(const tn_operator *op, const outcome *o) {
-  const row_kind kind = row_of(op->id);
+  const row_kind kind = kind_of(op);
   if (o->failures) return "gradients are wrong";
   if (kind == ROW_UNWRITTEN) return "no rule was written yet";
   if (kind == ROW_NONE) return "has no row in api/gradients/";
@@ -200,7 +203,7 @@ static const char *judge(const tn_operator *op, const outcome *o) {
 
 static void print_row(const tn_operator *op, const outcome *o) {
   static const char *const kinds[] = {"-", "rule", "stops", "refuses", "UNWRITTEN"};
-  printf("%-36s %-9s %4llu cases %6llu derivatives, worst %.1e", op->name, kinds[row_of(op->id)],
+  printf("%-36s %-9s %4llu cases %6llu derivatives, worst %.1e", op->name, kinds[kind_of(op)],
          (unsigned long long)o->cases, (unsigned long long)o->compared, o->worst);
   if (o->refused) printf(", %llu refused", (unsigned long long)o->refused);
   if (o->declined) printf(", %llu declined", (unsigned long long)o->declined);
@@ -222,7 +225,7 @@ static int run_all(tn_runtime *rt, int count, char **globs) {
     outcome o = {0};
     if (!is_chosen(op->name, count, globs)) continue;
     /* Runs of a program draw on, where differences need one function. */
-    if (second && (row_of(op->id) != ROW_RULE || op->flags & TN_OPERATOR_RANDOM)) continue;
+    if (second && (kind_of(op) != ROW_RULE || op->flags & TN_OPERATOR_RANDOM)) continue;
     run_operator(tn_runtime_device(rt), op, &o);
     cases += o.cases;
     compared += o.compared;
@@ -239,8 +242,9 @@ static int run_all(tn_runtime *rt, int count, char **globs) {
 }
 
 int main(int argc, char **argv) {
-  const tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .device = "reference"};
+  const tn_runtime_options options = {.struct_size = sizeof options,
+                                      .plugins = getenv("TENON_PLUGINS") ? NULL : "reference",
+                                      .device = "reference"};
   tn_runtime *rt = NULL;
   int options_given = 0;
   for (int i = 1; i < argc && !strncmp(argv[i], "--", 2); ++i, ++options_given) {
