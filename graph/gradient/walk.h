@@ -47,9 +47,6 @@ static inline bool gradient_needs(const record_node *n, uint32_t mask, size_t i)
   return n->num_in + n->num_out > n->op->num_args ? mask != 0 : mask >> i & 1;
 }
 
-/* A view of memory, which has at least `v`'s buffer's elements and begins where it does. */
-tn_status gradient_view(const record_value *v, const tn_tensor *memory, tn_tensor **view);
-
 /* sum.c: parts of a buffer's gradient. `v` is one of its values, copied: the record may grow. */
 tn_status gradient_add(gradient_walk *w, const record_value *v, const tn_tensor *part);
 /* *gradient: a new reference, NULL where nothing has arrived. */
