@@ -9,8 +9,7 @@
 #include "dispatcher/objects/tensor.h"
 #include "dispatcher/shape/shape.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/gradient/walk.h"
-#include "graph/objects.h"
+#include "graph/gradient/recompute.h"
 #include "tenon/ops.h"
 
 static bool is_missing(const record_node *n, const op_entry *op, uint32_t i, uint32_t wanted) {
@@ -81,7 +80,7 @@ static tn_status add_value(tn_graph *g, uint32_t k, tn_dtype dtype, const extent
 }
 
 tn_status gradient_complete(gradient_walk *w, uint32_t k, uint32_t wanted) {
-  tn_graph *g = w->context;
+  tn_graph *g = ((const recomputed *)w->context)->graph;
   const record_node n = g->record.nodes[k];
   const op_entry *op = registry_op(&g->runtime->registry, n.op->id);
   extents shapes[TN_MAX_ARGS];
