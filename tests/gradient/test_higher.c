@@ -141,6 +141,17 @@ static tn_tensor *by_rope(tn_tensor *x) {
   return made(tn_rope(NULL, x, table, table, NULL, NULL, &t));
 }
 
+/* Parts by views that show the same elements in other orders, and by one that shows some. */
+static tn_tensor *by_views(tn_tensor *x) {
+  tn_tensor *turned = made(tn_tensor_permute(x, (int32_t[]){0, 1, 3, 2}, &t));
+  tn_tensor *product = made(tn_mul(NULL, x, turned, &t));
+  tn_tensor *flat = made(tn_tensor_reshape(x, 2, SHAPE(N * C, H * W), &t));
+  tn_tensor *exponent =
+      made(tn_tensor_reshape(made(tn_exp(NULL, flat, &t)), 4, SHAPE(N, C, H, W), &t));
+  tn_tensor *sum = made(tn_add(NULL, product, exponent, &t));
+  return made(tn_mul(NULL, sum, cut(cut(x, 2, 1, 2), 1, 2, 3), &t));
+}
+
 typedef tn_tensor *(*function)(tn_tensor *x);
 static const struct {
   const char *name;
@@ -164,6 +175,7 @@ static const struct {
     {"kl_div", by_kl_div},
     {"bce_with_logits", by_bce},
     {"rope", by_rope},
+    {"views", by_views},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -294,6 +306,24 @@ START_TEST(nothing_is_computed_twice) {
 }
 END_TEST
 
+/* What comes back through a permuted view is a permuted view: zeros are made nowhere, and the one
+ * copy is that of the result. */
+START_TEST(permuted_views_need_no_zeros) {
+  tn_graph *g = make_graph();
+  tn_tensor *x = NULL, *dx = NULL;
+  ok(tn_graph_input(g, "x", TN_F64, 4, SHAPE(N, C, H, W), &x));
+  tn_tensor *turned = made(tn_tensor_permute(hold(x), (int32_t[]){2, 0, 3, 1}, &t));
+  tn_tensor *loss = cubes(made(tn_tensor_contiguous(NULL, turned, &t)));
+  size_t fills = count_of(g, "fill"), copies = count_of(g, "copy");
+  ok(tn_graph_gradient(g, loss, 1, &x, &dx));
+  hold(dx);
+  ck_assert_uint_eq(count_of(g, "fill"), fills + 1); /* the gradient of the loss by itself */
+  ck_assert_uint_eq(count_of(g, "copy"), copies + 1);
+  let_go();
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* A failure leaves the graph as it was, and its node as it was called. */
 START_TEST(refusals_change_nothing) {
   tn_graph *g = make_graph();
@@ -371,6 +401,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, are_differences_of_gradients, 0, FUNCTIONS);
   tcase_add_loop_test(tcase, of_graphs_are_those_of_tapes, 0, FUNCTIONS);
   tcase_add_test(tcase, nothing_is_computed_twice);
+  tcase_add_test(tcase, permuted_views_need_no_zeros);
   tcase_add_test(tcase, refusals_change_nothing);
   tcase_add_test(tcase, are_of_the_types_of_their_tensors);
 }
