@@ -47,7 +47,6 @@ static bool is_row_major(const gradient_walk *w, const record_value *v) {
 static bool is_all(const gradient_walk *w, const record_value *v) {
   int64_t last = 0;
   for (int32_t i = 0; i < v->rank; ++i) {
-    if (v->shape[i] == 0) return true;
     last += (v->shape[i] - 1) * v->strides[i];
   }
   return v->offset == 0 && elements_of(v) == buffer_elements(w, v) && last + 1 == elements_of(v);
@@ -172,7 +171,7 @@ tn_status gradient_drop(gradient_walk *w, const record_value *value) {
   buffer_gradient *g = &w->gradients[value->buffer];
   record_value v = *value;
   tn_tensor *view = NULL;
-  if (!g->whole && !g->flat) return TN_OK;
+  if ((!g->whole && !g->flat) || elements_of(&v) == 0) return TN_OK;
   normalise(&v);
   if (is_all(w, &v) || (g->whole && same_layout(&g->layout, &v))) {
     gradient_free(g);
