@@ -8,7 +8,6 @@
 #include "dispatcher/call/plan.h"
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/gradient/rule.h"
 #include "graph/objects.h"
 
 static tn_status no_memory(void) {
@@ -136,39 +135,6 @@ static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
   return status;
 }
 
-/* --- what gradient rules read, whether the caller asked for it or not --- */
-
-static tn_status add_hidden(tn_graph *g, const plan *p, record_node *node, uint32_t i) {
-  const extents *shape = &p->shape[i - p->op->num_inout];
-  int64_t strides[TN_MAX_RANK], elements;
-  tn_dtype dtype = plan_type_of(p, p->num_in + i);
-  uint32_t buffer;
-  strides_fill(shape->rank, shape->dim, strides);
-  const DLTensor view = {.ndim = shape->rank,
-                         .dtype = dtype_to_dl(dtype),
-                         .shape = (int64_t *)(uintptr_t)shape->dim,
-                         .strides = strides};
-  if (!shape_elements(shape->rank, shape->dim, tn_dtype_size(dtype), &elements)) return TN_OK;
-  tn_status status = keep_reserve(g);
-  if (!status)
-    status = record_add_made(&g->record, (uint64_t)elements * tn_dtype_size(dtype), &buffer);
-  if (status) return status;
-  g->kept[buffer] = NULL;
-  record_write(&g->record, buffer);
-  status = record_value_of(&g->record, buffer, &view, 0, &node->out[i]);
-  if (!status) node->skip_out &= ~(1u << (i - p->op->num_inout));
-  return status;
-}
-
-/* Where there is no memory for it, rules do without. */
-static void take_hidden(tn_graph *g, const plan *p, record_node *node) {
-  const gradient_rule *how = p->skipped && !p->op->lists ? gradient_rule_of(&p->op->row) : NULL;
-  tn_status status = TN_OK;
-  for (uint32_t i = p->op->num_inout; how && !status && i < p->num_out; ++i)
-    if (p->skipped >> (i - p->op->num_inout) & 1 && how->needs_out >> i & 1)
-      status = add_hidden(g, p, node, i);
-}
-
 tn_status capture_call(plan *p) {
   tn_graph *g = symbolic_graph(p->device);
   if (!g) return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the graph of these tensors is gone");
@@ -180,7 +146,6 @@ tn_status capture_call(plan *p) {
     if (t.out[i]) record_write(&g->record, node->out[i]);
   for (uint32_t i = 0; i < t.num_out; ++i)
     if (t.out[i]) (void)value_in(g, t.out[i], node->out[i], &node->out[i]); /* room was reserved */
-  if (p->skipped) take_hidden(g, p, node);
   return TN_OK;
 }
 

@@ -59,6 +59,7 @@ tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn
                      .runtime = graph->runtime,
                      .device = graph->device,
                      .tensor = recompute_tensor,
+                     .complete = gradient_complete,
                      .context = &again};
   if (!status) status = gradient_walk_run(&w, of_loss, NULL, n, values, made);
   if (status) {

@@ -145,7 +145,7 @@ START_TEST(only_what_a_call_made_is_computed_again) {
 }
 END_TEST
 
-/* What layer_norm's rule reads is recorded though the call leaves it out, and computed by programs
+/* What layer_norm's rule reads is there though the call leaves it out, and computed by programs
  * only where there is a gradient. */
 START_TEST(outputs_that_rules_read) {
   uint64_t planned[2];
