@@ -246,7 +246,7 @@ tn_status gradient_drop(gradient_walk *w, const record_value *value) {
   buffer_gradient *g = &w->gradients[value->buffer];
   int32_t order[TN_MAX_RANK];
   tn_tensor *view = NULL;
-  if (!g->whole && !g->flat) return TN_OK;
+  if ((!g->whole && !g->flat) || elements_of(value) == 0) return TN_OK;
   const record_value layout = arranged(value, order, order_of(value, order));
   if (is_row_major(w, &layout) || (g->whole && same_layout(&g->layout, &layout))) {
     gradient_free(g);
