@@ -21,10 +21,12 @@ static __attribute__((cold)) tn_status overwritten(const record *r, const record
 }
 
 static tn_status graph_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
-  const tn_graph *g = w->context;
+  tn_graph *g = w->context;
   record_value v = w->record->values[value];
-  const tn_tensor *kept = g->kept[v.buffer];
+  const tn_tensor *kept;
   if (v.version != w->record->buffers[v.buffer].version) return overwritten(w->record, &v);
+  tn_status status = capture_kept(g, v.buffer, &kept);
+  if (status) return status;
   v.offset -= kept->dl.byte_offset - kept->storage->block->offset; /* modulo 2^64 */
   return gradient_view(&v, kept, tensor);
 }
