@@ -230,8 +230,12 @@ static tn_status run_placed(run *r, const tn_tensor *const *in, tn_tensor **out)
   tn_program *p = r->program;
   tn_status status = take_inputs(r, in);
   if (!status) status = take_outputs(r, out);
-  if (!status) status = instance_take(p, r->stream, &r->at);
   if (status) return status;
+  status = instance_take(p, r->stream, &r->at);
+  if (status) {
+    fail_prefix("tn_program_run: program %s, what runs on this stream need: ", p->name);
+    return status;
+  }
   atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
   draw_on(r);
   show(r, true);
