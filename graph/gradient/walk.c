@@ -149,6 +149,7 @@ static __attribute__((cold)) void name_node(const gradient_walk *w, uint32_t k) 
 
 static tn_status run_rule(gradient_walk *w, const record_node *n, node_call *c) {
   const gradient_rule *how = gradient_rule_of(n->op);
+  if (how && how->stops) return TN_OK;
   if (!how || !how->run) return no_rule(n, how);
   tn_status status = take_tensors(w, n, how, c);
   if (status) return status;
