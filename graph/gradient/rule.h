@@ -119,6 +119,8 @@ double rule_count(const rule_shape *shape, const tn_axes *axes);
 
 /* --- for those who run rules --- */
 
+/* plugin_rule.c: runs the rule that a plugin brought with its operator. */
+void plugin_rule_run(rule *r);
 /* The rule of an operator; a plugin's own may have none: NULL. */
 const gradient_rule *gradient_rule_of(const tn_operator *op);
 /* Releases what the rule made, but for the gradients, which get references of their own first. */

@@ -108,6 +108,8 @@ static tn_status take_tensors(gradient_walk *w, const record_node *n, const grad
   for (size_t i = 0; !status && i < all; ++i) {
     uint32_t value = value_at(n, in, i);
     bool wanted = i < in ? needs(n, how->needs_in, i) : needs(n, how->needs_out, i - in);
+    /* What an in-out tensor was before, a plugin's rule knows by its shape alone. */
+    if (n->op->gradient && i >= n->num_in && i < in) wanted = false;
     if (value != TN_GRAPH_NONE && wanted) status = w->tensor(w, value, &c->held[i]);
   }
   return status;
