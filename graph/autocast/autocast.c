@@ -79,8 +79,7 @@ static tn_dtype choose(precision class, tn_dtype low, uint32_t given, uint32_t s
   }
   if (class == PRECISION_LOW) return low;
   bool alike = (given & (given - 1)) == 0;
-  return class == PRECISION_FLOAT32 || (class == PRECISION_WIDEST && !alike) ? TN_F32
-                                                                             : TN_DTYPE_NONE;
+  return class == PRECISION_F32 || (class == PRECISION_WIDEST && !alike) ? TN_F32 : TN_DTYPE_NONE;
 }
 
 /* Without autocast they would be of one type: the widest that came. */

@@ -11,11 +11,13 @@
 
 struct plan;
 
+/* As tn_precision, with one that plugins need not say: inputs stay, but where tensors that are
+ * written to decide. */
 typedef enum precision {
-  PRECISION_UNSAID = 0, /* as AS_GIVEN, even where something else decides */
-  PRECISION_LOW,
-  PRECISION_FLOAT32,
-  PRECISION_WIDEST,
+  PRECISION_UNSAID = TN_PRECISION_UNSAID,
+  PRECISION_LOW = TN_PRECISION_LOW,
+  PRECISION_F32 = TN_PRECISION_F32,
+  PRECISION_WIDEST = TN_PRECISION_WIDEST,
   PRECISION_AS_GIVEN,
 } precision;
 /* precision.c: of an operator built in, or a plugin's. */

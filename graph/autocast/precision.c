@@ -28,5 +28,6 @@ _Static_assert((int)NUM_ROWS == (int)NUM_OPERATORS, "precision.def has a row wit
 
 precision precision_of(const tn_operator *op) {
   if (op->id < sizeof classes && classes[op->id]) return (precision)classes[op->id];
-  return PRECISION_UNSAID; /* a plugin's own, whose row has no place for it yet */
+  /* A plugin's own may say what only a later version knows. */
+  return op->precision < PRECISION_AS_GIVEN ? (precision)op->precision : PRECISION_UNSAID;
 }

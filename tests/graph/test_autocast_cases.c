@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "dispatcher/objects/runtime.h"
 #include "graph/autocast/autocast.h"
 #include "tests/graph/graphs.h"
 
@@ -183,7 +184,7 @@ static tn_dtype expected(const trial *t, uint32_t arg, precision class) {
   switch (class) {
   case PRECISION_LOW:
     return t->dtype;
-  case PRECISION_FLOAT32:
+  case PRECISION_F32:
     return TN_F32;
   default:
     return narrow == inputs ? t->narrow : TN_F32;
@@ -196,7 +197,7 @@ static void compare(const trial *plain, const trial *cast) {
   const tn_operator *op = plain->c->op;
   precision class = precision_of(op);
   char text[600];
-  bool narrow = class == PRECISION_LOW || (class != PRECISION_FLOAT32 && cast->narrowed);
+  bool narrow = class == PRECISION_LOW || (class != PRECISION_F32 && cast->narrowed);
   double limit = !narrow ? 0 : cast->dtype == TN_BF16 ? 0x1p-6 : 0x1p-9;
   case_describe(plain->c, text, sizeof text);
   for (uint32_t i = 0, k = 0; i < plain->num_out; ++i) {
@@ -249,6 +250,46 @@ START_TEST(every_operator) {
 }
 END_TEST
 
+/* The double of a vector, of a plugin that says nothing, or says this. */
+static tn_tensor *double_of(tn_graph *g, tn_tensor *x, uint32_t said) {
+  uint32_t op = 0;
+  tn_tensor *y = NULL;
+  ok(tn_op_find(rt, "fixture_double", &op));
+  const op_entry *entry = registry_op(&rt->registry, op);
+  ((op_entry *)(uintptr_t)entry)->row.precision = said;
+  ok(tn_graph_autocast(g, TN_BF16));
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = op,
+                        .in = (const tn_tensor *[]){x},
+                        .out = &y,
+                        .num_in = 1,
+                        .num_out = 1};
+  ok(tn_invoke(&call));
+  return y;
+}
+
+START_TEST(plugins_say_how_precise_they_are) {
+  static const struct {
+    uint32_t said;
+    tn_dtype from, to;
+  } rows[] = {{TN_PRECISION_UNSAID, TN_F32, TN_F32}, {TN_PRECISION_UNSAID, TN_BF16, TN_BF16},
+              {TN_PRECISION_LOW, TN_F32, TN_BF16},   {TN_PRECISION_F32, TN_BF16, TN_F32},
+              {TN_PRECISION_WIDEST, TN_F16, TN_F16}, {TN_PRECISION_LOW, TN_F64, TN_F64},
+              {PRECISION_AS_GIVEN, TN_F32, TN_F32},  {99, TN_F32, TN_F32}};
+  ok(tn_runtime_load_plugin(rt, SIM_PLUGIN));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    tn_graph *g = make_graph();
+    tn_tensor *x = NULL;
+    ok(tn_graph_input(g, "x", rows[i].from, 1, SHAPE(4), &x));
+    tn_tensor *y = double_of(g, x, rows[i].said);
+    ck_assert_str_eq(tn_dtype_name(tn_tensor_dtype(y)), tn_dtype_name(rows[i].to));
+    ck_assert_uint_eq(tn_graph_num_nodes(g), 1 + (rows[i].from != rows[i].to));
+    RELEASE(x, y);
+    tn_graph_destroy(g);
+  }
+}
+END_TEST
+
 static void setup_reference(void) {
   rt = open_runtime(&(tn_runtime_options){.struct_size = sizeof(tn_runtime_options),
                                           .device = "reference",
@@ -260,6 +301,7 @@ static void setup_reference(void) {
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup_reference, teardown);
   tcase_add_loop_test(t, every_operator, 0, 2);
+  tcase_add_test(t, plugins_say_how_precise_they_are);
 }
 
 int main(void) { return run_suite("autocast_cases", add_tests); }
