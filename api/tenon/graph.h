@@ -126,6 +126,10 @@ void tn_tape_destroy(tn_tape *tape);
 tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor);
 tn_status tn_tape_begin(tn_tape *tape);
 tn_status tn_tape_end(tn_tape *tape);
+/* As tn_graph_autocast, for the calls that follow while the tape records. Casts of watched tensors,
+ * and of what is computed from them, are kept until the record goes: a parameter is cast once per
+ * step. */
+tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype);
 /* Forgets what was recorded, but for what is watched. */
 tn_status tn_tape_forget(tn_tape *tape);
 

@@ -227,6 +227,13 @@ static tn_status invoke_cast(autocast *a, const request *r) {
   return status;
 }
 
+tn_status autocast_check(const char *function, tn_dtype dtype) {
+  if (dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_DTYPE_NONE) return TN_OK;
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "%s: dtype is %s; it is TN_BF16 or TN_F16, or TN_DTYPE_NONE to end", function,
+              tn_dtype_name(dtype));
+}
+
 tn_status autocast_invoke(autocast *a, const tn_call *call) {
   request r;
   bool casts = outline(call, &r) && decide(&r, a->dtype);

@@ -36,6 +36,9 @@ struct autocast {
   tn_status (*check)(const struct plan *p);
 };
 
+/* Refuses other types than TN_F16, TN_BF16, and TN_DTYPE_NONE for no autocast. */
+tn_status autocast_check(const char *function, tn_dtype dtype);
+
 /* tn_invoke with autocast: a call that fails does so with the message that it would have had
  * without. pre: as call_watcher.call (dispatcher/notify/watch.h); the calls inside are not watched.
  */

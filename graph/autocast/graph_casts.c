@@ -4,64 +4,31 @@
  */
 #include "dispatcher/notify/watch.h"
 #include "graph/autocast/autocast.h"
+#include "graph/autocast/cache.h"
 #include "graph/objects.h"
 #include "tenon/ops.h"
-
-/* What a value was cast to. */
-typedef struct value_casts {
-  tn_tensor *f16, *bf16, *f32;
-} value_casts;
 
 struct graph_casts {
   autocast autocast; /* first */
   call_watcher watcher;
   tn_graph *graph;
-  value_casts *of; /* by value */
-  size_t num_values;
+  cast_cache cache;
 };
-
-static tn_status no_memory(void) {
-  return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
-}
-
-/* --- the casts that are there --- */
-
-static tn_status reserve(struct graph_casts *c, uint32_t value) {
-  const host_memory *memory = &c->graph->memory;
-  size_t count = c->num_values ? c->num_values : 64;
-  if (value < c->num_values) return TN_OK;
-  while (count <= value) count *= 2;
-  value_casts *wider = host_alloc(memory, count * sizeof *wider);
-  if (!wider) return no_memory();
-  for (size_t i = 0; i < c->num_values; ++i) wider[i] = c->of[i];
-  host_free(memory, c->of);
-  c->of = wider;
-  c->num_values = count;
-  return TN_OK;
-}
-
-static tn_tensor **place_of(struct graph_casts *c, uint32_t value, tn_dtype dtype) {
-  value_casts *v = &c->of[value];
-  return dtype == TN_F16 ? &v->f16 : dtype == TN_BF16 ? &v->bf16 : &v->f32;
-}
 
 static tn_status cast_once(autocast *a, tn_stream *stream, const tn_tensor *x, tn_dtype dtype,
                            tn_tensor **y) {
   struct graph_casts *c = (struct graph_casts *)a;
   const tn_cast_attrs attrs = {.struct_size = sizeof attrs, .dtype = (int32_t)dtype};
+  tn_tensor **kept;
   uint32_t value;
   tn_status status = capture_value(c->graph, x, &value);
-  if (!status) status = reserve(c, value);
-  if (status) return status;
-  tn_tensor **kept = place_of(c, value, dtype);
-  if (!*kept) status = tn_cast(stream, x, &attrs, kept);
+  if (!status) status = cast_cache_place(&c->cache, &c->graph->memory, value, dtype, &kept);
+  if (!status && !*kept) status = tn_cast(stream, x, &attrs, kept);
   if (status) return status;
   tn_tensor_retain(*kept);
   *y = *kept;
   return TN_OK;
 }
-
-/* --- the watcher --- */
 
 static tn_status invoke_recorded(autocast *a, const tn_call *call) {
   (void)a;
@@ -69,22 +36,19 @@ static tn_status invoke_recorded(autocast *a, const tn_call *call) {
 }
 
 static tn_status watched_call(call_watcher *w, const tn_call *call) {
-  struct graph_casts *c =
-      (struct graph_casts *)(void *)((char *)w - offsetof(struct graph_casts, watcher));
-  return autocast_invoke(&c->autocast, call);
+  char *casts = (char *)w - offsetof(struct graph_casts, watcher);
+  return autocast_invoke(&((struct graph_casts *)(void *)casts)->autocast, call);
 }
 
 tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype) {
   if (!graph) return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_autocast: graph is NULL");
   tn_status status = runtime_check(graph->runtime);
   if (status) return fail_prefix("tn_graph_autocast: "), status;
-  if (dtype != TN_F16 && dtype != TN_BF16 && dtype != TN_DTYPE_NONE)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_graph_autocast: dtype is %s; it is TN_BF16 or TN_F16, or TN_DTYPE_NONE to end",
-                tn_dtype_name(dtype));
+  status = autocast_check("tn_graph_autocast", dtype);
+  if (status) return status;
   if (dtype && !graph->casts) {
     graph->casts = host_alloc(&graph->memory, sizeof *graph->casts);
-    if (!graph->casts) return no_memory();
+    if (!graph->casts) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
     graph->casts->graph = graph;
     graph->casts->autocast =
         (autocast){.cast = cast_once, .invoke = invoke_recorded, .check = capture_check};
@@ -103,14 +67,7 @@ bool graph_casts_pause(tn_graph *graph, bool paused) {
 }
 
 void graph_casts_free(tn_graph *graph) {
-  struct graph_casts *c = graph->casts;
-  if (!c) return;
-  for (size_t i = 0; i < c->num_values; ++i) {
-    tn_tensor_release(c->of[i].f16);
-    tn_tensor_release(c->of[i].bf16);
-    tn_tensor_release(c->of[i].f32);
-  }
-  host_free(&graph->memory, c->of);
-  host_free(&graph->memory, c);
+  if (graph->casts) cast_cache_clear(&graph->casts->cache, &graph->memory);
+  host_free(&graph->memory, graph->casts);
   graph->casts = NULL;
 }

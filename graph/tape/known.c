@@ -121,6 +121,7 @@ void tape_drop(tn_tape *tape, uint32_t value) {
 void tape_clear(tn_tape *tape) {
   for (size_t i = 0; i < tape->max_saved; ++i)
     if (tape->saved[i].uses) tn_tensor_release(tape->saved[i].tensor);
+  cast_cache_clear(&tape->casts, &tape->memory);
   host_free(&tape->memory, tape->saved);
   host_free(&tape->memory, tape->marks.slots);
   host_free(&tape->memory, tape->depends);
