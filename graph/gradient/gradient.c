@@ -57,7 +57,9 @@ tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn
                      .tensor = recompute_tensor,
                      .complete = gradient_complete,
                      .context = &again};
+  bool paused = graph_casts_pause(graph, true); /* types are those of the forward calls */
   if (!status) status = gradient_walk_run(&w, of_loss, NULL, n, values, made);
+  graph_casts_pause(graph, paused);
   if (status) {
     fail_prefix("tn_graph_gradient: ");
     gradient_take_back(&graph->record, nodes, known);
