@@ -12,7 +12,8 @@ static int64_t reduction_of(const rule *r) {
 /* x: of the elements. dy: NULL is 1. */
 static const tn_tensor *share_of(rule *r, const tn_tensor *dy, const rule_shape *x,
                                  const tn_tensor *like) {
-  double share = reduction_of(r) == TN_REDUCTION_MEAN ? 1 / rule_count(x, NULL) : 1;
+  const double count = rule_count(x, NULL), whole = count > 0 ? count : 1; /* of no elements: 0 */
+  const double share = reduction_of(r) == TN_REDUCTION_MEAN ? 1 / whole : 1;
   if (!dy) return num(like, share);
   return reduction_of(r) == TN_REDUCTION_MEAN ? rule_scale(r, dy, share) : dy;
 }
