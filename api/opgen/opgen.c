@@ -14,6 +14,7 @@
  *   opgen reductions   tenon/reductions.def: a line per reduction over axes
  *   opgen expressions  graph/gradient/expressions.h: operators as gradient rules call them
  *   opgen gradients  a C file with the gradient rules of gradients.def
+ *   opgen rules      docs/gradient-rules.md, the list of them
  *
  * A build-time program; nothing of it is installed.
  */
@@ -39,6 +40,7 @@ int main(int argc, char **argv) {
       {"cpp", print_cpp},
       {"expressions", print_expressions},
       {"gradients", print_gradients},
+      {"rules", print_rules},
   };
   if (!table_sort() || !pages_check()) return 1;
   if (argc == 3 && strcmp(argv[1], "docs") == 0) {

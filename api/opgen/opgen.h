@@ -125,5 +125,6 @@ void print_elementwise(void);
 void print_reductions(void);
 void print_expressions(void);
 void print_gradients(void);
+void print_rules(void);
 
 #endif
