@@ -28,7 +28,7 @@ static tn_status keep_reserve(tn_graph *g) {
 /* From now on `t` shows the buffer, and is kept: while the graph is there, its storage is no other
  * tensor's, and says which buffer it is. pre: keep_reserve. */
 static inline void learn(tn_graph *g, const tn_tensor *t, uint32_t buffer) {
-  t->storage->buffer = buffer + 1;
+  atomic_store_explicit(&t->storage->mark, buffer + 1, memory_order_relaxed);
   g->kept[buffer] = (tn_tensor *)(uintptr_t)t;
   tn_tensor_retain(g->kept[buffer]);
 }
@@ -52,8 +52,8 @@ static tn_status learn_made(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
 }
 
 static inline tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
-  if (__builtin_expect(!t->storage->buffer, 0)) return learn_made(g, t, buffer);
-  *buffer = t->storage->buffer - 1;
+  if (__builtin_expect(!t->storage->mark, 0)) return learn_made(g, t, buffer);
+  *buffer = t->storage->mark - 1;
   return TN_OK;
 }
 
@@ -88,7 +88,7 @@ static call_tensors tensors_of(const plan *p) {
 /* Constants stay what they are, from run to run. */
 static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t) {
   for (uint32_t i = 0; i < t->num_out; ++i) {
-    uint32_t known = t->out[i] ? t->out[i]->storage->buffer : 0;
+    uint32_t known = t->out[i] ? t->out[i]->storage->mark : 0;
     if (known && g->record.buffers[known - 1].kind == TN_GRAPH_CONSTANT)
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                          "the call writes to a constant of the graph, which was written from host "
@@ -161,7 +161,7 @@ tn_status capture_write(tn_tensor *t, const void *data, size_t bytes) {
   record_buffer constant = {.kind = TN_GRAPH_CONSTANT, .bytes = bytes};
   uint32_t buffer;
   if (!g) return fail(TN_ERR_INVALID_ARGUMENT, "the graph of this tensor is gone");
-  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset || t->storage->buffer)
+  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset || t->storage->mark)
     return refuse_write();
   constant.data = host_alloc(&g->memory, bytes + 1);
   if (!constant.data) return no_memory();
@@ -225,7 +225,7 @@ tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
 
 void capture_end(tn_graph *g) {
   for (uint32_t i = 0; g->kept && i < g->record.num_buffers; ++i) {
-    if (g->kept[i]) g->kept[i]->storage->buffer = 0;
+    if (g->kept[i]) atomic_store_explicit(&g->kept[i]->storage->mark, 0, memory_order_relaxed);
     tn_tensor_release(g->kept[i]);
   }
   host_free(&g->memory, g->kept);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dispatcher/device/device.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/tensor.h"
 
 static tn_status no_memory(void) {
@@ -176,6 +177,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph) {
   tn_status status = record_copy(&graph->record, &p->record);
   p->name = status ? NULL : host_strdup(&p->record.memory, graph->name);
   if (!status && !p->name) status = no_memory();
+  if (!status) status = record_skip_unused(&p->record);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
   if (!status) status = number_calls(p);
   if (!status) status = note_bound(p);
@@ -208,7 +210,9 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   p->drawn = &p->own_drawn;
   pthread_mutex_init(&p->mutex, NULL);
   runtime_retain_weak(p->runtime);
+  bool paused = thread_watcher_pause(true);
   status = compile(p, graph);
+  thread_watcher_pause(paused);
   if (status) {
     fail_prefix("tn_graph_compile: ");
     tn_program_destroy(p);

@@ -166,7 +166,7 @@ static size_t list_of(const char *site) {
 /* NULL without memory. */
 static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   if (!r->sites) {
-    r->sites = arena_take(&r->room, &r->memory, SITE_LISTS * sizeof *r->sites);
+    r->sites = arena_take(&r->texts, &r->memory, SITE_LISTS * sizeof *r->sites);
     if (!r->sites) return NULL;
     memset(r->sites, 0, SITE_LISTS * sizeof *r->sites);
   }
@@ -174,7 +174,7 @@ static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   while (s && strcmp(s->text, site) != 0) s = s->next;
   if (!s) {
     size_t bytes = strlen(site) + 1;
-    s = arena_take(&r->room, &r->memory, sizeof *s + bytes);
+    s = arena_take(&r->texts, &r->memory, sizeof *s + bytes);
     if (!s) return NULL;
     memcpy(s->text, site, bytes);
     s->next = *list;
@@ -241,6 +241,7 @@ void record_free(record *r) {
   host_free(&r->memory, r->outputs);
   host_free(&r->memory, r->index.slots);
   arena_free(&r->room, &r->memory);
+  arena_free(&r->texts, &r->memory);
   *r = (record){.memory = r->memory};
 }
 
@@ -288,4 +289,40 @@ tn_status record_copy(const record *r, record *copy) {
   if (!status) status = copy_lists(r, copy);
   if (status) record_free(copy);
   return status;
+}
+
+/* --- optional outputs --- */
+
+static void skip_unneeded(const record *r, record_node *n, const bool *needed) {
+  for (uint32_t i = n->num_inout; i < n->num_out; ++i) {
+    if (n->out[i] == TN_GRAPH_NONE || n->num_in + i >= n->op->num_args) continue;
+    const record_buffer *b = &r->buffers[r->values[n->out[i]].buffer];
+    if (needed[r->values[n->out[i]].buffer] || b->kind != TN_GRAPH_MADE || b->version != 1 ||
+        tn_operator_arg(n->op, n->num_in + i)->kind != TN_ARG_OPTIONAL_OUT)
+      continue;
+    n->out[i] = TN_GRAPH_NONE;
+    n->skip_out |= 1u << (i - n->num_inout);
+  }
+}
+
+tn_status record_skip_unused(record *r) {
+  bool *needed = host_alloc(&r->memory, (size_t)r->num_buffers + 1);
+  if (!needed) return no_memory();
+  for (uint32_t i = 0; i < r->num_outputs; ++i)
+    needed[r->values[r->outputs[i].value].buffer] = true;
+  for (uint32_t k = r->num_nodes; k-- > 0;) {
+    record_node *n = &r->nodes[k];
+    bool runs = false;
+    for (uint32_t i = 0; i < n->num_out; ++i) {
+      if (n->out[i] == TN_GRAPH_NONE) continue;
+      uint32_t b = r->values[n->out[i]].buffer;
+      runs |= needed[b] || r->buffers[b].kind == TN_GRAPH_PARAMETER;
+    }
+    if (!runs) continue;
+    if (n->num_in + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
+    for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
+      if (n->in[i] != TN_GRAPH_NONE) needed[r->values[n->in[i]].buffer] = true;
+  }
+  host_free(&r->memory, needed);
+  return TN_OK;
 }

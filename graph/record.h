@@ -28,7 +28,7 @@ typedef struct record_buffer {
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
-  bool recomputed;     /* what gradients read of it is computed anew */
+  bool recomputed;     /* what gradients read of it is computed again */
 } record_buffer;
 
 typedef struct record_value {
@@ -47,7 +47,8 @@ typedef struct record_node {
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
-  char *site;                          /* NULL: none; nodes of one site share it */
+  bool again; /* computes what another node does, so that the first's memory can go */
+  char *site; /* NULL: none; nodes of one site share it */
 } record_node;
 
 typedef struct record_output {
@@ -72,7 +73,8 @@ typedef struct record {
   record_output *outputs;
   uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
   size_t max_buffers, max_values, max_nodes, max_outputs;
-  arena room;
+  arena room;                 /* of nodes, which may be taken back from the last on */
+  arena texts;                /* of sites, which stay */
   struct record_site **sites; /* by hash; NULL before the first */
   char *last_site;
   value_index index;
@@ -104,6 +106,8 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
 void record_drop_node(record *r);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
+/* Lets nodes leave out the optional outputs that nothing that runs reads. */
+tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
 
 #endif
