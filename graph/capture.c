@@ -135,6 +135,11 @@ static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
   return status;
 }
 
+tn_status capture_check(const plan *p) {
+  call_tensors t = tensors_of(p);
+  return check_written(symbolic_graph(p->device), p, &t);
+}
+
 tn_status capture_call(plan *p) {
   tn_graph *g = symbolic_graph(p->device);
   if (!g) return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the graph of these tensors is gone");
