@@ -189,7 +189,7 @@ static size_t list_of(const char *site) {
 /* NULL without memory. */
 static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   if (!r->sites) {
-    r->sites = arena_take(&r->room, &r->memory, SITE_LISTS * sizeof *r->sites);
+    r->sites = arena_take(&r->texts, &r->memory, SITE_LISTS * sizeof *r->sites);
     if (!r->sites) return NULL;
     memset(r->sites, 0, SITE_LISTS * sizeof *r->sites);
   }
@@ -197,7 +197,7 @@ static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   while (s && strcmp(s->text, site) != 0) s = s->next;
   if (!s) {
     size_t bytes = strlen(site) + 1;
-    s = arena_take(&r->room, &r->memory, sizeof *s + bytes);
+    s = arena_take(&r->texts, &r->memory, sizeof *s + bytes);
     if (!s) return NULL;
     memcpy(s->text, site, bytes);
     s->next = *list;
@@ -282,6 +282,7 @@ void record_free(record *r) {
   host_free(&r->memory, r->outputs);
   host_free(&r->memory, r->index.slots);
   arena_free(&r->room, &r->memory);
+  arena_free(&r->texts, &r->memory);
   *r = (record){.memory = r->memory};
 }
 

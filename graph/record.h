@@ -73,7 +73,8 @@ typedef struct record {
   record_output *outputs;
   uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
   size_t max_buffers, max_values, max_nodes, max_outputs;
-  arena room;
+  arena room;                 /* of nodes, which may be taken back from the last on */
+  arena texts;                /* of sites, which stay */
   struct record_site **sites; /* by hash; NULL before the first */
   char *last_site;
   value_index index;

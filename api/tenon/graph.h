@@ -46,7 +46,8 @@ tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **grap
 void tn_graph_destroy(tn_graph *graph);
 /* A graph of its own with the same nodes, values by the same numbers, inputs, constants and
  * outputs, and the same real tensors as parameters. Calls on tensors of either leave the other
- * alone: symbolic tensors of the copy are those of tn_graph_tensor_at. The caller's to destroy. */
+ * alone: symbolic tensors of the copy are those of tn_graph_tensor_at. Autocast is off in it. The
+ * caller's to destroy. */
 tn_status tn_graph_copy(const tn_graph *graph, tn_graph **copy);
 /* The device that the graph's symbolic tensors are on, for functions that take one; it goes with
  * the graph. A tensor that is made there is written from host memory whole, once and before calls
@@ -76,11 +77,11 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
 
 /* ------------------------------------------------------ mixed precision --- */
 
-/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16, where
- * that gains speed and loses little: matrix products, convolutions and attention get their float32
- * inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get inputs
- * of 16 bits cast to float32; operators that combine several tensors get them in the widest of
- * their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
+/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16,
+ * where that gains speed and loses little: matrix products, convolutions and attention get their
+ * float32 inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get
+ * inputs of 16 bits cast to float32; operators that combine several tensors get them in the widest
+ * of their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
  * updated. float64, integers and operators of plugins that say nothing of their precision stay;
  * tensors that are updated in place and outputs that the caller gives keep their types, which the
  * inputs follow. What is refused is refused with the same message as without.
