@@ -459,12 +459,12 @@ static void *call_on(void *unused) {
   (void)unused;
   tn_tensor *x = counting(device, 4), *y = NULL;
   tn_prepared *p = prepare_add(x, &y);
-  while (!atomic_load(&done)) {
+  do {
     ok(tn_add(NULL, x, x, &y));
     ok(tn_run(p));
     ok(tn_tensor_write(NULL, x, (float[]){1, 2, 3, 4}, 16));
     atomic_fetch_add(&called, 1);
-  }
+  } while (!atomic_load(&done));
   is_counting(y, 4, 2);
   tn_prepared_release(p);
   tn_tensor_release(x);
