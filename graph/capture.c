@@ -229,7 +229,7 @@ tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
 }
 
 void capture_end(tn_graph *g) {
-  for (uint32_t i = 0; i < g->record.num_buffers; ++i) {
+  for (uint32_t i = 0; g->kept && i < g->record.num_buffers; ++i) {
     if (g->kept[i]) atomic_store_explicit(&g->kept[i]->storage->mark, 0, memory_order_relaxed);
     tn_tensor_release(g->kept[i]);
   }
