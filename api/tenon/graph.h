@@ -85,8 +85,9 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
  * updated. float64, integers and operators of plugins that say nothing of their precision stay;
  * tensors that are updated in place and outputs that the caller gives keep their types, which the
  * inputs follow. What is refused is refused with the same message as without.
- * TN_DTYPE_NONE ends it; a call can change the type at any time. What tn_graph_gradient appends has
- * the types of the calls that it differentiates. INVALID_ARGUMENT for other types. */
+ * TN_DTYPE_NONE ends it; a call can change the type at any time; a copy of the graph begins
+ * without. What tn_graph_gradient appends has the types of the calls that it differentiates.
+ * INVALID_ARGUMENT for other types. */
 tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype);
 
 /* ------------------------------------------------------------ gradients --- */
