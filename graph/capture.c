@@ -113,23 +113,42 @@ static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t
   return TN_OK;
 }
 
+/* What a call reads, in the order of its node: inputs, tensors among its attributes, in-out ones.
+ * NULL where one was left out. */
+static const tn_tensor *read_by(const plan *p, const call_tensors *t, uint32_t from, uint32_t i) {
+  if (i < t->num_in) return t->in[i];
+  i -= t->num_in;
+  return i < from ? attr_tensor(p->args.attrs, op_attr_tensor(p->op, i)) : t->out[i - from];
+}
+
+/* The node holds these as values. */
+static void forget_attr_tensors(const plan *p, record_node *n) {
+  const tn_tensor *none = NULL;
+  for (uint32_t i = 0; i < n->num_from; ++i)
+    memcpy((char *)n->attrs + op_attr_tensor(p->op, i)->offset, &none, sizeof none);
+}
+
 /* All that can fail, before anything is changed that shows. */
 static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                               record_node **node) {
+  const void *attrs = p->op->row.attrs_size ? p->args.attrs : NULL;
+  uint32_t from = attrs && attr_tensors_given(p->op, attrs) ? p->op->num_tensors : 0;
   record_node wanted = {.op = &p->op->row,
-                        .num_in = t->num_in,
+                        .num_in = t->num_in + from,
                         .num_inout = t->num_inout,
                         .num_out = t->num_out,
+                        .num_from = from,
                         .skip_out = p->skipped,
-                        .attrs = p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
-  uint32_t ignored;
+                        .attrs = (void *)(uintptr_t)attrs};
+  uint32_t ignored, reads = t->num_in + from + t->num_inout;
   tn_status status = check_written(g, p, t);
-  if (!status) status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
+  if (!status) status = record_reserve_values(&g->record, reads + t->num_out);
   for (uint32_t i = 0; !status && i < t->num_out; ++i)
     if (t->out[i]) status = buffer_of(g, t->out[i], &ignored);
   if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
-  for (uint32_t i = 0; !status && i < t->num_in + t->num_inout; ++i) {
-    const tn_tensor *x = i < t->num_in ? t->in[i] : t->out[i - t->num_in];
+  if (!status) forget_attr_tensors(p, *node);
+  for (uint32_t i = 0; !status && i < reads; ++i) {
+    const tn_tensor *x = read_by(p, t, from, i);
     if (!x) continue;
     status = capture_value(g, x, &(*node)->in[i]);
     if (status) record_drop_node(&g->record);

@@ -109,11 +109,13 @@ static void unplace(const tn_program *p, instance *i) {
 
 static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) {
   const record_node *n = &p->record.nodes[index];
-  size_t most = (size_t)n->num_in + n->num_out;
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  uint32_t num_in = record_inputs(n);
+  size_t most = (size_t)num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
-  tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
-  for (uint32_t k = 0; k < n->num_in; ++k)
+  tn_tensor **out = (tn_tensor **)(void *)(in + num_in);
+  for (uint32_t k = 0; k < num_in; ++k)
     if (n->in[k] != TN_GRAPH_NONE) in[k] = i->headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
     if (n->out[k] != TN_GRAPH_NONE) out[k] = i->headers[n->out[k]];
@@ -122,8 +124,8 @@ static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) 
                         .stream = i->stream,
                         .in = in,
                         .out = out,
-                        .attrs = n->attrs,
-                        .num_in = (uint16_t)n->num_in,
+                        .attrs = record_attrs(n, i->headers, attrs),
+                        .num_in = (uint16_t)num_in,
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
   const char *site = tn_call_site(n->site);

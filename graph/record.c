@@ -111,6 +111,23 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
   return TN_OK;
 }
 
+/* The k-th attribute of kind tensor: they are the last. */
+static const tn_attr *from_attr(const record_node *n, uint32_t k) {
+  return tn_operator_attr(n->op, n->op->num_attrs - n->num_from + k);
+}
+
+const void *record_attrs(const record_node *n, tn_tensor *const *tensors, void *room) {
+  if (!n->attrs) return NULL;
+  memcpy(room, n->attrs, n->op->attrs_size);
+  for (uint32_t k = 0; k < n->num_from; ++k) {
+    uint32_t value = n->in[record_inputs(n) + k];
+    if (value == TN_GRAPH_NONE) continue;
+    const tn_tensor *t = tensors[value];
+    memcpy((char *)room + from_attr(n, k)->offset, &t, sizeof t);
+  }
+  return room;
+}
+
 void record_drop_node(record *r) { free_node(r, &r->nodes[--r->num_nodes]); }
 
 void record_write(record *r, uint32_t buffer) {

@@ -40,6 +40,8 @@ typedef struct record_value {
 typedef struct record_node {
   const tn_operator *op;
   uint32_t num_in, num_inout, num_out; /* tensors; num_in without, num_out with the in-out ones */
+  uint32_t num_from;                   /* the last of num_in: attributes of kind tensor, all that
+                                          the operator has, in its order; 0 where none is given */
   uint32_t skip_out;                   /* as in tn_call */
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
@@ -79,6 +81,11 @@ tn_status record_reserve_values(record *r, uint32_t count);
 tn_status record_add_node(record *r, const record_node *wanted, const char *site,
                           record_node **node);
 void record_drop_node(record *r);
+/* The arguments among the values that a node reads; its attributes' tensors follow. */
+static inline uint32_t record_inputs(const record_node *n) { return n->num_in - n->num_from; }
+/* A call's attributes: the node's, with the tensors of the values that it has for them, from
+ * tensors by value. NULL if there are none; pre: `room` is of op->attrs_size, and aligned. */
+const void *record_attrs(const record_node *n, tn_tensor *const *tensors, void *room);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
