@@ -26,12 +26,11 @@ static void print_quoted(const char *text) {
 }
 
 static const char *attr_constant(const char *kind) {
-  static const char *const names[][2] = {{"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},
-                                         {"f64", "TN_ATTR_F64"},     {"flag", "TN_ATTR_FLAG"},
-                                         {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
-                                         {"axes", "TN_ATTR_AXES"},   {"triple", "TN_ATTR_TRIPLE"},
-                                         {"dims", "TN_ATTR_DIMS"},   {"result", "TN_ATTR_RESULT"},
-                                         {"tensor", "TN_ATTR_TENSOR"}};
+  static const char *const names[][2] = {
+      {"i64", "TN_ATTR_I64"},       {"u64", "TN_ATTR_U64"},       {"f64", "TN_ATTR_F64"},
+      {"flag", "TN_ATTR_FLAG"},     {"dtype", "TN_ATTR_DTYPE"},   {"pair", "TN_ATTR_PAIR"},
+      {"axes", "TN_ATTR_AXES"},     {"triple", "TN_ATTR_TRIPLE"}, {"dims", "TN_ATTR_DIMS"},
+      {"result", "TN_ATTR_RESULT"}, {"tensor", "TN_ATTR_TENSOR"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(names[i][0], kind) == 0) return names[i][1];
   return "?";

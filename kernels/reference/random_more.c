@@ -147,8 +147,7 @@ tn_status reference_randperm(const tn_kernel_args *args) {
   uint64_t offset = SCALAR_OFFSET(attrs, tn_randperm_attrs);
   keyed *list = (keyed *)(void *)scratch_alloc(args->host, 2 * n);
   if (!list) return TN_ERR_OUT_OF_MEMORY;
-  for (int64_t i = 0; i < n; ++i)
-    list[i] = (keyed){philox_pair(seed, offset, (uint64_t)i), i};
+  for (int64_t i = 0; i < n; ++i) list[i] = (keyed){philox_pair(seed, offset, (uint64_t)i), i};
   if (n > 1) qsort(list, (size_t)n, sizeof *list, by_key);
   for (int64_t i = 0; i < n; ++i)
     store_i64(y.dtype, view_at(&y, i * y.stride[0]), 1, 1, &list[i].place);
