@@ -79,7 +79,7 @@ static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t
 static bool is_told_offset(const record_node *n, const tn_attr *offset) {
   for (uint32_t k = 0; k < n->num_from; ++k) {
     const tn_attr *a = tn_operator_attr(n->op, n->op->num_attrs - n->num_from + k);
-    if (tn_operator_attr(n->op, a->of) == offset && a->use != TN_USE_SKIPS)
+    if (tn_operator_attr(n->op, a->tensor.of) == offset && a->tensor.use != TN_USE_SKIPS)
       return n->in[record_inputs(n) + k] != TN_GRAPH_NONE;
   }
   return false;

@@ -70,8 +70,11 @@ static int print_schema_attrs(int i) {
     printf("  {\"%s\", %s, offsetof(tn_%s_attrs, %s), %s, ", a->name, attr_constant(a->kind),
            rows[i].name, a->name, strcmp(a->kind, "tensor") ? a->value : "0");
     print_quoted(a->doc);
-    printf(", %.17g, %.17g, %d, %d, {0}, 0, %d, %d, {0}},\n", a->low, a->high, a->low_bound,
-           a->high_bound, a->use, place_of(i, a->of));
+    printf(", %.17g, %.17g, %d, %d, ", a->low, a->high, a->low_bound, a->high_bound);
+    if (strcmp(a->kind, "tensor") == 0)
+      printf("{.tensor = {%d, %d}}, 0},\n", a->use, place_of(i, a->of));
+    else
+      puts("{{0}}, 0},");
   }
   puts("};");
   for (const attr *a = lists[i].attrs; a->name; ++a)

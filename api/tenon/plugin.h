@@ -181,8 +181,8 @@ typedef enum tn_attr_type {
    * leaves its last type variable unused. */
   TN_ATTR_RESULT = 9,
   /* const struct tn_tensor *: NULL, or one number in the device's memory that says, when the kernel
-   * runs, what an attribute or the whole call comes to; tn_attr.use says which. Programs that are
-   * recorded once and run many times change it between runs. These stand behind all other
+   * runs, what an attribute or the whole call comes to; tn_attr.tensor says which. Programs that
+   * are recorded once and run many times change it between runs. These stand behind all other
    * attributes. Kernels read it through tn_attr_view. */
   TN_ATTR_TENSOR = 10,
 } tn_attr_type;
@@ -196,6 +196,11 @@ typedef enum tn_attr_use {
    * operators that have no other outputs. */
   TN_USE_SKIPS = 2,
 } tn_attr_use;
+
+typedef struct tn_attr_tensor {
+  uint8_t use; /* tn_attr_use */
+  uint8_t of;  /* which attribute, counted from 0 */
+} tn_attr_tensor;
 
 /* Whether an attribute has a bound, and whether the bound itself is allowed. */
 typedef enum tn_bound {
@@ -213,11 +218,11 @@ typedef struct tn_attr {
   const char *doc;
   double low, high;              /* of every number of the attribute; NaN is inside no bounds */
   uint8_t low_bound, high_bound; /* tn_bound */
-  uint8_t reserved[6];
+  union {
+    uint8_t reserved[6];
+    tn_attr_tensor tensor; /* of a TN_ATTR_TENSOR */
+  };
   uint64_t reserved2;
-  uint8_t use; /* of a TN_ATTR_TENSOR: tn_attr_use */
-  uint8_t of;  /* likewise: which attribute, counted from 0 */
-  uint8_t reserved3[6];
 } tn_attr;
 
 /* The one element that a TN_ATTR_TENSOR stands for, as kernels see tensors; NULL for none. It lies

@@ -61,14 +61,14 @@ static tn_status check_device(const plan *p, const tn_attr *a, const tn_tensor *
 }
 
 static bool type_fits(const plan *p, const tn_attr *a, tn_dtype dtype) {
-  if (a->use == TN_USE_SKIPS) return dtype == TN_BOOL;
-  if (p->op->row.attrs[a->of].type != TN_ATTR_F64) return dtype == TN_I64;
+  if (a->tensor.use == TN_USE_SKIPS) return dtype == TN_BOOL;
+  if (p->op->row.attrs[a->tensor.of].type != TN_ATTR_F64) return dtype == TN_I64;
   return dtype == TN_F64 || dtype == TN_F32;
 }
 
 static const char *types_text(const plan *p, const tn_attr *a) {
-  if (a->use == TN_USE_SKIPS) return "bool";
-  return p->op->row.attrs[a->of].type == TN_ATTR_F64 ? "f64 or f32" : "i64";
+  if (a->tensor.use == TN_USE_SKIPS) return "bool";
+  return p->op->row.attrs[a->tensor.of].type == TN_ATTR_F64 ? "f64 or f32" : "i64";
 }
 
 static tn_status check_apart(const plan *p, const tn_attr *a, const tn_tensor *t) {
@@ -117,14 +117,14 @@ typedef union number {
 
 static void set_number(const op_entry *op, const tn_attr *a, tn_dtype dtype, const number *n,
                        void *attrs) {
-  char *at = (char *)attrs + op->row.attrs[a->of].offset;
+  char *at = (char *)attrs + op->row.attrs[a->tensor.of].offset;
   double real = dtype == TN_F32 ? (double)n->f32 : n->f64;
   uint64_t whole = (uint64_t)n->i64, before = 0;
-  if (op->row.attrs[a->of].type == TN_ATTR_F64) {
+  if (op->row.attrs[a->tensor.of].type == TN_ATTR_F64) {
     memcpy(at, &real, sizeof real);
     return;
   }
-  if (a->use == TN_USE_ADDS) memcpy(&before, at, sizeof before);
+  if (a->tensor.use == TN_USE_ADDS) memcpy(&before, at, sizeof before);
   whole += before;
   memcpy(at, &whole, sizeof whole);
 }
@@ -139,7 +139,7 @@ static tn_status read_numbers(const plan *p, void *attrs, bool *skip) {
     if (!t) continue;
     status = tn_tensor_read(p->stream, t, &n, tn_dtype_size((tn_dtype)t->dtype));
     if (!status) status = stream_wait(p->stream);
-    if (a->use == TN_USE_SKIPS)
+    if (a->tensor.use == TN_USE_SKIPS)
       *skip = *skip || n.bits8;
     else
       set_number(p->op, a, (tn_dtype)t->dtype, &n, attrs);

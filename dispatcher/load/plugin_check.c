@@ -272,16 +272,15 @@ static size_t attr_bytes(uint32_t type) {
 
 /* Tensors are the last of the attributes, and say which one they are for. */
 static const char *tensor_fault(const tn_operator *op, const tn_attr *attr) {
-  if (op->attr_size < SIZE_1(tn_attr, of)) return "an attribute of kind tensor in too short a row";
-  if (attr->use > TN_USE_SKIPS || attr->of >= op->num_attrs)
+  if (attr->tensor.use > TN_USE_SKIPS || attr->tensor.of >= op->num_attrs)
     return "an attribute of kind tensor with a use that this host does not know";
-  uint32_t of = tn_operator_attr(op, attr->of)->type;
-  if (attr->use == TN_USE_SKIPS) {
+  uint32_t of = tn_operator_attr(op, attr->tensor.of)->type;
+  if (attr->tensor.use == TN_USE_SKIPS) {
     for (uint32_t i = 0; i < op->num_args; i++)
       if (tn_operator_arg(op, i)->kind >= TN_ARG_OUT)
         return "an attribute that skips calls, and outputs that are not updated in place";
   } else if (of != TN_ATTR_I64 && of != TN_ATTR_U64 &&
-             (of != TN_ATTR_F64 || attr->use == TN_USE_ADDS)) {
+             (of != TN_ATTR_F64 || attr->tensor.use == TN_USE_ADDS)) {
     return "an attribute of kind tensor for one that is no such number";
   }
   for (uint32_t i = (uint32_t)op->num_attrs; i-- > 0 && tn_operator_attr(op, i) != attr;)

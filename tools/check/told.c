@@ -25,17 +25,17 @@ static tn_status tell_whole(bool adds, tn_device *device, unsigned char *at, tn_
 }
 
 static tn_status tell(const op_case *c, tn_device *device, const tn_attr *a, told *t) {
-  const tn_attr *of = &c->op->attrs[a->of];
+  const tn_attr *of = &c->op->attrs[a->tensor.of];
   tn_tensor **made = &t->tensor[t->count];
   tn_status status;
-  if (a->use == TN_USE_SKIPS)
+  if (a->tensor.use == TN_USE_SKIPS)
     status = tn_tensor_from_host(device, TN_BOOL, 0, NULL, &(uint8_t){0}, made);
   else if (of->type == TN_ATTR_F64)
     status = tell_real(c, device, t->attrs + of->offset, made);
   else
-    status = tell_whole(a->use == TN_USE_ADDS, device, t->attrs + of->offset, made);
+    status = tell_whole(a->tensor.use == TN_USE_ADDS, device, t->attrs + of->offset, made);
   if (status != TN_OK) return status;
-  if (a->use == TN_USE_SKIPS) t->skip = *made;
+  if (a->tensor.use == TN_USE_SKIPS) t->skip = *made;
   memcpy(t->attrs + a->offset, made, sizeof *made);
   t->count++;
   return TN_OK;
