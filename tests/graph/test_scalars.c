@@ -195,6 +195,38 @@ START_TEST(masks_are_drawn_on) {
 }
 END_TEST
 
+/* The gradient goes by the mask of its run. */
+START_TEST(gradients_of_what_was_dropped) {
+  tn_graph *g = make_graph();
+  tn_tensor *real_offset = real_scalar(TN_I64, &(int64_t){5}), *offset = NULL, *dx = NULL;
+  tn_tensor *x = input(g, "x", 12, 5), *y = NULL, *mask = NULL, *loss = NULL;
+  ok(tn_graph_parameter(g, "offset", real_offset, &offset));
+  tn_dropout_attrs a = TN_DROPOUT_DEFAULTS;
+  a.offset_from = offset;
+  ok(tn_dropout(NULL, x, &a, &y, &mask));
+  ok(tn_sum(NULL, y, NULL, &loss));
+  ok(tn_graph_gradient(g, loss, 1, &x, &dx));
+  ok(tn_graph_output(g, "dx", dx));
+  tn_program *p = compiled(g);
+  tn_tensor *in = numbers(device, 12, 5, 1);
+  for (int64_t start = 5; start < 1000; start += 333) {
+    tn_tensor *out = NULL, *ones = NULL, *want = NULL, *kept = NULL, *dropped = NULL;
+    tn_dropout_attrs plain = TN_DROPOUT_DEFAULTS;
+    plain.offset = (uint64_t)start;
+    ok(tn_tensor_write(NULL, real_offset, &start, sizeof start));
+    ok(tn_program_run(p, NULL, 1, (const tn_tensor *[]){in}, 1, &out));
+    ok(tn_dropout(NULL, in, &plain, &dropped, &kept));
+    ok(tn_ones_like(NULL, in, &ones));
+    ok(tn_dropout_grad(NULL, ones, kept, NULL, &want));
+    same(out, want);
+    RELEASE(out, ones, want, kept, dropped);
+  }
+  RELEASE(real_offset, offset, dx, x, y, mask, loss, in);
+  tn_program_destroy(p);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* A seed of its own says nothing of where to draw: runs draw on from the node's offset. */
 START_TEST(a_seed_alone_draws_on) {
   tn_graph *g = make_graph();
@@ -314,6 +346,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, the_rate_is_an_input);
   tcase_add_test(tcase, a_skipped_step_changes_nothing);
   tcase_add_test(tcase, masks_are_drawn_on);
+  tcase_add_test(tcase, gradients_of_what_was_dropped);
   tcase_add_test(tcase, a_seed_alone_draws_on);
   tcase_add_test(tcase, numbers_are_values_of_the_graph);
   tcase_add_test(tcase, symbolic_and_real_do_not_mix);
