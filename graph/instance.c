@@ -15,38 +15,9 @@ static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
 }
 
-/* --- headers --- */
-
-static void set_place(tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  header->dl.data = memory->dl.data;
-  header->dl.byte_offset = memory->dl.byte_offset;
-  if (header->device->opaque)
-    header->dl.byte_offset += at;
-  else
-    header->dl.data = (char *)header->dl.data + at;
-}
-
 void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  set_place(header, memory ? memory : i->memory, memory ? at : 0);
+  header_place(header, memory ? memory : i->memory, memory ? at : 0);
   header->storage = memory ? memory->storage : i->memory->storage;
-}
-
-/* A header of a value in `memory`, whose storage it keeps. */
-static tn_status make_header(const record_value *v, const tn_tensor *memory, uint64_t at,
-                             tn_tensor **header) {
-  tn_tensor *t;
-  tn_status status = tensor_view(memory, &t);
-  if (status) return status;
-  t->dtype = (uint8_t)v->dtype;
-  t->dl.dtype = dtype_to_dl(v->dtype);
-  t->dl.ndim = v->rank;
-  memcpy(t->shape, v->shape, sizeof t->shape);
-  memcpy(t->strides, v->strides, sizeof t->strides);
-  t->read_only = false;
-  set_place(t, memory, at + v->offset);
-  tensor_finish(t);
-  *header = t;
-  return TN_OK;
 }
 
 /* --- making one --- */
@@ -87,11 +58,11 @@ static tn_status make_headers(const tn_program *p, instance *i, const placeholde
     const record_value *v = &p->record.values[k];
     const planned_buffer *at = &p->plan.buffers[v->buffer];
     if (at->place == PLACE_PLANNED)
-      status = make_header(v, i->memory, at->offset, &i->headers[k]);
+      status = header_make(v, i->memory, at->offset, &i->headers[k]);
     else if (at->place == PLACE_REAL)
-      status = make_header(v, p->real[v->buffer], 0, &i->headers[k]);
+      status = header_make(v, p->real[v->buffer], 0, &i->headers[k]);
     else if (at->place != PLACE_NOWHERE)
-      status = make_header(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
+      status = header_make(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
   }
   return status;
 }
@@ -110,12 +81,11 @@ static void unplace(const tn_program *p, instance *i) {
 static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) {
   const record_node *n = &p->record.nodes[index];
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
-  uint32_t num_in = record_inputs(n);
-  size_t most = (size_t)num_in + n->num_out;
+  size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
-  tn_tensor **out = (tn_tensor **)(void *)(in + num_in);
-  for (uint32_t k = 0; k < num_in; ++k)
+  tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
+  for (uint32_t k = 0; k < n->num_in; ++k)
     if (n->in[k] != TN_GRAPH_NONE) in[k] = i->headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
     if (n->out[k] != TN_GRAPH_NONE) out[k] = i->headers[n->out[k]];
@@ -124,8 +94,8 @@ static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) 
                         .stream = i->stream,
                         .in = in,
                         .out = out,
-                        .attrs = record_attrs(n, i->headers, attrs),
-                        .num_in = (uint16_t)num_in,
+                        .attrs = record_attrs(n, in + record_inputs(n), attrs),
+                        .num_in = (uint16_t)record_inputs(n),
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
   const char *site = tn_call_site(n->site);

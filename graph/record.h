@@ -9,6 +9,7 @@
 
 #include "dispatcher/base/error.h"
 #include "dispatcher/objects/tensor.h"
+#include "graph/arena.h"
 #include "tenon/graph.h"
 #include "tenon/plugin.h"
 
@@ -27,7 +28,7 @@ typedef struct record_buffer {
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
-  bool recomputed;     /* what gradients read of it is computed anew */
+  bool recomputed;     /* what gradients read of it is computed again */
 } record_buffer;
 
 typedef struct record_value {
@@ -48,7 +49,8 @@ typedef struct record_node {
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
-  char *site;                          /* NULL: none */
+  bool again; /* computes what another node does, so that the first's memory can go */
+  char *site; /* NULL: none; nodes of one site share it */
 } record_node;
 
 typedef struct record_output {
@@ -56,7 +58,15 @@ typedef struct record_output {
   char *name;
 } record_output;
 
-/* All memory is the runtime's host memory; `memory` stays valid longer than the runtime. */
+/* A table of values by what they show, open addressing; of the first `known` of them. */
+typedef struct value_index {
+  uint32_t *slots; /* TN_GRAPH_NONE: empty */
+  size_t capacity; /* a power of two */
+  uint32_t known;
+} value_index;
+
+/* All memory is the runtime's host memory; `memory` stays valid longer than the runtime. What
+ * nodes point to is the arena's, and goes with the record. */
 typedef struct record {
   host_memory memory;
   record_buffer *buffers;
@@ -65,6 +75,10 @@ typedef struct record {
   record_output *outputs;
   uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
   size_t max_buffers, max_values, max_nodes, max_outputs;
+  arena room;
+  struct record_site **sites; /* by hash; NULL before the first */
+  char *last_site;
+  value_index index;
 } record;
 
 void record_free(record *r);
@@ -73,25 +87,37 @@ tn_status record_copy(const record *r, record *copy);
 
 /* A buffer as `wanted` says, whose name and data are the record's from then on if it succeeds. */
 tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer);
+/* A buffer of kind TN_GRAPH_MADE. */
+tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer);
 /* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value);
+/* value_index.c: the value that shows the same, TN_GRAPH_NONE where there is none; false, with
+ * nothing said, where there is no memory for the index. */
+bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
 /* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
 uint64_t record_extent(const record_value *v);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
- * caller's to fill; record_drop_node takes the last one back. */
+ * caller's to fill; record_drop_node takes the last one back. Neither arrays nor attributes are
+ * anybody's to free. */
 tn_status record_add_node(record *r, const record_node *wanted, const char *site,
                           record_node **node);
 void record_drop_node(record *r);
 /* The arguments among the values that a node reads; its attributes' tensors follow. */
 static inline uint32_t record_inputs(const record_node *n) { return n->num_in - n->num_from; }
-/* A call's attributes: the node's, with the tensors of the values that it has for them, from
- * tensors by value. NULL if there are none; pre: `room` is of op->attrs_size, and aligned. */
-const void *record_attrs(const record_node *n, tn_tensor *const *tensors, void *room);
+/* The value of argument i: an input, or an in-out tensor as it was. */
+static inline uint32_t record_argument(const record_node *n, uint32_t i) {
+  return n->in[i < record_inputs(n) ? i : i + n->num_from];
+}
+/* A call's attributes: the node's, with num_from tensors put in; `room` is for ATTRS_MAX bytes,
+ * and aligned. NULL if there are none. */
+const void *record_attrs(const record_node *n, const tn_tensor *const *from, void *room);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
+/* Lets nodes leave out the optional outputs that nothing that runs reads. */
+tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
 
 #endif
