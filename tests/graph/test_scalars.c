@@ -2,6 +2,7 @@
  * Numbers that a graph's calls read from the device's memory: a training step recorded once counts
  * its steps, follows its schedule, draws new masks and skips what overflowed, as the calls do.
  */
+#include "tenon/plugin.h"
 #include "tests/graph/graphs.h"
 
 enum { RUNS = 100 };
@@ -227,6 +228,44 @@ START_TEST(gradients_of_what_was_dropped) {
 }
 END_TEST
 
+/* What is computed again draws from where it drew. */
+START_TEST(masks_are_drawn_again) {
+  tn_graph *g = make_graph();
+  tn_tensor *real_offset = real_scalar(TN_I64, &(int64_t){77}), *offset = NULL, *dx = NULL;
+  tn_tensor *x = input(g, "x", 12, 5), *y = NULL, *mask = NULL, *square = NULL, *loss = NULL;
+  ok(tn_graph_parameter(g, "offset", real_offset, &offset));
+  tn_dropout_attrs a = TN_DROPOUT_DEFAULTS;
+  a.offset = 3, a.offset_from = offset;
+  ok(tn_dropout(NULL, x, &a, &y, &mask));
+  ok(tn_graph_recompute(g, y));
+  ok(tn_graph_recompute(g, mask));
+  ok(tn_mul(NULL, y, y, &square));
+  ok(tn_sum(NULL, square, NULL, &loss));
+  ok(tn_graph_gradient(g, loss, 1, &x, &dx));
+  ok(tn_graph_output(g, "dx", dx));
+  uint32_t dropouts = 0;
+  for (size_t k = 0; k < tn_graph_num_nodes(g); ++k) {
+    tn_graph_node node = {.struct_size = sizeof node};
+    ok(tn_graph_node_at(g, k, &node));
+    dropouts += node.op->id == TN_OP_DROPOUT && node.num_from == 2;
+  }
+  ck_assert_uint_eq(dropouts, 2);
+  tn_program *p = compiled(g);
+  tn_tensor *in = numbers(device, 12, 5, 1), *out = NULL, *want = NULL, *kept = NULL, *twice = NULL;
+  tn_tensor *dropped = NULL;
+  tn_dropout_attrs plain = TN_DROPOUT_DEFAULTS;
+  plain.offset = 80;
+  ok(tn_program_run(p, NULL, 1, (const tn_tensor *[]){in}, 1, &out));
+  ok(tn_dropout(NULL, in, &plain, &dropped, &kept));
+  ok(tn_add(NULL, dropped, dropped, &twice));
+  ok(tn_dropout_grad(NULL, twice, kept, NULL, &want));
+  same(out, want);
+  RELEASE(real_offset, offset, dx, x, y, mask, square, loss, in, out, want, kept, twice, dropped);
+  tn_program_destroy(p);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* A seed of its own says nothing of where to draw: runs draw on from the node's offset. */
 START_TEST(a_seed_alone_draws_on) {
   tn_graph *g = make_graph();
@@ -347,6 +386,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, a_skipped_step_changes_nothing);
   tcase_add_test(tcase, masks_are_drawn_on);
   tcase_add_test(tcase, gradients_of_what_was_dropped);
+  tcase_add_test(tcase, masks_are_drawn_again);
   tcase_add_test(tcase, a_seed_alone_draws_on);
   tcase_add_test(tcase, numbers_are_values_of_the_graph);
   tcase_add_test(tcase, symbolic_and_real_do_not_mix);
