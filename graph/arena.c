@@ -33,6 +33,17 @@ void arena_rewind(arena *a, void *piece) {
   if (a->chunks && at >= begin_of(a->chunks) && at < a->at) a->at = at;
 }
 
+void arena_clear(arena *a, const host_memory *memory) {
+  arena_chunk *last = a->chunks;
+  if (!last) return;
+  for (arena_chunk *c = last->next, *next; c; c = next) {
+    next = c->next;
+    host_free(memory, c);
+  }
+  last->next = NULL;
+  a->at = begin_of(last);
+}
+
 void arena_free(arena *a, const host_memory *memory) {
   for (arena_chunk *c = a->chunks, *next; c; c = next) {
     next = c->next;

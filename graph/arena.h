@@ -28,6 +28,8 @@ static inline void *arena_take(arena *a, const host_memory *memory, size_t bytes
 
 /* Gives back a piece and all that were taken after it. */
 void arena_rewind(arena *a, void *piece);
+/* Gives back all pieces; the last chunk stays, for more. */
+void arena_clear(arena *a, const host_memory *memory);
 void arena_free(arena *a, const host_memory *memory);
 
 #endif

@@ -161,6 +161,27 @@ static tn_status note_bound(tn_program *p) {
   return TN_OK;
 }
 
+static bool is_updated(const tn_program *p, uint32_t buffer) {
+  const record_buffer *b = &p->record.buffers[buffer];
+  return b->kind == TN_GRAPH_PARAMETER && b->version;
+}
+
+/* What each run looks at, so that it need not look at every buffer. */
+static tn_status note_sources(tn_program *p) {
+  const record *r = &p->record;
+  p->inputs = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->inputs);
+  p->reals = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->reals);
+  if (!p->inputs || !p->reals) return no_memory();
+  for (uint32_t i = 0; i < r->num_buffers; ++i) {
+    if (r->buffers[i].kind == TN_GRAPH_INPUT) p->inputs[r->buffers[i].place] = i;
+    if (p->real[i] && is_updated(p, i)) p->reals[p->num_updated++] = i;
+  }
+  p->num_reals = p->num_updated;
+  for (uint32_t i = 0; i < r->num_buffers; ++i)
+    if (p->real[i] && !is_updated(p, i)) p->reals[p->num_reals++] = i;
+  return TN_OK;
+}
+
 /* --- public --- */
 
 static tn_status compile(tn_program *p, const tn_graph *graph) {
@@ -172,6 +193,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph) {
   if (!status) status = number_calls(p);
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
+  if (!status) status = note_sources(p);
   instance *first;
   if (!status) status = instance_take(p, p->device->default_stream, &first);
   if (!status) instance_give(p, first);
@@ -219,6 +241,8 @@ void tn_program_destroy(tn_program *program) {
   for (uint32_t i = 0; program->real && i < program->record.num_buffers; ++i)
     tn_tensor_release(program->real[i]);
   host_free(&memory, program->real);
+  host_free(&memory, program->inputs);
+  host_free(&memory, program->reals);
   host_free(&memory, program->node_of);
   host_free(&memory, program->random);
   host_free(&memory, program->bound);

@@ -45,7 +45,10 @@ struct tn_program {
   tn_runtime *runtime; /* held weakly */
   tn_device *device;
   char *name;
-  tn_tensor **real;  /* by buffer: parameters and constants on the device */
+  tn_tensor **real; /* by buffer: parameters and constants on the device */
+  uint32_t *inputs; /* buffers, by place */
+  uint32_t *reals;  /* buffers of `real` that there are, those that runs update first */
+  uint32_t num_reals, num_updated;
   uint32_t *node_of; /* by call */
   random_node *random;
   bound_value *bound;

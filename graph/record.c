@@ -241,13 +241,31 @@ tn_status record_add_output(record *r, uint32_t value, const char *name) {
 
 /* --- the whole --- */
 
-void record_free(record *r) {
+static void free_contents(record *r) {
   for (uint32_t i = 0; i < r->num_outputs; ++i) host_free(&r->memory, r->outputs[i].name);
   for (uint32_t i = 0; i < r->num_buffers; ++i) {
     host_free(&r->memory, r->buffers[i].name);
     host_free(&r->memory, r->buffers[i].data);
     tn_tensor_release(r->buffers[i].real);
   }
+}
+
+void record_clear(record *r) {
+  free_contents(r);
+  /* Lists are zero behind their ends. */
+  if (r->num_buffers) memset(r->buffers, 0, r->num_buffers * sizeof *r->buffers);
+  if (r->num_values) memset(r->values, 0, r->num_values * sizeof *r->values);
+  if (r->num_nodes) memset(r->nodes, 0, r->num_nodes * sizeof *r->nodes);
+  r->num_buffers = r->num_values = r->num_nodes = r->num_outputs = r->num_inputs = 0;
+  host_free(&r->memory, r->index.slots);
+  r->index = (value_index){0};
+  r->sites = NULL;
+  r->last_site = NULL;
+  arena_clear(&r->room, &r->memory);
+}
+
+void record_free(record *r) {
+  free_contents(r);
   host_free(&r->memory, r->buffers);
   host_free(&r->memory, r->values);
   host_free(&r->memory, r->nodes);

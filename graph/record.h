@@ -82,6 +82,8 @@ typedef struct record {
 } record;
 
 void record_free(record *r);
+/* Empties it; its memory stays, for as much again. */
+void record_clear(record *r);
 /* The same record; real tensors are shared. On failure *copy is empty. */
 tn_status record_copy(const record *r, record *copy);
 

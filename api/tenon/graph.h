@@ -74,6 +74,20 @@ tn_status tn_graph_constant(tn_graph *graph, const char *name, tn_tensor *value,
  * undefined. */
 tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *tensor);
 
+/* ------------------------------------------------------ mixed precision --- */
+
+/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16, where
+ * that gains speed and loses little: matrix products, convolutions and attention get their float32
+ * inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get inputs
+ * of 16 bits cast to float32; operators that combine several tensors get them in the widest of
+ * their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
+ * updated. float64, integers and operators of plugins that say nothing of their precision stay;
+ * tensors that are updated in place and outputs that the caller gives keep their types, which the
+ * inputs follow. What is refused is refused with the same message as without.
+ * TN_DTYPE_NONE ends it; a call can change the type at any time. What tn_graph_gradient appends has
+ * the types of the calls that it differentiates. INVALID_ARGUMENT for other types. */
+tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype);
+
 /* ------------------------------------------------------------ gradients --- */
 
 /* Appends what computes the gradients of `loss`, a symbolic tensor of one element, by each of the
@@ -124,6 +138,10 @@ void tn_tape_destroy(tn_tape *tape);
 tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor);
 tn_status tn_tape_begin(tn_tape *tape);
 tn_status tn_tape_end(tn_tape *tape);
+/* As tn_graph_autocast, for the calls that follow while the tape records. Casts of watched tensors,
+ * and of what is computed from them, are kept until the record goes: a parameter is cast once per
+ * step. */
+tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype);
 /* Forgets what was recorded, but for what is watched. */
 tn_status tn_tape_forget(tn_tape *tape);
 
