@@ -266,6 +266,41 @@ START_TEST(masks_are_drawn_again) {
 }
 END_TEST
 
+/* Calls that differ in nothing but where a number lies are not one: three here, and one again. */
+START_TEST(nodes_are_told_apart_by_them) {
+  tn_graph *g = make_graph();
+  tn_tensor *real[2], *from[2], *x = input(g, "x", 12, 5), *y[4] = {NULL}, *mask = NULL;
+  const char *const names[] = {"first", "second"}, *const outputs[] = {"a", "b", "c", "again"};
+  tn_dropout_attrs a = TN_DROPOUT_DEFAULTS;
+  for (int i = 0; i < 2; ++i) {
+    real[i] = real_scalar(TN_I64, &(int64_t){100 * (i + 1)});
+    ok(tn_graph_parameter(g, names[i], real[i], &from[i]));
+  }
+  for (int i = 0; i < 4; ++i) {
+    a.offset_from = from[i == 1], a.seed_from = i == 2 ? from[1] : NULL;
+    ok(tn_dropout(NULL, x, &a, &y[i], &mask));
+    ok(tn_graph_output(g, outputs[i], y[i]));
+    tn_tensor_release(mask);
+    mask = NULL;
+  }
+  tn_program *p = compiled(g);
+  tn_tensor *in = numbers(device, 12, 5, 1), *out[4] = {NULL};
+  const uint64_t seed[] = {0, 0, 200, 0}, offset[] = {100, 200, 100, 100};
+  ok(tn_program_run(p, NULL, 1, (const tn_tensor *[]){in}, 4, out));
+  for (int i = 0; i < 4; ++i) {
+    tn_tensor *want = NULL, *kept = NULL;
+    tn_dropout_attrs plain = TN_DROPOUT_DEFAULTS;
+    plain.seed = seed[i], plain.offset = offset[i];
+    ok(tn_dropout(NULL, in, &plain, &want, &kept));
+    same(out[i], want);
+    RELEASE(want, kept, out[i], y[i]);
+  }
+  RELEASE(real[0], real[1], from[0], from[1], x, in);
+  tn_program_destroy(p);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* A seed of its own says nothing of where to draw: runs draw on from the node's offset. */
 START_TEST(a_seed_alone_draws_on) {
   tn_graph *g = make_graph();
@@ -387,6 +422,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, masks_are_drawn_on);
   tcase_add_test(tcase, gradients_of_what_was_dropped);
   tcase_add_test(tcase, masks_are_drawn_again);
+  tcase_add_test(tcase, nodes_are_told_apart_by_them);
   tcase_add_test(tcase, a_seed_alone_draws_on);
   tcase_add_test(tcase, numbers_are_values_of_the_graph);
   tcase_add_test(tcase, symbolic_and_real_do_not_mix);
