@@ -48,6 +48,11 @@ grep -q ' 1 random steps' "$scratch/out" || die "--fuzz-step runs more than one"
 check 0 --device cpu --sequence 'chain f32 seed=1; 0 = new [3,4]; 1 = neg 0 @1; 2 = add 0 1 @2 prepared; 3 = free 1; 4 = turn 0; 5 = matmul 0 4'
 check 0 --device cpu --sequence 'add a=f32[3,1*] b=f32[4] y=f32 values=wide seed=5' --json
 grep -q '"totals": true.*"failures": 0' "$scratch/out" || die "--sequence --json"
+# Found so: many updates of one place, all alike, whose sum in float32 drifts past the bound.
+for op in scatter_add index_add; do
+  check 0 --device cpu --sequence "$op updates=f32[138*] index=i64[138*] y=f32[1] axis=0 values=plain seed=11065680875596834238"
+done
+check 0 --device cpu --sequence 'scatter_add updates=f32[5000*,3] index=i32[5000*,3] y=f32[4,3] axis=0 values=positive seed=1'
 check 1 --device cpu --sequence 'add a=f32'
 check 1 --device cpu --sequence 'nosuch x=f32[3]'
 check 2 --device cpu --minutes 0
