@@ -138,7 +138,8 @@ static bool look_at(laid *l, uint32_t rank, const char *judge, const load_site *
   tn_status status = laid_prepare(l, rank, judge, &prepared);
   if (status != TN_OK) {
     /* No kernel of that rank, or none of the device's, is for others to say. */
-    if (status != TN_ERR_UNSUPPORTED) complain_of(status, "it cannot be prepared", l->c, s, t);
+    if (status != TN_ERR_UNSUPPORTED && !case_declined(l->c, status))
+      complain_of(status, "it cannot be prepared", l->c, s, t);
     return false;
   }
   tn_prepared_kernel(prepared, &kernel);
