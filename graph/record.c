@@ -170,6 +170,28 @@ uint64_t record_extent(const record_value *v) {
   return v->offset + (last + 1) * tn_dtype_size(v->dtype);
 }
 
+static bool overlap(const record_value *a, const record_value *b) {
+  return a->offset < record_extent(b) && b->offset < record_extent(a);
+}
+
+bool record_is_intact(const record *r, const record_value *v, uint32_t *by) {
+  const record_buffer *b = &r->buffers[v->buffer];
+  uint32_t writes = b->version - v->version;
+  for (uint32_t k = r->num_nodes; writes && k-- > 0;) {
+    const record_node *n = &r->nodes[k];
+    for (uint32_t i = 0; i < n->num_out; ++i) {
+      if (n->out[i] == TN_GRAPH_NONE) continue;
+      const record_value *out = &r->values[n->out[i]];
+      if (out->buffer != v->buffer || out->version <= v->version) continue;
+      *by = k;
+      if (overlap(out, v)) return false;
+      --writes;
+    }
+  }
+  *by = b->node;
+  return writes == 0; /* else some were no node's: who knows where */
+}
+
 /* --- nodes --- */
 
 /* A name of places in the host's program, kept once however many nodes have it. */

@@ -102,6 +102,9 @@ tn_status record_add_value(record *r, const record_value *wanted, uint32_t *valu
 bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
 /* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
 uint64_t record_extent(const record_value *v);
+/* Whether what the value shows is still what it was: its buffer was not written to since, or
+ * elsewhere. Else *by: the node that wrote there, TN_GRAPH_NONE where none did. */
+bool record_is_intact(const record *r, const record_value *v, uint32_t *by);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
