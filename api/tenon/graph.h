@@ -230,14 +230,31 @@ tn_status tn_graph_print(const tn_graph *graph, tn_graph_format format, FILE *fi
 
 /* ------------------------------------------------------------- programs --- */
 
+/* What compiling is not to do to nodes; by default it does all that it can. */
+typedef enum tn_compile_flag {
+  /* Leaves out nodes that compute what an earlier one has, and copies of what stays as it is. */
+  TN_COMPILE_NO_MERGING = 1,
+  /* Computes what follows from constants alone once, now. Results of more than 1 MiB that are more
+   * than four times the constants they come from are computed by each run. */
+  TN_COMPILE_NO_FOLDING = 2,
+  /* Makes one node of a matmul or convolution, the addition of a bias behind it and, of matmul,
+   * relu or gelu, where the product's kernel takes them. What stands between is not rounded to the
+   * element type then: results may differ from those of the calls within the operators' tolerances.
+   * All else leaves every bit as it is. */
+  TN_COMPILE_NO_FUSION = 4,
+  /* All nodes that results need run as they were called. */
+  TN_COMPILE_AS_CALLED = 7,
+} tn_compile_flag;
+
 typedef struct tn_compile_options {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t flags; /* tn_compile_flag, or-ed */
 } tn_compile_options;
 
-/* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses, plans
- * the memory of all values as one, chooses kernels and takes their workspaces. options: NULL for
- * the defaults. Errors: INVALID_ARGUMENT where a node reads what nothing has written, or a
+/* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses and
+ * simplifies the others, plans the memory of all values as one, chooses kernels and takes their
+ * workspaces. Node numbers in messages stay those of the graph. options: NULL for the defaults.
+ * Errors: INVALID_ARGUMENT where a node reads what nothing has written, or a
  * parameter is on another device; what tn_prepare says of a node otherwise, with the node in
  * front. */
 tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_options *options,
@@ -258,7 +275,7 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
 
 typedef struct tn_program_info {
   uint32_t struct_size;
-  uint32_t nodes;     /* that a run goes through */
+  uint32_t nodes;     /* that a run goes through; with the four kinds below all of the graph's */
   uint32_t left_out;  /* nodes of the graph whose results nothing uses */
   uint32_t fallbacks; /* nodes without a kernel on the device */
   uint32_t instances; /* how often its memory exists: runs that were under way at once */
@@ -268,6 +285,10 @@ typedef struct tn_program_info {
   uint64_t separate_bytes;  /* what it would be with memory of its own for each buffer */
   uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
   uint64_t runs;
+  uint32_t merged; /* nodes whose results others have: common subexpressions and copies */
+  uint32_t folded; /* nodes that were computed when compiling */
+  uint32_t fused;  /* nodes that became part of others */
+  uint32_t reserved2;
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
 
