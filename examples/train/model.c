@@ -95,7 +95,7 @@ void model_destroy(model *m) {
   *m = (model){0};
 }
 
-void model_state(const model *m, model_tensor state[MODEL_STATE_TENSORS]) {
+void model_state(const model *m, checkpoint_tensor state[MODEL_STATE_TENSORS]) {
   for (int i = 0; i < MODEL_PARAMETERS; i++) {
     const parameter *p = &m->parameters[i];
     tn_tensor *part[] = {p->value, p->m, p->v};

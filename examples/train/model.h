@@ -13,7 +13,7 @@
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
-#include "tenon/tenon.h"
+#include "../checkpoint.h"
 
 enum { MODEL_PARAMETERS = 8, MODEL_STATE_TENSORS = 3 * MODEL_PARAMETERS };
 
@@ -51,12 +51,6 @@ typedef struct model {
   int64_t steps;           /* taken so far */
 } model;
 
-/* A tensor of the model's state under a name, borrowed from the model. */
-typedef struct model_tensor {
-  char name[32];
-  tn_tensor *tensor;
-} model_tensor;
-
 /* A model with start values drawn by seed. On failure m may be destroyed all the same. */
 tn_status model_create(model *m, tn_device *device, uint64_t seed, double lr);
 void model_destroy(model *m);
@@ -73,6 +67,6 @@ tn_status model_count_correct(model *m, const tn_tensor *images, const tn_tensor
 void model_forget_pass(model *m);
 
 /* Parameters and moments: with steps and the generator's state all that a model is. */
-void model_state(const model *m, model_tensor state[MODEL_STATE_TENSORS]);
+void model_state(const model *m, checkpoint_tensor state[MODEL_STATE_TENSORS]);
 
 #endif

@@ -1,12 +1,11 @@
 #include "options.h"
 
 #include <err.h>
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../arguments.h"
 
 #define DEFAULT_DATA "/usr/share/datasets/fashion-mnist"
 
@@ -32,54 +31,17 @@ static const char usage[] =
     "\n"
     "Ctrl-C stops after the current step and still writes what was asked for.\n";
 
-static bool parse_integer(const char *name, const char *text, int64_t least, int64_t most,
-                          int64_t *value) {
-  char *end;
-  errno = 0;
-  long long n = strtoll(text, &end, 10);
-  *value = n;
-  if (*text && !*end && !errno && n >= least && n <= most) return true;
-  warnx("--%s: expected a whole number from %lld to %lld, not '%s'", name, (long long)least,
-        (long long)most, text);
-  return false;
-}
-
-static bool parse_seed(const char *text, options *o) {
-  char *end;
-  errno = 0;
-  o->seed = strtoull(text, &end, 10);
-  o->seed_given = true;
-  if (*text >= '0' && *text <= '9' && !*end && !errno) return true;
-  warnx("--seed: expected a whole number from 0 to 2^64 - 1, not '%s'", text);
-  return false;
-}
-
-static bool parse_rate(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  if (*text && !*end && isfinite(*value) && *value > 0) return true;
-  warnx("--lr: expected a finite number above 0, not '%s'", text);
-  return false;
-}
-
-static bool parse_path(const char *name, const char *text, const char **value) {
-  *value = text;
-  if (*text) return true;
-  warnx("--%s: expected a path, not ''", name);
-  return false;
-}
-
 static bool parse_option(options *o, const char *name, const char *text) {
-  if (!strcmp(name, "epochs")) return parse_integer(name, text, 0, 1000000, &o->epochs);
-  if (!strcmp(name, "batch")) return parse_integer(name, text, 1, 1 << 20, &o->batch);
-  if (!strcmp(name, "steps")) return parse_integer(name, text, 1, INT32_MAX, &o->steps);
-  if (!strcmp(name, "lr")) return parse_rate(text, &o->lr);
-  if (!strcmp(name, "seed")) return parse_seed(text, o);
-  if (!strcmp(name, "data")) return parse_path(name, text, &o->data);
-  if (!strcmp(name, "save")) return parse_path(name, text, &o->save);
-  if (!strcmp(name, "load")) return parse_path(name, text, &o->load);
-  if (!strcmp(name, "plot")) return parse_path(name, text, &o->plot);
-  if (!strcmp(name, "losses")) return parse_path(name, text, &o->losses);
+  if (!strcmp(name, "epochs")) return argument_integer(name, text, 0, 1000000, &o->epochs);
+  if (!strcmp(name, "batch")) return argument_integer(name, text, 1, 1 << 20, &o->batch);
+  if (!strcmp(name, "steps")) return argument_integer(name, text, 1, INT32_MAX, &o->steps);
+  if (!strcmp(name, "lr")) return argument_positive(name, text, &o->lr);
+  if (!strcmp(name, "seed")) return o->seed_given = true, argument_seed(name, text, &o->seed);
+  if (!strcmp(name, "data")) return argument_path(name, text, &o->data);
+  if (!strcmp(name, "save")) return argument_path(name, text, &o->save);
+  if (!strcmp(name, "load")) return argument_path(name, text, &o->load);
+  if (!strcmp(name, "plot")) return argument_path(name, text, &o->plot);
+  if (!strcmp(name, "losses")) return argument_path(name, text, &o->losses);
   o->json = true;
   return true;
 }
