@@ -36,18 +36,9 @@ static void find_running(const record *r, memory_plan *p, bool *needed) {
 
 /* --- how long buffers live --- */
 
-static uint64_t extent(const record_value *v) {
-  uint64_t last = 0;
-  for (int32_t i = 0; i < v->rank; ++i) {
-    if (v->shape[i] == 0) return 0;
-    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
-  }
-  return v->offset + (last + 1) * tn_dtype_size(v->dtype);
-}
-
 static void use(memory_plan *p, const record_value *v, uint32_t node) {
   planned_buffer *b = &p->buffers[v->buffer];
-  uint64_t bytes = extent(v);
+  uint64_t bytes = record_extent(v);
   if (b->place == PLACE_NOWHERE) {
     b->place = PLACE_PLANNED;
     b->first = node;
@@ -79,10 +70,10 @@ static tn_status find_lives(const record *r, memory_plan *p) {
       const record_value *v = &r->values[n->in[i]];
       /* In-out tensors may be ones that the operator fills whole. */
       bool filled = i >= n->num_in && n->op->num_args == 1;
-      if (!filled && extent(v) && v->node == TN_GRAPH_NONE &&
+      if (!filled && record_extent(v) && v->node == TN_GRAPH_NONE &&
           r->buffers[v->buffer].kind == TN_GRAPH_MADE)
         return unwritten(r, k, i);
-      if (r->buffers[v->buffer].data && extent(v) > r->buffers[v->buffer].bytes)
+      if (r->buffers[v->buffer].data && record_extent(v) > r->buffers[v->buffer].bytes)
         return too_long(r, k, i);
       use(p, v, k);
     }
@@ -106,7 +97,7 @@ static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {
   const record_value *v = &r->values[r->outputs[i].value];
   const record_buffer *b = &r->buffers[v->buffer];
   planned_buffer *at = &p->buffers[v->buffer];
-  if (b->kind == TN_GRAPH_MADE && v->node == TN_GRAPH_NONE && extent(v))
+  if (b->kind == TN_GRAPH_MADE && v->node == TN_GRAPH_NONE && record_extent(v))
     return fail(TN_ERR_INVALID_ARGUMENT, "nothing has written output \"%s\"", r->outputs[i].name);
   if (v->version != b->version)
     return fail(TN_ERR_INVALID_ARGUMENT,
@@ -117,7 +108,7 @@ static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {
     at->place = PLACE_OUTPUT;
     at->output = i;
   }
-  if (b->data && extent(v) > b->bytes)
+  if (b->data && record_extent(v) > b->bytes)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "output \"%s\" is more than was written from host memory: it must be written whole",
                 r->outputs[i].name);

@@ -73,6 +73,15 @@ tn_status record_reserve_values(record *r, uint32_t count) {
   return status;
 }
 
+uint64_t record_extent(const record_value *v) {
+  uint64_t last = 0;
+  for (int32_t i = 0; i < v->rank; ++i) {
+    if (v->shape[i] == 0) return 0;
+    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
+  }
+  return v->offset + (last + 1) * tn_dtype_size(v->dtype);
+}
+
 /* --- nodes --- */
 
 static void free_node(const record *r, record_node *n) {

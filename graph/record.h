@@ -24,8 +24,10 @@ typedef struct record_buffer {
   int64_t shape[TN_MAX_RANK];
   uint64_t bytes;
   char *name;
-  tn_tensor *real; /* of a parameter or constant */
-  void *data;      /* of a constant that was written from host memory, `bytes` bytes */
+  tn_tensor *real;     /* of a parameter or constant */
+  void *data;          /* of a constant that was written from host memory, `bytes` bytes */
+  bool stops_gradient; /* no gradient passes through it */
+  bool recomputed;     /* what gradients read of it is computed anew */
 } record_buffer;
 
 typedef struct record_value {
@@ -72,6 +74,8 @@ tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *bu
 /* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value);
+/* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
+uint64_t record_extent(const record_value *v);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the

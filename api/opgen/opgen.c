@@ -12,6 +12,8 @@
  *   opgen rows       tenon/op_rows.h: what rows of kernels need to know of operators
  *   opgen elementwise  tenon/elementwise.def: a line per elementwise operator
  *   opgen reductions   tenon/reductions.def: a line per reduction over axes
+ *   opgen expressions  graph/gradient/expressions.h: operators as gradient rules call them
+ *   opgen gradients  a C file with the gradient rules of gradients.def
  *
  * A build-time program; nothing of it is installed.
  */
@@ -35,6 +37,8 @@ int main(int argc, char **argv) {
       {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
       {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
       {"cpp", print_cpp},
+      {"expressions", print_expressions},
+      {"gradients", print_gradients},
   };
   if (!table_sort() || !pages_check()) return 1;
   if (argc == 3 && strcmp(argv[1], "docs") == 0) {

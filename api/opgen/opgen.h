@@ -123,5 +123,7 @@ void print_bodies(void);
 void print_op_rows(void);
 void print_elementwise(void);
 void print_reductions(void);
+void print_expressions(void);
+void print_gradients(void);
 
 #endif

@@ -69,6 +69,22 @@ tn_status tn_graph_constant(tn_graph *graph, const char *name, tn_tensor *value,
  * undefined. */
 tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *tensor);
 
+/* ------------------------------------------------------------ gradients --- */
+
+/* Appends what computes the gradients of `loss`, a symbolic tensor of one element, by each of the
+ * symbolic tensors wrt: gradients[i], of the shape and type of wrt[i], is the caller's; NULL where
+ * the loss does not depend on it. They are by the tensors as they are now: of one that is updated
+ * in place, take the gradient before. What is appended can be differentiated again, as far as its
+ * operators have rules (docs/gradients.md lists them). Where several elements decide together (max
+ * of equal ones) or there is a kink (relu at 0) the list says what is taken.
+ * Errors: INVALID_ARGUMENT for a loss of several elements or an integer one, and where a tensor
+ * that a rule reads was overwritten since; UNSUPPORTED, naming the node, for an operator without a
+ * rule. The graph is as before then. */
+tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n,
+                            tn_tensor *const *wrt, tn_tensor **gradients);
+/* A copy of a tensor through which no gradient passes. */
+tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_tensor **stopped);
+
 /* -------------------------------------------------------------- walking --- */
 
 /* No value: an optional tensor that was left out. */

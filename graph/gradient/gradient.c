@@ -1,0 +1,108 @@
+/* Gradients of graphs: the walk, over the graph's own record, which it appends to. */
+#include <inttypes.h>
+
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/tensor.h"
+#include "dispatcher/tensor/tensor.h"
+#include "graph/gradient/walk.h"
+#include "graph/objects.h"
+#include "tenon/ops.h"
+
+/* --- the tensors of values --- */
+
+static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
+  const record_buffer *b = &r->buffers[v->buffer];
+  const record_node *n = &r->nodes[b->node];
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "it needs a tensor%s%s that node %" PRIu32 " (tn_%s%s%s) has overwritten since: take "
+              "the gradient before that, or let that work on a tn_copy",
+              b->name ? " " : "", b->name ? b->name : "", b->node, n->op->name,
+              n->site ? ", at " : "", n->site ? n->site : "");
+}
+
+static tn_status graph_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
+  const tn_graph *g = w->context;
+  record_value v = w->record->values[value];
+  const tn_tensor *kept = g->kept[v.buffer];
+  if (v.version != w->record->buffers[v.buffer].version) return overwritten(w->record, &v);
+  v.offset -= kept->dl.byte_offset - kept->storage->block->offset; /* modulo 2^64 */
+  return gradient_view(&v, kept, tensor);
+}
+
+/* --- public --- */
+
+static tn_status check_symbolic(const tn_graph *graph, const tn_tensor *t, const char *what,
+                                size_t i) {
+  tn_status status = tensor_check(t, "tn_graph_gradient");
+  if (status) return status;
+  if (t->device != graph->device)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_gradient: %s %zu is of %s, not of %s", what, i,
+                t->device->id, graph->device->id);
+  if (!(TN_SET_FLOAT >> t->dtype & 1))
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_gradient: %s %zu is %s: only floating-point tensors have gradients", what,
+                i, tn_dtype_name((tn_dtype)t->dtype));
+  return TN_OK;
+}
+
+static tn_status check(const tn_graph *graph, const tn_tensor *loss, size_t n,
+                       tn_tensor *const *wrt, tn_tensor *const *gradients) {
+  char text[128];
+  if (!graph || (n && (!wrt || !gradients)))
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_gradient: graph, wrt and gradients must not be NULL");
+  tn_status status = runtime_check(graph->runtime);
+  if (!status) status = check_symbolic(graph, loss, "loss", 0);
+  for (size_t i = 0; !status && i < n; ++i) status = check_symbolic(graph, wrt[i], "wrt", i);
+  if (status || loss->elements == 1) return status;
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "tn_graph_gradient: the loss (%s) has %" PRId64
+              " elements, it must have one: sum it, or take its mean",
+              tensor_text(text, sizeof text, loss), loss->elements);
+}
+
+/* Takes back the nodes from `first` on; no tensor that there was before was written by them. */
+static void take_back(record *r, uint32_t first) {
+  while (r->num_nodes > first) record_drop_node(r);
+}
+
+tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn_tensor *const *wrt,
+                            tn_tensor **gradients) {
+  tn_status status = check(graph, loss, n, wrt, gradients);
+  if (status) return status;
+  uint32_t first = graph->record.num_nodes, of_loss = 0;
+  uint32_t *values = host_alloc(&graph->memory, (n + 1) * sizeof *values);
+  tn_tensor **made = host_alloc(&graph->memory, (n + 1) * sizeof *made);
+  if (!values || !made) status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a gradient");
+  if (!status) status = capture_value(graph, loss, &of_loss);
+  for (size_t i = 0; !status && i < n; ++i) status = capture_value(graph, wrt[i], &values[i]);
+  gradient_walk w = {.record = &graph->record,
+                     .runtime = graph->runtime,
+                     .device = graph->device,
+                     .tensor = graph_tensor,
+                     .context = graph};
+  if (!status) status = gradient_walk_run(&w, of_loss, NULL, n, values, made);
+  if (status) {
+    fail_prefix("tn_graph_gradient: ");
+    take_back(&graph->record, first);
+  }
+  for (size_t i = 0; !status && i < n; ++i) gradients[i] = made[i];
+  host_free(&graph->memory, values);
+  host_free(&graph->memory, made);
+  return status;
+}
+
+tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_tensor **stopped) {
+  tn_tensor *made = NULL;
+  uint32_t value;
+  if (!graph || !stopped)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_stop_gradient: graph or result is NULL");
+  tn_status status = runtime_check(graph->runtime);
+  if (!status) status = check_symbolic(graph, tensor, "tensor", 0);
+  if (!status) status = tn_copy(NULL, tensor, &made);
+  if (!status) status = capture_value(graph, made, &value);
+  if (status) return tn_tensor_release(made), status;
+  graph->record.buffers[graph->record.values[value].buffer].stops_gradient = true;
+  *stopped = made;
+  return TN_OK;
+}
