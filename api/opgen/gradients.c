@@ -78,16 +78,24 @@ static bool any_reads(const part *parts, const char *name) {
 
 static bool is_input(const arg *a) { return !is_output(a->kind); }
 
-/* Bits of the inputs, in-out tensors as they were last, or of the tensors after the call. */
-static unsigned needs(int i, const part *parts, bool inputs) {
+/* Bits of the inputs, in-out tensors as they were last. */
+static unsigned needs_in(int i, const part *parts) {
   unsigned bits = 0;
   int at = 0;
+  for (const arg *a = lists[i].args; a->kind; ++a)
+    if (is_input(a)) bits |= (unsigned)any_reads(parts, a->name) << at++;
+  return bits;
+}
+
+/* Bits of the tensors after the call: in-out ones, after_<name>, and outputs. */
+static unsigned needs_out(int i, const part *parts) {
+  unsigned bits = 0;
+  int at = 0;
+  char after[96];
   for (const arg *a = lists[i].args; a->kind; ++a) {
-    if (is_input(a) == inputs) bits |= (unsigned)any_reads(parts, a->name) << at;
-    if (is_input(a) == inputs)
-      ++at;
-    else if (!inputs && a->kind == 'u')
-      ++at; /* in-out tensors come first after the call */
+    if (is_input(a) && a->kind != 'u') continue;
+    snprintf(after, sizeof after, "%s%s", a->kind == 'u' ? "after_" : "", a->name);
+    bits |= (unsigned)any_reads(parts, after) << at++;
   }
   return bits;
 }
@@ -108,10 +116,12 @@ static void print_local(const part *parts, const char *prefix, const char *name,
 }
 
 static void print_locals(int i, const part *parts) {
-  int in = 0, out = count_kind(i, "u");
+  int in = 0, inout = 0, out = count_kind(i, "u");
   for (const arg *a = lists[i].args; a->kind; ++a) {
     if (is_input(a)) {
       print_local(parts, "", a->name, "in", in++);
+      if (a->kind == 'u') print_local(parts, "after_", a->name, "out", inout);
+      if (a->kind == 'u') print_local(parts, "d", a->name, "out_gradient", inout++);
       continue;
     }
     print_local(parts, "", a->name, "out", out);
@@ -176,7 +186,7 @@ void print_gradients(void) {
       printf("%s, ", p->arg);
     else
       printf("%s_rule, ", rows[i].name);
-    printf("0x%x, 0x%x},\n", needs(i, p, true), needs(i, p, false));
+    printf("0x%x, 0x%x},\n", needs_in(i, p), needs_out(i, p));
   }
   puts("};\nconst uint32_t num_gradient_rules = sizeof gradient_rules / sizeof *gradient_rules;");
 }

@@ -226,6 +226,17 @@ enum {
   TN_OPERATOR_NEEDS_ELEMENTS = 1u << 6,
 };
 
+/* What automatic mixed precision (graph.h) does with the float32 and 16-bit inputs of an operator.
+ * float64 and integers stay as they are, and so do operators that update in place. */
+typedef enum tn_precision {
+  TN_PRECISION_UNSAID = 0, /* nothing */
+  TN_PRECISION_LOW = 1,    /* are cast to the 16-bit type: products of matrices and the like */
+  TN_PRECISION_F32 = 2,    /* are cast to float32: losses, long sums */
+  TN_PRECISION_WIDEST = 3, /* to the widest among them: additions and the like */
+} tn_precision;
+
+struct tn_gradient;
+
 /* An operator's schema: what the dispatcher checks and what documentation says.
  * Tenon's own rows come from ops.def; a plugin's own operators use the same struct. */
 typedef struct tn_operator {
@@ -259,8 +270,39 @@ typedef struct tn_operator {
   /* How many bytes of the attribute struct a kernel knows whose row does not say (its attrs_size
    * is 0): the struct's size when the operator was new. 0: all of it, nothing was appended. */
   uint32_t attrs_known;
-  uint32_t reserved;
+  uint32_t precision; /* tn_precision: what automatic mixed precision does with its inputs */
+  /* The gradients of the loss by what a call read, from those by what it wrote: calls g->call for
+   * what it computes and g->give for each input that g->wanted says. It computes nothing itself, on
+   * no memory: the tensors may be those of a graph, which have none. NULL: the operator has no
+   * gradient, and asking for one is an error. Any thread. */
+  tn_status (*gradient)(struct tn_gradient *g);
 } tn_operator;
+
+/* What a gradient rule works with; valid until it returns. Append-only. */
+typedef struct tn_gradient {
+  uint32_t struct_size;
+  uint16_t num_in, num_out; /* tensors, as in tn_kernel_args */
+  /* Shapes and types, with data that the rule may not read: the inputs and then the in-out tensors
+   * as before the call (their numbers are gone, only their shapes may be used); the in-out tensors
+   * as after it and then the outputs; the gradients by those, NULL where none arrives, not all of
+   * them. NULL is also an optional tensor that was left out. */
+  const DLTensor *const *in, *const *out, *const *out_gradient;
+  const bool *wanted; /* [num_in]: a gradient by this input is asked for */
+  const void *attrs;  /* of the call, complete; NULL if the operator has none */
+  const tn_host *host;
+  void *impl; /* the host's own */
+  /* Calls an operator by its name, "mul", on tensors from here: out[i] is NULL before, for each
+   * output, and a tensor after, until the rule returns. attrs: NULL for the defaults. Operators
+   * that update a tensor in place are refused. */
+  tn_status (*call)(struct tn_gradient *g, const char *op, const void *attrs, uint32_t num_in,
+                    const DLTensor *const *in, uint32_t num_out, const DLTensor **out);
+  /* A constant of rank 0 of the type of `like`, which operators broadcast. */
+  tn_status (*number)(struct tn_gradient *g, const DLTensor *like, double value,
+                      const DLTensor **out);
+  /* The gradient by input `in`, or a further part of it: of its shape, or of one that it was
+   * broadcast to, over which it is summed; of another float type, it is cast. */
+  tn_status (*give)(struct tn_gradient *g, uint32_t in, const DLTensor *gradient);
+} tn_gradient;
 
 /* Argument and attribute `index` of an operator that somebody else made, whose rows may be
  * longer or shorter than this header's: fields past `arg_size` and `attr_size` are not there. */

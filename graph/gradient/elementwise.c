@@ -14,3 +14,17 @@ static void larger_or_smaller(rule *r, const tn_tensor *a, const tn_tensor *b,
 void gradient_maximum(rule *r) { larger_or_smaller(r, r->in[0], r->in[1], expr_greater); }
 
 void gradient_minimum(rule *r) { larger_or_smaller(r, r->in[0], r->in[1], expr_less); }
+
+/* b a^(b - 1) and y ln a, without the NaN of 0 times infinity. */
+void gradient_pow(rule *r) {
+  const tn_tensor *a = r->in[0], *b = r->in[1], *y = r->out[0], *dy = r->out_gradient[0];
+  const tn_tensor *zero = num(dy, 0);
+  if (rule_wants(r, 0)) {
+    const tn_tensor *slope = mul(b, pow(a, sub(b, num(dy, 1))));
+    rule_give(r, 0, where(equal(b, zero), zero, mul(dy, slope)));
+  }
+  if (rule_wants(r, 1)) {
+    const tn_tensor *flat = logical_and(equal(a, zero), greater_equal(b, zero));
+    rule_give(r, 1, where(flat, zero, mul(dy, mul(y, log(a)))));
+  }
+}

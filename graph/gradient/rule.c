@@ -13,6 +13,8 @@
 const char rule_same_attrs = 0;
 
 const gradient_rule *gradient_rule_of(const tn_operator *op) {
+  static const gradient_rule of_plugin = {plugin_rule_run, UINT32_MAX, UINT32_MAX, NULL, NULL};
+  if (op->gradient) return &of_plugin;
   if (op->id >= num_gradient_rules) return NULL;
   const gradient_rule *row = &gradient_rules[op->id];
   return row->run || row->stops || row->refuses ? row : NULL;
@@ -184,6 +186,47 @@ const tn_tensor *rule_slice(rule *r, const tn_tensor *x, int32_t axis, int64_t b
   if (is_off(r, x)) return NULL;
   tn_status status = tn_tensor_slice(x, axis, begin, end, step, &made);
   return rule_keep(r, status, made);
+}
+
+const tn_tensor *rule_unsqueeze(rule *r, const tn_tensor *x, int32_t axis) {
+  tn_tensor *made = NULL;
+  if (is_off(r, x)) return NULL;
+  tn_status status = tn_tensor_unsqueeze(x, axis, &made);
+  return rule_keep(r, status, made);
+}
+
+const tn_tensor *rule_cast_like(rule *r, const tn_tensor *x, const tn_tensor *like) {
+  if (is_off(r, x) || is_off(r, like)) return NULL;
+  if (tn_tensor_dtype(x) == tn_tensor_dtype(like)) return x;
+  const tn_cast_attrs attrs = {.struct_size = sizeof attrs, .dtype = tn_tensor_dtype(like)};
+  return call1(r, TN_OP_CAST, x, NULL, &attrs);
+}
+
+tn_tensor *rule_zeros(rule *r, tn_dtype dtype, int32_t rank, const int64_t *size) {
+  tn_tensor *made = NULL;
+  if (r->status) return NULL;
+  tn_status status = tn_zeros(r->device, r->stream, dtype, rank, size, &made);
+  return rule_keep(r, status, made) ? made : NULL;
+}
+
+void rule_update(rule *r, uint32_t op, const void *attrs, uint32_t num_in,
+                 const tn_tensor *const *in, tn_tensor *y) {
+  if (is_off(r, y)) return;
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = op,
+                        .stream = r->stream,
+                        .in = in,
+                        .out = &y,
+                        .attrs = attrs,
+                        .num_in = (uint16_t)num_in,
+                        .num_out = 1};
+  r->status = tn_invoke(&call);
+}
+
+const tn_tensor *rule_one_less_square(rule *r, const tn_tensor *x) {
+  const tn_tensor *one = rule_number(r, x, 1);
+  return call1(r, TN_OP_MUL, call1(r, TN_OP_SUB, one, x, NULL), call1(r, TN_OP_ADD, one, x, NULL),
+               NULL);
 }
 
 /* --- reductions --- */

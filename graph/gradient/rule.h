@@ -78,6 +78,17 @@ const tn_tensor *rule_number(rule *r, const tn_tensor *x, double value);
 const tn_tensor *rule_reshape(rule *r, const tn_tensor *x, int32_t rank, const int64_t *size);
 const tn_tensor *rule_expand(rule *r, const tn_tensor *x, int32_t rank, const int64_t *size);
 const tn_tensor *rule_permute(rule *r, const tn_tensor *x, const int32_t *axes);
+/* An axis of size 1 more: number `axis` of the result, -1 being its last. */
+const tn_tensor *rule_unsqueeze(rule *r, const tn_tensor *x, int32_t axis);
+/* x in the type of `like`. */
+const tn_tensor *rule_cast_like(rule *r, const tn_tensor *x, const tn_tensor *like);
+/* Zeros, for the rule to write to. */
+tn_tensor *rule_zeros(rule *r, tn_dtype dtype, int32_t rank, const int64_t *size);
+/* Calls an operator that updates `y` in place, its only in-out tensor. */
+void rule_update(rule *r, uint32_t op, const void *attrs, uint32_t num_in,
+                 const tn_tensor *const *in, tn_tensor *y);
+/* (1 - x) (1 + x), which cancels nothing near 1. */
+const tn_tensor *rule_one_less_square(rule *r, const tn_tensor *x);
 /* The last two axes changed about. */
 const tn_tensor *rule_transpose(rule *r, const tn_tensor *x);
 const tn_tensor *rule_slice(rule *r, const tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
@@ -99,11 +110,17 @@ double rule_count(const rule_shape *shape, const tn_axes *axes);
 #define reshaped(x, shape) rule_reshape(r, x, (shape)->rank, (shape)->size)
 #define expanded(x, shape) rule_expand(r, x, (shape)->rank, (shape)->size)
 #define transposed(x) rule_transpose(r, x)
+#define unsqueezed(x, axis) rule_unsqueeze(r, x, axis)
+#define one_less_square(x) rule_one_less_square(r, x)
+#define LN_2 0.69314718055994530942
+#define LN_10 2.30258509299404568402
+#define TWO_BY_ROOT_PI 1.12837916709551257390
 #define spread(x, shape, axes) rule_spread(r, x, shape, axes)
-#define kept(x, shape, axes) rule_keepdims(r, x, shape, axes)
 
 /* --- for those who run rules --- */
 
+/* plugin_rule.c: runs the rule that a plugin brought with its operator. */
+void plugin_rule_run(rule *r);
 /* The rule of an operator; a plugin's own may have none: NULL. */
 const gradient_rule *gradient_rule_of(const tn_operator *op);
 /* Releases what the rule made, but for the gradients, which get references of their own first. */

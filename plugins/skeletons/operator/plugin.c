@@ -24,6 +24,16 @@ static const tn_attr attrs[] = {
     ATTR(shift, 0, "what is added"),
 };
 
+/* The gradient by x is scale dy. Rules call operators by name: what they give can be computed on
+ * any device, and differentiated again. */
+static tn_status gradient(tn_gradient *g) {
+  const template_scale_shift_attrs *a = g->attrs;
+  const DLTensor *factors[2] = {g->out_gradient[0], NULL}, *dx = NULL;
+  tn_status status = g->number(g, factors[0], a->scale, &factors[1]);
+  if (!status) status = g->call(g, "mul", NULL, 2, factors, 1, &dx);
+  return status ? status : g->give(g, 0, dx);
+}
+
 /* Where no built-in rule says the output's shape, it is TN_SHAPE_CUSTOM with an infer function.
  * `tolerance` is what every kernel of the operator must keep to, here in units in the last place
  * of a float32. */
@@ -44,6 +54,8 @@ static const tn_operator operators[] = {{
     .tolerance = 1,
     .doc = "Scales and shifts.",
     .maths = "y = scale x + shift",
+    .precision = TN_PRECISION_WIDEST,
+    .gradient = gradient,
 }};
 
 /* -------------------------------------------------------------------- kernel --- */
