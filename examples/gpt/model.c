@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "../pass.h"
+
 /* GPT-2's smallest has a table of 50,257 rows; as many as a multiple of 64 makes products faster.
  * Bytes leave most of them idle, but time and memory are those of the model known by its size. */
 static const model_size sizes[] = {{"tiny", 4, 128, 4, 128, BYTES},
@@ -126,138 +128,131 @@ void model_cache_destroy(model_cache *cache) {
 
 /* ------------------------------------------------------------- the forward pass --- */
 
-/* A pass under way: tensors that it made, until it ends, and its first failure, after which
- * nothing is called any more and results are NULL. */
-typedef struct pass {
+/* A pass over so many windows of such a length. */
+typedef struct reading {
+  pass pass;
   const model_size *size;
   int64_t batch, length;
   model_cache *cache;
-  tn_status status;
-  int made;
-  tn_tensor *tensors[MODEL_MAX_LAYERS * 40];
   char site[32]; /* what layers and graphs call the place we are at */
-} pass;
+} reading;
 
-static tn_tensor **result(pass *p) { return &p->tensors[p->made++]; }
-
-static void at(pass *p, const char *part, int block) {
-  snprintf(p->site, sizeof p->site, block < 0 ? "%s" : "%s %d", part, block);
-  tn_call_site(p->site);
+static void at(reading *r, const char *part, int block) {
+  snprintf(r->site, sizeof r->site, block < 0 ? "%s" : "%s %d", part, block);
+  tn_call_site(r->site);
 }
 
 static tn_tensor *norm(pass *p, const tn_tensor *x, tn_tensor *const w[2]) {
-  tn_tensor **y = result(p);
+  tn_tensor **y = pass_result(p);
   if (!p->status) p->status = tn_layer_norm(NULL, x, w[0], w[1], NULL, y, NULL, NULL);
   return *y;
 }
 
 static tn_tensor *linear(pass *p, const tn_tensor *x, tn_tensor *const w[2]) {
-  tn_tensor **y = result(p);
+  tn_tensor **y = pass_result(p);
   if (!p->status) p->status = tn_matmul(NULL, x, w[0], w[1], NULL, y);
   return *y;
 }
 
 static tn_tensor *add(pass *p, const tn_tensor *a, const tn_tensor *b) {
-  tn_tensor **y = result(p);
+  tn_tensor **y = pass_result(p);
   if (!p->status) p->status = tn_add(NULL, a, b, y);
   return *y;
 }
 
 static tn_tensor *reshape(pass *p, const tn_tensor *x, int32_t rank, const int64_t *shape) {
-  tn_tensor **y = result(p);
+  tn_tensor **y = pass_result(p);
   if (!p->status) p->status = tn_tensor_reshape(x, rank, shape, y);
   return *y;
 }
 
 /* [batch, a, b, rest] as [batch, b, a, rest]. */
 static tn_tensor *swap(pass *p, const tn_tensor *x) {
-  tn_tensor **y = result(p);
+  tn_tensor **y = pass_result(p);
   if (!p->status) p->status = tn_tensor_permute(x, (const int32_t[]){0, 2, 1, 3}, y);
   return *y;
 }
 
 /* [batch * length, width] as [batch, heads, length, width / heads]. */
-static tn_tensor *split_heads(pass *p, const tn_tensor *x) {
-  int64_t heads = p->size->heads;
-  return swap(p, reshape(p, x, 4, (int64_t[]){p->batch, p->length, heads, p->size->width / heads}));
+static tn_tensor *split_heads(reading *r, const tn_tensor *x) {
+  int64_t heads = r->size->heads;
+  return swap(&r->pass, reshape(&r->pass, x, 4,
+                                (int64_t[]){r->batch, r->length, heads, r->size->width / heads}));
 }
 
-static tn_tensor *join_heads(pass *p, const tn_tensor *x) {
-  tn_tensor *swapped = swap(p, x), **whole = result(p);
-  if (!p->status) p->status = tn_tensor_contiguous(NULL, swapped, whole);
-  return reshape(p, *whole, 2, (int64_t[]){p->batch * p->length, p->size->width});
+static tn_tensor *join_heads(reading *r, const tn_tensor *x) {
+  tn_tensor *swapped = swap(&r->pass, x), **whole = pass_result(&r->pass);
+  if (!r->pass.status) r->pass.status = tn_tensor_contiguous(NULL, swapped, whole);
+  return reshape(&r->pass, *whole, 2, (int64_t[]){r->batch * r->length, r->size->width});
 }
 
 /* Puts x behind what is kept, and gives all of it. */
-static tn_tensor *remember(pass *p, tn_tensor *kept, tn_tensor *x) {
-  if (!p->cache) return x;
-  int64_t from = p->cache->length, to = from + p->length;
-  tn_tensor **fresh = result(p), **all = result(p);
-  if (!p->status) p->status = tn_tensor_slice(kept, 2, from, to, 1, fresh);
-  if (!p->status) p->status = tn_copy(NULL, x, fresh);
-  if (!p->status) p->status = tn_tensor_slice(kept, 2, 0, to, 1, all);
+static tn_tensor *remember(reading *r, tn_tensor *kept, tn_tensor *x) {
+  int64_t from = r->cache->length, to = from + r->length;
+  tn_tensor **fresh = pass_result(&r->pass), **all = pass_result(&r->pass);
+  if (!r->pass.status) r->pass.status = tn_tensor_slice(kept, 2, from, to, 1, fresh);
+  if (!r->pass.status) r->pass.status = tn_copy(NULL, x, fresh);
+  if (!r->pass.status) r->pass.status = tn_tensor_slice(kept, 2, 0, to, 1, all);
   return *all;
 }
 
-static tn_tensor *attention(pass *p, const tn_tensor *x, tn_tensor *const w[], int block) {
+static tn_tensor *attention(reading *r, const tn_tensor *x, tn_tensor *const w[], int block) {
   tn_scaled_dot_product_attention_attrs causal = TN_SCALED_DOT_PRODUCT_ATTENTION_DEFAULTS;
   causal.causal = 1; /* the last query sees all keys, those of a cache among them */
-  tn_tensor *q = split_heads(p, linear(p, x, &w[QUERY_W]));
-  tn_tensor *k = split_heads(p, linear(p, x, &w[KEY_W]));
-  tn_tensor *v = split_heads(p, linear(p, x, &w[VALUE_W]));
-  if (p->cache) k = remember(p, p->cache->keys[block], k);
-  if (p->cache) v = remember(p, p->cache->values[block], v);
-  tn_tensor **y = result(p);
-  if (!p->status)
-    p->status = tn_scaled_dot_product_attention(NULL, q, k, v, NULL, NULL, &causal, y, NULL);
-  return linear(p, join_heads(p, *y), &w[JOIN_W]);
+  tn_tensor *q = split_heads(r, linear(&r->pass, x, &w[QUERY_W]));
+  tn_tensor *k = split_heads(r, linear(&r->pass, x, &w[KEY_W]));
+  tn_tensor *v = split_heads(r, linear(&r->pass, x, &w[VALUE_W]));
+  if (r->cache) k = remember(r, r->cache->keys[block], k);
+  if (r->cache) v = remember(r, r->cache->values[block], v);
+  tn_tensor **y = pass_result(&r->pass);
+  if (!r->pass.status)
+    r->pass.status = tn_scaled_dot_product_attention(NULL, q, k, v, NULL, NULL, &causal, y, NULL);
+  return linear(&r->pass, join_heads(r, *y), &w[JOIN_W]);
 }
 
-static tn_tensor *mlp(pass *p, const tn_tensor *x, tn_tensor *const w[]) {
-  tn_tensor *h = linear(p, x, &w[UP_W]), **y = result(p);
-  if (!p->status) p->status = tn_gelu(NULL, h, NULL, y);
-  return linear(p, *y, &w[DOWN_W]);
+static tn_tensor *mlp(reading *r, const tn_tensor *x, tn_tensor *const w[]) {
+  tn_tensor *h = linear(&r->pass, x, &w[UP_W]), **y = pass_result(&r->pass);
+  if (!r->pass.status) r->pass.status = tn_gelu(NULL, h, NULL, y);
+  return linear(&r->pass, *y, &w[DOWN_W]);
 }
 
 /* [batch * length, width] */
-static tn_tensor *embed(pass *p, tn_tensor *const w[], const tn_tensor *tokens,
+static tn_tensor *embed(reading *r, tn_tensor *const w[], const tn_tensor *tokens,
                         const tn_tensor *positions) {
-  tn_tensor **token = result(p), **position = result(p);
-  if (!p->status) p->status = tn_embedding(NULL, w[TOKENS], tokens, token);
-  if (!p->status) p->status = tn_embedding(NULL, w[POSITIONS], positions, position);
-  tn_tensor *x = add(p, *token, *position);
-  return reshape(p, x, 2, (int64_t[]){p->batch * p->length, p->size->width});
+  tn_tensor **token = pass_result(&r->pass), **position = pass_result(&r->pass);
+  if (!r->pass.status) r->pass.status = tn_embedding(NULL, w[TOKENS], tokens, token);
+  if (!r->pass.status) r->pass.status = tn_embedding(NULL, w[POSITIONS], positions, position);
+  tn_tensor *x = add(&r->pass, *token, *position);
+  return reshape(&r->pass, x, 2, (int64_t[]){r->batch * r->length, r->size->width});
 }
 
-static tn_status forward(pass *p, tn_tensor *const weights[], const tn_tensor *tokens,
-                         const tn_tensor *positions, tn_tensor **logits) {
+static void forward(reading *r, tn_tensor *const weights[], const tn_tensor *tokens,
+                    const tn_tensor *positions, tn_tensor **logits) {
   tn_matmul_attrs tied = TN_MATMUL_DEFAULTS;
   tied.trans_b = 1;
-  at(p, "embedding", -1);
-  tn_tensor *x = embed(p, weights, tokens, positions);
-  for (int i = 0; i < p->size->layers; i++) {
+  at(r, "embedding", -1);
+  tn_tensor *x = embed(r, weights, tokens, positions);
+  for (int i = 0; i < r->size->layers; i++) {
     tn_tensor *const *w = &weights[BLOCKS + i * BLOCK_WEIGHTS];
-    at(p, "attention", i);
-    x = add(p, x, attention(p, norm(p, x, &w[NORM1_GAMMA]), w, i));
-    at(p, "mlp", i);
-    x = add(p, x, mlp(p, norm(p, x, &w[NORM2_GAMMA]), w));
+    at(r, "attention", i);
+    x = add(&r->pass, x, attention(r, norm(&r->pass, x, &w[NORM1_GAMMA]), w, i));
+    at(r, "mlp", i);
+    x = add(&r->pass, x, mlp(r, norm(&r->pass, x, &w[NORM2_GAMMA]), w));
   }
-  at(p, "head", -1);
-  x = norm(p, x, &weights[LAST_GAMMA]);
-  if (!p->status) p->status = tn_matmul(NULL, x, weights[TOKENS], NULL, &tied, logits);
-  return p->status;
+  at(r, "head", -1);
+  x = norm(&r->pass, x, &weights[LAST_GAMMA]);
+  if (!r->pass.status) r->pass.status = tn_matmul(NULL, x, weights[TOKENS], NULL, &tied, logits);
 }
 
 tn_status model_forward(const model_size *size, tn_tensor *const weights[], const tn_tensor *tokens,
                         const tn_tensor *positions, model_cache *cache, tn_tensor **logits) {
   const int64_t *shape = tn_tensor_shape(tokens);
   const char *before = tn_call_site(NULL);
-  pass p = {.size = size, .batch = shape[0], .length = shape[1], .cache = cache};
-  tn_status s = forward(&p, weights, tokens, positions, logits);
+  reading r = {.size = size, .batch = shape[0], .length = shape[1], .cache = cache};
+  forward(&r, weights, tokens, positions, logits);
   tn_call_site(before);
-  for (int i = 0; i < p.made; i++) tn_tensor_release(p.tensors[i]);
-  if (!s && cache) cache->length += p.length;
-  return s;
+  if (!r.pass.status && cache) cache->length += r.length;
+  return pass_end(&r.pass);
 }
 
 tn_status model_loss(const model_size *size, tn_tensor *const weights[], const tn_tensor *tokens,
