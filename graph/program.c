@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dispatcher/device/device.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/tensor.h"
 
 static tn_status no_memory(void) {
@@ -179,7 +180,9 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   p->device = device;
   pthread_mutex_init(&p->mutex, NULL);
   runtime_retain_weak(p->runtime);
+  bool paused = thread_watcher_pause(true);
   status = compile(p, graph);
+  thread_watcher_pause(paused);
   if (status) {
     fail_prefix("tn_graph_compile: ");
     tn_program_destroy(p);

@@ -5,6 +5,7 @@
 #include "dispatcher/call/plan.h"
 #include "dispatcher/device/device.h"
 #include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/shape/shape.h"
 #include "dispatcher/tensor/overlap.h"
 #include "dispatcher/tensor/tensor.h"
@@ -255,6 +256,8 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                          const tn_tensor *const *in, size_t num_out, tn_tensor **out) {
   if (!program) return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_run: program is NULL");
   tn_status status = device_check(program->device);
+  if (!status && !device_is_ordinary(program->device))
+    status = watch_refuse(program->device, "tn_program_run");
   if (status) return status;
   run r = {.program = program, .stream = stream ? stream : program->device->default_stream};
   if (r.stream->device != program->device)

@@ -9,6 +9,7 @@
 
 #include "dispatcher/device/device.h"
 #include "dispatcher/memory/pool.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/ones.h"
 #include "graph/objects.h"
 
@@ -61,15 +62,17 @@ static void symbolic_free(void *device, uint32_t kind, void *ptr) {
   s->host->free(s->host, ptr);
 }
 
-/* What is written is the recorder's. */
+/* What is written whole is the recorder's. */
 static tn_status symbolic_copy(void *device, void *queue, uint32_t direction, void *dst,
                                uint64_t dst_offset, const void *src, uint64_t src_offset,
                                size_t bytes) {
   const symbolic *s = device;
-  (void)queue, (void)direction, (void)dst, (void)dst_offset, (void)src, (void)src_offset;
-  (void)bytes;
-  return s->host->fail(TN_ERR_UNSUPPORTED,
-                       "a symbolic tensor has no numbers: compile its graph and run the program");
+  (void)queue, (void)dst, (void)dst_offset, (void)src, (void)src_offset, (void)bytes;
+  return s->host->fail(
+      TN_ERR_UNSUPPORTED,
+      direction == TN_COPY_TO_DEVICE
+          ? "a symbolic tensor is written from host memory whole, once, and before calls use it"
+          : "a symbolic tensor has no numbers: compile its graph and run the program");
 }
 
 /* Its tables are never written to: kernels are for devices that plugins bring. */
@@ -121,6 +124,7 @@ tn_status symbolic_take(tn_graph *graph) {
 void symbolic_give(tn_graph *graph) {
   tn_device *d = graph->device;
   if (!d || !d->handle) return;
+  device_watcher_set(d, NULL);
   if (!runtime_check(graph->runtime)) device_release_ones(d);
   pthread_mutex_lock(&graph->runtime->mutex);
   ((symbolic *)d->handle)->graph = NULL;

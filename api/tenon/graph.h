@@ -80,10 +80,59 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
  * Errors: INVALID_ARGUMENT for a loss of several elements or an integer one, and where a tensor
  * that a rule reads was overwritten since; UNSUPPORTED, naming the node, for an operator without a
  * rule. The graph is as before then. */
-tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n,
-                            tn_tensor *const *wrt, tn_tensor **gradients);
+tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn_tensor *const *wrt,
+                            tn_tensor **gradients);
 /* A copy of a tensor through which no gradient passes. */
 tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_tensor **stopped);
+
+/* ---------------------------------------------------------------- tapes --- */
+
+/*
+ * Gradients without a graph: between tn_tape_begin and tn_tape_end the calling thread's calls run
+ * as ever, and those that depend on watched tensors are recorded.
+ *
+ *     tn_tape_watch(tape, w);
+ *     tn_tape_begin(tape);
+ *     loss = model(x, w);                                      // ordinary calls
+ *     tn_tape_gradient(tape, NULL, loss, NULL, 1, &w, &dw, 0); // and the record is gone
+ *     tn_tape_end(tape);
+ *
+ * The tensors that gradient rules read are kept until a gradient has used them. One that was
+ * overwritten before that (by an operator that updates in place, or by tn_tensor_write) is an error
+ * that names the call. Copies to other devices, imports and what other threads do are not recorded:
+ * no gradient passes through them. Prepared calls and programs are refused while the thread
+ * records. A tape is one thread's at a time, and a thread records on one at a time.
+ */
+typedef struct tn_tape tn_tape;
+tn_status tn_tape_create(tn_runtime *runtime, tn_tape **tape);
+/* Ends recording, if this thread is at it. */
+void tn_tape_destroy(tn_tape *tape);
+/* A tensor whose gradient may be asked for, from here on and until the tape is destroyed, which
+ * keeps it. */
+tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor);
+tn_status tn_tape_begin(tn_tape *tape);
+tn_status tn_tape_end(tn_tape *tape);
+/* Forgets what was recorded, but for what is watched. */
+tn_status tn_tape_forget(tn_tape *tape);
+
+enum {
+  TN_TAPE_KEEP = 1,   /* the record stays, for more gradients */
+  TN_TAPE_RECORD = 2, /* so does it, and what computes the gradients is recorded too: gradients of
+                         gradients. Between tn_tape_begin and tn_tape_end */
+  TN_TAPE_ADD = 4,    /* to the tensors that dx holds, which are released; NULL ones are made */
+};
+
+/* The gradients of a loss by each of x, watched tensors or ones computed from them, from dy, its
+ * gradient by y; dy NULL: y is the loss, of one element. dx[i], of shape and type of x[i], is the
+ * caller's; NULL where y does not depend on x[i]. The work is the stream's, NULL being the default
+ * one. Errors: as tn_graph_gradient's; dx is as before then, and the record gone unless it was to
+ * be kept. */
+tn_status tn_tape_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
+                           const tn_tensor *dy, size_t n, tn_tensor *const *x, tn_tensor **dx,
+                           uint32_t flags);
+/* A copy of x through which no gradient passes. */
+tn_status tn_tape_stop_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *x,
+                                tn_tensor **stopped);
 
 /* -------------------------------------------------------------- walking --- */
 

@@ -85,7 +85,7 @@ bool fast_path_invoke(const tn_call *call, tn_status *status) {
   tn_device *device = x->device;
   const op_entry *op = registry_op(&device->runtime->registry, call->op);
   if (!op || !op->fast_path || op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
-      device_check(device))
+      !device_is_ordinary(device))
     return false;
   tn_stream *stream = call->stream ? call->stream : device->default_stream;
   bool check_stream = !device->synchronous;

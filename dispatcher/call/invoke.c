@@ -8,6 +8,7 @@
 #include "dispatcher/call/fast_path.h"
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/notify.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/tracked.h"
 
 /* A kernel failed: its message gets the call in front. */
@@ -69,12 +70,19 @@ static inline bool depends_on_data(const plan *p) {
   return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
 }
 
+/* plan_make did nothing: for whom the call is then, if it is not refused. */
+static __attribute__((cold)) tn_status invoke_otherwise(plan *p, const tn_call *call,
+                                                        tn_status status) {
+  if (status == (tn_status)PLAN_OF_LISTS) return invoke_list(p, call);
+  if (status == (tn_status)PLAN_WATCHED) return watcher_call(watcher_of(p->device), call);
+  return status;
+}
+
 /* Apart from tn_invoke so that the fast path does not pay for the plan's stack. */
 static __attribute__((noinline)) tn_status invoke_planned(const tn_call *call) {
   plan p;
   tn_status status = plan_make(&p, call);
-  if (__builtin_expect(status, 0))
-    return status == (tn_status)PLAN_OF_LISTS ? invoke_list(&p, call) : status;
+  if (__builtin_expect(status, 0)) return invoke_otherwise(&p, call, status);
   status = run_once(&p);
   if (__builtin_expect(depends_on_data(&p), 0) && !status) status = plan_shrink_outputs(&p);
   if (__builtin_expect(status, 0)) {
@@ -153,17 +161,28 @@ static tn_status equip_candidate(tn_prepared *made, uint32_t rank) {
   return status;
 }
 
+/* On a device that is not ordinary. */
+static __attribute__((cold)) tn_status check_prepared(const tn_device *device,
+                                                      const char *function) {
+  tn_status status = device_check(device);
+  return status ? status : watch_refuse(device, function);
+}
+
+static __attribute__((cold)) tn_status refuse_symbolic(const tn_device *device) {
+  return fail(TN_ERR_UNSUPPORTED,
+              "tn_prepare: a call on symbolic tensors of %s is recorded and "
+              "never run; compile the graph",
+              device->id);
+}
+
 static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepared) {
   const tn_tensor *any = call_is_whole(call) ? call_first_tensor(call) : NULL;
+  tn_status status = TN_OK;
   plan refused;
   if (!any) return plan_make(&refused, call); /* fails, with the message */
-  tn_status status = device_check(any->device);
+  if (any->device->recorder && device_is_fine(any->device)) return refuse_symbolic(any->device);
+  if (!device_is_ordinary(any->device)) status = check_prepared(any->device, "tn_prepare");
   if (status) return tracked_explain(any, "tn_prepare", status);
-  if (any->device->recorder)
-    return fail(TN_ERR_UNSUPPORTED,
-                "tn_prepare: a call on symbolic tensors of %s is recorded and "
-                "never run; compile the graph",
-                any->device->id);
   const host_memory *memory = &any->device->runtime->memory;
   tn_prepared *made = host_alloc(memory, sizeof *made);
   if (!made) return fail(TN_ERR_OUT_OF_MEMORY, "tn_prepare: no host memory");
@@ -228,6 +247,9 @@ static tn_call call_of(plan *p, const void *attrs) {
 }
 
 static tn_status run_anew(tn_prepared *prepared) {
+  const tn_device *device = prepared->plan.device;
+  tn_status status = device_is_ordinary(device) ? TN_OK : check_prepared(device, "tn_run");
+  if (status) return status;
   tn_call call = call_of(&prepared->plan, prepared->plan.args.attrs);
   return tn_invoke(&call);
 }
@@ -272,7 +294,8 @@ static tn_status adopt(tn_prepared *prepared, const plan *anew) {
 tn_status tn_prepared_set_attrs(tn_prepared *prepared, const void *attrs) {
   if (!prepared) return fail(TN_ERR_INVALID_ARGUMENT, "tn_prepared_set_attrs: prepared is NULL");
   plan *p = &prepared->plan, anew;
-  tn_status status = device_check(p->device);
+  tn_status status = TN_OK;
+  if (!device_is_ordinary(p->device)) status = check_prepared(p->device, "tn_prepared_set_attrs");
   if (status) return status;
   tn_call call = call_of(p, attrs);
   status = plan_make(&anew, &call);
@@ -293,8 +316,10 @@ tn_status tn_run(tn_prepared *prepared) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_run: prepared is NULL");
   plan *p = &prepared->plan;
   if (!prepared->direct) return run_anew(prepared);
-  tn_status status = device_check(p->device);
-  if (__builtin_expect(status, 0)) return status;
+  tn_status status;
+  if (__builtin_expect(!device_is_ordinary(p->device), 0) &&
+      (status = check_prepared(p->device, "tn_run")))
+    return status;
   status = p->cell->run(&p->args);
   return __builtin_expect(status, 0) ? prepared_failed(p, status) : TN_OK;
 }

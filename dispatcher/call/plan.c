@@ -45,8 +45,10 @@ static tn_status outline(plan *p, const tn_call *call) {
   const tn_tensor *t = call_first_tensor(call);
   if (unlikely(!t)) return call_refuse_empty(call->op);
   p->device = t->device;
-  tn_status status = device_check(p->device);
-  if (unlikely(status)) return call_refuse_released(t, call->op, status);
+  if (unlikely(!device_is_ordinary(p->device))) {
+    tn_status status = call_attend(t, call->op);
+    if (status) return status;
+  }
   p->op = registry_op(&p->device->runtime->registry, call->op);
   if (unlikely(!p->op))
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_invoke: %u is no operator", call->op);

@@ -16,6 +16,8 @@
 /* What plan_make returns, having done nothing, for an operator with lists among its
  * arguments: list_make is for those. No tn_status. */
 enum { PLAN_OF_LISTS = 1 << 20 };
+/* The same for a call that goes to whom watcher_of says. */
+enum { PLAN_WATCHED = 1 << 21 };
 
 typedef struct plan {
   const op_entry *op;
@@ -84,6 +86,9 @@ __attribute__((cold)) tn_status call_refuse_empty(uint32_t op);
 /* `status`, unless the reason for it is that the tensor was released. */
 __attribute__((cold)) tn_status call_refuse_released(const tn_tensor *t, uint32_t op,
                                                      tn_status status);
+/* Of a tensor whose device is not ordinary: why the call cannot be made, or PLAN_WATCHED, or
+ * TN_OK. */
+__attribute__((cold)) tn_status call_attend(const tn_tensor *t, uint32_t op);
 
 /* What an argument's type comes to; TN_DTYPE_NONE while nothing has bound its variable. */
 static inline tn_dtype plan_type(const plan *p, uint8_t type) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "dispatcher/call/plan.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/registry/schema.h"
 #include "dispatcher/tensor/tensor.h"
 #include "dispatcher/tensor/tracked.h"
@@ -31,6 +32,12 @@ tn_status call_refuse_released(const tn_tensor *t, uint32_t op, tn_status status
     if (builtin_operators[i].id == op)
       snprintf(function, sizeof function, "tn_%s", builtin_operators[i].name);
   return tracked_explain(t, function, status);
+}
+
+tn_status call_attend(const tn_tensor *t, uint32_t op) {
+  tn_status status = device_check(t->device);
+  if (status) return call_refuse_released(t, op, status);
+  return watcher_of(t->device) ? (tn_status)PLAN_WATCHED : TN_OK;
 }
 
 tn_status call_refuse_empty(uint32_t op) {

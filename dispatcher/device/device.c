@@ -320,10 +320,15 @@ void devices_drop(device_list *list) {
 }
 
 void devices_publish(const device_list *list) {
-  uint32_t at = atomic_load(&list->runtime->num_devices);
-  for (uint32_t i = 0; i < list->count; ++i)
-    atomic_store(&list->runtime->devices[at + i], list->items[i]);
-  atomic_store_explicit(&list->runtime->num_devices, at + list->count, memory_order_release);
+  tn_runtime *r = list->runtime;
+  uint32_t at = atomic_load(&r->num_devices);
+  pthread_mutex_lock(&r->mutex);
+  for (uint32_t i = 0; i < list->count; ++i) {
+    if (r->num_watchers) atomic_fetch_or(&list->items[i]->attention, DEVICE_WATCHED);
+    atomic_store(&r->devices[at + i], list->items[i]);
+  }
+  atomic_store_explicit(&r->num_devices, at + list->count, memory_order_release);
+  pthread_mutex_unlock(&r->mutex);
 }
 
 /* Puts a device at its place among the first `at`, or behind them. */
@@ -363,8 +368,9 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
   if (!status) status = runtime_check(device->runtime);
   if (status) return status;
   uint64_t free_bytes = 0, total = device->props.memory_bytes;
-  uint8_t lost = atomic_load(&device->lost);
-  if (!lost && atomic_load(&device->ready) && device->type->backend.memory_info &&
+  uint8_t attention = atomic_load(&device->attention);
+  if (!(attention & DEVICE_GONE) && atomic_load(&device->ready) &&
+      device->type->backend.memory_info &&
       device->type->backend.memory_info(device->handle, &free_bytes, &total))
     free_bytes = 0;
   tn_device_info full = {
@@ -375,11 +381,11 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .name = device->props.name,
       .features = device->props.features,
       .plugin = device->type->plugin->name,
-      .unavailable = lost & DEVICE_UNLOADED ? "its plugin was unloaded" : device->unavailable,
+      .unavailable = attention & DEVICE_UNLOADED ? "its plugin was unloaded" : device->unavailable,
       .memory_bytes = device->props.memory_bytes,
       .memory_free_bytes = free_bytes,
       .host_memory = device->host_memory,
-      .lost = lost & DEVICE_FAULTED,
+      .lost = attention & DEVICE_FAULTED,
       .dl_device = {(DLDeviceType)device->props.dl_device_type, device->props.dl_device_id},
   };
   struct_fill(info, &full, sizeof full);

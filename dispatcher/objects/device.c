@@ -6,9 +6,9 @@
 #include "dispatcher/objects/recent.h"
 
 tn_status device_gone(const tn_device *device) {
-  uint8_t lost = atomic_load(&device->lost);
-  if (!lost) return TN_OK;
-  if (lost & DEVICE_UNLOADED)
+  uint8_t attention = atomic_load(&device->attention);
+  if (!(attention & DEVICE_GONE)) return TN_OK;
+  if (attention & DEVICE_UNLOADED)
     return fail(TN_ERR_CLOSED,
                 "device %s: its plugin %s was unloaded; load it again to use the device and its "
                 "tensors",
@@ -45,7 +45,7 @@ tn_status device_failed(tn_device *device, tn_status status, const char *plugin,
   status = fail_of_plugin(status, plugin, what);
   if (may_be_late(device, status, what)) status = say_what_ran(device, status);
   fail_set_reason(false);
-  if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->lost, DEVICE_FAULTED);
+  if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->attention, DEVICE_FAULTED);
   return status;
 }
 

@@ -17,9 +17,9 @@ typedef struct call_recorder {
 struct tn_device {
   tn_runtime *runtime;
   device_type *type;
-  cell_slot *table;     /* type->table */
-  _Atomic bool ready;   /* opened: handle, pool and default stream exist */
-  _Atomic uint8_t lost; /* DEVICE_*; 0 = in use */
+  cell_slot *table;          /* type->table */
+  _Atomic bool ready;        /* opened: handle, pool and default stream exist */
+  _Atomic uint8_t attention; /* DEVICE_*: what is out of the ordinary; 0 = nothing */
   bool host_memory, synchronous, opaque;
   bool described;
   bool shared; /* host memory, and work beside the host: whoever reads in place waits first */
@@ -43,10 +43,16 @@ struct tn_device {
   } * fallback;                  /* [OPS_MAX] */
   const call_recorder *recorder; /* NULL of a device that computes */
   tn_device *next_symbolic;      /* on the runtime's list of those that record */
+  struct call_watcher *watcher;  /* of one that records: watch.h */
 };
 
-/* Why a device takes no more calls. */
-enum { DEVICE_FAULTED = 1, DEVICE_UNLOADED = 2 };
+/* Why a device takes no more calls, or that somebody may watch them (watch.h). */
+enum {
+  DEVICE_FAULTED = 1,
+  DEVICE_UNLOADED = 2,
+  DEVICE_WATCHED = 4,
+  DEVICE_GONE = DEVICE_FAULTED | DEVICE_UNLOADED,
+};
 
 /* What the backend knows of the stream: what layers tell it by on a synchronous device is not. */
 static inline void *stream_queue(const tn_stream *stream) {
@@ -62,14 +68,23 @@ static inline bool device_is_fine(const tn_device *device) {
   const tn_runtime *r = device->runtime;
   return atomic_load_explicit(&fork_generation, memory_order_relaxed) == r->fork_generation &&
          !atomic_load_explicit(&r->closed, memory_order_relaxed) &&
-         !atomic_load_explicit(&device->lost, memory_order_relaxed);
+         !(atomic_load_explicit(&device->attention, memory_order_relaxed) & DEVICE_GONE);
+}
+
+/* Whether it says so, and nobody watches the device's calls: no more to ask than the other. */
+static inline bool device_is_ordinary(const tn_device *device) {
+  const tn_runtime *r = device->runtime;
+  return atomic_load_explicit(&fork_generation, memory_order_relaxed) == r->fork_generation &&
+         !atomic_load_explicit(&r->closed, memory_order_relaxed) &&
+         !atomic_load_explicit(&device->attention, memory_order_relaxed);
 }
 
 /* The same as runtime_check for a device, with TN_ERR_DEVICE_LOST. */
 static inline tn_status device_check(const tn_device *device) {
   tn_status status = runtime_check(device->runtime);
   if (status) return status;
-  if (__builtin_expect(atomic_load_explicit(&device->lost, memory_order_relaxed), 0))
+  if (__builtin_expect(atomic_load_explicit(&device->attention, memory_order_relaxed) & DEVICE_GONE,
+                       0))
     return device_gone(device);
   return TN_OK;
 }

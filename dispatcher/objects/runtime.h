@@ -50,7 +50,8 @@ struct tn_runtime {
   _Atomic(tn_device *) *ranked; /* [DEVICES_MAX] as tn_device_at shows them: best first */
   _Atomic uint32_t num_ranked;
   tn_device *chosen;
-  tn_device *symbolic; /* devices that record, which nobody finds; under `mutex` */
+  tn_device *symbolic;   /* devices that record, which nobody finds; under `mutex` */
+  uint32_t num_watchers; /* threads that watch calls on the others (watch.h); under `mutex` */
   struct thread_pool *threads;
   tn_parallel parallel; /* the embedder's, run NULL if there is none */
   log_sink log;

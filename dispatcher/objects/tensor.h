@@ -34,7 +34,7 @@ struct tn_tensor {
 /* Memory with its owner: a pool block, in whose header this lies, or an import. */
 struct storage {
   _Atomic uint32_t refs;
-  uint32_t reserved;
+  _Atomic uint32_t mark; /* what graphs and tapes (graph/) know it by; 0 at first */
   struct block *block; /* NULL for an import */
   tn_device *device;
   void (*destroy)(void *ctx); /* of an import */

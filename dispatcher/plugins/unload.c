@@ -38,9 +38,9 @@ static void mark_devices(const tn_runtime *r, const plugin_entry *e, bool unload
     tn_device *d = atomic_load(&r->devices[i]);
     if (d->type->plugin != e) continue;
     if (unloaded)
-      atomic_fetch_or(&d->lost, DEVICE_UNLOADED);
+      atomic_fetch_or(&d->attention, DEVICE_UNLOADED);
     else
-      atomic_fetch_and(&d->lost, (uint8_t)~DEVICE_UNLOADED);
+      atomic_fetch_and(&d->attention, (uint8_t)~DEVICE_UNLOADED);
   }
 }
 
@@ -65,7 +65,7 @@ static void settle_devices(const tn_runtime *r, const plugin_entry *e) {
   for (uint32_t i = 0; i < atomic_load(&r->num_devices); ++i) {
     tn_device *d = atomic_load(&r->devices[i]);
     if (d->type->plugin != e || !atomic_load(&d->ready)) continue;
-    if (!(atomic_load(&d->lost) & DEVICE_FAULTED)) (void)device_wait(d);
+    if (!(atomic_load(&d->attention) & DEVICE_FAULTED)) (void)device_wait(d);
     pool_trim(d->pool);
   }
 }

@@ -52,7 +52,7 @@ static void list_devices(tn_runtime *r, char *text, size_t size) {
   for (uint32_t i = 0; i < count; ++i) {
     const tn_device *d = atomic_load(&r->ranked[i]);
     append(text, size, "%s%s", text[0] ? ", " : "", d->id);
-    if (atomic_load(&d->lost) & DEVICE_UNLOADED)
+    if (atomic_load(&d->attention) & DEVICE_UNLOADED)
       append(text, size, " (unusable: its plugin was unloaded)");
     else if (d->unavailable[0])
       append(text, size, " (unusable: %s)", d->unavailable);
@@ -88,7 +88,7 @@ static tn_device *find(const tn_runtime *r, const char *type, uint32_t index) {
   for (uint32_t i = 0; i < count; ++i) {
     tn_device *d = atomic_load(&r->devices[i]);
     if (d->index == index && strcmp(d->type->backend.device_type, type) == 0 &&
-        !(atomic_load(&d->lost) & DEVICE_UNLOADED))
+        !(atomic_load(&d->attention) & DEVICE_UNLOADED))
       return d;
   }
   return NULL;

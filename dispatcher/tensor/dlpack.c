@@ -110,7 +110,8 @@ tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **m
 
 static bool carries(const tn_device *d, DLDevice wanted) {
   return d->props.dl_device_type == (int32_t)wanted.device_type &&
-         d->props.dl_device_id == wanted.device_id && !(atomic_load(&d->lost) & DEVICE_UNLOADED);
+         d->props.dl_device_id == wanted.device_id &&
+         !(atomic_load(&d->attention) & DEVICE_UNLOADED);
 }
 
 tn_status dlpack_find_device(tn_runtime *runtime, DLDevice wanted, tn_device **found) {

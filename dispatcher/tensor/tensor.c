@@ -109,7 +109,10 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
                                                               tn_device *device, tn_dtype dtype,
                                                               int32_t rank, const int64_t *shape,
                                                               int64_t elements) {
-  atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+  static const struct {
+    uint32_t refs, mark;
+  } fresh = {1, 0};
+  memcpy(&s->refs, &fresh, sizeof fresh); /* nobody else knows it yet: one store for both */
   s->block = b;
   s->device = device;
   header_init(t, device, dtype, rank);

@@ -14,6 +14,7 @@
 #include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/notify.h"
 #include "dispatcher/notify/origin.h"
+#include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/overlap.h"
 #include "dispatcher/tensor/strided.h"
 #include "dispatcher/tensor/tensor.h"
@@ -23,18 +24,27 @@ static bool transfer_is_valid(const tn_stream *stream, const tn_tensor *t, size_
          stream->cache;
 }
 
+/* Devices of symbolic tensors copy nothing: what is written there is the recorder's. */
+static __attribute__((cold)) tn_status not_copied(tn_tensor *dst, const void *src, size_t bytes,
+                                                  tn_status status) {
+  const call_recorder *recorder = dst->device->recorder;
+  if (!recorder) return device_result(dst->device, "copy", status);
+  status = recorder->write(dst, src, bytes);
+  if (!status) fail_clear();
+  return status;
+}
+
 tn_status transfer_to_device(tn_stream *stream, tn_tensor *dst, const void *src, size_t bytes) {
   if (bytes == 0) return TN_OK;
   INVARIANT(transfer_is_valid(stream, dst, bytes));
   tn_device *device = dst->device;
-  if (device->recorder) return device->recorder->write(dst, src, bytes);
   uint64_t began = notify_clock(device->runtime);
-  tn_status status = device_result(device, "copy",
-                                   device->type->backend.copy(device->handle, stream_queue(stream),
-                                                              TN_COPY_TO_DEVICE, dst->dl.data,
-                                                              dst->dl.byte_offset, src, 0, bytes));
-  if (!status && began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
-  return status;
+  tn_status status =
+      device->type->backend.copy(device->handle, stream_queue(stream), TN_COPY_TO_DEVICE,
+                                 dst->dl.data, dst->dl.byte_offset, src, 0, bytes);
+  if (__builtin_expect(status, 0)) return not_copied(dst, src, bytes, status);
+  if (began) notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, stream, began);
+  return TN_OK;
 }
 
 /* A copy to pageable memory is done when the backend returns, and all before it. */
@@ -131,10 +141,11 @@ static tn_status pick_stream(const char *function, tn_stream **stream, const tn_
   return TN_OK;
 }
 
-tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes) {
-  tn_status status = tensor_check(tensor, "tn_tensor_write");
-  if (!status) status = check_bytes("tn_tensor_write", tensor, data, bytes);
-  if (!status) status = pick_stream("tn_tensor_write", &stream, tensor);
+/* pre: the tensor is there and its device fine. */
+static tn_status check_write(tn_stream **stream, tn_tensor *tensor, const void *data,
+                             size_t bytes) {
+  tn_status status = check_bytes("tn_tensor_write", tensor, data, bytes);
+  if (!status) status = pick_stream("tn_tensor_write", stream, tensor);
   if (status) return status;
   if (tensor->read_only)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_write: the tensor is read-only");
@@ -142,7 +153,22 @@ tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_tensor_write: the tensor has the same element in several places and cannot be "
                 "written");
-  return transfer_push(stream, tensor, data);
+  return TN_OK;
+}
+
+static __attribute__((cold)) tn_status write_told(tn_stream *stream, tn_tensor *tensor,
+                                                  const void *data, size_t bytes) {
+  tn_status status = tensor_check(tensor, "tn_tensor_write");
+  if (!status) status = check_write(&stream, tensor, data, bytes);
+  if (!status) status = watch_written(tensor);
+  return status ? status : transfer_push(stream, tensor, data);
+}
+
+tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes) {
+  if (__builtin_expect(!tensor || !device_is_ordinary(tensor->device), 0))
+    return write_told(stream, tensor, data, bytes);
+  tn_status status = check_write(&stream, tensor, data, bytes);
+  return status ? status : transfer_push(stream, tensor, data);
 }
 
 static tn_status read_tensor(const char *function, tn_stream *stream, const tn_tensor *tensor,

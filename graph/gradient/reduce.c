@@ -42,8 +42,9 @@ void gradient_var(rule *r) {
 
 void gradient_std(rule *r) {
   const tn_var_attrs *attrs = r->attrs;
-  const tn_tensor *dy = r->out_gradient[0];
-  const tn_tensor *factor = div(mul(dy, num(dy, 1 / divisor(r, attrs))), r->out[0]);
+  const tn_tensor *dy = r->out_gradient[0], *y = r->out[0], *zero = num(dy, 0);
+  const tn_tensor *share = mul(dy, num(dy, 1 / divisor(r, attrs)));
+  const tn_tensor *factor = where(equal(y, zero), zero, div(share, y));
   rule_give(r, 0, weighted_distance(r, factor, &attrs->axes));
 }
 

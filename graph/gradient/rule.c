@@ -120,6 +120,17 @@ void rule_call(rule *r, uint32_t id, const void *attrs, uint32_t num_in, const t
   }
 }
 
+void rule_call_sized(rule *r, uint32_t id, const char *name, const int64_t *sizes, uint32_t num_in,
+                     const tn_tensor *const *in, const tn_tensor **out) {
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  if (r->status) return;
+  const op_entry *op = registry_op(&r->device->runtime->registry, id);
+  const tn_attr *sized = attr_named(&op->row, name);
+  take_same(r, op, attrs);
+  memcpy(attrs + sized->offset, sizes, attr_bytes(sized->type));
+  rule_call(r, id, attrs, num_in, in, 1, out, 0);
+}
+
 /* An operator of one input with attributes, or of two without. */
 static const tn_tensor *call1(rule *r, uint32_t op, const tn_tensor *a, const tn_tensor *b,
                               const void *attrs) {

@@ -65,6 +65,9 @@ void rule_call(rule *r, uint32_t op, const void *attrs, uint32_t num_in, const t
 /* Attributes for rule_call: those of the call that is differentiated, by their names. */
 extern const char rule_same_attrs;
 #define SAME ((const void *)&rule_same_attrs)
+/* An operator of one output with SAME attributes but for `name`, sizes along spatial axes. */
+void rule_call_sized(rule *r, uint32_t op, const char *name, const int64_t *sizes, uint32_t num_in,
+                     const tn_tensor *const *in, const tn_tensor **out);
 
 /* A tensor that the rule makes by other functions is its own from then on; NULL stays so. */
 const tn_tensor *rule_keep(rule *r, tn_status status, tn_tensor *made);

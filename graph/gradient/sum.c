@@ -156,7 +156,7 @@ static tn_status add_folded(gradient_walk *w, buffer_gradient *g, const record_v
 
 tn_status gradient_add(gradient_walk *w, const record_value *value, const tn_tensor *part) {
   record_value v = *value;
-  tn_tensor *folded;
+  tn_tensor *folded = NULL;
   tn_status status = fold(w, &v, part, &folded);
   if (status) return status;
   status = add_folded(w, &w->gradients[v.buffer], &v, folded);

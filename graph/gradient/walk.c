@@ -95,19 +95,14 @@ static void take_shapes(const gradient_walk *w, const record_node *n, uint32_t k
   }
 }
 
-/* Bit by argument; an operator with lists has more tensors than arguments. */
-static bool needs(const record_node *n, uint32_t mask, size_t i) {
-  bool lists = n->num_in + n->num_inout + n->num_out > n->op->num_args;
-  return lists ? mask != 0 : mask >> i & 1;
-}
-
 static tn_status take_tensors(gradient_walk *w, const record_node *n, const gradient_rule *how,
                               node_call *c) {
   tn_status status = TN_OK;
   size_t in = c->rule.num_in, all = in + c->rule.num_out;
   for (size_t i = 0; !status && i < all; ++i) {
     uint32_t value = value_at(n, in, i);
-    bool wanted = i < in ? needs(n, how->needs_in, i) : needs(n, how->needs_out, i - in);
+    bool wanted =
+        i < in ? gradient_needs(n, how->needs_in, i) : gradient_needs(n, how->needs_out, i - in);
     /* What an in-out tensor was before, a plugin's rule knows by its shape alone. */
     if (n->op->gradient && i >= n->num_in && i < in) wanted = false;
     if (value != TN_GRAPH_NONE && wanted) status = w->tensor(w, value, &c->held[i]);
@@ -151,7 +146,7 @@ static __attribute__((cold)) void name_node(const gradient_walk *w, uint32_t k) 
 
 static tn_status run_rule(gradient_walk *w, const record_node *n, node_call *c) {
   const gradient_rule *how = gradient_rule_of(n->op);
-  if (how && how->stops) return TN_OK;
+  if (how && how->stops) return TN_OK; /* what it wrote over counts for nothing */
   if (!how || !how->run) return no_rule(n, how);
   tn_status status = take_tensors(w, n, how, c);
   if (status) return status;

@@ -41,6 +41,12 @@ struct gradient_walk {
 tn_status gradient_walk_run(gradient_walk *w, uint32_t loss, const tn_tensor *seed, size_t n,
                             const uint32_t *wrt, tn_tensor **gradients);
 
+/* Whether the rule reads tensor i, one of a node's inputs or of what it wrote, by the mask for
+ * these. Masks are by argument: where there are lists, of which any is read, all tensors are. */
+static inline bool gradient_needs(const record_node *n, uint32_t mask, size_t i) {
+  return n->num_in + n->num_out > n->op->num_args ? mask != 0 : mask >> i & 1;
+}
+
 /* A view of memory, which has at least `v`'s buffer's elements and begins where it does. */
 tn_status gradient_view(const record_value *v, const tn_tensor *memory, tn_tensor **view);
 

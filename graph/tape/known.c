@@ -1,0 +1,133 @@
+/* What a tape knows: buffers by their storages' marks, and the tensors that it keeps. */
+#include <string.h>
+
+#include "dispatcher/memory/pool.h"
+#include "dispatcher/objects/device.h"
+#include "dispatcher/tensor/tensor.h"
+#include "graph/tape/tape.h"
+
+static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a tape"); }
+
+/* --- marks --- */
+
+/* The storage's mark, given now where it has none yet. Tapes of several threads may ask at once. */
+static uint32_t mark_of(storage *s) {
+  static _Atomic uint32_t last;
+  uint32_t mark = atomic_load_explicit(&s->mark, memory_order_relaxed), wanted = 0;
+  if (mark) return mark;
+  while (!wanted) wanted = atomic_fetch_add(&last, 1) + 1; /* 0 says that there is none */
+  return atomic_compare_exchange_strong(&s->mark, &mark, wanted) ? wanted : mark;
+}
+
+static size_t slot_of(const mark_map *m, uint32_t mark) {
+  size_t at = (mark * UINT32_C(2654435769)) >> 7 & (m->capacity - 1);
+  while (m->slots[at].mark && m->slots[at].mark != mark) at = (at + 1) & (m->capacity - 1);
+  return at;
+}
+
+static tn_status marks_reserve(tn_tape *tape) {
+  mark_map *m = &tape->marks, wider = {.capacity = m->capacity ? 2 * m->capacity : 64};
+  if (m->used * 2 < m->capacity) return TN_OK;
+  wider.slots = host_alloc(&tape->memory, wider.capacity * sizeof *wider.slots);
+  if (!wider.slots) return no_memory();
+  for (size_t i = 0; i < m->capacity; ++i)
+    if (m->slots[i].mark) wider.slots[slot_of(&wider, m->slots[i].mark)] = m->slots[i];
+  wider.used = m->used;
+  host_free(&tape->memory, m->slots);
+  *m = wider;
+  return TN_OK;
+}
+
+bool tape_find(const tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
+  uint32_t mark = atomic_load_explicit(&t->storage->mark, memory_order_relaxed);
+  if (!mark || !tape->marks.capacity) return false;
+  const struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
+  *buffer = slot->buffer;
+  return slot->mark != 0;
+}
+
+static tn_status depends_reserve(tn_tape *tape) {
+  size_t count = tape->record.num_buffers;
+  if (count < tape->max_depends) return TN_OK;
+  uint8_t *wider = host_grow(&tape->memory, tape->depends, count, 1, &tape->max_depends);
+  if (!wider) return no_memory();
+  tape->depends = wider;
+  return TN_OK;
+}
+
+tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
+  const record_buffer made = {.kind = TN_GRAPH_MADE, .bytes = tn_tensor_bytes(t)};
+  if (tape_find(tape, t, buffer)) return TN_OK;
+  tn_status status = marks_reserve(tape);
+  if (!status) status = depends_reserve(tape);
+  if (!status) status = record_add_buffer(&tape->record, &made, buffer);
+  if (status) return status;
+  uint32_t mark = mark_of(t->storage);
+  struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
+  *slot = (struct mark_slot){mark, *buffer};
+  ++tape->marks.used;
+  tape->depends[*buffer] = 0;
+  return TN_OK;
+}
+
+/* Where the first element lies in its storage, in bytes. An import begins where the tensor does
+ * that was first made of it; its views may lie before that, modulo 2^64. */
+static uint64_t place_of(const tn_tensor *t) {
+  const storage *s = t->storage;
+  if (t->device->opaque) return t->dl.byte_offset - (s->block ? s->block->offset : 0);
+  const char *begin = s->block ? (char *)s->block->handle + s->block->offset : s->first.dl.data;
+  return (uint64_t)((const char *)t->dl.data + t->dl.byte_offset - begin);
+}
+
+tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value) {
+  uint32_t buffer;
+  tn_status status = tape_learn(tape, t, &buffer);
+  return status ? status : record_value_of(&tape->record, buffer, &t->dl, place_of(t), value);
+}
+
+/* --- what rules read --- */
+
+static tn_status saved_reserve(tn_tape *tape, uint32_t value) {
+  size_t before = tape->max_saved;
+  if (value < before) return TN_OK;
+  size_t wanted = value >= 2 * before ? (size_t)value + 64 : 2 * before;
+  saved_value *wider = host_alloc(&tape->memory, wanted * sizeof *wider);
+  if (!wider) return no_memory();
+  if (before) memcpy(wider, tape->saved, before * sizeof *wider);
+  host_free(&tape->memory, tape->saved);
+  tape->saved = wider;
+  tape->max_saved = wanted;
+  return TN_OK;
+}
+
+tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t) {
+  tn_status status = saved_reserve(tape, value);
+  if (status) return status;
+  saved_value *s = &tape->saved[value];
+  if (!s->uses++) {
+    tn_tensor_retain(t);
+    s->tensor = t;
+  }
+  return TN_OK;
+}
+
+void tape_drop(tn_tape *tape, uint32_t value) {
+  if (value >= tape->max_saved || !tape->saved[value].uses) return;
+  if (--tape->saved[value].uses) return;
+  tn_tensor_release(tape->saved[value].tensor);
+  tape->saved[value].tensor = NULL;
+}
+
+void tape_clear(tn_tape *tape) {
+  for (size_t i = 0; i < tape->max_saved; ++i)
+    if (tape->saved[i].uses) tn_tensor_release(tape->saved[i].tensor);
+  host_free(&tape->memory, tape->saved);
+  host_free(&tape->memory, tape->marks.slots);
+  host_free(&tape->memory, tape->depends);
+  tape->saved = NULL;
+  tape->depends = NULL;
+  tape->marks = (mark_map){0};
+  tape->max_saved = tape->max_depends = 0;
+  tape->broken = TN_OK;
+  record_free(&tape->record);
+}

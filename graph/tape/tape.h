@@ -1,0 +1,64 @@
+/*
+ * Tapes: calls of a thread on real tensors, recorded for their gradients. The record is the one of
+ * graphs; in place of symbolic tensors there are numbers, of which the tape keeps those that rules
+ * read. A tensor is known by a mark in its storage, which no other storage gets, so that the tape
+ * need not keep the memory of what it only has to recognise.
+ */
+#ifndef TENON_GRAPH_TAPE_H
+#define TENON_GRAPH_TAPE_H
+
+#include "dispatcher/notify/watch.h"
+#include "graph/record.h"
+
+/* From a storage's mark to a buffer: open addressing. */
+typedef struct mark_map {
+  struct mark_slot {
+    uint32_t mark, buffer; /* mark 0: empty */
+  } * slots;
+  size_t capacity, used; /* a power of two */
+} mark_map;
+
+/* What is kept of a value for the rules. */
+typedef struct saved_value {
+  tn_tensor *tensor; /* NULL: nothing */
+  uint32_t uses;     /* nodes whose rules read it */
+} saved_value;
+
+struct tn_tape {
+  call_watcher watcher; /* first */
+  host_memory memory;
+  tn_runtime *runtime; /* held weakly */
+  record record;
+  mark_map marks;
+  uint8_t *depends; /* by buffer: on what is watched */
+  size_t max_depends;
+  saved_value *saved; /* by value */
+  size_t max_saved;
+  tn_tensor **watched; /* whose gradients may be asked for */
+  uint32_t num_watched;
+  size_t max_watched;
+  tn_status broken;    /* a call could not be recorded: why there can be no gradient */
+  bool recording;      /* by the calling thread's watcher */
+  bool records_itself; /* while gradients are taken: for further ones */
+};
+
+/* calls.c: the watcher's functions. */
+tn_status tape_call(call_watcher *w, const tn_call *call);
+tn_status tape_written(call_watcher *w, const tn_tensor *tensor);
+
+/* known.c: which buffer a tensor shows. */
+
+/* False where the tape does not know it. */
+bool tape_find(const tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
+/* Knows it from now on. */
+tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
+/* The value that it has now. */
+tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value);
+/* Keeps the tensor for one more rule that reads the value. */
+tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t);
+/* One rule less reads it. */
+void tape_drop(tn_tape *tape, uint32_t value);
+/* Forgets all calls. */
+void tape_clear(tn_tape *tape);
+
+#endif
