@@ -182,7 +182,6 @@ static tn_status test(session *s) {
     status = count_batch(s, i, correct);
   if (!status) status = tn_tensor_to_host(correct, &right, sizeof right);
   tn_tensor_release(correct);
-  model_forget_pass(&s->net);
   if (status) return status;
   s->accuracy = (double)right / (double)s->test.count;
   if (!history_add_test(&s->past, s->accuracy)) err(EXIT_FAILURE, "accuracy");
