@@ -2,21 +2,28 @@
  * What a node of a program costs beyond its kernel: a chain of float32 adds of one element, by
  * ordinary calls with outputs given, by prepared calls, and as one program. On a device that
  * computes in the caller each figure is the time of one add; on others the time per add of a
- * chain with one wait at its end.
+ * chain with one wait at its end. Beside that, what recording a call costs, and a run of a program
+ * of one node.
+ *
+ * `program --loop WAY COUNT` does one of these things COUNT times, for counting instructions:
+ * record, a call recorded, in graphs of 1000; run, the chain run; single, a program of one node
+ * run.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 #include "tenon/graph.h"
 
-enum { NODES = 256, ROUNDS = 41 };
+enum { NODES = 256, ROUNDS = 41, RECORDED = 1000 };
 
 typedef struct chain {
   bench *b;
   tn_tensor *x, *at[NODES], *result;
   tn_prepared *calls[NODES];
-  tn_program *program;
+  tn_program *program, *single;
+  tn_tensor *single_result;
 } chain;
 
 static void by_calls(chain *c) {
@@ -33,6 +40,11 @@ static void by_program(chain *c) {
   must(tn_program_run(c->program, NULL, 1, in, 1, &c->result), "run");
 }
 
+static void by_single(chain *c) {
+  const tn_tensor *in[1] = {c->x};
+  must(tn_program_run(c->single, NULL, 1, in, 1, &c->single_result), "run");
+}
+
 static void prepare(chain *c) {
   for (int i = 0; i < NODES; ++i) {
     const tn_tensor *in[2] = {i ? c->at[i - 1] : c->x, c->x};
@@ -46,33 +58,66 @@ static void prepare(chain *c) {
   }
 }
 
-/* Building and compiling; returns how long each took in *build_ns and *compile_ns. */
-static void make_program(chain *c, double *build_ns, double *compile_ns) {
+static tn_graph *begin_graph(const chain *c, tn_tensor **x) {
   tn_graph *g;
-  tn_tensor *x, *last;
-  double began = now_ns();
   must(tn_graph_create(c->b->runtime, "chain", &g), "graph");
-  must(tn_graph_input(g, "x", TN_F32, 1, tn_tensor_shape(c->x), &x), "input");
-  last = x;
-  for (int i = 0; i < NODES; ++i) {
+  must(tn_graph_input(g, "x", TN_F32, 1, tn_tensor_shape(c->x), x), "input");
+  return g;
+}
+
+/* A chain of `count` adds, of which the last is returned. */
+static tn_tensor *record_chain(tn_tensor *x, long count) {
+  tn_tensor *last = x;
+  for (long i = 0; i < count; ++i) {
     tn_tensor *next = NULL;
     must(tn_add(NULL, last, x, &next), "add");
     if (last != x) tn_tensor_release(last);
     last = next;
   }
-  must(tn_graph_output(g, "y", last), "output");
-  *build_ns = now_ns() - began;
-  began = now_ns();
-  must(tn_graph_compile(g, c->b->device, NULL, &c->program), "compile");
-  *compile_ns = now_ns() - began;
-  tn_tensor_release(last);
+  return last;
+}
+
+static void record(const chain *c, long count) {
+  tn_tensor *x;
+  tn_graph *g = begin_graph(c, &x);
+  tn_tensor *last = record_chain(x, count);
+  if (last != x) tn_tensor_release(last);
   tn_tensor_release(x);
   tn_graph_destroy(g);
 }
 
+/* Building and compiling; returns how long each took in *build_ns and *compile_ns. */
+static tn_program *make_program(const chain *c, int nodes, double *build_ns, double *compile_ns) {
+  tn_program *program;
+  tn_tensor *x;
+  double began = now_ns();
+  tn_graph *g = begin_graph(c, &x);
+  tn_tensor *last = record_chain(x, nodes);
+  must(tn_graph_output(g, "y", last), "output");
+  *build_ns = now_ns() - began;
+  began = now_ns();
+  must(tn_graph_compile(g, c->b->device, NULL, &program), "compile");
+  *compile_ns = now_ns() - began;
+  tn_tensor_release(last);
+  tn_tensor_release(x);
+  tn_graph_destroy(g);
+  return program;
+}
+
+/* Building, recording and giving all of it back, in nanoseconds a call. */
+static double time_record(const chain *c) {
+  double rounds[ROUNDS];
+  for (int round = -2; round < ROUNDS; ++round) {
+    double began = now_ns();
+    record(c, RECORDED);
+    if (round >= 0) rounds[round] = (now_ns() - began) / RECORDED;
+  }
+  return median(rounds, ROUNDS);
+}
+
 /* The median over rounds of one way, in nanoseconds a node; `ways` take turns. */
 static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, double *ns) {
-  double rounds[3][ROUNDS];
+  double rounds[4][ROUNDS];
   int repeats = c->b->host ? 100 : 10;
   for (int round = -2; round < ROUNDS; ++round)
     for (size_t w = 0; w < count; ++w) {
@@ -84,31 +129,66 @@ static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, doub
   for (size_t w = 0; w < count; ++w) ns[w] = median(rounds[w], ROUNDS);
 }
 
-int main(int argc, char **argv) {
-  bench b = bench_begin("program", argc, argv, NULL);
-  int64_t one = 1;
-  chain c = {.b = &b};
-  void (*const ways[])(chain *) = {by_calls, by_prepared, by_program};
-  double ns[3], build_ns, compile_ns;
-  c.x = bench_tensor(&b, TN_F32, 1, &one);
-  for (int i = 0; i < NODES; ++i)
-    must(tn_tensor_empty(b.device, TN_F32, 1, &one, &c.at[i]), "empty");
-  prepare(&c);
-  make_program(&c, &build_ns, &compile_ns);
-  time_ways(&c, ways, 3, ns);
-  const figure figures[] = {{"call_ns", ns[0]},
-                            {"prepared_ns", ns[1]},
-                            {"program_ns", ns[2]},
-                            {"build_us", build_ns / 1e3},
-                            {"compile_us", compile_ns / 1e3}};
-  bench_row(&b, "a node of 256", 5, figures);
-  for (int i = 0; i < NODES; ++i) {
-    tn_prepared_release(c.calls[i]);
-    tn_tensor_release(c.at[i]);
+static void measure(chain *c, double build_ns, double compile_ns) {
+  void (*const ways[])(chain *) = {by_calls, by_prepared, by_program, by_single};
+  double ns[4];
+  time_ways(c, ways, 4, ns);
+  const figure figures[] = {
+      {"call_ns", ns[0]},           {"prepared_ns", ns[1]},           {"program_ns", ns[2]},
+      {"build_us", build_ns / 1e3}, {"compile_us", compile_ns / 1e3}, {"record_ns", time_record(c)},
+  };
+  bench_row(c->b, "a node of 256", 6, figures);
+  bench_row(c->b, "a program of one node", 1, (figure[]){{"run_ns", ns[3] * NODES}});
+}
+
+static int loop(chain *c, const char *way, long count) {
+  if (!strcmp(way, "record")) {
+    for (; count > 0; count -= RECORDED) record(c, RECORDED);
+    return 0;
   }
-  tn_program_destroy(c.program);
-  tn_tensor_release(c.result);
-  tn_tensor_release(c.x);
+  void (*call)(chain *) = !strcmp(way, "run")      ? by_program
+                          : !strcmp(way, "single") ? by_single
+                                                   : NULL;
+  for (long i = 0; call && i < count; ++i) call(c);
+  if (!call) fprintf(stderr, "program: there is no way '%s'\n", way);
+  return call ? 0 : 2;
+}
+
+static chain chain_make(bench *b, double *build_ns, double *compile_ns) {
+  int64_t one = 1;
+  double ignored;
+  chain c = {.b = b, .x = bench_tensor(b, TN_F32, 1, &one)};
+  for (int i = 0; i < NODES; ++i)
+    must(tn_tensor_empty(b->device, TN_F32, 1, &one, &c.at[i]), "empty");
+  prepare(&c);
+  c.program = make_program(&c, NODES, build_ns, compile_ns);
+  c.single = make_program(&c, 1, &ignored, &ignored);
+  return c;
+}
+
+static void chain_free(chain *c) {
+  for (int i = 0; i < NODES; ++i) {
+    tn_prepared_release(c->calls[i]);
+    tn_tensor_release(c->at[i]);
+  }
+  tn_program_destroy(c->program);
+  tn_program_destroy(c->single);
+  tn_tensor_release(c->result);
+  tn_tensor_release(c->single_result);
+  tn_tensor_release(c->x);
+}
+
+int main(int argc, char **argv) {
+  bool looping = argc == 4 && !strcmp(argv[1], "--loop");
+  bench b = bench_begin("program", argc, argv, "--loop");
+  double build_ns, compile_ns;
+  chain c = chain_make(&b, &build_ns, &compile_ns);
+  int result = 0;
+  if (looping)
+    result = loop(&c, argv[2], strtol(argv[3], NULL, 10));
+  else
+    measure(&c, build_ns, compile_ns);
+  chain_free(&c);
   bench_end(&b);
-  return EXIT_SUCCESS;
+  return result;
 }

@@ -16,26 +16,6 @@ static tn_status no_memory(void) {
 
 /* --- which storage is which buffer --- */
 
-static size_t slot_of(const storage_map *m, const storage *s) {
-  size_t at = (size_t)(((uintptr_t)s >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
-  for (at &= m->capacity - 1; m->slots[at].storage && m->slots[at].storage != s;)
-    at = (at + 1) & (m->capacity - 1);
-  return at;
-}
-
-static tn_status map_reserve(tn_graph *g) {
-  storage_map *m = &g->map, wider = {.capacity = m->capacity ? 2 * m->capacity : 64};
-  if (m->used * 2 < m->capacity) return TN_OK;
-  wider.slots = host_alloc(&g->memory, wider.capacity * sizeof *wider.slots);
-  if (!wider.slots) return no_memory();
-  for (size_t i = 0; i < m->capacity; ++i)
-    if (m->slots[i].storage) wider.slots[slot_of(&wider, m->slots[i].storage)] = m->slots[i];
-  wider.used = m->used;
-  host_free(&g->memory, m->slots);
-  *m = wider;
-  return TN_OK;
-}
-
 static tn_status keep_reserve(tn_graph *g) {
   size_t count = g->record.num_buffers;
   if (count < g->max_kept) return TN_OK;
@@ -45,44 +25,49 @@ static tn_status keep_reserve(tn_graph *g) {
   return TN_OK;
 }
 
+/* From now on `t` shows the buffer, and is kept: while the graph is there, its storage is no other
+ * tensor's, and says which buffer it is. pre: keep_reserve. */
+static inline void learn(tn_graph *g, const tn_tensor *t, uint32_t buffer) {
+  atomic_store_explicit(&t->storage->mark, buffer + 1, memory_order_relaxed);
+  g->kept[buffer] = (tn_tensor *)(uintptr_t)t;
+  tn_tensor_retain(g->kept[buffer]);
+}
+
 /* Adds a buffer, which `t` shows. */
-static tn_status learn(tn_graph *g, const tn_tensor *t, const record_buffer *wanted,
-                       uint32_t *buffer) {
-  tn_status status = map_reserve(g);
-  if (!status) status = keep_reserve(g);
+static tn_status learn_buffer(tn_graph *g, const tn_tensor *t, const record_buffer *wanted,
+                              uint32_t *buffer) {
+  tn_status status = keep_reserve(g);
   if (!status) status = record_add_buffer(&g->record, wanted, buffer);
-  if (status) return status;
-  size_t at = slot_of(&g->map, t->storage);
-  g->map.slots[at].storage = t->storage;
-  g->map.slots[at].buffer = *buffer;
-  ++g->map.used;
-  g->kept[*buffer] = (tn_tensor *)(uintptr_t)t;
-  tn_tensor_retain(g->kept[*buffer]);
+  if (!status) learn(g, t, *buffer);
+  return status;
+}
+
+static tn_status learn_made(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
+  if (!t->storage->block)
+    return fail(TN_ERR_INVALID_ARGUMENT, "an imported tensor cannot be symbolic");
+  tn_status status = keep_reserve(g);
+  if (!status) status = record_add_made(&g->record, tn_tensor_bytes(t), buffer);
+  if (!status) learn(g, t, *buffer);
+  return status;
+}
+
+static inline tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
+  if (__builtin_expect(!t->storage->mark, 0)) return learn_made(g, t, buffer);
+  *buffer = t->storage->mark - 1;
   return TN_OK;
 }
 
-/* The buffer of a storage that is known; false where it is not. */
-static bool find(const tn_graph *g, const storage *s, uint32_t *buffer) {
-  if (!g->map.capacity) return false;
-  size_t at = slot_of(&g->map, s);
-  *buffer = g->map.slots[at].buffer;
-  return g->map.slots[at].storage != NULL;
-}
-
-static tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
-  const record_buffer made = {.kind = TN_GRAPH_MADE, .bytes = tn_tensor_bytes(t)};
-  if (find(g, t->storage, buffer)) return TN_OK;
-  if (!t->storage->block)
-    return fail(TN_ERR_INVALID_ARGUMENT, "an imported tensor cannot be symbolic");
-  return learn(g, t, &made, buffer);
+/* The value that `t`, a view of the buffer, has now. */
+static tn_status value_in(tn_graph *g, const tn_tensor *t, uint32_t buffer, uint32_t *value) {
+  return record_value_of(&g->record, buffer, &t->dl, t->dl.byte_offset - t->storage->block->offset,
+                         value);
 }
 
 tn_status capture_value(tn_graph *g, const tn_tensor *t, uint32_t *value) {
   uint32_t buffer;
   tn_status status = buffer_of(g, t, &buffer);
   if (status) return status;
-  return record_value_of(&g->record, buffer, &t->dl, t->dl.byte_offset - t->storage->block->offset,
-                         value);
+  return value_in(g, t, buffer, value);
 }
 
 /* --- calls --- */
@@ -102,38 +87,51 @@ static call_tensors tensors_of(const plan *p) {
 
 /* Constants stay what they are, from run to run. */
 static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t) {
-  uint32_t buffer;
-  for (uint32_t i = 0; i < t->num_out; ++i)
-    if (t->out[i] && find(g, t->out[i]->storage, &buffer) &&
-        g->record.buffers[buffer].kind == TN_GRAPH_CONSTANT)
+  for (uint32_t i = 0; i < t->num_out; ++i) {
+    uint32_t known = t->out[i] ? t->out[i]->storage->mark : 0;
+    if (known && g->record.buffers[known - 1].kind == TN_GRAPH_CONSTANT)
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                          "the call writes to a constant of the graph, which was written from host "
                          "memory: take a tn_copy, which each run begins anew, or "
                          "tn_graph_parameter, which is kept from run to run");
+  }
   return TN_OK;
+}
+
+/* The buffers of what the call writes, which stand where their values will. */
+static tn_status find_written(tn_graph *g, const call_tensors *t, uint32_t *buffer) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < t->num_out; ++i)
+    if (t->out[i]) status = buffer_of(g, t->out[i], &buffer[i]);
+  return status;
+}
+
+static tn_status find_read(tn_graph *g, const call_tensors *t, uint32_t *value) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < t->num_in + t->num_inout; ++i) {
+    const tn_tensor *x = i < t->num_in ? t->in[i] : t->out[i - t->num_in];
+    if (x) status = capture_value(g, x, &value[i]);
+  }
+  return status;
 }
 
 /* All that can fail, before anything is changed that shows. */
 static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                               record_node **node) {
-  record_node wanted = {.op = &p->op->row,
-                        .num_in = t->num_in,
-                        .num_inout = t->num_inout,
-                        .num_out = t->num_out,
-                        .skip_out = p->skipped,
-                        .attrs = p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
-  uint32_t ignored;
+  const record_node wanted = {.op = &p->op->row,
+                              .num_in = t->num_in,
+                              .num_inout = t->num_inout,
+                              .num_out = t->num_out,
+                              .skip_out = p->skipped,
+                              .attrs =
+                                  p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
   tn_status status = check_written(g, p, t);
   if (!status) status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
-  for (uint32_t i = 0; !status && i < t->num_out; ++i)
-    if (t->out[i]) status = buffer_of(g, t->out[i], &ignored);
   if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
-  for (uint32_t i = 0; !status && i < t->num_in + t->num_inout; ++i) {
-    const tn_tensor *x = i < t->num_in ? t->in[i] : t->out[i - t->num_in];
-    if (!x) continue;
-    status = capture_value(g, x, &(*node)->in[i]);
-    if (status) record_drop_node(&g->record);
-  }
+  if (status) return status;
+  status = find_written(g, t, (*node)->out);
+  if (!status) status = find_read(g, t, (*node)->in);
+  if (status) record_drop_node(&g->record);
   return status;
 }
 
@@ -144,13 +142,10 @@ tn_status capture_call(plan *p) {
   record_node *node;
   tn_status status = prepare_node(g, p, &t, &node);
   if (status) return status;
-  for (uint32_t i = 0; i < t.num_out; ++i) {
-    uint32_t buffer;
-    if (!t.out[i] || buffer_of(g, t.out[i], &buffer)) continue;
-    record_write(&g->record, buffer);
-  }
   for (uint32_t i = 0; i < t.num_out; ++i)
-    if (t.out[i]) (void)capture_value(g, t.out[i], &node->out[i]); /* room was reserved */
+    if (t.out[i]) record_write(&g->record, node->out[i]);
+  for (uint32_t i = 0; i < t.num_out; ++i)
+    if (t.out[i]) (void)value_in(g, t.out[i], node->out[i], &node->out[i]); /* room was reserved */
   return TN_OK;
 }
 
@@ -166,13 +161,12 @@ tn_status capture_write(tn_tensor *t, const void *data, size_t bytes) {
   record_buffer constant = {.kind = TN_GRAPH_CONSTANT, .bytes = bytes};
   uint32_t buffer;
   if (!g) return fail(TN_ERR_INVALID_ARGUMENT, "the graph of this tensor is gone");
-  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset ||
-      find(g, t->storage, &buffer))
+  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset || t->storage->mark)
     return refuse_write();
   constant.data = host_alloc(&g->memory, bytes + 1);
   if (!constant.data) return no_memory();
   memcpy(constant.data, data, bytes);
-  tn_status status = learn(g, t, &constant, &buffer);
+  tn_status status = learn_buffer(g, t, &constant, &buffer);
   if (status) host_free(&g->memory, constant.data);
   return status;
 }
@@ -187,15 +181,52 @@ tn_status capture_source(tn_graph *g, const char *function, const record_buffer 
   tn_status status = tn_tensor_empty(g->device, b.dtype, b.rank, b.shape, &t);
   if (status) return fail_prefix("%s: ", function), status;
   b.bytes = tn_tensor_bytes(t);
-  status = learn(g, t, &b, &buffer);
+  uint32_t value;
+  status = record_reserve_values(&g->record, 1);
+  if (!status) status = learn_buffer(g, t, &b, &buffer);
   if (status) return tn_tensor_release(t), status;
+  (void)value_in(g, t, buffer, &value); /* there for who walks the graph, used or not */
   t->read_only = b.kind != TN_GRAPH_PARAMETER;
   *tensor = t;
   return TN_OK;
 }
 
+/* --- what is kept --- */
+
+tn_status capture_begin_copy(tn_graph *g) {
+  size_t count = g->record.num_buffers + (size_t)1;
+  g->kept = host_alloc(&g->memory, count * sizeof *g->kept);
+  if (!g->kept) return no_memory();
+  g->max_kept = count;
+  return TN_OK;
+}
+
+/* As large as any of its values. */
+static int64_t bytes_of(const record *r, uint32_t buffer) {
+  uint64_t bytes = r->buffers[buffer].bytes;
+  for (uint32_t at = r->buffers[buffer].last_value; at != TN_GRAPH_NONE;
+       at = r->values[at].previous)
+    if (record_extent(&r->values[at]) > bytes) bytes = record_extent(&r->values[at]);
+  return (int64_t)bytes;
+}
+
+tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
+  if (!g->kept[buffer]) {
+    const int64_t bytes = bytes_of(&g->record, buffer);
+    tn_tensor *t;
+    tn_status status = tn_tensor_empty(g->device, TN_U8, 1, &bytes, &t);
+    if (status) return status;
+    learn(g, t, buffer);
+    tn_tensor_release(t);
+  }
+  *kept = g->kept[buffer];
+  return TN_OK;
+}
+
 void capture_end(tn_graph *g) {
-  for (uint32_t i = 0; i < g->record.num_buffers; ++i) tn_tensor_release(g->kept[i]);
+  for (uint32_t i = 0; i < g->record.num_buffers; ++i) {
+    if (g->kept[i]) atomic_store_explicit(&g->kept[i]->storage->mark, 0, memory_order_relaxed);
+    tn_tensor_release(g->kept[i]);
+  }
   host_free(&g->memory, g->kept);
-  host_free(&g->memory, g->map.slots);
 }

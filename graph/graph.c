@@ -1,6 +1,8 @@
 /* Graphs: making them, what goes in and out, and walking them. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "dispatcher/memory/pool.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/objects.h"
 
@@ -17,24 +19,41 @@ static tn_status graph_check(const char *function, const tn_graph *graph) {
 
 /* --- making and destroying --- */
 
-tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **graph) {
-  if (!runtime || !graph)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_create: runtime and graph must not be NULL");
-  tn_status status = runtime_check(runtime);
-  if (status) return status;
+static tn_status graph_make(tn_runtime *runtime, const char *name, tn_graph **made) {
   tn_graph *g = host_alloc(&runtime->memory, sizeof *g);
   if (!g) return no_memory();
   g->memory = g->record.memory = runtime->memory;
   g->runtime = runtime;
   runtime_retain_weak(runtime);
-  g->name = host_strdup(&g->memory, name ? name : "graph");
-  status = g->name ? symbolic_take(g) : no_memory();
-  if (status) {
+  g->name = host_strdup(&g->memory, name);
+  tn_status status = g->name ? symbolic_take(g) : no_memory();
+  if (status)
     tn_graph_destroy(g);
-    return status;
-  }
-  *graph = g;
-  return TN_OK;
+  else
+    *made = g;
+  return status;
+}
+
+tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **graph) {
+  if (!runtime || !graph)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_create: runtime and graph must not be NULL");
+  tn_status status = runtime_check(runtime);
+  return status ? status : graph_make(runtime, name ? name : "graph", graph);
+}
+
+tn_status tn_graph_copy(const tn_graph *graph, tn_graph **copy) {
+  tn_graph *g;
+  tn_status status = graph_check("tn_graph_copy", graph);
+  if (!status && !copy) status = fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_copy: copy is NULL");
+  if (!status) status = graph_make(graph->runtime, graph->name, &g);
+  if (status) return status;
+  status = record_copy(&graph->record, &g->record);
+  if (!status) status = capture_begin_copy(g);
+  if (status)
+    tn_graph_destroy(g);
+  else
+    *copy = g;
+  return status;
 }
 
 void tn_graph_destroy(tn_graph *graph) {
@@ -190,6 +209,37 @@ tn_status tn_graph_value_at(const tn_graph *graph, size_t index, tn_graph_value 
                          .buffer_bytes = b->bytes,
                          .name = b->name ? b->name : ""};
   struct_fill(value, &full, sizeof full);
+  return TN_OK;
+}
+
+/* --- symbolic tensors of what is there --- */
+
+static tn_status written_since(const tn_graph *g, size_t value) {
+  const record_buffer *b = &g->record.buffers[g->record.values[value].buffer];
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "tn_graph_tensor_at: node %" PRIu32
+              " (tn_%s) has written to what value %zu shows since: what a tensor can show is the "
+              "latest, of which value %" PRIu32 " is one",
+              b->node, g->record.nodes[b->node].op->name, value, b->last_value);
+}
+
+tn_status tn_graph_tensor_at(tn_graph *graph, size_t value, tn_tensor **tensor) {
+  const char *function = "tn_graph_tensor_at";
+  const tn_tensor *kept;
+  tn_status status = check_index(function, "value", graph, value, tn_graph_num_values(graph));
+  if (!status) status = graph_check(function, graph);
+  if (!status && !tensor)
+    status = fail(TN_ERR_INVALID_ARGUMENT, "%s: the result pointer is NULL", function);
+  if (status) return status;
+  const record_value *v = &graph->record.values[value];
+  const record_buffer *b = &graph->record.buffers[v->buffer];
+  if (v->version != b->version) return written_since(graph, value);
+  status = capture_kept(graph, v->buffer, &kept);
+  /* The tensor kept may be a view; values are counted from where the buffer begins. */
+  if (!status)
+    status = header_make(v, kept, kept->storage->block->offset - kept->dl.byte_offset, tensor);
+  if (status) return fail_prefix("%s: ", function), status;
+  (*tensor)->read_only = b->kind == TN_GRAPH_INPUT || (b->kind == TN_GRAPH_CONSTANT && b->real);
   return TN_OK;
 }
 

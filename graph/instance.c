@@ -15,38 +15,9 @@ static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
 }
 
-/* --- headers --- */
-
-static void set_place(tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  header->dl.data = memory->dl.data;
-  header->dl.byte_offset = memory->dl.byte_offset;
-  if (header->device->opaque)
-    header->dl.byte_offset += at;
-  else
-    header->dl.data = (char *)header->dl.data + at;
-}
-
 void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  set_place(header, memory ? memory : i->memory, memory ? at : 0);
+  header_place(header, memory ? memory : i->memory, memory ? at : 0);
   header->storage = memory ? memory->storage : i->memory->storage;
-}
-
-/* A header of a value in `memory`, whose storage it keeps. */
-static tn_status make_header(const record_value *v, const tn_tensor *memory, uint64_t at,
-                             tn_tensor **header) {
-  tn_tensor *t;
-  tn_status status = tensor_view(memory, &t);
-  if (status) return status;
-  t->dtype = (uint8_t)v->dtype;
-  t->dl.dtype = dtype_to_dl(v->dtype);
-  t->dl.ndim = v->rank;
-  memcpy(t->shape, v->shape, sizeof t->shape);
-  memcpy(t->strides, v->strides, sizeof t->strides);
-  t->read_only = false;
-  set_place(t, memory, at + v->offset);
-  tensor_finish(t);
-  *header = t;
-  return TN_OK;
 }
 
 /* --- making one --- */
@@ -87,11 +58,11 @@ static tn_status make_headers(const tn_program *p, instance *i, const placeholde
     const record_value *v = &p->record.values[k];
     const planned_buffer *at = &p->plan.buffers[v->buffer];
     if (at->place == PLACE_PLANNED)
-      status = make_header(v, i->memory, at->offset, &i->headers[k]);
+      status = header_make(v, i->memory, at->offset, &i->headers[k]);
     else if (at->place == PLACE_REAL)
-      status = make_header(v, p->real[v->buffer], 0, &i->headers[k]);
+      status = header_make(v, p->real[v->buffer], 0, &i->headers[k]);
     else if (at->place != PLACE_NOWHERE)
-      status = make_header(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
+      status = header_make(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
   }
   return status;
 }

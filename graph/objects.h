@@ -5,24 +5,15 @@
 #include "dispatcher/objects/device.h"
 #include "graph/record.h"
 
-/* The storages that are known, by address: open addressing. */
-typedef struct storage_map {
-  struct {
-    const storage *storage;
-    uint32_t buffer;
-  } * slots;
-  size_t capacity, used; /* a power of two */
-} storage_map;
-
 struct tn_graph {
   host_memory memory;
   tn_runtime *runtime; /* held weakly */
   tn_device *device;
   char *name;
   record record;
-  tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's */
+  tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's; of a copy
+                        NULL before somebody wants it */
   size_t max_kept;
-  storage_map map;
 };
 
 /* --- symbolic.c: the device that symbolic tensors are on --- */
@@ -45,7 +36,20 @@ tn_status capture_source(tn_graph *graph, const char *function, const record_buf
                          tn_tensor **tensor);
 /* The value that a tensor of the graph has now. */
 tn_status capture_value(tn_graph *graph, const tn_tensor *tensor, uint32_t *value);
+/* A tensor that shows a buffer, the graph's own; the graph of a copied record has none of a buffer
+ * before somebody asks. */
+tn_status capture_kept(tn_graph *graph, uint32_t buffer, const tn_tensor **kept);
+/* Room for those of a record that was copied. */
+tn_status capture_begin_copy(tn_graph *graph);
 /* Forgets the tensors. */
 void capture_end(tn_graph *graph);
+
+/* --- header.c: tensors that show values --- */
+
+/* A header of a value in `memory`, whose storage it keeps; `at` bytes from where that begins. */
+tn_status header_make(const record_value *v, const tn_tensor *memory, uint64_t at,
+                      tn_tensor **header);
+/* Points a header to other memory, as far as data goes. */
+void header_place(tn_tensor *header, const tn_tensor *memory, uint64_t at);
 
 #endif

@@ -102,8 +102,14 @@ static tn_status measure_draws(tn_program *p) {
     if (offset < first) first = offset;
     if (offset + counters > end) end = offset + counters;
   }
+  p->random_first = first;
   p->random_step = end > first ? end - first : 0;
   return TN_OK;
+}
+
+void program_share_draws(tn_program *p, uint64_t first, _Atomic uint64_t *drawn) {
+  p->drawn = drawn;
+  p->draw_shift = first - p->random_first; /* modulo 2^64, as offsets are */
 }
 
 static void note_random(tn_program *p, uint32_t call, const record_node *n) {
@@ -150,6 +156,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph) {
   tn_status status = record_copy(&graph->record, &p->record);
   p->name = status ? NULL : host_strdup(&p->record.memory, graph->name);
   if (!status && !p->name) status = no_memory();
+  if (!status) status = record_skip_unused(&p->record);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
   if (!status) status = number_calls(p);
   if (!status) status = note_bound(p);
@@ -178,6 +185,7 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   p->record.memory = p->plan.memory = graph->memory;
   p->runtime = graph->runtime;
   p->device = device;
+  p->drawn = &p->own_drawn;
   pthread_mutex_init(&p->mutex, NULL);
   runtime_retain_weak(p->runtime);
   bool paused = thread_watcher_pause(true);

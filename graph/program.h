@@ -50,11 +50,19 @@ struct tn_program {
   random_node *random;
   bound_value *bound;
   uint32_t num_random, num_bound, left_out;
-  uint64_t random_step;  /* counters that one run takes */
+  uint64_t random_first;   /* the least offset in the record */
+  uint64_t random_step;    /* counters that one run takes */
+  _Atomic uint64_t *drawn; /* by the runs before: own_drawn, or what programs of a function share */
+  _Atomic uint64_t own_drawn;
+  uint64_t draw_shift;   /* added to all offsets */
   pthread_mutex_t mutex; /* guards the list of instances */
   instance *instances;
   _Atomic uint64_t runs;
 };
+
+/* program.c: a program's runs draw from a sequence that begins at `first` and of which `drawn` are
+ * taken. pre: it has not run. */
+void program_share_draws(tn_program *program, uint64_t first, _Atomic uint64_t *drawn);
 
 /* instance.c: one for the stream that nobody runs, made if there is none. TN_OK; else as
  * tn_graph_compile. */

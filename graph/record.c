@@ -9,60 +9,125 @@ static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
 }
 
-/* Room for one element more in a list of `count`. */
-static tn_status grow(const record *r, void *list, uint32_t count, size_t *max, size_t size) {
+/* Room for one element more in a list of `count`. What is new is zeroed here, all at once: a few
+ * words each time cost more. */
+static __attribute__((noinline)) tn_status grow_slowly(const record *r, void *list, uint32_t count,
+                                                       size_t *max, size_t size) {
+  size_t wanted = *max ? 2 * *max : 16;
   void *items;
-  if (count < *max) return TN_OK;
   if (count == UINT32_MAX) return fail(TN_ERR_INVALID_ARGUMENT, "the graph is too large");
+  char *wider = r->memory.alloc(r->memory.user, wanted * size, 64);
+  if (!wider) return no_memory();
   memcpy(&items, list, sizeof items);
-  items = host_grow(&r->memory, items, count, size, max);
-  if (!items) return no_memory();
-  memcpy(list, &items, sizeof items);
+  if (count) memcpy(wider, items, count * size);
+  memset(wider + count * size, 0, (wanted - count) * size);
+  host_free(&r->memory, items);
+  memcpy(list, &wider, sizeof wider);
+  *max = wanted;
   return TN_OK;
+}
+
+static inline tn_status grow(const record *r, void *list, uint32_t count, size_t *max,
+                             size_t size) {
+  return __builtin_expect(count < *max, 1) ? TN_OK : grow_slowly(r, list, count, max, size);
 }
 
 /* --- buffers and values --- */
 
-tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer) {
+static inline tn_status next_buffer(record *r, record_buffer **b) {
   tn_status status = grow(r, &r->buffers, r->num_buffers, &r->max_buffers, sizeof *r->buffers);
+  if (!status) *b = &r->buffers[r->num_buffers++];
+  return status;
+}
+
+tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer) {
+  record_buffer *b;
+  tn_status status = next_buffer(r, &b);
   if (status) return status;
-  record_buffer *b = &r->buffers[r->num_buffers];
   *b = *wanted;
   b->version = 0;
   b->node = b->last_value = TN_GRAPH_NONE;
   if (b->real) tn_tensor_retain(b->real);
-  *buffer = r->num_buffers++;
+  *buffer = r->num_buffers - 1;
   return TN_OK;
 }
 
-static bool same_view(const record_value *v, tn_dtype dtype, const DLTensor *view,
-                      uint64_t offset) {
-  size_t bytes = (size_t)view->ndim * sizeof(int64_t);
-  return v->dtype == dtype && v->rank == view->ndim && v->offset == offset &&
-         !memcmp(v->shape, view->shape, bytes) && !memcmp(v->strides, view->strides, bytes);
+tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer) {
+  record_buffer *b;
+  tn_status status = next_buffer(r, &b);
+  if (status) return status;
+  b->kind = TN_GRAPH_MADE;
+  b->bytes = bytes;
+  b->node = b->last_value = TN_GRAPH_NONE;
+  *buffer = r->num_buffers - 1;
+  return TN_OK;
+}
+
+static bool shows(const record_value *v, tn_dtype dtype, const DLTensor *view, uint64_t offset) {
+  if (v->dtype != dtype || v->rank != view->ndim || v->offset != offset) return false;
+  for (int32_t i = 0; i < view->ndim; ++i)
+    if (v->shape[i] != view->shape[i] || v->strides[i] != view->strides[i]) return false;
+  return true;
+}
+
+/* Writes a value to where there is none yet. */
+static inline void describe(const record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                            uint64_t offset, record_value *v) {
+  const record_buffer *b = &r->buffers[buffer];
+  v->buffer = buffer;
+  v->version = b->version;
+  v->node = b->node;
+  v->previous = b->last_value;
+  v->dtype = dtype;
+  v->rank = view->ndim;
+  v->offset = offset;
+  for (int32_t i = 0; i < view->ndim; ++i) {
+    v->shape[i] = view->shape[i];
+    v->strides[i] = view->strides[i];
+  }
+}
+
+/* A value that is the same as none before. */
+static inline tn_status add_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                                  uint64_t offset, uint32_t *value) {
+  tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
+  if (status) return status;
+  describe(r, buffer, dtype, view, offset, &r->values[r->num_values]);
+  *value = r->buffers[buffer].last_value = r->num_values++;
+  return TN_OK;
+}
+
+/* One of many views, of which `at` is the next: by the index, or, without memory for that, by
+ * looking on. TN_GRAPH_NONE where there is none. */
+static __attribute__((noinline)) uint32_t look_on(record *r, uint32_t at, uint32_t buffer,
+                                                  tn_dtype dtype, const DLTensor *view,
+                                                  uint64_t offset) {
+  record_value wanted = {0};
+  uint32_t found;
+  describe(r, buffer, dtype, view, offset, &wanted);
+  if (value_index_find(r, &wanted, &found)) return found;
+  for (; at != TN_GRAPH_NONE && r->values[at].version == wanted.version;
+       at = r->values[at].previous)
+    if (shows(&r->values[at], dtype, view, offset)) return at;
+  return TN_GRAPH_NONE;
 }
 
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value) {
-  record_buffer *b = &r->buffers[buffer];
+  enum { NEAR = 4 }; /* the last few values are looked at one by one */
+  const uint32_t version = r->buffers[buffer].version;
   tn_dtype dtype = tn_dtype_of(view->dtype);
-  uint32_t at = b->last_value;
-  for (; at != TN_GRAPH_NONE && r->values[at].version == b->version; at = r->values[at].previous)
-    if (same_view(&r->values[at], dtype, view, offset)) return *value = at, TN_OK;
-  tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
-  if (status) return status;
-  record_value *v = &r->values[r->num_values];
-  *v = (record_value){.buffer = buffer,
-                      .version = b->version,
-                      .node = b->node,
-                      .previous = b->last_value,
-                      .dtype = dtype,
-                      .rank = view->ndim,
-                      .offset = offset};
-  memcpy(v->shape, view->shape, (size_t)view->ndim * sizeof *v->shape);
-  memcpy(v->strides, view->strides, (size_t)view->ndim * sizeof *v->strides);
-  *value = b->last_value = r->num_values++;
-  return TN_OK;
+  uint32_t at = r->buffers[buffer].last_value;
+  for (uint32_t near = 0; at != TN_GRAPH_NONE && r->values[at].version == version; ++near) {
+    if (near == NEAR) {
+      at = look_on(r, at, buffer, dtype, view, offset);
+      if (at == TN_GRAPH_NONE) break;
+      return *value = at, TN_OK;
+    }
+    if (shows(&r->values[at], dtype, view, offset)) return *value = at, TN_OK;
+    at = r->values[at].previous;
+  }
+  return add_value(r, buffer, dtype, view, offset, value);
 }
 
 tn_status record_reserve_values(record *r, uint32_t count) {
@@ -84,43 +149,69 @@ uint64_t record_extent(const record_value *v) {
 
 /* --- nodes --- */
 
-static void free_node(const record *r, record_node *n) {
-  host_free(&r->memory, n->in);
-  host_free(&r->memory, n->attrs);
-  host_free(&r->memory, n->site);
+/* A name of places in the host's program, kept once however many nodes have it. */
+typedef struct record_site {
+  struct record_site *next;
+  char text[];
+} record_site;
+
+enum { SITE_LISTS = 64 };
+
+static size_t list_of(const char *site) {
+  uint64_t hash = 0;
+  for (; *site; ++site) hash = (hash ^ (unsigned char)*site) * UINT64_C(0x100000001b3);
+  return (hash ^ hash >> 32) % SITE_LISTS;
 }
 
-/* Values and attributes of `n`, which has none yet; `from` may have them. */
-static tn_status fill_node(const record *r, record_node *n, const record_node *from,
-                           const char *site) {
-  size_t in = (size_t)n->num_in + n->num_inout, all = in + n->num_out;
-  n->in = host_alloc(&r->memory, (all + 1) * sizeof *n->in);
-  n->attrs = from->attrs ? host_alloc(&r->memory, n->op->attrs_size) : NULL;
-  n->site = site ? host_strdup(&r->memory, site) : NULL;
-  if (!n->in || !n->attrs != !from->attrs || !n->site != !site) {
-    free_node(r, n);
-    return no_memory();
+/* NULL without memory. */
+static __attribute__((noinline)) char *find_site(record *r, const char *site) {
+  if (!r->sites) {
+    r->sites = arena_take(&r->room, &r->memory, SITE_LISTS * sizeof *r->sites);
+    if (!r->sites) return NULL;
+    memset(r->sites, 0, SITE_LISTS * sizeof *r->sites);
   }
-  n->out = n->in + in;
-  for (size_t i = 0; i < all; ++i) n->in[i] = from->in ? from->in[i] : TN_GRAPH_NONE;
-  if (n->attrs) memcpy(n->attrs, from->attrs, n->op->attrs_size);
-  return TN_OK;
+  record_site **list = &r->sites[list_of(site)], *s = *list;
+  while (s && strcmp(s->text, site) != 0) s = s->next;
+  if (!s) {
+    size_t bytes = strlen(site) + 1;
+    s = arena_take(&r->room, &r->memory, sizeof *s + bytes);
+    if (!s) return NULL;
+    memcpy(s->text, site, bytes);
+    s->next = *list;
+    *list = s;
+  }
+  return s->text;
+}
+
+/* Most calls come from where the one before came from. */
+static inline bool keep_site(record *r, const char *site) {
+  if (!site || (r->last_site && !strcmp(r->last_site, site))) return true;
+  char *kept = find_site(r, site);
+  if (kept) r->last_site = kept;
+  return kept != NULL;
 }
 
 tn_status record_add_node(record *r, const record_node *wanted, const char *site,
                           record_node **node) {
+  size_t in = (size_t)wanted->num_in + wanted->num_inout, all = in + wanted->num_out;
+  size_t attrs_at = (all * sizeof *wanted->in + 7) & ~(size_t)7; /* behind the values */
+  size_t attrs_bytes = wanted->attrs ? wanted->op->attrs_size : 0;
   tn_status status = grow(r, &r->nodes, r->num_nodes, &r->max_nodes, sizeof *r->nodes);
   if (status) return status;
-  record_node *n = &r->nodes[r->num_nodes];
+  char *room = keep_site(r, site) ? arena_take(&r->room, &r->memory, attrs_at + attrs_bytes) : NULL;
+  if (!room) return no_memory();
+  record_node *n = &r->nodes[r->num_nodes++];
   *n = *wanted;
-  status = fill_node(r, n, wanted, site);
-  if (status) return status;
-  ++r->num_nodes;
+  n->in = (uint32_t *)(void *)room;
+  n->out = n->in + in;
+  n->attrs = attrs_bytes ? memcpy(room + attrs_at, wanted->attrs, attrs_bytes) : NULL;
+  n->site = site ? r->last_site : NULL;
+  for (size_t i = 0; i < all; ++i) n->in[i] = wanted->in ? wanted->in[i] : TN_GRAPH_NONE;
   *node = n;
   return TN_OK;
 }
 
-void record_drop_node(record *r) { free_node(r, &r->nodes[--r->num_nodes]); }
+void record_drop_node(record *r) { arena_rewind(&r->room, r->nodes[--r->num_nodes].in); }
 
 void record_write(record *r, uint32_t buffer) {
   r->buffers[buffer].node = r->num_nodes - 1;
@@ -137,18 +228,37 @@ tn_status record_add_output(record *r, uint32_t value, const char *name) {
 
 /* --- the whole --- */
 
-void record_free(record *r) {
-  for (uint32_t i = 0; i < r->num_nodes; ++i) free_node(r, &r->nodes[i]);
+static void free_contents(record *r) {
   for (uint32_t i = 0; i < r->num_outputs; ++i) host_free(&r->memory, r->outputs[i].name);
   for (uint32_t i = 0; i < r->num_buffers; ++i) {
     host_free(&r->memory, r->buffers[i].name);
     host_free(&r->memory, r->buffers[i].data);
     tn_tensor_release(r->buffers[i].real);
   }
+}
+
+void record_clear(record *r) {
+  free_contents(r);
+  /* Lists are zero behind their ends. */
+  if (r->num_buffers) memset(r->buffers, 0, r->num_buffers * sizeof *r->buffers);
+  if (r->num_values) memset(r->values, 0, r->num_values * sizeof *r->values);
+  if (r->num_nodes) memset(r->nodes, 0, r->num_nodes * sizeof *r->nodes);
+  r->num_buffers = r->num_values = r->num_nodes = r->num_outputs = r->num_inputs = 0;
+  host_free(&r->memory, r->index.slots);
+  r->index = (value_index){0};
+  r->sites = NULL;
+  r->last_site = NULL;
+  arena_clear(&r->room, &r->memory);
+}
+
+void record_free(record *r) {
+  free_contents(r);
   host_free(&r->memory, r->buffers);
   host_free(&r->memory, r->values);
   host_free(&r->memory, r->nodes);
   host_free(&r->memory, r->outputs);
+  host_free(&r->memory, r->index.slots);
+  arena_free(&r->room, &r->memory);
   *r = (record){.memory = r->memory};
 }
 
@@ -196,4 +306,40 @@ tn_status record_copy(const record *r, record *copy) {
   if (!status) status = copy_lists(r, copy);
   if (status) record_free(copy);
   return status;
+}
+
+/* --- optional outputs --- */
+
+static void skip_unneeded(const record *r, record_node *n, const bool *needed) {
+  for (uint32_t i = n->num_inout; i < n->num_out; ++i) {
+    if (n->out[i] == TN_GRAPH_NONE || n->num_in + i >= n->op->num_args) continue;
+    const record_buffer *b = &r->buffers[r->values[n->out[i]].buffer];
+    if (needed[r->values[n->out[i]].buffer] || b->kind != TN_GRAPH_MADE || b->version != 1 ||
+        tn_operator_arg(n->op, n->num_in + i)->kind != TN_ARG_OPTIONAL_OUT)
+      continue;
+    n->out[i] = TN_GRAPH_NONE;
+    n->skip_out |= 1u << (i - n->num_inout);
+  }
+}
+
+tn_status record_skip_unused(record *r) {
+  bool *needed = host_alloc(&r->memory, (size_t)r->num_buffers + 1);
+  if (!needed) return no_memory();
+  for (uint32_t i = 0; i < r->num_outputs; ++i)
+    needed[r->values[r->outputs[i].value].buffer] = true;
+  for (uint32_t k = r->num_nodes; k-- > 0;) {
+    record_node *n = &r->nodes[k];
+    bool runs = false;
+    for (uint32_t i = 0; i < n->num_out; ++i) {
+      if (n->out[i] == TN_GRAPH_NONE) continue;
+      uint32_t b = r->values[n->out[i]].buffer;
+      runs |= needed[b] || r->buffers[b].kind == TN_GRAPH_PARAMETER;
+    }
+    if (!runs) continue;
+    if (n->num_in + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
+    for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
+      if (n->in[i] != TN_GRAPH_NONE) needed[r->values[n->in[i]].buffer] = true;
+  }
+  host_free(&r->memory, needed);
+  return TN_OK;
 }

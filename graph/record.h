@@ -9,6 +9,7 @@
 
 #include "dispatcher/base/error.h"
 #include "dispatcher/objects/tensor.h"
+#include "graph/arena.h"
 #include "tenon/graph.h"
 #include "tenon/plugin.h"
 
@@ -27,7 +28,7 @@ typedef struct record_buffer {
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
-  bool recomputed;     /* what gradients read of it is computed anew */
+  bool recomputed;     /* what gradients read of it is computed again */
 } record_buffer;
 
 typedef struct record_value {
@@ -46,7 +47,8 @@ typedef struct record_node {
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
-  char *site;                          /* NULL: none */
+  bool again; /* computes what another node does, so that the first's memory can go */
+  char *site; /* NULL: none; nodes of one site share it */
 } record_node;
 
 typedef struct record_output {
@@ -54,7 +56,15 @@ typedef struct record_output {
   char *name;
 } record_output;
 
-/* All memory is the runtime's host memory; `memory` stays valid longer than the runtime. */
+/* A table of values by what they show, open addressing; of the first `known` of them. */
+typedef struct value_index {
+  uint32_t *slots; /* TN_GRAPH_NONE: empty */
+  size_t capacity; /* a power of two */
+  uint32_t known;
+} value_index;
+
+/* All memory is the runtime's host memory; `memory` stays valid longer than the runtime. What
+ * nodes point to is the arena's, and goes with the record. */
 typedef struct record {
   host_memory memory;
   record_buffer *buffers;
@@ -63,28 +73,42 @@ typedef struct record {
   record_output *outputs;
   uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
   size_t max_buffers, max_values, max_nodes, max_outputs;
+  arena room;
+  struct record_site **sites; /* by hash; NULL before the first */
+  char *last_site;
+  value_index index;
 } record;
 
 void record_free(record *r);
+/* Empties it; its memory stays, for as much again. */
+void record_clear(record *r);
 /* The same record; real tensors are shared. On failure *copy is empty. */
 tn_status record_copy(const record *r, record *copy);
 
 /* A buffer as `wanted` says, whose name and data are the record's from then on if it succeeds. */
 tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer);
+/* A buffer of kind TN_GRAPH_MADE. */
+tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer);
 /* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value);
+/* value_index.c: the value that shows the same, TN_GRAPH_NONE where there is none; false, with
+ * nothing said, where there is no memory for the index. */
+bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
 /* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
 uint64_t record_extent(const record_value *v);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
- * caller's to fill; record_drop_node takes the last one back. */
+ * caller's to fill; record_drop_node takes the last one back. Neither arrays nor attributes are
+ * anybody's to free. */
 tn_status record_add_node(record *r, const record_node *wanted, const char *site,
                           record_node **node);
 void record_drop_node(record *r);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
+/* Lets nodes leave out the optional outputs that nothing that runs reads. */
+tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
 
 #endif

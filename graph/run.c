@@ -178,11 +178,14 @@ static void show(const run *r, bool shown) {
   for (uint32_t i = 0; i < r->at->num_expanded; ++i) (void)prepared_refresh(r->at->expanded[i]);
 }
 
-static void draw_on(const run *r, uint64_t number) {
+static void draw_on(const run *r) {
+  tn_program *p = r->program;
+  if (!p->num_random) return;
+  uint64_t start = p->draw_shift + atomic_fetch_add(p->drawn, p->random_step);
   for (uint32_t i = 0; i < r->program->num_random; ++i) {
     const random_node *n = &r->program->random[i];
     char *attrs = prepared_attrs(r->at->calls[n->call]);
-    uint64_t offset = n->offset + number * r->program->random_step;
+    uint64_t offset = n->offset + start;
     if (attrs) memcpy(attrs + n->attr_offset, &offset, sizeof offset);
   }
 }
@@ -232,7 +235,8 @@ static tn_status run_placed(run *r, const tn_tensor *const *in, tn_tensor **out)
   if (!status) status = take_outputs(r, out);
   if (!status) status = instance_take(p, r->stream, &r->at);
   if (status) return status;
-  draw_on(r, atomic_fetch_add(&p->runs, 1));
+  atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
+  draw_on(r);
   show(r, true);
   status = run_calls(r);
   if (!status) status = finish_outputs(r, out);

@@ -21,7 +21,7 @@
  *  Ownership.  A graph keeps its tensors; symbolic tensors are released as others are, before or
  *      after their graph. A program keeps what it needs of its graph, which may go.
  *  Threads.    A graph belongs to one thread at a time. A program may be run by several threads
- *      at once, each with a stream of its own.
+ *      at once, each with a stream of its own; so may a function.
  *  Order.      Nodes run in the order in which they were called, in the run's stream.
  */
 #ifndef TENON_GRAPH_H
@@ -36,6 +36,7 @@ extern "C" {
 
 typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
+typedef struct tn_function tn_function;
 
 /* ------------------------------------------------------------- building --- */
 
@@ -43,6 +44,10 @@ typedef struct tn_program tn_program;
 tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **graph);
 /* Symbolic tensors that are left can only be released. */
 void tn_graph_destroy(tn_graph *graph);
+/* A graph of its own with the same nodes, values by the same numbers, inputs, constants and
+ * outputs, and the same real tensors as parameters. Calls on tensors of either leave the other
+ * alone: symbolic tensors of the copy are those of tn_graph_tensor_at. The caller's to destroy. */
+tn_status tn_graph_copy(const tn_graph *graph, tn_graph **copy);
 /* The device that the graph's symbolic tensors are on, for functions that take one; it goes with
  * the graph. A tensor that is made there is written from host memory whole, once and before calls
  * use it, if at all: it then is a constant, which no call may update. */
@@ -76,14 +81,21 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
  * the loss does not depend on it. They are by the tensors as they are now: of one that is updated
  * in place, take the gradient before. What is appended can be differentiated again, as far as its
  * operators have rules (docs/gradients.md lists them). Where several elements decide together (max
- * of equal ones) or there is a kink (relu at 0) the list says what is taken.
- * Errors: INVALID_ARGUMENT for a loss of several elements or an integer one, and where a tensor
- * that a rule reads was overwritten since; UNSUPPORTED, naming the node, for an operator without a
- * rule. The graph is as before then. */
+ * of equal ones) or there is a kink (relu at 0) the list says what is taken. Optional outputs that
+ * a rule reads (lse of attention, rstd of norms) need not have been asked for. Errors:
+ * INVALID_ARGUMENT for a loss of several elements or an integer one, and where a tensor that a rule
+ * reads was overwritten since; UNSUPPORTED, naming the node, for an operator without a rule. The
+ * graph is as before then. */
 tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn_tensor *const *wrt,
                             tn_tensor **gradients);
 /* A copy of a tensor through which no gradient passes. */
 tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_tensor **stopped);
+/* Gradients that are asked for from here on compute the tensor again where they read it, so that
+ * its memory is free between: less memory for more time. What it is computed from is kept, or is
+ * such a tensor itself: mark all tensors inside a block, and its inputs are its checkpoint. Random
+ * operators draw the same numbers again. INVALID_ARGUMENT for a tensor that no call, or more than
+ * one, has written. */
+tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor);
 
 /* ---------------------------------------------------------------- tapes --- */
 
@@ -185,6 +197,11 @@ size_t tn_graph_num_outputs(const tn_graph *graph);
 tn_status tn_graph_output_at(const tn_graph *graph, size_t index, uint32_t *value,
                              const char **name);
 
+/* A symbolic tensor that shows the value, the caller's to release: with it calls go on from what
+ * was recorded, in a copy too. INVALID_ARGUMENT where a node has written to the buffer since: no
+ * tensor shows what was there before; TN_ERR_NOT_FOUND past the last value. */
+tn_status tn_graph_tensor_at(tn_graph *graph, size_t value, tn_tensor **tensor);
+
 typedef enum tn_graph_format {
   TN_GRAPH_TEXT = 0,
   TN_GRAPH_DOT = 1, /* for Graphviz */
@@ -234,6 +251,76 @@ typedef struct tn_program_info {
   uint64_t runs;
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
+
+/* ------------------------------------------------------------ functions --- */
+
+/*
+ * A function is programs of one model, one for each combination of its inputs' types and shapes,
+ * built and compiled when it is first run with that and kept. Host code computes with sizes (what
+ * a reshape is given, a scale of 1/sqrt(d)), so a graph has the sizes it was built with, and other
+ * sizes are another graph.
+ */
+
+/* Builds the graph of one combination: in are its inputs, which stay the function's; the callback
+ * makes the calls and adds parameters, constants and outputs. It is called in a thread that runs
+ * the function, while other threads may be building other combinations, and may not run a function
+ * that it would have to build. Whatever it returns but TN_OK, tn_function_run returns, with
+ * tn_last_error() as it left it behind the function's name. */
+typedef tn_status (*tn_function_build)(void *context, tn_graph *graph, size_t num_in,
+                                       tn_tensor *const *in);
+
+#define TN_SIZE_OPEN (-1) /* in tn_function_input: any number */
+#define TN_RANK_OPEN (-1)
+
+/* What one input of a function must be. */
+typedef struct tn_function_input {
+  const char *name;           /* in the graph and in messages; unique */
+  tn_dtype dtype;             /* TN_DTYPE_NONE: any */
+  int32_t rank;               /* TN_RANK_OPEN: any, shape and symbols are not read */
+  const int64_t *shape;       /* [rank], TN_SIZE_OPEN where the size is open; NULL: all are */
+  const char *const *symbols; /* [rank] names of sizes, or NULL: those of one name ("batch",
+                                 "sequence") are equal in all inputs of a run; NULL: none has one */
+} tn_function_input;
+
+typedef struct tn_function_options {
+  uint32_t struct_size;
+  uint32_t max_programs; /* kept at a time: beyond that the one that was run least lately goes, but
+                            for those that run at the moment. 0: 16 */
+  const tn_function_input *inputs; /* copied. NULL: any number of any tensors, named "in0", "in1" */
+  size_t num_inputs;
+  uint32_t input_size; /* sizeof(tn_function_input), where there are inputs */
+  uint32_t reserved;
+  const tn_compile_options *compile; /* copied; NULL: the defaults */
+} tn_function_options;
+
+/* name: for people, copied; NULL is "function". device: NULL is the default one. options: NULL for
+ * the defaults. build is not called yet; context is the caller's, and stays valid as long as the
+ * function. */
+tn_status tn_function_create(tn_runtime *runtime, tn_device *device, const char *name,
+                             tn_function_build build, void *context,
+                             const tn_function_options *options, tn_function **function);
+/* As tn_program_destroy. pre: no thread runs it. */
+void tn_function_destroy(tn_function *function);
+
+/* Runs the program for these inputs, as tn_program_run does, which says how; where there is none,
+ * it is built first. Threads that ask for a program which another thread is building wait for it,
+ * and fail as it does; what failed is not kept, and the next run tries again. All programs of a
+ * function draw from one sequence of random numbers.
+ * Errors: INVALID_ARGUMENT for inputs that do not fit what was declared, with input, size and what
+ * it must be; the callback's; those of tn_graph_compile and tn_program_run. */
+tn_status tn_function_run(tn_function *function, tn_stream *stream, size_t num_in,
+                          const tn_tensor *const *in, size_t num_out, tn_tensor **out);
+
+typedef struct tn_function_info {
+  uint32_t struct_size;
+  uint32_t programs;      /* that are kept */
+  uint64_t built;         /* programs, since the function was made */
+  uint64_t failed;        /* tries to build one */
+  uint64_t dropped;       /* programs beyond max_programs */
+  uint64_t runs;          /* begun, of all programs */
+  uint64_t planned_bytes; /* of one instance of each program that is kept */
+} tn_function_info;
+tn_status tn_function_report(tn_function *function, tn_function_info *info);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -15,7 +15,10 @@
 #include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/tensor.h"
 
-static inline bool same_shape(const tn_tensor *a, const tn_tensor *b) {
+/* All of it in both functions below, of which one must cost as little as can be. */
+#define INLINE inline __attribute__((always_inline))
+
+static INLINE bool same_shape(const tn_tensor *a, const tn_tensor *b) {
   if (a->dl.ndim != b->dl.ndim) return false;
   for (int32_t i = 0; i < a->dl.ndim; ++i)
     if (a->shape[i] != b->shape[i]) return false;
@@ -23,7 +26,7 @@ static inline bool same_shape(const tn_tensor *a, const tn_tensor *b) {
 }
 
 /* An output that the caller gave: its memory is no input's, or exactly an input's. */
-static inline bool may_write(const tn_tensor *y, const tn_tensor *const *in, uint32_t num_in) {
+static INLINE bool may_write(const tn_tensor *y, const tn_tensor *const *in, uint32_t num_in) {
   if (y->read_only || !y->contiguous) return false;
   for (uint32_t i = 0; i < num_in; ++i) {
     bool apart = y->storage != in[i]->storage && y->storage->block && in[i]->storage->block;
@@ -34,7 +37,7 @@ static inline bool may_write(const tn_tensor *y, const tn_tensor *const *in, uin
   return true;
 }
 
-static inline bool attrs_are_whole(const op_entry *op, const void *attrs) {
+static INLINE bool attrs_are_whole(const op_entry *op, const void *attrs) {
   uint32_t size;
   if (op->row.attrs_size == 0 || !attrs) return true;
   memcpy(&size, attrs, sizeof size);
@@ -42,7 +45,7 @@ static inline bool attrs_are_whole(const op_entry *op, const void *attrs) {
 }
 
 /* Inputs are there, on x's device, of its type and shape, in memory of the stream. */
-static inline bool inputs_match(const tn_call *call, const tn_tensor *x, const tn_stream *stream,
+static INLINE bool inputs_match(const tn_call *call, const tn_tensor *x, const tn_stream *stream,
                                 bool check_stream) {
   for (uint32_t i = 0; i < call->num_in; ++i) {
     const tn_tensor *t = call->in[i];
@@ -54,7 +57,7 @@ static inline bool inputs_match(const tn_call *call, const tn_tensor *x, const t
   return true;
 }
 
-static inline tn_status run(const tn_call *call, tn_device *device, const tn_stream *stream,
+static INLINE tn_status run(const tn_call *call, tn_device *device, const tn_stream *stream,
                             const op_entry *op, const cell *c, tn_tensor *y) {
   const DLTensor *in[TN_MAX_ARGS];
   DLTensor *out[1] = {&y->dl};
@@ -76,7 +79,7 @@ static inline tn_status run(const tn_call *call, tn_device *device, const tn_str
   return __builtin_expect(status, 0) ? kernel_status(device, c, status) : TN_OK;
 }
 
-bool fast_path_invoke(const tn_call *call, tn_status *status) {
+static INLINE bool serve(const tn_call *call, bool is_recorded, tn_status *status) {
   if (!call || call->struct_size < CALL_SIZE_1 || call->num_in == 0 || call->num_out != 1 ||
       call->num_in > TN_MAX_ARGS || call->skip_out || !call->in || !call->out)
     return false;
@@ -85,7 +88,7 @@ bool fast_path_invoke(const tn_call *call, tn_status *status) {
   tn_device *device = x->device;
   const op_entry *op = registry_op(&device->runtime->registry, call->op);
   if (!op || !op->fast_path || op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
-      !device_is_ordinary(device))
+      !(is_recorded ? device_is_fine(device) : device_is_ordinary(device)))
     return false;
   tn_stream *stream = call->stream ? call->stream : device->default_stream;
   bool check_stream = !device->synchronous;
@@ -114,4 +117,11 @@ bool fast_path_invoke(const tn_call *call, tn_status *status) {
   }
   *status = result;
   return true;
+}
+
+bool fast_path_invoke(const tn_call *call, tn_status *status) { return serve(call, false, status); }
+
+__attribute__((cold)) tn_status invoke_recorded(const tn_call *call) {
+  tn_status status;
+  return serve(call, true, &status) ? status : tn_invoke(call);
 }

@@ -8,4 +8,7 @@
  * nothing done, if it must go the general way. */
 bool fast_path_invoke(const tn_call *call, tn_status *status);
 
+/* tn_invoke for whoever watches the call (notify/watch.h) and lets it run. */
+tn_status invoke_recorded(const tn_call *call);
+
 #endif

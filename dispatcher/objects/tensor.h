@@ -34,7 +34,9 @@ struct tn_tensor {
 /* Memory with its owner: a pool block, in whose header this lies, or an import. */
 struct storage {
   _Atomic uint32_t refs;
-  _Atomic uint32_t mark; /* what graphs and tapes (graph/) know it by; 0 at first */
+  /* What graph/ knows it by, 0 at first: a symbolic tensor's number in its graph, plus one; of
+   * others what tapes call it. */
+  _Atomic uint32_t mark;
   struct block *block; /* NULL for an import */
   tn_device *device;
   void (*destroy)(void *ctx); /* of an import */

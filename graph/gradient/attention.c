@@ -85,7 +85,7 @@ typedef struct attention {
   double scale;
 } attention;
 
-static attention attention_of(rule *r) {
+static attention attention_of(const rule *r) {
   const tn_scaled_dot_product_attention_attrs *attrs = r->attrs;
   attention a = {.q = r->in[0],
                  .k = r->in[1],
@@ -98,8 +98,6 @@ static attention attention_of(rule *r) {
                  .key = &r->in_shape[1],
                  .scale = attrs->scale};
   if (a.scale == 0 && a.query->size[3]) a.scale = 1 / (sqrt)((double)a.query->size[3]);
-  if (!a.lse) /* a call that gave none is made again */
-    scaled_dot_product_attention(a.q, a.k, a.v, a.mask, a.bias, SAME, &a.y, &a.lse);
   return a;
 }
 
@@ -137,7 +135,7 @@ static const tn_tensor *by_heads(rule *r, const attention *at, const tn_tensor *
   const int64_t shared[4] = {q[0], k[1], k[1] ? q[1] / k[1] * q[2] : 0, q[3]};
   const int64_t scores[4] = {q[0], q[1], q[2], k[2]};
   const tn_matmul_attrs attrs = {.struct_size = sizeof attrs, .trans_b = 1};
-  const tn_dtype wide = rule_wide(at->query->dtype);
+  const tn_dtype wide = tn_dtype_wide(at->query->dtype);
   const tn_tensor *rows = rule_cast(r, rule_reshape(r, a, 4, shared), wide);
   return rule_reshape(r, matmul(rows, rule_cast(r, b, wide), NULL, &attrs), 4, scores);
 }
@@ -150,7 +148,7 @@ static const tn_tensor *weights_of(rule *r, const attention *a) {
       .diagonal = attrs->causal_upper_left ? 0 : a->key->size[2] - a->query->size[2]};
   const tn_tensor *lse = unsqueezed(a->lse, 3), *nothing = num(a->lse, -INFINITY);
   const tn_tensor *scores = rule_scale(r, by_heads(r, a, a->q, a->k), a->scale);
-  const tn_tensor *bias = rule_cast(r, a->bias, rule_wide(a->query->dtype));
+  const tn_tensor *bias = rule_cast(r, a->bias, tn_dtype_wide(a->query->dtype));
   const tn_tensor *p = exp(sub(add(scores, bias), lse)), *zero = num(a->lse, 0);
   p = where(equal(lse, nothing), zero, p);
   if (a->mask) p = where(a->mask, p, zero);
@@ -160,7 +158,7 @@ static const tn_tensor *weights_of(rule *r, const attention *a) {
 /* By the scores, which have as many elements as the fused operator avoids to keep. */
 static void grad_of_bias(rule *r, const attention *a, const tn_tensor *dy, const tn_tensor *dlse) {
   const tn_axes last = {.count = 1, .axis = {3}};
-  const tn_dtype wide = rule_wide(a->query->dtype);
+  const tn_dtype wide = tn_dtype_wide(a->query->dtype);
   const tn_tensor *each = dlse ? unsqueezed(dlse, 3) : NULL;
   if (dy) {
     const tn_tensor *products = mul(rule_cast(r, dy, wide), rule_cast(r, a->y, wide));

@@ -1,33 +1,11 @@
 /* Gradients of graphs: the walk, over the graph's own record, which it appends to. */
 #include <inttypes.h>
 
-#include "dispatcher/memory/pool.h"
 #include "dispatcher/objects/tensor.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/gradient/walk.h"
+#include "graph/gradient/recompute.h"
 #include "graph/objects.h"
 #include "tenon/ops.h"
-
-/* --- the tensors of values --- */
-
-static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
-  const record_buffer *b = &r->buffers[v->buffer];
-  const record_node *n = &r->nodes[b->node];
-  return fail(TN_ERR_INVALID_ARGUMENT,
-              "it needs a tensor%s%s that node %" PRIu32 " (tn_%s%s%s) has overwritten since: take "
-              "the gradient before that, or let that work on a tn_copy",
-              b->name ? " " : "", b->name ? b->name : "", b->node, n->op->name,
-              n->site ? ", at " : "", n->site ? n->site : "");
-}
-
-static tn_status graph_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
-  const tn_graph *g = w->context;
-  record_value v = w->record->values[value];
-  const tn_tensor *kept = g->kept[v.buffer];
-  if (v.version != w->record->buffers[v.buffer].version) return overwritten(w->record, &v);
-  v.offset -= kept->dl.byte_offset - kept->storage->block->offset; /* modulo 2^64 */
-  return gradient_view(&v, kept, tensor);
-}
 
 /* --- public --- */
 
@@ -76,16 +54,19 @@ tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn
   if (!values || !made) status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a gradient");
   if (!status) status = capture_value(graph, loss, &of_loss);
   for (size_t i = 0; !status && i < n; ++i) status = capture_value(graph, wrt[i], &values[i]);
+  recomputed again = {.graph = graph};
   gradient_walk w = {.record = &graph->record,
                      .runtime = graph->runtime,
                      .device = graph->device,
-                     .tensor = graph_tensor,
-                     .context = graph};
+                     .tensor = recompute_tensor,
+                     .complete = gradient_complete,
+                     .context = &again};
   if (!status) status = gradient_walk_run(&w, of_loss, NULL, n, values, made);
   if (status) {
     fail_prefix("tn_graph_gradient: ");
     take_back(&graph->record, first);
   }
+  recompute_free(&again);
   for (size_t i = 0; !status && i < n; ++i) gradients[i] = made[i];
   host_free(&graph->memory, values);
   host_free(&graph->memory, made);
@@ -104,5 +85,23 @@ tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_te
   if (status) return tn_tensor_release(made), status;
   graph->record.buffers[graph->record.values[value].buffer].stops_gradient = true;
   *stopped = made;
+  return TN_OK;
+}
+
+tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor) {
+  uint32_t value;
+  if (!graph) return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_recompute: graph is NULL");
+  tn_status status = runtime_check(graph->runtime);
+  if (!status) status = tensor_check(tensor, "tn_graph_recompute");
+  if (!status && tensor->device != graph->device)
+    status = fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_recompute: the tensor is of %s, not of %s",
+                  tensor->device->id, graph->device->id);
+  if (!status) status = capture_value(graph, tensor, &value);
+  if (status) return status;
+  record_buffer *b = &graph->record.buffers[graph->record.values[value].buffer];
+  if (b->kind != TN_GRAPH_MADE || b->version != 1)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_recompute: only what one call has computed can be computed again");
+  b->recomputed = true;
   return TN_OK;
 }

@@ -4,8 +4,6 @@
  */
 #include "graph/gradient/norm.h"
 
-#include <string.h>
-
 #include "graph/gradient/expressions.h"
 
 /* --- one shape for the family --- */
@@ -37,26 +35,20 @@ norm_view norm_view_of(const rule *r) {
   norm_view v = {.set = {.count = 2, .axis = {2, 3}}, .rows = {.count = 2, .axis = {0, 3}}};
   if (is_by_axis(r)) {
     int64_t axis = ((const tn_layer_norm_attrs *)r->attrs)->axis; /* the family's begin the same */
-    v.statistics_rank = (int32_t)(axis < 0 ? axis + x->rank : axis);
-    memcpy(v.statistics, x->size, sizeof v.statistics);
-    memcpy(v.x,
-           (int64_t[]){product(x->size, v.statistics_rank), 1,
-                       product(x->size + v.statistics_rank, x->rank - v.statistics_rank), 1},
-           sizeof v.x);
+    int32_t first = (int32_t)(axis < 0 ? axis + x->rank : axis);
+    v.x[0] = product(x->size, first);
+    v.x[1] = v.x[3] = 1;
+    v.x[2] = product(x->size + first, x->rank - first);
   } else {
-    int64_t groups = groups_of(r, x->size[1]);
-    memcpy(v.x,
-           (int64_t[]){x->size[0], groups, groups ? x->size[1] / groups : 1,
-                       product(x->size + 2, x->rank - 2)},
-           sizeof v.x);
-    v.statistics_rank = is_batch(r) ? 1 : 2;
-    v.statistics[0] = is_batch(r) ? x->size[1] : x->size[0];
-    v.statistics[1] = groups;
-    if (is_batch(r)) v.set = (tn_axes){.count = 3, .axis = {0, 2, 3}};
+    v.x[0] = x->size[0];
+    v.x[1] = groups_of(r, x->size[1]);
+    v.x[2] = v.x[1] ? x->size[1] / v.x[1] : 1;
+    v.x[3] = product(x->size + 2, x->rank - 2);
   }
+  if (is_batch(r)) v.set = (tn_axes){.count = 3, .axis = {0, 2, 3}};
   v.count = 1;
   for (int32_t i = 0; i < v.set.count; ++i) v.count *= (double)v.x[v.set.axis[i]];
-  v.wide = rule_wide(x->dtype);
+  v.wide = tn_dtype_wide(x->dtype);
   return v;
 }
 
@@ -72,11 +64,6 @@ const tn_tensor *norm_weights(rule *r, const norm_view *v, const tn_tensor *gamm
 const tn_tensor *norm_statistics(rule *r, const norm_view *v, const tn_tensor *mean) {
   const int64_t size[4] = {v->set.count == 3 ? 1 : v->x[0], v->x[1], 1, 1};
   return mean ? rule_reshape(r, mean, 4, size) : NULL;
-}
-
-/* Back to the shape that statistics have. */
-static const tn_tensor *as_statistics(rule *r, const norm_view *v, const tn_tensor *t) {
-  return rule_reshape(r, t, v->statistics_rank, v->statistics);
 }
 
 /* --- the fused gradients --- */
@@ -115,19 +102,6 @@ const tn_tensor *norm_fused(rule *r, const tn_tensor *dy, const tn_tensor *x, co
   return out[0];
 }
 
-/* --- the statistics of a call that did not give them --- */
-
-/* Those of rms_norm have no mean. */
-static void find_statistics(rule *r, const norm_view *v, double eps, const tn_tensor **mean,
-                            const tn_tensor **rstd) {
-  const tn_var_attrs attrs = {
-      .struct_size = sizeof attrs, .axes = v->set, .keepdims = 1, .correction = 0};
-  const tn_tensor *x = norm_whole(r, v, r->in[0]);
-  const tn_tensor *variance = mean ? var(x, &attrs) : rule_mean_keepdims(r, square(x), &v->set);
-  if (mean && !*mean) *mean = as_statistics(r, v, rule_mean_keepdims(r, x, &v->set));
-  if (!*rstd) *rstd = as_statistics(r, v, rsqrt(add(variance, num(variance, eps))));
-}
-
 /* --- the rules --- */
 
 /* By way of the statistics: dmean / count - drstd rstd^3 (x - mean) / count. */
@@ -161,37 +135,18 @@ static void grad_of_y(rule *r, const tn_tensor *dy, const tn_tensor *mean, const
   rule_give(r, 2, dbeta);
 }
 
-static void norm_rule(rule *r, const tn_tensor *dy, const tn_tensor *mean, const tn_tensor *rstd,
-                      const tn_tensor *dmean, const tn_tensor *drstd, double eps) {
+/* y, mean and rstd are the outputs from `y` on; rms_norm has no mean. */
+static void norm_rule(rule *r, uint32_t y, const tn_tensor *dmean, const tn_tensor *drstd) {
   const norm_view v = norm_view_of(r);
-  bool has_mean = r->op->id != TN_OP_RMS_NORM;
-  if (!rstd || (has_mean && !mean)) find_statistics(r, &v, eps, has_mean ? &mean : NULL, &rstd);
-  if (dy) grad_of_y(r, dy, mean, rstd);
+  const bool has_mean = r->op->id != TN_OP_RMS_NORM;
+  const tn_tensor *mean = has_mean ? r->out[y + 1] : NULL, *rstd = r->out[y + 1 + has_mean];
+  if (r->out_gradient[y]) grad_of_y(r, r->out_gradient[y], mean, rstd);
   grad_of_statistics(r, &v, mean, rstd, dmean, drstd);
 }
 
-void gradient_layer_norm(rule *r) {
-  const tn_layer_norm_attrs *attrs = r->attrs;
-  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-            attrs->eps);
-}
+void gradient_centred_norm(rule *r) { norm_rule(r, 0, r->out_gradient[1], r->out_gradient[2]); }
 
-void gradient_rms_norm(rule *r) {
-  const tn_rms_norm_attrs *attrs = r->attrs;
-  norm_rule(r, r->out_gradient[0], NULL, r->out[1], NULL, r->out_gradient[1], attrs->eps);
-}
-
-void gradient_group_norm(rule *r) {
-  const tn_group_norm_attrs *attrs = r->attrs;
-  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-            attrs->eps);
-}
-
-void gradient_instance_norm(rule *r) {
-  const tn_instance_norm_attrs *attrs = r->attrs;
-  norm_rule(r, r->out_gradient[0], r->out[1], r->out[2], r->out_gradient[1], r->out_gradient[2],
-            attrs->eps);
-}
+void gradient_rms_norm(rule *r) { norm_rule(r, 0, NULL, r->out_gradient[1]); }
 
 /* --- batch_norm --- */
 
@@ -217,14 +172,10 @@ static void grad_of_running(rule *r, const norm_view *v, const tn_tensor *rstd,
 }
 
 void gradient_batch_norm(rule *r) {
-  const tn_batch_norm_attrs *attrs = r->attrs;
   const norm_view v = norm_view_of(r);
-  const tn_tensor *mean = r->out[BATCH_MEAN], *rstd = r->out[BATCH_RSTD];
   const tn_tensor *dmean = r->out_gradient[BATCH_MEAN], *drstd = r->out_gradient[BATCH_RSTD];
-  if (!mean || !rstd) find_statistics(r, &v, attrs->eps, &mean, &rstd);
-  grad_of_running(r, &v, rstd, &dmean, &drstd);
-  if (r->out_gradient[BATCH_Y]) grad_of_y(r, r->out_gradient[BATCH_Y], mean, rstd);
-  grad_of_statistics(r, &v, mean, rstd, dmean, drstd);
+  grad_of_running(r, &v, r->out[BATCH_RSTD], &dmean, &drstd);
+  norm_rule(r, BATCH_Y, dmean, drstd);
 }
 
 enum { GIVEN_X, GIVEN_MEAN, GIVEN_VAR, GIVEN_GAMMA, GIVEN_BETA }; /* inputs of the inference */
@@ -234,7 +185,7 @@ void gradient_batch_norm_inference(rule *r) {
   const tn_batch_norm_inference_attrs *attrs = r->attrs;
   const tn_tensor *dy = r->out_gradient[0], *x = r->in[GIVEN_X], *mean = r->in[GIVEN_MEAN];
   const tn_tensor *variance = r->in[GIVEN_VAR], *gamma = r->in[GIVEN_GAMMA];
-  const tn_dtype wide = rule_wide(r->in_shape[GIVEN_X].dtype);
+  const tn_dtype wide = tn_dtype_wide(r->in_shape[GIVEN_X].dtype);
   if (rule_wants(r, GIVEN_X)) { /* that of dy, about 0 */
     const tn_tensor *zero = expanded(num(variance, 0), &r->in_shape[GIVEN_MEAN]);
     rule_give(r, GIVEN_X, batch_norm_inference(dy, zero, variance, gamma, NULL, attrs));

@@ -8,11 +8,9 @@
  * as [1, b, 1, 1]. */
 typedef struct norm_view {
   int64_t x[4];
-  tn_axes set;  /* the axes that are normalised over */
-  tn_axes rows; /* those that share weights */
-  double count; /* elements of the set */
-  int64_t statistics[TN_MAX_RANK];
-  int32_t statistics_rank;
+  tn_axes set;   /* the axes that are normalised over */
+  tn_axes rows;  /* those that share weights */
+  double count;  /* elements of the set */
   tn_dtype wide; /* of statistics */
 } norm_view;
 

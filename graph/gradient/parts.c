@@ -3,8 +3,6 @@
 
 #include "graph/gradient/expressions.h"
 
-tn_dtype rule_wide(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype; }
-
 const tn_tensor *rule_cast(rule *r, const tn_tensor *x, tn_dtype dtype) {
   const tn_cast_attrs attrs = {.struct_size = sizeof attrs, .dtype = dtype};
   return !x || tn_tensor_dtype(x) == dtype ? x : cast(x, &attrs);

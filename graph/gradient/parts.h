@@ -4,8 +4,6 @@
 
 #include "graph/gradient/rule.h"
 
-/* float32 where `dtype` is a 16-bit float: the type that statistics and tables have beside it. */
-tn_dtype rule_wide(tn_dtype dtype);
 /* x, or x in another type. NULL stays so. */
 const tn_tensor *rule_cast(rule *r, const tn_tensor *x, tn_dtype dtype);
 /* x summed over the axes, which stay with size 1; over none: x. */

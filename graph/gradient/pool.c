@@ -12,15 +12,8 @@ _Static_assert(TN_OP_MAX_POOL2D_GRAD == TN_OP_MAX_POOL2D + 1 &&
 
 enum { SPACE = 2 }; /* the first spatial axis */
 
-static const tn_tensor *index_of(rule *r) {
-  const tn_tensor *out[2] = {NULL, r->out[1]};
-  if (!out[1]) rule_call(r, r->op->id, SAME, 1, (const tn_tensor *[]){r->in[0]}, 2, out, 0);
-  return out[1];
-}
-
-/* The index of a call that gave none is found again. */
 void gradient_max_pool(rule *r) {
-  const tn_tensor *in[] = {r->out_gradient[0], index_of(r)}, *dx = NULL;
+  const tn_tensor *in[] = {r->out_gradient[0], r->out[1]}, *dx = NULL;
   rule_call_sized(r, r->op->id + 1, "size", r->in_shape[0].size + SPACE, 2, in, &dx);
   if (rule_wants(r, 0)) rule_give(r, 0, dx);
 }

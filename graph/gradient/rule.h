@@ -29,7 +29,8 @@ typedef struct rule {
   const rule_shape *out_shape;          /* [num_out] */
   const tn_tensor *const *in;           /* [num_in]: inputs, then in-out ones as before the
                                            call; NULL where left out, or not needed */
-  const tn_tensor *const *out;          /* [num_out]: in-out ones as after it, outputs */
+  const tn_tensor *const *out;          /* [num_out]: in-out ones as after it, outputs; those that
+                                           are needed are there though the call left them out */
   const tn_tensor *const *out_gradient; /* [num_out], NULL: none arrives */
   const bool *wanted;                   /* [num_in] */
   const tn_tensor **in_gradient;        /* [num_in], what the rule gives; NULL: nothing */

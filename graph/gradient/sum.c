@@ -10,6 +10,7 @@
 #include "dispatcher/objects/device.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/gradient/walk.h"
+#include "graph/objects.h"
 #include "tenon/ops.h"
 
 void gradient_free(buffer_gradient *g) {
@@ -52,25 +53,6 @@ static bool is_all(const gradient_walk *w, const record_value *v) {
   return v->offset == 0 && elements_of(v) == buffer_elements(w, v) && last + 1 == elements_of(v);
 }
 
-tn_status gradient_view(const record_value *v, const tn_tensor *memory, tn_tensor **view) {
-  tn_tensor *t;
-  uint64_t at = v->offset;
-  tn_status status = tensor_view(memory, &t);
-  if (status) return status;
-  t->dtype = (uint8_t)v->dtype;
-  t->dl.dtype = dtype_to_dl(v->dtype);
-  t->dl.ndim = v->rank;
-  memcpy(t->shape, v->shape, sizeof t->shape);
-  memcpy(t->strides, v->strides, sizeof t->strides);
-  if (t->device->opaque)
-    t->dl.byte_offset += at;
-  else
-    t->dl.data = (char *)t->dl.data + at;
-  tensor_finish(t);
-  *view = t;
-  return TN_OK;
-}
-
 /* Sums the part along axes that show one element many times, which then are of size 1 in `v`. */
 static tn_status fold(const gradient_walk *w, record_value *v, const tn_tensor *part,
                       tn_tensor **folded) {
@@ -110,7 +92,7 @@ static tn_status flatten(gradient_walk *w, buffer_gradient *g, const record_valu
     status = tn_tensor_reshape(g->whole, 1, &n, &flat);
   } else {
     status = tn_zeros(w->device, w->stream, any->dtype, 1, &n, &flat);
-    if (!status && g->whole) status = gradient_view(&g->layout, flat, &view);
+    if (!status && g->whole) status = header_make(&g->layout, flat, 0, &view);
     if (!status && g->whole) status = tn_copy(w->stream, g->whole, &view);
     tn_tensor_release(view);
     g->shared = false;
@@ -129,7 +111,7 @@ static tn_status add_to_view(gradient_walk *w, buffer_gradient *g, const record_
   tn_tensor *view = NULL;
   tn_status status = flatten(w, g, v);
   if (!status) status = own_flat(w, g);
-  if (!status) status = gradient_view(v, g->flat, &view);
+  if (!status) status = header_make(v, g->flat, 0, &view);
   if (!status) status = tn_add(w->stream, view, part, &view);
   tn_tensor_release(view);
   return status;
@@ -183,7 +165,7 @@ tn_status gradient_of(gradient_walk *w, const record_value *value, tn_tensor **g
   }
   tn_status status = flatten(w, g, &v);
   g->shared = true;
-  return status ? status : gradient_view(&v, g->flat, gradient);
+  return status ? status : header_make(&v, g->flat, 0, gradient);
 }
 
 tn_status gradient_drop(gradient_walk *w, const record_value *value) {
@@ -198,7 +180,7 @@ tn_status gradient_drop(gradient_walk *w, const record_value *value) {
   }
   tn_status status = flatten(w, g, &v);
   if (!status) status = own_flat(w, g);
-  if (!status) status = gradient_view(&v, g->flat, &view);
+  if (!status) status = header_make(&v, g->flat, 0, &view);
   if (!status) status = tn_fill(w->stream, view, NULL);
   tn_tensor_release(view);
   return status;

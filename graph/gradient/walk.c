@@ -144,11 +144,12 @@ static __attribute__((cold)) void name_node(const gradient_walk *w, uint32_t k) 
               n->site ? n->site : "");
 }
 
-static tn_status run_rule(gradient_walk *w, const record_node *n, node_call *c) {
+static tn_status run_rule(gradient_walk *w, const record_node *n, uint32_t k, node_call *c) {
   const gradient_rule *how = gradient_rule_of(n->op);
   if (how && how->stops) return TN_OK; /* what it wrote over counts for nothing */
   if (!how || !how->run) return no_rule(n, how);
-  tn_status status = take_tensors(w, n, how, c);
+  tn_status status = w->complete && how->needs_out ? w->complete(w, k, how->needs_out) : TN_OK;
+  if (!status) status = take_tensors(w, n, how, c);
   if (status) return status;
   const char *site = tn_call_site(n->site);
   how->run(&c->rule);
@@ -165,7 +166,7 @@ static tn_status walk_node(gradient_walk *w, uint32_t k) {
   if (status) return status;
   take_shapes(w, &n, k, &c);
   status = take_gradients(w, &n, &c, &any);
-  if (!status && any) status = run_rule(w, &n, &c);
+  if (!status && any) status = run_rule(w, &n, k, &c);
   rule_end(&c.rule);
   for (size_t i = 0; i < (size_t)c.rule.num_in + 2 * (size_t)c.rule.num_out; ++i)
     tn_tensor_release(c.held[i]);

@@ -25,6 +25,9 @@ struct gradient_walk {
   tn_stream *stream;
   /* The tensor of a value that a rule needs; a new reference. */
   tn_status (*tensor)(gradient_walk *w, uint32_t value, tn_tensor **tensor);
+  /* Optional outputs of a node that its rule reads are wanted, bit i: out[i]. NULL: those that were
+   * left out stay so. */
+  tn_status (*complete)(gradient_walk *w, uint32_t node, uint32_t wanted);
   /* The node was dealt with, or needs not be: what was kept for it may go. NULL: nobody cares. */
   void (*done)(gradient_walk *w, uint32_t node);
   void *context;
@@ -47,8 +50,8 @@ static inline bool gradient_needs(const record_node *n, uint32_t mask, size_t i)
   return n->num_in + n->num_out > n->op->num_args ? mask != 0 : mask >> i & 1;
 }
 
-/* A view of memory, which has at least `v`'s buffer's elements and begins where it does. */
-tn_status gradient_view(const record_value *v, const tn_tensor *memory, tn_tensor **view);
+/* complete.c: gradient_walk.complete of a graph; the context is a recomputed. */
+tn_status gradient_complete(gradient_walk *w, uint32_t node, uint32_t wanted);
 
 /* sum.c: parts of a buffer's gradient. `v` is one of its values, copied: the record may grow. */
 tn_status gradient_add(gradient_walk *w, const record_value *v, const tn_tensor *part);

@@ -4,31 +4,29 @@
  */
 #include <string.h>
 
+#include "dispatcher/call/fast_path.h"
 #include "dispatcher/call/plan.h"
 #include "graph/gradient/walk.h"
 #include "graph/tape/tape.h"
 
-/* --- what the call has to do with the tape --- */
-
 static bool is_float(const tn_tensor *t) { return TN_SET_FLOAT >> t->dtype & 1; }
 
-static bool depends(const tn_tape *tape, const tn_tensor *t) {
-  uint32_t buffer;
-  return t && is_float(t) && tape_find(tape, t, &buffer) && tape->depends[buffer];
-}
+/* --- what the call has to do with the tape --- */
 
+/* Whether it reads what depends on a watched tensor. */
 static bool reads_dependent(const tn_tape *tape, const tn_call *call, uint32_t num_inout) {
-  for (uint32_t i = 0; i < call->num_in; ++i)
-    if (depends(tape, call->in[i])) return true;
-  for (uint32_t i = 0; i < num_inout; ++i)
-    if (depends(tape, call->out[i])) return true;
+  for (uint32_t i = 0; i < call->num_in + num_inout; ++i) {
+    const tn_tensor *x = i < call->num_in ? call->in[i] : call->out[i - call->num_in];
+    if (!x || !is_float(x)) continue;
+    uint32_t buffer = tape_find(tape, x);
+    if (buffer != TN_GRAPH_NONE && tape->depends[buffer]) return true;
+  }
   return false;
 }
 
 static bool writes_known(const tn_tape *tape, const tn_call *call) {
-  uint32_t buffer;
   for (uint32_t i = 0; i < call->num_out; ++i)
-    if (call->out[i] && tape_find(tape, call->out[i], &buffer)) return true;
+    if (call->out[i] && tape_find(tape, call->out[i]) != TN_GRAPH_NONE) return true;
   return false;
 }
 
@@ -75,16 +73,16 @@ static tn_status prepare_node(tn_tape *tape, const op_entry *op, const tn_call *
 /* Makes the next version of what the call wrote. */
 static tn_status take_written(tn_tape *tape, const tn_call *call, record_node *node, bool passes) {
   tn_status status = TN_OK;
-  uint32_t buffer;
   for (uint32_t i = 0; !status && i < call->num_out; ++i) {
     if (!call->out[i]) continue;
-    status = tape_learn(tape, call->out[i], &buffer);
+    node->out[i] = tape_find(tape, call->out[i]); /* the buffer, for now */
+    if (node->out[i] == TN_GRAPH_NONE) status = tape_learn(tape, call->out[i], &node->out[i]);
     if (status) break;
-    record_write(&tape->record, buffer);
-    if (passes && is_float(call->out[i])) tape->depends[buffer] = 1;
+    record_write(&tape->record, node->out[i]);
+    if (passes && is_float(call->out[i])) tape->depends[node->out[i]] = 1;
   }
   for (uint32_t i = 0; !status && i < call->num_out; ++i)
-    if (call->out[i]) status = tape_value(tape, call->out[i], &node->out[i]);
+    if (call->out[i]) status = tape_value_of(tape, call->out[i], node->out[i], &node->out[i]);
   return status;
 }
 
@@ -143,7 +141,7 @@ static tn_status run_recorded(tn_tape *tape, const op_entry *op, const tn_call *
   widen(&c, op, how, call);
   tn_status status = prepare_node(tape, op, &c.call, num_inout, &node);
   if (status) return status;
-  status = tn_invoke(&c.call);
+  status = invoke_recorded(&c.call);
   if (status) {
     record_drop_node(&tape->record);
     return status;
@@ -167,14 +165,14 @@ tn_status tape_call(call_watcher *w, const tn_call *call) {
   if (!fits) return tn_invoke(call); /* which says what is wrong */
   uint32_t num_inout = count_inout(op, call);
   bool reads = reads_dependent(tape, call, num_inout);
-  if (!reads && !writes_known(tape, call)) return tn_invoke(call);
+  if (!reads && !writes_known(tape, call)) return invoke_recorded(call);
   return run_recorded(tape, op, call, num_inout, reads);
 }
 
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor) {
   tn_tape *tape = (tn_tape *)w;
-  uint32_t buffer;
-  if (!tape_find(tape, tensor, &buffer)) return TN_OK;
+  uint32_t buffer = tape_find(tape, tensor);
+  if (buffer == TN_GRAPH_NONE) return TN_OK;
   ++tape->record.buffers[buffer].version;
   tape->record.buffers[buffer].node = TN_GRAPH_NONE;
   return TN_OK;

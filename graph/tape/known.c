@@ -38,12 +38,11 @@ static tn_status marks_reserve(tn_tape *tape) {
   return TN_OK;
 }
 
-bool tape_find(const tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
+uint32_t tape_find(const tn_tape *tape, const tn_tensor *t) {
   uint32_t mark = atomic_load_explicit(&t->storage->mark, memory_order_relaxed);
-  if (!mark || !tape->marks.capacity) return false;
+  if (!mark || !tape->marks.capacity) return TN_GRAPH_NONE;
   const struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
-  *buffer = slot->buffer;
-  return slot->mark != 0;
+  return slot->mark ? slot->buffer : TN_GRAPH_NONE;
 }
 
 static tn_status depends_reserve(tn_tape *tape) {
@@ -56,15 +55,12 @@ static tn_status depends_reserve(tn_tape *tape) {
 }
 
 tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
-  const record_buffer made = {.kind = TN_GRAPH_MADE, .bytes = tn_tensor_bytes(t)};
-  if (tape_find(tape, t, buffer)) return TN_OK;
   tn_status status = marks_reserve(tape);
   if (!status) status = depends_reserve(tape);
-  if (!status) status = record_add_buffer(&tape->record, &made, buffer);
+  if (!status) status = record_add_made(&tape->record, tn_tensor_bytes(t), buffer);
   if (status) return status;
   uint32_t mark = mark_of(t->storage);
-  struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
-  *slot = (struct mark_slot){mark, *buffer};
+  tape->marks.slots[slot_of(&tape->marks, mark)] = (struct mark_slot){mark, *buffer};
   ++tape->marks.used;
   tape->depends[*buffer] = 0;
   return TN_OK;
@@ -79,10 +75,14 @@ static uint64_t place_of(const tn_tensor *t) {
   return (uint64_t)((const char *)t->dl.data + t->dl.byte_offset - begin);
 }
 
+tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_t buffer, uint32_t *value) {
+  return record_value_of(&tape->record, buffer, &t->dl, place_of(t), value);
+}
+
 tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value) {
-  uint32_t buffer;
-  tn_status status = tape_learn(tape, t, &buffer);
-  return status ? status : record_value_of(&tape->record, buffer, &t->dl, place_of(t), value);
+  uint32_t buffer = tape_find(tape, t);
+  tn_status status = buffer == TN_GRAPH_NONE ? tape_learn(tape, t, &buffer) : TN_OK;
+  return status ? status : tape_value_of(tape, t, buffer, value);
 }
 
 /* --- what rules read --- */
@@ -104,6 +104,7 @@ tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t) {
   tn_status status = saved_reserve(tape, value);
   if (status) return status;
   saved_value *s = &tape->saved[value];
+  if (value >= tape->num_saved) tape->num_saved = value + 1;
   if (!s->uses++) {
     tn_tensor_retain(t);
     s->tensor = t;
@@ -112,22 +113,29 @@ tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t) {
 }
 
 void tape_drop(tn_tape *tape, uint32_t value) {
-  if (value >= tape->max_saved || !tape->saved[value].uses) return;
+  if (value >= tape->num_saved || !tape->saved[value].uses) return;
   if (--tape->saved[value].uses) return;
   tn_tensor_release(tape->saved[value].tensor);
   tape->saved[value].tensor = NULL;
 }
 
 void tape_clear(tn_tape *tape) {
-  for (size_t i = 0; i < tape->max_saved; ++i)
+  for (size_t i = 0; i < tape->num_saved; ++i) {
     if (tape->saved[i].uses) tn_tensor_release(tape->saved[i].tensor);
+    tape->saved[i] = (saved_value){0};
+  }
+  if (tape->marks.used)
+    memset(tape->marks.slots, 0, tape->marks.capacity * sizeof *tape->marks.slots);
+  tape->marks.used = 0;
+  tape->num_saved = 0;
+  tape->broken = TN_OK;
+  record_clear(&tape->record);
+}
+
+void tape_free(tn_tape *tape) {
+  tape_clear(tape);
+  record_free(&tape->record);
   host_free(&tape->memory, tape->saved);
   host_free(&tape->memory, tape->marks.slots);
   host_free(&tape->memory, tape->depends);
-  tape->saved = NULL;
-  tape->depends = NULL;
-  tape->marks = (mark_map){0};
-  tape->max_saved = tape->max_depends = 0;
-  tape->broken = TN_OK;
-  record_free(&tape->record);
 }

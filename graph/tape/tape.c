@@ -39,7 +39,7 @@ void tn_tape_destroy(tn_tape *tape) {
   tn_runtime *runtime = tape->runtime;
   host_memory memory = tape->memory;
   if (thread_watcher() == &tape->watcher) thread_watcher_set(NULL);
-  tape_clear(tape);
+  tape_free(tape);
   for (uint32_t i = 0; i < tape->num_watched; ++i) tn_tensor_release(tape->watched[i]);
   host_free(&memory, tape->watched);
   host_free(&memory, tape);
@@ -141,7 +141,7 @@ static __attribute__((cold)) tn_status overwritten(const record *r, const record
 static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
   tn_tape *tape = w->context;
   const record_value *v = &tape->record.values[value];
-  const saved_value *s = value < tape->max_saved ? &tape->saved[value] : NULL;
+  const saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
   if (v->version != tape->record.buffers[v->buffer].version) return overwritten(&tape->record, v);
   if (!s || !s->uses)
     return fail(TN_ERR_INTERNAL, "a tensor that a gradient rule reads was not kept");

@@ -33,13 +33,12 @@ struct tn_tape {
   uint8_t *depends; /* by buffer: on what is watched */
   size_t max_depends;
   saved_value *saved; /* by value */
-  size_t max_saved;
+  size_t num_saved, max_saved;
   tn_tensor **watched; /* whose gradients may be asked for */
   uint32_t num_watched;
   size_t max_watched;
-  tn_status broken;    /* a call could not be recorded: why there can be no gradient */
-  bool recording;      /* by the calling thread's watcher */
-  bool records_itself; /* while gradients are taken: for further ones */
+  tn_status broken; /* a call could not be recorded: why there can be no gradient */
+  bool recording;   /* by the calling thread's watcher */
 };
 
 /* calls.c: the watcher's functions. */
@@ -48,17 +47,20 @@ tn_status tape_written(call_watcher *w, const tn_tensor *tensor);
 
 /* known.c: which buffer a tensor shows. */
 
-/* False where the tape does not know it. */
-bool tape_find(const tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
-/* Knows it from now on. */
+/* TN_GRAPH_NONE where the tape does not know it. */
+uint32_t tape_find(const tn_tape *tape, const tn_tensor *t);
+/* Knows it from now on. pre: it did not. */
 tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
-/* The value that it has now. */
+/* The value that it has now, of the buffer that it shows. */
+tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_t buffer, uint32_t *value);
+/* The same, of a tensor that need not be known. */
 tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value);
 /* Keeps the tensor for one more rule that reads the value. */
 tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t);
 /* One rule less reads it. */
 void tape_drop(tn_tape *tape, uint32_t value);
-/* Forgets all calls. */
+/* Forgets all calls; keeps its own memory, for as many again. */
 void tape_clear(tn_tape *tape);
+void tape_free(tn_tape *tape);
 
 #endif

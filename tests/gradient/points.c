@@ -28,8 +28,9 @@ static const domain domains[] = {
     {"prod", "x", 0.5, 1.5, true},        {"cumprod", "x", 0.5, 1.5, true},
     {"var", "x", -2, 2, false},           {"std", "x", -2, 2, false},
     {"logsumexp", "x", -3, 3, false},     {"*softmax", "x", -3, 3, false},
+    {"softmax_grad", "y", 0.1, 2, false}, {"log_softmax_grad", "y", -3, 0, false},
     {"kl_div*", "target", 0.2, 1, false}, {"*_norm*", "rstd", 0.5, 2, false},
-    {"*", "running_var", 0.5, 2, false},
+    {"rms_norm", "x", 0.3, 2, true},      {"*", "running_var", 0.5, 2, false},
 };
 
 static domain domain_of(const op_case *c, uint32_t arg) {

@@ -25,6 +25,7 @@ typedef struct trial {
   const op_case *c;
   uint64_t seed;    /* of points, weights, directions and what follows: */
   unsigned variant; /* which inputs are views, which outputs count, which gradients are wanted */
+  bool second;      /* the loss is sum(c g) over the gradients g of the other */
   bool tied;        /* elements that are alike are ties: no input is repeated along an axis */
   /* results */
   uint64_t compared; /* directional derivatives */

@@ -1,0 +1,31 @@
+/* Headers of tensors that show values of a record in memory that is somebody else's. */
+#include <string.h>
+
+#include "dispatcher/tensor/tensor.h"
+#include "graph/objects.h"
+
+void header_place(tn_tensor *header, const tn_tensor *memory, uint64_t at) {
+  header->dl.data = memory->dl.data;
+  header->dl.byte_offset = memory->dl.byte_offset;
+  if (header->device->opaque)
+    header->dl.byte_offset += at;
+  else
+    header->dl.data = (char *)header->dl.data + at;
+}
+
+tn_status header_make(const record_value *v, const tn_tensor *memory, uint64_t at,
+                      tn_tensor **header) {
+  tn_tensor *t;
+  tn_status status = tensor_view(memory, &t);
+  if (status) return status;
+  t->dtype = (uint8_t)v->dtype;
+  t->dl.dtype = dtype_to_dl(v->dtype);
+  t->dl.ndim = v->rank;
+  memcpy(t->shape, v->shape, sizeof t->shape);
+  memcpy(t->strides, v->strides, sizeof t->strides);
+  t->read_only = false;
+  header_place(t, memory, at + v->offset);
+  tensor_finish(t);
+  *header = t;
+  return TN_OK;
+}
