@@ -135,6 +135,11 @@ static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
   return status;
 }
 
+tn_status capture_check(const plan *p) {
+  call_tensors t = tensors_of(p);
+  return check_written(symbolic_graph(p->device), p, &t);
+}
+
 tn_status capture_call(plan *p) {
   tn_graph *g = symbolic_graph(p->device);
   if (!g) return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "the graph of these tensors is gone");
@@ -224,7 +229,7 @@ tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
 }
 
 void capture_end(tn_graph *g) {
-  for (uint32_t i = 0; i < g->record.num_buffers; ++i) {
+  for (uint32_t i = 0; g->kept && i < g->record.num_buffers; ++i) {
     if (g->kept[i]) atomic_store_explicit(&g->kept[i]->storage->mark, 0, memory_order_relaxed);
     tn_tensor_release(g->kept[i]);
   }

@@ -60,6 +60,7 @@ void tn_graph_destroy(tn_graph *graph) {
   if (!graph || runtime_is_forked(graph->runtime)) return;
   tn_runtime *runtime = graph->runtime;
   host_memory memory = graph->memory;
+  graph_casts_free(graph);
   symbolic_give(graph);
   capture_end(graph);
   record_free(&graph->record);

@@ -78,19 +78,20 @@ static void unplace(const tn_program *p, instance *i) {
   }
 }
 
-static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) {
+tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
+                       tn_tensor *const *headers, tn_prepared **prepared) {
   const record_node *n = &p->record.nodes[index];
   size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
   tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
   for (uint32_t k = 0; k < n->num_in; ++k)
-    if (n->in[k] != TN_GRAPH_NONE) in[k] = i->headers[n->in[k]];
+    if (n->in[k] != TN_GRAPH_NONE) in[k] = headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
-    if (n->out[k] != TN_GRAPH_NONE) out[k] = i->headers[n->out[k]];
+    if (n->out[k] != TN_GRAPH_NONE) out[k] = headers[n->out[k]];
   const tn_call call = {.struct_size = sizeof call,
                         .op = n->op->id,
-                        .stream = i->stream,
+                        .stream = stream,
                         .in = in,
                         .out = out,
                         .attrs = n->attrs,
@@ -98,14 +99,12 @@ static tn_status prepare_node(const tn_program *p, instance *i, uint32_t index) 
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
   const char *site = tn_call_site(n->site);
-  tn_status status = tn_prepare(&call, &i->calls[i->num_calls]);
+  tn_status status = tn_prepare(&call, prepared);
   tn_call_site(site);
   host_free(&p->record.memory, in);
   if (status)
     fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, index, n->site ? " at " : "",
                 n->site ? n->site : "");
-  else
-    ++i->num_calls;
   return status;
 }
 
@@ -128,8 +127,10 @@ static tn_status prepare_nodes(const tn_program *p, instance *i) {
   tn_status status = sizes ? TN_OK : no_memory();
   for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    status = prepare_node(p, i, k);
-    if (!status) sizes[i->num_calls - 1] = prepared_drop_workspace(i->calls[i->num_calls - 1]);
+    status = node_prepare(p, k, i->stream, i->headers, &i->calls[i->num_calls]);
+    if (status) break;
+    sizes[i->num_calls] = prepared_drop_workspace(i->calls[i->num_calls]);
+    ++i->num_calls;
   }
   if (!status) status = share_workspace(i, sizes);
   host_free(&p->record.memory, sizes);

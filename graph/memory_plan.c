@@ -87,10 +87,7 @@ static tn_status find_lives(const record *r, memory_plan *p) {
 
 /* All of a buffer, row-major: the run can write it where the caller wants it. */
 static bool is_whole(const planned_buffer *b, const record_value *v) {
-  int64_t stride = 1;
-  for (int32_t i = v->rank; i-- > 0; stride *= v->shape[i])
-    if (v->shape[i] != 1 && v->strides[i] != stride) return false;
-  return v->offset == 0 && (uint64_t)stride * tn_dtype_size(v->dtype) == b->bytes;
+  return v->offset == 0 && record_is_row_major(v) && record_bytes(v) == b->bytes;
 }
 
 static tn_status take_output(const record *r, memory_plan *p, uint32_t i) {
@@ -239,7 +236,7 @@ static tn_status place_all(const record *r, memory_plan *p) {
   return TN_OK;
 }
 
-tn_status memory_plan_make(const record *r, memory_plan *p) {
+tn_status memory_plan_check(const record *r, memory_plan *p) {
   *p = (memory_plan){.memory = r->memory};
   p->runs = host_alloc(&r->memory, r->num_nodes + (size_t)r->num_buffers + 1);
   p->buffers = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->buffers);
@@ -248,9 +245,16 @@ tn_status memory_plan_make(const record *r, memory_plan *p) {
   if (!status) find_running(r, p, p->runs + r->num_nodes);
   if (!status) status = find_lives(r, p);
   for (uint32_t i = 0; !status && i < r->num_outputs; ++i) status = take_output(r, p, i);
-  if (!status) place_sources(r, p);
-  if (!status) take_over(r, p);
-  if (!status) status = place_all(r, p);
+  if (status) memory_plan_free(p);
+  return status;
+}
+
+tn_status memory_plan_make(const record *r, memory_plan *p) {
+  tn_status status = memory_plan_check(r, p);
+  if (status) return status;
+  place_sources(r, p);
+  take_over(r, p);
+  status = place_all(r, p);
   if (status) memory_plan_free(p);
   return status;
 }

@@ -36,6 +36,8 @@ typedef struct memory_plan {
 /* Errors: INVALID_ARGUMENT where a node that runs, or an output, reads what nothing has written,
  * or an output was written after it was declared; on failure the plan is empty. */
 tn_status memory_plan_make(const record *r, memory_plan *plan);
+/* The first part of it, with the same errors: what runs, and what each buffer holds. */
+tn_status memory_plan_check(const record *r, memory_plan *plan);
 void memory_plan_free(memory_plan *plan);
 
 #endif

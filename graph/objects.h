@@ -14,6 +14,7 @@ struct tn_graph {
   tn_tensor **kept; /* a tensor of each buffer, so that its storage is nobody else's; of a copy
                         NULL before somebody wants it */
   size_t max_kept;
+  struct graph_casts *casts; /* NULL before autocast */
 };
 
 /* --- symbolic.c: the device that symbolic tensors are on --- */
@@ -25,10 +26,19 @@ void symbolic_give(tn_graph *graph);
 /* The graph of a symbolic device, NULL of others and where it is gone. */
 tn_graph *symbolic_graph(const tn_device *device);
 
+/* --- autocast/graph_casts.c --- */
+
+/* What is appended from here on is recorded as it is called, or cast again; gives what was before.
+ * Around calls that somebody else makes than who builds the graph. */
+bool graph_casts_pause(tn_graph *graph, bool paused);
+void graph_casts_free(tn_graph *graph);
+
 /* --- capture.c: from calls to nodes --- */
 
 /* What the device's calls go to. */
 tn_status capture_call(struct plan *p);
+/* Refuses a valid call that the graph refuses. */
+tn_status capture_check(const struct plan *p);
 /* What is written to its tensors from host memory goes there: whole ones that no call has used. */
 tn_status capture_write(tn_tensor *t, const void *data, size_t bytes);
 /* Makes the symbolic tensor of a buffer that the graph did not compute. */

@@ -6,6 +6,7 @@
 #include "dispatcher/device/device.h"
 #include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/tensor.h"
+#include "graph/passes/passes.h"
 
 static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
@@ -34,13 +35,34 @@ static tn_status real_of(const tn_program *p, const record_buffer *b, tn_tensor 
   return tn_tensor_to_device(b->real, p->device, real);
 }
 
+tn_status program_real(tn_program *p, uint32_t buffer, tn_tensor **real) {
+  tn_status status = TN_OK;
+  if (!p->real[buffer]) status = real_of(p, &p->record.buffers[buffer], &p->real[buffer]);
+  *real = p->real[buffer];
+  return status;
+}
+
+/* Constants lie on the device now, if anywhere: what they came from is not kept. */
+static void drop_source(tn_program *p, record_buffer *b) {
+  host_free(&p->record.memory, b->data);
+  tn_tensor_release(b->real);
+  b->data = NULL;
+  b->real = NULL;
+}
+
 static tn_status take_real(tn_program *p) {
   tn_status status = TN_OK;
-  p->real = host_alloc(&p->record.memory, ((size_t)p->record.num_buffers + 1) * sizeof *p->real);
-  if (!p->real) return no_memory();
-  for (uint32_t i = 0; !status && i < p->record.num_buffers; ++i)
-    if (p->plan.buffers[i].place == PLACE_REAL)
-      status = real_of(p, &p->record.buffers[i], &p->real[i]);
+  tn_tensor *real;
+  for (uint32_t i = 0; !status && i < p->record.num_buffers; ++i) {
+    if (p->plan.buffers[i].place == PLACE_REAL) {
+      status = program_real(p, i, &real);
+    } else {
+      tn_tensor_release(p->real[i]);
+      p->real[i] = NULL;
+    }
+    if (!status && p->record.buffers[i].kind == TN_GRAPH_CONSTANT)
+      drop_source(p, &p->record.buffers[i]);
+  }
   /* Whatever stream a run is in, constants that were copied are there. */
   return status ? status : tn_stream_synchronize(p->device->default_stream);
 }
@@ -130,8 +152,7 @@ static tn_status number_calls(tn_program *p) {
     note_random(p, calls, &p->record.nodes[k]);
     p->node_of[calls++] = k;
   }
-  p->left_out = p->record.num_nodes - calls;
-  return measure_draws(p);
+  return TN_OK;
 }
 
 /* --- what runs bring --- */
@@ -150,21 +171,68 @@ static tn_status note_bound(tn_program *p) {
   return TN_OK;
 }
 
+static bool is_updated(const tn_program *p, uint32_t buffer) {
+  const record_buffer *b = &p->record.buffers[buffer];
+  return b->kind == TN_GRAPH_PARAMETER && b->version;
+}
+
+/* What each run looks at, so that it need not look at every buffer. */
+static tn_status note_sources(tn_program *p) {
+  const record *r = &p->record;
+  p->inputs = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->inputs);
+  p->reals = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *p->reals);
+  if (!p->inputs || !p->reals) return no_memory();
+  for (uint32_t i = 0; i < r->num_buffers; ++i) {
+    if (r->buffers[i].kind == TN_GRAPH_INPUT) p->inputs[r->buffers[i].place] = i;
+    if (p->real[i] && is_updated(p, i)) p->reals[p->num_updated++] = i;
+  }
+  p->num_reals = p->num_updated;
+  for (uint32_t i = 0; i < r->num_buffers; ++i)
+    if (p->real[i] && !is_updated(p, i)) p->reals[p->num_reals++] = i;
+  return TN_OK;
+}
+
 /* --- public --- */
 
-static tn_status compile(tn_program *p, const tn_graph *graph) {
+static tn_status copy_graph(tn_program *p, const tn_graph *graph) {
   tn_status status = record_copy(&graph->record, &p->record);
-  p->name = status ? NULL : host_strdup(&p->record.memory, graph->name);
-  if (!status && !p->name) status = no_memory();
+  if (status) return status;
+  const host_memory *memory = &p->record.memory;
+  p->name = host_strdup(memory, graph->name);
+  p->real = host_alloc(memory, ((size_t)p->record.num_buffers + 1) * sizeof *p->real);
+  return p->name && p->real ? TN_OK : no_memory();
+}
+
+static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
+  tn_status status = copy_graph(p, graph);
+  if (!status) status = measure_draws(p);
   if (!status) status = record_skip_unused(&p->record);
+  if (!status) status = passes_run(p, flags);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
   if (!status) status = number_calls(p);
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
+  if (!status) status = note_sources(p);
   instance *first;
   if (!status) status = instance_take(p, p->device->default_stream, &first);
   if (!status) instance_give(p, first);
   return status;
+}
+
+/* As much of the options as the caller has. */
+static tn_status read_options(const tn_compile_options *given, tn_compile_options *options) {
+  const uint32_t known = TN_COMPILE_NO_MERGING | TN_COMPILE_NO_FOLDING | TN_COMPILE_NO_FUSION;
+  *options = (tn_compile_options){.struct_size = sizeof *options};
+  if (!given) return TN_OK;
+  tn_status status = struct_check("tn_graph_compile", "options", "tn_compile_options", given);
+  if (status) return status;
+  size_t size = given->struct_size;
+  memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+  if (options->flags & ~known)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_compile: options.flags is 0x%x, of which this library knows 0x%x",
+                options->flags, known);
+  return TN_OK;
 }
 
 tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_options *options,
@@ -172,9 +240,9 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   if (!graph || !device || !program)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_graph_compile: graph, device and program must not be NULL");
+  tn_compile_options full;
   tn_status status = runtime_check(graph->runtime);
-  if (!status && options)
-    status = struct_check("tn_graph_compile", "options", "tn_compile_options", options);
+  if (!status) status = read_options(options, &full);
   if (!status && (device->runtime != graph->runtime || device->recorder))
     status = fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_compile: %s is no device of the runtime",
                   device->id);
@@ -189,7 +257,7 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   pthread_mutex_init(&p->mutex, NULL);
   runtime_retain_weak(p->runtime);
   bool paused = thread_watcher_pause(true);
-  status = compile(p, graph);
+  status = compile(p, graph, full.flags);
   thread_watcher_pause(paused);
   if (status) {
     fail_prefix("tn_graph_compile: ");
@@ -208,6 +276,8 @@ void tn_program_destroy(tn_program *program) {
   for (uint32_t i = 0; program->real && i < program->record.num_buffers; ++i)
     tn_tensor_release(program->real[i]);
   host_free(&memory, program->real);
+  host_free(&memory, program->inputs);
+  host_free(&memory, program->reals);
   host_free(&memory, program->node_of);
   host_free(&memory, program->random);
   host_free(&memory, program->bound);
@@ -238,7 +308,10 @@ tn_status tn_program_report(tn_program *program, tn_program_info *info) {
   if (status) return status;
   tn_program_info full = {.struct_size = info->struct_size,
                           .nodes = program->plan.num_running,
-                          .left_out = program->left_out,
+                          .left_out = program->counts.left_out,
+                          .merged = program->counts.merged,
+                          .folded = program->counts.folded,
+                          .fused = program->counts.fused,
                           .planned_bytes = program->plan.bytes,
                           .live_bytes = program->plan.live_bytes,
                           .separate_bytes = program->plan.separate_bytes,

@@ -39,17 +39,26 @@ typedef struct instance {
   uint32_t num_calls;
 } instance;
 
+/* What became of the graph's nodes, but for those that run. */
+typedef struct node_counts {
+  uint32_t left_out, merged, folded, fused;
+} node_counts;
+
 struct tn_program {
   record record;
   memory_plan plan;
   tn_runtime *runtime; /* held weakly */
   tn_device *device;
   char *name;
-  tn_tensor **real;  /* by buffer: parameters and constants on the device */
+  tn_tensor **real; /* by buffer: parameters and constants on the device */
+  uint32_t *inputs; /* buffers, by place */
+  uint32_t *reals;  /* buffers of `real` that there are, those that runs update first */
+  uint32_t num_reals, num_updated;
   uint32_t *node_of; /* by call */
   random_node *random;
   bound_value *bound;
-  uint32_t num_random, num_bound, left_out;
+  uint32_t num_random, num_bound;
+  node_counts counts;
   uint64_t random_first;   /* the least offset in the record */
   uint64_t random_step;    /* counters that one run takes */
   _Atomic uint64_t *drawn; /* by the runs before: own_drawn, or what programs of a function share */
@@ -73,5 +82,13 @@ void instances_free(tn_program *program);
 /* instance.c: lets a header show other memory, which stays its owner's; `at` in bytes from there.
  * NULL: the instance's own, as between runs. */
 void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at);
+
+/* instance.c: prepares a node on headers of its values. */
+tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
+                       tn_tensor *const *headers, tn_prepared **prepared);
+
+/* program.c: the memory of a parameter or constant, the program's; it is there at once for work in
+ * the device's default stream. */
+tn_status program_real(tn_program *p, uint32_t buffer, tn_tensor **real);
 
 #endif

@@ -112,6 +112,16 @@ static __attribute__((noinline)) uint32_t look_on(record *r, uint32_t at, uint32
   return TN_GRAPH_NONE;
 }
 
+tn_status record_add_value(record *r, const record_value *wanted, uint32_t *value) {
+  tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
+  if (status) return status;
+  record_buffer *b = &r->buffers[wanted->buffer];
+  r->values[r->num_values] = *wanted;
+  r->values[r->num_values].previous = b->last_value;
+  *value = b->last_value = r->num_values++;
+  return TN_OK;
+}
+
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value) {
   enum { NEAR = 4 }; /* the last few values are looked at one by one */
@@ -136,6 +146,19 @@ tn_status record_reserve_values(record *r, uint32_t count) {
     status = grow(r, &r->values, (uint32_t)r->max_values, &r->max_values, sizeof *r->values);
   }
   return status;
+}
+
+bool record_is_row_major(const record_value *v) {
+  int64_t stride = 1;
+  for (int32_t i = v->rank; i-- > 0; stride *= v->shape[i])
+    if (v->shape[i] != 1 && v->strides[i] != stride) return false;
+  return true;
+}
+
+uint64_t record_bytes(const record_value *v) {
+  uint64_t bytes = tn_dtype_size(v->dtype);
+  for (int32_t i = 0; i < v->rank; ++i) bytes *= (uint64_t)v->shape[i];
+  return bytes;
 }
 
 uint64_t record_extent(const record_value *v) {

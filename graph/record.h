@@ -92,6 +92,8 @@ tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer);
 /* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
 tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
                           uint32_t *value);
+/* Another value of its buffer. */
+tn_status record_add_value(record *r, const record_value *wanted, uint32_t *value);
 /* value_index.c: the value that shows the same, TN_GRAPH_NONE where there is none; false, with
  * nothing said, where there is no memory for the index. */
 bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
@@ -110,5 +112,9 @@ void record_write(record *r, uint32_t buffer);
 /* Lets nodes leave out the optional outputs that nothing that runs reads. */
 tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);
+
+/* Whether the elements lie one after the other in row-major order, and what they take then. */
+bool record_is_row_major(const record_value *v);
+uint64_t record_bytes(const record_value *v);
 
 #endif

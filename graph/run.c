@@ -59,10 +59,9 @@ static bool share_memory(const tn_tensor *a, const tn_tensor *b) {
 
 /* A parameter that the program writes is not read as an input beside. */
 static tn_status check_apart(const run *r, const char *name, const tn_tensor *in) {
-  const record *rec = &r->program->record;
-  for (uint32_t k = 0; k < rec->num_buffers; ++k)
-    if (rec->buffers[k].kind == TN_GRAPH_PARAMETER && rec->buffers[k].version &&
-        r->program->real[k] && share_memory(in, r->program->real[k]))
+  const tn_program *p = r->program;
+  for (uint32_t k = 0; k < p->num_updated; ++k)
+    if (share_memory(in, p->real[p->reals[k]]))
       return refuse(r, "input", name, in,
                     "it shares memory with a parameter that the program updates");
   return TN_OK;
@@ -71,11 +70,10 @@ static tn_status check_apart(const run *r, const char *name, const tn_tensor *in
 static tn_status check_inputs(const run *r, const tn_tensor *const *in) {
   const record *rec = &r->program->record;
   tn_status status = TN_OK;
-  for (uint32_t i = 0; !status && i < rec->num_buffers; ++i) {
-    const record_buffer *b = &rec->buffers[i];
-    if (b->kind == TN_GRAPH_INPUT)
-      status = check_tensor(r, "input", b->name, in[b->place], b->dtype, b->rank, b->shape);
-    if (!status && b->kind == TN_GRAPH_INPUT) status = check_apart(r, b->name, in[b->place]);
+  for (uint32_t i = 0; !status && i < rec->num_inputs; ++i) {
+    const record_buffer *b = &rec->buffers[r->program->inputs[i]];
+    status = check_tensor(r, "input", b->name, in[i], b->dtype, b->rank, b->shape);
+    if (!status) status = check_apart(r, b->name, in[i]);
   }
   return status;
 }
@@ -96,8 +94,8 @@ static tn_status check_output(const run *r, const tn_tensor *const *in, tn_tenso
   for (uint32_t k = 0; k < i; ++k)
     if (out[k] && share_memory(out[i], out[k]))
       return refuse(r, "output", name, out[i], "it shares memory with another output");
-  for (uint32_t k = 0; k < rec->num_buffers; ++k)
-    if (r->program->real[k] && share_memory(out[i], r->program->real[k]))
+  for (uint32_t k = 0; k < r->program->num_reals; ++k)
+    if (share_memory(out[i], r->program->real[r->program->reals[k]]))
       return refuse(r, "output", name, out[i], "it shares memory with a parameter or constant");
   return TN_OK;
 }
@@ -233,8 +231,12 @@ static tn_status run_placed(run *r, const tn_tensor *const *in, tn_tensor **out)
   tn_program *p = r->program;
   tn_status status = take_inputs(r, in);
   if (!status) status = take_outputs(r, out);
-  if (!status) status = instance_take(p, r->stream, &r->at);
   if (status) return status;
+  status = instance_take(p, r->stream, &r->at);
+  if (status) {
+    fail_prefix("tn_program_run: program %s, what runs on this stream need: ", p->name);
+    return status;
+  }
   atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
   draw_on(r);
   show(r, true);
@@ -271,9 +273,13 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                 r.stream->device->id, program->name, program->device->id);
   status = check_run(&r, num_in, in, num_out, out);
   if (status) return status;
+  enum { NEAR = 48 }; /* most programs' tensors find room here */
+  void *near[NEAR], **room = near;
   const host_memory *memory = &program->record.memory;
-  void **room = host_alloc(memory, (2 * num_in + 2 * num_out + 1) * sizeof *room);
+  size_t count = 2 * num_in + 2 * num_out;
+  if (count > NEAR) room = host_alloc(memory, count * sizeof *room);
   if (!room) return fail(TN_ERR_OUT_OF_MEMORY, "tn_program_run: no host memory");
+  for (size_t i = 0; i < count; ++i) room[i] = NULL;
   r.in = (const tn_tensor **)(void *)room;
   r.copies = (tn_tensor **)(void *)(room + num_in);
   r.out = (tn_tensor **)(void *)(room + 2 * num_in);
@@ -281,6 +287,6 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
   for (size_t i = 0; i < num_out; ++i) given[i] = out[i];
   status = run_placed(&r, in, out);
   run_finish(&r, status, given, out);
-  host_free(memory, room);
+  if (room != near) host_free(memory, room);
   return status;
 }

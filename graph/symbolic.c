@@ -112,7 +112,8 @@ tn_status symbolic_take(tn_graph *graph) {
   if (!d) {
     tn_status status = device_make_symbolic(graph->runtime, &type, &recorder, &d);
     if (status) return status;
-    ((symbolic *)d->handle)->graph = graph;
+    ((symbolic *)d->handle)->graph = graph; /* before others look for an idle one */
+    device_list_symbolic(d);
   }
   snprintf(d->id, sizeof d->id, "graph \"%.80s\"", graph->name);
   for (char *c = d->id; *c; ++c)

@@ -170,6 +170,20 @@ static void print_rule(int i, const part *parts) {
   puts("}");
 }
 
+/* What each gradient reads, where a row says it by input. */
+static void print_needs(int i, const part *parts) {
+  int count = 0;
+  printf("0x%x, 0x%x", needs_in(i, parts), needs_out(i, parts));
+  for (const part *p = parts; p->kind == 'g'; ++p) ++count;
+  if (count < 2) return;
+  printf(", NULL, NULL, %d, (const gradient_part[]){", count);
+  for (const part *p = parts; p->kind; ++p) {
+    const part one[] = {*p, {0, NULL, NULL}};
+    printf("{%d, 0x%x, 0x%x}, ", input_number(i, p->arg), needs_in(i, one), needs_out(i, one));
+  }
+  printf("}");
+}
+
 void print_gradients(void) {
   printf("%s#include \"graph/gradient/expressions.h\"\n", banner);
   for (int i = 0; i < num_rows; ++i)
@@ -186,7 +200,8 @@ void print_gradients(void) {
       printf("%s, ", p->arg);
     else
       printf("%s_rule, ", rows[i].name);
-    printf("0x%x, 0x%x},\n", needs_in(i, p), needs_out(i, p));
+    print_needs(i, p);
+    puts("},");
   }
   puts("};\nconst uint32_t num_gradient_rules = sizeof gradient_rules / sizeof *gradient_rules;");
 }

@@ -74,6 +74,20 @@ tn_status tn_graph_constant(tn_graph *graph, const char *name, tn_tensor *value,
  * undefined. */
 tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *tensor);
 
+/* ------------------------------------------------------ mixed precision --- */
+
+/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16, where
+ * that gains speed and loses little: matrix products, convolutions and attention get their float32
+ * inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get inputs
+ * of 16 bits cast to float32; operators that combine several tensors get them in the widest of
+ * their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
+ * updated. float64, integers and operators of plugins that say nothing of their precision stay;
+ * tensors that are updated in place and outputs that the caller gives keep their types, which the
+ * inputs follow. What is refused is refused with the same message as without.
+ * TN_DTYPE_NONE ends it; a call can change the type at any time. What tn_graph_gradient appends has
+ * the types of the calls that it differentiates. INVALID_ARGUMENT for other types. */
+tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype);
+
 /* ------------------------------------------------------------ gradients --- */
 
 /* Appends what computes the gradients of `loss`, a symbolic tensor of one element, by each of the
@@ -124,6 +138,10 @@ void tn_tape_destroy(tn_tape *tape);
 tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor);
 tn_status tn_tape_begin(tn_tape *tape);
 tn_status tn_tape_end(tn_tape *tape);
+/* As tn_graph_autocast, for the calls that follow while the tape records. Casts of watched tensors,
+ * and of what is computed from them, are kept until the record goes: a parameter is cast once per
+ * step. */
+tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype);
 /* Forgets what was recorded, but for what is watched. */
 tn_status tn_tape_forget(tn_tape *tape);
 
@@ -211,14 +229,31 @@ tn_status tn_graph_print(const tn_graph *graph, tn_graph_format format, FILE *fi
 
 /* ------------------------------------------------------------- programs --- */
 
+/* What compiling is not to do to nodes; by default it does all that it can. */
+typedef enum tn_compile_flag {
+  /* Leaves out nodes that compute what an earlier one has, and copies of what stays as it is. */
+  TN_COMPILE_NO_MERGING = 1,
+  /* Computes what follows from constants alone once, now. Results of more than 1 MiB that are more
+   * than four times the constants they come from are computed by each run. */
+  TN_COMPILE_NO_FOLDING = 2,
+  /* Makes one node of a matmul or convolution, the addition of a bias behind it and, of matmul,
+   * relu or gelu, where the product's kernel takes them. What stands between is not rounded to the
+   * element type then: results may differ from those of the calls within the operators' tolerances.
+   * All else leaves every bit as it is. */
+  TN_COMPILE_NO_FUSION = 4,
+  /* All nodes that results need run as they were called. */
+  TN_COMPILE_AS_CALLED = 7,
+} tn_compile_flag;
+
 typedef struct tn_compile_options {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t flags; /* tn_compile_flag, or-ed */
 } tn_compile_options;
 
-/* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses, plans
- * the memory of all values as one, chooses kernels and takes their workspaces. options: NULL for
- * the defaults. Errors: INVALID_ARGUMENT where a node reads what nothing has written, or a
+/* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses and
+ * simplifies the others, plans the memory of all values as one, chooses kernels and takes their
+ * workspaces. Node numbers in messages stay those of the graph. options: NULL for the defaults.
+ * Errors: INVALID_ARGUMENT where a node reads what nothing has written, or a
  * parameter is on another device; what tn_prepare says of a node otherwise, with the node in
  * front. */
 tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_options *options,
@@ -239,7 +274,7 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
 
 typedef struct tn_program_info {
   uint32_t struct_size;
-  uint32_t nodes;     /* that a run goes through */
+  uint32_t nodes;     /* that a run goes through; with the four kinds below all of the graph's */
   uint32_t left_out;  /* nodes of the graph whose results nothing uses */
   uint32_t fallbacks; /* nodes without a kernel on the device */
   uint32_t instances; /* how often its memory exists: runs that were under way at once */
@@ -249,6 +284,10 @@ typedef struct tn_program_info {
   uint64_t separate_bytes;  /* what it would be with memory of its own for each buffer */
   uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
   uint64_t runs;
+  uint32_t merged; /* nodes whose results others have: common subexpressions and copies */
+  uint32_t folded; /* nodes that were computed when compiling */
+  uint32_t fused;  /* nodes that became part of others */
+  uint32_t reserved2;
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
 

@@ -157,6 +157,9 @@ typedef struct list_plan {
   tn_tensor **via;   /* contiguous stand-ins of out, NULL where there is none */
 } list_plan;
 
+/* The lists' common length, 0 if the numbers of tensors in the call allow none. */
+uint32_t call_list_length(const op_entry *op, const tn_call *call);
+
 /* As the functions of the same names above. list_free comes after list_finish. */
 tn_status list_make(plan *p, const tn_call *call);
 tn_status list_equip(plan *p);

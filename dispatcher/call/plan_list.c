@@ -69,8 +69,7 @@ void list_text(const plan *p, char *text, size_t size) {
 
 /* --- the outline --- */
 
-/* The lists' common length, 0 if the numbers of tensors in the call allow none. */
-static uint32_t list_length(const op_entry *op, const tn_call *call) {
+uint32_t call_list_length(const op_entry *op, const tn_call *call) {
   uint32_t in = 0, out = 0, in_lists = 0, out_lists = 0;
   for (uint32_t i = 0; i < op->row.num_args; ++i) {
     bool list = op->arg[i].flags & TN_ARG_LIST;
@@ -116,7 +115,7 @@ static tn_status list_outline(plan *p, const tn_call *call) {
   p->cell = NULL;
   memset(p->types, 0, sizeof p->types);
   p->stream = call->stream ? call->stream : p->device->default_stream;
-  uint32_t length = list_length(p->op, call);
+  uint32_t length = call_list_length(p->op, call);
   if (length == 0)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_%s: %u inputs and %u outputs given; its lists must be of one length, which is "

@@ -239,12 +239,16 @@ tn_status device_make_symbolic(tn_runtime *runtime, device_type *type,
     devices_drop(&list);
     return status;
   }
-  pthread_mutex_lock(&runtime->mutex);
-  d->next_symbolic = runtime->symbolic;
-  runtime->symbolic = d;
-  pthread_mutex_unlock(&runtime->mutex);
   *device = d;
   return TN_OK;
+}
+
+void device_list_symbolic(tn_device *device) {
+  tn_runtime *runtime = device->runtime;
+  pthread_mutex_lock(&runtime->mutex);
+  device->next_symbolic = runtime->symbolic;
+  runtime->symbolic = device;
+  pthread_mutex_unlock(&runtime->mutex);
 }
 
 void device_free(tn_device *d) {

@@ -28,9 +28,11 @@ void devices_publish(const device_list *list);
 /* Brings tn_device_at's list up to date: sorted anew, or with what is new at its end.
  * pre: `loading` is held. */
 void devices_rank(tn_runtime *runtime, bool anew);
-/* Makes and opens a device that records, on the runtime's list of such; `type` outlives it. */
+/* Makes and opens a device that records; `type` outlives it. Nobody sees it before it is put on
+ * the runtime's list of such, which must follow. */
 tn_status device_make_symbolic(tn_runtime *runtime, device_type *type,
                                const call_recorder *recorder, tn_device **device);
+void device_list_symbolic(tn_device *device);
 /* Leaves the device's struct, on the runtime's list. */
 void device_free(tn_device *device);
 /* Closes the handle; pre: no tensors, streams and events are shut. */

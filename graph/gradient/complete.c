@@ -96,3 +96,15 @@ tn_status gradient_complete(gradient_walk *w, uint32_t k, uint32_t wanted) {
   }
   return status;
 }
+
+void gradient_take_back(record *r, uint32_t nodes, uint32_t values) {
+  while (r->num_nodes > nodes) record_drop_node(r);
+  for (uint32_t k = 0; k < nodes; ++k) {
+    record_node *n = &r->nodes[k];
+    for (uint32_t i = n->num_inout; i < n->num_out; ++i) {
+      if (n->out[i] == TN_GRAPH_NONE || n->out[i] < values) continue;
+      n->out[i] = TN_GRAPH_NONE;
+      n->skip_out |= 1u << (i - n->num_inout);
+    }
+  }
+}

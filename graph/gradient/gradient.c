@@ -39,16 +39,12 @@ static tn_status check(const tn_graph *graph, const tn_tensor *loss, size_t n,
               tensor_text(text, sizeof text, loss), loss->elements);
 }
 
-/* Takes back the nodes from `first` on; no tensor that there was before was written by them. */
-static void take_back(record *r, uint32_t first) {
-  while (r->num_nodes > first) record_drop_node(r);
-}
-
 tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn_tensor *const *wrt,
                             tn_tensor **gradients) {
   tn_status status = check(graph, loss, n, wrt, gradients);
   if (status) return status;
-  uint32_t first = graph->record.num_nodes, of_loss = 0;
+  const uint32_t nodes = graph->record.num_nodes, known = graph->record.num_values;
+  uint32_t of_loss = 0;
   uint32_t *values = host_alloc(&graph->memory, (n + 1) * sizeof *values);
   tn_tensor **made = host_alloc(&graph->memory, (n + 1) * sizeof *made);
   if (!values || !made) status = fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a gradient");
@@ -61,10 +57,12 @@ tn_status tn_graph_gradient(tn_graph *graph, const tn_tensor *loss, size_t n, tn
                      .tensor = recompute_tensor,
                      .complete = gradient_complete,
                      .context = &again};
+  bool paused = graph_casts_pause(graph, true); /* types are those of the forward calls */
   if (!status) status = gradient_walk_run(&w, of_loss, NULL, n, values, made);
+  graph_casts_pause(graph, paused);
   if (status) {
     fail_prefix("tn_graph_gradient: ");
-    take_back(&graph->record, first);
+    gradient_take_back(&graph->record, nodes, known);
   }
   recompute_free(&again);
   for (size_t i = 0; !status && i < n; ++i) gradients[i] = made[i];

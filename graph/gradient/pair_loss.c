@@ -9,12 +9,13 @@ static int64_t reduction_of(const rule *r) {
   return ((const tn_mse_loss_attrs *)r->attrs)->reduction; /* the family's begin the same */
 }
 
-/* x: of the elements. dy: NULL is 1. */
+/* x: of the elements. dy: NULL is 1. Where there are none, there is nothing to share. */
 static const tn_tensor *share_of(rule *r, const tn_tensor *dy, const rule_shape *x,
                                  const tn_tensor *like) {
-  double share = reduction_of(r) == TN_REDUCTION_MEAN ? 1 / rule_count(x, NULL) : 1;
+  double count = rule_count(x, NULL);
+  double share = reduction_of(r) == TN_REDUCTION_MEAN && count > 0 ? 1 / count : 1;
   if (!dy) return num(like, share);
-  return reduction_of(r) == TN_REDUCTION_MEAN ? rule_scale(r, dy, share) : dy;
+  return share == 1 ? dy : rule_scale(r, dy, share);
 }
 
 /* Of a gradient's rule: by dy, from what the gradient is at dy = 1 and what arrives. */

@@ -13,7 +13,8 @@
 const char rule_same_attrs = 0;
 
 const gradient_rule *gradient_rule_of(const tn_operator *op) {
-  static const gradient_rule of_plugin = {plugin_rule_run, UINT32_MAX, UINT32_MAX, NULL, NULL};
+  static const gradient_rule of_plugin = {
+      plugin_rule_run, UINT32_MAX, UINT32_MAX, NULL, NULL, 0, NULL};
   if (op->gradient) return &of_plugin;
   if (op->id >= num_gradient_rules) return NULL;
   const gradient_rule *row = &gradient_rules[op->id];

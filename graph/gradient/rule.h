@@ -40,12 +40,19 @@ typedef struct rule {
   size_t num_temps, max_temps;
 } rule;
 
+/* What the gradient by one input reads. */
+typedef struct gradient_part {
+  uint32_t input, needs_in, needs_out;
+} gradient_part;
+
 /* What opgen prints of each operator's rule. */
 typedef struct gradient_rule {
   void (*run)(rule *r);
   uint32_t needs_in, needs_out; /* tensors that it reads, by argument */
   const char *stops;            /* why no gradient passes: there is none, or it is 0 */
   const char *refuses;          /* why there is no rule though there is a gradient */
+  uint32_t num_parts;           /* 0: it reads the same whatever gradient is asked for */
+  const gradient_part *parts;
 } gradient_rule;
 
 extern const gradient_rule gradient_rules[];

@@ -24,16 +24,23 @@ static bool reads_dependent(const gradient_walk *w, const record_node *n, uint32
   return false;
 }
 
+/* The copy that stops gradients, not what updates it later. */
+static bool stops_at(const gradient_walk *w, const record_node *n) {
+  const gradient_rule *how = gradient_rule_of(n->op);
+  if (how && how->stops) return true;
+  if (n->num_out != 1) return false;
+  const record_value *v = &w->record->values[n->out[0]];
+  return v->version == 1 && w->record->buffers[v->buffer].stops_gradient;
+}
+
 static void find_dependent(gradient_walk *w, uint32_t last) {
   for (uint32_t k = 0; k <= last; ++k) {
     const record_node *n = &w->record->nodes[k];
-    const gradient_rule *how = gradient_rule_of(n->op);
-    if ((how && how->stops) || !reads_dependent(w, n, k)) continue;
+    if (stops_at(w, n) || !reads_dependent(w, n, k)) continue;
     for (uint32_t i = 0; i < n->num_out; ++i) {
       if (n->out[i] == TN_GRAPH_NONE) continue;
       const record_value *v = &w->record->values[n->out[i]];
-      bool stops = w->record->buffers[v->buffer].stops_gradient;
-      if (is_float(v->dtype) && !stops && w->since[v->buffer] > k + 1) w->since[v->buffer] = k + 1;
+      if (is_float(v->dtype) && w->since[v->buffer] > k + 1) w->since[v->buffer] = k + 1;
     }
   }
 }
@@ -95,14 +102,26 @@ static void take_shapes(const gradient_walk *w, const record_node *n, uint32_t k
   }
 }
 
+/* What the gradients that are wanted read. */
+static void find_needs(const gradient_rule *how, const rule *r, uint32_t *in, uint32_t *out) {
+  *in = how->num_parts ? 0 : how->needs_in;
+  *out = how->num_parts ? 0 : how->needs_out;
+  for (uint32_t i = 0; i < how->num_parts; ++i) {
+    if (!rule_wants(r, how->parts[i].input)) continue;
+    *in |= how->parts[i].needs_in;
+    *out |= how->parts[i].needs_out;
+  }
+}
+
 static tn_status take_tensors(gradient_walk *w, const record_node *n, const gradient_rule *how,
                               node_call *c) {
   tn_status status = TN_OK;
   size_t in = c->rule.num_in, all = in + c->rule.num_out;
+  uint32_t needs_in, needs_out;
+  find_needs(how, &c->rule, &needs_in, &needs_out);
   for (size_t i = 0; !status && i < all; ++i) {
     uint32_t value = value_at(n, in, i);
-    bool wanted =
-        i < in ? gradient_needs(n, how->needs_in, i) : gradient_needs(n, how->needs_out, i - in);
+    bool wanted = i < in ? gradient_needs(n, needs_in, i) : gradient_needs(n, needs_out, i - in);
     /* What an in-out tensor was before, a plugin's rule knows by its shape alone. */
     if (n->op->gradient && i >= n->num_in && i < in) wanted = false;
     if (value != TN_GRAPH_NONE && wanted) status = w->tensor(w, value, &c->held[i]);
@@ -146,7 +165,6 @@ static __attribute__((cold)) void name_node(const gradient_walk *w, uint32_t k) 
 
 static tn_status run_rule(gradient_walk *w, const record_node *n, uint32_t k, node_call *c) {
   const gradient_rule *how = gradient_rule_of(n->op);
-  if (how && how->stops) return TN_OK; /* what it wrote over counts for nothing */
   if (!how || !how->run) return no_rule(n, how);
   tn_status status = w->complete && how->needs_out ? w->complete(w, k, how->needs_out) : TN_OK;
   if (!status) status = take_tensors(w, n, how, c);
@@ -157,7 +175,14 @@ static tn_status run_rule(gradient_walk *w, const record_node *n, uint32_t k, no
   return add_gradients(w, c);
 }
 
-/* pre: reads_dependent. */
+/* Writes over what depended on what is asked for: before, that had no part in the loss. */
+static bool overwrites_dependent(const gradient_walk *w, const record_node *n, uint32_t k) {
+  for (uint32_t i = 0; i < n->num_out; ++i)
+    if (n->out[i] != TN_GRAPH_NONE && w->since[w->record->values[n->out[i]].buffer] <= k)
+      return true;
+  return false;
+}
+
 static tn_status walk_node(gradient_walk *w, uint32_t k) {
   const record_node n = w->record->nodes[k];
   node_call c = {0};
@@ -166,7 +191,8 @@ static tn_status walk_node(gradient_walk *w, uint32_t k) {
   if (status) return status;
   take_shapes(w, &n, k, &c);
   status = take_gradients(w, &n, &c, &any);
-  if (!status && any) status = run_rule(w, &n, k, &c);
+  if (!status && any && reads_dependent(w, &n, k) && !stops_at(w, &n))
+    status = run_rule(w, &n, k, &c);
   rule_end(&c.rule);
   for (size_t i = 0; i < (size_t)c.rule.num_in + 2 * (size_t)c.rule.num_out; ++i)
     tn_tensor_release(c.held[i]);
@@ -264,7 +290,9 @@ tn_status gradient_walk_run(gradient_walk *w, uint32_t loss, const tn_tensor *se
   uint32_t last = w->record->values[loss].node;
   for (uint32_t k = last == TN_GRAPH_NONE ? 0 : last + 1; !status && k-- > 0;) {
     status = take_results(w, k, n, wrt, gradients);
-    if (!status && reads_dependent(w, &w->record->nodes[k], k)) status = walk_node(w, k);
+    const record_node *node = &w->record->nodes[k];
+    if (!status && (reads_dependent(w, node, k) || overwrites_dependent(w, node, k)))
+      status = walk_node(w, k);
     if (w->done) w->done(w, k);
   }
   if (!status) status = take_results(w, TN_GRAPH_NONE, n, wrt, gradients);

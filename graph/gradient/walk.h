@@ -52,6 +52,9 @@ static inline bool gradient_needs(const record_node *n, uint32_t mask, size_t i)
 
 /* complete.c: gradient_walk.complete of a graph; the context is a recomputed. */
 tn_status gradient_complete(gradient_walk *w, uint32_t node, uint32_t wanted);
+/* Takes back the nodes and what older ones were given since there were so many nodes and values; no
+ * tensor that there was before was written by them. */
+void gradient_take_back(record *r, uint32_t nodes, uint32_t values);
 
 /* sum.c: parts of a buffer's gradient. `v` is one of its values, copied: the record may grow. */
 tn_status gradient_add(gradient_walk *w, const record_value *v, const tn_tensor *part);

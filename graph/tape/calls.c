@@ -156,8 +156,7 @@ static tn_status run_recorded(tn_tape *tape, const op_entry *op, const tn_call *
   return TN_OK;
 }
 
-tn_status tape_call(call_watcher *w, const tn_call *call) {
-  tn_tape *tape = (tn_tape *)w;
+tn_status tape_record(tn_tape *tape, const tn_call *call) {
   const op_entry *op = registry_op(&tape->runtime->registry, call->op);
   bool fits = op && call->num_in <= (op->lists ? UINT16_MAX : TN_MAX_ARGS) &&
               (op->lists || (call->num_in == op->num_in &&
@@ -167,6 +166,11 @@ tn_status tape_call(call_watcher *w, const tn_call *call) {
   bool reads = reads_dependent(tape, call, num_inout);
   if (!reads && !writes_known(tape, call)) return invoke_recorded(call);
   return run_recorded(tape, op, call, num_inout, reads);
+}
+
+tn_status tape_call(call_watcher *w, const tn_call *call) {
+  tn_tape *tape = (tn_tape *)w;
+  return tape->autocast.dtype ? autocast_invoke(&tape->autocast, call) : tape_record(tape, call);
 }
 
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor) {

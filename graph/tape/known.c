@@ -129,6 +129,7 @@ void tape_clear(tn_tape *tape) {
   tape->marks.used = 0;
   tape->num_saved = 0;
   tape->broken = TN_OK;
+  cast_cache_clear(&tape->casts, &tape->memory);
   record_clear(&tape->record);
 }
 

@@ -244,7 +244,10 @@ tn_status tn_tape_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
   tn_status status = check(tape, y, dy, n, x, dx, flags);
   if (status) return status;
   bool paused = thread_watcher_pause(!(flags & TN_TAPE_RECORD));
+  tn_dtype dtype = tape->autocast.dtype;
+  tape->autocast.dtype = TN_DTYPE_NONE; /* types are those of the calls that were recorded */
   status = take_gradients(tape, stream, y, dy, n, x, dx, flags);
+  tape->autocast.dtype = dtype;
   thread_watcher_pause(paused);
   if (status) fail_prefix("tn_tape_gradient: ");
   if (flags & (TN_TAPE_KEEP | TN_TAPE_RECORD)) return status;

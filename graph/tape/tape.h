@@ -8,6 +8,8 @@
 #define TENON_GRAPH_TAPE_H
 
 #include "dispatcher/notify/watch.h"
+#include "graph/autocast/autocast.h"
+#include "graph/autocast/cache.h"
 #include "graph/record.h"
 
 /* From a storage's mark to a buffer: open addressing. */
@@ -34,6 +36,8 @@ struct tn_tape {
   size_t max_depends;
   saved_value *saved; /* by value */
   size_t num_saved, max_saved;
+  autocast autocast; /* its dtype TN_DTYPE_NONE: calls are recorded as they are */
+  cast_cache casts;
   tn_tensor **watched; /* whose gradients may be asked for */
   uint32_t num_watched;
   size_t max_watched;
@@ -44,6 +48,8 @@ struct tn_tape {
 /* calls.c: the watcher's functions. */
 tn_status tape_call(call_watcher *w, const tn_call *call);
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor);
+/* Runs a call, and records it as far as gradients need it. */
+tn_status tape_record(tn_tape *tape, const tn_call *call);
 
 /* known.c: which buffer a tensor shows. */
 

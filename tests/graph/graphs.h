@@ -60,6 +60,37 @@ static inline tn_program_info report(tn_program *p) {
   return info;
 }
 
+static inline tn_program *compiled_with(tn_graph *g, uint32_t flags) {
+  tn_compile_options options = {.struct_size = sizeof options, .flags = flags};
+  tn_program *p = NULL;
+  ok(tn_graph_compile(g, device, &options, &p));
+  return p;
+}
+
+/* A graph without parameters, compiled with `flags` and as it was called: several runs of each give
+ * the same bits. Every node is accounted for in what is returned, the program's report. */
+static inline tn_program_info agree(tn_graph *g, uint32_t flags, size_t num_in,
+                                    const tn_tensor *const *in) {
+  enum { MOST = 8 };
+  tn_program *p = compiled_with(g, flags), *q = compiled_with(g, TN_COMPILE_AS_CALLED);
+  size_t num_out = tn_graph_num_outputs(g);
+  tn_program_info info = report(p), plain = report(q);
+  ck_assert_uint_eq(info.nodes + info.left_out + info.merged + info.folded + info.fused,
+                    tn_graph_num_nodes(g));
+  ck_assert_uint_eq(plain.nodes + plain.left_out, tn_graph_num_nodes(g));
+  ck_assert_uint_le(num_out, MOST);
+  for (int run = 0; run < 3; ++run) {
+    tn_tensor *got[MOST] = {NULL}, *want[MOST] = {NULL};
+    ok(tn_program_run(p, NULL, num_in, in, num_out, got));
+    ok(tn_program_run(q, NULL, num_in, in, num_out, want));
+    for (size_t i = 0; i < num_out; ++i) same(got[i], want[i]);
+    for (size_t i = 0; i < num_out; ++i) tn_tensor_release(got[i]), tn_tensor_release(want[i]);
+  }
+  tn_program_destroy(p);
+  tn_program_destroy(q);
+  return info;
+}
+
 #define RELEASE(...)                                                                               \
   do {                                                                                             \
     tn_tensor *all_[] = {__VA_ARGS__};                                                             \

@@ -1,10 +1,13 @@
 /*
- * Random graphs: the same steps, drawn from a seed, are made once on symbolic tensors and once on
- * real ones, and every run of the program gives what the calls give, updated parameters included.
+ * Random graphs: the same steps, drawn from a seed, are made on symbolic tensors and on real ones,
+ * and every run of the programs gives what the calls give, updated parameters included. They are
+ * compiled as they are called, simplified without a bit's difference, and fused.
  */
 #include "tests/graph/graphs.h"
 
-enum { TENSORS = 64, INPUTS = 3, PARAMETERS = 2, OUTPUTS = 3, STEPS = 24, RUNS = 3 };
+enum { TENSORS = 64, INPUTS = 3, PARAMETERS = 2, OUTPUTS = 3, STEPS = 24, RUNS = 3, WAYS = 3 };
+
+static const uint32_t ways[WAYS] = {0, TN_COMPILE_NO_FUSION, TN_COMPILE_AS_CALLED};
 
 typedef struct draws {
   uint64_t state;
@@ -120,13 +123,56 @@ static void fill_parts(tensors *t, uint32_t i, tn_device *on) {
   keep(t, TN_OK, whole, false);
 }
 
+/* The rows of x, whatever its rank, times their transpose, and perhaps a bias, made before or
+ * behind it, and an activation: in place or not. */
+static tn_status product(draws *d, const tn_tensor *of, tn_tensor **y) {
+  const int32_t rank = tn_tensor_rank(of);
+  const int64_t last_size = rank ? tn_tensor_shape(of)[rank - 1] : 1;
+  tn_tensor *x = NULL, *turned = NULL, *bias = NULL, *sum = NULL, *act = NULL;
+  const uint32_t way = draw(d, 4), place = draw(d, 2), last = draw(d, 3);
+  tn_sum_attrs rows = TN_SUM_DEFAULTS;
+  rows.axes.count = 1;
+  rows.axes.axis[0] = 1;
+  if (!last_size) return TN_ERR_UNSUPPORTED;
+  if (tn_tensor_reshape(of, 2, SHAPE(-1, last_size), &x)) return TN_ERR_UNSUPPORTED;
+  ok(tn_tensor_permute(x, (int32_t[]){1, 0}, &turned));
+  if (way == 1) ok(tn_sum(NULL, x, &rows, &bias));
+  tn_status status = tn_matmul(NULL, x, turned, NULL, NULL, y);
+  if (way == 2) ok(tn_sum(NULL, x, &rows, &bias));
+  if (way == 3) ok(tn_copy(NULL, *y, &bias));
+  if (place) sum = act = *y;
+  if (!status && bias) status = tn_add(NULL, *y, bias, &sum);
+  if (!status && last < 2) status = (last ? tn_relu : tn_tanh)(NULL, sum ? sum : *y, &act);
+  tn_tensor *result = act ? act : sum ? sum : *y;
+  tn_tensor *const steps[] = {*y, sum, act};
+  *y = result;
+  for (int i = 0; i < 3 && !place; ++i)
+    if (steps[i] != result) tn_tensor_release(steps[i]);
+  RELEASE(x, turned, bias);
+  return status;
+}
+
+/* What follows from constants, in part or whole. */
+static tn_status from_constants(draws *d, const tn_tensor *x, tn_device *on, tn_tensor **y) {
+  tn_tensor *a = NULL, *b = NULL, *c = NULL, *fill = NULL;
+  ok(tn_scalar(on, NULL, TN_F32, 0.25 * draw(d, 3), &a));
+  ok(tn_scalar(on, NULL, TN_F32, 0.5, &b));
+  ok(tn_add(NULL, a, b, &c));
+  ok(tn_ones(on, NULL, TN_F32, tn_tensor_rank(x), tn_tensor_shape(x), &fill));
+  if (draw(d, 2)) ok(tn_sub(NULL, fill, c, &fill));
+  if (draw(d, 2)) ok(tn_mul(NULL, c, fill, &fill));
+  tn_status status = draw(d, 4) ? tn_mul(NULL, x, fill, y) : tn_copy(NULL, fill, y);
+  RELEASE(a, b, c, fill);
+  return status;
+}
+
 /* One that makes a tensor of its own. */
 static tn_status make(draws *d, const tensors *t, uint32_t i, tn_device *on, tn_tensor **y) {
   const tn_tensor *x = t->at[i], *other = t->at[draw_alike(d, t, i)];
   const tn_tensor *any = t->at[draw(d, t->count)], *list[2] = {x, other};
   tn_tensor *beside = NULL;
   tn_status status = TN_ERR_UNSUPPORTED;
-  switch (draw(d, 6)) {
+  switch (draw(d, 10)) {
   case 0:
     return tn_relu(NULL, x, y);
   case 1:
@@ -141,6 +187,13 @@ static tn_status make(draws *d, const tensors *t, uint32_t i, tn_device *on, tn_
     status = tn_matmul(NULL, x, beside, NULL, NULL, y);
     if (!status) status = tn_tanh(NULL, *y, y);
     break;
+  case 5:
+    return tn_copy(NULL, x, y);
+  case 6:
+    return from_constants(d, x, on, y);
+  case 7:
+  case 8:
+    return product(d, x, y);
   default:
     ok(tn_scalar(on, NULL, TN_F32, 0.5, &beside));
     status = tn_mul(NULL, x, beside, y);
@@ -153,7 +206,10 @@ static void step(draws *d, tensors *t, tn_device *on) {
   uint32_t i = draw(d, t->count), way = draw(d, 12);
   tn_tensor *y = NULL;
   if (way < 6) {
+    tn_tensor *again = NULL;
+    draws before = *d;
     tn_status status = make(d, t, i, on, &y);
+    if (draw(d, 3) == 0) keep(t, make(&before, t, i, on, &again), again, false);
     keep(t, status, y, false);
   } else if (way == 6) {
     reduce(d, t, i);
@@ -187,9 +243,11 @@ typedef struct random_graph {
   int32_t rank[INPUTS + PARAMETERS];
   int64_t shape[INPUTS + PARAMETERS][4];
   uint32_t num_steps, output[OUTPUTS];
-  tn_tensor *kept[PARAMETERS], *mine[PARAMETERS]; /* the program's, and the calls' */
-  tn_program *program;
+  tn_tensor *kept[WAYS][PARAMETERS], *mine[PARAMETERS]; /* the programs', and the calls' */
+  tn_program *program[WAYS];
 } random_graph;
+
+static uint32_t merged, folded, fused; /* in all programs */
 
 static void draw_shapes(draws *d, random_graph *g) {
   int64_t common[4];
@@ -202,7 +260,7 @@ static void draw_shapes(draws *d, random_graph *g) {
   }
 }
 
-static void build(draws *d, random_graph *g) {
+static void build(draws *d, random_graph *g, int way) {
   static const char *const names[] = {"a", "b", "c", "p", "q"};
   tn_graph *graph = make_graph();
   tensors t = {.count = 0};
@@ -212,9 +270,9 @@ static void build(draws *d, random_graph *g) {
     keep(&t, TN_OK, made, true);
   }
   for (int k = 0; k < PARAMETERS; ++k) {
-    g->kept[k] = real(*d, g->rank[INPUTS + k], g->shape[INPUTS + k]);
-    g->mine[k] = real(*d, g->rank[INPUTS + k], g->shape[INPUTS + k]);
-    ok(tn_graph_parameter(graph, names[INPUTS + k], g->kept[k], &made));
+    g->kept[way][k] = real(*d, g->rank[INPUTS + k], g->shape[INPUTS + k]);
+    if (!way) g->mine[k] = real(*d, g->rank[INPUTS + k], g->shape[INPUTS + k]);
+    ok(tn_graph_parameter(graph, names[INPUTS + k], g->kept[way][k], &made));
     keep(&t, TN_OK, made, false);
   }
   g->steps = *d;
@@ -223,7 +281,11 @@ static void build(draws *d, random_graph *g) {
     g->output[k] = draw(d, t.count);
     ok(tn_graph_output(graph, names[k], t.at[g->output[k]]));
   }
-  g->program = compiled(graph);
+  g->program[way] = compiled_with(graph, ways[way]);
+  tn_program_info info = report(g->program[way]);
+  ck_assert_uint_eq(info.nodes + info.left_out + info.merged + info.folded + info.fused,
+                    tn_graph_num_nodes(graph));
+  merged += info.merged, folded += info.folded, fused += info.fused;
   for (uint32_t i = 0; i < t.count; ++i) tn_tensor_release(t.at[i]);
   tn_graph_destroy(graph);
 }
@@ -246,7 +308,7 @@ static void near(const tn_tensor *a, const tn_tensor *b) {
 static void run_once(const random_graph *g, draws numbers_of, bool give) {
   tensors t = {.count = 0};
   draws d = g->steps;
-  tn_tensor *out[OUTPUTS] = {NULL};
+  tn_tensor *out[WAYS][OUTPUTS] = {{NULL}};
   for (int k = 0; k < INPUTS; ++k, numbers_of.state += 77)
     keep(&t, TN_OK, real(numbers_of, g->rank[k], g->shape[k]), true);
   const tn_tensor *in[INPUTS] = {t.at[0], t.at[1], t.at[2]};
@@ -255,13 +317,16 @@ static void run_once(const random_graph *g, draws numbers_of, bool give) {
     keep(&t, TN_OK, g->mine[k], false);
   }
   for (uint32_t i = 0; i < g->num_steps; ++i) step(&d, &t, device);
-  for (int k = 0; give && k < OUTPUTS; ++k) ok(tn_empty_like(NULL, t.at[g->output[k]], &out[k]));
-  ok(tn_program_run(g->program, NULL, INPUTS, in, OUTPUTS, out));
-  for (int k = 0; k < OUTPUTS; ++k) {
-    near(out[k], t.at[g->output[k]]);
-    tn_tensor_release(out[k]);
+  for (int way = 0; way < WAYS; ++way) {
+    for (int k = 0; give && k < OUTPUTS; ++k)
+      ok(tn_empty_like(NULL, t.at[g->output[k]], &out[way][k]));
+    ok(tn_program_run(g->program[way], NULL, INPUTS, in, OUTPUTS, out[way]));
+    for (int k = 0; k < OUTPUTS; ++k) near(out[way][k], t.at[g->output[k]]);
+    for (int k = 0; k < PARAMETERS; ++k) near(g->kept[way][k], g->mine[k]);
   }
-  for (int k = 0; k < PARAMETERS; ++k) near(g->kept[k], g->mine[k]);
+  for (int k = 0; k < OUTPUTS; ++k) same(out[1][k], out[2][k]);
+  for (int k = 0; k < PARAMETERS; ++k) same(g->kept[1][k], g->kept[2][k]);
+  for (int way = 0; way < WAYS; ++way) RELEASE(out[way][0], out[way][1], out[way][2]);
   for (uint32_t i = 0; i < t.count; ++i) tn_tensor_release(t.at[i]);
 }
 
@@ -270,11 +335,20 @@ START_TEST(random_graphs) {
     draws d = {seed * 77777 + 5};
     random_graph g = {.num_steps = 1 + draw(&d, STEPS)};
     draw_shapes(&d, &g);
-    build(&d, &g);
+    for (int way = 0; way < WAYS; ++way) {
+      draws again = d;
+      build(&again, &g, way);
+    }
     for (int run = 0; run < RUNS; ++run) run_once(&g, (draws){seed * 31 + (uint64_t)run}, run == 2);
-    tn_program_destroy(g.program);
-    for (int k = 0; k < PARAMETERS; ++k) RELEASE(g.kept[k], g.mine[k]);
+    for (int way = 0; way < WAYS; ++way) {
+      tn_program_destroy(g.program[way]);
+      RELEASE(g.kept[way][0], g.kept[way][1]);
+    }
+    RELEASE(g.mine[0], g.mine[1]);
   }
+  ck_assert_uint_gt(merged, 10);
+  ck_assert_uint_gt(folded, 10);
+  ck_assert_uint_gt(fused, 5);
 }
 END_TEST
 

@@ -66,8 +66,8 @@ complaints() {
     }
     # Where `header` in a file of `folder` leads: a room, or nothing if to no file.
     function room_of(file, folder, header, path) {
-      if (header ~ /^tenon\// || header == "ops.def" || header == "shapes.def") return "api"
-      if (header ~ /\.pb-c\.h$/) return room(file) # printed into the build folder
+      if (header ~ /^tenon\// || ("api/" header) in there) return "api"
+      if (header ~ /\.pb-c\.h$|\/expressions\.h$/) return room(file) # printed into the build folder
       path = plain(folder "/" header)
       if (path in there) return room(path)
       return header in there ? room(header) : ""

@@ -1,0 +1,288 @@
+/*
+ * Epilogues: the addition of a bias and an activation after a product become the product's own
+ * bias operand and activation, where its operator has them and the kernel that serves the product
+ * takes them too. What stands between the two is then never rounded to the element type, nor
+ * written to memory.
+ */
+#include "dispatcher/call/plan.h"
+#include "dispatcher/tensor/tensor.h"
+#include "graph/passes/passes.h"
+#include "tenon/ops.h"
+
+enum { BIAS = 2, ARGS = 3 }; /* the products' inputs: two operands, and a bias that may lack */
+
+typedef struct fusing {
+  passes *p;
+  uint32_t *readers, *reader;     /* by node: how often its results are read, and who did last */
+  tn_tensor *stand_ins[ARGS + 1]; /* memory for headers that kernels are only asked about */
+} fusing;
+
+/* --- the operators --- */
+
+/* The axis of the result that the bias goes along; -1 of what is no product with a bias. */
+static int32_t bias_axis(const record_node *n, int32_t rank) {
+  switch (n->op->id) {
+  case TN_OP_MATMUL:
+    return rank - 1;
+  case TN_OP_CONV1D:
+  case TN_OP_CONV2D:
+  case TN_OP_CONV3D:
+  case TN_OP_CONV_TRANSPOSE1D:
+  case TN_OP_CONV_TRANSPOSE2D:
+  case TN_OP_CONV_TRANSPOSE3D:
+    return 1;
+  default:
+    return -1;
+  }
+}
+
+/* Whether the bias comes last in what the product computes. */
+static bool takes_bias(const record_node *n) {
+  if (n->in[BIAS] != TN_GRAPH_NONE) return false;
+  return n->op->id != TN_OP_MATMUL || !((const tn_matmul_attrs *)n->attrs)->activation;
+}
+
+/* TN_ACTIVATION_NONE of what no product has for its own. */
+static int64_t activation_of(const record_node *n) {
+  if (n->op->id == TN_OP_RELU) return TN_ACTIVATION_RELU;
+  if (n->op->id != TN_OP_GELU) return TN_ACTIVATION_NONE;
+  const tn_gelu_attrs *attrs = n->attrs;
+  return attrs->tanh ? TN_ACTIVATION_GELU_TANH : TN_ACTIVATION_GELU;
+}
+
+static bool is_product(const passes *p, uint32_t k) {
+  const record_node *n = &p->r->nodes[k];
+  return p->runs[k] && n->num_in == ARGS && !n->num_inout && n->num_out == 1 &&
+         n->out[0] != TN_GRAPH_NONE && bias_axis(n, p->r->values[n->out[0]].rank) >= 0;
+}
+
+/* --- who reads what --- */
+
+static void note_read(fusing *f, uint32_t value, uint32_t node) {
+  if (value == TN_GRAPH_NONE) return;
+  uint32_t writer = f->p->r->values[value].node;
+  if (writer == TN_GRAPH_NONE) return;
+  ++f->readers[writer];
+  f->reader[writer] = node;
+}
+
+static void note_reads(fusing *f) {
+  const record *r = f->p->r;
+  for (uint32_t k = 0; k < r->num_nodes; ++k)
+    for (uint32_t i = 0; i < r->nodes[k].num_in + r->nodes[k].num_inout; ++i)
+      note_read(f, r->nodes[k].in[i], k);
+  for (uint32_t i = 0; i < r->num_outputs; ++i) note_read(f, r->outputs[i].value, TN_GRAPH_NONE);
+}
+
+/* --- whether it fits --- */
+
+static bool same_layout(const record_value *a, const record_value *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank || a->offset != b->offset) return false;
+  for (int32_t i = 0; i < a->rank; ++i)
+    if (a->shape[i] != b->shape[i] || a->strides[i] != b->strides[i]) return false;
+  return true;
+}
+
+/* The same elements at the same moment: records may hold it more than once. */
+static bool same_value(const record_value *a, const record_value *b) {
+  return a->buffer == b->buffer && a->version == b->version && same_layout(a, b);
+}
+
+static bool same_shape(const record_value *a, const record_value *b) {
+  bool same = a->dtype == b->dtype && a->rank == b->rank;
+  for (int32_t i = 0; same && i < a->rank; ++i) same = a->shape[i] == b->shape[i];
+  return same;
+}
+
+/* `bias` as the product's operand, [n]: a row of it, or one number for each channel. pre: it
+ * broadcasts to the product's shape. */
+static bool as_bias(const record_value *product, int32_t axis, record_value *bias) {
+  const int64_t n = product->shape[axis];
+  int64_t stride = 1, size = 1;
+  for (int32_t i = 0; i < bias->rank; ++i) {
+    if (bias->shape[i] == 1) continue;
+    if (i + product->rank - bias->rank != axis) return false;
+    size = bias->shape[i];
+    stride = bias->strides[i];
+  }
+  if (size != n || (n > 1 && stride != 1)) return false;
+  bias->rank = 1;
+  bias->shape[0] = n;
+  bias->strides[0] = 1;
+  return true;
+}
+
+/* Where the one node for product `p` and its reader `k` can run: at p, where all that k reads is
+ * there already and nobody looks at k's result in between; else at k, where p's operands are still
+ * what they were. TN_GRAPH_NONE: nowhere. */
+static uint32_t find_place(const fusing *f, uint32_t p, uint32_t k, const record_value *bias) {
+  const record *r = f->p->r;
+  const record_node *product = &r->nodes[p];
+  const record_value *x = &r->values[product->out[0]], *y = &r->values[r->nodes[k].out[0]];
+  const buffer_use *uses = f->p->uses;
+  const bool in_place = x->buffer == y->buffer;
+  bool final = true;
+  if (r->buffers[x->buffer].kind != TN_GRAPH_MADE || uses[y->buffer].shared) return TN_GRAPH_NONE;
+  if (in_place ? !same_layout(x, y) : uses[x->buffer].writes != 1) return TN_GRAPH_NONE;
+  for (uint32_t i = 0; i < ARGS; ++i) {
+    if (product->in[i] == TN_GRAPH_NONE) continue;
+    const record_value *v = &r->values[product->in[i]];
+    if (v->buffer == y->buffer || uses[v->buffer].shared) return TN_GRAPH_NONE;
+    final = final && v->version == r->buffers[v->buffer].version;
+  }
+  bool early =
+      in_place || (uses[y->buffer].writes == 1 && r->buffers[y->buffer].kind == TN_GRAPH_MADE);
+  if (bias) {
+    if (bias->buffer == y->buffer || uses[bias->buffer].shared) return TN_GRAPH_NONE;
+    early = early && (bias->node == TN_GRAPH_NONE || bias->node < p);
+  }
+  return early ? p : final ? k : TN_GRAPH_NONE;
+}
+
+/* --- whether the kernel takes it --- */
+
+/* A header of a value in memory that is not there: kernels are asked about shapes and types. */
+static tn_status stand_in(fusing *f, uint32_t i, const record_value *v, tn_tensor **header) {
+  const int64_t one = 1;
+  tn_status status = TN_OK;
+  if (!f->stand_ins[i])
+    status = tn_tensor_empty(f->p->program->device, TN_U8, 1, &one, &f->stand_ins[i]);
+  return status ? status : header_make(v, f->stand_ins[i], 0, header);
+}
+
+/* The kernel that a product would get, NULL for none. */
+static tn_status find_kernel(const record_node *n, tn_tensor *const *in, tn_tensor *out,
+                             const void *attrs, const cell **kernel) {
+  const tn_tensor *inputs[ARGS] = {in[0], in[1], in[2]};
+  plan p;
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = n->op->id,
+                        .in = inputs,
+                        .out = &out,
+                        .attrs = attrs,
+                        .num_in = ARGS,
+                        .num_out = 1};
+  tn_status status = plan_make(&p, &call);
+  if (status) return status;
+  *kernel = p.cell;
+  plan_finish(&p);
+  return TN_OK;
+}
+
+/* Whether the product's kernel takes it with `bias`, NULL for the one that it has, and `attrs`
+ * too. pre: the node is a product. */
+static tn_status ask_kernel(fusing *f, const record_node *n, const record_value *bias,
+                            const void *attrs, bool *takes) {
+  const record *r = f->p->r;
+  tn_tensor *in[ARGS] = {NULL}, *out = NULL, *own;
+  const cell *before = NULL, *after = NULL;
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < ARGS; ++i)
+    if (n->in[i] != TN_GRAPH_NONE) status = stand_in(f, i, &r->values[n->in[i]], &in[i]);
+  if (!status) status = stand_in(f, ARGS, &r->values[n->out[0]], &out);
+  if (!status) status = find_kernel(n, in, out, n->attrs, &before);
+  own = in[BIAS];
+  if (!status && bias) status = stand_in(f, BIAS, bias, &in[BIAS]);
+  if (!status) status = find_kernel(n, in, out, attrs, &after);
+  *takes = !status && before == after;
+  if (own != in[BIAS]) tn_tensor_release(own);
+  for (uint32_t i = 0; i < ARGS; ++i) tn_tensor_release(in[i]);
+  tn_tensor_release(out);
+  if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
+  if (status) fail_clear();
+  return TN_OK;
+}
+
+/* --- doing it --- */
+
+/* One node, at `place`, for product `p` and its reader `k`. */
+static void join_nodes(fusing *f, uint32_t p, uint32_t k, uint32_t place) {
+  record_node *nodes = f->p->r->nodes;
+  nodes[p].out[0] = nodes[k].out[0];
+  f->readers[place] = f->readers[k];
+  f->reader[place] = f->reader[k];
+  if (place == k) {
+    const record_node product = nodes[p];
+    nodes[p] = nodes[k];
+    nodes[k] = product;
+  }
+  passes_drop(f->p, place == k ? p : k);
+  ++f->p->program->counts.fused;
+}
+
+/* y = product + bias, either way round. */
+static tn_status take_bias(fusing *f, uint32_t p, uint32_t k, uint32_t *place) {
+  record *r = f->p->r;
+  const record_node *product = &r->nodes[p], *sum = &r->nodes[k];
+  const record_value *x = &r->values[product->out[0]];
+  if (sum->op->id != TN_OP_ADD || !takes_bias(product)) return TN_OK;
+  const uint32_t side = same_value(x, &r->values[sum->in[0]]) ? 0 : 1;
+  if (!same_value(x, &r->values[sum->in[side]])) return TN_OK;
+  record_value bias = r->values[sum->in[1 - side]];
+  bool takes;
+  uint32_t at, value;
+  if (!as_bias(x, bias_axis(product, x->rank), &bias) ||
+      (at = find_place(f, p, k, &bias)) == TN_GRAPH_NONE)
+    return TN_OK;
+  tn_status status = ask_kernel(f, product, &bias, product->attrs, &takes);
+  if (status || !takes) return status;
+  status = record_add_value(r, &bias, &value);
+  if (status) return status;
+  r->nodes[p].in[BIAS] = value;
+  join_nodes(f, p, k, at);
+  *place = at;
+  return TN_OK;
+}
+
+static tn_status take_activation(fusing *f, uint32_t p, uint32_t k, uint32_t *place) {
+  record *r = f->p->r;
+  const record_node *product = &r->nodes[p], *act = &r->nodes[k];
+  const int64_t activation = activation_of(act);
+  if (product->op->id != TN_OP_MATMUL || !activation ||
+      !same_value(&r->values[product->out[0]], &r->values[act->in[0]]))
+    return TN_OK;
+  tn_matmul_attrs *own = product->attrs, attrs = *own;
+  if (attrs.activation) return TN_OK;
+  attrs.activation = activation;
+  bool takes;
+  uint32_t at = find_place(f, p, k, NULL);
+  if (at == TN_GRAPH_NONE) return TN_OK;
+  tn_status status = ask_kernel(f, product, NULL, &attrs, &takes);
+  if (status || !takes) return status;
+  *own = attrs;
+  join_nodes(f, p, k, at);
+  *place = at;
+  return TN_OK;
+}
+
+/* Takes up one node behind another as long as there is one that fits. */
+static tn_status extend(fusing *f, uint32_t p) {
+  const record *r = f->p->r;
+  while (f->readers[p] == 1 && f->reader[p] != TN_GRAPH_NONE) {
+    uint32_t k = f->reader[p], place = TN_GRAPH_NONE;
+    const record_node *n = &r->nodes[k];
+    if (n->num_inout || n->num_out != 1 || n->out[0] == TN_GRAPH_NONE || n->num_in > 2 ||
+        !same_shape(&r->values[n->out[0]], &r->values[r->nodes[p].out[0]]))
+      break;
+    tn_status status = take_bias(f, p, k, &place);
+    if (!status && place == TN_GRAPH_NONE) status = take_activation(f, p, k, &place);
+    if (status || place == TN_GRAPH_NONE) return status;
+    p = place;
+  }
+  return TN_OK;
+}
+
+tn_status pass_fuse(passes *p) {
+  const record *r = p->r;
+  fusing f = {.p = p};
+  tn_status status = TN_OK;
+  f.readers = host_alloc(&r->memory, 2 * ((size_t)r->num_nodes + 1) * sizeof *f.readers);
+  if (!f.readers) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  f.reader = f.readers + r->num_nodes + 1;
+  note_reads(&f);
+  for (uint32_t k = 0; !status && k < r->num_nodes; ++k)
+    if (is_product(p, k)) status = extend(&f, k);
+  for (uint32_t i = 0; i <= ARGS; ++i) tn_tensor_release(f.stand_ins[i]);
+  host_free(&r->memory, f.readers);
+  return status;
+}

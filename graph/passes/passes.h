@@ -1,0 +1,55 @@
+/*
+ * Passes: what becomes of a program's record before its memory is planned. Each leaves a record
+ * that computes the same; node numbers stay, nodes that are no longer needed lose their tensors.
+ */
+#ifndef TENON_GRAPH_PASSES_H
+#define TENON_GRAPH_PASSES_H
+
+#include "graph/program.h"
+
+/* Of those nodes that run, what happens to a buffer. */
+typedef struct buffer_use {
+  uint32_t writes; /* how often it is written */
+  bool shared;     /* a parameter that lies where another one does: its versions say too little */
+  uint64_t bytes;  /* that nodes use */
+} buffer_use;
+
+typedef struct passes {
+  tn_program *program;
+  record *r;
+  bool *runs;       /* by node; those that are dropped no longer do */
+  buffer_use *uses; /* by buffer */
+} passes;
+
+/* --- passes.c --- */
+
+/* All of them in their order, but for those that `flags` (TN_COMPILE_*) leaves out; fills the
+ * program's counts. Errors: as memory_plan_check, OUT_OF_MEMORY, DEVICE_LOST. */
+tn_status passes_run(tn_program *program, uint32_t flags);
+
+/* The node runs no more; its attributes and its site stay. */
+void passes_drop(passes *p, uint32_t node);
+
+/* Whether the value is all of a buffer that nodes make, row-major, written once and then. */
+bool passes_sole_write(const passes *p, uint32_t value);
+
+/* Whether the node's results follow from its inputs and attributes alone, and are buffers of their
+ * own, so that nothing can tell whether it ran twice, elsewhere or not at all. */
+bool passes_is_pure(const passes *p, uint32_t node);
+
+/* The values that a buffer has at its last version, the only one that is read, become values of
+ * another: `to` is where the first byte is from then on. */
+void passes_redirect(passes *p, uint32_t buffer, const record_value *to);
+
+/* --- one file each --- */
+
+/* copies.c: copies of what stays as it is are what they copy. */
+void pass_copies(passes *p);
+/* merge.c: nodes that compute what an earlier one has are dropped, and its results read. */
+tn_status pass_merge(passes *p);
+/* fold.c: what follows from constants alone is computed now and is a constant. */
+tn_status pass_fold(passes *p);
+/* fuse.c: a product takes up the bias and activation that follow it. */
+tn_status pass_fuse(passes *p);
+
+#endif
