@@ -234,6 +234,19 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
   return TN_OK;
 }
 
+/* The k-th attribute of kind tensor: they are the last. */
+static const tn_attr *from_attr(const record_node *n, uint32_t k) {
+  return tn_operator_attr(n->op, n->op->num_attrs - n->num_from + k);
+}
+
+const void *record_attrs(const record_node *n, const tn_tensor *const *from, void *room) {
+  if (!n->num_from) return n->attrs;
+  memcpy(room, n->attrs, n->op->attrs_size);
+  for (uint32_t k = 0; k < n->num_from; ++k)
+    memcpy((char *)room + from_attr(n, k)->offset, &from[k], sizeof from[k]);
+  return room;
+}
+
 void record_drop_node(record *r) { arena_rewind(&r->room, r->nodes[--r->num_nodes].in); }
 
 void record_write(record *r, uint32_t buffer) {
@@ -359,7 +372,7 @@ tn_status record_skip_unused(record *r) {
       runs |= needed[b] || r->buffers[b].kind == TN_GRAPH_PARAMETER;
     }
     if (!runs) continue;
-    if (n->num_in + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
+    if (record_inputs(n) + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
     for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
       if (n->in[i] != TN_GRAPH_NONE) needed[r->values[n->in[i]].buffer] = true;
   }

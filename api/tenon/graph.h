@@ -196,10 +196,13 @@ typedef struct tn_graph_value {
 typedef struct tn_graph_node {
   uint32_t struct_size;
   uint32_t num_in, num_out;
-  uint32_t reserved;
+  uint32_t num_from;            /* attributes of kind TN_ATTR_TENSOR among in, 0 if the call gave
+                                   none: else one for each that the operator has, in its order */
   const struct tn_operator *op; /* plugin.h */
-  const void *attrs;            /* the attribute struct, complete; NULL if it has none */
-  const uint32_t *in;           /* values read: inputs, then in-out tensors as they were */
+  const void *attrs;            /* the attribute struct, complete, tensors in it being NULL; NULL if
+                                   it has none */
+  const uint32_t *in;           /* values read: inputs, attributes, then in-out tensors as they
+                                   were; TN_GRAPH_NONE for what was left out */
   const uint32_t *out;          /* values written: in-out tensors, then outputs */
   const char *site;             /* what tn_call_site said, or "" */
 } tn_graph_node;

@@ -225,14 +225,15 @@ static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
   return TN_OK;
 }
 
-/* Attributes whose first number is a type or a count. */
+/* Attributes whose first number is a type or a count, or that are tensors. */
 enum {
   COUNTED = 1 << TN_ATTR_AXES | 1 << TN_ATTR_DIMS,
-  LED = COUNTED | 1 << TN_ATTR_DTYPE | 1 << TN_ATTR_RESULT,
+  LED = COUNTED | 1 << TN_ATTR_DTYPE | 1 << TN_ATTR_RESULT | 1 << TN_ATTR_TENSOR,
 };
 
 static tn_status check_lead(plan *p, const tn_attr *a, const char *at) {
   int32_t lead;
+  if (a->type == TN_ATTR_TENSOR) return plan_bind_attr_tensor(p, a);
   memcpy(&lead, at, sizeof lead);
   if (a->type == TN_ATTR_DTYPE) return bind_dtype(p, a, lead);
   if (a->type == TN_ATTR_RESULT) return plan_bind_result(p, a, lead);
@@ -265,7 +266,8 @@ static INLINE tn_status take_attrs(plan *p, const void *given) {
     else
       status = complete_attrs(p, given, size);
   }
-  for (uint32_t i = 0; !status && i < row->num_attrs; ++i) status = check_attr(p, &row->attrs[i]);
+  for (uint32_t i = 0; !status && i < p->op->num_checked; ++i)
+    status = check_attr(p, p->op->checked[i]);
   return status;
 }
 

@@ -103,6 +103,18 @@ tn_status plan_bind_absent(plan *p, uint32_t i);
 /* Attribute `a`, a TN_ATTR_RESULT, says that the first output is of type `dtype`, or of its own. */
 tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype);
 
+/* attr_tensors.c: attributes of kind tensor. One of a plan's, checked; the call's tensors that are
+ * given are in the plan. */
+__attribute__((cold)) tn_status plan_bind_attr_tensor(plan *p, const tn_attr *a);
+/* The tensor that the attribute is, NULL if none. */
+const tn_tensor *attr_tensor(const void *attrs, const tn_attr *a);
+/* Whether a complete attribute struct has any. */
+bool attr_tensors_given(const op_entry *op, const void *attrs);
+void attr_tensors_retain(const op_entry *op, const void *attrs);
+void attr_tensors_release(const op_entry *op, const void *attrs);
+/* Waits, reads them, and makes the call with plain attributes. */
+tn_status attr_tensors_run(plan *p);
+
 /* Kernels find every axis that the shape rule reads counted from the front: where the program
  * counts one from the end, they get attributes of the plan's own. pre: the rule has taken them;
  * in and out are what the kernel will see. */

@@ -61,19 +61,21 @@ static tn_status any_tensor(const recomputed *a, uint32_t value, tn_tensor **ten
 
 static tn_status call_again(recomputed *a, uint32_t k) {
   const record_node n = a->graph->record.nodes[k];
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
   size_t all = (size_t)n.num_in + n.num_out;
   tn_tensor **in = host_alloc(&a->graph->memory, (all + 1) * sizeof *in), **out = in + n.num_in;
   tn_status status = in ? TN_OK : no_memory();
   for (uint32_t i = 0; !status && i < n.num_in; ++i)
     if (n.in[i] != TN_GRAPH_NONE) status = any_tensor(a, n.in[i], &in[i]);
-  const tn_call call = {.struct_size = sizeof call,
-                        .op = n.op->id,
-                        .in = (const tn_tensor *const *)in,
-                        .out = out,
-                        .attrs = n.attrs,
-                        .num_in = (uint16_t)n.num_in,
-                        .num_out = (uint16_t)n.num_out,
-                        .skip_out = n.skip_out};
+  const tn_call call = {
+      .struct_size = sizeof call,
+      .op = n.op->id,
+      .in = (const tn_tensor *const *)in,
+      .out = out,
+      .attrs = record_attrs(&n, (const tn_tensor *const *)in + record_inputs(&n), attrs),
+      .num_in = (uint16_t)record_inputs(&n),
+      .num_out = (uint16_t)n.num_out,
+      .skip_out = n.skip_out};
   const char *site = tn_call_site(n.site);
   if (!status) status = tn_invoke(&call);
   tn_call_site(site);

@@ -31,7 +31,7 @@ found() { # OPERATOR WHAT
 check 1 "$plugin" --dtype f32 --timeout 4 --junit "$scratch/junit.xml"
 cp "$scratch/out" "$scratch/all"
 lines_of add "$scratch/all" | grep -q '^ok' || die "add is sound"
-[ "$(grep -c '^FAILED' "$scratch/all")" -eq 15 ] || die "not one failure per fault"
+[ "$(grep -c '^FAILED' "$scratch/all")" -eq 17 ] || die "not one failure per fault"
 found relu 'element \[[0-9]+\] is .*, reference 0'
 found mul '\((permuted|sliced)\).*element'
 found softmax 'relative norm|element'
@@ -45,6 +45,8 @@ found log 'changed its input'
 found gelu 'deterministic, twice.*other bits'
 found neg 'in place'
 found tanh 'signal'
+found sgd_step '\(from the device\).*(param|velocity)'
+found adam_step '\(from the device\).*param.*nan'
 found hypot 'did not end within 4 s'
 # One that is wrong only from a size on, of which nothing but its "supports" knows.
 found exp 'x=f32\[131313\].*element'
@@ -71,14 +73,15 @@ import sys, xml.etree.ElementTree as tree
 suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
 cases = suite.findall("testcase")
 failed = {c.get("name") for c in cases if c.find("failure") is not None}
-assert len(cases) == int(suite.get("tests")) == 16, len(cases)
-assert len(failed) == int(suite.get("failures")) == 15 and "add" not in failed, failed
+assert len(cases) == int(suite.get("tests")) == 18, len(cases)
+assert len(failed) == int(suite.get("failures")) == 17 and "add" not in failed, failed
 PYTHON
 fi
 
 # With the faults explained, by a file beside the plugin, the run passes.
 cp "$plugin" "$scratch/libtenon-faulty.so"
-for op in relu mul softmax sub maximum div minimum sqrt sigmoid log gelu neg tanh hypot exp; do
+for op in relu mul softmax sub maximum div minimum sqrt sigmoid log gelu neg tanh hypot exp sgd_step \
+  adam_step; do
   echo "$op f32 a planted fault"
 done >"$scratch/libtenon-faulty.expect"
 check 0 "$scratch/libtenon-faulty.so" --dtype f32 --timeout 4
@@ -88,7 +91,7 @@ cp "$scratch/libtenon-faulty.expect" "$scratch/stale"
 echo 'add f* never was wrong' >>"$scratch/stale"
 rm "$scratch/libtenon-faulty.expect"
 check 1 "$scratch/libtenon-faulty.so" --expect "$scratch/stale" --timeout 4
-grep -q '^stale: .*/stale:16: add' "$scratch/out" || die "the stale entry is not named"
+grep -q '^stale: .*/stale:18: add' "$scratch/out" || die "the stale entry is not named"
 [ "$(grep -c '^stale' "$scratch/out")" -eq 1 ] || die "entries in use are called stale"
 grep -q '^0 failures, .* expected ones, 1 stale' "$scratch/out" || die "wrong totals"
 echo "all planted faults were found"
