@@ -32,6 +32,7 @@ test_line() {
 test_train_options() {
   train=$examples/train
   expect "train --help" 0 '^usage: train' "$train" --help
+  mistake "$train" '--mode: expected graph or eager' --mode lazy
   expect "train --epochs -1" 2 '^train: --epochs: expected a whole number' "$train" --epochs -1
   expect "train --epochs 1x" 2 '^train: --epochs: expected' "$train" --epochs 1x
   expect "train --batch 0" 2 '^train: --batch: expected' "$train" --batch 0
@@ -166,6 +167,23 @@ test_train_checkpoints() {
     "$examples/train" "$@" --load "$work/idx"
 }
 
+# examples_train_losses.txt is what the hand-written passes gave that train had before there were
+# graphs, with the reference kernels.
+test_train_modes() {
+  for mode in graph eager; do
+    run 0 env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --mode $mode \
+      --batch 2 --seed 2 --steps 50 --losses "$work/$mode"
+    same "train --mode $mode has the losses of gradients written by hand" \
+      "$(dirname "$0")/examples_train_losses.txt" "$work/$mode"
+    run 0 env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --mode $mode --amp \
+      --batch 2 --seed 2 --steps 20 --losses "$work/amp"
+    if head -n 20 "$work/$mode" | paste - "$work/amp" | awk 'NF != 2 { exit 1 }
+        { d = $1 / $2 - 1; if (d < 0) d = -d; if (d > m) m = d } END { exit !(m > 0 && m < 0.05) }'; then
+      passed "train --mode $mode --amp changes them a little"; else
+      failed "train --mode $mode --amp changes them a little"; fi
+  done
+}
+
 # A save that is killed leaves nothing beside the file, and what others left is swept away.
 test_train_killed() {
   "$examples/train" --data "$work/idx" --steps 1 --save "$work/killed" >"$work/out" 2>"$work/err"
@@ -258,6 +276,7 @@ if [ -x "$examples/train" ]; then
   test_train_data
   test_train_outputs
   test_train_checkpoints
+  test_train_modes
   test_train_killed
   full "train fails where nothing can be printed" "$examples/train" --data "$work/idx" --steps 1
   full "train --json fails where nothing can be printed" \

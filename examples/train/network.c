@@ -35,10 +35,9 @@ static tn_tensor *relu(pass *p, const tn_tensor *x) {
   return *y;
 }
 
-/* Where the maxima were is for the gradient, which would look for them again. */
 static tn_tensor *pool(pass *p, const tn_tensor *x) {
-  tn_tensor **y = pass_result(p), **index = pass_result(p);
-  if (!p->status) p->status = tn_max_pool2d(NULL, x, NULL, y, index);
+  tn_tensor **y = pass_result(p);
+  if (!p->status) p->status = tn_max_pool2d(NULL, x, NULL, y, NULL);
   return *y;
 }
 
@@ -85,8 +84,8 @@ tn_status network_forward(tn_tensor *const weights[], const tn_tensor *images,
   return pass_end(&p);
 }
 
-tn_status network_loss(tn_tensor *const weights[], const tn_tensor *images,
-                       const tn_tensor *labels, tn_generator *dropout, tn_tensor **loss) {
+tn_status network_loss(tn_tensor *const weights[], const tn_tensor *images, const tn_tensor *labels,
+                       tn_generator *dropout, tn_tensor **loss) {
   pass p = {.made = 0};
   tn_tensor *logits = classify(&p, weights, images, dropout), **logs = pass_result(&p);
   if (!p.status) p.status = tn_log_softmax(NULL, logits, NULL, logs);

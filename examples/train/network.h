@@ -32,7 +32,7 @@ tn_status network_forward(tn_tensor *const weights[], const tn_tensor *images,
                           tn_generator *dropout, tn_tensor **logits);
 
 /* The mean negative log-likelihood of labels, i64 [batch]. */
-tn_status network_loss(tn_tensor *const weights[], const tn_tensor *images,
-                       const tn_tensor *labels, tn_generator *dropout, tn_tensor **loss);
+tn_status network_loss(tn_tensor *const weights[], const tn_tensor *images, const tn_tensor *labels,
+                       tn_generator *dropout, tn_tensor **loss);
 
 #endif

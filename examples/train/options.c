@@ -14,6 +14,8 @@ static const char usage[] =
     "Trains a small convolutional network to tell images apart, on the device that\n"
     "TENON_DEVICE names, or else on the best one.\n"
     "\n"
+    "  --mode MODE     graph (the default), a program compiled once, or eager, call by call\n"
+    "  --amp           compute convolutions and products in bfloat16\n"
     "  --epochs N      passes over the training images (3); 0 only tests\n"
     "  --batch N       images per step (64)\n"
     "  --lr X          Adam's learning rate (0.001)\n"
@@ -31,7 +33,15 @@ static const char usage[] =
     "\n"
     "Ctrl-C stops after the current step and still writes what was asked for.\n";
 
+static bool parse_mode(options *o, const char *text) {
+  o->eager = !strcmp(text, "eager");
+  if (o->eager || !strcmp(text, "graph")) return true;
+  warnx("--mode: expected graph or eager, not '%s'", text);
+  return false;
+}
+
 static bool parse_option(options *o, const char *name, const char *text) {
+  if (!strcmp(name, "mode")) return parse_mode(o, text);
   if (!strcmp(name, "epochs")) return argument_integer(name, text, 0, 1000000, &o->epochs);
   if (!strcmp(name, "batch")) return argument_integer(name, text, 1, 1 << 20, &o->batch);
   if (!strcmp(name, "steps")) return argument_integer(name, text, 1, INT32_MAX, &o->steps);
@@ -42,7 +52,8 @@ static bool parse_option(options *o, const char *name, const char *text) {
   if (!strcmp(name, "load")) return argument_path(name, text, &o->load);
   if (!strcmp(name, "plot")) return argument_path(name, text, &o->plot);
   if (!strcmp(name, "losses")) return argument_path(name, text, &o->losses);
-  o->json = true;
+  if (!strcmp(name, "amp")) o->amp = true;
+  if (!strcmp(name, "json")) o->json = true;
   return true;
 }
 
@@ -59,7 +70,8 @@ static bool consistent(const options *o, int argc, char **argv) {
 }
 
 int options_parse(options *o, int argc, char **argv) {
-  static const struct option known[] = {{"epochs", required_argument, NULL, 'o'},
+  static const struct option known[] = {{"mode", required_argument, NULL, 'o'},
+                                        {"epochs", required_argument, NULL, 'o'},
                                         {"batch", required_argument, NULL, 'o'},
                                         {"steps", required_argument, NULL, 'o'},
                                         {"lr", required_argument, NULL, 'o'},
@@ -70,6 +82,7 @@ int options_parse(options *o, int argc, char **argv) {
                                         {"plot", required_argument, NULL, 'o'},
                                         {"losses", required_argument, NULL, 'o'},
                                         {"json", no_argument, NULL, 'o'},
+                                        {"amp", no_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   *o = (options){.epochs = 3, .batch = 64, .lr = 1e-3, .seed = 1, .data = DEFAULT_DATA};

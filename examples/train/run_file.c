@@ -39,9 +39,8 @@ bool run_file_load(const char *path, model *m, run_position *at) {
   bool ok = sensible(path, n) && checkpoint_take(&file, MODEL_STATE_TENSORS, state);
   checkpoint_close(&file);
   if (!ok) return false;
-  if (model_set_random(m, n[SEED], n[RANDOM_OFFSET]))
+  if (model_go_on(m, (int64_t)n[STEPS], n[SEED], n[RANDOM_OFFSET]))
     return checkpoint_refuse(path, tn_last_error());
-  m->steps = (int64_t)n[STEPS];
   *at = (run_position){(int64_t)n[EPOCH], (int64_t)n[POSITION], (int64_t)n[IMAGES]};
   return true;
 }

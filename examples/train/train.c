@@ -292,7 +292,8 @@ static bool load_data(session *s) {
 static bool create_model(session *s) {
   if (!ok(feed_create(&s->train, s->device, &s->train_set)) ||
       !ok(feed_create(&s->test, s->device, &s->test_set)) ||
-      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr)))
+      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr, s->opt.eager,
+                       s->opt.amp ? TN_BF16 : TN_DTYPE_NONE)))
     return false;
   s->at.images = s->train.count;
   if (s->opt.load && !run_file_load(s->opt.load, &s->net, &s->at)) return false;
