@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What scripts that test the examples have in common: a scratch folder $work, checks that print a
 # line each in the form of TAP, and their count. To be sourced; scripts end with finish.
 LC_ALL=C

@@ -159,7 +159,7 @@ static bool train(session *s) {
   if (first >= last) return true;
   s->curve.first = first + 1;
   if (!curve_reserve(&s->curve, (size_t)(last - first))) err(EXIT_FAILURE, "losses");
-  if (!ok(trainer_compile(&s->trainer)) || !ok(feed_held_out(&s->test, TEST_BATCHES))) return false;
+  if (!ok(trainer_prepare(&s->trainer)) || !ok(feed_held_out(&s->test, TEST_BATCHES))) return false;
   progress_begin(&bar, s->out, "training", "bytes", first * bytes, last * bytes);
   bool done = train_to(s, last, &bar);
   int64_t timed = s->trainer.steps - first - WARM_UP_STEPS;
@@ -179,7 +179,7 @@ static bool sample(session *s) {
   how.seed = s->seed;
   how.logprobs = o.file;
   fputc('\n', s->out);
-  bool done = ok(sample_text(s->device, s->opt.size, s->trainer.weights, &how, s->out));
+  bool done = ok(sample_text(s->device, s->opt.size, s->trainer.own.weights, &how, s->out));
   if (s->opt.logprobs && done) return output_commit(&o);
   output_discard(&o);
   return done;
@@ -238,7 +238,7 @@ static bool create_trainer(session *s) {
   run_file file = {.size = o->size, .seed = o->seed};
   if (o->load && !run_file_open(&file, o->load)) return false;
   s->seed = file.seed;
-  bool done = options_complete(o, file.size) &&
+  bool done = options_complete(o, file.size, file.length) &&
               ok(trainer_create(&s->trainer, s->device, o->size, &o->recipe, s->seed)) &&
               (!o->load || run_file_take(&file, &s->trainer));
   if (o->load) run_file_close(&file);

@@ -7,7 +7,7 @@
 
 /* GPT-2's smallest has a table of 50,257 rows; as many as a multiple of 64 makes products faster.
  * Bytes leave most of them idle, but time and memory are those of the model known by its size. */
-static const model_size sizes[] = {{"tiny", 4, 128, 4, 128, BYTES},
+static const model_size sizes[] = {{"tiny", 4, 128, 4, 64, BYTES},
                                    {"124M", 12, 768, 12, 1024, 50304}};
 
 const model_size *model_size_at(size_t index) {
@@ -142,10 +142,9 @@ static void at(reading *r, const char *part, int block) {
   tn_call_site(r->site);
 }
 
-/* Mean and deviation are for the gradient, as attention's lse is: it would compute them again. */
 static tn_tensor *norm(pass *p, const tn_tensor *x, tn_tensor *const w[2]) {
-  tn_tensor **y = pass_result(p), **mean = pass_result(p), **rstd = pass_result(p);
-  if (!p->status) p->status = tn_layer_norm(NULL, x, w[0], w[1], NULL, y, mean, rstd);
+  tn_tensor **y = pass_result(p);
+  if (!p->status) p->status = tn_layer_norm(NULL, x, w[0], w[1], NULL, y, NULL, NULL);
   return *y;
 }
 
@@ -205,9 +204,9 @@ static tn_tensor *attention(reading *r, const tn_tensor *x, tn_tensor *const w[]
   tn_tensor *v = split_heads(r, linear(&r->pass, x, &w[VALUE_W]));
   if (r->cache) k = remember(r, r->cache->keys[block], k);
   if (r->cache) v = remember(r, r->cache->values[block], v);
-  tn_tensor **y = pass_result(&r->pass), **lse = pass_result(&r->pass);
+  tn_tensor **y = pass_result(&r->pass);
   if (!r->pass.status)
-    r->pass.status = tn_scaled_dot_product_attention(NULL, q, k, v, NULL, NULL, &causal, y, lse);
+    r->pass.status = tn_scaled_dot_product_attention(NULL, q, k, v, NULL, NULL, &causal, y, NULL);
   return linear(&r->pass, join_heads(r, *y), &w[JOIN_W]);
 }
 

@@ -13,10 +13,12 @@ static const char usage[] =
     "the English of Perl's messages (perldiag.pod, in Debian's package perl).\n"
     "\n"
     "  --size SIZE        tiny (the default) or 124M\n"
-    "  --steps N          steps of the whole run (600); 0 only writes text\n"
+    "  --mode MODE        graph (the default), a program compiled once, or eager, call by call\n"
+    "  --amp              compute products in bfloat16\n"
+    "  --steps N          steps of the whole run (2000); 0 only writes text\n"
     "  --stop N           stop after step N of them\n"
-    "  --batch N          windows of text per step (16)\n"
-    "  --length N         bytes of a window (the context of the size: 128 or 1024)\n"
+    "  --batch N          windows of text per step (8; of 124M 16)\n"
+    "  --length N         bytes of a window (64; of 124M 1024)\n"
     "  --lr X             largest learning rate (0.002; of 124M 0.0006)\n"
     "  --warm-up N        steps in which it rises (a twentieth of all)\n"
     "  --decay X          AdamW's weight decay (0.1)\n"
@@ -43,6 +45,13 @@ static bool parse_size(options *o, const char *text) {
   for (size_t i = 0; (o->size = model_size_at(i)); i++)
     if (!strcmp(o->size->name, text)) return o->size_given = true;
   warnx("--size: expected tiny or 124M, not '%s'", text);
+  return false;
+}
+
+static bool parse_mode(options *o, const char *text) {
+  o->recipe.eager = !strcmp(text, "eager");
+  if (o->recipe.eager || !strcmp(text, "graph")) return true;
+  warnx("--mode: expected graph or eager, not '%s'", text);
   return false;
 }
 
@@ -76,9 +85,11 @@ static bool parse_option(options *o, int kind, const char *name, const char *tex
   if (kind == 'n') return parse_number(o, name, text);
   if (kind == 'f') return parse_file(o, name, text);
   if (!strcmp(name, "size")) return parse_size(o, text);
+  if (!strcmp(name, "mode")) return parse_mode(o, text);
   if (!strcmp(name, "prompt")) o->sample.prompt = text;
   if (!strcmp(name, "no-cache")) o->sample.cache = false;
   if (!strcmp(name, "json")) o->json = true;
+  if (!strcmp(name, "amp")) o->recipe.amp = true;
   return true;
 }
 
@@ -119,13 +130,15 @@ int options_parse(options *o, int argc, char **argv) {
                                         {"losses", required_argument, NULL, 'f'},
                                         {"logprobs", required_argument, NULL, 'f'},
                                         {"size", required_argument, NULL, 'o'},
+                                        {"mode", required_argument, NULL, 'o'},
                                         {"prompt", required_argument, NULL, 'o'},
                                         {"no-cache", no_argument, NULL, 'o'},
                                         {"json", no_argument, NULL, 'o'},
+                                        {"amp", no_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   *o = (options){.size = model_size_at(0), .seed = 1};
-  o->recipe = (recipe){.steps = 600, .warm_up = -1, .batch = 16, .decay = 0.1, .clip = 1};
+  o->recipe = (recipe){.steps = 2000, .warm_up = -1, .decay = 0.1, .clip = 1};
   o->sample =
       (sampler){.prompt = "", .bytes = 400, .temperature = 0.8, .top_k = BYTES, .cache = true};
   int index = 0, c;
@@ -136,16 +149,19 @@ int options_parse(options *o, int argc, char **argv) {
   return consistent(o, argc, argv) ? -1 : 2;
 }
 
-bool options_complete(options *o, const model_size *size) {
+bool options_complete(options *o, const model_size *size, int64_t length) {
   recipe *r = &o->recipe;
   if (o->size_given && o->size != size) {
     warnx("--size %s: %s has a model of size %s", o->size->name, o->load, size->name);
     return false;
   }
   o->size = size;
-  if (!r->length) r->length = size->context;
-  if (r->lr == 0) r->lr = size->width < 512 ? 2e-3 : 6e-4;
+  bool tiny = size == model_size_at(0);
+  if (!r->batch) r->batch = tiny ? 8 : 16;
+  if (!r->length) r->length = length ? length : size->context;
+  if (r->lr == 0) r->lr = tiny ? 2e-3 : 6e-4;
   if (r->warm_up < 0) r->warm_up = r->steps / 20;
+  o->sample.context = r->length;
   if (r->length <= size->context) return true;
   warnx("--length: the context of %s is %lld bytes, not %lld", size->name, (long long)size->context,
         (long long)r->length);

@@ -22,7 +22,8 @@ typedef struct options {
  * a mistake, which is told on standard error. */
 int options_parse(options *o, int argc, char **argv);
 
-/* Fills in what depends on the size, once it is known; false after telling of a mistake. */
-bool options_complete(options *o, const model_size *size);
+/* Fills in what depends on the size, once it is known, and on the windows that the model has seen,
+ * 0 where it has seen none; false after telling of a mistake. */
+bool options_complete(options *o, const model_size *size, int64_t length);
 
 #endif

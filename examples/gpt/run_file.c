@@ -1,11 +1,11 @@
 #include "run_file.h"
 
-enum { STEPS, SEED, LAYERS, WIDTH, HEADS, CONTEXT, VOCABULARY, NUMBERS };
+enum { STEPS, SEED, LAYERS, WIDTH, HEADS, CONTEXT, VOCABULARY, LENGTH, NUMBERS };
 static const checkpoint_form form = {
     "gpt",
     "tenon gpt 1",
     NUMBERS,
-    {"steps", "seed", "layers", "width", "heads", "context", "vocabulary"}};
+    {"steps", "seed", "layers", "width", "heads", "context", "vocabulary", "length"}};
 
 static void describe_size(const model_size *size, uint64_t n[NUMBERS]) {
   n[LAYERS] = (uint64_t)size->layers;
@@ -19,6 +19,7 @@ bool run_file_save(const char *path, const trainer *t, uint64_t seed) {
   checkpoint_tensor state[TRAINER_MAX_TENSORS];
   uint64_t n[NUMBERS] = {(uint64_t)t->steps, seed};
   describe_size(t->size, n);
+  n[LENGTH] = (uint64_t)t->recipe.length;
   trainer_state(t, state);
   return checkpoint_save(path, &form, n, 3 * (size_t)t->count, state);
 }
@@ -29,7 +30,7 @@ static const model_size *find_size(const uint64_t n[NUMBERS]) {
     uint64_t own[NUMBERS];
     bool same = true;
     describe_size(size, own);
-    for (int j = LAYERS; j < NUMBERS; j++) same &= own[j] == n[j];
+    for (int j = LAYERS; j <= VOCABULARY; j++) same &= own[j] == n[j];
     if (same) break;
   }
   return size;
@@ -41,7 +42,9 @@ bool run_file_open(run_file *f, const char *path) {
   f->size = find_size(n);
   f->seed = n[SEED];
   f->steps = (int64_t)n[STEPS];
-  if (f->size && f->steps >= 0 && f->steps < INT64_MAX / 2) return true;
+  f->length = (int64_t)n[LENGTH];
+  bool sensible = n[STEPS] < INT32_MAX && n[LENGTH] > 0 && n[LENGTH] <= n[CONTEXT];
+  if (f->size && sensible) return true;
   run_file_close(f);
   return checkpoint_refuse(path, f->size ? "where the run stands makes no sense"
                                          : "of a model of another size");
@@ -51,8 +54,8 @@ bool run_file_take(const run_file *f, trainer *t) {
   checkpoint_tensor state[TRAINER_MAX_TENSORS];
   trainer_state(t, state);
   if (!checkpoint_take(&f->file, 3 * (size_t)t->count, state)) return false;
-  t->steps = f->steps;
-  return true;
+  return trainer_set_steps(t, f->steps) == TN_OK ||
+         checkpoint_refuse(f->file.path, tn_last_error());
 }
 
 void run_file_close(run_file *f) { checkpoint_close(&f->file); }

@@ -1,5 +1,5 @@
-/* A run in a checkpoint: weights and moments, the model's size, seed and steps taken. Failures are
- * told on standard error. */
+/* A run in a checkpoint: weights and moments, the model's size, seed, steps taken and the length of
+ * windows. Failures are told on standard error. */
 #ifndef GPT_RUN_FILE_H
 #define GPT_RUN_FILE_H
 
@@ -10,6 +10,7 @@ typedef struct run_file {
   const model_size *size;
   uint64_t seed;
   int64_t steps;
+  int64_t length; /* of the windows that the model was trained on */
 } run_file;
 
 bool run_file_save(const char *path, const trainer *t, uint64_t seed);

@@ -95,13 +95,14 @@ typedef struct writer {
   tn_device *device;
   const model_size *size;
   tn_tensor *const *weights;
+  int64_t context;
   model_cache cache;
   int64_t length; /* of tokens */
   int32_t tokens[MODEL_MAX_CONTEXT + 1], positions[MODEL_MAX_CONTEXT + 1];
 } writer;
 
 static tn_status begin(writer *w, const char *prompt) {
-  size_t room = (size_t)w->size->context + 1;
+  size_t room = (size_t)w->context + 1;
   const char *text = *prompt ? prompt : "\n";
   size_t length = strlen(text), kept = length < room ? length : room / 2;
   for (size_t i = 0; i < room; i++) w->positions[i] = (int32_t)i;
@@ -113,8 +114,8 @@ static tn_status begin(writer *w, const char *prompt) {
 /* Adds a byte, with a new context if this one is full. */
 static void append(writer *w, int byte) {
   w->tokens[w->length++] = byte;
-  if (w->length <= w->size->context) return;
-  int64_t kept = w->size->context / 2;
+  if (w->length <= w->context) return;
+  int64_t kept = (w->context + 1) / 2;
   memmove(w->tokens, w->tokens + w->length - kept, (size_t)kept * sizeof *w->tokens);
   w->length = kept;
   w->cache.length = 0;
@@ -170,7 +171,7 @@ static tn_status write_bytes(writer *w, const sampler *how, FILE *out) {
 
 tn_status sample_text(tn_device *device, const model_size *size, tn_tensor *const weights[],
                       const sampler *how, FILE *out) {
-  writer w = {.device = device, .size = size, .weights = weights};
+  writer w = {.device = device, .size = size, .weights = weights, .context = how->context};
   tn_status s = begin(&w, how->prompt);
   if (!s) s = write_bytes(&w, how, out);
   model_cache_destroy(&w.cache);

@@ -14,6 +14,7 @@
 typedef struct sampler {
   const char *prompt; /* what the text begins with; "" is a new line */
   int64_t bytes;      /* to be drawn */
+  int64_t context;    /* bytes that are looked at, at most: more than windows had mean nothing */
   double temperature; /* 0 takes the likeliest */
   int64_t top_k;      /* draws from the likeliest alone; BYTES draws from all */
   uint64_t seed;
