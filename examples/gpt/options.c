@@ -65,7 +65,7 @@ static bool parse_file(options *o, const char *name, const char *text) {
 static bool parse_number(options *o, const char *name, const char *text) {
   recipe *r = &o->recipe;
   const int64_t most = INT32_MAX;
-  if (!strcmp(name, "steps")) return argument_integer(name, text, 0, most, &r->steps);
+  if (!strcmp(name, "steps")) return argument_integer(name, text, 0, 10000000, &r->steps);
   if (!strcmp(name, "stop")) return argument_integer(name, text, 1, most, &o->stop);
   if (!strcmp(name, "batch")) return argument_integer(name, text, 1, 1 << 16, &r->batch);
   if (!strcmp(name, "length")) return argument_integer(name, text, 1, most, &r->length);

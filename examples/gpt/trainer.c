@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "../pass.h"
 
@@ -10,20 +9,24 @@
 
 double trainer_rate(const recipe *r, int64_t step) {
   const double pi = 3.14159265358979323846, least = 0.1;
-  if (step <= r->warm_up) return r->lr * (double)step / (double)r->warm_up;
+  if (step < r->warm_up) return r->lr * (double)step / (double)r->warm_up;
   if (step >= r->steps) return r->lr * least;
   double done = (double)(step - r->warm_up) / (double)(r->steps - r->warm_up);
   return r->lr * (least + (1 - least) * 0.5 * (1 + cos(pi * done)));
 }
 
 static tn_status create_rates(trainer *t) {
-  int64_t count = t->recipe.steps + 1;
-  double *rates = calloc((size_t)count, sizeof *rates);
-  if (!rates) /* for its message */
-    return tn_tensor_empty(t->device, TN_F64, 1, (int64_t[]){INT64_MAX}, &t->own.rates);
-  for (int64_t i = 1; i < count; i++) rates[i] = trainer_rate(&t->recipe, i);
-  tn_status s = tn_tensor_from_host(t->device, TN_F64, 1, &count, rates, &t->own.rates);
-  free(rates);
+  double rates[1024];
+  const int64_t count = t->recipe.steps + 1, most = sizeof rates / sizeof *rates;
+  tn_status s = tn_tensor_empty(t->device, TN_F64, 1, &count, &t->own.rates);
+  for (int64_t begin = 0; begin < count && !s; begin += most) {
+    tn_tensor *part = NULL;
+    int64_t end = begin + most < count ? begin + most : count;
+    for (int64_t i = begin; i < end; i++) rates[i - begin] = trainer_rate(&t->recipe, i);
+    s = tn_tensor_slice(t->own.rates, 0, begin, end, 1, &part);
+    if (!s) s = tn_tensor_write(NULL, part, rates, tn_tensor_bytes(part));
+    tn_tensor_release(part);
+  }
   return s;
 }
 
