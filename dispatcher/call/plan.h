@@ -78,6 +78,8 @@ void plan_abandon(plan *p);
 /* refuse.c: fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* An attribute's number is outside its bounds. */
+__attribute__((cold)) tn_status plan_refuse_bounds(const plan *p, const tn_attr *a, double value);
 /* Of a call that is not whole. */
 __attribute__((cold)) tn_status call_refuse(const tn_call *call);
 /* Of one in which every tensor is NULL: without a runtime to ask, only operators of our own have a
