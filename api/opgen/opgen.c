@@ -37,9 +37,7 @@ int main(int argc, char **argv) {
       {"types", print_types},  {"functions", print_functions},     {"docs", print_index},
       {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
       {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
-      {"cpp", print_cpp},
-      {"expressions", print_expressions},
-      {"gradients", print_gradients},
+      {"cpp", print_cpp},      {"expressions", print_expressions}, {"gradients", print_gradients},
       {"rules", print_rules},
   };
   if (!table_sort() || !pages_check()) return 1;
