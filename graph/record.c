@@ -165,7 +165,7 @@ uint64_t record_extent(const record_value *v) {
   uint64_t last = 0;
   for (int32_t i = 0; i < v->rank; ++i) {
     if (v->shape[i] == 0) return 0;
-    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
+    if (v->strides[i] > 0) last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
   }
   return v->offset + (last + 1) * tn_dtype_size(v->dtype);
 }

@@ -65,8 +65,11 @@ static tn_status check_tensor(const char *function, const char *what, size_t i, 
 static tn_status watch(tn_tape *tape, const tn_tensor *t) {
   uint32_t value;
   tn_status status = tape_value(tape, t, &value);
-  if (!status) tape->depends[tape->record.values[value].buffer] = 1;
-  return status;
+  if (status) return status;
+  uint8_t *depends = &tape->depends[tape->record.values[value].buffer];
+  if (!*depends) cast_cache_clear(&tape->casts, &tape->memory); /* of it none was recorded */
+  *depends = 1;
+  return TN_OK;
 }
 
 tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor) {
@@ -111,6 +114,7 @@ tn_status tn_tape_end(tn_tape *tape) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_end: this thread is not recording on the tape");
   thread_watcher_set(NULL);
   tape->recording = false;
+  cast_cache_clear(&tape->casts, &tape->memory); /* updates are not seen from here on */
   return TN_OK;
 }
 
@@ -127,10 +131,6 @@ tn_status tn_tape_forget(tn_tape *tape) {
 
 static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
   const record_buffer *b = &r->buffers[v->buffer];
-  if (b->node == TN_GRAPH_NONE)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "it needs a tensor that the program has written to since (tn_tensor_write): take "
-                "the gradient before that");
   const record_node *n = &r->nodes[b->node];
   return fail(TN_ERR_INVALID_ARGUMENT,
               "it needs a tensor that call %" PRIu32 " (tn_%s%s%s) has overwritten since: take the "
@@ -154,8 +154,8 @@ static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tenso
 static void node_done(gradient_walk *w, uint32_t k) {
   tn_tape *tape = w->context;
   const record_node *n = &tape->record.nodes[k];
+  if (!n->saved) return;
   const gradient_rule *how = gradient_rule_of(n->op);
-  if (!how || !how->run) return;
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (n->in[i] != TN_GRAPH_NONE && gradient_needs(n, how->needs_in, i)) tape_drop(tape, n->in[i]);
   for (uint32_t i = 0; i < n->num_out; ++i)
@@ -175,11 +175,12 @@ static tn_status check(const tn_tape *tape, const tn_tensor *y, const tn_tensor 
   if (!status && tape->recording && thread_watcher() != &tape->watcher)
     status =
         fail(TN_ERR_INVALID_ARGUMENT, "%s: another thread is recording on this tape", function);
+  if (!status && flags & TN_TAPE_RECORD && !tape->recording)
+    status = fail(TN_ERR_INVALID_ARGUMENT,
+                  "%s: TN_TAPE_RECORD is for between tn_tape_begin and tn_tape_end", function);
   if (!status) status = check_tensor(function, "y", 0, tape, y);
   for (size_t i = 0; !status && i < n; ++i) status = check_tensor(function, "x", i, tape, x[i]);
   if (status) return status;
-  if (tape->broken)
-    return fail(tape->broken, "%s: a call could not be recorded for lack of memory", function);
   if (!dy && y->elements != 1)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "%s: y (%s) has %" PRId64
@@ -219,6 +220,7 @@ static tn_status add_up(tn_stream *stream, size_t n, tn_tensor **made, tn_tensor
 static tn_status take_gradients(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
                                 const tn_tensor *dy, size_t n, tn_tensor *const *x, tn_tensor **dx,
                                 uint32_t flags) {
+  if (tape->broken) return fail(tape->broken, "a call could not be recorded for lack of memory");
   uint32_t of_y = 0, *values = host_alloc(&tape->memory, (n + 1) * sizeof *values);
   tn_tensor **made = host_alloc(&tape->memory, (n + 1) * sizeof *made);
   tn_status status = values && made ? TN_OK : no_memory();
