@@ -163,6 +163,23 @@ static void node_done(gradient_walk *w, uint32_t k) {
       tape_drop(tape, n->out[i]);
 }
 
+static bool alike(const tn_tensor *a, const tn_tensor *b) {
+  return a->device == b->device && a->dtype == b->dtype && a->dl.ndim == b->dl.ndim &&
+         !memcmp(a->shape, b->shape, (size_t)a->dl.ndim * sizeof *a->shape);
+}
+
+/* What is added to: it may not be broadcast, nor the gradient. */
+static tn_status check_sum(const char *function, size_t i, const tn_tensor *x,
+                           const tn_tensor *dx) {
+  char text[128], of_x[128];
+  if (!dx) return TN_OK;
+  tn_status status = tensor_check(dx, function);
+  if (status || alike(dx, x)) return status;
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "%s: dx %zu (%s) must have device, type and shape of x (%s) to be added to", function,
+              i, tensor_text(text, sizeof text, dx), tensor_text(of_x, sizeof of_x, x));
+}
+
 static tn_status check(const tn_tape *tape, const tn_tensor *y, const tn_tensor *dy, size_t n,
                        tn_tensor *const *x, tn_tensor *const *dx, uint32_t flags) {
   const char *function = "tn_tape_gradient";
@@ -180,15 +197,15 @@ static tn_status check(const tn_tape *tape, const tn_tensor *y, const tn_tensor 
                   "%s: TN_TAPE_RECORD is for between tn_tape_begin and tn_tape_end", function);
   if (!status) status = check_tensor(function, "y", 0, tape, y);
   for (size_t i = 0; !status && i < n; ++i) status = check_tensor(function, "x", i, tape, x[i]);
+  for (size_t i = 0; !status && i < n && flags & TN_TAPE_ADD; ++i)
+    status = check_sum(function, i, x[i], dx[i]);
   if (status) return status;
   if (!dy && y->elements != 1)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "%s: y (%s) has %" PRId64
                 " elements: give dy, the gradient of a loss by it, or take the gradient of a sum",
                 function, tensor_text(text, sizeof text, y), y->elements);
-  if (dy && (tensor_check(dy, function) || dy->device != y->device || dy->dtype != y->dtype ||
-             dy->dl.ndim != y->dl.ndim ||
-             memcmp(dy->shape, y->shape, (size_t)y->dl.ndim * sizeof *y->shape)))
+  if (dy && (tensor_check(dy, function) || !alike(dy, y)))
     return fail(TN_ERR_INVALID_ARGUMENT, "%s: dy must have device, type and shape of y (%s)",
                 function, tensor_text(text, sizeof text, y));
   return TN_OK;

@@ -130,6 +130,28 @@ START_TEST(recording_gradients_while_nothing_records) {
 }
 END_TEST
 
+/* A sum has its own shape: neither it nor the gradient is broadcast. */
+START_TEST(sums_of_other_shapes) {
+  tn_tensor *w = filled(1), *y = NULL, *number = NULL, *wide = NULL, *larger = NULL;
+  ok(tn_scalar(device, NULL, TN_F32, 3, &number));
+  ok(tn_zeros(device, NULL, TN_F64, 2, SHAPE(2, 2), &wide));
+  ok(tn_zeros(device, NULL, TN_F32, 3, SHAPE(3, 2, 2), &larger));
+  ok(tn_tape_watch(tape, w));
+  ok(tn_tape_begin(tape));
+  ok(tn_sum(NULL, w, NULL, &y));
+  tn_tensor *const sums[] = {number, wide, larger};
+  for (int i = 0; i < 3; ++i) {
+    tn_tensor *dx = sums[i];
+    ck_assert_int_eq(tn_tape_gradient(tape, NULL, y, NULL, 1, &w, &dx, TN_TAPE_ADD),
+                     TN_ERR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(tn_last_error(), "dx 0"));
+    ck_assert_ptr_eq(dx, sums[i]);
+  }
+  ok(tn_tape_end(tape));
+  RELEASE(w, y, number, wide, larger);
+}
+END_TEST
+
 /* --- imports --- */
 
 static float memory[32];
@@ -265,6 +287,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, casts_end_with_recording);
   tcase_add_test(tcase, casts_of_what_is_watched_late);
   tcase_add_test(tcase, recording_gradients_while_nothing_records);
+  tcase_add_test(tcase, sums_of_other_shapes);
   tcase_add_test(tcase, imports_with_steps);
   tcase_add_test(tcase, a_failure_is_said_once);
   tcase_add_test(tcase, parts_are_not_computed_again);
