@@ -86,6 +86,16 @@ tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_te
   return TN_OK;
 }
 
+/* Whether all that the call updates was empty before: it fills what it is given. */
+static bool only_fills(const record *r, const record_node *n) {
+  for (uint32_t i = n->num_in; i < n->num_in + n->num_inout; ++i) {
+    if (n->in[i] == TN_GRAPH_NONE) continue;
+    const record_value *v = &r->values[n->in[i]];
+    if (v->version != 0 || r->buffers[v->buffer].kind != TN_GRAPH_MADE) return false;
+  }
+  return true;
+}
+
 /* One call has written all of the buffer, as it would write to a result that it made itself. */
 static bool is_one_result(const record *r, uint32_t buffer) {
   const record_buffer *b = &r->buffers[buffer];
@@ -94,7 +104,7 @@ static bool is_one_result(const record *r, uint32_t buffer) {
   for (uint32_t i = 0; i < n->num_out; ++i) {
     if (n->out[i] == TN_GRAPH_NONE || r->values[n->out[i]].buffer != buffer) continue;
     const record_value *v = &r->values[n->out[i]];
-    return i >= n->num_inout && v->offset == 0 && record_is_row_major(v) &&
+    return only_fills(r, n) && v->offset == 0 && record_is_row_major(v) &&
            record_bytes(v) == b->bytes;
   }
   return false;

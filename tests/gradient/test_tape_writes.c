@@ -280,6 +280,30 @@ START_TEST(parts_are_not_computed_again) {
 }
 END_TEST
 
+/* Noise is drawn into a tensor that is there: again into another, the same numbers. */
+START_TEST(what_fills_is_computed_again) {
+  for (int run = 0; run < 2; ++run) {
+    tn_graph *g = make_graph();
+    tn_tensor *x = input(g, "x", 2, 3), *noise = NULL, *p = NULL, *y = NULL, *dx = NULL;
+    tn_tensor *zeros = numbers(device, 2, 3, 0), *out[2] = {NULL};
+    ok(tn_tensor_empty(tn_graph_device(g), TN_F32, 2, SHAPE(2, 3), &noise));
+    ok(tn_bernoulli(NULL, noise, NULL));
+    if (run) ok(tn_graph_recompute(g, noise));
+    ok(tn_mul(NULL, x, noise, &p));
+    ok(tn_sum(NULL, p, NULL, &y));
+    ok(tn_graph_gradient(g, y, 1, &x, &dx));
+    ok(tn_graph_output(g, "noise", noise));
+    ok(tn_graph_output(g, "dx", dx));
+    tn_program *program = compiled(g);
+    ok(tn_program_run(program, NULL, 1, (const tn_tensor *[]){zeros}, 2, out));
+    same(out[0], out[1]);
+    tn_program_destroy(program);
+    RELEASE(x, noise, p, y, dx, zeros, out[0], out[1]);
+    tn_graph_destroy(g);
+  }
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup_tape, teardown_tape);
   tcase_add_test(tcase, calls_that_only_overwrite);
@@ -291,6 +315,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, imports_with_steps);
   tcase_add_test(tcase, a_failure_is_said_once);
   tcase_add_test(tcase, parts_are_not_computed_again);
+  tcase_add_test(tcase, what_fills_is_computed_again);
 }
 
 int main(void) { return run_suite("gradient_tape_writes", add_tests); }
