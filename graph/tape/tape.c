@@ -67,7 +67,7 @@ static tn_status watch(tn_tape *tape, const tn_tensor *t) {
   tn_status status = tape_value(tape, t, &value);
   if (status) return status;
   uint8_t *depends = &tape->depends[tape->record.values[value].buffer];
-  if (!*depends) cast_cache_clear(&tape->casts, &tape->memory); /* of it none was recorded */
+  if (!*depends) cast_cache_clear(&tape->casts); /* of it none was recorded */
   *depends = 1;
   return TN_OK;
 }
@@ -114,7 +114,7 @@ tn_status tn_tape_end(tn_tape *tape) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_end: this thread is not recording on the tape");
   thread_watcher_set(NULL);
   tape->recording = false;
-  cast_cache_clear(&tape->casts, &tape->memory); /* updates are not seen from here on */
+  cast_cache_clear(&tape->casts); /* updates are not seen from here on */
   return TN_OK;
 }
 
@@ -129,20 +129,20 @@ tn_status tn_tape_forget(tn_tape *tape) {
 
 /* --- gradients --- */
 
-static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
-  const record_buffer *b = &r->buffers[v->buffer];
-  const record_node *n = &r->nodes[b->node];
+static __attribute__((cold)) tn_status overwritten(const record *r, uint32_t by) {
+  const record_node *n = &r->nodes[by];
   return fail(TN_ERR_INVALID_ARGUMENT,
               "it needs a tensor that call %" PRIu32 " (tn_%s%s%s) has overwritten since: take the "
               "gradient before that, or let that work on a tn_copy",
-              b->node, n->op->name, n->site ? ", at " : "", n->site ? n->site : "");
+              by, n->op->name, n->site ? ", at " : "", n->site ? n->site : "");
 }
 
 static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
   tn_tape *tape = w->context;
   const record_value *v = &tape->record.values[value];
   const saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
-  if (v->version != tape->record.buffers[v->buffer].version) return overwritten(&tape->record, v);
+  uint32_t by;
+  if (!record_is_intact(&tape->record, v, &by)) return overwritten(&tape->record, by);
   if (!s || !s->uses)
     return fail(TN_ERR_INTERNAL, "a tensor that a gradient rule reads was not kept");
   tn_tensor_retain(s->tensor);
