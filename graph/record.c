@@ -165,13 +165,21 @@ uint64_t record_extent(const record_value *v) {
   uint64_t last = 0;
   for (int32_t i = 0; i < v->rank; ++i) {
     if (v->shape[i] == 0) return 0;
-    last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
+    if (v->strides[i] > 0) last += (uint64_t)((v->shape[i] - 1) * v->strides[i]);
   }
   return v->offset + (last + 1) * tn_dtype_size(v->dtype);
 }
 
+/* Where its lowest element lies, in bytes. */
+static uint64_t begin_of(const record_value *v) {
+  int64_t below = 0;
+  for (int32_t i = 0; i < v->rank; ++i)
+    if (v->strides[i] < 0) below += (v->shape[i] - 1) * v->strides[i];
+  return v->offset + (uint64_t)(below * (int64_t)tn_dtype_size(v->dtype));
+}
+
 static bool overlap(const record_value *a, const record_value *b) {
-  return a->offset < record_extent(b) && b->offset < record_extent(a);
+  return begin_of(a) < record_extent(b) && begin_of(b) < record_extent(a);
 }
 
 bool record_is_intact(const record *r, const record_value *v, uint32_t *by) {

@@ -50,6 +50,7 @@ typedef struct record_node {
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
   bool again; /* computes what another node does, so that the first's memory can go */
+  bool saved; /* a tape keeps what its rule reads */
   char *site; /* NULL: none; nodes of one site share it */
 } record_node;
 

@@ -110,7 +110,8 @@ tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_te
  * its memory is free between: less memory for more time. What it is computed from is kept, or is
  * such a tensor itself: mark all tensors inside a block, and its inputs are its checkpoint. Random
  * operators draw the same numbers again. INVALID_ARGUMENT for a tensor that no call, or more than
- * one, has written. */
+ * one, has written, and for one that a call has written into a part of other memory, or not
+ * row-major. */
 tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor);
 
 /* ---------------------------------------------------------------- tapes --- */
@@ -127,9 +128,11 @@ tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor);
  *
  * The tensors that gradient rules read are kept until a gradient has used them. One that was
  * overwritten before that (by an operator that updates in place, or by tn_tensor_write) is an error
- * that names the call. Copies to other devices, imports and what other threads do are not recorded:
- * no gradient passes through them. Prepared calls and programs are refused while the thread
- * records. A tape is one thread's at a time, and a thread records on one at a time.
+ * that names the call. What is written while the thread does not record is not seen: between
+ * tn_tape_end and a gradient of what was recorded, update nothing that it reads. Copies to other
+ * devices, imports and what other threads do are not recorded: no gradient passes through them.
+ * Prepared calls and programs are refused while the thread records. A tape is one thread's at a
+ * time, and a thread records on one at a time.
  */
 typedef struct tn_tape tn_tape;
 tn_status tn_tape_create(tn_runtime *runtime, tn_tape **tape);
@@ -141,8 +144,8 @@ tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor);
 tn_status tn_tape_begin(tn_tape *tape);
 tn_status tn_tape_end(tn_tape *tape);
 /* As tn_graph_autocast, for the calls that follow while the tape records. Casts of watched tensors,
- * and of what is computed from them, are kept until the record goes: a parameter is cast once per
- * step. */
+ * and of what is computed from them, are kept until the record goes or recording ends: a parameter
+ * is cast once per step. */
 tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype);
 /* Forgets what was recorded, but for what is watched. */
 tn_status tn_tape_forget(tn_tape *tape);

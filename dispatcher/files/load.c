@@ -51,7 +51,7 @@ static tn_status map_tensor(const loading *l, tn_tensor **tensor) {
   t->read_only = true;
   if (l->entry->rank) memcpy(t->shape, l->shape, (size_t)l->entry->rank * sizeof *t->shape);
   strides_fill(t->dl.ndim, t->shape, t->strides);
-  tensor_finish(t);
+  tensor_finish_import(t);
   *tensor = t;
   return TN_OK;
 }

@@ -47,6 +47,7 @@ struct storage {
 /* The storage of an import. Apart from storage, which is as large as a block's header may be. */
 typedef struct imported {
   storage storage;         /* first */
+  const char *begin;       /* its lowest element; on an opaque device nothing */
   struct pool_cache *home; /* of the stream that it was taken for; NULL where none was named */
 } imported;
 

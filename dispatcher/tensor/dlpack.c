@@ -211,7 +211,7 @@ static tn_status import(tn_runtime *runtime, const DLTensor *dl, const tn_stream
   }
   if (dl->ndim) memcpy(t->shape, dl->shape, (size_t)dl->ndim * sizeof *t->shape);
   import_strides(t, dl);
-  tensor_finish(t);
+  tensor_finish_import(t);
   *tensor = t;
   return TN_OK;
 }

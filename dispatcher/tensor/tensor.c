@@ -229,6 +229,19 @@ tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destr
   return TN_OK;
 }
 
+/* The lowest address of an element: steps may be negative. */
+static const char *lowest_element(const tn_tensor *t) {
+  int64_t below = 0;
+  for (int32_t i = 0; i < t->dl.ndim && t->elements; ++i)
+    if (t->strides[i] < 0) below += (t->shape[i] - 1) * t->strides[i];
+  return (const char *)t->dl.data + below * (int64_t)tn_dtype_size((tn_dtype)t->dtype);
+}
+
+void tensor_finish_import(tn_tensor *t) {
+  tensor_finish(t);
+  if (!t->device->opaque) ((imported *)(void *)t->storage)->begin = lowest_element(t);
+}
+
 /* True if the caller held the last reference. */
 static inline bool drop_ref(_Atomic uint32_t *refs) {
   if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;

@@ -24,6 +24,8 @@ DLDataType dtype_to_dl(tn_dtype dtype);
 /* A header and storage for foreign memory, which holds the runtime; `stream` may be NULL. */
 tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destroy)(void *),
                         void *ctx, tn_tensor **out);
+/* tensor_finish, of the tensor that tensor_import gave. */
+void tensor_finish_import(tn_tensor *t);
 /* "cuda:0 f32 [2, 3]", with strides if they are not row-major. Returns text. */
 const char *tensor_text(char *text, size_t size, const tn_tensor *t);
 /* Refuses NULL and tensors of dead runtimes. */

@@ -86,6 +86,30 @@ tn_status tn_graph_stop_gradient(tn_graph *graph, const tn_tensor *tensor, tn_te
   return TN_OK;
 }
 
+/* Whether all that the call updates was empty before: it fills what it is given. */
+static bool only_fills(const record *r, const record_node *n) {
+  for (uint32_t i = n->num_in; i < n->num_in + n->num_inout; ++i) {
+    if (n->in[i] == TN_GRAPH_NONE) continue;
+    const record_value *v = &r->values[n->in[i]];
+    if (v->version != 0 || r->buffers[v->buffer].kind != TN_GRAPH_MADE) return false;
+  }
+  return true;
+}
+
+/* One call has written all of the buffer, as it would write to a result that it made itself. */
+static bool is_one_result(const record *r, uint32_t buffer) {
+  const record_buffer *b = &r->buffers[buffer];
+  if (b->kind != TN_GRAPH_MADE || b->version != 1) return false;
+  const record_node *n = &r->nodes[b->node];
+  for (uint32_t i = 0; i < n->num_out; ++i) {
+    if (n->out[i] == TN_GRAPH_NONE || r->values[n->out[i]].buffer != buffer) continue;
+    const record_value *v = &r->values[n->out[i]];
+    return only_fills(r, n) && v->offset == 0 && record_is_row_major(v) &&
+           record_bytes(v) == b->bytes;
+  }
+  return false;
+}
+
 tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor) {
   uint32_t value;
   if (!graph) return fail(TN_ERR_INVALID_ARGUMENT, "tn_graph_recompute: graph is NULL");
@@ -96,10 +120,11 @@ tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor) {
                   tensor->device->id, graph->device->id);
   if (!status) status = capture_value(graph, tensor, &value);
   if (status) return status;
-  record_buffer *b = &graph->record.buffers[graph->record.values[value].buffer];
-  if (b->kind != TN_GRAPH_MADE || b->version != 1)
+  uint32_t buffer = graph->record.values[value].buffer;
+  if (!is_one_result(&graph->record, buffer))
     return fail(TN_ERR_INVALID_ARGUMENT,
-                "tn_graph_recompute: only what one call has computed can be computed again");
-  b->recomputed = true;
+                "tn_graph_recompute: only what one call has computed as a whole, row-major, can be "
+                "computed again");
+  graph->record.buffers[buffer].recomputed = true;
   return TN_OK;
 }

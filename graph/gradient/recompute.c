@@ -61,14 +61,28 @@ static tn_status any_tensor(const recomputed *a, uint32_t value, tn_tensor **ten
   return show(&v, a->of_buffer[v.buffer], tensor);
 }
 
+/* Tensors for the call to fill. pre: it updates nothing else. */
+static tn_status make_empty(const recomputed *a, const record_node *n, tn_tensor **out) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < n->num_inout; ++i) {
+    if (n->out[i] == TN_GRAPH_NONE) continue;
+    const record_value v = a->graph->record.values[n->out[i]];
+    status = tn_tensor_empty(a->graph->device, v.dtype, v.rank, v.shape, &out[i]);
+  }
+  return status;
+}
+
 static tn_status call_again(recomputed *a, uint32_t k) {
   const record_node n = a->graph->record.nodes[k];
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
   size_t all = (size_t)n.num_in + n.num_out;
   tn_tensor **in = host_alloc(&a->graph->memory, (all + 1) * sizeof *in), **out = in + n.num_in;
-  tn_status status = in ? TN_OK : no_memory();
+  if (!in) return no_memory();
+  tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < n.num_in; ++i)
     if (n.in[i] != TN_GRAPH_NONE) status = any_tensor(a, n.in[i], &in[i]);
+  if (!status) status = make_empty(a, &n, out);
+  if (status) fail_prefix("tn_%s, marked by tn_graph_recompute, again: ", n.op->name);
   const tn_call call = {
       .struct_size = sizeof call,
       .op = n.op->id,
@@ -87,7 +101,7 @@ static tn_status call_again(recomputed *a, uint32_t k) {
     uint32_t buffer = a->graph->record.values[n.out[i]].buffer;
     if (is_missing(a, buffer)) a->of_buffer[buffer] = out[i], out[i] = NULL;
   }
-  for (size_t i = 0; in && i < all; ++i) tn_tensor_release(in[i]);
+  for (size_t i = 0; i < all; ++i) tn_tensor_release(in[i]);
   host_free(&a->graph->memory, in);
   return status;
 }

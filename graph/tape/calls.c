@@ -132,7 +132,8 @@ static void widen(recorded_call *c, const op_entry *op, const gradient_rule *how
 static void record_call(tn_tape *tape, const gradient_rule *how, const tn_call *call, bool passes,
                         record_node *node) {
   tn_status status = take_written(tape, call, node, passes);
-  if (!status && how && how->run && passes) status = save(tape, how, call, node);
+  node->saved = how && how->run && passes;
+  if (!status && node->saved) status = save(tape, how, call, node);
   if (status && !tape->broken) tape->broken = status;
 }
 
@@ -176,11 +177,18 @@ tn_status tape_call(call_watcher *w, const tn_call *call) {
   return tape->autocast.dtype ? autocast_invoke(&tape->autocast, call) : tape_record(tape, call);
 }
 
+/* The node of what the host writes: nothing passes through it. */
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor) {
+  static const tn_operator host_write = {
+      .struct_size = sizeof host_write, .name = "tensor_write", .id = UINT32_MAX};
+  const record_node wanted = {.op = &host_write, .num_out = 1};
   tn_tape *tape = (tn_tape *)w;
   uint32_t buffer = tape_find(tape, tensor);
+  record_node *node;
   if (buffer == TN_GRAPH_NONE) return TN_OK;
-  ++tape->record.buffers[buffer].version;
-  tape->record.buffers[buffer].node = TN_GRAPH_NONE;
-  return TN_OK;
+  tn_status status = record_reserve_values(&tape->record, 1);
+  if (!status) status = record_add_node(&tape->record, &wanted, error_call_site(), &node);
+  if (status) return status;
+  record_write(&tape->record, buffer);
+  return tape_value_of(tape, tensor, buffer, node->out); /* room was reserved */
 }

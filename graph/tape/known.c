@@ -66,12 +66,12 @@ tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
   return TN_OK;
 }
 
-/* Where the first element lies in its storage, in bytes. An import begins where the tensor does
- * that was first made of it; its views may lie before that, modulo 2^64. */
+/* Where the first element lies in its storage, in bytes. */
 static uint64_t place_of(const tn_tensor *t) {
   const storage *s = t->storage;
   if (t->device->opaque) return t->dl.byte_offset - (s->block ? s->block->offset : 0);
-  const char *begin = s->block ? (char *)s->block->handle + s->block->offset : s->first.dl.data;
+  const char *begin = s->block ? (char *)s->block->handle + s->block->offset
+                               : ((const imported *)(const void *)s)->begin;
   return (uint64_t)((const char *)t->dl.data + t->dl.byte_offset - begin);
 }
 

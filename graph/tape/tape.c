@@ -65,8 +65,11 @@ static tn_status check_tensor(const char *function, const char *what, size_t i, 
 static tn_status watch(tn_tape *tape, const tn_tensor *t) {
   uint32_t value;
   tn_status status = tape_value(tape, t, &value);
-  if (!status) tape->depends[tape->record.values[value].buffer] = 1;
-  return status;
+  if (status) return status;
+  uint8_t *depends = &tape->depends[tape->record.values[value].buffer];
+  if (!*depends) cast_cache_clear(&tape->casts); /* of it none was recorded */
+  *depends = 1;
+  return TN_OK;
 }
 
 tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor) {
@@ -111,6 +114,7 @@ tn_status tn_tape_end(tn_tape *tape) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_end: this thread is not recording on the tape");
   thread_watcher_set(NULL);
   tape->recording = false;
+  cast_cache_clear(&tape->casts); /* updates are not seen from here on */
   return TN_OK;
 }
 
@@ -126,10 +130,6 @@ tn_status tn_tape_forget(tn_tape *tape) {
 /* --- gradients --- */
 
 static __attribute__((cold)) tn_status overwritten(const record *r, uint32_t by) {
-  if (by == TN_GRAPH_NONE)
-    return fail(TN_ERR_INVALID_ARGUMENT,
-                "it needs a tensor that the program has written to since (tn_tensor_write): take "
-                "the gradient before that");
   const record_node *n = &r->nodes[by];
   return fail(TN_ERR_INVALID_ARGUMENT,
               "it needs a tensor that call %" PRIu32 " (tn_%s%s%s) has overwritten since: take the "
@@ -154,13 +154,30 @@ static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tenso
 static void node_done(gradient_walk *w, uint32_t k) {
   tn_tape *tape = w->context;
   const record_node *n = &tape->record.nodes[k];
+  if (!n->saved) return;
   const gradient_rule *how = gradient_rule_of(n->op);
-  if (!how || !how->run) return;
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (n->in[i] != TN_GRAPH_NONE && gradient_needs(n, how->needs_in, i)) tape_drop(tape, n->in[i]);
   for (uint32_t i = 0; i < n->num_out; ++i)
     if (n->out[i] != TN_GRAPH_NONE && gradient_needs(n, how->needs_out, i))
       tape_drop(tape, n->out[i]);
+}
+
+static bool alike(const tn_tensor *a, const tn_tensor *b) {
+  return a->device == b->device && a->dtype == b->dtype && a->dl.ndim == b->dl.ndim &&
+         !memcmp(a->shape, b->shape, (size_t)a->dl.ndim * sizeof *a->shape);
+}
+
+/* What is added to: it may not be broadcast, nor the gradient. */
+static tn_status check_sum(const char *function, size_t i, const tn_tensor *x,
+                           const tn_tensor *dx) {
+  char text[128], of_x[128];
+  if (!dx) return TN_OK;
+  tn_status status = tensor_check(dx, function);
+  if (status || alike(dx, x)) return status;
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "%s: dx %zu (%s) must have device, type and shape of x (%s) to be added to", function,
+              i, tensor_text(text, sizeof text, dx), tensor_text(of_x, sizeof of_x, x));
 }
 
 static tn_status check(const tn_tape *tape, const tn_tensor *y, const tn_tensor *dy, size_t n,
@@ -175,19 +192,20 @@ static tn_status check(const tn_tape *tape, const tn_tensor *y, const tn_tensor 
   if (!status && tape->recording && thread_watcher() != &tape->watcher)
     status =
         fail(TN_ERR_INVALID_ARGUMENT, "%s: another thread is recording on this tape", function);
+  if (!status && flags & TN_TAPE_RECORD && !tape->recording)
+    status = fail(TN_ERR_INVALID_ARGUMENT,
+                  "%s: TN_TAPE_RECORD is for between tn_tape_begin and tn_tape_end", function);
   if (!status) status = check_tensor(function, "y", 0, tape, y);
   for (size_t i = 0; !status && i < n; ++i) status = check_tensor(function, "x", i, tape, x[i]);
+  for (size_t i = 0; !status && i < n && flags & TN_TAPE_ADD; ++i)
+    status = check_sum(function, i, x[i], dx[i]);
   if (status) return status;
-  if (tape->broken)
-    return fail(tape->broken, "%s: a call could not be recorded for lack of memory", function);
   if (!dy && y->elements != 1)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "%s: y (%s) has %" PRId64
                 " elements: give dy, the gradient of a loss by it, or take the gradient of a sum",
                 function, tensor_text(text, sizeof text, y), y->elements);
-  if (dy && (tensor_check(dy, function) || dy->device != y->device || dy->dtype != y->dtype ||
-             dy->dl.ndim != y->dl.ndim ||
-             memcmp(dy->shape, y->shape, (size_t)y->dl.ndim * sizeof *y->shape)))
+  if (dy && (tensor_check(dy, function) || !alike(dy, y)))
     return fail(TN_ERR_INVALID_ARGUMENT, "%s: dy must have device, type and shape of y (%s)",
                 function, tensor_text(text, sizeof text, y));
   return TN_OK;
@@ -219,6 +237,7 @@ static tn_status add_up(tn_stream *stream, size_t n, tn_tensor **made, tn_tensor
 static tn_status take_gradients(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
                                 const tn_tensor *dy, size_t n, tn_tensor *const *x, tn_tensor **dx,
                                 uint32_t flags) {
+  if (tape->broken) return fail(tape->broken, "a call could not be recorded for lack of memory");
   uint32_t of_y = 0, *values = host_alloc(&tape->memory, (n + 1) * sizeof *values);
   tn_tensor **made = host_alloc(&tape->memory, (n + 1) * sizeof *made);
   tn_status status = values && made ? TN_OK : no_memory();

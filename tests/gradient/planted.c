@@ -72,6 +72,14 @@ static tn_status no_factor(tn_gradient *g) { return rule(g, 1, NULL); }
 static tn_status no_sum(tn_gradient *g) { return rule(g, 2, "mean"); }
 static tn_status one_input(tn_gradient *g) { return g->wanted[0] ? by_a(g, 2) : TN_OK; }
 
+/* A tensor of the rule's own, which is none of the host's. */
+static tn_status foreign(tn_gradient *g) {
+  static double numbers[64];
+  DLTensor own = *g->in[0];
+  own.data = numbers;
+  return g->give(g, 0, &own);
+}
+
 /* --- the tables --- */
 
 static const tn_arg args[] = {
@@ -89,7 +97,7 @@ static const tn_arg args[] = {
   }
 static const tn_operator operators[] = {
     OPERATOR("right", right), OPERATOR("sign", wrong_sign), OPERATOR("factor", no_factor),
-    OPERATOR("mean", no_sum), OPERATOR("one", one_input),
+    OPERATOR("mean", no_sum), OPERATOR("one", one_input),   OPERATOR("foreign", foreign),
 };
 
 #define KERNEL(title)                                                                              \
@@ -99,7 +107,8 @@ static const tn_operator operators[] = {
     .run = run                                                                                     \
   }
 static const tn_kernel kernels[] = {
-    KERNEL("right"), KERNEL("sign"), KERNEL("factor"), KERNEL("mean"), KERNEL("one"),
+    KERNEL("right"), KERNEL("sign"), KERNEL("factor"),
+    KERNEL("mean"),  KERNEL("one"),  KERNEL("foreign"),
 };
 
 static const tn_plugin plugin = {.struct_size = sizeof plugin,

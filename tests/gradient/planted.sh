@@ -28,3 +28,9 @@ for wrong in sign:a factor:a mean:b one:b; do
   grep -q "^$op .*: by $input in a direction: .*, the difference is" "$out" ||
     die "what is wrong with $op is not said"
 done
+# Nor is a tensor taken that the host has not made.
+status=0
+"$differences" planted.foreign >"$out" 2>&1 || status=$?
+[ "$status" -eq 1 ] || die "planted.foreign: status $status"
+grep -q "the rule of planted.foreign: give: a tensor that is neither" "$out" ||
+  die "planted.foreign is not refused"
