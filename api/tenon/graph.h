@@ -76,11 +76,11 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
 
 /* ------------------------------------------------------ mixed precision --- */
 
-/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16, where
- * that gains speed and loses little: matrix products, convolutions and attention get their float32
- * inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get inputs
- * of 16 bits cast to float32; operators that combine several tensors get them in the widest of
- * their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
+/* From here on calls on the graph's tensors compute in a 16-bit float type, TN_BF16 or TN_F16,
+ * where that gains speed and loses little: matrix products, convolutions and attention get their
+ * float32 inputs cast to it, and what comes out stays so; losses, sums, powers and exponentials get
+ * inputs of 16 bits cast to float32; operators that combine several tensors get them in the widest
+ * of their types. Casts are nodes of the graph; each tensor is cast to a type once until it is
  * updated. float64, integers and operators of plugins that say nothing of their precision stay;
  * tensors that are updated in place and outputs that the caller gives keep their types, which the
  * inputs follow. What is refused is refused with the same message as without.
@@ -243,6 +243,8 @@ typedef enum tn_compile_flag {
   TN_COMPILE_NO_FUSION = 4,
   /* All nodes that results need run as they were called. */
   TN_COMPILE_AS_CALLED = 7,
+  /* Runs go call by call where the device could replay them as one launch. */
+  TN_COMPILE_NO_CAPTURE = 8,
 } tn_compile_flag;
 
 typedef struct tn_compile_options {
@@ -268,9 +270,23 @@ void tn_program_destroy(tn_program *program);
  * Random operators draw on from run to run: each run adds to their offsets what one run takes.
  * Errors: INVALID_ARGUMENT for a tensor that does not fit, before anything ran; a kernel's own,
  * with the node: parameters that earlier nodes updated stay updated, and the message says how
- * many nodes ran. */
+ * many nodes ran.
+ * Where the device's backend has device graphs and all nodes can be recorded, runs on a stream
+ * whose inputs and outputs lie where those of an earlier run there lay are one launch; four sets of
+ * addresses are kept per stream. Inputs and outputs of 64 KiB together that come at ever new
+ * addresses are copied to fixed places. All other runs go call by call, as do all after recording
+ * or launching failed, which is logged once; tn_program_report says so. Results are the same. */
 tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                          const tn_tensor *const *in, size_t num_out, tn_tensor **out);
+
+/* Whether runs are replayed as device graphs. */
+typedef enum tn_capture_state {
+  TN_CAPTURE_OFF = 0,    /* no: the device has none, an option forbids them, or a node cannot be
+                            recorded */
+  TN_CAPTURE_WAITS = 1,  /* they can be, and no run has been at addresses that came before */
+  TN_CAPTURE_ON = 2,     /* those at addresses that came before are */
+  TN_CAPTURE_FAILED = 3, /* no longer: recording or launching one failed */
+} tn_capture_state;
 
 typedef struct tn_program_info {
   uint32_t struct_size;
@@ -284,10 +300,14 @@ typedef struct tn_program_info {
   uint64_t separate_bytes;  /* what it would be with memory of its own for each buffer */
   uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
   uint64_t runs;
-  uint32_t merged; /* nodes whose results others have: common subexpressions and copies */
-  uint32_t folded; /* nodes that were computed when compiling */
-  uint32_t fused;  /* nodes that became part of others */
-  uint32_t reserved2;
+  uint32_t merged;   /* nodes whose results others have: common subexpressions and copies */
+  uint32_t folded;   /* nodes that were computed when compiling */
+  uint32_t fused;    /* nodes that became part of others */
+  uint32_t capture;  /* tn_capture_state */
+  uint64_t captures; /* device graphs that were recorded */
+  uint64_t replays;  /* runs that were a launch of one */
+  const char *capture_reason; /* of TN_CAPTURE_OFF and TN_CAPTURE_FAILED; "" else. Valid as long as
+                                 the program */
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
 

@@ -1,0 +1,2 @@
+#include "tests/graph/replays.h"
+int main(void) { return 0; }
