@@ -28,7 +28,8 @@ START_TEST(fixed_addresses) {
   long before = ledger->kernels;
   tn_tensor *out[2] = {y, z};
   ok(tn_program_run(p.program, NULL, 2, (const tn_tensor *[]){x, b}, 2, out));
-  ck_assert_int_eq(ledger->kernels, before); /* not one call of a kernel */
+  if (rows && columns) /* empty outputs are copied */
+    ck_assert_int_eq(ledger->kernels, before);
   ck_assert_int_eq(ledger->wrong, 0);
   ok(tn_device_synchronize(device));
   RELEASE(x, b, y, z);
@@ -328,7 +329,10 @@ static tn_status unsafe(const tn_tensor *x, tn_tensor **y) {
 static tn_status falls_back(const tn_tensor *x, tn_tensor **y) { return tn_exp(NULL, x, y); }
 static tn_status draws(const tn_tensor *x, tn_tensor **y) {
   tn_dropout_attrs attrs = TN_DROPOUT_DEFAULTS;
-  return tn_dropout(NULL, x, &attrs, y, NULL);
+  tn_tensor *mask = NULL;
+  tn_status status = tn_dropout(NULL, x, &attrs, y, &mask);
+  tn_tensor_release(mask);
+  return status;
 }
 static tn_status strided(const tn_tensor *x, tn_tensor **y) {
   tn_tensor *turned = NULL;
