@@ -194,14 +194,14 @@ static __attribute__((cold)) const char *name_node(const program_run *r, uint32_
 }
 
 tn_status run_failed_at(const program_run *r, uint32_t call, tn_status status) {
-  char node[256];
+  char node[512];
   fail_prefix("%s: ", name_node(r, call, node, sizeof node));
   return status;
 }
 
 static __attribute__((cold)) tn_status node_failed(const program_run *r, uint32_t call,
                                                    tn_status status) {
-  char node[256];
+  char node[512];
   fail_prefix("%s, after %" PRIu32 " of %" PRIu32 " had run: ",
               name_node(r, call, node, sizeof node), call, r->at->num_calls);
   return status;

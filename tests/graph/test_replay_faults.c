@@ -67,6 +67,25 @@ START_TEST(fails_once) {
 }
 END_TEST
 
+/* Where ending a failed recording fails as well, what failed first is told. */
+START_TEST(fails_twice) {
+  open_logged();
+  pair p = make_pair(4, 5, false, 0);
+  tn_tensor *x = numbers(4, 5, 1), *b = numbers(1, 5, 2), *y = numbers(4, 5, 0);
+  tn_tensor *z = numbers(4, 5, 0);
+  ledger->kernel = TN_ERR_UNSUPPORTED;
+  ledger->end = TN_ERR_BACKEND;
+  for (int i = 0; i < 3; ++i) run_both(&p, NULL, x, b, &y, &z);
+  ck_assert_msg(strstr(report(p.program).capture_reason, "a kernel was told to fail"), "%s",
+                report(p.program).capture_reason);
+  ck_assert_int_eq(ledger->ended, 1);
+  ck_assert_int_eq(warnings, 1);
+  RELEASE(x, b, y, z);
+  free_pair(&p);
+  tn_runtime_close(rt);
+}
+END_TEST
+
 /* A lost device is lost: nothing is run again, and everything can be given back. */
 START_TEST(loses_its_device) {
   open_logged();
@@ -356,6 +375,7 @@ END_TEST
 
 static void add_tests(TCase *t) {
   tcase_add_loop_test(t, fails_once, 0, 12);
+  tcase_add_test(t, fails_twice);
   tcase_add_loop_test(t, loses_its_device, 0, 8);
   tcase_add_test(t, every_request_for_memory_fails_once);
   tcase_add_test(t, its_plugin_is_unloaded);
