@@ -5,28 +5,20 @@
 #include "dispatcher/call/plan.h"
 #include "graph/program.h"
 
-/* pre: the program's replay.mutex is held, here and below. */
-static tn_status recorder_open(tn_program *p) {
-  tn_device *d = p->device;
-  if (p->replay.recorder) return TN_OK;
+/* pre: the device's `recording` is held, here and below. */
+static tn_status recorder_open(tn_device *d) {
+  if (d->recording_queue) return TN_OK;
   fail_set_reason(false);
-  tn_status status = d->type->backend.queue_create(d->handle, &p->replay.recorder);
-  if (status) p->replay.recorder = NULL;
-  return device_made(d, "queue_create", status, p->replay.recorder);
-}
-
-void recorder_close(tn_program *p) {
-  if (p->replay.recorder)
-    p->device->type->backend.queue_destroy(p->device->handle, p->replay.recorder);
-  p->replay.recorder = NULL;
+  tn_status status = d->type->backend.queue_create(d->handle, &d->recording_queue);
+  if (status) d->recording_queue = NULL;
+  return device_made(d, "queue_create", status, d->recording_queue);
 }
 
 /* Where the calls go in place of their stream. */
-static tn_stream elsewhere(const program_run *r) {
-  const tn_program *p = r->program;
-  const tn_backend *b = &p->device->type->backend;
-  tn_stream s = {.device = p->device, .queue = p->replay.recorder};
-  if (b->queue_native) s.native = b->queue_native(p->device->handle, s.queue);
+static tn_stream elsewhere(tn_device *d) {
+  const tn_backend *b = &d->type->backend;
+  tn_stream s = {.device = d, .queue = d->recording_queue};
+  if (b->queue_native) s.native = b->queue_native(d->handle, s.queue);
   return s;
 }
 
@@ -57,7 +49,7 @@ static tn_status end(const program_run *r, tn_status status, void **graph) {
   void *made = NULL;
   snprintf(first, sizeof first, "%s", status ? tn_last_error() : "");
   fail_set_reason(false);
-  tn_status ended = b->capture_end(d->handle, r->program->replay.recorder, &made);
+  tn_status ended = b->capture_end(d->handle, d->recording_queue, &made);
   if (ended) made = NULL;
   ended = device_made(d, "capture_end", ended, made);
   if (!status || ended == TN_ERR_DEVICE_LOST) {
@@ -70,9 +62,9 @@ static tn_status end(const program_run *r, tn_status status, void **graph) {
 
 static tn_status record_calls(const program_run *r, void **graph) {
   tn_device *d = r->program->device;
-  tn_status status = recorder_open(r->program);
+  tn_status status = recorder_open(d);
   if (status) return status;
-  const tn_stream there = elsewhere(r);
+  const tn_stream there = elsewhere(d);
   status = settle(r, &there);
   if (status) return status;
   fail_set_reason(false);
@@ -82,11 +74,11 @@ static tn_status record_calls(const program_run *r, void **graph) {
 }
 
 tn_status recorder_record(const program_run *r, void **graph) {
-  replay *a = &r->program->replay;
+  tn_device *d = r->program->device;
   *graph = NULL;
-  pthread_mutex_lock(&a->mutex);
+  pthread_mutex_lock(&d->recording);
   tn_status status = record_calls(r, graph);
-  pthread_mutex_unlock(&a->mutex);
-  if (!status) atomic_fetch_add_explicit(&a->recorded, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&d->recording);
+  if (!status) atomic_fetch_add_explicit(&r->program->replay.recorded, 1, memory_order_relaxed);
   return status;
 }

@@ -42,7 +42,6 @@ void replayer_free(const tn_program *p, instance *i) {
 
 void replay_free(tn_program *p) {
   for (instance *i = p->instances; i; i = i->next) replayer_free(p, i);
-  recorder_close(p);
   host_free(&p->record.memory, p->replay.slots);
   p->replay.slots = NULL;
   pthread_mutex_destroy(&p->replay.mutex);

@@ -34,10 +34,7 @@ typedef struct replay {
   replay_slot *slots;
   uint32_t num_slots;
   bool copies_outputs;   /* some output is no buffer of its own */
-  pthread_mutex_t mutex; /* guards the recorder and who is first to fail */
-  /* What is recorded goes through a queue that no stream has: whatever other threads put into the
-   * run's stream, or ask it, is no part of it. NULL until needed. */
-  void *recorder;
+  pthread_mutex_t mutex; /* guards who is first to fail */
   _Atomic uint64_t recorded, launched;
 } replay;
 
@@ -80,7 +77,6 @@ void replay_free(tn_program *program);
 /* recorder.c: records the calls on what their headers show. TN_ERR_DEVICE_LOST; all else is a
  * reason not to try again. */
 tn_status recorder_record(const struct program_run *r, void **graph);
-void recorder_close(tn_program *program);
 
 /* fixed.c: gives the small tensors whose addresses change fixed places, if that is of use. */
 void fixed_take(const struct program_run *r, replayer *a);
