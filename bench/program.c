@@ -23,6 +23,7 @@ typedef struct chain {
   tn_tensor *x, *at[NODES], *result;
   tn_prepared *calls[NODES];
   tn_program *program, *single;
+  tn_function *function; /* of the same node */
   tn_tensor *single_result;
 } chain;
 
@@ -43,6 +44,20 @@ static void by_program(chain *c) {
 static void by_single(chain *c) {
   const tn_tensor *in[1] = {c->x};
   must(tn_program_run(c->single, NULL, 1, in, 1, &c->single_result), "run");
+}
+
+static void by_function(chain *c) {
+  const tn_tensor *in[1] = {c->x};
+  must(tn_function_run(c->function, NULL, 1, in, 1, &c->single_result), "run");
+}
+
+static tn_status build_single(void *context, tn_graph *g, size_t num_in, tn_tensor *const *in) {
+  tn_tensor *y = NULL;
+  (void)context, (void)num_in;
+  must(tn_add(NULL, in[0], in[0], &y), "add");
+  tn_status status = tn_graph_output(g, "y", y);
+  tn_tensor_release(y);
+  return status;
 }
 
 static void prepare(chain *c) {
@@ -117,7 +132,7 @@ static double time_record(const chain *c) {
 
 /* The median over rounds of one way, in nanoseconds a node; `ways` take turns. */
 static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, double *ns) {
-  double rounds[4][ROUNDS];
+  double rounds[5][ROUNDS];
   int repeats = c->b->host ? 100 : 10;
   for (int round = -2; round < ROUNDS; ++round)
     for (size_t w = 0; w < count; ++w) {
@@ -130,15 +145,16 @@ static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, doub
 }
 
 static void measure(chain *c, double build_ns, double compile_ns) {
-  void (*const ways[])(chain *) = {by_calls, by_prepared, by_program, by_single};
-  double ns[4];
-  time_ways(c, ways, 4, ns);
+  void (*const ways[])(chain *) = {by_calls, by_prepared, by_program, by_single, by_function};
+  double ns[5];
+  time_ways(c, ways, 5, ns);
   const figure figures[] = {
       {"call_ns", ns[0]},           {"prepared_ns", ns[1]},           {"program_ns", ns[2]},
       {"build_us", build_ns / 1e3}, {"compile_us", compile_ns / 1e3}, {"record_ns", time_record(c)},
   };
   bench_row(c->b, "a node of 256", 6, figures);
   bench_row(c->b, "a program of one node", 1, (figure[]){{"run_ns", ns[3] * NODES}});
+  bench_row(c->b, "a function of one node", 1, (figure[]){{"run_ns", ns[4] * NODES}});
 }
 
 static int loop(chain *c, const char *way, long count) {
@@ -146,9 +162,10 @@ static int loop(chain *c, const char *way, long count) {
     for (; count > 0; count -= RECORDED) record(c, RECORDED);
     return 0;
   }
-  void (*call)(chain *) = !strcmp(way, "run")      ? by_program
-                          : !strcmp(way, "single") ? by_single
-                                                   : NULL;
+  void (*call)(chain *) = !strcmp(way, "run")        ? by_program
+                          : !strcmp(way, "single")   ? by_single
+                          : !strcmp(way, "function") ? by_function
+                                                     : NULL;
   for (long i = 0; call && i < count; ++i) call(c);
   if (!call) fprintf(stderr, "program: there is no way '%s'\n", way);
   return call ? 0 : 2;
@@ -163,6 +180,8 @@ static chain chain_make(bench *b, double *build_ns, double *compile_ns) {
   prepare(&c);
   c.program = make_program(&c, NODES, build_ns, compile_ns);
   c.single = make_program(&c, 1, &ignored, &ignored);
+  must(tn_function_create(b->runtime, b->device, "one", build_single, NULL, NULL, &c.function),
+       "function");
   return c;
 }
 
@@ -173,6 +192,7 @@ static void chain_free(chain *c) {
   }
   tn_program_destroy(c->program);
   tn_program_destroy(c->single);
+  tn_function_destroy(c->function);
   tn_tensor_release(c->result);
   tn_tensor_release(c->single_result);
   tn_tensor_release(c->x);

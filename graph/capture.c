@@ -106,31 +106,50 @@ static tn_status find_written(tn_graph *g, const call_tensors *t, uint32_t *buff
   return status;
 }
 
-static tn_status find_read(tn_graph *g, const call_tensors *t, uint32_t *value) {
+/* What a call reads, in the order of its node: inputs, tensors among its attributes, in-out ones.
+ * NULL where one was left out. */
+static const tn_tensor *read_by(const plan *p, const call_tensors *t, uint32_t from, uint32_t i) {
+  if (i < t->num_in) return t->in[i];
+  i -= t->num_in;
+  return i < from ? attr_tensor(p->args.attrs, op_attr_tensor(p->op, i)) : t->out[i - from];
+}
+
+static tn_status find_read(tn_graph *g, const plan *p, const call_tensors *t, record_node *n) {
   tn_status status = TN_OK;
-  for (uint32_t i = 0; !status && i < t->num_in + t->num_inout; ++i) {
-    const tn_tensor *x = i < t->num_in ? t->in[i] : t->out[i - t->num_in];
-    if (x) status = capture_value(g, x, &value[i]);
+  for (uint32_t i = 0; !status && i < n->num_in + n->num_inout; ++i) {
+    const tn_tensor *x = read_by(p, t, n->num_from, i);
+    if (x) status = capture_value(g, x, &n->in[i]);
   }
   return status;
+}
+
+/* The node holds these as values. */
+static void forget_attr_tensors(const plan *p, record_node *n) {
+  const tn_tensor *none = NULL;
+  for (uint32_t i = 0; i < n->num_from; ++i)
+    memcpy((char *)n->attrs + op_attr_tensor(p->op, i)->offset, &none, sizeof none);
 }
 
 /* All that can fail, before anything is changed that shows. */
 static tn_status prepare_node(tn_graph *g, const plan *p, const call_tensors *t,
                               record_node **node) {
+  const void *attrs = p->op->row.attrs_size ? p->args.attrs : NULL;
+  uint32_t from = attrs && attr_tensors_given(p->op, attrs) ? p->op->num_tensors : 0;
   const record_node wanted = {.op = &p->op->row,
-                              .num_in = t->num_in,
+                              .num_in = t->num_in + from,
                               .num_inout = t->num_inout,
                               .num_out = t->num_out,
+                              .num_from = from,
                               .skip_out = p->skipped,
-                              .attrs =
-                                  p->op->row.attrs_size ? (void *)(uintptr_t)p->args.attrs : NULL};
+                              .attrs = (void *)(uintptr_t)attrs};
   tn_status status = check_written(g, p, t);
-  if (!status) status = record_reserve_values(&g->record, t->num_in + t->num_inout + t->num_out);
+  if (!status)
+    status = record_reserve_values(&g->record, wanted.num_in + t->num_inout + t->num_out);
   if (!status) status = record_add_node(&g->record, &wanted, error_call_site(), node);
   if (status) return status;
+  forget_attr_tensors(p, *node);
   status = find_written(g, t, (*node)->out);
-  if (!status) status = find_read(g, t, (*node)->in);
+  if (!status) status = find_read(g, p, t, *node);
   if (status) record_drop_node(&g->record);
   return status;
 }

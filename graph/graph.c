@@ -181,6 +181,7 @@ tn_status tn_graph_node_at(const tn_graph *graph, size_t index, tn_graph_node *n
   tn_graph_node full = {.struct_size = node->struct_size,
                         .num_in = n->num_in + n->num_inout,
                         .num_out = n->num_out,
+                        .num_from = n->num_from,
                         .op = n->op,
                         .attrs = n->attrs,
                         .in = n->in,

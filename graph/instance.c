@@ -81,6 +81,7 @@ static void unplace(const tn_program *p, instance *i) {
 tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
                        tn_tensor *const *headers, tn_prepared **prepared) {
   const record_node *n = &p->record.nodes[index];
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
   size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
@@ -94,8 +95,8 @@ tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
                         .stream = stream,
                         .in = in,
                         .out = out,
-                        .attrs = n->attrs,
-                        .num_in = (uint16_t)n->num_in,
+                        .attrs = record_attrs(n, in + record_inputs(n), attrs),
+                        .num_in = (uint16_t)record_inputs(n),
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
   const char *site = tn_call_site(n->site);

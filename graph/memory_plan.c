@@ -158,7 +158,7 @@ static void take_over(const record *r, memory_plan *p) {
     planned_buffer *to = &p->buffers[r->values[n->out[0]].buffer];
     if (to->place != PLACE_PLANNED || to->first != k || to->home != r->values[n->out[0]].buffer)
       continue;
-    for (uint32_t i = 0; i < n->num_in; ++i) {
+    for (uint32_t i = 0; i < record_inputs(n); ++i) {
       if (!can_take_over(r, p, k, i)) continue;
       uint32_t home = p->buffers[r->values[n->in[i]].buffer].home;
       to->home = home;

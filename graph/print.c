@@ -73,9 +73,19 @@ static void print_attr(FILE *file, const tn_attr *a, const void *attrs) {
   }
 }
 
-static void print_attrs(FILE *file, const record_node *n) {
-  for (uint32_t i = 0; n->attrs && i < n->op->num_attrs; ++i)
+/* Those whose numbers are values of the graph come last, if they were given. */
+static void print_attrs(FILE *file, const record *r, const record_node *n) {
+  char text[128];
+  uint32_t plain = n->op->num_attrs;
+  while (plain && tn_operator_attr(n->op, plain - 1)->type == TN_ATTR_TENSOR) --plain;
+  for (uint32_t i = 0; n->attrs && i < plain; ++i)
     print_attr(file, tn_operator_attr(n->op, i), n->attrs);
+  for (uint32_t i = 0; i < n->num_from; ++i) {
+    uint32_t value = n->in[record_inputs(n) + i];
+    if (value == TN_GRAPH_NONE) continue;
+    value_text(r, value, text, sizeof text);
+    fprintf(file, " %s=%s", tn_operator_attr(n->op, plain + i)->name, text);
+  }
 }
 
 static const char *kind_text(uint32_t kind) {
@@ -104,12 +114,15 @@ static void print_node(FILE *file, const record *r, const record_node *n) {
       fprintf(file, ": %s", type_text(&r->values[n->out[i]], type, sizeof type));
   }
   fprintf(file, " = %s(", n->op->name);
+  bool follows = false;
   for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i) {
+    if (i >= record_inputs(n) && i < n->num_in) continue; /* attributes */
     value_text(r, n->in[i], text, sizeof text);
-    fprintf(file, "%s%s", i ? ", " : "", text);
+    fprintf(file, "%s%s", follows ? ", " : "", text);
+    follows = true;
   }
   fputs(")", file);
-  print_attrs(file, n);
+  print_attrs(file, r, n);
   if (n->site) fprintf(file, "  # %s", n->site);
   fputs("\n", file);
 }

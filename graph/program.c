@@ -78,7 +78,7 @@ static const tn_attr *find_attr(const tn_operator *op, const char *name) {
 /* How many counters a node takes: what a generator says of a tensor of that shape. */
 static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t *counters) {
   tn_generator *generator;
-  const record_value *v = &p->record.values[n->num_in ? n->in[0] : n->out[0]];
+  const record_value *v = &p->record.values[record_inputs(n) ? n->in[0] : n->out[0]];
   tn_tensor shape = {.dtype = (uint8_t)v->dtype, .device = p->device, .elements = 1};
   void *attrs = host_alloc(&p->record.memory, n->op->attrs_size);
   if (!attrs) return no_memory();
@@ -98,10 +98,21 @@ static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t
   return status;
 }
 
-/* Where a random node's offset is among its attributes; NULL of nodes that draw nothing. */
+/* Whether the program itself says where a node draws from, by a tensor added to its offset. */
+static bool is_told_offset(const record_node *n, const tn_attr *offset) {
+  for (uint32_t k = 0; k < n->num_from; ++k) {
+    const tn_attr *a = tn_operator_attr(n->op, n->op->num_attrs - n->num_from + k);
+    if (tn_operator_attr(n->op, a->tensor.of) == offset && a->tensor.use != TN_USE_SKIPS)
+      return n->in[record_inputs(n) + k] != TN_GRAPH_NONE;
+  }
+  return false;
+}
+
+/* Where a random node's offset is among its attributes, for runs to draw on from; NULL of nodes
+ * that draw nothing, or whose program moves on by itself. */
 static const tn_attr *draws_from(const record_node *n) {
   const tn_attr *a = n->op->flags & TN_OPERATOR_RANDOM ? find_attr(n->op, "offset") : NULL;
-  return a && a->type == TN_ATTR_U64 ? a : NULL;
+  return a && a->type == TN_ATTR_U64 && !is_told_offset(n, a) ? a : NULL;
 }
 
 static uint64_t offset_of(const record_node *n, const tn_attr *a) {

@@ -170,6 +170,28 @@ uint64_t record_extent(const record_value *v) {
   return v->offset + (last + 1) * tn_dtype_size(v->dtype);
 }
 
+static bool overlap(const record_value *a, const record_value *b) {
+  return a->offset < record_extent(b) && b->offset < record_extent(a);
+}
+
+bool record_is_intact(const record *r, const record_value *v, uint32_t *by) {
+  const record_buffer *b = &r->buffers[v->buffer];
+  uint32_t writes = b->version - v->version;
+  for (uint32_t k = r->num_nodes; writes && k-- > 0;) {
+    const record_node *n = &r->nodes[k];
+    for (uint32_t i = 0; i < n->num_out; ++i) {
+      if (n->out[i] == TN_GRAPH_NONE) continue;
+      const record_value *out = &r->values[n->out[i]];
+      if (out->buffer != v->buffer || out->version <= v->version) continue;
+      *by = k;
+      if (overlap(out, v)) return false;
+      --writes;
+    }
+  }
+  *by = b->node;
+  return writes == 0; /* else some were no node's: who knows where */
+}
+
 /* --- nodes --- */
 
 /* A name of places in the host's program, kept once however many nodes have it. */
@@ -189,7 +211,7 @@ static size_t list_of(const char *site) {
 /* NULL without memory. */
 static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   if (!r->sites) {
-    r->sites = arena_take(&r->room, &r->memory, SITE_LISTS * sizeof *r->sites);
+    r->sites = arena_take(&r->texts, &r->memory, SITE_LISTS * sizeof *r->sites);
     if (!r->sites) return NULL;
     memset(r->sites, 0, SITE_LISTS * sizeof *r->sites);
   }
@@ -197,7 +219,7 @@ static __attribute__((noinline)) char *find_site(record *r, const char *site) {
   while (s && strcmp(s->text, site) != 0) s = s->next;
   if (!s) {
     size_t bytes = strlen(site) + 1;
-    s = arena_take(&r->room, &r->memory, sizeof *s + bytes);
+    s = arena_take(&r->texts, &r->memory, sizeof *s + bytes);
     if (!s) return NULL;
     memcpy(s->text, site, bytes);
     s->next = *list;
@@ -232,6 +254,19 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
   for (size_t i = 0; i < all; ++i) n->in[i] = wanted->in ? wanted->in[i] : TN_GRAPH_NONE;
   *node = n;
   return TN_OK;
+}
+
+/* The k-th attribute of kind tensor: they are the last. */
+static const tn_attr *from_attr(const record_node *n, uint32_t k) {
+  return tn_operator_attr(n->op, n->op->num_attrs - n->num_from + k);
+}
+
+const void *record_attrs(const record_node *n, const tn_tensor *const *from, void *room) {
+  if (!n->num_from) return n->attrs;
+  memcpy(room, n->attrs, n->op->attrs_size);
+  for (uint32_t k = 0; k < n->num_from; ++k)
+    memcpy((char *)room + from_attr(n, k)->offset, &from[k], sizeof from[k]);
+  return room;
 }
 
 void record_drop_node(record *r) { arena_rewind(&r->room, r->nodes[--r->num_nodes].in); }
@@ -282,6 +317,7 @@ void record_free(record *r) {
   host_free(&r->memory, r->outputs);
   host_free(&r->memory, r->index.slots);
   arena_free(&r->room, &r->memory);
+  arena_free(&r->texts, &r->memory);
   *r = (record){.memory = r->memory};
 }
 
@@ -359,7 +395,7 @@ tn_status record_skip_unused(record *r) {
       runs |= needed[b] || r->buffers[b].kind == TN_GRAPH_PARAMETER;
     }
     if (!runs) continue;
-    if (n->num_in + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
+    if (record_inputs(n) + n->num_out <= n->op->num_args) skip_unneeded(r, n, needed);
     for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
       if (n->in[i] != TN_GRAPH_NONE) needed[r->values[n->in[i]].buffer] = true;
   }

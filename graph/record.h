@@ -43,6 +43,8 @@ typedef struct record_value {
 typedef struct record_node {
   const tn_operator *op;
   uint32_t num_in, num_inout, num_out; /* tensors; num_in without, num_out with the in-out ones */
+  uint32_t num_from;                   /* the last of num_in: attributes of kind tensor, all that
+                                          the operator has, in its order; 0 where none is given */
   uint32_t skip_out;                   /* as in tn_call */
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
@@ -73,7 +75,8 @@ typedef struct record {
   record_output *outputs;
   uint32_t num_buffers, num_values, num_nodes, num_outputs, num_inputs;
   size_t max_buffers, max_values, max_nodes, max_outputs;
-  arena room;
+  arena room;                 /* of nodes, which may be taken back from the last on */
+  arena texts;                /* of sites, which stay */
   struct record_site **sites; /* by hash; NULL before the first */
   char *last_site;
   value_index index;
@@ -99,6 +102,9 @@ tn_status record_add_value(record *r, const record_value *wanted, uint32_t *valu
 bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
 /* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
 uint64_t record_extent(const record_value *v);
+/* Whether what the value shows is still what it was: its buffer was not written to since, or
+ * elsewhere. Else *by: the node that wrote there, TN_GRAPH_NONE where none did. */
+bool record_is_intact(const record *r, const record_value *v, uint32_t *by);
 /* Sees to it that the next `count` of them cannot fail. */
 tn_status record_reserve_values(record *r, uint32_t count);
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
@@ -107,6 +113,15 @@ tn_status record_reserve_values(record *r, uint32_t count);
 tn_status record_add_node(record *r, const record_node *wanted, const char *site,
                           record_node **node);
 void record_drop_node(record *r);
+/* The arguments among the values that a node reads; its attributes' tensors follow. */
+static inline uint32_t record_inputs(const record_node *n) { return n->num_in - n->num_from; }
+/* The value of argument i: an input, or an in-out tensor as it was. */
+static inline uint32_t record_argument(const record_node *n, uint32_t i) {
+  return n->in[i < record_inputs(n) ? i : i + n->num_from];
+}
+/* A call's attributes: the node's, with num_from tensors put in; `room` is for ATTRS_MAX bytes,
+ * and aligned. NULL if there are none. */
+const void *record_attrs(const record_node *n, const tn_tensor *const *from, void *room);
 /* The last node writes to a buffer: its next version. */
 void record_write(record *r, uint32_t buffer);
 /* Lets nodes leave out the optional outputs that nothing that runs reads. */

@@ -78,11 +78,18 @@ START_TEST(whole_numbers_are_rounded_once) {
 }
 END_TEST
 
+/* Under sanitizers one in so many: the ways through memory are the same for all. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STRIDE = 17 };
+#else
+enum { STRIDE = 1 };
+#endif
+
 /* Every f16 and bf16 that is a number comes back from the float64 that it is. */
 START_TEST(every_half_is_met) {
   open_device(0);
   for (tn_dtype dtype = TN_F16; dtype <= TN_BF16; ++dtype)
-    for (uint32_t bits = 0; bits < 65536; ++bits) {
+    for (uint32_t bits = 0; bits < 65536; bits += STRIDE) {
       uint16_t half = (uint16_t)bits;
       tn_tensor *x = NULL, *wide = NULL, *y = NULL;
       double value;
@@ -106,7 +113,7 @@ END_TEST
 START_TEST(rounding_is_that_of_cast) {
   open_device(0);
   uint64_t state = 1;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 20000; i += STRIDE) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     double value = ldexp((double)(int64_t)state, (int)(state >> 7 & 63) - 96);
     for (tn_dtype dtype = TN_F16; dtype <= TN_F32; ++dtype) {

@@ -190,7 +190,10 @@ static void sweep(int rank, tn_dtype dtype) {
 }
 
 START_TEST(every_combination_of_one_and_two) {
-  static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
+  static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_BF16};
+#ifdef __SANITIZE_ADDRESS__ /* one type that is computed in itself and one that is not */
+  if (_i % 4 > 1) return;
+#endif
   sweep(_i / 4 + 1, types[_i % 4]);
 }
 END_TEST

@@ -174,6 +174,32 @@ START_TEST(epilogues_keep_their_digits) {
 }
 END_TEST
 
+/* The loss of what is as good as certain, and right: ln(1 + e^-|x|), element by element. */
+START_TEST(certain_logits_keep_their_loss) {
+  enum { COUNT = 8 };
+  static const double x[COUNT] = {-1, -4, -8, -17, -40, 5, 9, 30};
+  static const tn_dtype types[] = {TN_F32, TN_F64};
+  const tn_bce_with_logits_attrs attrs = {sizeof attrs, TN_REDUCTION_NONE};
+  double target[COUNT];
+  for (int i = 0; i < COUNT; ++i) target[i] = x[i] > 0;
+  for (int d = 0; d < b.count; ++d)
+    for (int k = 0; k < 2; ++k) {
+      tn_tensor *logits = numbers(b.devices[d], types[k], 1, SHAPE(COUNT), x), *y = NULL;
+      tn_tensor *right = numbers(b.devices[d], types[k], 1, SHAPE(COUNT), target);
+      ok(tn_bce_with_logits(NULL, logits, right, NULL, NULL, &attrs, &y));
+      double *got = values_of(y);
+      for (int i = 0; i < COUNT; ++i) {
+        const double want = log1p(exp(-fabs(x[i]))), most = (k ? 1e-15 : 5e-7) * want;
+        if (!(fabs(got[i] - want) <= most))
+          ck_abort_msg("%s on %s at %g: %.9g, not %.9g", tn_dtype_name(types[k]), b.names[d], x[i],
+                       got[i], want);
+      }
+      free(got);
+      tn_tensor_release(logits), tn_tensor_release(right), tn_tensor_release(y);
+    }
+}
+END_TEST
+
 START_TEST(lerp_is_exact_at_its_ends) {
   const double inf = (double)INFINITY;
   const double from[] = {1, inf, 1, -inf, inf, 1, -3}, to[] = {inf, 1, -inf, inf, -inf, 2, 5};
@@ -202,6 +228,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, activations_keep_their_digits, 0, NUM_ACTIVATIONS);
   tcase_add_loop_test(tcase, epilogues_keep_their_digits, 0, 2);
+  tcase_add_test(tcase, certain_logits_keep_their_loss);
   tcase_add_test(tcase, lerp_is_exact_at_its_ends);
 }
 

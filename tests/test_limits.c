@@ -30,7 +30,7 @@
 #define SANITIZED 0
 #endif
 
-enum { CANNOT = 77, REFUSED = 3, PATIENCE_S = 20 };
+enum { CANNOT = 77, REFUSED = 3, PATIENCE_S = 120 };
 
 /* --------------------------------------------------------------- in a child --- */
 

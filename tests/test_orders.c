@@ -361,8 +361,8 @@ static void try_order(const place *p, const handle order[HANDLES]) {
   ck_assert_int_eq(atomic_load(&w.lines_after), 0);
 }
 
-/* ThreadSanitizer takes twenty times as long: a quarter of them there. */
-#ifdef __SANITIZE_THREAD__
+/* Sanitizers take ten to twenty times as long: a quarter of them there. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { ORDERS = 10 };
 #else
 enum { ORDERS = 40 };

@@ -75,6 +75,12 @@ static void table_fails(const char *reason) {
 }
 
 /* Makes one change, sees it refused for that reason, and starts afresh. */
+/* The operator's last attribute says where the first one's number lies. */
+static void add_tensor(uint8_t use, uint8_t of) {
+  attrs[1] = (tn_attr){
+      .name = "alpha_from", .type = TN_ATTR_TENSOR, .offset = 16, .tensor = {.use = use, .of = of}};
+}
+
 #define SPOILED(change, reason)                                                                    \
   do {                                                                                             \
     reset_tables();                                                                                \
@@ -215,12 +221,28 @@ START_TEST(spoiled_arguments_and_attributes) {
   SPOILED(operators[0].attrs_size = UINT32_MAX, "has 2 attributes in 4294967295 bytes");
   SPOILED(operators[0].attrs_size = 0, "has 2 attributes in 0 bytes");
   SPOILED(attrs[0].name = NULL, "an attribute without a name");
-  SPOILED(attrs[0].type = 10, "an attribute of a type that this host does not know (alpha)");
+  SPOILED(attrs[0].type = 11, "an attribute of a type that this host does not know (alpha)");
   SPOILED(attrs[0].offset = 12, "outside its struct");
   SPOILED(attrs[0].offset = 0, "outside its struct");
   SPOILED(attrs[1].offset = 20, "outside its struct");
   SPOILED(attrs[0].offset = UINT32_MAX - 7, "outside its struct");
   SPOILED(operators[0].attrs_size = 4, "outside its struct");
+  reset_tables();
+  add_tensor(TN_USE_REPLACES, 0);
+  table_passes();
+  SPOILED(add_tensor(TN_USE_SKIPS + 1, 0), "a use that this host does not know (alpha_from)");
+  SPOILED(add_tensor(TN_USE_REPLACES, 2), "a use that this host does not know");
+  SPOILED(add_tensor(TN_USE_REPLACES, 1), "for one that is no such number");
+  SPOILED(add_tensor(TN_USE_ADDS, 0), "for one that is no such number");
+  SPOILED((add_tensor(TN_USE_REPLACES, 0), attrs[0].type = TN_ATTR_FLAG), "is no such number");
+  SPOILED(add_tensor(TN_USE_SKIPS, 0), "outputs that are not updated in place");
+  SPOILED((attrs[0].type = TN_ATTR_TENSOR, attrs[0].tensor.use = TN_USE_SKIPS,
+           args[2].kind = TN_ARG_INOUT),
+          "before one of another kind (alpha)");
+  SPOILED((add_tensor(TN_USE_REPLACES, 0), attrs[1].offset = 20), "outside its struct");
+  reset_tables();
+  add_tensor(TN_USE_SKIPS, 0), args[2].kind = TN_ARG_INOUT;
+  table_passes();
   SPOILED(layers[0].struct_size = 8, "its layer struct has 8 bytes");
   SPOILED(layers[0].name = NULL, "layer row 0 has no name");
   SPOILED(layers[0].call = NULL, "no call function");

@@ -12,9 +12,9 @@ int attr_size(const attr *a, int *align) {
   static const struct {
     const char *kind;
     int size, align;
-  } fields[] = {{"i64", 8, 8},     {"u64", 8, 8},   {"f64", 8, 8},   {"flag", 4, 4},
-                {"dtype", 4, 4},   {"pair", 16, 8}, {"axes", 36, 4}, {"dims", 72, 8},
-                {"triple", 24, 8}, {"result", 4, 4}};
+  } fields[] = {{"i64", 8, 8},     {"u64", 8, 8},    {"f64", 8, 8},   {"flag", 4, 4},
+                {"dtype", 4, 4},   {"pair", 16, 8},  {"axes", 36, 4}, {"dims", 72, 8},
+                {"triple", 24, 8}, {"result", 4, 4}, {"tensor", 8, 8}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i)
     if (strcmp(fields[i].kind, a->kind) == 0) return *align = fields[i].align, fields[i].size;
   return *align = 1, 0;

@@ -11,11 +11,11 @@ static bool is_kind(const attr *a, const char *kind) { return strcmp(a->kind, ki
 
 /* A C++ type that takes what users write: 2, {2, 1}, true. */
 static const char *cpp_type(const attr *a) {
-  static const char *const types[][2] = {{"i64", "std::int64_t"}, {"u64", "std::uint64_t"},
-                                         {"f64", "double"},       {"flag", "bool"},
-                                         {"dtype", "tn_dtype"},   {"result", "tn_dtype"},
-                                         {"pair", "per_axis<2>"}, {"triple", "per_axis<3>"},
-                                         {"axes", "axis_list"},   {"dims", "dim_list"}};
+  static const char *const types[][2] = {
+      {"i64", "std::int64_t"}, {"u64", "std::uint64_t"},       {"f64", "double"},
+      {"flag", "bool"},        {"dtype", "tn_dtype"},          {"result", "tn_dtype"},
+      {"pair", "per_axis<2>"}, {"triple", "per_axis<3>"},      {"axes", "axis_list"},
+      {"dims", "dim_list"},    {"tensor", "const tn_tensor *"}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (is_kind(a, types[i][0])) return types[i][1];
   return "?";
@@ -23,7 +23,10 @@ static const char *cpp_type(const attr *a) {
 
 static void print_field(const attr *a) {
   bool list = is_kind(a, "axes") || is_kind(a, "dims");
-  const char *value = !is_kind(a, "flag") ? a->value : strcmp(a->value, "0") ? "true" : "false";
+  const char *value = is_kind(a, "tensor")    ? "nullptr"
+                      : !is_kind(a, "flag")   ? a->value
+                      : strcmp(a->value, "0") ? "true"
+                                              : "false";
   printf("  %s %s = %s; /* %s */\n", cpp_type(a), a->name, list ? "{}" : value, a->doc);
 }
 

@@ -9,7 +9,7 @@
 
 /* What a row says of its gradient; several GRADs, or one of the others. */
 typedef struct part {
-  char kind; /* g GRAD, f FUNCTION, s STOPS, r REFUSES */
+  char kind; /* g GRAD, f FUNCTION, s STOPS, r REFUSES, n NOTE */
   const char *arg, *text;
 } part;
 
@@ -17,6 +17,7 @@ typedef struct part {
 #define FUNCTION(name, ...) {'f', #name, "" #__VA_ARGS__},
 #define STOPS(why) {'s', NULL, why},
 #define REFUSES(why) {'r', NULL, why},
+#define NOTE(text) {'n', NULL, text},
 #include "gradients.def"
 
 /* Each rule as a list under its operator's name; a row without one does not compile. */
@@ -161,7 +162,7 @@ static void print_rule(int i, const part *parts) {
   if (parts->kind == 'f') return; /* written in graph/gradient/ */
   printf("\nstatic void %s_rule(rule *r) {\n", rows[i].name);
   print_locals(i, parts);
-  for (const part *p = parts; p->kind; ++p) {
+  for (const part *p = parts; p->kind == 'g'; ++p) {
     int at = input_number(i, p->arg);
     printf("  if (rule_wants(r, %d)) rule_give(r, %d, ", at, at);
     print_expression(i, p->text);
@@ -177,7 +178,7 @@ static void print_needs(int i, const part *parts) {
   for (const part *p = parts; p->kind == 'g'; ++p) ++count;
   if (count < 2) return;
   printf(", NULL, NULL, %d, (const gradient_part[]){", count);
-  for (const part *p = parts; p->kind; ++p) {
+  for (const part *p = parts; p->kind == 'g'; ++p) {
     const part one[] = {*p, {0, NULL, NULL}};
     printf("{%d, 0x%x, 0x%x}, ", input_number(i, p->arg), needs_in(i, one), needs_out(i, one));
   }
@@ -257,4 +258,85 @@ void print_expressions(void) {
       printf("#undef %s\n#define %s(...) expr_%s(r, __VA_ARGS__)\n", rows[i].name, rows[i].name,
              rows[i].name);
   puts("\n#endif");
+}
+
+/* --- the list of rules --- */
+
+static const struct {
+  const char *written, *read;
+} words[] = {
+    {", SAME", ""},   {"&attrs->", ""},     {"attrs->", ""},
+    {"LN_2", "ln 2"}, {"LN_10", "ln 10"},   {"TWO_BY_ROOT_PI", "2 / sqrt(pi)"},
+    {"rule_", ""},    {"shape_of(x)", "x"},
+};
+
+/* num(x, 2) is 2: where the 2 begins, NULL where there is no number. */
+static const char *number_in(const char *text) {
+  if (strncmp(text, "num(", 4) != 0) return NULL;
+  const char *comma = strchr(text, ',');
+  return comma ? comma + strspn(comma, ", ") : NULL;
+}
+
+/* An expression as people read it. */
+static void print_readable(const char *text, const char *end) {
+  for (const char *begin = text, *next; text < end; text = next) {
+    const char *number = text > begin && is_word(text[-1]) ? NULL : number_in(text);
+    next = number ? behind_brackets(text + 3) : text + 1;
+    if (number) {
+      print_readable(number, next - 1);
+      continue;
+    }
+    size_t i = 0, count = sizeof words / sizeof *words;
+    while (i < count && strncmp(text, words[i].written, strlen(words[i].written)) != 0) ++i;
+    if (i < count) {
+      printf("%s", words[i].read);
+      next = text + strlen(words[i].written);
+    } else {
+      putchar(*text);
+    }
+  }
+}
+
+static void print_entry(const page *on, int i) {
+  const char *before = ":";
+  printf("- [%s](operators/%s.md#%s)", rows[i].name, on->name, rows[i].name);
+  for (const part *p = parts_of(i); p->kind; ++p) {
+    if (p->kind == 'f') continue; /* its note says it */
+    if (p->kind == 'g') {
+      printf("%s by %s `", before, p->arg);
+      print_readable(p->text, p->text + strlen(p->text));
+      printf("`");
+    } else {
+      printf("%s %s%s", before,
+             p->kind == 's'   ? "none: "
+             : p->kind == 'r' ? "refused: "
+                              : "",
+             p->text);
+    }
+    before = p->kind == 'g' ? "," : ";";
+  }
+  puts("");
+}
+
+static const char rules_head[] =
+    "# Gradient rules\n"
+    "\n"
+    "Printed by `opgen` from `api/gradients/`; `./dev docs` prints it anew. What gradients are "
+    "and\n"
+    "how they are had says [gradients.md](gradients.md). `dy` is the gradient of the loss by an\n"
+    "operator's output y, `dx` that by its input x; where x was broadcast, its gradient is "
+    "summed.\n"
+    "Calls are of operators, with the attributes of the call; `spread` repeats what a reduction "
+    "gave\n"
+    "along its axes. *None* is an operator that lets no gradient through, for there is none or it "
+    "is\n"
+    "0; *refused* one that has a gradient and no rule, so that asking for it is an error.\n";
+
+void print_rules(void) {
+  fputs(rules_head, stdout);
+  for (int k = 0; k < num_pages; ++k) {
+    printf("\n## %s\n\n", pages[k].title);
+    for (int i = 0; i < num_rows; ++i)
+      if (page_has(&pages[k], &rows[i])) print_entry(&pages[k], i);
+  }
 }

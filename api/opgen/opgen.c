@@ -14,6 +14,7 @@
  *   opgen reductions   tenon/reductions.def: a line per reduction over axes
  *   opgen expressions  graph/gradient/expressions.h: operators as gradient rules call them
  *   opgen gradients  a C file with the gradient rules of gradients.def
+ *   opgen rules      docs/gradient-rules.md, the list of them
  *
  * A build-time program; nothing of it is installed.
  */
@@ -36,9 +37,8 @@ int main(int argc, char **argv) {
       {"types", print_types},  {"functions", print_functions},     {"docs", print_index},
       {"abi", print_abi},      {"schema", print_schema},           {"bodies", print_bodies},
       {"rows", print_op_rows}, {"elementwise", print_elementwise}, {"reductions", print_reductions},
-      {"cpp", print_cpp},
-      {"expressions", print_expressions},
-      {"gradients", print_gradients},
+      {"cpp", print_cpp},      {"expressions", print_expressions}, {"gradients", print_gradients},
+      {"rules", print_rules},
   };
   if (!table_sort() || !pages_check()) return 1;
   if (argc == 3 && strcmp(argv[1], "docs") == 0) {

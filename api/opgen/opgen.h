@@ -20,6 +20,7 @@
 #define TN_ARG_LIST 1
 #define TN_ARG_OR_ONE 2
 enum { TN_BOUND_NONE, TN_BOUND_CLOSED, TN_BOUND_OPEN };
+enum { TN_USE_REPLACES, TN_USE_ADDS, TN_USE_SKIPS };
 
 typedef struct row {
   int id;
@@ -46,6 +47,8 @@ typedef struct attr {
   int low_bound, high_bound;
   bool appended;   /* after the operator was released */
   const char *was; /* the name that it had before, or NULL */
+  int use;         /* of a tensor: TN_USE_* */
+  const char *of;  /* likewise: the attribute that it belongs to, or NULL */
 } attr;
 
 /* A shape rule of shapes.def. */
@@ -125,5 +128,6 @@ void print_elementwise(void);
 void print_reductions(void);
 void print_expressions(void);
 void print_gradients(void);
+void print_rules(void);
 
 #endif

@@ -26,11 +26,11 @@ static void print_quoted(const char *text) {
 }
 
 static const char *attr_constant(const char *kind) {
-  static const char *const names[][2] = {{"i64", "TN_ATTR_I64"},     {"u64", "TN_ATTR_U64"},
-                                         {"f64", "TN_ATTR_F64"},     {"flag", "TN_ATTR_FLAG"},
-                                         {"dtype", "TN_ATTR_DTYPE"}, {"pair", "TN_ATTR_PAIR"},
-                                         {"axes", "TN_ATTR_AXES"},   {"triple", "TN_ATTR_TRIPLE"},
-                                         {"dims", "TN_ATTR_DIMS"},   {"result", "TN_ATTR_RESULT"}};
+  static const char *const names[][2] = {
+      {"i64", "TN_ATTR_I64"},       {"u64", "TN_ATTR_U64"},       {"f64", "TN_ATTR_F64"},
+      {"flag", "TN_ATTR_FLAG"},     {"dtype", "TN_ATTR_DTYPE"},   {"pair", "TN_ATTR_PAIR"},
+      {"axes", "TN_ATTR_AXES"},     {"triple", "TN_ATTR_TRIPLE"}, {"dims", "TN_ATTR_DIMS"},
+      {"result", "TN_ATTR_RESULT"}, {"tensor", "TN_ATTR_TENSOR"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(names[i][0], kind) == 0) return names[i][1];
   return "?";
@@ -55,15 +55,26 @@ static int print_schema_args(int i) {
   return count;
 }
 
+/* The place of the attribute that a tensor belongs to; 0 where there is none. */
+static int place_of(int i, const char *name) {
+  for (int k = 0; name && lists[i].attrs[k].name; ++k)
+    if (strcmp(lists[i].attrs[k].name, name) == 0) return k;
+  return 0;
+}
+
 static int print_schema_attrs(int i) {
   int count = 0;
   if (!lists[i].attrs->name) return 0;
   printf("static const tn_attr %s_attrs[] = {\n", rows[i].name);
   for (const attr *a = lists[i].attrs; a->name; ++a, ++count) {
     printf("  {\"%s\", %s, offsetof(tn_%s_attrs, %s), %s, ", a->name, attr_constant(a->kind),
-           rows[i].name, a->name, a->value);
+           rows[i].name, a->name, strcmp(a->kind, "tensor") ? a->value : "0");
     print_quoted(a->doc);
-    printf(", %.17g, %.17g, %d, %d, {0}, 0},\n", a->low, a->high, a->low_bound, a->high_bound);
+    printf(", %.17g, %.17g, %d, %d, ", a->low, a->high, a->low_bound, a->high_bound);
+    if (strcmp(a->kind, "tensor") == 0)
+      printf("{.tensor = {%d, %d}}, 0},\n", a->use, place_of(i, a->of));
+    else
+      puts("{{0}}, 0},");
   }
   puts("};");
   for (const attr *a = lists[i].attrs; a->name; ++a)

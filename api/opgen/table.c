@@ -43,7 +43,8 @@ enum { ROWS = sizeof written_rows / sizeof *written_rows };
 #define OP(ID, n, N, ...)                                                                          \
   static const arg n##_args[] = {                                                                  \
       TN_ARGS_##n(ARG_IN, ARG_OPT, ARG_INOUT, ARG_OUT, ARG_OPTOUT){0, "", "", "", 0, 0, 0}};       \
-  static const attr n##_attrs[] = {TN_ATTRS_##n(ATTR){"", NULL, "", "", 0, 0, 0, 0, false, NULL}};
+  static const attr n##_attrs[] = {                                                                \
+      TN_ATTRS_##n(ATTR){"", NULL, "", "", 0, 0, 0, 0, false, NULL, 0, NULL}};
 #include "ops.def"
 
 static const row_lists written_lists[] = {

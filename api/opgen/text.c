@@ -4,10 +4,17 @@
 const char banner[] = "/* Printed by opgen from ops.def: change that file, not this one. */\n";
 
 const char *c_type(const char *kind) {
-  static const char *const types[][2] = {
-      {"i64", "int64_t"},   {"u64", "uint64_t"},  {"f64", "double"},   {"flag", "int32_t"},
-      {"dtype", "int32_t"}, {"pair", "int64_t"},  {"axes", "tn_axes"}, {"triple", "int64_t"},
-      {"dims", "tn_dims"},  {"result", "int32_t"}};
+  static const char *const types[][2] = {{"i64", "int64_t"},
+                                         {"u64", "uint64_t"},
+                                         {"f64", "double"},
+                                         {"flag", "int32_t"},
+                                         {"dtype", "int32_t"},
+                                         {"pair", "int64_t"},
+                                         {"axes", "tn_axes"},
+                                         {"triple", "int64_t"},
+                                         {"dims", "tn_dims"},
+                                         {"result", "int32_t"},
+                                         {"tensor", "const struct tn_tensor *"}};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (strcmp(types[i][0], kind) == 0) return types[i][1];
   return "?";

@@ -20,7 +20,8 @@ static void print_default(const attr *a) {
 static void print_field(const attr *a) {
   const char *indent = a->was ? "    " : "  ";
   if (a->was) puts("  union {");
-  printf("%s%s %s%s; /* %s */\n", indent, c_type(a->kind), a->name, extent(a), a->doc);
+  const char *type = c_type(a->kind), *gap = strchr(type, '*') ? "" : " ";
+  printf("%s%s%s%s%s; /* %s */\n", indent, type, gap, a->name, extent(a), a->doc);
   if (a->was)
     printf("    %s %s%s; /* its former name */\n  };\n", c_type(a->kind), a->was, extent(a));
 }
@@ -56,6 +57,7 @@ void print_types(void) {
     if (shapes[i].number >= rules) rules = shapes[i].number + 1;
   }
   printf("  TN_SHAPE_RULES = %d\n} tn_shape_rule;\n\n", rules);
+  puts("struct tn_tensor; /* tenon.h; kernels see it through tn_attr_view of plugin.h */\n");
   printf("/* Attribute structs. Start from the operator's TN_<NAME>_DEFAULTS and change fields:\n"
          " *     tn_softmax_attrs attrs = TN_SOFTMAX_DEFAULTS;\n"
          " *     attrs.axis = 1;\n"

@@ -46,7 +46,8 @@ tn_status tn_graph_create(tn_runtime *runtime, const char *name, tn_graph **grap
 void tn_graph_destroy(tn_graph *graph);
 /* A graph of its own with the same nodes, values by the same numbers, inputs, constants and
  * outputs, and the same real tensors as parameters. Calls on tensors of either leave the other
- * alone: symbolic tensors of the copy are those of tn_graph_tensor_at. The caller's to destroy. */
+ * alone: symbolic tensors of the copy are those of tn_graph_tensor_at. Autocast is off in it. The
+ * caller's to destroy. */
 tn_status tn_graph_copy(const tn_graph *graph, tn_graph **copy);
 /* The device that the graph's symbolic tensors are on, for functions that take one; it goes with
  * the graph. A tensor that is made there is written from host memory whole, once and before calls
@@ -84,8 +85,9 @@ tn_status tn_graph_output(tn_graph *graph, const char *name, const tn_tensor *te
  * updated. float64, integers and operators of plugins that say nothing of their precision stay;
  * tensors that are updated in place and outputs that the caller gives keep their types, which the
  * inputs follow. What is refused is refused with the same message as without.
- * TN_DTYPE_NONE ends it; a call can change the type at any time. What tn_graph_gradient appends has
- * the types of the calls that it differentiates. INVALID_ARGUMENT for other types. */
+ * TN_DTYPE_NONE ends it; a call can change the type at any time; a copy of the graph begins
+ * without. What tn_graph_gradient appends has the types of the calls that it differentiates.
+ * INVALID_ARGUMENT for other types. */
 tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype);
 
 /* ------------------------------------------------------------ gradients --- */
@@ -196,10 +198,13 @@ typedef struct tn_graph_value {
 typedef struct tn_graph_node {
   uint32_t struct_size;
   uint32_t num_in, num_out;
-  uint32_t reserved;
+  uint32_t num_from;            /* attributes of kind TN_ATTR_TENSOR among in, 0 if the call gave
+                                   none: else one for each that the operator has, in its order */
   const struct tn_operator *op; /* plugin.h */
-  const void *attrs;            /* the attribute struct, complete; NULL if it has none */
-  const uint32_t *in;           /* values read: inputs, then in-out tensors as they were */
+  const void *attrs;            /* the attribute struct, complete, tensors in it being NULL; NULL if
+                                   it has none */
+  const uint32_t *in;           /* values read: inputs, attributes, then in-out tensors as they
+                                   were; TN_GRAPH_NONE for what was left out */
   const uint32_t *out;          /* values written: in-out tensors, then outputs */
   const char *site;             /* what tn_call_site said, or "" */
 } tn_graph_node;

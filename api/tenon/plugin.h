@@ -180,7 +180,27 @@ typedef enum tn_attr_type {
    * must be widened. The operator has one such attribute at most, none of TN_ATTR_DTYPE, and
    * leaves its last type variable unused. */
   TN_ATTR_RESULT = 9,
+  /* const struct tn_tensor *: NULL, or one number in the device's memory that says, when the kernel
+   * runs, what an attribute or the whole call comes to; tn_attr.tensor says which. Programs that
+   * are recorded once and run many times change it between runs. These stand behind all other
+   * attributes. Kernels read it through tn_attr_view. */
+  TN_ATTR_TENSOR = 10,
 } tn_attr_type;
+
+/* What the number of a TN_ATTR_TENSOR is for. `of` is the attribute that it belongs to: F64 takes
+ * an element of F64 or F32, I64 and U64 take one of I64. */
+typedef enum tn_attr_use {
+  TN_USE_REPLACES = 0, /* it stands for the attribute `of`, whose bounds nobody holds it to */
+  TN_USE_ADDS = 1,     /* it is added to the attribute `of`, modulo 2^64 */
+  /* A BOOL: where it is true the call does nothing and in-out tensors stay as they are. For
+   * operators that have no other outputs. */
+  TN_USE_SKIPS = 2,
+} tn_attr_use;
+
+typedef struct tn_attr_tensor {
+  uint8_t use; /* tn_attr_use */
+  uint8_t of;  /* which attribute, counted from 0 */
+} tn_attr_tensor;
 
 /* Whether an attribute has a bound, and whether the bound itself is allowed. */
 typedef enum tn_bound {
@@ -198,9 +218,18 @@ typedef struct tn_attr {
   const char *doc;
   double low, high;              /* of every number of the attribute; NaN is inside no bounds */
   uint8_t low_bound, high_bound; /* tn_bound */
-  uint8_t reserved[6];
+  union {
+    uint8_t reserved[6];
+    tn_attr_tensor tensor; /* of a TN_ATTR_TENSOR */
+  };
   uint64_t reserved2;
 } tn_attr;
+
+/* The one element that a TN_ATTR_TENSOR stands for, as kernels see tensors; NULL for none. It lies
+ * in the memory of the call's device, and no output shares it. */
+static inline const DLTensor *tn_attr_view(const struct tn_tensor *given) {
+  return (const DLTensor *)(const void *)given;
+}
 
 /* What an operator's row promises. */
 enum {
@@ -398,7 +427,8 @@ struct tn_kernel {
   const char *note;
   /* Bytes of the operator's attribute struct that the row's functions heed: sizeof(tn_foo_attrs).
    * 0: as many as the operator had when it was new (tn_operator.attrs_known). The host passes the
-   * row over in calls that set an attribute beyond them away from its default. */
+   * row over in calls that set an attribute beyond them away from its default. Where no row heeds
+   * a call's TN_ATTR_TENSORs, the host waits, reads them, and makes the call without them. */
   uint32_t attrs_size;
   uint32_t reserved;
 };

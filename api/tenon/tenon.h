@@ -625,7 +625,8 @@ tn_status tn_invoke(const tn_call *call);
  * call->out, owned by the caller as with tn_invoke; where their shape depends on data
  * they have and keep the largest one. Attributes are copied: what the caller writes to the
  * struct later changes nothing. Operators whose attributes count (the step of Adam, the offset of
- * random numbers) repeat themselves unless tn_prepared_set_attrs says what comes next. */
+ * random numbers) repeat themselves unless tn_prepared_set_attrs says what comes next, or an
+ * attribute that is a tensor (step_from, offset_from), which is kept and read by each run. */
 tn_status tn_prepare(const tn_call *call, tn_prepared **prepared);
 /* One thread at a time, as for the stream of the call. */
 tn_status tn_run(tn_prepared *prepared);

@@ -32,6 +32,7 @@ extern const tn_kernel cpu_kernels_baseline[], cpu_kernels_avx2[], cpu_kernels_a
 #define ROW(...) +1
 #define ROW_HEEDS(...) +1
 #define ROW_ANY(...) +1
+#define ROW_ANY_HEEDS(...) +1
 #define ROW_MULTI(...) +1
 #define ROW_BLAS(...) +1
 enum {
@@ -41,6 +42,7 @@ enum {
 #undef ROW
 #undef ROW_HEEDS
 #undef ROW_ANY
+#undef ROW_ANY_HEEDS
 #undef ROW_MULTI
 #undef ROW_BLAS
 

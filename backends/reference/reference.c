@@ -104,6 +104,7 @@ static const tn_backend backend = {
 #define FIELD_triple(name) int64_t name[3];
 #define FIELD_axes(name) tn_axes name;
 #define FIELD_dims(name) tn_dims name;
+#define FIELD_tensor(name) const struct tn_tensor *name;
 #define FIELD(kind, name, ...) FIELD_##kind(name)
 #define OP(ID, op_name_, ...)                                                                      \
   typedef struct op_name_##_fields {                                                               \

@@ -184,6 +184,7 @@ static tn_status run_list(plan *p, tn_device *host) {
 tn_status fallback_run(plan *p) {
   tn_runtime *runtime = p->device->runtime;
   if (p->device->recorder) return p->device->recorder->call(p);
+  if (attr_tensors_given(p->op, p->args.attrs)) return attr_tensors_run(p);
   if (runtime->config.fallback == TN_FALLBACK_ERROR)
     return no_kernel(p, " (and the fallback policy is error)");
   if (p->device->host_memory && origin_fallback())

@@ -201,6 +201,7 @@ static tn_status prepare(const tn_call *call, uint32_t rank, tn_prepared **prepa
   }
   tensors t = tensors_of(p);
   keep_tensors(&t);
+  attr_tensors_retain(p->op, p->args.attrs);
   for (uint32_t i = 0; i < t.num_out; ++i) call->out[i] = t.out[i];
   *prepared = made;
   if (p->device->runtime->notified)
@@ -277,7 +278,10 @@ static tn_status adopt(tn_prepared *prepared, const plan *anew) {
   p->workspace = p->args.workspace = NULL;
   p->args.workspace_bytes = p->args.workspace_offset = 0;
   plan_set_views(p);
+  attr_tensors_retain(p->op, p->args.attrs);
   tn_status status = equip(p, &prepared->direct);
+  const void *before = args.attrs == prepared->attrs ? attrs : args.attrs;
+  attr_tensors_release(p->op, status ? p->args.attrs : before);
   if (status) {
     memcpy(prepared->attrs, attrs, sizeof attrs);
     p->cell = old;
@@ -405,6 +409,7 @@ void tn_prepared_release(tn_prepared *prepared) {
   /* A closed runtime is held by each block in use; the tensors hold it through this. */
   bool holds = p->workspace && atomic_load(&runtime->closed);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
+  attr_tensors_release(p->op, p->args.attrs);
   if (holds) runtime_release(runtime);
   for (uint32_t i = 0; i < t.num_in; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)t.in[i]);
   for (uint32_t i = 0; i < t.num_out; ++i) tn_tensor_release(t.out[i]);

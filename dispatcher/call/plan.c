@@ -4,7 +4,6 @@
  */
 #include "dispatcher/call/plan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/memory/pool.h"
@@ -168,18 +167,6 @@ static tn_status complete_attrs(plan *p, const void *given, uint32_t size) {
   return TN_OK;
 }
 
-static tn_status out_of_bounds(const plan *p, const tn_attr *a, double value) {
-  char low[48] = "", high[48] = "";
-  if (a->low_bound)
-    snprintf(low, sizeof low, a->low_bound == TN_BOUND_OPEN ? "more than %g" : "at least %g",
-             a->low);
-  if (a->high_bound)
-    snprintf(high, sizeof high, a->high_bound == TN_BOUND_OPEN ? "less than %g" : "at most %g",
-             a->high);
-  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %g, it must be %s%s%s", a->name,
-                     value, low, *low && *high ? " and " : "", high);
-}
-
 static bool inside_bounds(const tn_attr *a, double value) {
   bool low = a->low_bound == TN_BOUND_NONE || value > a->low ||
              (a->low_bound == TN_BOUND_CLOSED && value == a->low);
@@ -225,14 +212,15 @@ static tn_status bind_dtype(plan *p, const tn_attr *a, int32_t dtype) {
   return TN_OK;
 }
 
-/* Attributes whose first number is a type or a count. */
+/* Attributes whose first number is a type or a count, or that are tensors. */
 enum {
   COUNTED = 1 << TN_ATTR_AXES | 1 << TN_ATTR_DIMS,
-  LED = COUNTED | 1 << TN_ATTR_DTYPE | 1 << TN_ATTR_RESULT,
+  LED = COUNTED | 1 << TN_ATTR_DTYPE | 1 << TN_ATTR_RESULT | 1 << TN_ATTR_TENSOR,
 };
 
 static tn_status check_lead(plan *p, const tn_attr *a, const char *at) {
   int32_t lead;
+  if (a->type == TN_ATTR_TENSOR) return plan_bind_attr_tensor(p, a);
   memcpy(&lead, at, sizeof lead);
   if (a->type == TN_ATTR_DTYPE) return bind_dtype(p, a, lead);
   if (a->type == TN_ATTR_RESULT) return plan_bind_result(p, a, lead);
@@ -243,12 +231,14 @@ static tn_status check_lead(plan *p, const tn_attr *a, const char *at) {
 
 static INLINE tn_status check_attr(plan *p, const tn_attr *a) {
   const char *at = (const char *)p->args.attrs + a->offset;
+  if (a->type == TN_ATTR_TENSOR && likely(!*(const tn_tensor *const *)(const void *)at))
+    return TN_OK;
   tn_status status = LED >> a->type & 1 ? check_lead(p, a, at) : TN_OK;
   if (unlikely(status)) return status;
   double value;
   if (likely(a->low_bound == TN_BOUND_NONE && a->high_bound == TN_BOUND_NONE)) return TN_OK;
   for (int32_t i = 0; attr_number(at, a->type, i, &value); ++i)
-    if (unlikely(!inside_bounds(a, value))) return out_of_bounds(p, a, value);
+    if (unlikely(!inside_bounds(a, value))) return plan_refuse_bounds(p, a, value);
   return TN_OK;
 }
 
@@ -265,7 +255,8 @@ static INLINE tn_status take_attrs(plan *p, const void *given) {
     else
       status = complete_attrs(p, given, size);
   }
-  for (uint32_t i = 0; !status && i < row->num_attrs; ++i) status = check_attr(p, &row->attrs[i]);
+  for (uint32_t i = 0; !status && i < p->op->num_checked; ++i)
+    status = check_attr(p, p->op->checked[i]);
   return status;
 }
 

@@ -78,6 +78,8 @@ void plan_abandon(plan *p);
 /* refuse.c: fail() with "tn_<op>(a = cpu:0 f32 [2], ...): " before the message. */
 tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* An attribute's number is outside its bounds. */
+__attribute__((cold)) tn_status plan_refuse_bounds(const plan *p, const tn_attr *a, double value);
 /* Of a call that is not whole. */
 __attribute__((cold)) tn_status call_refuse(const tn_call *call);
 /* Of one in which every tensor is NULL: without a runtime to ask, only operators of our own have a
@@ -102,6 +104,18 @@ static inline tn_dtype plan_type(const plan *p, uint8_t type) {
 tn_status plan_bind_absent(plan *p, uint32_t i);
 /* Attribute `a`, a TN_ATTR_RESULT, says that the first output is of type `dtype`, or of its own. */
 tn_status plan_bind_result(plan *p, const tn_attr *a, int32_t dtype);
+
+/* attr_tensors.c: attributes of kind tensor. One of a plan's, checked; the call's tensors that are
+ * given are in the plan. */
+__attribute__((cold)) tn_status plan_bind_attr_tensor(plan *p, const tn_attr *a);
+/* The tensor that the attribute is, NULL if none. */
+const tn_tensor *attr_tensor(const void *attrs, const tn_attr *a);
+/* Whether a complete attribute struct has any. */
+bool attr_tensors_given(const op_entry *op, const void *attrs);
+void attr_tensors_retain(const op_entry *op, const void *attrs);
+void attr_tensors_release(const op_entry *op, const void *attrs);
+/* Waits, reads them, and makes the call with plain attributes. */
+tn_status attr_tensors_run(plan *p);
 
 /* Kernels find every axis that the shape rule reads counted from the front: where the program
  * counts one from the end, they get attributes of the plan's own. pre: the rule has taken them;

@@ -26,6 +26,18 @@ tn_status plan_refuse(const plan *p, tn_status status, const char *format, ...) 
   return fail(status, "tn_%s(%s): %s", p->op->row.name, tensors, reason);
 }
 
+tn_status plan_refuse_bounds(const plan *p, const tn_attr *a, double value) {
+  char low[48] = "", high[48] = "";
+  if (a->low_bound)
+    snprintf(low, sizeof low, a->low_bound == TN_BOUND_OPEN ? "more than %g" : "at least %g",
+             a->low);
+  if (a->high_bound)
+    snprintf(high, sizeof high, a->high_bound == TN_BOUND_OPEN ? "less than %g" : "at most %g",
+             a->high);
+  return plan_refuse(p, TN_ERR_INVALID_ARGUMENT, "attrs->%s is %g, it must be %s%s%s", a->name,
+                     value, low, *low && *high ? " and " : "", high);
+}
+
 tn_status call_refuse_released(const tn_tensor *t, uint32_t op, tn_status status) {
   char function[64] = "tn_invoke";
   for (size_t i = 0; i < builtin_operator_count; ++i)

@@ -265,8 +265,28 @@ static size_t attr_bytes(uint32_t type) {
                                  [TN_ATTR_AXES] = sizeof(tn_axes),
                                  [TN_ATTR_TRIPLE] = 24,
                                  [TN_ATTR_DIMS] = sizeof(tn_dims),
-                                 [TN_ATTR_RESULT] = 4};
+                                 [TN_ATTR_RESULT] = 4,
+                                 [TN_ATTR_TENSOR] = sizeof(void *)};
   return type < COUNT(sizes) ? sizes[type] : 0;
+}
+
+/* Tensors are the last of the attributes, and say which one they are for. */
+static const char *tensor_fault(const tn_operator *op, const tn_attr *attr) {
+  if (attr->tensor.use > TN_USE_SKIPS || attr->tensor.of >= op->num_attrs)
+    return "an attribute of kind tensor with a use that this host does not know";
+  uint32_t of = tn_operator_attr(op, attr->tensor.of)->type;
+  if (attr->tensor.use == TN_USE_SKIPS) {
+    for (uint32_t i = 0; i < op->num_args; i++)
+      if (tn_operator_arg(op, i)->kind >= TN_ARG_OUT)
+        return "an attribute that skips calls, and outputs that are not updated in place";
+  } else if (of != TN_ATTR_I64 && of != TN_ATTR_U64 &&
+             (of != TN_ATTR_F64 || attr->tensor.use == TN_USE_ADDS)) {
+    return "an attribute of kind tensor for one that is no such number";
+  }
+  for (uint32_t i = (uint32_t)op->num_attrs; i-- > 0 && tn_operator_attr(op, i) != attr;)
+    if (tn_operator_attr(op, i)->type != TN_ATTR_TENSOR)
+      return "an attribute of kind tensor before one of another kind";
+  return NULL;
 }
 
 static const char *attr_fault(const tn_operator *op, const tn_attr *attr) {
@@ -276,6 +296,7 @@ static const char *attr_fault(const tn_operator *op, const tn_attr *attr) {
   if (attr->offset < sizeof(uint32_t) || attr->offset % align || size > op->attrs_size ||
       attr->offset > op->attrs_size - size)
     return "an attribute outside its struct";
+  if (attr->type == TN_ATTR_TENSOR && tensor_fault(op, attr)) return tensor_fault(op, attr);
   return attr->low_bound > TN_BOUND_OPEN || attr->high_bound > TN_BOUND_OPEN
              ? "an attribute with a bound of a kind that this host does not know"
              : NULL;

@@ -29,6 +29,7 @@ static bool same_value(uint32_t type, const char *a, const char *b) {
     return same_real(a, b);
   case TN_ATTR_I64:
   case TN_ATTR_U64:
+  case TN_ATTR_TENSOR:
     return memcmp(a, b, sizeof(int64_t)) == 0;
   case TN_ATTR_PAIR:
     return memcmp(a, b, 2 * sizeof(int64_t)) == 0;

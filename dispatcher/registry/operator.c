@@ -83,6 +83,7 @@ static void set_default(void *attrs, const tn_attr *a) {
     break;
   case TN_ATTR_AXES:
   case TN_ATTR_DIMS:
+  case TN_ATTR_TENSOR:
     break; /* zero: none given */
   }
 }
@@ -96,10 +97,37 @@ static tn_status op_defaults(const host_memory *memory, op_entry *e) {
   return TN_OK;
 }
 
+/* Most attributes can be anything; calls look at the others. */
+static bool needs_check(const tn_attr *a) {
+  switch (a->type) {
+  case TN_ATTR_DTYPE:
+  case TN_ATTR_RESULT:
+  case TN_ATTR_AXES:
+  case TN_ATTR_DIMS:
+  case TN_ATTR_TENSOR:
+    return true;
+  default:
+    return a->low_bound || a->high_bound;
+  }
+}
+
+static tn_status op_checks(const host_memory *memory, op_entry *e) {
+  if (e->row.num_attrs == 0) return TN_OK;
+  e->checked = host_alloc(memory, e->row.num_attrs * sizeof *e->checked);
+  if (!e->checked) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for the operator table");
+  for (uint32_t i = 0; i < e->row.num_attrs; ++i) {
+    const tn_attr *a = &e->row.attrs[i];
+    e->num_tensors += a->type == TN_ATTR_TENSOR;
+    if (needs_check(a)) e->checked[e->num_checked++] = a;
+  }
+  return TN_OK;
+}
+
 tn_status operator_make(const host_memory *memory, const tn_operator *row, op_entry *e) {
   e->row = *row;
   op_prepare(e);
-  return op_defaults(memory, e);
+  tn_status status = op_checks(memory, e);
+  return status ? status : op_defaults(memory, e);
 }
 
 /* The tables of arguments and attributes in structs of this host's size, so that they can
@@ -131,10 +159,12 @@ tn_status operator_take(const host_memory *memory, const tn_operator *row, uint3
   tn_status status = own_tables(memory, e);
   if (status) return status;
   op_prepare(e);
-  return op_defaults(memory, e);
+  status = op_checks(memory, e);
+  return status ? status : op_defaults(memory, e);
 }
 
 void operator_free(const host_memory *memory, op_entry *e) {
+  host_free(memory, e->checked);
   host_free(memory, e->defaults);
   host_free(memory, e->tables);
 }

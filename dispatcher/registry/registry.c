@@ -346,7 +346,7 @@ void registry_free(const host_memory *memory, registry *r) {
     free_entry(memory, e);
   }
   for (size_t i = 0; r->builtin && i < builtin_operator_count; ++i)
-    host_free(memory, r->builtin[i].defaults);
+    operator_free(memory, &r->builtin[i]);
   host_free(memory, r->builtin);
   memset(r, 0, sizeof *r);
 }

@@ -33,10 +33,18 @@ typedef struct op_entry {
   uint32_t call_in, call_out; /* tensors in a call; UINT32_MAX where lists leave it open */
   struct {
     uint8_t kind, type, flags;
-  } arg[2 * TN_MAX_ARGS]; /* schema order */
-  void *defaults;         /* attribute struct filled with defaults, NULL if none */
-  void *tables;           /* the row's args and attrs where they are copies, else NULL */
+  } arg[2 * TN_MAX_ARGS];  /* schema order */
+  void *defaults;          /* attribute struct filled with defaults, NULL if none */
+  void *tables;            /* the row's args and attrs where they are copies, else NULL */
+  const tn_attr **checked; /* those whose value a call must be asked about; NULL if none */
+  uint32_t num_checked;
+  uint32_t num_tensors; /* attributes of kind tensor, the last of all */
 } op_entry;
+
+/* The i-th attribute of kind tensor. */
+static inline const tn_attr *op_attr_tensor(const op_entry *op, uint32_t i) {
+  return &op->row.attrs[op->row.num_attrs - op->num_tensors + i];
+}
 
 struct plugin_entry;
 

@@ -109,9 +109,7 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
                                                               tn_device *device, tn_dtype dtype,
                                                               int32_t rank, const int64_t *shape,
                                                               int64_t elements) {
-  static const struct {
-    uint32_t refs, mark;
-  } fresh = {1, 0};
+  static const struct { uint32_t refs, mark; } fresh = {1, 0};
   memcpy(&s->refs, &fresh, sizeof fresh); /* nobody else knows it yet: one store for both */
   s->block = b;
   s->device = device;

@@ -2,21 +2,14 @@
 
 #include <string.h>
 
-/* SplitMix64 (Steele, Lea and Flood 2014). */
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += 0x9E3779B97F4A7C15u;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
-}
+#include "../random.h"
 
 /* Fisher and Yates. The bias of the remainder is below 2^-40 for a million items. */
 static void shuffle(uint32_t *order, int64_t count, uint64_t seed, uint64_t epoch) {
-  uint64_t state = seed;
-  state = next_random(&state) ^ epoch;
+  uint64_t state = random_stream(seed, epoch);
   for (int64_t i = 0; i < count; i++) order[i] = (uint32_t)i;
   for (int64_t i = count - 1; i > 0; i--) {
-    int64_t j = (int64_t)(next_random(&state) % (uint64_t)(i + 1));
+    int64_t j = (int64_t)(random_next(&state) % (uint64_t)(i + 1));
     uint32_t kept = order[i];
     order[i] = order[j];
     order[j] = kept;

@@ -1,12 +1,11 @@
 #include "options.h"
 
 #include <err.h>
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../arguments.h"
 
 #define DEFAULT_DATA "/usr/share/datasets/fashion-mnist"
 
@@ -15,6 +14,8 @@ static const char usage[] =
     "Trains a small convolutional network to tell images apart, on the device that\n"
     "TENON_DEVICE names, or else on the best one.\n"
     "\n"
+    "  --mode MODE     graph (the default), a program compiled once, or eager, call by call\n"
+    "  --amp           compute convolutions and products in bfloat16\n"
     "  --epochs N      passes over the training images (3); 0 only tests\n"
     "  --batch N       images per step (64)\n"
     "  --lr X          Adam's learning rate (0.001)\n"
@@ -32,55 +33,27 @@ static const char usage[] =
     "\n"
     "Ctrl-C stops after the current step and still writes what was asked for.\n";
 
-static bool parse_integer(const char *name, const char *text, int64_t least, int64_t most,
-                          int64_t *value) {
-  char *end;
-  errno = 0;
-  long long n = strtoll(text, &end, 10);
-  *value = n;
-  if (*text && !*end && !errno && n >= least && n <= most) return true;
-  warnx("--%s: expected a whole number from %lld to %lld, not '%s'", name, (long long)least,
-        (long long)most, text);
-  return false;
-}
-
-static bool parse_seed(const char *text, options *o) {
-  char *end;
-  errno = 0;
-  o->seed = strtoull(text, &end, 10);
-  o->seed_given = true;
-  if (*text >= '0' && *text <= '9' && !*end && !errno) return true;
-  warnx("--seed: expected a whole number from 0 to 2^64 - 1, not '%s'", text);
-  return false;
-}
-
-static bool parse_rate(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  if (*text && !*end && isfinite(*value) && *value > 0) return true;
-  warnx("--lr: expected a finite number above 0, not '%s'", text);
-  return false;
-}
-
-static bool parse_path(const char *name, const char *text, const char **value) {
-  *value = text;
-  if (*text) return true;
-  warnx("--%s: expected a path, not ''", name);
+static bool parse_mode(options *o, const char *text) {
+  o->eager = !strcmp(text, "eager");
+  if (o->eager || !strcmp(text, "graph")) return true;
+  warnx("--mode: expected graph or eager, not '%s'", text);
   return false;
 }
 
 static bool parse_option(options *o, const char *name, const char *text) {
-  if (!strcmp(name, "epochs")) return parse_integer(name, text, 0, 1000000, &o->epochs);
-  if (!strcmp(name, "batch")) return parse_integer(name, text, 1, 1 << 20, &o->batch);
-  if (!strcmp(name, "steps")) return parse_integer(name, text, 1, INT32_MAX, &o->steps);
-  if (!strcmp(name, "lr")) return parse_rate(text, &o->lr);
-  if (!strcmp(name, "seed")) return parse_seed(text, o);
-  if (!strcmp(name, "data")) return parse_path(name, text, &o->data);
-  if (!strcmp(name, "save")) return parse_path(name, text, &o->save);
-  if (!strcmp(name, "load")) return parse_path(name, text, &o->load);
-  if (!strcmp(name, "plot")) return parse_path(name, text, &o->plot);
-  if (!strcmp(name, "losses")) return parse_path(name, text, &o->losses);
-  o->json = true;
+  if (!strcmp(name, "mode")) return parse_mode(o, text);
+  if (!strcmp(name, "epochs")) return argument_integer(name, text, 0, 1000000, &o->epochs);
+  if (!strcmp(name, "batch")) return argument_integer(name, text, 1, 1 << 20, &o->batch);
+  if (!strcmp(name, "steps")) return argument_integer(name, text, 1, INT32_MAX, &o->steps);
+  if (!strcmp(name, "lr")) return argument_positive(name, text, &o->lr);
+  if (!strcmp(name, "seed")) return o->seed_given = true, argument_seed(name, text, &o->seed);
+  if (!strcmp(name, "data")) return argument_path(name, text, &o->data);
+  if (!strcmp(name, "save")) return argument_path(name, text, &o->save);
+  if (!strcmp(name, "load")) return argument_path(name, text, &o->load);
+  if (!strcmp(name, "plot")) return argument_path(name, text, &o->plot);
+  if (!strcmp(name, "losses")) return argument_path(name, text, &o->losses);
+  if (!strcmp(name, "amp")) o->amp = true;
+  if (!strcmp(name, "json")) o->json = true;
   return true;
 }
 
@@ -97,7 +70,8 @@ static bool consistent(const options *o, int argc, char **argv) {
 }
 
 int options_parse(options *o, int argc, char **argv) {
-  static const struct option known[] = {{"epochs", required_argument, NULL, 'o'},
+  static const struct option known[] = {{"mode", required_argument, NULL, 'o'},
+                                        {"epochs", required_argument, NULL, 'o'},
                                         {"batch", required_argument, NULL, 'o'},
                                         {"steps", required_argument, NULL, 'o'},
                                         {"lr", required_argument, NULL, 'o'},
@@ -108,6 +82,7 @@ int options_parse(options *o, int argc, char **argv) {
                                         {"plot", required_argument, NULL, 'o'},
                                         {"losses", required_argument, NULL, 'o'},
                                         {"json", no_argument, NULL, 'o'},
+                                        {"amp", no_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   *o = (options){.epochs = 3, .batch = 64, .lr = 1e-3, .seed = 1, .data = DEFAULT_DATA};

@@ -11,6 +11,8 @@ typedef struct options {
   double lr;
   uint64_t seed;
   bool seed_given;
+  bool eager; /* a tape in place of a program */
+  bool amp;   /* products in bfloat16 */
   bool json;
   const char *data;
   const char *save, *load, *plot, *losses; /* NULL where not wanted */

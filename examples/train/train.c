@@ -13,15 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../interrupt.h"
+#include "../json.h"
 #include "../output.h"
-#include "checkpoint.h"
+#include "../progress.h"
 #include "feed.h"
 #include "history.h"
 #include "idx.h"
 #include "model.h"
 #include "options.h"
 #include "plot.h"
-#include "progress.h"
+#include "run_file.h"
 
 enum { TEST_BATCH = 1000 };
 
@@ -43,14 +45,6 @@ typedef struct session {
   double loss;        /* mean of the last epoch */
   double accuracy;    /* of the last test, 0..1; NaN before */
 } session;
-
-static volatile sig_atomic_t interrupted;
-
-/* A second Ctrl-C ends the program at once, see main. */
-static void on_interrupt(int signal_number) {
-  (void)signal_number;
-  interrupted = 1;
-}
 
 static bool ok(tn_status status) {
   if (status != TN_OK) warnx("%s", tn_last_error());
@@ -116,7 +110,7 @@ static tn_status show_progress(session *s, epoch *e) {
 
 static tn_status train_batches(session *s, epoch *e) {
   tn_status status = TN_OK;
-  while (!status && e->done < e->steps && !interrupted) {
+  while (!status && e->done < e->steps && !interrupted()) {
     if (e->done == WARM_UP_STEPS) {
       status = tn_device_synchronize(s->device);
       e->timed_from_s = progress_now();
@@ -138,7 +132,7 @@ static tn_status begin_epoch(session *s, epoch *e, int64_t last_epoch) {
            (long long)last_epoch);
   tn_status status = feed_shuffle(&s->train, s->net.seed, (uint64_t)s->at.epoch);
   if (!status) status = tn_tensor_empty(s->device, TN_F32, 1, &e->steps, &e->losses);
-  progress_begin(&e->bar, s->out, label, s->at.position, s->at.images);
+  progress_begin(&e->bar, s->out, label, "images", s->at.position, s->at.images);
   return status;
 }
 
@@ -188,7 +182,6 @@ static tn_status test(session *s) {
     status = count_batch(s, i, correct);
   if (!status) status = tn_tensor_to_host(correct, &right, sizeof right);
   tn_tensor_release(correct);
-  model_forget_pass(&s->net);
   if (status) return status;
   s->accuracy = (double)right / (double)s->test.count;
   if (!history_add_test(&s->past, s->accuracy)) err(EXIT_FAILURE, "accuracy");
@@ -198,7 +191,7 @@ static tn_status test(session *s) {
 /* ------------------------------------------------------------------ the run --- */
 
 static bool finished(const session *s) {
-  return interrupted || (s->opt.steps && (int64_t)s->past.steps >= s->opt.steps);
+  return interrupted() || (s->opt.steps && (int64_t)s->past.steps >= s->opt.steps);
 }
 
 static tn_status run(session *s) {
@@ -231,7 +224,7 @@ static bool write_plot(const session *s) {
 static bool write_outputs(const session *s) {
   const options *o = &s->opt;
   bool whole = true;
-  if (o->save) whole &= checkpoint_save(o->save, &s->net, &s->at);
+  if (o->save) whole &= run_file_save(o->save, &s->net, &s->at);
   if (o->losses) whole &= history_write_losses(&s->past, o->losses);
   if (o->plot) whole &= write_plot(s);
   return whole;
@@ -239,39 +232,23 @@ static bool write_outputs(const session *s) {
 
 /* ------------------------------------------------------------------- report --- */
 
-static void print_json_string(const char *key, const char *text) {
-  printf("\"%s\": \"", key);
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') putchar('\\');
-    if ((unsigned char)*text >= ' ') putchar(*text);
-  }
-  fputs("\", ", stdout);
-}
-
-static void print_json_number(const char *key, double value, const char *end) {
-  if (isfinite(value))
-    printf("\"%s\": %.9g%s", key, value, end);
-  else
-    printf("\"%s\": null%s", key, end);
-}
-
 static void print_json(const session *s) {
   char data[64];
   data_name(s->opt.data, data);
   putchar('{');
-  print_json_string("device", s->info.id);
-  print_json_string("device_name", s->info.name);
-  print_json_string("data", data);
-  print_json_number("epochs", (double)s->at.epoch, ", ");
-  print_json_number("steps", (double)s->past.steps, ", ");
-  print_json_number("batch", (double)s->opt.batch, ", ");
-  print_json_number("ms_per_step", s->ms_per_step, ", ");
-  print_json_number("loss", s->loss, ", ");
-  print_json_number("accuracy", s->accuracy, "}\n");
+  json_string("device", s->info.id, ", ");
+  json_string("device_name", s->info.name, ", ");
+  json_string("data", data, ", ");
+  json_number("epochs", (double)s->at.epoch, ", ");
+  json_number("steps", (double)s->past.steps, ", ");
+  json_number("batch", (double)s->opt.batch, ", ");
+  json_number("ms_per_step", s->ms_per_step, ", ");
+  json_number("loss", s->loss, ", ");
+  json_number("accuracy", s->accuracy, "}\n");
 }
 
 static void report(const session *s) {
-  if (interrupted) fprintf(s->out, "stopped by Ctrl-C\n");
+  if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
   if (isfinite(s->accuracy)) fprintf(s->out, "test accuracy %.2f %%\n", 100 * s->accuracy);
   if (s->opt.json) print_json(s);
 }
@@ -315,10 +292,11 @@ static bool load_data(session *s) {
 static bool create_model(session *s) {
   if (!ok(feed_create(&s->train, s->device, &s->train_set)) ||
       !ok(feed_create(&s->test, s->device, &s->test_set)) ||
-      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr)))
+      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr, s->opt.eager,
+                       s->opt.amp ? TN_BF16 : TN_DTYPE_NONE)))
     return false;
   s->at.images = s->train.count;
-  if (s->opt.load && !checkpoint_load(s->opt.load, &s->net, &s->at)) return false;
+  if (s->opt.load && !run_file_load(s->opt.load, &s->net, &s->at)) return false;
   return position_fits(s);
 }
 
@@ -344,16 +322,15 @@ static int train(session *s) {
   }
   if (!create_model(s) || !ok(run(s)) || !write_outputs(s)) return EXIT_FAILURE;
   report(s);
-  return interrupted ? 128 + SIGINT : EXIT_SUCCESS;
+  return interrupted() ? 128 + SIGINT : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
   session s = {0};
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   setlocale(LC_CTYPE, "");
   int status = options_parse(&s.opt, argc, argv);
   if (status >= 0) return output_finish(status);
-  sigaction(SIGINT, &action, NULL);
+  interrupt_watch();
   status = train(&s);
   close_session(&s);
   return output_finish(status);

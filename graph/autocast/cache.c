@@ -25,12 +25,17 @@ tn_status cast_cache_place(cast_cache *c, const host_memory *memory, uint32_t va
   return TN_OK;
 }
 
-void cast_cache_clear(cast_cache *c, const host_memory *memory) {
+void cast_cache_clear(cast_cache *c) {
   for (size_t i = 0; i < c->num_values; ++i) {
     tn_tensor_release(c->of[i].f16);
     tn_tensor_release(c->of[i].bf16);
     tn_tensor_release(c->of[i].f32);
+    c->of[i] = (struct value_casts){NULL, NULL, NULL};
   }
+}
+
+void cast_cache_free(cast_cache *c, const host_memory *memory) {
+  cast_cache_clear(c);
   host_free(memory, c->of);
   *c = (cast_cache){0};
 }

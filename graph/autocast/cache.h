@@ -15,7 +15,8 @@ typedef struct cast_cache {
 /* Where the value's cast to a type is, NULL before; until the next call of this. */
 tn_status cast_cache_place(cast_cache *c, const host_memory *memory, uint32_t value, tn_dtype dtype,
                            tn_tensor ***place);
-/* Releases them all. */
-void cast_cache_clear(cast_cache *c, const host_memory *memory);
+/* Releases them all, and the memory for them too. */
+void cast_cache_clear(cast_cache *c);
+void cast_cache_free(cast_cache *c, const host_memory *memory);
 
 #endif

@@ -30,7 +30,7 @@ static tn_status cast_once(autocast *a, tn_stream *stream, const tn_tensor *x, t
   return TN_OK;
 }
 
-static tn_status invoke_recorded(autocast *a, const tn_call *call) {
+static tn_status make_call(autocast *a, const tn_call *call) {
   (void)a;
   return tn_invoke(call);
 }
@@ -51,7 +51,7 @@ tn_status tn_graph_autocast(tn_graph *graph, tn_dtype dtype) {
     if (!graph->casts) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a graph");
     graph->casts->graph = graph;
     graph->casts->autocast =
-        (autocast){.cast = cast_once, .invoke = invoke_recorded, .check = capture_check};
+        (autocast){.cast = cast_once, .invoke = make_call, .check = capture_check};
     graph->casts->watcher.call = watched_call;
   }
   if (graph->casts) graph->casts->autocast.dtype = dtype;
@@ -67,7 +67,7 @@ bool graph_casts_pause(tn_graph *graph, bool paused) {
 }
 
 void graph_casts_free(tn_graph *graph) {
-  if (graph->casts) cast_cache_clear(&graph->casts->cache, &graph->memory);
+  if (graph->casts) cast_cache_free(&graph->casts->cache, &graph->memory);
   host_free(&graph->memory, graph->casts);
   graph->casts = NULL;
 }

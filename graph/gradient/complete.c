@@ -25,9 +25,9 @@ static bool any_missing(const record_node *n, const op_entry *op, uint32_t wante
 
 /* What the call's inputs bind the type variables to. */
 static void bind_types(const record *r, const record_node *n, const op_entry *op, tn_dtype *types) {
-  for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
-    if (n->in[i] != TN_GRAPH_NONE && TN_TYPE_IS_VAR(op->arg[i].type))
-      types[op->arg[i].type] = r->values[n->in[i]].dtype;
+  for (uint32_t i = 0; i < record_inputs(n) + n->num_inout; ++i)
+    if (record_argument(n, i) != TN_GRAPH_NONE && TN_TYPE_IS_VAR(op->arg[i].type))
+      types[op->arg[i].type] = r->values[record_argument(n, i)].dtype;
 }
 
 static tn_dtype type_of(uint8_t type, const tn_dtype *types) {
@@ -49,16 +49,16 @@ static tn_status infer(const tn_graph *g, const record_node *n, const op_entry *
                        extents *shapes) {
   DLTensor seen[TN_MAX_ARGS];
   const DLTensor *in[TN_MAX_ARGS] = {NULL};
-  for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i) {
-    if (n->in[i] == TN_GRAPH_NONE) continue;
-    look_like(&g->record.values[n->in[i]], &seen[i]);
+  for (uint32_t i = 0; i < record_inputs(n) + n->num_inout; ++i) {
+    if (record_argument(n, i) == TN_GRAPH_NONE) continue;
+    look_like(&g->record.values[record_argument(n, i)], &seen[i]);
     in[i] = &seen[i];
   }
   const shape_query query = {.op = &op->row,
                              .host = &g->runtime->host,
                              .in = in,
-                             .num_in = n->num_in,
-                             .inout = in + n->num_in,
+                             .num_in = record_inputs(n),
+                             .inout = in + record_inputs(n),
                              .num_inout = n->num_inout,
                              .attrs = n->attrs};
   return shape_infer(&query, shapes, op->num_out);

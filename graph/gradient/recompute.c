@@ -18,14 +18,15 @@ static tn_status no_memory(void) {
 
 /* --- as they are there --- */
 
-static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
+static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v,
+                                                   uint32_t by) {
   const record_buffer *b = &r->buffers[v->buffer];
-  const record_node *n = &r->nodes[b->node];
+  const record_node *n = &r->nodes[by];
   return fail(TN_ERR_INVALID_ARGUMENT,
               "it needs a tensor%s%s that node %" PRIu32 " (tn_%s%s%s) has overwritten since: take "
               "the gradient before that, or let that work on a tn_copy",
-              b->name ? " " : "", b->name ? b->name : "", b->node, n->op->name,
-              n->site ? ", at " : "", n->site ? n->site : "");
+              b->name ? " " : "", b->name ? b->name : "", by, n->op->name, n->site ? ", at " : "",
+              n->site ? n->site : "");
 }
 
 /* The value in memory that begins where its buffer does. */
@@ -37,7 +38,8 @@ static tn_status show(const record_value *v, const tn_tensor *memory, tn_tensor 
 static tn_status present(tn_graph *g, uint32_t value, tn_tensor **tensor) {
   const record_value v = g->record.values[value];
   const tn_tensor *kept;
-  if (v.version != g->record.buffers[v.buffer].version) return overwritten(&g->record, &v);
+  uint32_t by;
+  if (!record_is_intact(&g->record, &v, &by)) return overwritten(&g->record, &v, by);
   tn_status status = capture_kept(g, v.buffer, &kept);
   return status ? status : show(&v, kept, tensor);
 }
@@ -61,19 +63,21 @@ static tn_status any_tensor(const recomputed *a, uint32_t value, tn_tensor **ten
 
 static tn_status call_again(recomputed *a, uint32_t k) {
   const record_node n = a->graph->record.nodes[k];
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
   size_t all = (size_t)n.num_in + n.num_out;
   tn_tensor **in = host_alloc(&a->graph->memory, (all + 1) * sizeof *in), **out = in + n.num_in;
   tn_status status = in ? TN_OK : no_memory();
   for (uint32_t i = 0; !status && i < n.num_in; ++i)
     if (n.in[i] != TN_GRAPH_NONE) status = any_tensor(a, n.in[i], &in[i]);
-  const tn_call call = {.struct_size = sizeof call,
-                        .op = n.op->id,
-                        .in = (const tn_tensor *const *)in,
-                        .out = out,
-                        .attrs = n.attrs,
-                        .num_in = (uint16_t)n.num_in,
-                        .num_out = (uint16_t)n.num_out,
-                        .skip_out = n.skip_out};
+  const tn_call call = {
+      .struct_size = sizeof call,
+      .op = n.op->id,
+      .in = (const tn_tensor *const *)in,
+      .out = out,
+      .attrs = record_attrs(&n, (const tn_tensor *const *)in + record_inputs(&n), attrs),
+      .num_in = (uint16_t)record_inputs(&n),
+      .num_out = (uint16_t)n.num_out,
+      .skip_out = n.skip_out};
   const char *site = tn_call_site(n.site);
   if (!status) status = tn_invoke(&call);
   tn_call_site(site);

@@ -47,7 +47,7 @@ tn_status gradient_walk_run(gradient_walk *w, uint32_t loss, const tn_tensor *se
 /* Whether the rule reads tensor i, one of a node's inputs or of what it wrote, by the mask for
  * these. Masks are by argument: where there are lists, of which any is read, all tensors are. */
 static inline bool gradient_needs(const record_node *n, uint32_t mask, size_t i) {
-  return n->num_in + n->num_out > n->op->num_args ? mask != 0 : mask >> i & 1;
+  return record_inputs(n) + n->num_out > n->op->num_args ? mask != 0 : mask >> i & 1;
 }
 
 /* complete.c: gradient_walk.complete of a graph; the context is a recomputed. */

@@ -74,7 +74,7 @@ static void count_writes(passes *p) {
 
 void passes_drop(passes *p, uint32_t node) {
   record_node *n = &p->r->nodes[node];
-  n->num_in = n->num_inout = n->num_out = 0;
+  n->num_in = n->num_inout = n->num_out = n->num_from = 0;
   p->runs[node] = false;
 }
 

@@ -38,13 +38,16 @@ static uint32_t count_inout(const op_entry *op, const tn_call *call) {
   return call->num_out > op->num_out ? call->num_out - op->num_out : 0;
 }
 
-/* Attributes over the defaults, as kernels get them. */
+/* Attributes over the defaults, as kernels get them, but for tensors among them, which no rule
+ * reads. */
 static void complete_attrs(const op_entry *op, const void *given, void *attrs) {
   uint32_t size = op->row.attrs_size, of_given = 0;
   memcpy(attrs, op->defaults, size);
   if (given) memcpy(&of_given, given, sizeof of_given);
   if (of_given) memcpy(attrs, given, of_given < size ? of_given : size);
   memcpy(attrs, &size, sizeof size);
+  for (uint32_t i = 0; i < op->num_tensors; ++i)
+    memset((char *)attrs + op_attr_tensor(op, i)->offset, 0, sizeof(tn_tensor *));
 }
 
 /* All that can fail but for the call itself. */

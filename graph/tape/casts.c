@@ -31,9 +31,8 @@ static tn_status cast_once(autocast *a, tn_stream *stream, const tn_tensor *x, t
   tn_tape *tape = tape_of(a);
   tn_tensor **kept = NULL;
   uint32_t value;
-  tn_status status = TN_OK;
   if (tape_find(tape, x) == TN_GRAPH_NONE) return cast_recorded(tape, stream, x, dtype, y);
-  status = tape_value(tape, x, &value);
+  tn_status status = tape_value(tape, x, &value);
   if (!status) status = cast_cache_place(&tape->casts, &tape->memory, value, dtype, &kept);
   if (!status && !*kept) status = cast_recorded(tape, stream, x, dtype, kept);
   if (status) return status;
@@ -42,7 +41,7 @@ static tn_status cast_once(autocast *a, tn_stream *stream, const tn_tensor *x, t
   return TN_OK;
 }
 
-static tn_status record_what_was_cast(autocast *a, const tn_call *call) {
+static tn_status make_call(autocast *a, const tn_call *call) {
   return tape_record(tape_of(a), call);
 }
 
@@ -52,6 +51,6 @@ tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype) {
   if (status) return fail_prefix("tn_tape_autocast: "), status;
   status = autocast_check("tn_tape_autocast", dtype);
   if (status) return status;
-  tape->autocast = (autocast){.dtype = dtype, .cast = cast_once, .invoke = record_what_was_cast};
+  tape->autocast = (autocast){.dtype = dtype, .cast = cast_once, .invoke = make_call};
   return TN_OK;
 }

@@ -129,13 +129,14 @@ void tape_clear(tn_tape *tape) {
   tape->marks.used = 0;
   tape->num_saved = 0;
   tape->broken = TN_OK;
-  cast_cache_clear(&tape->casts, &tape->memory);
+  cast_cache_clear(&tape->casts);
   record_clear(&tape->record);
 }
 
 void tape_free(tn_tape *tape) {
   tape_clear(tape);
   record_free(&tape->record);
+  cast_cache_free(&tape->casts, &tape->memory);
   host_free(&tape->memory, tape->saved);
   host_free(&tape->memory, tape->marks.slots);
   host_free(&tape->memory, tape->depends);

@@ -125,24 +125,24 @@ tn_status tn_tape_forget(tn_tape *tape) {
 
 /* --- gradients --- */
 
-static __attribute__((cold)) tn_status overwritten(const record *r, const record_value *v) {
-  const record_buffer *b = &r->buffers[v->buffer];
-  if (b->node == TN_GRAPH_NONE)
+static __attribute__((cold)) tn_status overwritten(const record *r, uint32_t by) {
+  if (by == TN_GRAPH_NONE)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "it needs a tensor that the program has written to since (tn_tensor_write): take "
                 "the gradient before that");
-  const record_node *n = &r->nodes[b->node];
+  const record_node *n = &r->nodes[by];
   return fail(TN_ERR_INVALID_ARGUMENT,
               "it needs a tensor that call %" PRIu32 " (tn_%s%s%s) has overwritten since: take the "
               "gradient before that, or let that work on a tn_copy",
-              b->node, n->op->name, n->site ? ", at " : "", n->site ? n->site : "");
+              by, n->op->name, n->site ? ", at " : "", n->site ? n->site : "");
 }
 
 static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
   tn_tape *tape = w->context;
   const record_value *v = &tape->record.values[value];
   const saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
-  if (v->version != tape->record.buffers[v->buffer].version) return overwritten(&tape->record, v);
+  uint32_t by;
+  if (!record_is_intact(&tape->record, v, &by)) return overwritten(&tape->record, by);
   if (!s || !s->uses)
     return fail(TN_ERR_INTERNAL, "a tensor that a gradient rule reads was not kept");
   tn_tensor_retain(s->tensor);

@@ -90,12 +90,16 @@ extern const uint32_t ISA(cpu_kernels_count);
 #define ROW(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #define ROW_HEEDS(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #define ROW_ANY(op, flags) KERNEL_DECLARE(op, any)
+#define ROW_ANY_HEEDS(op, flags) KERNEL_DECLARE(op, any)
+#define ROW_ANY_HEEDS(op, flags) KERNEL_DECLARE(op, any)
 #define ROW_MULTI(op) KERNEL_DECLARE(op, any)
 #define ROW_BLAS(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #include "kernels/cpu/rows.def"
 #undef ROW
 #undef ROW_HEEDS
 #undef ROW_ANY
+#undef ROW_ANY_HEEDS
+#undef ROW_ANY_HEEDS
 #undef ROW_MULTI
 #undef ROW_BLAS
 

@@ -27,9 +27,12 @@
 #define ROW_HEEDS(op, flags, d, DTYPE)                                                             \
   ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY, CPU_STRING(TN_ISA),                           \
          .attrs_size = sizeof(tn_##op##_attrs))
+#define ROW_ANY_HEEDS(op, flags)                                                                   \
+  ROW_AS(op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), .attrs_size = sizeof(tn_##op##_attrs))
 #define ROW_ANY(op, flags) ROW_AS(op, any, 0, flags, PRIORITY, CPU_STRING(TN_ISA), )
 #define ROW_MULTI(op)                                                                              \
   ROW_AS(op, any, 0, 0, PRIORITY, CPU_STRING(TN_ISA), .supports = ISA(multi_supports),             \
+         .attrs_size = sizeof(tn_##op##_attrs),                                                    \
          .note = "state of the type that goes with the parameters")
 #define ROW_BLAS(op, flags, d, DTYPE)                                                              \
   ROW_AS(op, d, TN_SET(TN_##DTYPE), flags, PRIORITY_BLAS, "openblas",                              \

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernels.h"
+#include "kernels/common/scalars.h"
 #include "map.h"
 
 /* Runs a body of map.h on the tensors of one place in all lists. */
@@ -26,12 +27,12 @@ static tn_status each_place(const tn_kernel_args *args, body_f64 body) {
 
 static void multi_sgd_f64(const run *r, double *const *in, double *const *out) {
   const tn_multi_sgd_attrs *attrs = r->attrs;
-  double *param = out[0], *velocity = out[1];
+  double *param = out[0], *velocity = out[1], lr = SCALAR_LR(attrs, tn_multi_sgd_attrs);
   for (int64_t i = 0; i < r->n; ++i) {
     double g = in[0][i] + attrs->weight_decay * param[i];
     /* Without momentum the buffer counts for nothing, not even if it holds NaN. */
     double v = attrs->momentum == 0 ? g : attrs->momentum * velocity[i] + g;
-    param[i] -= attrs->lr * (attrs->nesterov ? g + attrs->momentum * v : v);
+    param[i] -= lr * (attrs->nesterov ? g + attrs->momentum * v : v);
     velocity[i] = v;
   }
 }
@@ -39,16 +40,16 @@ static void multi_sgd_f64(const run *r, double *const *in, double *const *out) {
 /* Adam, with an L2 penalty or with decoupled weight decay; the attributes are alike. */
 static void adam(const run *r, double *const *in, double *const *out, bool decoupled) {
   const tn_multi_adam_attrs *attrs = r->attrs;
-  double *param = out[0], *m = out[1], *v = out[2];
-  double bias1 = 1 - pow(attrs->beta1, (double)attrs->step);
-  double bias2 = 1 - pow(attrs->beta2, (double)attrs->step);
+  double *param = out[0], *m = out[1], *v = out[2], lr = SCALAR_LR(attrs, tn_multi_adam_attrs);
+  double step = (double)SCALAR_STEP(attrs, tn_multi_adam_attrs);
+  double bias1 = 1 - pow(attrs->beta1, step), bias2 = 1 - pow(attrs->beta2, step);
   double penalty = attrs->weight_decay;
-  double kept = decoupled ? 1 - attrs->lr * attrs->weight_decay : 1;
+  double kept = decoupled ? 1 - lr * attrs->weight_decay : 1;
   for (int64_t i = 0; i < r->n; ++i) {
     double g = decoupled ? in[0][i] : in[0][i] + penalty * param[i];
     m[i] = attrs->beta1 * m[i] + (1 - attrs->beta1) * g;
     v[i] = attrs->beta2 * v[i] + (1 - attrs->beta2) * g * g;
-    param[i] = param[i] * kept - attrs->lr * (m[i] / bias1) / (sqrt(v[i] / bias2) + attrs->eps);
+    param[i] = param[i] * kept - lr * (m[i] / bias1) / (sqrt(v[i] / bias2) + attrs->eps);
   }
 }
 
@@ -63,19 +64,21 @@ static void multi_adamw_f64(const run *r, double *const *in, double *const *out)
 static void multi_rmsprop_f64(const run *r, double *const *in, double *const *out) {
   const tn_multi_rmsprop_attrs *attrs = r->attrs;
   double *param = out[0], *v = out[1], *velocity = out[2];
+  double lr = SCALAR_LR(attrs, tn_multi_rmsprop_attrs);
   for (int64_t i = 0; i < r->n; ++i) {
     double g = in[0][i] + attrs->weight_decay * param[i];
     v[i] = attrs->alpha * v[i] + (1 - attrs->alpha) * g * g;
     double step = g / (sqrt(v[i]) + attrs->eps);
     velocity[i] = attrs->momentum == 0 ? step : attrs->momentum * velocity[i] + step;
-    param[i] -= attrs->lr * velocity[i];
+    param[i] -= lr * velocity[i];
   }
 }
 
 static void multi_adagrad_f64(const run *r, double *const *in, double *const *out) {
   const tn_multi_adagrad_attrs *attrs = r->attrs;
   double *param = out[0], *sum = out[1];
-  double rate = attrs->lr / (1 + (double)(attrs->step - 1) * attrs->lr_decay);
+  double past = (double)(SCALAR_STEP(attrs, tn_multi_adagrad_attrs) - 1);
+  double rate = SCALAR_LR(attrs, tn_multi_adagrad_attrs) / (1 + past * attrs->lr_decay);
   for (int64_t i = 0; i < r->n; ++i) {
     double g = in[0][i] + attrs->weight_decay * param[i];
     sum[i] += g * g;
@@ -84,7 +87,10 @@ static void multi_adagrad_f64(const run *r, double *const *in, double *const *ou
 }
 
 #define KERNEL_MULTI(name)                                                                         \
-  tn_status reference_##name(const tn_kernel_args *args) { return each_place(args, name##_f64); }
+  tn_status reference_##name(const tn_kernel_args *args) {                                         \
+    const tn_##name##_attrs *attrs = args->attrs;                                                  \
+    return SCALAR_SKIP(attrs, tn_##name##_attrs) ? TN_OK : each_place(args, name##_f64);           \
+  }
 KERNEL_MULTI(multi_sgd)
 KERNEL_MULTI(multi_adam)
 KERNEL_MULTI(multi_adamw)

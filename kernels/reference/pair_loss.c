@@ -79,10 +79,13 @@ static double mse_slope(const pair *p, double none) {
   return 2 * (p->x - p->target);
 }
 
+/* Both parts are 0 or more: the loss of a target of 0 is small where x is far below 0, and is no
+ * difference of two that are not. */
 static double bce(const pair *p, double none) {
-  double softplus = log1p(exp(-fabs(p->x))) + (p->x < 0 ? -p->x : 0); /* of -x */
+  const double tail = log1p(exp(-fabs(p->x))), x = p->x;
   (void)none;
-  return (1 - p->target) * p->x + (1 + (p->pos_weight - 1) * p->target) * softplus;
+  return (1 - p->target) * (x > 0 ? x + tail : tail) +
+         p->pos_weight * p->target * (x < 0 ? tail - x : tail);
 }
 
 static double bce_slope(const pair *p, double none) {

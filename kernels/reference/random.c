@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "kernels/common/philox.h"
+#include "kernels/common/scalars.h"
 #include "kernels/common/uniform.h"
 #include "map.h"
 
@@ -32,7 +33,8 @@ static void dropout_f64(const run *r, double *const *in, double *const *out) {
   const tn_dropout_attrs *attrs = r->attrs;
   double scale = 1 / (1 - attrs->p);
   if (r->dtype != TN_F64) scale = (float)scale;
-  source s = source_of(attrs->seed, attrs->offset);
+  source s =
+      source_of(SCALAR_SEED(attrs, tn_dropout_attrs), SCALAR_OFFSET(attrs, tn_dropout_attrs));
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);
     bool kept = (double)philox_uniform24(draw(&s, element / 4)[element % 4]) >= attrs->p;
@@ -77,7 +79,8 @@ static uniform_range range_of(const run *r) {
 static void uniform_f64(const run *r, double *const *in, double *const *out) {
   const tn_uniform_attrs *attrs = r->attrs;
   const uniform_range range = range_of(r);
-  source s = source_of(attrs->seed, attrs->offset);
+  source s =
+      source_of(SCALAR_SEED(attrs, tn_uniform_attrs), SCALAR_OFFSET(attrs, tn_uniform_attrs));
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);
@@ -109,7 +112,7 @@ static double normal_wide(source *s, uint64_t element) {
 
 static void normal_f64(const run *r, double *const *in, double *const *out) {
   const tn_normal_attrs *attrs = r->attrs;
-  source s = source_of(attrs->seed, attrs->offset);
+  source s = source_of(SCALAR_SEED(attrs, tn_normal_attrs), SCALAR_OFFSET(attrs, tn_normal_attrs));
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);

@@ -4,15 +4,18 @@
 
 #include "kernels.h"
 #include "kernels/common/draws.h"
+#include "kernels/common/scalars.h"
 #include "map.h"
 
 static void bernoulli_f64(const run *r, double *const *in, double *const *out) {
   const tn_bernoulli_attrs *attrs = r->attrs;
   uint64_t threshold = bernoulli_threshold(attrs->p);
+  uint64_t seed = SCALAR_SEED(attrs, tn_bernoulli_attrs);
+  uint64_t offset = SCALAR_OFFSET(attrs, tn_bernoulli_attrs);
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);
-    philox_words words = philox_at(attrs->seed, attrs->offset + element / 4);
+    philox_words words = philox_at(seed, offset + element / 4);
     out[0][i] = words.w[element % 4] < threshold;
   }
 }
@@ -22,9 +25,11 @@ tn_status reference_bernoulli(const tn_kernel_args *args) { return map_f64(args,
 static void randint_i64(const run *r, int64_t *const *in, int64_t *const *out) {
   const tn_randint_attrs *attrs = r->attrs;
   uint64_t span = (uint64_t)attrs->high - (uint64_t)attrs->low;
+  uint64_t seed = SCALAR_SEED(attrs, tn_randint_attrs);
+  uint64_t offset = SCALAR_OFFSET(attrs, tn_randint_attrs);
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
-    uint64_t bits = philox_pair(attrs->seed, attrs->offset, (uint64_t)(r->first + i));
+    uint64_t bits = philox_pair(seed, offset, (uint64_t)(r->first + i));
     out[0][i] = (int64_t)((uint64_t)attrs->low + draw_below(bits, span));
   }
 }
@@ -41,10 +46,12 @@ static double middle(uint64_t seed, uint64_t offset, uint64_t element, bool wide
 static void truncated_normal_f64(const run *r, double *const *in, double *const *out) {
   const tn_truncated_normal_attrs *attrs = r->attrs;
   truncated between = truncated_between(attrs->low, attrs->high);
+  uint64_t seed = SCALAR_SEED(attrs, tn_truncated_normal_attrs);
+  uint64_t offset = SCALAR_OFFSET(attrs, tn_truncated_normal_attrs);
   (void)in;
   for (int64_t i = 0; i < r->n; ++i) {
     uint64_t element = (uint64_t)(r->first + i);
-    double u = middle(attrs->seed, attrs->offset, element, r->dtype == TN_F64);
+    double u = middle(seed, offset, element, r->dtype == TN_F64);
     out[0][i] = attrs->mean + attrs->std * truncated_at(&between, u);
   }
 }
@@ -75,11 +82,13 @@ static int64_t place_of(const uint64_t *units, uint64_t at) {
 
 static void draw_row(const tn_multinomial_attrs *attrs, int64_t row, uint64_t sum, uint64_t *units,
                      int64_t *places) {
+  uint64_t seed = SCALAR_SEED(attrs, tn_multinomial_attrs);
+  uint64_t offset = SCALAR_OFFSET(attrs, tn_multinomial_attrs);
   for (int64_t k = 0; k < attrs->samples; ++k) {
     uint64_t number = (uint64_t)(row * attrs->samples + k);
     places[k] = -1;
     if (sum == 0) continue;
-    places[k] = place_of(units, draw_below(philox_pair(attrs->seed, attrs->offset, number), sum));
+    places[k] = place_of(units, draw_below(philox_pair(seed, offset, number), sum));
     if (attrs->replacement) continue;
     sum -= units[places[k]];
     units[places[k]] = 0;
@@ -134,10 +143,11 @@ tn_status reference_randperm(const tn_kernel_args *args) {
   const tn_randperm_attrs *attrs = args->attrs;
   view y = view_of(args->out[0]);
   int64_t n = y.shape[0];
+  uint64_t seed = SCALAR_SEED(attrs, tn_randperm_attrs);
+  uint64_t offset = SCALAR_OFFSET(attrs, tn_randperm_attrs);
   keyed *list = (keyed *)(void *)scratch_alloc(args->host, 2 * n);
   if (!list) return TN_ERR_OUT_OF_MEMORY;
-  for (int64_t i = 0; i < n; ++i)
-    list[i] = (keyed){philox_pair(attrs->seed, attrs->offset, (uint64_t)i), i};
+  for (int64_t i = 0; i < n; ++i) list[i] = (keyed){philox_pair(seed, offset, (uint64_t)i), i};
   if (n > 1) qsort(list, (size_t)n, sizeof *list, by_key);
   for (int64_t i = 0; i < n; ++i)
     store_i64(y.dtype, view_at(&y, i * y.stride[0]), 1, 1, &list[i].place);

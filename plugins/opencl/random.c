@@ -15,10 +15,23 @@ static tn_status begin(ocl_launch *launch, const tn_kernel_args *args, const cha
   return ocl_begin(launch, args, &key);
 }
 
-static void arg_seed(ocl_launch *launch, uint64_t count, uint64_t seed, uint64_t offset) {
+/* Where the numbers begin: all random operators have these among their attributes. */
+typedef struct origin {
+  uint64_t seed, offset;
+  const DLTensor *seed_from, *offset_from;
+} origin;
+#define ORIGIN_OF(attrs, type)                                                                     \
+  ((origin){(attrs)->seed, (attrs)->offset,                                                        \
+            tn_attr_view(TN_FIELD_OR(attrs, type, seed_from, NULL)),                               \
+            tn_attr_view(TN_FIELD_OR(attrs, type, offset_from, NULL))})
+
+static void arg_origin(ocl_launch *launch, uint64_t count, origin from) {
   ocl_arg_long(launch, (cl_long)count);
-  ocl_arg_long(launch, (cl_long)seed);
-  ocl_arg_long(launch, (cl_long)offset);
+  ocl_arg_long(launch, (cl_long)from.seed);
+  ocl_arg_long(launch, (cl_long)from.offset);
+  ocl_arg_tensor(launch, from.seed_from);
+  ocl_arg_tensor(launch, from.offset_from);
+  ocl_arg_int(launch, (from.seed_from ? 1 : 0) | (from.offset_from ? 2 : 0));
 }
 
 /* A float's worth of scale for all but float64, as the operator is defined. */
@@ -41,7 +54,7 @@ tn_status ocl_run_dropout(const tn_kernel_args *args) {
   ocl_arg_tensor(&launch, args->out[0]);
   ocl_arg_tensor(&launch, args->out[1]);
   ocl_arg_tensor(&launch, args->in[0]);
-  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  arg_origin(&launch, count, ORIGIN_OF(attrs, tn_dropout_attrs));
   ocl_arg(&launch, &threshold, sizeof threshold);
   arg_scale(&launch, args, attrs->p);
   return ocl_run(&launch, count / 4 + (count % 4 != 0));
@@ -70,7 +83,7 @@ tn_status ocl_run_bernoulli(const tn_kernel_args *args) {
   tn_status status = begin(&launch, args, "bernoulli");
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
-  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  arg_origin(&launch, count, ORIGIN_OF(attrs, tn_bernoulli_attrs));
   ocl_arg_long(&launch, (cl_long)ceil(attrs->p * 0x1p32));
   return ocl_run(&launch, count);
 }
@@ -83,7 +96,7 @@ tn_status ocl_run_randint(const tn_kernel_args *args) {
   tn_status status = begin(&launch, args, "randint");
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
-  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  arg_origin(&launch, count, ORIGIN_OF(attrs, tn_randint_attrs));
   ocl_arg_long(&launch, attrs->low);
   ocl_arg_long(&launch, (cl_long)((uint64_t)attrs->high - (uint64_t)attrs->low));
   return ocl_run(&launch, count);
@@ -112,7 +125,7 @@ tn_status ocl_run_uniform(const tn_kernel_args *args) {
   tn_status status = begin(&launch, args, "uniform");
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
-  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  arg_origin(&launch, count, ORIGIN_OF(attrs, tn_uniform_attrs));
   for (int i = 0; i < 5; ++i)
     if (ocl_dtype(args->out[0]) == TN_F64)
       ocl_arg(&launch, &number[i], sizeof number[i]);
@@ -129,7 +142,7 @@ tn_status ocl_run_normal(const tn_kernel_args *args) {
   tn_status status = begin(&launch, args, "normal");
   if (status) return status;
   ocl_arg_tensor(&launch, args->out[0]);
-  arg_seed(&launch, count, attrs->seed, attrs->offset);
+  arg_origin(&launch, count, ORIGIN_OF(attrs, tn_normal_attrs));
   ocl_arg_wide(&launch, args, attrs->mean);
   ocl_arg_wide(&launch, args, attrs->std);
   return ocl_run(&launch, count);

@@ -214,6 +214,8 @@ static bool is_default(const tn_attr *attr, const char *field, int32_t rank) {
   case TN_ATTR_AXES:
   case TN_ATTR_DIMS:
     return load_i32(field) == 0;
+  case TN_ATTR_TENSOR:
+    return load_i64(field) == 0;
   default:
     return true; /* a type that came later */
   }
@@ -225,6 +227,13 @@ static void put_dtype_number(text *t, int32_t dtype) {
       [TN_I64] = "i64",   [TN_F16] = "f16", [TN_BF16] = "bf16", [TN_F32] = "f32", [TN_F64] = "f64"};
   bool known = dtype > 0 && (size_t)dtype < sizeof names / sizeof *names;
   text_put(t, known ? names[dtype] : "?");
+}
+
+/* A number in the device's memory, of which the type can be said. */
+static void put_scalar(text *t, const char *field) {
+  const struct tn_tensor *given;
+  memcpy(&given, field, sizeof given);
+  text_tensor(t, tn_attr_view(given));
 }
 
 static void put_value(text *t, uint32_t type, const char *field) {
@@ -250,6 +259,9 @@ static void put_value(text *t, uint32_t type, const char *field) {
   case TN_ATTR_DTYPE:
   case TN_ATTR_RESULT:
     put_dtype_number(t, load_i32(field));
+    break;
+  case TN_ATTR_TENSOR:
+    put_scalar(t, field);
     break;
   default:
     put_list(t, field, type == TN_ATTR_DIMS);

@@ -19,16 +19,21 @@ die() {
 check() { # STATUS FAULT ARGUMENTS...
   wanted=$1 fault=$2 status=0
   shift 2
-  case $fault in
-    *hangs) limit=1 ;;
-    *) limit=30 ;;
-  esac
   BROKEN=$fault "$tenon" check "$plugin" --op neg --dtype f32 --timeout "$limit" -j 1 "$@" \
     >"$scratch/out" 2>"$scratch/err" || status=$?
   [ "$status" -eq "$wanted" ] || die "$fault: status $status, not $wanted"
 }
+# What hangs is waited for, shortly; where a second is too short for the rest, on a busy machine, as
+# long as for others.
+limit=60
 fails() { # FAULT WHAT: in text and as XML
+  case $1 in *hangs) limit=1 ;; esac
   check 1 "$1" --junit "$scratch/junit.xml"
+  if [ "$limit" -eq 1 ] && ! grep -qE "^FAIL .*$2" "$scratch/out"; then
+    limit=20
+    check 1 "$1" --junit "$scratch/junit.xml"
+  fi
+  limit=60
   grep -qE "^FAIL .*$2" "$scratch/out" || die "$1: no '$2' in the report"
   grep -qE '^[1-9][0-9]* failures$' "$scratch/out" || die "$1: it is not counted"
   grep -qE ' failures="[1-9]' "$scratch/junit.xml" || die "$1: not in the XML"
@@ -45,10 +50,10 @@ fails 'open fails' 'broken:0.*no room on the chip'
 fails 'scored: open fails' 'broken:0.*no room on the chip'
 fails 'open gives NULL' 'broken:0.*open.*NULL'
 fails 'open crashes' 'broken:0: opening it: killed by signal 11 .* in plugin broken, open of its backend'
-fails 'open hangs' 'broken:0: opening it: did not end within 1 s in plugin broken, open of its backend'
-fails 'scored: open hangs' 'looking for devices: did not end within 1 s in plugin broken, open of'
+fails 'open hangs' 'broken:0: opening it: did not end within (1|20) s in plugin broken, open of its backend'
+fails 'scored: open hangs' 'looking for devices: did not end within (1|20) s in plugin broken, open of'
 fails 'close crashes' 'broken:0: closing it: killed by signal 11 .* in plugin broken, close of its'
-fails 'close hangs' 'broken:0: closing it: did not end within 1 s in plugin broken, close of its'
+fails 'close hangs' 'broken:0: closing it: did not end within (1|20) s in plugin broken, close of its'
 fails 'close exits with 3' 'broken:0: closing it: ended the process with status 3'
 # Status 0 is no better, and nothing waits for what will not come.
 fails 'query exits' 'looking for devices: ended the process with status 0'
@@ -60,16 +65,16 @@ fails 'close exits' 'broken:0: closing it: ended the process with status 0'
 fails 'plugin close exits' 'closing.*: ended the process with status 0'
 fails 'kernel exits' 'broken:0 .*: neg x=f32.*: ended the process with status 0'
 fails 'count crashes' 'looking for devices: killed by signal 11 .* in plugin broken, count of its'
-fails 'count hangs' 'looking for devices: did not end within 1 s in plugin broken, count of its'
+fails 'count hangs' 'looking for devices: did not end within (1|20) s in plugin broken, count of its'
 fails 'count gives none' 'plugin broken: count gave 0 devices and no reason'
 fails 'describe crashes' 'killed by signal 11 .* in plugin broken, describe of its backend'
 fails 'describe fails' 'broken:0: cannot be used: .*cannot say what it is'
 fails 'alloc fails' 'TN_ERR_DEVICE_OUT_OF_MEMORY'
 fails 'plugin open crashes' 'killed by signal 11 .* in plugin broken, tn_plugin.open'
-fails 'plugin open hangs' 'did not end within 1 s in plugin broken, tn_plugin.open'
+fails 'plugin open hangs' 'did not end within (1|20) s in plugin broken, tn_plugin.open'
 fails 'plugin open fails' 'was not taken: .*no licence'
 fails 'plugin close crashes' 'closing.*: killed by signal 11 .* in plugin broken'
-fails 'plugin close hangs' 'closing.*: did not end within 1 s in plugin broken'
+fails 'plugin close hangs' 'closing.*: did not end within (1|20) s in plugin broken'
 fails 'query crashes' 'killed by signal 11 .* in plugin broken, tn_plugin_query'
 fails 'query declines' 'was not taken: declined: .*wrong year'
 skips 'count gives a reason' 'plugin broken found no device: .*not plugged in'

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -179,6 +180,41 @@ static tn_status wrong_between(const tn_kernel_args *args) {
   return TN_OK;
 }
 
+/* Says that it heeds numbers in the device's memory, and steps where one of them says not to. */
+static tn_status never_skips(const tn_kernel_args *args) {
+  const tn_sgd_step_attrs *a = args->attrs;
+  const DLTensor *from = tn_attr_view(a->lr_from);
+  map m = map_of(args);
+  float *velocity = args->out[1]->data;
+  double lr = !from ? a->lr : from->dtype.bits == 64 ? *(double *)from->data : *(float *)from->data;
+  for (int64_t i = 0; i < m.n; i++) {
+    double g = m.x[i] + a->weight_decay * m.y[i];
+    double v = a->momentum == 0 ? g : a->momentum * velocity[i] + g;
+    velocity[i] = (float)v;
+    m.y[i] = (float)(m.y[i] - lr * (a->nesterov ? g + a->momentum * v : v));
+  }
+  return TN_OK;
+}
+
+/* The same of one that goes by the attribute. */
+static tn_status frozen_rate(const tn_kernel_args *args) {
+  const tn_adam_step_attrs *a = args->attrs;
+  const DLTensor *skip = tn_attr_view(a->skip_if), *from = tn_attr_view(a->step_from);
+  map m = map_of(args);
+  float *s = args->out[1]->data, *t = args->out[2]->data;
+  double step = (double)(from ? *(int64_t *)from->data : a->step);
+  if (skip && *(uint8_t *)skip->data) return TN_OK;
+  for (int64_t i = 0; i < m.n; i++) {
+    double g = m.x[i] + a->weight_decay * m.y[i];
+    double first = a->beta1 * s[i] + (1 - a->beta1) * g;
+    double second = a->beta2 * t[i] + (1 - a->beta2) * g * g;
+    s[i] = (float)first, t[i] = (float)second;
+    m.y[i] = (float)(m.y[i] - a->lr * (first / (1 - pow(a->beta1, step))) /
+                                  (sqrt(second / (1 - pow(a->beta2, step))) + a->eps));
+  }
+  return TN_OK;
+}
+
 #define ROW(OP, fn, more)                                                                          \
   {                                                                                                \
     .struct_size = sizeof(tn_kernel), .op = OP, .device_type = "cpu", .name = "faulty." #fn,       \
@@ -191,6 +227,13 @@ static tn_status wrong_between(const tn_kernel_args *args) {
     .struct_size = sizeof(tn_kernel), .op = OP, .device_type = "cpu", .name = "faulty." #fn,       \
     .priority = 10000, .flags = TN_KERNEL_DETERMINISTIC, .types = {TN_SET(TN_F32)}, .run = fn,     \
     .supports = takes                                                                              \
+  }
+
+#define ROW_HEEDS(OP, fn, type)                                                                    \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = OP, .device_type = "cpu", .name = "faulty." #fn,       \
+    .priority = 10000, .flags = TN_KERNEL_DETERMINISTIC, .types = {TN_SET(TN_F32)}, .run = fn,     \
+    .attrs_size = sizeof(type)                                                                     \
   }
 
 static const tn_kernel kernels[] = {
@@ -208,20 +251,23 @@ static const tn_kernel kernels[] = {
     ROW(TN_OP_GELU, not_deterministic, 0),
     ROW(TN_OP_NEG, wrong_in_place, 0),
     ROW(TN_OP_TANH, crashes, 0),
-    ROW(TN_OP_HYPOT, hangs, 0),
     ROW_SOME(TN_OP_EXP, wrong_between, stretch_alone),
+    ROW_HEEDS(TN_OP_SGD_STEP, never_skips, tn_sgd_step_attrs),
+    ROW_HEEDS(TN_OP_ADAM_STEP, frozen_rate, tn_adam_step_attrs),
+    ROW(TN_OP_HYPOT, hangs, 0), /* last: see below */
 };
 
-static const tn_plugin plugin = {.struct_size = sizeof plugin,
-                                 .abi_min = TN_ABI_VERSION_MIN,
-                                 .abi_max = TN_ABI_VERSION,
-                                 .name = "faulty",
-                                 .version = "1.0",
-                                 .description = "planted faults",
-                                 .kernels = kernels,
-                                 .num_kernels = sizeof kernels / sizeof *kernels};
+/* A kernel that hangs is waited for, so it comes along only where FAULTY_HANGS is set. */
+static tn_plugin plugin = {.struct_size = sizeof plugin,
+                           .abi_min = TN_ABI_VERSION_MIN,
+                           .abi_max = TN_ABI_VERSION,
+                           .name = "faulty",
+                           .version = "1.0",
+                           .description = "planted faults",
+                           .kernels = kernels};
 
 TN_PLUGIN_DEFINE("faulty") {
   (void)host;
+  plugin.num_kernels = sizeof kernels / sizeof *kernels - !getenv("FAULTY_HANGS");
   return &plugin;
 }

@@ -60,7 +60,10 @@ grep -q '^0 failures, 1 expected' "$scratch/out" || die "wrong totals"
 
 # Where a slot never returns, the rest is checked all the same.
 TENON_MUTANT=queue_wait_hangs
-check 1 "$plugin" --slots '[ew]*' --timeout 3
-grep -q '^FAIL .*queue_wait .*did not return within 3 s' "$scratch/out" || die "not called by name"
+for limit in 3 30; do # the second where a busy machine makes the rest of it wait as long
+  check 1 "$plugin" --slots '[ew]*' --timeout "$limit"
+  grep -q '^FAIL .*queue_wait .*did not return within '"$limit"' s' "$scratch/out" || die "not called by name"
+  ! grep -q '^ok *backend.elapsed' "$scratch/out" || break
+done
 grep -q '^ok *backend.elapsed' "$scratch/out" || die "the rest was not checked"
 echo "slots are reported"

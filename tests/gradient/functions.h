@@ -12,8 +12,9 @@
 
 enum { X_SIZE = 16, W_SIZE = 4 };
 
-/* Calls on the graph of x and w; a scalar. */
-typedef tn_tensor *(*function)(tn_graph *g, const tn_tensor *x, const tn_tensor *w, uint64_t seed);
+/* Calls on x and w, which are on this device; a scalar. */
+typedef tn_tensor *(*function)(tn_device *on, const tn_tensor *x, const tn_tensor *w,
+                               uint64_t seed);
 
 /* x and w, and a program of the loss with its gradients, of some order. */
 typedef struct differentiated {
@@ -37,14 +38,13 @@ static inline void release(tn_tensor **t) {
 }
 
 /* sum(t * c), c being other numbers for each `seed` and place. */
-static inline tn_tensor *weighted_sum(tn_graph *g, const tn_tensor *t, uint64_t seed) {
+static inline tn_tensor *weighted_sum(tn_device *on, const tn_tensor *t, uint64_t seed) {
   double c[256];
   tn_tensor *weights = NULL, *product = NULL, *sum = NULL;
   int64_t n = tn_tensor_elements(t);
   ck_assert_int_le(n, 256);
   for (int64_t i = 0; i < n; ++i) c[i] = 0.5 + number_at(seed * 1000 + (uint64_t)i);
-  ok(tn_tensor_from_host(tn_graph_device(g), TN_F64, tn_tensor_rank(t), tn_tensor_shape(t), c,
-                         &weights));
+  ok(tn_tensor_from_host(on, TN_F64, tn_tensor_rank(t), tn_tensor_shape(t), c, &weights));
   ok(tn_mul(NULL, t, weights, &product));
   ok(tn_sum(NULL, product, NULL, &sum));
   RELEASE(weights, product);
@@ -69,7 +69,8 @@ static inline void take_gradients(differentiated *d, tn_tensor **gradients, int 
   if (d->status || order == 1) return;
   tn_tensor *next = NULL;
   for (int i = 0; i < 2; ++i)
-    if (gradients[i]) add_to(&next, weighted_sum(d->graph, gradients[i], 900 + (uint64_t)i));
+    if (gradients[i])
+      add_to(&next, weighted_sum(tn_graph_device(d->graph), gradients[i], 900 + (uint64_t)i));
   release(&gradients[0]);
   release(&gradients[1]);
   if (!next) return;
@@ -85,7 +86,7 @@ static inline differentiated differentiate(function f, uint64_t seed, int order)
   ok(tn_graph_input(d.graph, "w", TN_F64, 1, SHAPE(4), &d.w));
   for (uint64_t i = 0; i < X_SIZE + W_SIZE; ++i)
     d.numbers[i] = 0.3 + 0.7 * number_at(seed * 50 + i);
-  d.loss = f(d.graph, d.x, d.w, seed);
+  d.loss = f(tn_graph_device(d.graph), d.x, d.w, seed);
   take_gradients(&d, gradients, order);
   if (d.status) return d;
   ok(tn_graph_output(d.graph, "loss", d.loss));

@@ -13,6 +13,7 @@ typedef struct part {
 #define FUNCTION(name, ...) {ROW_RULE, ""},
 #define STOPS(why) {ROW_STOPS, why},
 #define REFUSES(why) {ROW_REFUSES, why},
+#define NOTE(text) {ROW_NONE, text},
 #include "gradients.def"
 
 #define OP(id, name, NAME, ...) static const part name##_parts[] = {TN_GRAD_##name{ROW_NONE, ""}};

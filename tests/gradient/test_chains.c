@@ -4,11 +4,10 @@
  */
 #include "tests/gradient/functions.h"
 
-enum { TENSORS = 14, STEPS = 18, CHAINS = 500, HIGHER = 60 };
+enum { TENSORS = 14, STEPS = 18, CHAINS = 500, HIGHER = 60, TAPES = 300 };
 
 /* The tensors that a chain has, and its random numbers. */
 typedef struct chain {
-  tn_graph *graph;
   tn_tensor *tensors[TENSORS];
   int count;
   uint64_t state;
@@ -114,25 +113,28 @@ static void update(chain *c) {
   }
 }
 
-static tn_tensor *random_chain(tn_graph *g, const tn_tensor *x, const tn_tensor *w, uint64_t seed) {
-  chain c = {.graph = g, .state = seed * 100000, .count = 4};
+static tn_tensor *random_chain(tn_device *on, const tn_tensor *x, const tn_tensor *w,
+                               uint64_t seed) {
+  chain c = {.state = seed * 100000, .count = 4};
   const double constant[4] = {0.1, 0.2, 0.3, 0.4};
-  tn_tensor *loss = NULL;
-  ok(tn_tensor_slice(x, 0, 0, 4, 1, &c.tensors[0]));
-  ok(tn_tensor_slice(w, 0, 0, 4, 1, &c.tensors[1]));
-  ok(tn_copy(NULL, x, &c.tensors[2]));
-  ok(tn_tensor_from_host(tn_graph_device(g), TN_F64, 1, SHAPE(4), constant, &c.tensors[3]));
+  tn_tensor *loss = NULL, *fixed = NULL;
+  ok(tn_copy(NULL, x, &c.tensors[0]));
+  ok(tn_copy(NULL, w, &c.tensors[1]));
+  ok(tn_exp(NULL, x, &c.tensors[2]));
+  ok(tn_tensor_from_host(on, TN_F64, 1, SHAPE(4), constant, &fixed));
+  ok(tn_copy(NULL, fixed, &c.tensors[3])); /* which may be updated, as the others */
+  tn_tensor_release(fixed);
   for (int i = 0; i < STEPS; ++i) {
-    const uint32_t what = below(&c, 3);
-    if (what == 0)
+    const uint32_t what = below(&c, 5);
+    if (what < 2)
       keep(&c, view(&c));
-    else if (what == 1)
+    else if (what < 4)
       keep(&c, made(&c));
     else
       update(&c);
   }
   for (int i = 0; i < c.count; ++i) {
-    add_to(&loss, weighted_sum(g, c.tensors[i], (uint64_t)i));
+    add_to(&loss, weighted_sum(on, c.tensors[i], (uint64_t)i));
     tn_tensor_release(c.tensors[i]);
   }
   return loss;
@@ -155,6 +157,48 @@ static void chains_hold(int order, uint64_t first, int count) {
   ck_assert_int_ge(compared, count / 3);
 }
 
+/* The same calls on real tensors, on a tape: gradients as the graph's, and refused where they are.
+ */
+static bool tape_agrees(const differentiated *d, uint64_t seed) {
+  const double none[X_SIZE + W_SIZE] = {0};
+  double want[X_SIZE + W_SIZE], got[X_SIZE + W_SIZE] = {0}, size = 0;
+  tn_tensor *in[2] = {NULL}, *dx[2] = {NULL}, *loss = NULL;
+  tn_tape *tape = NULL;
+  ok(tn_tensor_from_host(device, TN_F64, 2, SHAPE(4, 4), d->numbers, &in[0]));
+  ok(tn_tensor_from_host(device, TN_F64, 1, SHAPE(4), d->numbers + X_SIZE, &in[1]));
+  ok(tn_tape_create(rt, &tape));
+  for (int i = 0; i < 2; ++i) ok(tn_tape_watch(tape, in[i]));
+  ok(tn_tape_begin(tape));
+  loss = random_chain(device, in[0], in[1], seed);
+  const tn_status status = tn_tape_gradient(tape, NULL, loss, NULL, 2, in, dx, 0);
+  ok(tn_tape_end(tape));
+  ck_assert_msg(!status == !d->status, "seed %llu: %s", (unsigned long long)seed, tn_last_error());
+  if (!status) {
+    loss_at(d, none, 0, want);
+    if (dx[0]) ok(tn_tensor_to_host(dx[0], got, X_SIZE * sizeof *got));
+    if (dx[1]) ok(tn_tensor_to_host(dx[1], got + X_SIZE, W_SIZE * sizeof *got));
+    for (int i = 0; i < X_SIZE + W_SIZE; ++i) size = fmax(size, fabs(want[i]));
+    for (int i = 0; i < X_SIZE + W_SIZE; ++i)
+      ck_assert_msg(fabs(got[i] - want[i]) <= 1e-12 * size || size > 1e12,
+                    "seed %llu, element %d: %.15g on a tape, %.15g of a graph",
+                    (unsigned long long)seed, i, got[i], want[i]);
+  }
+  tn_tape_destroy(tape);
+  RELEASE(in[0], in[1], dx[0], dx[1], loss);
+  return status == TN_OK;
+}
+
+START_TEST(on_tapes) {
+  int agreed = 0;
+  for (uint64_t seed = 3000; seed < 3000 + TAPES; ++seed) {
+    differentiated d = differentiate(random_chain, seed, 1);
+    agreed += tape_agrees(&d, seed);
+    differentiated_free(&d);
+  }
+  ck_assert_int_ge(agreed, TAPES / 3);
+}
+END_TEST
+
 START_TEST(first_order) { chains_hold(1, 1, CHAINS); }
 END_TEST
 
@@ -169,6 +213,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, first_order);
   tcase_add_test(tcase, second_order);
   tcase_add_test(tcase, third_order);
+  tcase_add_test(tcase, on_tapes);
 }
 
 int main(void) { return run_suite("gradient chains", add_tests); }

@@ -183,7 +183,7 @@ static bool is_deliberate(tn_runtime *rt, const char *refusal) {
 static const char *judge_second(tn_runtime *rt, const outcome *o) {
   if (o->failures) return "second derivatives are wrong";
   if (o->refused && !is_deliberate(rt, o->refusal)) return o->refusal;
-  if (o->uneven > o->cases / 8 + 1) return "too many cases are at kinks or not finite";
+  if (o->uneven > o->cases / 50) return "too many cases are at kinks or not finite";
   return NULL;
 }
 
@@ -197,7 +197,7 @@ static const char *judge(const tn_operator *op, const outcome *o) {
   if (kind == ROW_RULE && !o->compared) return "its rule was reached by no case";
   if (kind == ROW_REFUSES && o->cases > o->empty + o->declined && !o->refused)
     return "its row refuses, but a gradient was given";
-  if (o->uneven > o->cases / 8 + 1) return "too many cases are at kinks or not finite";
+  if (o->uneven > o->cases / 50) return "too many cases are at kinks or not finite";
   return NULL;
 }
 

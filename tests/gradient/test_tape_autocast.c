@@ -167,6 +167,23 @@ START_TEST(gradients_of_gradients) {
 }
 END_TEST
 
+/* What was called in float32 is differentiated in float32, whatever has been said since. */
+START_TEST(gradients_have_the_types_of_their_calls) {
+  tn_tensor *w = numbers(device, 4, 4, 0.5f), *dw = NULL, *loss = NULL;
+  ok(tn_tape_watch(tape, w));
+  ok(tn_tape_begin(tape));
+  tn_tensor *y = product(w, w);
+  ok(tn_sum(NULL, y, NULL, &loss));
+  ok(tn_tape_autocast(tape, TN_BF16));
+  ok(tn_tape_gradient(tape, NULL, loss, NULL, 1, &w, &dw, TN_TAPE_RECORD));
+  ck_assert_uint_eq(recorded_casts(), 0);
+  tn_tensor *z = product(dw, w); /* and then it goes on */
+  is(z, TN_BF16);
+  ok(tn_tape_end(tape));
+  RELEASE(w, y, dw, loss, z);
+}
+END_TEST
+
 START_TEST(refusals_are_those_of_float32) {
   tn_tensor *w = numbers(device, 4, 4, 0.5f), *wide = numbers(device, 4, 7, 1), *y = NULL;
   char words[2048];
@@ -195,6 +212,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, a_parameter_is_cast_once_per_version);
   tcase_add_test(t, kept_casts_go_with_the_record);
   tcase_add_test(t, gradients_of_gradients);
+  tcase_add_test(t, gradients_have_the_types_of_their_calls);
   tcase_add_test(t, refusals_are_those_of_float32);
 }
 

@@ -112,58 +112,58 @@ END_TEST
 /* --- what overwrites, and what stops --- */
 
 /* Rows of a copy of x are overwritten by what does not depend on it, one with nothing at all. */
-static tn_tensor *overwritten_rows(tn_graph *g, const tn_tensor *x, const tn_tensor *w,
+static tn_tensor *overwritten_rows(tn_device *on, const tn_tensor *x, const tn_tensor *w,
                                    uint64_t seed) {
   const double numbers[4] = {1, 2, 3, 4};
   tn_tensor *y = NULL, *row = NULL, *none = NULL, *c = NULL, *empty = NULL, *loss = NULL;
   ok(tn_mul(NULL, x, w, &y));
-  ok(tn_tensor_from_host(tn_graph_device(g), TN_F64, 1, SHAPE(4), numbers, &c));
+  ok(tn_tensor_from_host(on, TN_F64, 1, SHAPE(4), numbers, &c));
   ok(tn_tensor_select(y, 0, 2, &row));
   ok(tn_exp(NULL, c, &row));
   ok(tn_tensor_slice(y, 0, 4, 4, 1, &none));
   ok(tn_tensor_slice(x, 0, 0, 0, 1, &empty));
   ok(tn_sin(NULL, empty, &none));
   ok(tn_tanh(NULL, y, &y));
-  loss = weighted_sum(g, y, seed);
+  loss = weighted_sum(on, y, seed);
   RELEASE(y, row, none, c, empty);
   return loss;
 }
 
 /* The same, overwritten whole: only what was read before counts. */
-static tn_tensor *overwritten_whole(tn_graph *g, const tn_tensor *x, const tn_tensor *w,
+static tn_tensor *overwritten_whole(tn_device *on, const tn_tensor *x, const tn_tensor *w,
                                     uint64_t seed) {
   tn_tensor *y = NULL, *t = NULL, *c = NULL, *loss = NULL;
   (void)w;
   ok(tn_sin(NULL, x, &y));
-  loss = weighted_sum(g, y, seed);
-  ok(tn_ones(tn_graph_device(g), NULL, TN_F64, 2, SHAPE(4, 4), &c));
+  loss = weighted_sum(on, y, seed);
+  ok(tn_ones(on, NULL, TN_F64, 2, SHAPE(4, 4), &c));
   ok(tn_tensor_permute(y, (int32_t[]){1, 0}, &t));
   ok(tn_cos(NULL, c, &t));
-  add_to(&loss, weighted_sum(g, y, seed + 1));
+  add_to(&loss, weighted_sum(on, y, seed + 1));
   RELEASE(y, t, c);
   return loss;
 }
 
 /* What a mask scales in place needs the mask alone. */
-static tn_tensor *scaled_in_place(tn_graph *g, const tn_tensor *x, const tn_tensor *w,
+static tn_tensor *scaled_in_place(tn_device *on, const tn_tensor *x, const tn_tensor *w,
                                   uint64_t seed) {
   const double mask[4] = {1, 0, 1, 2};
   tn_tensor *y = NULL, *c = NULL, *loss = NULL;
   ok(tn_mul(NULL, x, w, &y));
-  ok(tn_tensor_from_host(tn_graph_device(g), TN_F64, 1, SHAPE(4), mask, &c));
+  ok(tn_tensor_from_host(on, TN_F64, 1, SHAPE(4), mask, &c));
   ok(tn_mul(NULL, y, c, &y));
   ok(tn_sub(NULL, x, y, &y));
   ok(tn_add(NULL, y, y, &y));
   ok(tn_tanh(NULL, y, &y));
-  loss = weighted_sum(g, y, seed);
+  loss = weighted_sum(on, y, seed);
   RELEASE(y, c);
   return loss;
 }
 
 /* Two updates of parts that overlap, of a tensor that was never written whole. */
-static tn_tensor *in_pieces(tn_graph *g, const tn_tensor *x, const tn_tensor *w, uint64_t seed) {
+static tn_tensor *in_pieces(tn_device *on, const tn_tensor *x, const tn_tensor *w, uint64_t seed) {
   tn_tensor *y = NULL, *top = NULL, *bottom = NULL, *flat = NULL, *odd = NULL, *wide = NULL;
-  ok(tn_tensor_empty(tn_graph_device(g), TN_F64, 2, SHAPE(6, 4), &y));
+  ok(tn_tensor_empty(on, TN_F64, 2, SHAPE(6, 4), &y));
   ok(tn_tensor_slice(y, 0, 0, 4, 1, &top));
   ok(tn_tensor_slice(y, 0, 2, 6, 1, &bottom));
   ok(tn_sin(NULL, x, &top));
@@ -173,31 +173,51 @@ static tn_tensor *in_pieces(tn_graph *g, const tn_tensor *x, const tn_tensor *w,
   ok(tn_tensor_expand(w, 2, SHAPE(4, 4), &wide));
   ok(tn_add(NULL, bottom, wide, &bottom));
   ok(tn_tanh(NULL, odd, &odd));
-  tn_tensor *loss = weighted_sum(g, flat, seed);
+  tn_tensor *loss = weighted_sum(on, flat, seed);
   RELEASE(y, top, bottom, flat, odd, wide);
   return loss;
 }
 
 /* In-out tensors of operators, and what one that counts its places adds to a view. */
-static tn_tensor *added_by_index(tn_graph *g, const tn_tensor *x, const tn_tensor *w,
+static tn_tensor *added_by_index(tn_device *on, const tn_tensor *x, const tn_tensor *w,
                                  uint64_t seed) {
   const int64_t rows[3] = {1, 0, 1};
   tn_tensor *y = NULL, *t = NULL, *part = NULL, *index = NULL, *updates = NULL;
   ok(tn_mul(NULL, x, x, &y));
   ok(tn_tensor_permute(y, (int32_t[]){1, 0}, &t));
   ok(tn_tensor_slice(t, 0, 1, 3, 1, &part));
-  ok(tn_tensor_from_host(tn_graph_device(g), TN_I64, 1, SHAPE(3), rows, &index));
+  ok(tn_tensor_from_host(on, TN_I64, 1, SHAPE(3), rows, &index));
   ok(tn_tensor_expand(w, 2, SHAPE(3, 4), &updates));
   ok(tn_index_add(NULL, updates, index, part, NULL));
   ok(tn_tanh(NULL, part, &part));
-  tn_tensor *loss = weighted_sum(g, y, seed);
+  tn_tensor *loss = weighted_sum(on, y, seed);
   RELEASE(y, t, part, index, updates);
   return loss;
 }
 
+/* Steps of a loop, each into its own row of one tensor, from the row before: what a rule reads of
+ * one row is there though others were written later. */
+static tn_tensor *row_by_row(tn_device *on, const tn_tensor *x, const tn_tensor *w, uint64_t seed) {
+  tn_tensor *all = NULL, *before = NULL;
+  ok(tn_tensor_empty(on, TN_F64, 2, SHAPE(4, 4), &all));
+  ok(tn_tensor_slice(w, 0, 0, 4, 1, &before));
+  for (int i = 0; i < 4; ++i) {
+    tn_tensor *row = NULL, *in = NULL, *product = NULL;
+    ok(tn_tensor_select(all, 0, i, &row));
+    ok(tn_tensor_select(x, 0, i, &in));
+    ok(tn_mul(NULL, in, before, &product));
+    ok(tn_tanh(NULL, product, &row));
+    RELEASE(in, product, before);
+    before = row;
+  }
+  tn_tensor *loss = weighted_sum(on, all, seed);
+  RELEASE(all, before);
+  return loss;
+}
+
 START_TEST(through_updates) {
-  static const function all[] = {overwritten_rows, overwritten_whole, scaled_in_place, in_pieces,
-                                 added_by_index};
+  static const function all[] = {overwritten_rows, overwritten_whole, scaled_in_place,
+                                 in_pieces,        added_by_index,    row_by_row};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     for (int order = 1; order <= 3; ++order) holds(all[i], 10 + i, order);
 }

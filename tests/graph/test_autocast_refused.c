@@ -182,6 +182,28 @@ START_TEST(each_graph_has_its_own) {
 }
 END_TEST
 
+START_TEST(a_copy_begins_without) {
+  tn_graph *g = make_graph(), *copy = NULL;
+  tn_tensor *x = input(g, "x", 4, 4), *u = NULL;
+  ok(tn_graph_autocast(g, TN_BF16));
+  tn_tensor *y = product(x, x);
+  ok(tn_graph_output(g, "y", y));
+  ok(tn_graph_copy(g, &copy));
+  ck_assert_uint_eq(casts_of(copy), 1);
+  ok(tn_graph_tensor_at(copy, 0, &u));
+  tn_tensor *v = product(u, u);
+  is(v, TN_F32);
+  ok(tn_graph_autocast(copy, TN_F16));
+  tn_tensor *w = product(u, u);
+  is(w, TN_F16);
+  ck_assert_uint_eq(casts_of(copy), 2);
+  ck_assert_uint_eq(casts_of(g), 1);
+  RELEASE(x, u, y, v, w);
+  tn_graph_destroy(g);
+  tn_graph_destroy(copy);
+}
+END_TEST
+
 static void *build_in_thread(void *dtype) {
   for (int i = 0; i < 20; ++i) {
     tn_graph *g = make_graph();
@@ -305,6 +327,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, bad_arguments);
   tcase_add_test(t, operators_of_plugins_are_left_alone);
   tcase_add_test(t, each_graph_has_its_own);
+  tcase_add_test(t, a_copy_begins_without);
   tcase_add_test(t, threads_build_beside_each_other);
   tcase_add_test(t, memory_runs_out_at_every_request);
   tcase_add_test(t, a_graph_may_outlive_its_runtime);

@@ -57,6 +57,22 @@ START_TEST(gradients_pass_through_casts) {
 }
 END_TEST
 
+/* What was called in float32 is differentiated in float32, whatever has been said since. */
+START_TEST(gradients_have_the_types_of_their_calls) {
+  tn_graph *g = make_graph();
+  tn_tensor *x = input(g, "x", 4, 4), *w = input(g, "w", 4, 4), *y = product(x, w);
+  tn_tensor *loss = NULL, *dw = NULL;
+  ok(tn_sum(NULL, y, NULL, &loss));
+  ok(tn_graph_autocast(g, TN_BF16));
+  ok(tn_graph_gradient(g, loss, 1, &w, &dw));
+  ck_assert_uint_eq(casts_of(g), 0);
+  tn_tensor *z = product(dw, w); /* and then it goes on */
+  is(z, TN_BF16);
+  RELEASE(x, w, y, loss, dw, z);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /*
  * The scale of the loss, all on the device: gradients of the scaled loss in float16 overflow while
  * the scale is too large, found_inf says so, the scale comes down, and then w gets its step.
@@ -138,6 +154,7 @@ END_TEST
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, gradients_pass_through_casts);
+  tcase_add_test(t, gradients_have_the_types_of_their_calls);
   tcase_add_test(t, the_scale_of_the_loss_adapts_on_the_device);
 }
 

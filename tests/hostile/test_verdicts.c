@@ -127,24 +127,25 @@ START_TEST(what_a_driver_did_to_it_holds_for_an_hour) {
     ck_assert_int_eq(setenv("XDG_CACHE_HOME", cache, 1), 0);
     const char *path = copy_hostile(harmed[i]);
     bool hangs = i == 2; /* which is waited for each time */
+    const uint32_t limit_ms = hangs ? 300 : 0;
     for (int k = 0; k < (hangs ? 2 : 4); k++) {
-      tn_runtime *runtime = open_reference(0, 300);
+      tn_runtime *runtime = open_reference(0, limit_ms);
       bool made = k == 0 || k == 3;
       double begin = now();
       refused(tn_runtime_load_plugin(runtime, path), TN_ERR_PLUGIN_REFUSED,
               made ? "refused by the scan: "
                    : "; remembered for an hour; `tenon scan PLUGIN` tries again");
       ck_assert_uint_eq(last_report(runtime).scan, made ? TN_SCAN_MADE : TN_SCAN_REMEMBERED);
-      ck_assert_msg(made || now() - begin < 1, "%.1f s", now() - begin);
+      ck_assert_msg(made || now() - begin < 1.7, "%.1f s", now() - begin);
       tn_runtime_close(runtime);
       only_file(folder, file);
       if (k == 2) age_verdict(file);
     }
     if (hangs) continue;
     ck_assert_int_eq(setenv("TENON_SCAN", "anew", 1), 0);
-    ck_assert_uint_eq(outcome_after(path, 300), TN_SCAN_MADE);
+    ck_assert_uint_eq(outcome_of(path), TN_SCAN_MADE);
     ck_assert_int_eq(unsetenv("TENON_SCAN"), 0);
-    ck_assert_uint_eq(outcome_after(path, 300), TN_SCAN_REMEMBERED);
+    ck_assert_uint_eq(outcome_of(path), TN_SCAN_REMEMBERED);
   }
 }
 END_TEST

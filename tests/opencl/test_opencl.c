@@ -261,7 +261,7 @@ static void open_in_child(void) {
   tn_runtime_options options = {
       .struct_size = sizeof options, .plugins = "opencl,reference", .device = "reference"};
   tn_runtime *runtime = NULL;
-  alarm(30);
+  alarm(120); /* where it hangs */
   if (open_opencl(&runtime) != TN_ERR_NOT_FOUND || !strstr(tn_last_error(), "forked")) _exit(1);
   if (tn_runtime_open(&options, &runtime)) _exit(2);
   tn_tensor_release(counting(tn_runtime_device(runtime), 4));

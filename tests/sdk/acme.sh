@@ -1,6 +1,7 @@
 #!/bin/sh
 # A newcomer's first minute: from `tenon new-plugin acme` to a green check, with an installed
-# Tenon, pkg-config and no edit. Prints how long it took; more than a minute fails.
+# Tenon, pkg-config and no edit. Prints how long it took; more than a minute fails, of a processor's
+# time where others have the machine.
 #
 # usage: acme.sh BUILD_ROOT LIBTENON
 set -eu
@@ -30,6 +31,11 @@ rm "$PKG_CONFIG_PATH/tenon.pc"
 
 mkdir "$scratch/work"
 cd "$scratch/work"
+# What commands that are over took of the processors, in milliseconds, by what `times` says.
+processor_ms() {
+  awk -F '[ms ]+' 'NR == 2 { printf "%d\n", ($1 * 60 + $2 + $3 * 60 + $4) * 1000 }' "$1"
+}
+times >"$scratch/before"
 began=$(date +%s%N)
 tenon new-plugin acme
 cd acme
@@ -43,7 +49,10 @@ tail -n 3 log
 grep -q '^acme:0 (.* run natively' log || die "nothing ran natively"
 grep -q '^0 failures' log || die "no line of totals"
 echo "from new-plugin to a green check: $took ms"
-[ "$took" -le 60000 ] || die "more than a minute"
+times >"$scratch/after"
+spent=$(($(processor_ms "$scratch/after") - $(processor_ms "$scratch/before")))
+echo "of a processor: $spent ms"
+[ "$took" -le 60000 ] || [ "$spent" -le 60000 ] || die "more than a minute"
 
 nm -D --defined-only libtenon-acme.so | awk '{ print $NF }' >symbols
 [ "$(cat symbols)" = tn_plugin_query ] || { cat symbols; die "it exports more than its query"; }

@@ -106,6 +106,8 @@ static void spoil_attribute(op_case *c, const tn_attr *a) {
   case TN_ATTR_DIMS:
     spoil_list(&dims->count, dims->dim, NULL);
     break;
+  case TN_ATTR_TENSOR:
+    break; /* what it points to is the program's word */
   case TN_ATTR_PAIR:
   case TN_ATTR_TRIPLE:
     ((int64_t *)at)[draw(a->type == TN_ATTR_PAIR ? 2 : 3)] = whole();

@@ -17,6 +17,7 @@
 #include "../plain.h"
 #include "../progress.h"
 #include "backend/backend.h"
+#include "output.h"
 
 /* Outputs too large to hold are asked for on purpose: AddressSanitizer shall say no, as
  * the C library does, rather than stop. */
@@ -338,7 +339,9 @@ static int run_nothing(check *k) {
 
 static void make_agenda(void *ctx) {
   check *k = ctx;
+  const int out = output_aside();
   agenda_make(k->options, k->agenda);
+  output_back(out);
 }
 
 /* With what it could not be made of. What dies behind the end, in closing, leaves it whole. */
@@ -355,7 +358,10 @@ static void complete(void *ctx) {
   check *k = ctx;
   workbench w;
   k->agenda->lacking = 1;
-  if (workbench_open(k->options, &k->agenda->device[0], &w) != TN_OK) return;
+  const int out = output_aside();
+  const tn_status status = workbench_open(k->options, &k->agenda->device[0], &w);
+  output_back(out);
+  if (status != TN_OK) return;
   k->agenda->lacking = 0;
   for (uint32_t i = 0; i < k->agenda->num_ops; i++)
     if (k->agenda->device[0].wanted[i])

@@ -104,18 +104,29 @@ static tn_status measure(laid *l, tn_prepared *prepared, int windows, int calls,
   return status;
 }
 
-/* The kind of which there is more with every call, or -1. Where that is little, a driver's threads
- * may be late in giving something back: then more calls tell. */
-static int find_growth(laid *l, tn_prepared *prepared, double *grown) {
+/* Finds the kind of which there is more with every call, or KINDS. Where that is little, a driver's
+ * threads may be late in giving something back: then more calls tell. */
+static tn_status find_growth(laid *l, tn_prepared *prepared, double *grown, int *kind) {
+  tn_status status = TN_OK;
+  *kind = KINDS;
   for (int sure = 0; sure < 2; sure++) {
-    int kind = 0;
-    tn_status status = sure ? measure(l, prepared, SURE_WINDOWS, SURE_CALLS, grown)
-                            : measure(l, prepared, WINDOWS, CALLS, grown);
-    while (kind < KINDS && grown[kind] < kinds[kind].least) kind++;
-    if (status != TN_OK || kind == KINDS) return -1;
-    if (sure || grown[kind] >= 16 * kinds[kind].least) return kind;
+    int k = 0;
+    status = sure ? measure(l, prepared, SURE_WINDOWS, SURE_CALLS, grown)
+                  : measure(l, prepared, WINDOWS, CALLS, grown);
+    while (k < KINDS && grown[k] < kinds[k].least) k++;
+    if (status != TN_OK || k == KINDS) break;
+    if (!sure && grown[k] < 16 * kinds[k].least) continue;
+    *kind = k;
+    break;
   }
-  return -1;
+  return status;
+}
+
+static void complain_of(tn_status status, const char *what, const op_case *c, const load_site *s,
+                        tally *t) {
+  char why[600];
+  snprintf(why, sizeof why, "%s: %s: %s", what, tn_status_name(status), tn_last_error());
+  load_complain(s, c, t, "many calls", why);
 }
 
 static bool look_at(laid *l, uint32_t rank, const char *judge, const load_site *s, tally *t) {
@@ -123,25 +134,39 @@ static bool look_at(laid *l, uint32_t rank, const char *judge, const load_site *
   char why[300];
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   tn_prepared *prepared = NULL;
-  if (laid_prepare(l, rank, judge, &prepared) != TN_OK) return false;
+  int kind = KINDS;
+  tn_status status = laid_prepare(l, rank, judge, &prepared);
+  if (status != TN_OK) {
+    /* No kernel of that rank, or none of the device's, is for others to say. */
+    if (status != TN_ERR_UNSUPPORTED && !case_declined(l->c, status))
+      complain_of(status, "it cannot be prepared", l->c, s, t);
+    return false;
+  }
   tn_prepared_kernel(prepared, &kernel);
   if (rank == 0) laid_drop_outputs(l);
-  int kind = find_growth(l, rank ? prepared : NULL, grown);
-  if (kind >= 0) {
+  status = find_growth(l, rank ? prepared : NULL, grown, &kind);
+  if (status != TN_OK) {
+    snprintf(why, sizeof why, "%s fails when it is called again and again", kernel.name);
+    complain_of(status, why, l->c, s, t);
+  } else if (kind < KINDS) {
     snprintf(why, sizeof why, "%s leaves %.3g %s behind with every call", kernel.name, grown[kind],
              kinds[kind].name);
     load_complain(s, l->c, t, "many calls", why);
   }
   tn_prepared_release(prepared);
   laid_drop_outputs(l);
-  return kind < 0;
+  return status == TN_OK && kind == KINDS;
 }
 
 void growth_case(const op_case *c, const load_site *s, tally *t) {
   laid l;
   char judge[64];
   if (!tally_begin(t, c, "many calls")) return;
-  if (laid_make(c, s->device, NULL, &l) != TN_OK) return;
+  tn_status status = laid_make(c, s->device, NULL, &l);
+  if (status != TN_OK) {
+    complain_of(status, "its tensors cannot be made", c, s, t);
+    return;
+  }
   load_judge(s, judge, sizeof judge);
   for (uint32_t rank = 0; rank < 3 && look_at(&l, rank, judge, s, t);) rank++;
   laid_free(&l);

@@ -9,6 +9,7 @@
 #include "../plain.h"
 #include "backend/backend.h"
 #include "check.h"
+#include "output.h"
 
 /* Made in a process of its own, for it opens devices. */
 typedef struct list {
@@ -143,12 +144,17 @@ static void run_job(void *ctx) {
   workbench w;
   const checked_device *d = &k->agenda->device[k->device];
   list l = {.options = k->options, .agenda = k->agenda, .device = d};
-  if (workbench_open(k->options, d, &w) != TN_OK) {
+  int out = output_aside();
+  const tn_status status = workbench_open(k->options, d, &w);
+  output_back(out);
+  if (status != TN_OK) {
     fprintf(stderr, "tenon check: %s: %s\n", plain(d->id), plain(tn_last_error()));
     _exit(EXIT_FAILED);
   }
   list_device(&l, &w);
+  out = output_aside();
   workbench_close(&w);
+  output_back(out);
 }
 
 int list_run(const check_options *o, const agenda *a) {

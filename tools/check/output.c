@@ -77,6 +77,20 @@ bool output_found(char *text, size_t size) {
   return ftruncate(kept, 0) == 0 && found;
 }
 
+int output_aside(void) {
+  fflush(stdout);
+  const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (out >= 0) dup2(STDERR_FILENO, STDOUT_FILENO);
+  return out;
+}
+
+void output_back(int out) {
+  fflush(stdout);
+  if (out < 0) return;
+  dup2(out, STDOUT_FILENO);
+  close(out);
+}
+
 void output_log(void *user, tn_log_level level, const char *line) {
   static const char *const names[] = {"", "error", "warning", "info", "debug"};
   (void)user;

@@ -21,6 +21,12 @@ void output_keep(int file);
 /* Whether there was output since the last time, in words: its beginning, as one line. */
 bool output_found(char *text, size_t size);
 
+/* Where reports are written by the process itself: what plugins print between the two goes to
+ * standard error, so that a report is one that programs can read. output_back takes what
+ * output_aside gave. */
+int output_aside(void);
+void output_back(int out);
+
 /* Lines of a runtime's log: they go where standard error went. For tn_runtime_options.log. */
 void output_log(void *user, tn_log_level level, const char *line);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cases/number.h"
+#include "told.h"
 #include "work.h"
 
 bool tally_begin(tally *t, const op_case *c, const char *how) {
@@ -220,6 +221,28 @@ static bool updates(const tn_operator *op) {
   return false;
 }
 
+static tn_status call_as(work *w, const tn_call *call, uint32_t variant, bool ranked, tally *t) {
+  if (ranked) return work_call_ranked(w, call, variant_name(variant), t);
+  return variant == VARIANT_PREPARED ? call_prepared(call, !updates(w->c->op)) : tn_invoke(call);
+}
+
+/* Where the operator can be told to do nothing it is, first: what it does all the same shows in
+ * what the call after it gives. */
+static tn_status call_told(work *w, tn_call *call, uint32_t variant, bool ranked, tally *t) {
+  told say;
+  tn_status status = told_make(w->c, w->device, &say);
+  if (status != TN_OK) return status;
+  call->attrs = say.attrs;
+  if (say.skip) {
+    status = told_skip(&say, true);
+    if (status == TN_OK) status = call_as(w, call, variant, ranked, t);
+    if (status == TN_OK) status = told_skip(&say, false);
+  }
+  if (status == TN_OK) status = call_as(w, call, variant, ranked, t);
+  told_free(&say);
+  return status;
+}
+
 static tn_status call_device(work *w, uint32_t variant, bool ranked, tally *t) {
   const tn_tensor *in[CASE_ARGS] = {0};
   tn_tensor *out[CASE_ARGS] = {0};
@@ -227,9 +250,8 @@ static tn_status call_device(work *w, uint32_t variant, bool ranked, tally *t) {
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++)
     out[i - w->num_in] = w->shares[i] >= 0 ? w->at[w->shares[i]].view : w->at[i].view;
   tn_call call = work_call(w, in, out);
-  tn_status status = ranked ? work_call_ranked(w, &call, variant_name(variant), t)
-                     : variant == VARIANT_PREPARED ? call_prepared(&call, !updates(w->c->op))
-                                                   : tn_invoke(&call);
+  tn_status status = variant == VARIANT_TOLD ? call_told(w, &call, variant, ranked, t)
+                                             : call_as(w, &call, variant, ranked, t);
   for (uint32_t i = w->num_in; i < w->c->op->num_args; i++) {
     if (w->at[i].view || w->shares[i] >= 0 || !out[i - w->num_in]) continue;
     w->at[i].view = w->at[i].base = out[i - w->num_in];

@@ -69,6 +69,7 @@ typedef struct trial {
   bool loaded;     /* a case of these types was run many times */
   op_case largest; /* of those that threads can run at once; its op is NULL: none yet */
   uint64_t largest_number;
+  op_case described; /* in unit->what: most runs are of the same case as the one before */
 } trial;
 
 /* What failed beside any operator shows again with any of them. */
@@ -123,9 +124,13 @@ void unit_fail(const check_options *o, const agenda *a, unit *u, const char *tex
            o->large ? " --large" : "");
 }
 
-static void begin_run(unit *u, const op_case *c, const char *how) {
+static void begin_run(trial *t, const op_case *c, const char *how) {
+  unit *u = t->unit;
   snprintf(u->how, sizeof u->how, "%s", how);
-  case_describe(c, u->what, sizeof u->what);
+  if (memcmp(&t->described, c, sizeof *c) != 0) {
+    case_describe(c, u->what, sizeof u->what);
+    t->described = *c;
+  }
   atomic_store(&u->run_began_ns, clock_ns());
 }
 
@@ -162,7 +167,7 @@ static bool before_run(void *ctx, const op_case *c, const char *how) {
   trial *t = ctx;
   find_mode(t);
   if (++t->unit->begun <= t->unit->resume) return false;
-  begin_run(t->unit, c, how);
+  begin_run(t, c, how);
   return true;
 }
 
@@ -174,7 +179,7 @@ static case_again before_run_again(void *ctx, const op_case *c, const char *how)
   u->begun++;
   for (uint32_t i = 0; i < u->crashes; i++)
     if (u->died[i] == u->begun) return RUN_NOT;
-  begin_run(u, c, how);
+  begin_run(t, c, how);
   return u->begun <= u->resume ? RUN_AGAIN : RUN_FIRST;
 }
 

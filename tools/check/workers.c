@@ -353,7 +353,10 @@ static void blame_opening(const pool *p) {
 static void work_here(pool *p) {
   worker *me = &p->workers[0];
   atomic_store(&me->unit, -1);
-  if (work(p, me) != TN_OK) itself_failed(p, me, "");
+  const int out = output_aside();
+  const tn_status status = work(p, me);
+  output_back(out);
+  if (status != TN_OK) itself_failed(p, me, "");
 }
 
 void workers_run(const check_options *o, const agenda *a, uint32_t device, unit *units,

@@ -33,13 +33,17 @@ static tn_status pair_parallel(const tn_host *host, pair_call *k, tn_range_fn fn
   return host->parallel_for(host, parts, 1, fn, k);
 }
 
-/* ln(1 + e^-|x|), and with the sign of x also ln(1 + e^-x). */
-static inline float softplus_f(float x) {
+/* (1 - t) ln(1 + e^x) + p t ln(1 + e^-x), whose parts do not cancel; both are ln(1 + e^-|x|), and
+ * one of them |x| more. */
+static inline float bce_f(float x, float t, float p) {
   const float e = exp_f(-fabsf(x)), u = 1.0f + e, d = u - 1.0f;
   const float l = d == 0.0f ? e : log_f(u) * (e / d);
-  return x < 0.0f ? l - x : l;
+  return (1.0f - t) * (x > 0.0f ? x + l : l) + p * t * (x < 0.0f ? l - x : l);
 }
-static inline double softplus_d(double x) { return log1p(exp(-fabs(x))) + (x < 0 ? -x : 0); }
+static inline double bce_d(double x, double t, double p) {
+  const double l = log1p(exp(-fabs(x)));
+  return (1 - t) * (x > 0 ? x + l : l) + p * t * (x < 0 ? l - x : l);
+}
 
 static inline float huber_f(float d, float delta) {
   const float a = fabsf(d);

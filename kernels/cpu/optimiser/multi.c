@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "kernels/common/scalars.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/cpu.h"
 
@@ -90,22 +91,25 @@ STEPS(adagrad)
 
 tn_status ISA(multi_sgd_any)(const tn_kernel_args *args) {
   const tn_multi_sgd_attrs *a = args->attrs;
-  const multi_sgd k = {a->lr, a->momentum, a->weight_decay, a->nesterov};
+  if (SCALAR_SKIP(a, tn_multi_sgd_attrs)) return TN_OK;
+  const multi_sgd k = {SCALAR_LR(a, tn_multi_sgd_attrs), a->momentum, a->weight_decay, a->nesterov};
   return multi_run(args, pick(args, sgd_steps), &k);
 }
 
 /* The attributes of adam and adamw are alike. */
 static tn_status run_adam(const tn_kernel_args *args, bool decoupled) {
   const tn_multi_adam_attrs *a = args->attrs;
-  const double t = (double)a->step;
-  const multi_adam k = {.rate = a->lr * (1 / (1 - pow(a->beta1, t))),
+  if (SCALAR_SKIP(a, tn_multi_adam_attrs)) return TN_OK;
+  const double t = (double)SCALAR_STEP(a, tn_multi_adam_attrs);
+  const double lr = SCALAR_LR(a, tn_multi_adam_attrs);
+  const multi_adam k = {.rate = lr * (1 / (1 - pow(a->beta1, t))),
                         .scale = 1 / (1 - pow(a->beta2, t)),
                         .beta1 = a->beta1,
                         .beta2 = a->beta2,
                         .eps = a->eps,
                         .penalty = decoupled ? 0 : a->weight_decay,
                         .penalised = !decoupled,
-                        .kept = decoupled ? 1 - a->lr * a->weight_decay : 1};
+                        .kept = decoupled ? 1 - lr * a->weight_decay : 1};
   return multi_run(args, pick(args, adam_steps), &k);
 }
 
@@ -114,13 +118,17 @@ tn_status ISA(multi_adamw_any)(const tn_kernel_args *args) { return run_adam(arg
 
 tn_status ISA(multi_rmsprop_any)(const tn_kernel_args *args) {
   const tn_multi_rmsprop_attrs *a = args->attrs;
-  const multi_rmsprop k = {a->lr, a->alpha, a->momentum, a->eps, a->weight_decay};
+  if (SCALAR_SKIP(a, tn_multi_rmsprop_attrs)) return TN_OK;
+  const double lr = SCALAR_LR(a, tn_multi_rmsprop_attrs);
+  const multi_rmsprop k = {lr, a->alpha, a->momentum, a->eps, a->weight_decay};
   return multi_run(args, pick(args, rmsprop_steps), &k);
 }
 
 tn_status ISA(multi_adagrad_any)(const tn_kernel_args *args) {
   const tn_multi_adagrad_attrs *a = args->attrs;
-  const double rate = a->lr / (1 + (double)(a->step - 1) * a->lr_decay);
+  if (SCALAR_SKIP(a, tn_multi_adagrad_attrs)) return TN_OK;
+  const double past = (double)(SCALAR_STEP(a, tn_multi_adagrad_attrs) - 1);
+  const double rate = SCALAR_LR(a, tn_multi_adagrad_attrs) / (1 + past * a->lr_decay);
   const multi_adagrad k = {rate, a->eps, a->weight_decay};
   return multi_run(args, pick(args, adagrad_steps), &k);
 }

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "kernels/common/scalars.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/cpu.h"
 

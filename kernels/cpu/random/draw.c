@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/common/draws.h"
+#include "kernels/common/scalars.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/random/philox_block.h"
@@ -68,7 +69,9 @@ static uint64_t one_of(DLDataType type) {
 tn_status ISA(bernoulli_any)(const tn_kernel_args *args) {
   const tn_bernoulli_attrs *a = args->attrs;
   const DLDataType type = args->out[0]->dtype;
-  draw_call call = {.seed = a->seed, .offset = a->offset, .one = one_of(type)};
+  draw_call call = {.seed = SCALAR_SEED(a, tn_bernoulli_attrs),
+                    .offset = SCALAR_OFFSET(a, tn_bernoulli_attrs),
+                    .one = one_of(type)};
   call.threshold = bernoulli_threshold(a->p);
   tn_range_fn fn = type.bits == 64   ? bernoulli_64
                    : type.bits == 32 ? bernoulli_32
@@ -115,11 +118,13 @@ static void take_out(weights *w, int64_t place) {
 }
 
 static void draw_row(const tn_multinomial_attrs *a, int64_t row, weights *w, int64_t *y) {
+  const uint64_t seed = SCALAR_SEED(a, tn_multinomial_attrs);
+  const uint64_t offset = SCALAR_OFFSET(a, tn_multinomial_attrs);
   for (int64_t k = 0; k < a->samples; k++) {
     const uint64_t number = (uint64_t)(row * a->samples + k);
     y[k] = -1;
     if (w->sum == 0) continue;
-    y[k] = place_of(w, draw_below(philox_pair(a->seed, a->offset, number), w->sum));
+    y[k] = place_of(w, draw_below(philox_pair(seed, offset, number), w->sum));
     if (!a->replacement) take_out(w, y[k]);
   }
 }
@@ -211,7 +216,9 @@ static void sort_keys(const draw_call *call, buckets *b, int64_t count) {
 tn_status ISA(randperm_any)(const tn_kernel_args *args) {
   const tn_randperm_attrs *a = args->attrs;
   const DLTensor *y = args->out[0];
-  const draw_call call = {.n = y->shape[0], .seed = a->seed, .offset = a->offset};
+  const draw_call call = {.n = y->shape[0],
+                          .seed = SCALAR_SEED(a, tn_randperm_attrs),
+                          .offset = SCALAR_OFFSET(a, tn_randperm_attrs)};
   int bits = 1;
   while ((int64_t)8 << bits < call.n) bits++;
   const int64_t count = (int64_t)1 << bits;

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "kernels/common/scalars.h"
 #include "kernels/common/uniform.h"
 #include "kernels/cpu/base/stencil.h"
 #include "kernels/cpu/base/vmath.h"

@@ -17,8 +17,9 @@ struct squared {
 };
 struct cross_entropy {
   template <class C> static __device__ C loss(pair<C> p) {
-    C softplus = log1p(exp(-fabs(p.x))) + (p.x < (C)0 ? -p.x : (C)0); /* of -x */
-    return ((C)1 - p.t) * p.x + ((C)1 + (p.pos - (C)1) * p.t) * softplus;
+    C tail = log1p(exp(-fabs(p.x))); /* parts that do not cancel: see the reference */
+    return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
+           p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
   }
   template <class C> static __device__ C slope(pair<C> p) {
     C e = exp(-fabs(p.x)), below = (p.x < (C)0 ? (C)1 : e) / ((C)1 + e); /* 1 / (1 + e^x) */

@@ -1,10 +1,11 @@
 /*
- * Optimiser steps over lists. Scalars are made from the attributes in double on the host.
- * A thread reads what it needs of all tensors, steps, and writes; tensors come
- * contiguous.
+ * Optimiser steps over lists. Scalars are made from the attributes in double on the host;
+ * where the program keeps some of them in device memory, by one thread of each block. A thread
+ * reads what it needs of all tensors, steps, and writes; tensors come contiguous.
  */
 #include <math.h>
 
+#include "kernels/cuda/base/scalars.cuh"
 #include "kernels/cuda/optimiser/multi.cuh"
 
 namespace {
@@ -125,9 +126,8 @@ template <class T, class U> __host__ __device__ constexpr int64_t chunk_of() {
 }
 
 template <class T, class U, class Rule, int CAPACITY>
-__global__ void __launch_bounds__(multi_threads)
-    step(const __grid_constant__ Rule rule,
-         const __grid_constant__ multi_table<2 + Rule::states, CAPACITY> t) {
+__device__ __forceinline__ void step_share(const Rule &rule,
+                                           const multi_table<2 + Rule::states, CAPACITY> &t) {
   constexpr int N = width_of<T, U>(), states = Rule::states;
   multi_share share = multi_find(t, chunk_of<T, U>());
   places<T, U, states> p = {(const T *)t.data[0][share.place] + share.begin,
@@ -156,79 +156,120 @@ __global__ void __launch_bounds__(multi_threads)
   }
 }
 
-template <int BYTES, class T, class U, class Rule>
-tn_status run_tables(const tn_kernel_args *args, const Rule &rule) {
+/* A call's attributes, and its rule where all of them are known. */
+template <class Make> struct step_call {
+  using attrs_t = typename Make::attrs;
+  attrs_t attrs;
+  step_scalars from;
+};
+
+template <class T, class U, class Rule, int CAPACITY>
+__global__ void __launch_bounds__(multi_threads)
+    step(const __grid_constant__ Rule rule,
+         const __grid_constant__ multi_table<2 + Rule::states, CAPACITY> t) {
+  step_share<T, U>(rule, t);
+}
+
+/* The same with a rule that the block makes. */
+template <class T, class U, class Make, int CAPACITY>
+__global__ void __launch_bounds__(multi_threads)
+    step_from(const __grid_constant__ step_call<Make> call,
+              const __grid_constant__ multi_table<2 + Make::rule::states, CAPACITY> t) {
+  __shared__ typename Make::rule rule;
+  if (call.from.skips()) return;
+  if (threadIdx.x == 0)
+    rule = Make::of(call.attrs, call.from.rate(call.attrs.lr),
+                    call.from.number(Make::number(call.attrs)));
+  __syncthreads();
+  step_share<T, U>(rule, t);
+}
+
+template <int BYTES, class T, class U, class Make>
+tn_status run_tables(const tn_kernel_args *args, const step_call<Make> &call) {
+  using Rule = typename Make::rule;
   constexpr int LISTS = 2 + Rule::states, CAPACITY = multi_capacity(LISTS, BYTES - sizeof(Rule));
   const DLTensor *const *lists[LISTS] = {args->in};
   for (int k = 1; k < LISTS; k++)
     lists[k] = (const DLTensor *const *)args->out + (k - 1) * args->num_in;
+  const Rule rule = Make::of(call.attrs, call.attrs.lr, Make::number(call.attrs));
   return multi_each_table<LISTS, CAPACITY>(
       lists, args->num_in, chunk_of<T, U>(),
       [&](const multi_table<LISTS, CAPACITY> &t, unsigned blocks) {
+        if (call.from.any())
+          return launch(args, step_from<T, U, Make, CAPACITY>, blocks, multi_threads, 0, call, t);
         return launch(args, step<T, U, Rule, CAPACITY>, blocks, multi_threads, 0, rule, t);
       });
 }
 
-template <class T, class U, class Rule>
-tn_status run_step(const tn_kernel_args *args, const Rule &rule) {
-  bool small = args->num_in <= multi_capacity(2 + Rule::states, multi_small_bytes - sizeof(Rule));
-  return small ? run_tables<multi_small_bytes, T, U>(args, rule)
-               : run_tables<multi_large_bytes, T, U>(args, rule);
+template <class T, class U, class Make>
+tn_status run_step(const tn_kernel_args *args, const step_scalars &from) {
+  const step_call<Make> call = {attrs_copy<typename Make::attrs>(args->attrs), from};
+  constexpr int lists = 2 + Make::rule::states, bytes = multi_small_bytes;
+  bool small = args->num_in <= multi_capacity(lists, bytes - (int)sizeof(typename Make::rule));
+  return small ? run_tables<multi_small_bytes, T, U>(args, call)
+               : run_tables<multi_large_bytes, T, U>(args, call);
 }
 
-/* Runs Make<C, D>::of(attrs) for the call's types: the state has the parameters' type, or is
+/* Runs the rule of Make<C, D> for the call's types: the state has the parameters' type, or is
  * float beside 16-bit parameters. */
-template <template <class, class> class Make> tn_status run_typed(const tn_kernel_args *args) {
+template <template <class, class> class Make>
+tn_status run_typed(const tn_kernel_args *args, const step_scalars &from) {
   bool same = cuda_dtype(args->in[0]) == cuda_dtype(args->out[args->num_in]);
   return for_float(args, args->in[0], [&](auto t) {
     using T = decltype(t);
-    auto rule = Make<compute_t<T>, typename decay_of<T>::type>::of(args->attrs);
-    if (sizeof(T) > 2 || same) return run_step<T, T>(args, rule);
-    return run_step<T, compute_t<T>>(args, rule);
+    using Made = Make<compute_t<T>, typename decay_of<T>::type>;
+    if (sizeof(T) > 2 || same) return run_step<T, T, Made>(args, from);
+    return run_step<T, compute_t<T>, Made>(args, from);
   });
 }
 
-/* --- rules from attributes --- */
+/* --- rules from attributes, a rate and a number of the step --- */
 
 template <class C, class D> struct make_sgd {
-  static sgd_rule<C, D> of(const void *attrs) {
-    auto *a = (const tn_multi_sgd_attrs *)attrs;
-    return {(C)a->lr, (C)a->momentum, (C)a->weight_decay, a->nesterov != 0};
+  using attrs = tn_multi_sgd_attrs;
+  using rule = sgd_rule<C, D>;
+  static __host__ __device__ int64_t number(const attrs &) { return 0; }
+  static __host__ __device__ rule of(const attrs &a, double lr, int64_t) {
+    return {(C)lr, (C)a.momentum, (C)a.weight_decay, a.nesterov != 0};
   }
 };
 
 /* The attributes of adam and adamw are alike. */
 template <class C, class D, bool decoupled> struct make_any_adam {
-  static adam_rule<C, D, decoupled> of(const void *attrs) {
-    auto *a = (const tn_multi_adam_attrs *)attrs;
-    double t = (double)a->step;
-    return {(D)(a->lr / (1 - pow(a->beta1, t))),
-            (D)(1 / (1 - pow(a->beta2, t))),
-            (D)a->beta1,
-            (D)(1 - a->beta1),
-            (D)a->beta2,
-            (D)(1 - a->beta2),
-            (D)(1 - a->lr * a->weight_decay),
-            (C)a->eps,
-            (C)a->weight_decay};
+  using attrs = tn_multi_adam_attrs;
+  using rule = adam_rule<C, D, decoupled>;
+  static __host__ __device__ int64_t number(const attrs &a) { return a.step; }
+  static __host__ __device__ rule of(const attrs &a, double lr, int64_t number) {
+    double t = (double)number;
+    return {(D)(lr / (1 - pow(a.beta1, t))),
+            (D)(1 / (1 - pow(a.beta2, t))),
+            (D)a.beta1,
+            (D)(1 - a.beta1),
+            (D)a.beta2,
+            (D)(1 - a.beta2),
+            (D)(1 - lr * a.weight_decay),
+            (C)a.eps,
+            (C)a.weight_decay};
   }
 };
 template <class C, class D> using make_adam = make_any_adam<C, D, false>;
 template <class C, class D> using make_adamw = make_any_adam<C, D, true>;
 
 template <class C, class D> struct make_rmsprop {
-  static rmsprop_rule<C, D> of(const void *attrs) {
-    auto *a = (const tn_multi_rmsprop_attrs *)attrs;
-    return {(D)a->lr,       (D)a->alpha, (D)(1 - a->alpha),
-            (C)a->momentum, (C)a->eps,   (C)a->weight_decay};
+  using attrs = tn_multi_rmsprop_attrs;
+  using rule = rmsprop_rule<C, D>;
+  static __host__ __device__ int64_t number(const attrs &) { return 0; }
+  static __host__ __device__ rule of(const attrs &a, double lr, int64_t) {
+    return {(D)lr, (D)a.alpha, (D)(1 - a.alpha), (C)a.momentum, (C)a.eps, (C)a.weight_decay};
   }
 };
 
 template <class C, class D> struct make_adagrad {
-  static adagrad_rule<C, D> of(const void *attrs) {
-    auto *a = (const tn_multi_adagrad_attrs *)attrs;
-    double rate = a->lr / (1 + (double)(a->step - 1) * a->lr_decay);
-    return {(D)rate, (C)a->eps, (C)a->weight_decay};
+  using attrs = tn_multi_adagrad_attrs;
+  using rule = adagrad_rule<C, D>;
+  static __host__ __device__ int64_t number(const attrs &a) { return a.step; }
+  static __host__ __device__ rule of(const attrs &a, double lr, int64_t number) {
+    return {(D)(lr / (1 + (double)(number - 1) * a.lr_decay)), (C)a.eps, (C)a.weight_decay};
   }
 };
 
@@ -240,12 +281,19 @@ bool cuda_multi_supports(const tn_kernel_args *args) {
   return u == t || u == tn_dtype_wide(t);
 }
 
-tn_status cuda_run_multi_sgd(const tn_kernel_args *args) { return run_typed<make_sgd>(args); }
-tn_status cuda_run_multi_adam(const tn_kernel_args *args) { return run_typed<make_adam>(args); }
-tn_status cuda_run_multi_adamw(const tn_kernel_args *args) { return run_typed<make_adamw>(args); }
+tn_status cuda_run_multi_sgd(const tn_kernel_args *args) {
+  return run_typed<make_sgd>(args, scalars_of((const tn_multi_sgd_attrs *)args->attrs));
+}
+tn_status cuda_run_multi_adam(const tn_kernel_args *args) {
+  return run_typed<make_adam>(args, counted_scalars_of((const tn_multi_adam_attrs *)args->attrs));
+}
+tn_status cuda_run_multi_adamw(const tn_kernel_args *args) {
+  return run_typed<make_adamw>(args, counted_scalars_of((const tn_multi_adamw_attrs *)args->attrs));
+}
 tn_status cuda_run_multi_rmsprop(const tn_kernel_args *args) {
-  return run_typed<make_rmsprop>(args);
+  return run_typed<make_rmsprop>(args, scalars_of((const tn_multi_rmsprop_attrs *)args->attrs));
 }
 tn_status cuda_run_multi_adagrad(const tn_kernel_args *args) {
-  return run_typed<make_adagrad>(args);
+  return run_typed<make_adagrad>(args,
+                                 counted_scalars_of((const tn_multi_adagrad_attrs *)args->attrs));
 }

@@ -1,19 +1,28 @@
 /*
  * Optimiser steps, in place, one pass over all state. Scalars are made from the
- * attributes in double on the host. Tensors come contiguous.
+ * attributes in double, on the host; where the program keeps some of them in device memory,
+ * by one thread of each block from what it reads there. Tensors come contiguous.
  */
 #include <math.h>
 
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/scalars.cuh"
 
 namespace {
 
 enum { threads = 256, width = 4 };
 
+__host__ __device__ int64_t number_of(const tn_sgd_step_attrs &) { return 0; }
+__host__ __device__ int64_t number_of(const tn_adam_step_attrs &a) { return a.step; }
+
 template <class C> struct sgd {
   static constexpr int states = 1;
+  using attrs = tn_sgd_step_attrs;
   C lr, momentum, weight_decay;
   bool nesterov;
+  static __host__ __device__ sgd of(const attrs &a, double lr, int64_t) {
+    return {(C)lr, (C)a.momentum, (C)a.weight_decay, a.nesterov != 0};
+  }
   __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
     C g = grad + weight_decay * param;
     C v = momentum == (C)0 ? g : momentum * state[0] + g; /* the buffer may hold anything then */
@@ -27,8 +36,20 @@ template <class C> struct sgd {
  * which training amplifies. The quotient needs float only. */
 template <class C> struct adam {
   static constexpr int states = 2;
+  using attrs = tn_adam_step_attrs;
   double rate, scale, beta1, rest1, beta2, rest2;
   C eps, weight_decay;
+  static __host__ __device__ adam of(const attrs &a, double lr, int64_t number) {
+    double t = (double)number;
+    return {lr / (1 - pow(a.beta1, t)),
+            1 / (1 - pow(a.beta2, t)),
+            a.beta1,
+            1 - a.beta1,
+            a.beta2,
+            1 - a.beta2,
+            (C)a.eps,
+            (C)a.weight_decay};
+  }
   __device__ __forceinline__ void operator()(C grad, C &param, C *state) const {
     double g = grad + weight_decay * param;
     double m = beta1 * state[0] + rest1 * g, v = beta2 * state[1] + rest2 * (g * g);
@@ -39,8 +60,8 @@ template <class C> struct adam {
 };
 
 template <class T, class Rule>
-__global__ void __launch_bounds__(threads)
-    step(Rule rule, T *param, T *s0, T *s1, const T *grad, int64_t n, bool wide) {
+__device__ __forceinline__ void step_threads(const Rule &rule, T *param, T *s0, T *s1,
+                                             const T *grad, int64_t n, bool wide) {
   int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * width;
   if (first >= n) return;
   T *tensors[3] = {param, s0, s1};
@@ -82,7 +103,26 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <class T, class Rule> tn_status run_step(const tn_kernel_args *args, Rule rule) {
+template <class T, class Rule>
+__global__ void __launch_bounds__(threads)
+    step(Rule rule, T *param, T *s0, T *s1, const T *grad, int64_t n, bool wide) {
+  step_threads(rule, param, s0, s1, grad, n, wide);
+}
+
+/* The same with a rule that the block makes. */
+template <class T, class Rule>
+__global__ void __launch_bounds__(threads)
+    step_from(step_scalars from, typename Rule::attrs attrs, T *param, T *s0, T *s1, const T *grad,
+              int64_t n, bool wide) {
+  __shared__ Rule rule;
+  if (from.skips()) return;
+  if (threadIdx.x == 0) rule = Rule::of(attrs, from.rate(attrs.lr), from.number(number_of(attrs)));
+  __syncthreads();
+  step_threads(rule, param, s0, s1, grad, n, wide);
+}
+
+template <class T, class Rule>
+tn_status run_step(const tn_kernel_args *args, const step_scalars &from) {
   T *state[3] = {};
   const T *grad = (const T *)args->in[0]->data;
   bool wide = is_aligned(grad, sizeof(T) * width);
@@ -92,40 +132,30 @@ template <class T, class Rule> tn_status run_step(const tn_kernel_args *args, Ru
   }
   int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (n == 0) return TN_OK;
-  return launch(args, step<T, Rule>, (unsigned)ceil_div(n, threads * width), threads, 0, rule,
-                state[0], state[1], state[2], grad, n, wide);
-}
-
-template <class C> sgd<C> sgd_of(const tn_sgd_step_attrs *a) {
-  return {(C)a->lr, (C)a->momentum, (C)a->weight_decay, a->nesterov != 0};
-}
-
-template <class C> adam<C> adam_of(const tn_adam_step_attrs *a) {
-  double t = (double)a->step;
-  return {a->lr / (1 - pow(a->beta1, t)),
-          1 / (1 - pow(a->beta2, t)),
-          a->beta1,
-          1 - a->beta1,
-          a->beta2,
-          1 - a->beta2,
-          (C)a->eps,
-          (C)a->weight_decay};
+  const auto attrs = attrs_copy<typename Rule::attrs>(args->attrs);
+  const unsigned blocks = (unsigned)ceil_div(n, threads * width);
+  if (from.any())
+    return launch(args, step_from<T, Rule>, blocks, threads, 0, from, attrs, state[0], state[1],
+                  state[2], grad, n, wide);
+  return launch(args, step<T, Rule>, blocks, threads, 0,
+                Rule::of(attrs, attrs.lr, number_of(attrs)), state[0], state[1], state[2], grad, n,
+                wide);
 }
 
 } // namespace
 
 tn_status cuda_run_sgd_step(const tn_kernel_args *args) {
-  const tn_sgd_step_attrs *attrs = (const tn_sgd_step_attrs *)args->attrs;
+  const step_scalars from = scalars_of((const tn_sgd_step_attrs *)args->attrs);
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
-    return run_step<T>(args, sgd_of<compute_t<T>>(attrs));
+    return run_step<T, sgd<compute_t<T>>>(args, from);
   });
 }
 
 tn_status cuda_run_adam_step(const tn_kernel_args *args) {
-  const tn_adam_step_attrs *attrs = (const tn_adam_step_attrs *)args->attrs;
+  const step_scalars from = counted_scalars_of((const tn_adam_step_attrs *)args->attrs);
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
-    return run_step<T>(args, adam_of<compute_t<T>>(attrs));
+    return run_step<T, adam<compute_t<T>>>(args, from);
   });
 }

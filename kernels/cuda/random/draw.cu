@@ -7,6 +7,7 @@
 
 #include "kernels/common/draws.h"
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/scalars.cuh"
 
 namespace {
 
@@ -14,10 +15,10 @@ enum { threads = 256 };
 
 template <class V>
 __global__ void __launch_bounds__(threads)
-    draw_ones(V *y, int64_t n, uint64_t seed, uint64_t offset, uint64_t threshold, V one) {
+    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
-  philox_words r = philox_at(seed, offset + (uint64_t)group);
+  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
 #pragma unroll
   for (int i = 0; i < 4; i++)
     if (group * 4 + i < n) y[group * 4 + i] = r.w[i] < threshold ? one : (V)0;
@@ -25,10 +26,10 @@ __global__ void __launch_bounds__(threads)
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    draw_integers(T *y, int64_t n, uint64_t seed, uint64_t offset, uint64_t low, uint64_t span) {
+    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 2 >= n) return;
-  philox_words r = philox_at(seed, offset + (uint64_t)group);
+  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
   uint64_t even = (uint64_t)r.w[1] << 32 | r.w[0], odd = (uint64_t)r.w[3] << 32 | r.w[2];
   y[group * 2] = (T)(low + draw_below(even, span));
   if (group * 2 + 1 < n) y[group * 2 + 1] = (T)(low + draw_below(odd, span));
@@ -36,10 +37,10 @@ __global__ void __launch_bounds__(threads)
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    draw_truncated(T *y, int64_t n, uint64_t seed, uint64_t offset, double mean, double std,
-                   truncated between) {
+    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
+  uint64_t seed = from.seed(), offset = from.offset();
   double u;
   if (sizeof(T) == 8) {
     u = ((double)(philox_pair(seed, offset, (uint64_t)i) >> 11) + 0.5) * 0x1p-53;
@@ -59,7 +60,7 @@ template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
-                (V *)args->out[0]->data, n, a->seed, a->offset, bernoulli_threshold(a->p), one);
+                (V *)args->out[0]->data, n, origin_of(a), bernoulli_threshold(a->p), one);
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {
@@ -67,7 +68,7 @@ template <class T> tn_status run_integers(const tn_kernel_args *args) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_integers<T>, (unsigned)ceil_div(n, threads * 2), threads, 0,
-                (T *)args->out[0]->data, n, a->seed, a->offset, (uint64_t)a->low,
+                (T *)args->out[0]->data, n, origin_of(a), (uint64_t)a->low,
                 (uint64_t)a->high - (uint64_t)a->low);
 }
 
@@ -76,7 +77,7 @@ template <class T> tn_status run_truncated(const tn_kernel_args *args) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_truncated<T>, (unsigned)ceil_div(n, threads), threads, 0,
-                (T *)args->out[0]->data, n, a->seed, a->offset, a->mean, a->std,
+                (T *)args->out[0]->data, n, origin_of(a), a->mean, a->std,
                 truncated_between(a->low, a->high));
 }
 
@@ -153,7 +154,8 @@ __device__ int64_t warp_find(const uint64_t *numbers, int64_t n, uint64_t *at) {
 template <class T>
 __global__ void __launch_bounds__(threads)
     draw_places(int64_t *y, const T *x, int64_t n, uint64_t *room, int64_t samples,
-                bool replacement, uint64_t seed, uint64_t offset) {
+                bool replacement, draw_origin from) {
+  uint64_t seed = from.seed(), offset = from.offset();
   int64_t row = blockIdx.x, stretches = (n + stretch - 1) / stretch;
   uint64_t *unit = room + row * (n + stretches), *sums = unit + n;
   take_weights(x + row * n, n, unit, sums);
@@ -189,17 +191,17 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
   if (count == 0) return TN_OK;
   return launch(args, draw_places<T>, (unsigned)(count / a->samples), threads, 0,
                 (int64_t *)args->out[0]->data, (const T *)x->data, x->shape[x->ndim - 1],
-                (uint64_t *)args->workspace, a->samples, a->replacement != 0, a->seed, a->offset);
+                (uint64_t *)args->workspace, a->samples, a->replacement != 0, origin_of(a));
 }
 
 /* --------------------------------------------------------------- randperm --- */
 
 template <class I>
 __global__ void __launch_bounds__(threads)
-    list_keys(uint64_t *key, I *place, int64_t n, uint64_t seed, uint64_t offset) {
+    list_keys(uint64_t *key, I *place, int64_t n, draw_origin from) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
-  key[i] = philox_pair(seed, offset, (uint64_t)i);
+  key[i] = philox_pair(from.seed(), from.offset(), (uint64_t)i);
   place[i] = (I)i;
 }
 
@@ -228,7 +230,7 @@ template <class I> tn_status permute(const tn_kernel_args *args, size_t *bytes, 
   if (bytes) *bytes = 2 * keys + places + temp;
   if (!memory || n == 0) return TN_OK;
   status = launch(args, list_keys<I>, (unsigned)ceil_div(n, threads), threads, 0, from, place, n,
-                  a->seed, a->offset);
+                  origin_of(a));
   if (status != TN_OK) return status;
   error = sort_keys<I>(at + 2 * keys + places, &temp, from, to, place, y, n,
                        (cudaStream_t)args->native_stream);

@@ -8,6 +8,7 @@
 
 #include "kernels/common/uniform.h"
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/scalars.cuh"
 
 namespace {
 
@@ -61,11 +62,11 @@ __device__ pack<T, N> read(const T *x, int64_t first, int64_t n, bool wide) {
 /* An element is kept where its 24 bits reach threshold = ceil(p 2^24): u >= p. */
 template <class T>
 __global__ void __launch_bounds__(threads)
-    dropout(T *y, bool_t *mask, const T *x, int64_t n, uint64_t seed, uint64_t offset,
-            uint32_t threshold, compute_t<T> scale, bool wide) {
+    dropout(T *y, bool_t *mask, const T *x, int64_t n, draw_origin from, uint32_t threshold,
+            compute_t<T> scale, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
-  uint4 r = philox(seed, offset + (uint64_t)group);
+  uint4 r = philox(from.seed(), from.offset() + (uint64_t)group);
   uint32_t w[4] = {r.x, r.y, r.z, r.w};
   pack<T, 4> v = read<T, 4>(x, group * 4, n, wide);
   pack<bool_t, 4> kept;
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(threads)
  * stay within bounds, see kernels/common/uniform.h. */
 template <class C> struct draw_params {
   C a, b, back, least, most;
-  uint64_t seed, offset;
+  draw_origin from;
 
   __device__ __forceinline__ C within(C v) const {
     v = back * v;
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(threads)
     draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 4 >= n) return;
-  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
+  uint4 r = philox(p.from.seed(), p.from.offset() + (uint64_t)group);
   uint32_t w[4] = {r.x, r.y, r.z, r.w};
   pack<T, 4> v;
 #pragma unroll
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(threads)
     draw_double(double *y, int64_t n, const __grid_constant__ draw_params<double> p, bool wide) {
   int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (group * 2 >= n) return;
-  uint4 r = philox(p.seed, p.offset + (uint64_t)group);
+  uint4 r = philox(p.from.seed(), p.from.offset() + (uint64_t)group);
   uint64_t first = bits53(r.x, r.y), second = bits53(r.z, r.w);
   double even = (double)first * 0x1p-53, odd = (double)second * 0x1p-53;
   if (normal) {
@@ -165,8 +166,8 @@ template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   if (n == 0) return TN_OK;
   bool wide = is_aligned(y, sizeof(T) * 4) && is_aligned(x, sizeof(T) * 4) && is_aligned(mask, 4);
   uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
-  return launch(args, dropout<T>, blocks_for(n, 4), threads, 0, y, mask, x, n, attrs->seed,
-                attrs->offset, threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
+  return launch(args, dropout<T>, blocks_for(n, 4), threads, 0, y, mask, x, n, origin_of(attrs),
+                threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
 }
 
 template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
@@ -181,8 +182,8 @@ template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
                 (compute_t<T>)(1 / (1 - p)), wide);
 }
 
-template <class C> draw_params<C> params_of(uniform_range r, uint64_t seed, uint64_t offset) {
-  return {(C)r.low, (C)r.width, (C)r.back, (C)r.least, (C)r.most, seed, offset};
+template <class C> draw_params<C> params_of(uniform_range r, const draw_origin &from) {
+  return {(C)r.low, (C)r.width, (C)r.back, (C)r.least, (C)r.most, from};
 }
 
 template <class T, bool normal>
@@ -193,16 +194,16 @@ tn_status run_draw_as(const tn_kernel_args *args, int64_t n, const draw_params<f
 }
 
 template <bool normal>
-tn_status run_draw(const tn_kernel_args *args, uniform_range r, uint64_t seed, uint64_t offset) {
+tn_status run_draw(const tn_kernel_args *args, uniform_range r, const draw_origin &from) {
   int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (n == 0) return TN_OK;
   double *y = (double *)args->out[0]->data;
-  draw_params<float> p = params_of<float>(r, seed, offset);
+  draw_params<float> p = params_of<float>(r, from);
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
     if constexpr (sizeof(T) == 8)
       return launch(args, draw_double<normal>, blocks_for(n, 2), threads, 0, y, n,
-                    params_of<double>(r, seed, offset), is_aligned(y, 16));
+                    params_of<double>(r, from), is_aligned(y, 16));
     else
       return run_draw_as<T, normal>(args, n, p);
   });
@@ -234,10 +235,10 @@ tn_status cuda_run_dropout_grad(const tn_kernel_args *args) {
 tn_status cuda_run_uniform(const tn_kernel_args *args) {
   const tn_uniform_attrs *attrs = (const tn_uniform_attrs *)args->attrs;
   uniform_range r = uniform_range_of(attrs->low, attrs->high, uniform_type_of(args->out[0]));
-  return run_draw<false>(args, r, attrs->seed, attrs->offset);
+  return run_draw<false>(args, r, origin_of(attrs));
 }
 
 tn_status cuda_run_normal(const tn_kernel_args *args) {
   const tn_normal_attrs *attrs = (const tn_normal_attrs *)args->attrs;
-  return run_draw<true>(args, {attrs->mean, attrs->std, 1, 0, 0}, attrs->seed, attrs->offset);
+  return run_draw<true>(args, {attrs->mean, attrs->std, 1, 0, 0}, origin_of(attrs));
 }

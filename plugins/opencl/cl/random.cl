@@ -32,6 +32,15 @@ static inline ulong pair_at(ulong seed, ulong offset, ulong i) {
 static inline float uniform24(uint word) { return (float)(word >> 8) * 0x1p-24f; }
 static inline float uniform24_positive(uint word) { return (float)((word >> 8) + 1) * 0x1p-24f; }
 
+/* Where the numbers begin. What the program keeps in the device's memory has bits in `told`: 1 for
+ * the seed, 2 for what is added to the offset. */
+#define ORIGIN                                                                                     \
+  ulong seed, ulong offset, CONST_TENSOR(i64, seed_from), CONST_TENSOR(i64, offset_from),          \
+      const int told
+#define BEGIN_ORIGIN                                                                               \
+  if (told & 1) seed = (ulong)*AT(i64, seed_from);                                                 \
+  if (told & 2) offset += (ulong)*AT(i64, offset_from);
+
 #define IS_WIDE PASTE(is_wide_, T0)
 #define is_wide_f64 1
 #define is_wide_f32 0
@@ -45,9 +54,10 @@ static inline float uniform24_positive(uint word) { return (float)((word >> 8) +
 /* Each item has the four elements of one counter. Kept where the word's 24 bits reach the
  * threshold. */
 __kernel void dropout(TENSOR(T0, y), TENSOR(bool, mask), CONST_TENSOR(T0, x), ulong count,
-                      ulong seed, ulong offset, uint threshold, WORK(T0) scale) {
+                      ORIGIN, uint threshold, WORK(T0) scale) {
   const ulong four = get_global_id(0);
   if (four >= count / 4 + (count % 4 != 0)) return;
+  BEGIN_ORIGIN
   const uint4 words = philox_at(seed, offset + four);
   for (uint k = 0; k < 4; k++) {
     const ulong i = four * 4 + k;
@@ -65,21 +75,23 @@ __kernel void dropout_grad(TENSOR(T0, dx), CONST_TENSOR(T0, dy), CONST_TENSOR(bo
   SAVE(T0, AT(T0, dx), i, kept ? LOAD(T0, AT(T0, dy), i) * scale : (WORK(T0))0);
 }
 
-__kernel void bernoulli(TENSOR(T0, y), ulong count, ulong seed, ulong offset, ulong threshold) {
+__kernel void bernoulli(TENSOR(T0, y), ulong count, ORIGIN, ulong threshold) {
   BEGIN
+  BEGIN_ORIGIN
   SAVE(T0, AT(T0, y), i, (WORK(T0))(word_at(seed, offset, i) < threshold));
 }
 
-__kernel void randint(TENSOR(T0, y), ulong count, ulong seed, ulong offset, ulong low,
-                      ulong span) {
+__kernel void randint(TENSOR(T0, y), ulong count, ORIGIN, ulong low, ulong span) {
   BEGIN
+  BEGIN_ORIGIN
   SAVE(T0, AT(T0, y), i, (WORK(T0))(low + mul_hi(pair_at(seed, offset, i), span)));
 }
 
 #if IS_FLOAT(T0)
-__kernel void uniform(TENSOR(T0, y), ulong count, ulong seed, ulong offset, WORK(T0) low,
-                      WORK(T0) width, WORK(T0) back, WORK(T0) least, WORK(T0) most) {
+__kernel void uniform(TENSOR(T0, y), ulong count, ORIGIN, WORK(T0) low, WORK(T0) width,
+                      WORK(T0) back, WORK(T0) least, WORK(T0) most) {
   BEGIN
+  BEGIN_ORIGIN
 #if IS_WIDE
   const double u = (double)(pair_at(seed, offset, i) >> 11) * 0x1p-53;
   const double v = back * (low + width * u);
@@ -90,8 +102,9 @@ __kernel void uniform(TENSOR(T0, y), ulong count, ulong seed, ulong offset, WORK
 }
 
 /* Box and Muller 1958: a pair of elements from two uniform numbers. */
-__kernel void normal(TENSOR(T0, y), ulong count, ulong seed, ulong offset, WIDE mean, WIDE std) {
+__kernel void normal(TENSOR(T0, y), ulong count, ORIGIN, WIDE mean, WIDE std) {
   BEGIN
+  BEGIN_ORIGIN
 #if IS_WIDE
   const uint4 words = philox_at(seed, offset + i / 2);
   const double u1 =

@@ -331,10 +331,13 @@ bool backend_run(const check_options *o, const agenda *a, uint32_t device, unit 
   for (uint32_t i = 0; i < num_slot_checks; i++) units[i].device = device;
   if (!*r.device->plugin) return true;
   while (ok && any_left(&r)) {
-    if (o->no_fork)
-      open_and_run(&r);
-    else
+    if (!o->no_fork) {
       ok = run_process(&r);
+      continue;
+    }
+    const int out = output_aside();
+    open_and_run(&r);
+    output_back(out);
   }
   progress_clear();
   report(&r, done, ctx);

@@ -113,6 +113,8 @@ op_case case_begin(const tn_operator *op, const tn_dtype *types) {
   uint32_t size = op->attrs_size;
   memcpy(c.attrs, &size, sizeof size);
   for (uint32_t i = 0; i < op->num_attrs; i++)
+    if (op->attrs[i].type == TN_ATTR_TENSOR) c.variants |= VARIANT_TOLD;
+  for (uint32_t i = 0; i < op->num_attrs; i++)
     for (int k = 0; k < 3 && op->attrs[i].type != TN_ATTR_DIMS; k++)
       attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
   if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, types[1]);
@@ -231,6 +233,7 @@ static void put_arg(writer *w, const op_case *c, uint32_t i) {
 static int32_t listed(int32_t count) { return count > TN_MAX_RANK ? TN_MAX_RANK : count; }
 
 static void put_attr(writer *w, const op_case *c, const tn_attr *a) {
+  if (a->type == TN_ATTR_TENSOR) return; /* the variant says it */
   if (a->type == TN_ATTR_AXES) {
     const tn_axes *axes = (const tn_axes *)(const void *)(c->attrs + a->offset);
     put(w, " %s=(", a->name);
@@ -266,9 +269,9 @@ void case_describe(const op_case *c, char *text, size_t size) {
 }
 
 const char *variant_name(uint32_t variant) {
-  static const char *const names[VARIANTS] = {"made",          "given",    "permuted",
-                                              "sliced",        "in place", "in place, sliced",
-                                              "channels last", "prepared", "trapped"};
+  static const char *const names[VARIANTS] = {
+      "made",          "given",    "permuted", "sliced",         "in place", "in place, sliced",
+      "channels last", "prepared", "trapped",  "from the device"};
   for (int i = 0; i < VARIANTS; i++)
     if (variant == 1u << i) return names[i];
   return "?";

@@ -45,7 +45,8 @@ enum {
   VARIANT_CHANNELS_LAST = 1u << 6,   /* rank 4 as n, h, w, c in memory */
   VARIANT_PREPARED = 1u << 7,        /* tn_prepare, then tn_run twice */
   VARIANT_TRAPPED = 1u << 8,         /* every tensor ends, or begins, at a page that traps */
-  VARIANTS = 9,
+  VARIANT_TOLD = 1u << 9,            /* numbers of attributes lie on the device: told.h */
+  VARIANTS = 10,
 };
 #define VARIANTS_ALL (VARIANT_MADE | VARIANT_GIVEN | VARIANT_PERMUTED | VARIANT_SLICED)
 #define VARIANTS_IN_PLACE (VARIANT_IN_PLACE | VARIANT_IN_PLACE_SLICED)

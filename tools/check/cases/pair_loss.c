@@ -21,12 +21,12 @@ static void shapes(op_case *c, const paired *s, int reduction) {
   case_set(c, "reduction", 0, reduction);
 }
 
-/* Losses with weights below 0 cancel, and so does a single one of a small target. */
+/* Losses with weights below 0 cancel, and so do slopes near a target. */
 static value_kind values_of(const op_case *c, uint32_t first, unsigned round) {
   static const value_kind kinds[] = {VALUES_PLAIN, VALUES_RANGE, VALUES_SPARSE, VALUES_TIES};
   const bool weights = op_inputs(c->op) > first + 2;
   if (!weights || kinds[round % 4] != VALUES_RANGE) return kinds[round % 4];
-  return first || case_elements(&c->arg[0]) < 16 ? VALUES_POSITIVE : VALUES_WEIGHTED;
+  return first ? VALUES_POSITIVE : VALUES_WEIGHTED;
 }
 
 void cases_pair_loss(const tn_operator *op, const tn_dtype *types, case_sink sink) {

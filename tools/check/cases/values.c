@@ -197,10 +197,27 @@ static void draw(const source *s, const int64_t *at, uint64_t place, void *eleme
     number_encode(s->dtype, draw_float(c, s->arg, s->dtype, random, place), element);
 }
 
+/* Most numbers are these: as draw() does, without the questions that all elements answer alike. */
+static void fill_plain(const source *s, int64_t n, char *data) {
+  const size_t size = tn_dtype_size(s->dtype);
+  for (int64_t i = 0; i < n; i++) {
+    const double value = plain(s->c, s->arg, unit(case_mix(s->key ^ (uint64_t)i)));
+    const float single = (float)value;
+    if (s->dtype == TN_F32)
+      memcpy(data + (size_t)i * size, &single, sizeof single);
+    else
+      number_encode(s->dtype, value, data + (size_t)i * size);
+  }
+}
+
 void case_fill(const op_case *c, uint32_t arg, void *data) {
   const case_arg *a = &c->arg[arg];
   const source s = source_of(c, arg);
   size_t size = tn_dtype_size(s.dtype);
+  if (s.floats && c->values == VALUES_PLAIN && !a->expanded && !a->index) {
+    fill_plain(&s, case_elements(a), data);
+    return;
+  }
   int64_t at[TN_MAX_RANK] = {0}, n = case_elements(a);
   for (int64_t i = 0; i < n; i++) {
     uint64_t place = a->expanded ? 0 : (uint64_t)i;

@@ -24,9 +24,11 @@ static int columns(FILE *out) {
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-void progress_begin(progress *p, FILE *out, const char *label, int64_t first, int64_t total) {
+void progress_begin(progress *p, FILE *out, const char *label, const char *unit, int64_t first,
+                    int64_t total) {
   double now = progress_now();
-  *p = (progress){.out = out, .first = first, .done = first, .total = total, .began_s = now};
+  *p = (progress){.out = out, .unit = unit, .first = first, .done = first, .total = total};
+  p->began_s = now;
   p->terminal = is_terminal(out);
   p->unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
   p->drawn_s = now;
@@ -56,8 +58,8 @@ void progress_draw(progress *p, int64_t done, double loss) {
   double share = (double)done / (double)p->total;
   int left = rate > 0 ? (int)((double)(p->total - done) / rate + 0.5) : 0;
   char text[96];
-  int length = snprintf(text, sizeof text, "%3d %%  loss %.4f  %.0f images/s  %d:%02d left",
-                        (int)(share * 100), loss, rate, left / 60, left % 60);
+  int length = snprintf(text, sizeof text, "%3d %%  loss %.4f  %.0f %s/s  %d:%02d left",
+                        (int)(share * 100), loss, rate, p->unit, left / 60, left % 60);
   if (p->terminal) {
     int cells = columns(p->out) - (int)strlen(p->label) - length - 8;
     fprintf(p->out, "\r%s  ", p->label);
