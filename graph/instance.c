@@ -155,6 +155,7 @@ static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
 
 static void instance_free(const tn_program *p, instance *i) {
   const host_memory *memory = &p->record.memory;
+  replayer_free(p, i); /* first: the memory below holds the device */
   for (uint32_t k = 0; k < i->num_calls; ++k) tn_prepared_release(i->calls[k]);
   for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
     tn_tensor_release(i->headers[k]);

@@ -226,13 +226,15 @@ static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
   if (!status) status = note_sources(p);
   instance *first;
   if (!status) status = instance_take(p, p->device->default_stream, &first);
-  if (!status) instance_give(p, first);
+  if (status) return status;
+  status = replay_init(p, flags, first);
+  instance_give(p, first);
   return status;
 }
 
 /* As much of the options as the caller has. */
 static tn_status read_options(const tn_compile_options *given, tn_compile_options *options) {
-  const uint32_t known = TN_COMPILE_NO_MERGING | TN_COMPILE_NO_FOLDING | TN_COMPILE_NO_FUSION;
+  const uint32_t known = TN_COMPILE_AS_CALLED | TN_COMPILE_NO_CAPTURE;
   *options = (tn_compile_options){.struct_size = sizeof *options};
   if (!given) return TN_OK;
   tn_status status = struct_check("tn_graph_compile", "options", "tn_compile_options", given);
@@ -266,6 +268,7 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   p->device = device;
   p->drawn = &p->own_drawn;
   pthread_mutex_init(&p->mutex, NULL);
+  pthread_mutex_init(&p->replay.mutex, NULL);
   runtime_retain_weak(p->runtime);
   bool paused = thread_watcher_pause(true);
   status = compile(p, graph, full.flags);
@@ -283,6 +286,7 @@ void tn_program_destroy(tn_program *program) {
   if (!program || runtime_is_forked(program->runtime)) return;
   tn_runtime *runtime = program->runtime;
   host_memory memory = program->record.memory;
+  replay_free(program);
   instances_free(program);
   for (uint32_t i = 0; program->real && i < program->record.num_buffers; ++i)
     tn_tensor_release(program->real[i]);
@@ -327,6 +331,12 @@ tn_status tn_program_report(tn_program *program, tn_program_info *info) {
                           .live_bytes = program->plan.live_bytes,
                           .separate_bytes = program->plan.separate_bytes,
                           .runs = atomic_load(&program->runs)};
+  full.capture = atomic_load(&program->replay.state);
+  full.captures = atomic_load(&program->replay.recorded);
+  full.replays = atomic_load(&program->replay.launched);
+  full.capture_reason = full.capture == TN_CAPTURE_OFF || full.capture == TN_CAPTURE_FAILED
+                            ? program->replay.why
+                            : "";
   count_instances(program, &full);
   struct_fill(info, &full, sizeof full);
   return TN_OK;

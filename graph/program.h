@@ -7,6 +7,7 @@
 
 #include "graph/memory_plan.h"
 #include "graph/objects.h"
+#include "graph/replay/replay.h"
 
 /* Random operators: where a node's offset is, and what the record says it is. */
 typedef struct random_node {
@@ -37,6 +38,7 @@ typedef struct instance {
   uint32_t num_expanded;
   tn_prepared **calls; /* one for each node that runs */
   uint32_t num_calls;
+  replayer *replay; /* NULL until there is something to replay */
 } instance;
 
 /* What became of the graph's nodes, but for those that run. */
@@ -67,7 +69,27 @@ struct tn_program {
   pthread_mutex_t mutex; /* guards the list of instances */
   instance *instances;
   _Atomic uint64_t runs;
+  replay replay;
 };
+
+/* A run under way. */
+typedef struct program_run {
+  tn_program *program;
+  instance *at;
+  tn_stream *stream;
+  const tn_tensor **in; /* as the calls see them: given, or copies */
+  tn_tensor **out;      /* made or given, or what stands for one given; NULL where it is copied */
+  tn_tensor **copies;   /* of inputs, to be released */
+} program_run;
+
+/* run.c: shows the calls this run's tensors, or, with `shown` false, takes them away. */
+void run_show(const program_run *r, bool shown);
+/* run.c: brings calls that see inputs expanded up to date with their headers. */
+void run_refresh(const program_run *r);
+/* run.c: `status`, with the node in front of its message. */
+tn_status run_failed_at(const program_run *r, uint32_t call, tn_status status);
+/* run.c: whether an output's buffer is written by the calls themselves. */
+bool program_output_is_direct(const tn_program *program, uint32_t output);
 
 /* program.c: a program's runs draw from a sequence that begins at `first` and of which `drawn` are
  * taken. pre: it has not run. */

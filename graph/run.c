@@ -14,27 +14,18 @@
 
 enum { ALIGNMENT = 64 }; /* of what the pools give, by which kernels were chosen */
 
-/* A run under way. */
-typedef struct run {
-  tn_program *program;
-  instance *at;
-  tn_stream *stream;
-  const tn_tensor **in; /* as the calls see them: given, or copies */
-  tn_tensor **out;      /* made or given, or what stands for one given; NULL where it is copied */
-  tn_tensor **copies;   /* of inputs, to be released */
-} run;
-
 /* --- what is given --- */
 
-static tn_status refuse(const run *r, const char *what, const char *name, const tn_tensor *t,
-                        const char *why) {
+static tn_status refuse(const program_run *r, const char *what, const char *name,
+                        const tn_tensor *t, const char *why) {
   char text[256];
   return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_run: program %s, %s \"%s\" (%s): %s",
               r->program->name, what, name, tensor_text(text, sizeof text, t), why);
 }
 
-static tn_status check_tensor(const run *r, const char *what, const char *name, const tn_tensor *t,
-                              tn_dtype dtype, int32_t rank, const int64_t *shape) {
+static tn_status check_tensor(const program_run *r, const char *what, const char *name,
+                              const tn_tensor *t, tn_dtype dtype, int32_t rank,
+                              const int64_t *shape) {
   char why[256], wanted[128];
   if (!t) return refuse(r, what, name, t, "it is NULL");
   tn_status status = tensor_check(t, "tn_program_run");
@@ -58,7 +49,7 @@ static bool share_memory(const tn_tensor *a, const tn_tensor *b) {
 }
 
 /* A parameter that the program writes is not read as an input beside. */
-static tn_status check_apart(const run *r, const char *name, const tn_tensor *in) {
+static tn_status check_apart(const program_run *r, const char *name, const tn_tensor *in) {
   const tn_program *p = r->program;
   for (uint32_t k = 0; k < p->num_updated; ++k)
     if (share_memory(in, p->real[p->reals[k]]))
@@ -67,7 +58,7 @@ static tn_status check_apart(const run *r, const char *name, const tn_tensor *in
   return TN_OK;
 }
 
-static tn_status check_inputs(const run *r, const tn_tensor *const *in) {
+static tn_status check_inputs(const program_run *r, const tn_tensor *const *in) {
   const record *rec = &r->program->record;
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < rec->num_inputs; ++i) {
@@ -78,8 +69,8 @@ static tn_status check_inputs(const run *r, const tn_tensor *const *in) {
   return status;
 }
 
-static tn_status check_output(const run *r, const tn_tensor *const *in, tn_tensor *const *out,
-                              uint32_t i) {
+static tn_status check_output(const program_run *r, const tn_tensor *const *in,
+                              tn_tensor *const *out, uint32_t i) {
   const record *rec = &r->program->record;
   const record_value *v = &rec->values[rec->outputs[i].value];
   const char *name = rec->outputs[i].name;
@@ -100,8 +91,8 @@ static tn_status check_output(const run *r, const tn_tensor *const *in, tn_tenso
   return TN_OK;
 }
 
-static tn_status check_run(const run *r, size_t num_in, const tn_tensor *const *in, size_t num_out,
-                           tn_tensor *const *out) {
+static tn_status check_run(const program_run *r, size_t num_in, const tn_tensor *const *in,
+                           size_t num_out, tn_tensor *const *out) {
   const record *rec = &r->program->record;
   if (num_in != rec->num_inputs || num_out != rec->num_outputs || (num_in && !in) ||
       (num_out && !out))
@@ -123,13 +114,13 @@ static bool is_aligned(const tn_tensor *t) {
 }
 
 /* Other streams' memory is not used again before this run's work. */
-static void note_use(const run *r, const tn_tensor *t) {
+static void note_use(const program_run *r, const tn_tensor *t) {
   block *b = t->storage->block;
   if (b && !r->program->device->synchronous && b->cache != r->stream->cache)
     pool_note_use(b, r->stream->cache);
 }
 
-static tn_status take_inputs(run *r, const tn_tensor *const *in) {
+static tn_status take_inputs(program_run *r, const tn_tensor *const *in) {
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < r->program->record.num_inputs; ++i) {
     r->in[i] = in[i];
@@ -143,19 +134,19 @@ static tn_status take_inputs(run *r, const tn_tensor *const *in) {
 
 /* The output's buffer is written by the calls themselves: into what was given where that can
  * stand under a header, else into a new tensor. */
-static bool is_direct(const run *r, uint32_t i) {
-  const record *rec = &r->program->record;
-  const planned_buffer *b = &r->program->plan.buffers[rec->values[rec->outputs[i].value].buffer];
+bool program_output_is_direct(const tn_program *p, uint32_t i) {
+  const record *rec = &p->record;
+  const planned_buffer *b = &p->plan.buffers[rec->values[rec->outputs[i].value].buffer];
   return b->place == PLACE_OUTPUT && b->output == i;
 }
 
-static tn_status take_outputs(run *r, tn_tensor *const *out) {
+static tn_status take_outputs(program_run *r, tn_tensor *const *out) {
   const record *rec = &r->program->record;
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < rec->num_outputs; ++i) {
     const record_value *v = &rec->values[rec->outputs[i].value];
     if (out[i]) note_use(r, out[i]);
-    if (!is_direct(r, i)) continue;
+    if (!program_output_is_direct(r->program, i)) continue;
     if (out[i] && is_aligned(out[i])) {
       r->out[i] = out[i];
       continue;
@@ -166,17 +157,20 @@ static tn_status take_outputs(run *r, tn_tensor *const *out) {
   return status;
 }
 
-/* Shows the calls this run's tensors, or, with `shown` false, takes them away. */
-static void show(const run *r, bool shown) {
+void run_refresh(const program_run *r) {
+  for (uint32_t i = 0; i < r->at->num_expanded; ++i) (void)prepared_refresh(r->at->expanded[i]);
+}
+
+void run_show(const program_run *r, bool shown) {
   for (uint32_t i = 0; i < r->program->num_bound; ++i) {
     const bound_value *b = &r->program->bound[i];
     const tn_tensor *t = b->is_output ? r->out[b->place] : r->in[b->place];
     header_show(r->at, r->at->headers[b->value], shown ? t : NULL, b->offset);
   }
-  for (uint32_t i = 0; i < r->at->num_expanded; ++i) (void)prepared_refresh(r->at->expanded[i]);
+  run_refresh(r);
 }
 
-static void draw_on(const run *r) {
+static void draw_on(const program_run *r) {
   tn_program *p = r->program;
   if (!p->num_random) return;
   uint64_t start = p->draw_shift + atomic_fetch_add(p->drawn, p->random_step);
@@ -190,16 +184,33 @@ static void draw_on(const run *r) {
 
 /* --- the calls --- */
 
-static __attribute__((cold)) tn_status node_failed(const run *r, uint32_t call, tn_status status) {
+static __attribute__((cold)) const char *name_node(const program_run *r, uint32_t call, char *text,
+                                                   size_t size) {
   uint32_t node = r->program->node_of[call];
   const char *site = r->program->record.nodes[node].site;
-  fail_prefix("program %s, node %" PRIu32 "%s%s, after %" PRIu32 " of %" PRIu32 " had run: ",
-              r->program->name, node, site ? " at " : "", site ? site : "", call, r->at->num_calls);
+  snprintf(text, size, "program %s, node %" PRIu32 "%s%s", r->program->name, node,
+           site ? " at " : "", site ? site : "");
+  return text;
+}
+
+tn_status run_failed_at(const program_run *r, uint32_t call, tn_status status) {
+  char node[512];
+  fail_prefix("%s: ", name_node(r, call, node, sizeof node));
   return status;
 }
 
-static tn_status run_calls(const run *r) {
+static __attribute__((cold)) tn_status node_failed(const program_run *r, uint32_t call,
+                                                   tn_status status) {
+  char node[512];
+  fail_prefix("%s, after %" PRIu32 " of %" PRIu32 " had run: ",
+              name_node(r, call, node, sizeof node), call, r->at->num_calls);
+  return status;
+}
+
+static tn_status run_calls(const program_run *r) {
   tn_prepared *const *calls = r->at->calls;
+  draw_on(r);
+  run_show(r, true);
   for (uint32_t i = 0; i < r->at->num_calls; ++i) {
     tn_status status = tn_run(calls[i]);
     if (__builtin_expect(status, 0)) return node_failed(r, i, status);
@@ -208,7 +219,7 @@ static tn_status run_calls(const run *r) {
 }
 
 /* Outputs that are no buffers of their own, or were given where no header could be. */
-static tn_status finish_output(const run *r, tn_tensor **out, uint32_t i) {
+static tn_status finish_output(const program_run *r, tn_tensor **out, uint32_t i) {
   const record *rec = &r->program->record;
   if (r->out[i] && r->out[i] == out[i]) return TN_OK;
   if (r->out[i] && !out[i]) {
@@ -220,14 +231,14 @@ static tn_status finish_output(const run *r, tn_tensor **out, uint32_t i) {
   return tn_copy(r->stream, from, &out[i]);
 }
 
-static tn_status finish_outputs(const run *r, tn_tensor **out) {
+static tn_status finish_outputs(const program_run *r, tn_tensor **out) {
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < r->program->record.num_outputs; ++i)
     status = finish_output(r, out, i);
   return status;
 }
 
-static tn_status run_placed(run *r, const tn_tensor *const *in, tn_tensor **out) {
+static tn_status run_placed(program_run *r, const tn_tensor *const *in, tn_tensor **out) {
   tn_program *p = r->program;
   tn_status status = take_inputs(r, in);
   if (!status) status = take_outputs(r, out);
@@ -238,17 +249,20 @@ static tn_status run_placed(run *r, const tn_tensor *const *in, tn_tensor **out)
     return status;
   }
   atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
-  draw_on(r);
-  show(r, true);
-  status = run_calls(r);
+  bool replayed = replay_run(r, &status), shown = !replayed || p->replay.copies_outputs;
+  if (!replayed)
+    status = run_calls(r);
+  else if (shown)
+    run_show(r, true);
   if (!status) status = finish_outputs(r, out);
-  show(r, false);
+  if (shown) run_show(r, false);
   instance_give(p, r->at);
   return status;
 }
 
 /* Releases what this run made, but for references that the caller has got: all outputs or none. */
-static void run_finish(const run *r, tn_status status, tn_tensor *const *given, tn_tensor **out) {
+static void run_finish(const program_run *r, tn_status status, tn_tensor *const *given,
+                       tn_tensor **out) {
   for (uint32_t i = 0; i < r->program->record.num_inputs; ++i) tn_tensor_release(r->copies[i]);
   for (uint32_t i = 0; i < r->program->record.num_outputs; ++i)
     if (r->out[i] && r->out[i] != given[i]) tn_tensor_release(r->out[i]);
@@ -265,7 +279,7 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
   if (!status && !device_is_ordinary(program->device))
     status = watch_refuse(program->device, "tn_program_run");
   if (status) return status;
-  run r = {.program = program, .stream = stream ? stream : program->device->default_stream};
+  program_run r = {.program = program, .stream = stream ? stream : program->device->default_stream};
   if (r.stream->device != program->device)
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_program_run: the stream is of device %s, program %s "

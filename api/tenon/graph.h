@@ -251,6 +251,8 @@ typedef enum tn_compile_flag {
   TN_COMPILE_NO_FUSION = 4,
   /* All nodes that results need run as they were called. */
   TN_COMPILE_AS_CALLED = 7,
+  /* Runs go call by call where the device could replay them as one launch. */
+  TN_COMPILE_NO_CAPTURE = 8,
 } tn_compile_flag;
 
 typedef struct tn_compile_options {
@@ -276,9 +278,23 @@ void tn_program_destroy(tn_program *program);
  * Random operators draw on from run to run: each run adds to their offsets what one run takes.
  * Errors: INVALID_ARGUMENT for a tensor that does not fit, before anything ran; a kernel's own,
  * with the node: parameters that earlier nodes updated stay updated, and the message says how
- * many nodes ran. */
+ * many nodes ran.
+ * Where the device's backend has device graphs and all nodes can be recorded, runs on a stream
+ * whose inputs and outputs lie where those of an earlier run there lay are one launch; four sets of
+ * addresses are kept per stream. Inputs and outputs of 64 KiB together that come at ever new
+ * addresses are copied to fixed places. All other runs go call by call, as do all after recording
+ * or launching failed, which is logged once; tn_program_report says so. Results are the same. */
 tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                          const tn_tensor *const *in, size_t num_out, tn_tensor **out);
+
+/* Whether runs are replayed as device graphs. */
+typedef enum tn_capture_state {
+  TN_CAPTURE_OFF = 0,    /* no: the device has none, an option forbids them, or a node cannot be
+                            recorded */
+  TN_CAPTURE_WAITS = 1,  /* they can be, and no run has been at addresses that came before */
+  TN_CAPTURE_ON = 2,     /* those at addresses that came before are */
+  TN_CAPTURE_FAILED = 3, /* no longer: recording or launching one failed */
+} tn_capture_state;
 
 typedef struct tn_program_info {
   uint32_t struct_size;
@@ -292,10 +308,14 @@ typedef struct tn_program_info {
   uint64_t separate_bytes;  /* what it would be with memory of its own for each buffer */
   uint64_t workspace_bytes; /* of one instance, for kernels' scratch */
   uint64_t runs;
-  uint32_t merged; /* nodes whose results others have: common subexpressions and copies */
-  uint32_t folded; /* nodes that were computed when compiling */
-  uint32_t fused;  /* nodes that became part of others */
-  uint32_t reserved2;
+  uint32_t merged;   /* nodes whose results others have: common subexpressions and copies */
+  uint32_t folded;   /* nodes that were computed when compiling */
+  uint32_t fused;    /* nodes that became part of others */
+  uint32_t capture;  /* tn_capture_state */
+  uint64_t captures; /* device graphs that were recorded */
+  uint64_t replays;  /* runs that were a launch of one */
+  const char *capture_reason; /* of TN_CAPTURE_OFF and TN_CAPTURE_FAILED; "" else. Valid as long as
+                                 the program */
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
 

@@ -392,7 +392,7 @@ enum {
   TN_KERNEL_STRIDED = 1u << 0,       /* any strides; otherwise tensors come row-major contiguous */
   TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time */
   /* May be recorded into a device graph: run only puts work into the queue, the same for the same
-   * arguments, and neither waits nor allocates. No host asks yet. */
+   * arguments, and neither waits nor allocates. Programs of which all kernels are so are. */
   TN_KERNEL_CAPTURE_SAFE = 1u << 2,
 };
 
@@ -536,9 +536,17 @@ typedef struct tn_backend {
   tn_status (*event_elapsed)(void *device, void *begin, void *end, uint64_t *ns);
 
   /* Optional, all four or none: records the queue's work into a graph instead of running it, and
-   * replays it. No host calls them yet. From begin to end nothing but kernels that are
-   * TN_KERNEL_CAPTURE_SAFE, and copies with pinned memory, come for the queue; what these point to
-   * stays while the graph lives. Other queues go on as before. */
+   * replays it. From begin to end nothing but kernels that are TN_KERNEL_CAPTURE_SAFE, and copies
+   * with pinned memory, come for the queue, from one thread; the host has asked their `workspace`
+   * for this queue before, and begins with an idle queue that no stream has. What they point to
+   * stays until the last launch of the graph is done. Other queues go on as before, and other
+   * threads' calls on the device.
+   * capture_end ends the recording, and leaves the queue fit for another, whether it fails or not:
+   * it comes after each capture_begin that did not, after failed kernels too. graph_launch puts the
+   * work into any queue of the device, in its order, at once for each launch; one that fails has
+   * put in nothing. TN_ERR_UNSUPPORTED from it is for this time alone: the host makes the calls
+   * instead. graph_destroy may come while launches are pending, which go on, and when the queue
+   * that recorded is gone. */
   tn_status (*capture_begin)(void *device, void *queue);
   tn_status (*capture_end)(void *device, void *queue, void **graph);
   tn_status (*graph_launch)(void *device, void *graph, void *queue);

@@ -285,7 +285,8 @@ static tn_status backend_capture_begin(void *device, void *queue) {
   cuda_queue *q = queue;
   tn_status status = cuda_make_current(dev->host, &dev->info);
   if (status != TN_OK) return status;
-  /* Relaxed: the pool may have to allocate while recording. */
+  /* Relaxed: a vendor library may take memory the first time that it sees a shape, and other
+   * threads' calls are no concern of this queue. */
   CUDA_TRY(dev->host, cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeRelaxed));
   q->capturing = true;
   return TN_OK;
@@ -300,6 +301,7 @@ static tn_status backend_capture_end(void *device, void *queue, void **graph) {
   tn_status status = cuda_make_current(dev->host, &dev->info);
   if (status != TN_OK) return status;
   CUDA_TRY(dev->host, cudaStreamEndCapture(q->stream, &recorded));
+  if (!recorded) return dev->host->fail(TN_ERR_BACKEND, "cuda: the recording was not kept");
   cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
   (void)cudaGraphDestroy(recorded);
   if (error != cudaSuccess) return cuda_status(dev->host, (int)error, "cudaGraphInstantiate");
@@ -309,9 +311,15 @@ static tn_status backend_capture_end(void *device, void *queue, void **graph) {
 
 static tn_status backend_graph_launch(void *device, void *graph, void *queue) {
   cuda_device *dev = device;
+  const cuda_queue *q = queue;
+  enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
   tn_status status = cuda_make_current(dev->host, &dev->info);
   if (status != TN_OK) return status;
-  CUDA_TRY(dev->host, cudaGraphLaunch(graph, ((cuda_queue *)queue)->stream));
+  /* The program may record the stream by the vendor's functions: that is for the calls. */
+  CUDA_TRY(dev->host, cudaStreamIsCapturing(q->stream, &captured));
+  if (captured != cudaStreamCaptureStatusNone)
+    return dev->host->fail(TN_ERR_UNSUPPORTED, "cuda: the stream is being recorded");
+  CUDA_TRY(dev->host, cudaGraphLaunch(graph, q->stream));
   return TN_OK;
 }
 

@@ -342,6 +342,46 @@ void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory) {
   p->args.workspace_offset = memory->dl.byte_offset;
 }
 
+const char *prepared_unrecordable(const tn_prepared *prepared) {
+  const plan *p = &prepared->plan;
+  if (!p->cell) return "no kernel of the device takes it";
+  if (depends_on_data(p)) return "the shape of what it returns depends on data";
+  if (!prepared->direct) return "its kernel gets row-major copies of its tensors";
+  const tn_kernel *row = &p->cell->kernel->row;
+  if (!strcmp(row->device_type, TN_DEVICE_ANY_HOST)) return "its kernel computes in the caller";
+  return row->flags & TN_KERNEL_CAPTURE_SAFE ? NULL : "its kernel is not TN_KERNEL_CAPTURE_SAFE";
+}
+
+static tn_kernel_args args_in(const plan *p, const tn_stream *stream) {
+  tn_kernel_args args = p->args;
+  args.queue = stream->queue;
+  args.native_stream = stream->native;
+  return args;
+}
+
+tn_status prepared_run_in(const tn_prepared *prepared, const tn_stream *stream) {
+  const plan *p = &prepared->plan;
+  const tn_kernel_args args = args_in(p, stream);
+  tn_status status = p->cell->run(&args);
+  return status ? prepared_failed(p, status) : TN_OK;
+}
+
+tn_status prepared_settle_in(const tn_prepared *prepared, const tn_stream *stream) {
+  const plan *p = &prepared->plan;
+  const tn_kernel *row = &p->cell->kernel->row;
+  tn_kernel_args args = args_in(p, stream);
+  size_t bytes = 0;
+  if (!row->workspace) return TN_OK;
+  args.workspace = NULL;
+  args.workspace_bytes = args.workspace_offset = 0;
+  tn_status status = row->workspace(&args, &bytes);
+  if (status)
+    return device_failed(p->device, status, p->cell->kernel->plugin->name, "workspace function");
+  if (bytes <= p->args.workspace_bytes) return TN_OK;
+  return plan_refuse(p, TN_ERR_UNSUPPORTED, "kernel %s wants %zu bytes of workspace, and had %zu",
+                     row->name, bytes, p->args.workspace_bytes);
+}
+
 bool prepared_refresh(tn_prepared *prepared) {
   plan *p = &prepared->plan;
   if (p->op->lists || !prepared->direct || !p->expanded) return false;

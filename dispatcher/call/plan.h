@@ -150,6 +150,15 @@ bool prepared_refresh(tn_prepared *prepared);
 size_t prepared_drop_workspace(tn_prepared *prepared);
 void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory);
 
+/* invoke.c: why a prepared call's runs cannot be recorded into a device graph; NULL where they only
+ * put the same work into the queue, time after time. */
+const char *prepared_unrecordable(const tn_prepared *prepared);
+/* invoke.c: runs a call that can be recorded in the queue of another stream of its device. */
+tn_status prepared_run_in(const tn_prepared *prepared, const tn_stream *stream);
+/* invoke.c: lets the call's kernel make what it keeps by queue before it runs there. UNSUPPORTED
+ * where it wants more workspace there than the call has. */
+tn_status prepared_settle_in(const tn_prepared *prepared, const tn_stream *stream);
+
 /* fallback.c: serves a call that no kernel of its device takes. */
 tn_status fallback_run(plan *p);
 

@@ -160,6 +160,8 @@ void device_close(tn_device *d) {
   INVARIANT(!d->pool || !pool_blocks_in_use(d->pool));
   stream_shut(&d->own_stream);
   pool_destroy(d->pool);
+  if (d->recording_queue) d->type->backend.queue_destroy(d->handle, d->recording_queue);
+  d->recording_queue = NULL;
   if (d->handle) d->type->backend.close(d->handle);
   d->default_stream = NULL;
   d->pool = NULL;
@@ -219,6 +221,7 @@ static tn_device *device_make(tn_runtime *runtime, device_type *type, uint32_t i
   d->shared = d->host_memory && !d->synchronous;
   d->opaque = type->backend.flags & TN_BACKEND_OPAQUE_MEMORY;
   pthread_mutex_init(&d->mutex, NULL);
+  pthread_mutex_init(&d->recording, NULL);
   snprintf(d->id, sizeof d->id, "%s:%u", type->backend.device_type, index);
   tn_status status = describe(d, mended);
   if (!status && mended[0]) keep_oddity(type->mended, sizeof type->mended, d, "", mended);
@@ -318,6 +321,7 @@ void devices_drop(device_list *list) {
   while (list->count) {
     tn_device *d = list->items[--list->count];
     pthread_mutex_destroy(&d->mutex);
+    pthread_mutex_destroy(&d->recording);
     host_free_sparse(&list->runtime->memory, d->fallback, OPS_MAX * sizeof *d->fallback);
     handle_free(d);
   }

@@ -44,6 +44,10 @@ struct tn_device {
   const call_recorder *recorder; /* NULL of a device that computes */
   tn_device *next_symbolic;      /* on the runtime's list of those that record */
   struct call_watcher *watcher;  /* of one that records: watch.h */
+  /* Programs record their calls into device graphs on a queue that no stream has, one at a time:
+   * whatever is put into a stream meanwhile, or asked of it, is no part of that. */
+  pthread_mutex_t recording;
+  void *recording_queue; /* NULL until needed. Guarded by `recording` */
 };
 
 /* Why a device takes no more calls, or that somebody may watch them (watch.h). */

@@ -27,6 +27,7 @@ static void free_all(tn_runtime *runtime) {
   for (tn_device *d = runtime->closed_devices, *next; d; d = next) {
     next = d->next_closed;
     pthread_mutex_destroy(&d->mutex);
+    pthread_mutex_destroy(&d->recording);
     free(d);
   }
   pthread_mutex_destroy(&runtime->loading);
