@@ -19,6 +19,8 @@ TN_NAME_DEFAULTS
 tn_acme
 TN_ARGS_softsign
 TN_ATTRS_softsign
+TN_GRAD_softsign
+TN_GRAD_sum_square
 TN_WITHOUT_softsign
 TN_ARGS_sum_square
 TN_ATTRS_sum_square
