@@ -32,10 +32,10 @@ one() { # LINE TENON PLUGIN ARGUMENTS...
   expected=1
   [ "$fault" != sound ] || expected=0
   longer=
-  for try in 1 2 3; do
+  for try in 1 2 3 4 5; do
     status=0
     # The short limit of a fault that hangs may be too short for what does not. The last counts.
-    case "$try $*" in [23]*--timeout=*) longer=--timeout=20 ;; esac
+    case "$try $*" in [2-5]*--timeout=*) longer=--timeout=20 ;; esac
     # shellcheck disable=SC2086 # words
     env $settings "$tenon" check "$plugin" "$@" $longer >"$out" 2>&1 || status=$?
     # A fault that shows for a moment alone may be missed while the machine does something else.

@@ -43,6 +43,13 @@ for page in 'functions softsign' 'reduction sum_square'; do
   ./opgen docs "${page% *}" | grep -q "^## ${page#* }\$" || { echo "no page has ${page#* }"; exit 1; }
 done
 
+# Gradient rules are printed as calls of operators, and each operator has its precision once.
+./opgen gradients | grep -q '^static void softsign_rule' || { echo "softsign has no rule"; exit 1; }
+./opgen gradients | grep -q 'mul(mul(x, num(dy, 2)), spread(dy' || { echo "sum_square has no rule"; exit 1; }
+for op in $ops; do
+  [ "$(grep -c "^PRECISION($op, " api/precision.def)" -eq 1 ] || { echo "$op has no precision"; exit 1; }
+done
+
 # What of stands in the list of rows at the end of standard input, and not twice.
 has_rows() { # NAME, COUNT of rows of each operator
   "$CC" -std=c11 -Iapi -Iprinted -I. -Iplugins/opencl -E -P -x c - >rows
