@@ -104,7 +104,7 @@ static void add_input(bench *b, uint32_t i) {
   const numbers *x = &b->of->in[i];
   const bool updated = b->of->updates && i + 1 == b->count;
   int64_t shape[3], index[MOST];
-  char name[8];
+  char name[16];
   shape_of(x, shape);
   snprintf(name, sizeof name, "x%u", i);
   if (x->index) {
@@ -154,7 +154,7 @@ static void run(bench *b) {
   tn_tensor *out[INPUTS] = {NULL};
   tn_program *p = NULL;
   size_t num_in = 0, num_out = 0, at = 0;
-  char name[8];
+  char name[16];
   for (uint32_t i = 0; i < b->count; ++i) {
     if (b->input[i]) in[num_in++] = b->real[i];
     if (!b->gradient[i]) continue;
