@@ -19,7 +19,7 @@ static void computes(tn_graph *g, int64_t rows, int64_t columns, size_t count,
                      tn_tensor *const *outputs, const double *const *want) {
   double values[64], numbers[64];
   tn_tensor *in = NULL, *out[4] = {NULL};
-  char name[16];
+  char name[32];
   for (int i = 0; i < 64; ++i) numbers[i] = i + 1;
   for (size_t i = 0; i < count; ++i) {
     snprintf(name, sizeof name, "o%zu", i);
