@@ -59,6 +59,8 @@ void capture_end(tn_graph *graph);
 /* A header of a value in `memory`, whose storage it keeps; `at` bytes from where that begins. */
 tn_status header_make(const record_value *v, const tn_tensor *memory, uint64_t at,
                       tn_tensor **header);
+/* One that stands for the value where nothing is read or written: `memory` may be too small. */
+tn_status header_stand_in(const record_value *v, const tn_tensor *memory, tn_tensor **header);
 /* Points a header to other memory, as far as data goes. */
 void header_place(tn_tensor *header, const tn_tensor *memory, uint64_t at);
 

@@ -60,10 +60,12 @@ static bool lies_in_block(const tn_tensor *t) {
   const char *data = t->dl.data,
              *begin = t->device->opaque ? b->handle : (char *)b->handle + b->offset;
   int64_t first = t->device->opaque ? (int64_t)(t->dl.byte_offset - b->offset) : data - begin;
-  int64_t last = 0;
-  for (int32_t i = 0; i < t->dl.ndim; ++i) last += (t->shape[i] - 1) * t->strides[i];
-  return first >= 0 && last >= 0 &&
-         first + (last + 1) * (int64_t)tn_dtype_size((tn_dtype)t->dtype) <= (int64_t)b->bytes;
+  int64_t low = 0, high = 0, size = (int64_t)tn_dtype_size((tn_dtype)t->dtype);
+  for (int32_t i = 0; i < t->dl.ndim; ++i) {
+    int64_t way = (t->shape[i] - 1) * t->strides[i];
+    *(way < 0 ? &low : &high) += way;
+  }
+  return first + low * size >= 0 && first + (high + 1) * size <= (int64_t)b->bytes;
 }
 
 static bool tensor_is_valid(const tn_tensor *t) {

@@ -147,7 +147,7 @@ static tn_status stand_in(fusing *f, uint32_t i, const record_value *v, tn_tenso
   tn_status status = TN_OK;
   if (!f->stand_ins[i])
     status = tn_tensor_empty(f->p->program->device, TN_U8, 1, &one, &f->stand_ins[i]);
-  return status ? status : header_make(v, f->stand_ins[i], 0, header);
+  return status ? status : header_stand_in(v, f->stand_ins[i], header);
 }
 
 /* The kernel that a product would get, NULL for none. */
