@@ -49,6 +49,13 @@ static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) 
   return status;
 }
 
+/* Values that nothing which runs reads may show more than the place has. */
+static tn_status place_header(const record_value *v, const tn_tensor *memory, uint64_t at,
+                              uint64_t bytes, tn_tensor **header) {
+  if (record_extent(v) > bytes) return header_stand_in(v, memory, header);
+  return header_make(v, memory, at, header);
+}
+
 static tn_status make_headers(const tn_program *p, instance *i, const placeholders *stand) {
   tn_status status = TN_OK;
   i->headers =
@@ -58,11 +65,11 @@ static tn_status make_headers(const tn_program *p, instance *i, const placeholde
     const record_value *v = &p->record.values[k];
     const planned_buffer *at = &p->plan.buffers[v->buffer];
     if (at->place == PLACE_PLANNED)
-      status = header_make(v, i->memory, at->offset, &i->headers[k]);
+      status = place_header(v, i->memory, at->offset, at->bytes, &i->headers[k]);
     else if (at->place == PLACE_REAL)
       status = header_make(v, p->real[v->buffer], 0, &i->headers[k]);
     else if (at->place != PLACE_NOWHERE)
-      status = header_make(v, stand->memory, stand->offset[v->buffer], &i->headers[k]);
+      status = place_header(v, stand->memory, stand->offset[v->buffer], at->bytes, &i->headers[k]);
   }
   return status;
 }

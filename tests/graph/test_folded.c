@@ -177,8 +177,8 @@ START_TEST(several_threads_compile) {
   }
   for (int i = 0; i < THREADS; ++i)
     ck_assert(!pthread_create(&threads[i], NULL, compile_often, &works[i]));
+  for (int i = 0; i < THREADS; ++i) pthread_join(threads[i], NULL);
   for (int i = 0; i < THREADS; ++i) {
-    pthread_join(threads[i], NULL);
     ok(works[i].status);
     same(works[i].result, want);
     tn_tensor_release(works[i].result);
