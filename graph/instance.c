@@ -85,10 +85,20 @@ static void unplace(const tn_program *p, instance *i) {
   }
 }
 
-tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
-                       tn_tensor *const *headers, tn_prepared **prepared) {
+/* What random nodes of before this one have drawn comes from the device's memory. */
+static const void *with_drawn(const record_node *n, const tn_tensor *drawn, const tn_attr *from,
+                              const void *attrs, unsigned char *room) {
+  if (attrs != room) memcpy(room, attrs, n->op->attrs_size);
+  memcpy(room + from->offset, &drawn, sizeof drawn);
+  return room;
+}
+
+/* `from`: the attribute that is to be the tensor `drawn`, NULL for none. */
+static tn_status prepare_node(const tn_program *p, uint32_t index, tn_stream *stream,
+                              tn_tensor *const *headers, const tn_attr *from,
+                              const tn_tensor *drawn, tn_prepared **prepared) {
   const record_node *n = &p->record.nodes[index];
-  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  _Alignas(8) unsigned char room[ATTRS_MAX];
   size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
@@ -97,12 +107,14 @@ tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
     if (n->in[k] != TN_GRAPH_NONE) in[k] = headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
     if (n->out[k] != TN_GRAPH_NONE) out[k] = headers[n->out[k]];
+  const void *attrs = record_attrs(n, in + record_inputs(n), room);
+  if (from) attrs = with_drawn(n, drawn, from, attrs, room);
   const tn_call call = {.struct_size = sizeof call,
                         .op = n->op->id,
                         .stream = stream,
                         .in = in,
                         .out = out,
-                        .attrs = record_attrs(n, in + record_inputs(n), attrs),
+                        .attrs = attrs,
                         .num_in = (uint16_t)record_inputs(n),
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
@@ -114,6 +126,11 @@ tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
     fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, index, n->site ? " at " : "",
                 n->site ? n->site : "");
   return status;
+}
+
+tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
+                       tn_tensor *const *headers, tn_prepared **prepared) {
+  return prepare_node(p, index, stream, headers, NULL, NULL, prepared);
 }
 
 /* The nodes run one after the other: the largest workspace serves them all. Given back node by
@@ -133,9 +150,13 @@ static tn_status share_workspace(instance *i, const size_t *sizes) {
 static tn_status prepare_nodes(const tn_program *p, instance *i) {
   size_t *sizes = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *sizes);
   tn_status status = sizes ? TN_OK : no_memory();
+  const random_node *next = p->random, *end = next + p->num_random;
   for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    status = node_prepare(p, k, i->stream, i->headers, &i->calls[i->num_calls]);
+    bool draws = next < end && next->call == i->num_calls;
+    const tn_attr *from = draws && p->draws_by_tensor ? next->from : NULL;
+    next += draws;
+    status = prepare_node(p, k, i->stream, i->headers, from, i->drawn, &i->calls[i->num_calls]);
     if (status) break;
     sizes[i->num_calls] = prepared_drop_workspace(i->calls[i->num_calls]);
     ++i->num_calls;
@@ -151,6 +172,8 @@ static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
   i->calls = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->calls);
   if (!i->calls || !i->expanded) return no_memory();
   tn_status status = reserve(p, i, stand);
+  if (!status && p->draws_by_tensor)
+    status = tn_tensor_empty_on(p->device, i->stream, TN_I64, 0, NULL, &i->drawn);
   if (!status) status = make_headers(p, i, stand);
   if (!status) status = prepare_nodes(p, i);
   if (status) return status;
@@ -167,6 +190,7 @@ static void instance_free(const tn_program *p, instance *i) {
   for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
     tn_tensor_release(i->headers[k]);
   tn_tensor_release(i->workspace);
+  tn_tensor_release(i->drawn);
   tn_tensor_release(i->memory);
   host_free(memory, i->expanded);
   host_free(memory, i->calls);

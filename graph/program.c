@@ -98,6 +98,17 @@ static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t
   return status;
 }
 
+/* The tensor that is added to an attribute, NULL if the operator has none. */
+static const tn_attr *tensor_added_to(const tn_operator *op, const tn_attr *to) {
+  for (uint32_t i = 0; i < op->num_attrs; ++i) {
+    const tn_attr *a = tn_operator_attr(op, i);
+    if (a->type == TN_ATTR_TENSOR && a->tensor.use == TN_USE_ADDS &&
+        tn_operator_attr(op, a->tensor.of) == to)
+      return a;
+  }
+  return NULL;
+}
+
 /* Whether the program itself says where a node draws from, by a tensor added to its offset. */
 static bool is_told_offset(const record_node *n, const tn_attr *offset) {
   for (uint32_t k = 0; k < n->num_from; ++k) {
@@ -148,8 +159,17 @@ void program_share_draws(tn_program *p, uint64_t first, _Atomic uint64_t *drawn)
 static void note_random(tn_program *p, uint32_t call, const record_node *n) {
   const tn_attr *a = draws_from(n);
   if (!a) return;
-  p->random[p->num_random++] =
-      (random_node){.call = call, .attr_offset = a->offset, .offset = offset_of(n, a)};
+  p->random[p->num_random++] = (random_node){.call = call,
+                                             .attr_offset = a->offset,
+                                             .offset = offset_of(n, a),
+                                             .from = tensor_added_to(n->op, a)};
+}
+
+/* Where runs may be replayed, what they draw must not be in their calls. */
+static bool draws_by_tensor(const tn_program *p) {
+  for (uint32_t i = 0; i < p->num_random; ++i)
+    if (!p->random[i].from) return false;
+  return p->num_random > 0;
 }
 
 static tn_status number_calls(tn_program *p) {
@@ -214,6 +234,27 @@ static tn_status copy_graph(tn_program *p, const tn_graph *graph) {
   return p->name && p->real ? TN_OK : no_memory();
 }
 
+/* The instance that the default stream's runs take. */
+static tn_status make_first(tn_program *p) {
+  instance *first;
+  tn_status status = instance_take(p, p->device->default_stream, &first);
+  if (status) return status;
+  status = replay_init(p, first);
+  instance_give(p, first);
+  return status;
+}
+
+static tn_status make_ready(tn_program *p, uint32_t flags) {
+  p->draws_by_tensor = replay_allowed(p, flags) && draws_by_tensor(p);
+  tn_status status = make_first(p);
+  if (status || !p->draws_by_tensor || p->replay.state != TN_CAPTURE_OFF) return status;
+  /* There will be no replay: attributes cost nothing, and every kernel knows them. */
+  p->draws_by_tensor = false;
+  p->replay.why[0] = '\0';
+  instances_free(p);
+  return make_first(p);
+}
+
 static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
   tn_status status = copy_graph(p, graph);
   if (!status) status = measure_draws(p);
@@ -224,12 +265,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
   if (!status) status = note_sources(p);
-  instance *first;
-  if (!status) status = instance_take(p, p->device->default_stream, &first);
-  if (status) return status;
-  status = replay_init(p, flags, first);
-  instance_give(p, first);
-  return status;
+  return status ? status : make_ready(p, flags);
 }
 
 /* As much of the options as the caller has. */

@@ -14,6 +14,7 @@ typedef struct random_node {
   uint32_t call;        /* among an instance's */
   uint32_t attr_offset; /* bytes from the beginning of the attributes */
   uint64_t offset;
+  const tn_attr *from; /* the tensor that is added to the offset, NULL if it has none */
 } random_node;
 
 /* A value whose memory each run brings. */
@@ -34,6 +35,7 @@ typedef struct instance {
   tn_tensor *memory;      /* planned_bytes of it, at least one */
   tn_tensor **headers;    /* by value; NULL where nothing that runs uses it */
   tn_tensor *workspace;   /* that all calls share, NULL where none has any */
+  tn_tensor *drawn;       /* i64, added to random nodes' offsets; NULL where attributes say it */
   tn_prepared **expanded; /* those of them that a run must refresh */
   uint32_t num_expanded;
   tn_prepared **calls; /* one for each node that runs */
@@ -66,6 +68,7 @@ struct tn_program {
   _Atomic uint64_t *drawn; /* by the runs before: own_drawn, or what programs of a function share */
   _Atomic uint64_t own_drawn;
   uint64_t draw_shift;   /* added to all offsets */
+  bool draws_by_tensor;  /* device memory says what runs before have drawn, not attributes */
   pthread_mutex_t mutex; /* guards the list of instances */
   instance *instances;
   _Atomic uint64_t runs;

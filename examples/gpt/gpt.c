@@ -15,6 +15,7 @@
 #include "../interrupt.h"
 #include "../json.h"
 #include "../output.h"
+#include "../program_line.h"
 #include "../progress.h"
 #include "curve.h"
 #include "feed.h"
@@ -213,6 +214,7 @@ static bool write_outputs(const session *s) {
 
 static void report(const session *s) {
   if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
+  program_line(s->out, "step", s->trainer.step);
   if (isfinite(s->ms_per_step))
     fprintf(s->out, "%.1f ms/step, %.0f bytes/s\n", s->ms_per_step,
             (double)(s->opt.recipe.batch * s->opt.recipe.length) * 1e3 / s->ms_per_step);
