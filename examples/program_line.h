@@ -6,7 +6,7 @@
 
 #include "tenon/graph.h"
 
-/* Nothing where program is NULL. */
+/* Nothing where program is NULL or has hardly run. */
 void program_line(FILE *out, const char *name, tn_program *program);
 
 #endif

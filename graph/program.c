@@ -156,10 +156,10 @@ void program_share_draws(tn_program *p, uint64_t first, _Atomic uint64_t *drawn)
   p->draw_shift = first - p->random_first; /* modulo 2^64, as offsets are */
 }
 
-static void note_random(tn_program *p, uint32_t call, const record_node *n) {
+static void note_random(tn_program *p, uint32_t place, const record_node *n) {
   const tn_attr *a = draws_from(n);
   if (!a) return;
-  p->random[p->num_random++] = (random_node){.call = call,
+  p->random[p->num_random++] = (random_node){.place = place,
                                              .attr_offset = a->offset,
                                              .offset = offset_of(n, a),
                                              .from = tensor_added_to(n->op, a)};
@@ -172,16 +172,16 @@ static bool draws_by_tensor(const tn_program *p) {
   return p->num_random > 0;
 }
 
-static tn_status number_calls(tn_program *p) {
+static tn_status note_running(tn_program *p) {
   const host_memory *memory = &p->record.memory;
-  uint32_t calls = 0;
-  p->node_of = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->node_of);
+  uint32_t place = 0;
+  p->running = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->running);
   p->random = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->random);
-  if (!p->node_of || !p->random) return no_memory();
+  if (!p->running || !p->random) return no_memory();
   for (uint32_t k = 0; k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    note_random(p, calls, &p->record.nodes[k]);
-    p->node_of[calls++] = k;
+    note_random(p, place, &p->record.nodes[k]);
+    p->running[place++] = k;
   }
   return TN_OK;
 }
@@ -261,7 +261,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
   if (!status) status = record_skip_unused(&p->record);
   if (!status) status = passes_run(p, flags);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
-  if (!status) status = number_calls(p);
+  if (!status) status = note_running(p);
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
   if (!status) status = note_sources(p);
@@ -329,7 +329,7 @@ void tn_program_destroy(tn_program *program) {
   host_free(&memory, program->real);
   host_free(&memory, program->inputs);
   host_free(&memory, program->reals);
-  host_free(&memory, program->node_of);
+  host_free(&memory, program->running);
   host_free(&memory, program->random);
   host_free(&memory, program->bound);
   memory_plan_free(&program->plan);
@@ -345,10 +345,11 @@ static void count_instances(tn_program *p, tn_program_info *info) {
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   pthread_mutex_lock(&p->mutex);
   for (const instance *i = p->instances; i; i = i->next) ++info->instances;
-  if (p->instances && p->instances->workspace)
-    info->workspace_bytes = tn_tensor_bytes(p->instances->workspace);
-  for (uint32_t k = 0; p->instances && k < p->instances->num_calls; ++k)
-    info->fallbacks += tn_prepared_kernel(p->instances->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
+  const instance *one = p->instances;
+  if (one && one->workspace) info->workspace_bytes += tn_tensor_bytes(one->workspace);
+  if (one && one->dense) info->workspace_bytes += tn_tensor_bytes(one->dense);
+  for (uint32_t k = 0; one && k < one->num_calls; ++k)
+    info->fallbacks += tn_prepared_kernel(one->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
   pthread_mutex_unlock(&p->mutex);
 }
 

@@ -178,7 +178,7 @@ static tn_status draw_on(const program_run *r) {
   if (r->at->drawn) return tn_tensor_write(r->stream, r->at->drawn, &start, sizeof start);
   for (uint32_t i = 0; i < r->program->num_random; ++i) {
     const random_node *n = &r->program->random[i];
-    char *attrs = prepared_attrs(r->at->calls[n->call]);
+    char *attrs = prepared_attrs(r->at->calls[r->at->call_of[n->place]]);
     uint64_t offset = n->offset + start;
     if (attrs) memcpy(attrs + n->attr_offset, &offset, sizeof offset);
   }
@@ -189,7 +189,7 @@ static tn_status draw_on(const program_run *r) {
 
 static __attribute__((cold)) const char *name_node(const program_run *r, uint32_t call, char *text,
                                                    size_t size) {
-  uint32_t node = r->program->node_of[call];
+  uint32_t node = r->at->node_of[call];
   const char *site = r->program->record.nodes[node].site;
   snprintf(text, size, "program %s, node %" PRIu32 "%s%s", r->program->name, node,
            site ? " at " : "", site ? site : "");

@@ -28,8 +28,7 @@ static bool device_records(tn_program *p) {
   return true;
 }
 
-static bool refuse_node(tn_program *p, uint32_t call, const char *why) {
-  uint32_t node = p->node_of[call];
+static bool refuse_node(tn_program *p, uint32_t node, const char *why) {
   const record_node *n = &p->record.nodes[node];
   return refuse(p, "node %" PRIu32 " (%s)%s%s: %s", node, n->op->name, n->site ? " at " : "",
                 n->site ? n->site : "", why);
@@ -39,10 +38,10 @@ static bool nodes_record(tn_program *p, const instance *first) {
   if (!first->num_calls) return refuse(p, "no node runs");
   for (uint32_t k = 0; k < first->num_calls; ++k) {
     const char *why = prepared_unrecordable(first->calls[k]);
-    if (why) return refuse_node(p, k, why);
+    if (why) return refuse_node(p, first->node_of[k], why);
   }
   if (p->num_random && !p->draws_by_tensor)
-    return refuse_node(p, p->random[0].call,
+    return refuse_node(p, p->running[p->random[0].place],
                        "its random numbers go on from run to run by an attribute");
   return true;
 }
