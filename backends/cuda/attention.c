@@ -17,6 +17,8 @@
 
 enum {
   oldest_version = 91002, /* 9.10.2: those before have bugs here, or want dq's sum cleared */
+  fewest_queries = 64,    /* fewer are a decoder's, whose keys grow with every call: each length
+                           * would wait for a plan of its own */
   fewest_keys = 64,       /* weights are rounded to 16 bits, which few keys do not average out */
   most_size = 256,        /* of a vector; cuDNN has nothing above */
   vector_bytes = 16,      /* divide addresses and strides */
@@ -81,7 +83,7 @@ static attn_causal causal_of(const tn_scaled_dot_product_attention_attrs *attrs,
   if (!attrs->causal) return ATTN_ALL;
   if (TN_FIELD_OR(attrs, tn_scaled_dot_product_attention_attrs, causal_upper_left, 0) || s == t)
     return ATTN_UPPER_LEFT;
-  return s == 1 ? ATTN_ALL : ATTN_LOWER_RIGHT; /* the only query is the last, which sees all */
+  return ATTN_LOWER_RIGHT;
 }
 
 /* Sizes that cuDNN counts in 32 bits. */
@@ -89,8 +91,8 @@ static bool sizes_fit(const attention *a) {
   const int64_t size[] = {a->b, a->h, a->g, a->s, a->t};
   for (size_t i = 0; i < sizeof size / sizeof *size; i++)
     if (size[i] < 1 || size[i] > INT32_MAX) return false;
-  return a->t >= fewest_keys && a->d >= 8 && a->d <= most_size && a->d % 8 == 0 &&
-         a->b * a->h <= INT32_MAX;
+  return a->s >= fewest_queries && a->t >= fewest_keys && a->d >= 8 && a->d <= most_size &&
+         a->d % 8 == 0 && a->b * a->h <= INT32_MAX;
 }
 
 /* False for calls that are not cuDNN's. */

@@ -44,8 +44,8 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_STRIDED, .run = cuda_run_attention,                  \
       .workspace = cuda_attention_workspace, .supports = cuda_attention_fused,                     \
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, .attrs_size = sizeof(tn_##op##_attrs),          \
-      .note =                                                                                      \
-          "no mask or bias, 64 keys or more, vectors of at most 256 elements, a multiple of 8")
+      .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
+              "multiple of 8")
 
 #define CONV_ROLE(name, NAME)                                                                      \
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
