@@ -281,7 +281,7 @@ void tn_program_destroy(tn_program *program);
  * many nodes ran.
  * Where the device's backend has device graphs and all nodes can be recorded, runs on a stream
  * whose inputs and outputs lie where those of an earlier run there lay are one launch; four sets of
- * addresses are kept per stream. Inputs and outputs of 64 KiB together that come at ever new
+ * addresses are kept per stream. Inputs and outputs of 1 MiB together that come at ever new
  * addresses are copied to fixed places. All other runs go call by call, as do all after recording
  * or launching failed, which is logged once; tn_program_report says so. Results are the same. */
 tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,

@@ -390,7 +390,7 @@ typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);
 /* What a kernel can take and what it promises. */
 enum {
   TN_KERNEL_STRIDED = 1u << 0,       /* any strides; otherwise tensors come row-major contiguous */
-  TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time */
+  TN_KERNEL_DETERMINISTIC = 1u << 1, /* the same bits every time where tn_host asks for it */
   /* May be recorded into a device graph: run only puts work into the queue, the same for the same
    * arguments, and neither waits nor allocates. Programs of which all kernels are so are. */
   TN_KERNEL_CAPTURE_SAFE = 1u << 2,

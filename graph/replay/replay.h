@@ -12,9 +12,9 @@
 #include "graph/objects.h"
 
 enum {
-  DEVICE_GRAPHS = 4,       /* kept by an instance, the one launched least lately goes */
-  FIXED_BYTES = 64 * 1024, /* of tensors that are copied to fixed places, the most */
-  STRANGERS = 8,           /* runs at unknown addresses before they are */
+  DEVICE_GRAPHS = 4,     /* kept by an instance, the one launched least lately goes */
+  FIXED_BYTES = 1 << 20, /* of tensors that are copied to fixed places, the most */
+  STRANGERS = 8,         /* runs at unknown addresses before they are */
 };
 
 struct program_run;

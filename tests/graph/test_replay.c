@@ -84,7 +84,7 @@ END_TEST
 START_TEST(new_addresses) {
   enum { MANY = 60 };
   const bool small = _i < 2;
-  const int64_t rows = small ? 8 : 100, columns = small ? 16 : 100;
+  const int64_t rows = small ? 8 : 300, columns = small ? 16 : 400;
   pair p = make_pair(rows, columns, _i % 2, 0);
   tn_tensor *all[MANY][4];
   for (int i = 0; i < MANY; ++i) {

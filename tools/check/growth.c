@@ -13,9 +13,12 @@
 #include "laid.h"
 #include "load.h"
 
-enum { WARM = 8, WINDOWS = 3, CALLS = 16, SURE_WINDOWS = 5, SURE_CALLS = 64, KINDS = 4 };
+enum { WARM = 8, ROUNDS = 3, KINDS = 4 };
 
-/* What a driver's threads give back late comes to hundreds of bytes per call in a few calls. */
+/* More and more calls tell what a driver's threads are late in giving back, or keep up to some
+ * number of, from what each call leaves. */
+static const struct { int windows, calls; } rounds[ROUNDS] = {{3, 16}, {5, 64}, {6, 512}};
+
 static const struct {
   const char *name;
   double least;   /* of it per call, to count as left behind */
@@ -106,18 +109,16 @@ static tn_status measure(laid *l, tn_prepared *prepared, int windows, int calls,
   return status;
 }
 
-/* Finds the kind of which there is more with every call, or KINDS. Where that is little, more calls
- * tell. */
+/* Finds the kind of which there is more with every call, or KINDS. */
 static tn_status find_growth(laid *l, tn_prepared *prepared, double *grown, int *kind) {
   tn_status status = TN_OK;
   *kind = KINDS;
-  for (int sure = 0; sure < 2; sure++) {
+  for (int round = 0; round < ROUNDS; round++) {
     int k = 0;
-    status = sure ? measure(l, prepared, SURE_WINDOWS, SURE_CALLS, grown)
-                  : measure(l, prepared, WINDOWS, CALLS, grown);
+    status = measure(l, prepared, rounds[round].windows, rounds[round].calls, grown);
     while (k < KINDS && grown[k] < kinds[k].least) k++;
     if (status != TN_OK || k == KINDS) break;
-    if (!sure && grown[k] < kinds[k].at_once) continue;
+    if (round + 1 < ROUNDS && grown[k] < kinds[k].at_once) continue;
     *kind = k;
     break;
   }

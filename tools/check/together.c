@@ -36,7 +36,6 @@ typedef struct team {
   const load_site *site;
   const op_case *c;
   uint32_t rank;
-  bool exact;       /* the same bits, or else within the operator's bound */
   bool stops;       /* threads are stopped amid calls */
   bool interrupted; /* calls failed, and signals may be why */
   uint64_t slow_ns; /* of a call alone that is too slow to be tried, else 0 */
@@ -61,14 +60,15 @@ typedef struct member {
 
 /* --- results --- */
 
+/* The same bits are promised to hosts alone that ask for them: repeat.c has such a one. */
 static bool same_result(const member *m, const output *got, const output *want, judgement *j) {
   if (got->elements != want->elements)
     return snprintf(j->why, sizeof j->why, "shapes differ"), false;
   if (!memcmp(got->data, want->data, tn_dtype_size(got->dtype) * (size_t)got->elements))
     return true;
-  if (!m->team->exact && compare_outputs(&m->c, got, want, j)) return true;
+  if (compare_outputs(&m->c, got, want, j)) return true;
   /* Both are within the bound of the truth, on either side of it. */
-  if (!m->team->exact && j->bound > 0 && j->error <= 2 * j->bound) return true;
+  if (j->bound > 0 && j->error <= 2 * j->bound) return true;
   if (!*j->why) snprintf(j->why, sizeof j->why, "other bits");
   return false;
 }
@@ -269,16 +269,6 @@ static void run_threads(member *members) {
   if (t->stops) sigaction(SIGURG, &before, NULL);
 }
 
-/* Whether the kernel is one that promises the same bits: a deterministic runtime has no others. */
-static bool promises_bits(const load_site *s, const op_case *c, const char *name) {
-  tn_kernel_info k = {.struct_size = sizeof k};
-  for (uint32_t rank = 0;
-       s->repeating && tn_kernel_find(s->repeating, c->op->id, c->types[0], rank, &k) == TN_OK;
-       rank++)
-    if (!strcmp(k.name, name)) return true;
-  return false;
-}
-
 /* Of the kernel at the team's rank. */
 static void name_kernel(team *t, member *m, char *name, size_t size) {
   tn_kernel_info k = {.struct_size = sizeof k, .name = "?"};
@@ -333,7 +323,6 @@ static bool try_rank(team *all, tally *t, char *note, size_t size) {
   }
   if (status == TN_OK) {
     name_kernel(all, members, kernel, sizeof kernel);
-    all->exact = promises_bits(s, all->c, kernel);
     tn_device_synchronize(s->device);
     run_threads(members);
     if (was_interrupted(members))
