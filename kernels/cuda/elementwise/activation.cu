@@ -6,10 +6,10 @@
 #include "kernels/cuda/elementwise/narrow.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-NARROWED_OP(sigmoid)
-NARROWED_OP(silu)
-NARROWED_OP(gelu)
-NARROWED_OP(gelu_tanh)
+NARROWED_OP(sigmoid, false)
+NARROWED_OP(silu, false)
+NARROWED_OP(gelu, false)
+NARROWED_OP(gelu_tanh, true)
 RUN_UNARY(sigmoid)
 RUN_UNARY(silu)
 WIDE_UNARY(mish)

@@ -42,6 +42,7 @@ GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
 #define SLOPE(name) SLOPE_OP(name, ) RUN_GRADIENT(name##_grad)
 /* What 16-bit elements are computed by. */
 #define NARROWED(name)                                                                             \
+  static constexpr bool wide_in_half = false;                                                      \
   __device__ __forceinline__ float narrow(float dy, float x) const {                               \
     return dy * narrow_##name##_slope(x);                                                          \
   }

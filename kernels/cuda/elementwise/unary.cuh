@@ -11,8 +11,8 @@
  * bits: there an error of a few units of float's last place is far below what rounding makes. */
 template <class T, class Op, class = void> struct is_narrowed : std::false_type {};
 template <class T, class Op>
-struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>> : std::bool_constant<sizeof(T) == 2> {
-};
+struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>>
+    : std::bool_constant<std::is_same_v<T, bfloat_t> || (sizeof(T) == 2 && !Op::wide_in_half)> {};
 
 /* y = op(x) */
 template <class Op, class T> struct unary {
@@ -77,10 +77,13 @@ static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
   };                                                                                               \
   }
-/* WIDE_OP, and a function of kernels/cuda/elementwise/narrow.cuh for 16-bit elements. */
-#define NARROWED_OP(name)                                                                          \
+/* WIDE_OP, and a function of kernels/cuda/elementwise/narrow.cuh for bfloat16, and float16 unless
+ * `half_is_wide`: where some result of 16 bits lies so close to the middle of two that float is not
+ * enough. */
+#define NARROWED_OP(name, half_is_wide)                                                            \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    static constexpr bool wide_in_half = half_is_wide;                                             \
     __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return (float)wide_##name((double)x);                                                        \
