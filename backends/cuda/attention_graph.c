@@ -141,10 +141,10 @@ static dnn_tensor soften(const sketch *k, dnn_tensor x) {
   x = apply(k, CUDNN_POINTWISE_SUB, x, most);
   x = apply(k, CUDNN_POINTWISE_EXP, x, NULL);
   dnn_tensor sum = reduce_to(k, CUDNN_REDUCE_TENSOR_ADD, x, per_query(k));
-  if (k->a->has_lse) {
-    dnn_tensor log = apply_to(k, CUDNN_POINTWISE_LOG, sum, NULL, per_query(k));
-    (void)apply_to(k, CUDNN_POINTWISE_ADD, most, log, own(k, ATTN_ID_LSE, 1));
-  }
+  /* The pattern has the logarithm even where nobody asked for it. */
+  dnn_tensor log = apply_to(k, CUDNN_POINTWISE_LOG, sum, NULL, per_query(k));
+  (void)apply_to(k, CUDNN_POINTWISE_ADD, most, log,
+                 k->a->has_lse ? own(k, ATTN_ID_LSE, 1) : per_query(k));
   /* The second product wants its left side in the type of its right one. */
   return apply_to(k, CUDNN_POINTWISE_DIV, x, sum, scores(k, k->type));
 }
