@@ -125,7 +125,7 @@ static bool output_matches(const node_case *c, int i, char *why, size_t size) {
 /* How often each reason to skip came up. */
 typedef struct reasons {
   struct {
-    char text[160];
+    char text[200];
     int count;
   } list[400];
   int count;
@@ -164,7 +164,7 @@ static tn_status run_node(node_case *c) {
   onnx_node *n = &c->node;
   const char *op;
   tn_status status = TN_OK;
-  if (n->node->op_type && onnx_adapter_find(n->node->op_type, &op) && !is_expressible(c))
+  if (n->node->op_type && onnx_adapter_find(NULL, n->node->op_type, 21, &op) && !is_expressible(c))
     return TN_OK;
   for (int i = 0; i < n->num_in && status == TN_OK; i++)
     if (fits_device(&n->in[i]))

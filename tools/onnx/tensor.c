@@ -31,6 +31,12 @@ tn_dtype onnx_dtype(int32_t onnx) {
   }
 }
 
+int32_t onnx_dtype_number(tn_dtype dtype) {
+  for (int32_t onnx = 1; onnx <= 16; onnx++)
+    if (onnx_dtype(onnx) == dtype) return onnx;
+  return 0;
+}
+
 /* A typed list of TensorProto. */
 typedef struct number_list {
   const char *field;
