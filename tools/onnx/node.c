@@ -280,6 +280,8 @@ tn_status call_run(op_call *k, tn_tensor **y, int num_out) {
   if (k->status != TN_OK || *k->c->cannot) return k->status;
   tn_tensor *out[32] = {0};
   uint32_t declared = 0;
+  if (k->c->symbolic && (k->op->flags & TN_OPERATOR_DATA_DEPENDENT))
+    return node_wants_run(k->c, "a shape that depends on the numbers of a run");
   tn_call call = {
       .struct_size = sizeof call, .op = k->op->id, .stream = k->c->stream, .in = k->in, .out = out};
   for (uint32_t i = 0; i < k->op->num_args; i++) {
