@@ -39,30 +39,6 @@ static tn_tensor *squeezed(onnx_node *c, tn_tensor *x, int32_t axis) {
 }
 
 /* A vector on the left is a row, on the right a column, and goes again. */
-static tn_status matmul(onnx_node *c, const char *op) {
-  if (!node_needs(c, 1)) return TN_OK;
-  bool row = c->in[0].rank == 1, column = c->in[1].rank == 1;
-  tn_tensor *a = c->x[0], *b = c->x[1];
-  if (row) a = node_reshape(c, a, 2, (int64_t[]){1, c->in[0].elements});
-  if (column) b = node_reshape(c, b, 2, (int64_t[]){c->in[1].elements, 1});
-  op_call k = call_begin(c, op);
-  call_in(&k, a);
-  call_in(&k, b);
-  call_in(&k, NULL);
-  tn_tensor *y = node_made(&k);
-  if (column) y = squeezed(c, y, -1);
-  if (row) y = squeezed(c, y, column ? -1 : -2);
-  return node_give(c, 0, y);
-}
-
-/* Inputs in order, those that are missing included; one output, no attributes. */
-static tn_status optional_inputs(onnx_node *c, const char *op) {
-  op_call k = call_begin(c, op);
-  for (uint32_t i = 0; k.op && i < k.op->num_args - 1; i++)
-    call_in(&k, (int)i < c->num_in ? c->x[i] : NULL);
-  return call_run(&k, c->y, 1);
-}
-
 /* Images whose new size is the old one times the scale; half-pixel centres or corners. */
 static tn_status resize(onnx_node *c, const char *op) {
   const onnx_tensor *x = &c->in[0];
@@ -241,8 +217,6 @@ const adapter_row adapters_nn[] = {
     {"GroupNormalization", group_norm, "group_norm", 18},
     {"InstanceNormalization", instance_norm, "instance_norm"},
     {"LayerNormalization", layer_norm, "layer_norm"},
-    {"MatMul", matmul, "matmul"},
-    {"MatMulInteger", optional_inputs, "matmul_integer"},
     {"MeanVarianceNormalization", mean_variance_norm, NULL},
     {"NegativeLogLikelihoodLoss", class_loss, "nll_loss"},
     {"Resize", resize, "resize"},

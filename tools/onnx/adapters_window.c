@@ -1,14 +1,9 @@
 /* ONNX's convolutions and pooling, whose padding and windows may be such as Tenon's are not. */
 #include "adapters.h"
+#include "window.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* What windows go over, along up to three axes. */
-typedef struct window {
-  int rank;
-  int64_t size[3], kernel[3], stride[3], dilation[3], before[3], after[3];
-} window;
 
 /* The numbers of an attribute, or `otherwise`. */
 static void take_spatial(onnx_node *c, const char *name, int rank, int64_t otherwise, int64_t *to) {
@@ -22,8 +17,7 @@ static void take_spatial(onnx_node *c, const char *name, int rank, int64_t other
 
 static int64_t reach(const window *w, int i) { return (w->kernel[i] - 1) * w->dilation[i] + 1; }
 
-/* Padding from attribute pads or by the rules of auto_pad; true where all is well. */
-static bool take_padding(onnx_node *c, window *w) {
+bool take_padding(onnx_node *c, window *w) {
   const int64_t *pads;
   int count = node_ints(c, "pads", &pads);
   bool upper = node_word(c, "auto_pad", "SAME_UPPER"),
@@ -49,8 +43,7 @@ static bool take_padding(onnx_node *c, window *w) {
   return !*c->cannot;
 }
 
-/* Everything but the padding, of the node's input; the kernel's sizes are there. */
-static bool window_begin(onnx_node *c, window *w) {
+bool window_begin(onnx_node *c, window *w) {
   w->rank = c->in[0].rank - 2;
   if (w->rank < 1 || w->rank > 3) return node_cannot(c, "windows over %d axes", w->rank), false;
   for (int i = 0; i < w->rank; i++) w->size[i] = c->in[0].shape[i + 2];
