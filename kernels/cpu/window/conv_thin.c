@@ -4,28 +4,23 @@
  */
 #include "kernels/cpu/window/conv_integer.h"
 
-/* What row (d, h) of windows reads through element (o, p, q) of a kernel: windows begin <= j < end
- * read element first + j stride of row `row` of x; none where the row lies outside. */
-typedef struct tap {
-  int64_t row, first, begin, end;
-} tap;
+/* What a row of windows reads through column q of a kernel: windows begin <= j < end read element
+ * first + j stride of a row of x. */
+typedef struct span {
+  int64_t first, begin, end;
+} span;
 
-static tap tap_of(const conv_integer *c, int64_t element, int64_t d, int64_t h) {
-  const int64_t q = element % c->kernel[2], p = element / c->kernel[2] % c->kernel[1];
-  const int64_t o = element / (c->kernel[2] * c->kernel[1]), step = c->at.stride[2];
-  const int64_t depth = d * c->at.stride[0] + o * c->at.dilation[0] - c->at.before[0];
-  const int64_t line = h * c->at.stride[1] + p * c->at.dilation[1] - c->at.before[1];
-  tap t = {0, q * c->at.dilation[2] - c->at.before[2], 0, 0};
-  if (depth < 0 || depth >= c->size[0] || line < 0 || line >= c->size[1]) return t;
-  t.row = depth * c->size[1] + line;
-  t.begin = t.first >= 0 ? 0 : cpu_min(cpu_ceil_div(-t.first, step), c->out[2]);
-  t.end = t.first >= c->size[2] ? 0 : cpu_min(cpu_ceil_div(c->size[2] - t.first, step), c->out[2]);
-  if (t.end < t.begin) t.end = t.begin;
-  return t;
+static span span_of(const conv_integer *c, int64_t q) {
+  const int64_t step = c->at.stride[2], size = c->size[2];
+  span s = {q * c->at.dilation[2] - c->at.before[2], 0, 0};
+  s.begin = s.first >= 0 ? 0 : cpu_min(cpu_ceil_div(-s.first, step), c->out[2]);
+  s.end = s.first >= size ? 0 : cpu_min(cpu_ceil_div(size - s.first, step), c->out[2]);
+  if (s.end < s.begin) s.end = s.begin;
+  return s;
 }
 
 #define ADD_TAP(name, B)                                                                           \
-  static void name(int64_t n, const B *x, int64_t step, int32_t zero, int32_t weight,              \
+  static void name(int64_t n, const B *restrict x, int64_t step, int32_t zero, int32_t weight,     \
                    int32_t *restrict sums) {                                                       \
     if (step == 1)                                                                                 \
       for (int64_t j = 0; j < n; j++)                                                              \
@@ -37,46 +32,67 @@ static tap tap_of(const conv_integer *c, int64_t element, int64_t d, int64_t h) 
 ADD_TAP(add_signed, int8_t)
 ADD_TAP(add_unsigned, uint8_t)
 
-/* Row (d, h) of channel k of image n. */
-static void thin_row(const conv_integer *c, int64_t n, int64_t k, int64_t d, int64_t h,
-                     int32_t *sums) {
+/* What a thread sums a row of windows with. */
+typedef struct thin_row {
+  const conv_integer *c;
+  const span *spans; /* of the kernel's columns */
+  int32_t *sums;
+} thin_row;
+
+/* Adds row (o, p) of a kernel's channel, which reads a row of x. */
+static void add_kernel_row(const thin_row *r, const uint8_t *w, int32_t zero, const uint8_t *x) {
+  const conv_integer *c = r->c;
   const bool x_signed = c->x->dtype.code == kDLInt, w_signed = c->w->dtype.code == kDLInt;
-  const int64_t channels = c->channels * c->at.groups, terms = c->channels * c->window;
-  const int64_t first = (n * channels + k / c->kernels * c->channels) * c->plane;
-  const uint8_t *w = (const uint8_t *)c->w->data + k * terms;
-  const int32_t zero = integer_zero(c->w_zero, k);
-  memset(sums, 0, (size_t)c->out[2] * sizeof *sums);
-  for (int64_t i = 0; i < terms; i++) {
-    const int32_t weight = (w_signed ? (int32_t)(int8_t)w[i] : (int32_t)w[i]) - zero;
-    const tap t = tap_of(c, i % c->window, d, h);
-    if (t.begin == t.end) continue;
-    const int64_t at =
-        first + i / c->window * c->plane + t.row * c->size[2] + t.first + t.begin * c->at.stride[2];
-    const uint8_t *x = (const uint8_t *)c->x->data + at;
+  const int64_t step = c->at.stride[2];
+  for (int64_t q = 0; q < c->kernel[2]; q++) {
+    const span s = r->spans[q];
+    const int32_t weight = (w_signed ? (int32_t)(int8_t)w[q] : (int32_t)w[q]) - zero;
+    const uint8_t *from = x + s.first + s.begin * step;
+    if (s.begin == s.end) continue;
     if (x_signed)
-      add_signed(t.end - t.begin, (const int8_t *)x, c->at.stride[2], c->x_zero, weight,
-                 sums + t.begin);
+      add_signed(s.end - s.begin, (const int8_t *)from, step, c->x_zero, weight, r->sums + s.begin);
     else
-      add_unsigned(t.end - t.begin, x, c->at.stride[2], c->x_zero, weight, sums + t.begin);
+      add_unsigned(s.end - s.begin, from, step, c->x_zero, weight, r->sums + s.begin);
   }
+}
+
+/* Row (d, h) of kernel k over its channels, which begin at x. */
+static void sum_row(const thin_row *r, int64_t k, const uint8_t *x, int64_t d, int64_t h) {
+  const conv_integer *c = r->c;
+  const uint8_t *w = (const uint8_t *)c->w->data + k * c->channels * c->window;
+  const int32_t zero = integer_zero(c->w_zero, k);
+  memset(r->sums, 0, (size_t)c->out[2] * sizeof *r->sums);
+  for (int64_t channel = 0; channel < c->channels; channel++, x += c->plane)
+    for (int64_t o = 0; o < c->kernel[0]; o++)
+      for (int64_t p = 0; p < c->kernel[1]; p++, w += c->kernel[2]) {
+        const int64_t depth = d * c->at.stride[0] + o * c->at.dilation[0] - c->at.before[0];
+        const int64_t line = h * c->at.stride[1] + p * c->at.dilation[1] - c->at.before[1];
+        if (depth < 0 || depth >= c->size[0] || line < 0 || line >= c->size[1]) continue;
+        add_kernel_row(r, w, zero, x + (depth * c->size[1] + line) * c->size[2]);
+      }
 }
 
 /* The range counts the rows of y. */
 static tn_status thin_range(void *ctx, int64_t begin, int64_t end) {
   const conv_integer *c = ctx;
-  const int64_t kernels = c->kernels * c->at.groups;
-  int32_t *sums = c->host->alloc(c->host, (size_t)c->out[2] * sizeof *sums, 64);
-  if (!sums)
+  const int64_t kernels = c->kernels * c->at.groups, channels = c->channels * c->at.groups;
+  const size_t spans_bytes = (size_t)c->kernel[2] * sizeof(span);
+  span *spans = c->host->alloc(c->host, spans_bytes + (size_t)c->out[2] * sizeof(int32_t), 64);
+  if (!spans)
     return c->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for the sums of %lld windows",
                          (long long)c->out[2]);
+  const thin_row r = {c, spans, (int32_t *)(void *)(spans + c->kernel[2])};
+  for (int64_t q = 0; q < c->kernel[2]; q++) spans[q] = span_of(c, q);
   for (int64_t row = begin; row < end; row++) {
     const int64_t h = row % c->out[1], d = row / c->out[1] % c->out[0];
     const int64_t k = row / (c->out[1] * c->out[0]) % kernels;
-    thin_row(c, row / (c->out[1] * c->out[0] * kernels), k, d, h, sums);
-    integer_store(&c->sink, k, 0, c->out[2], sums,
+    const int64_t n = row / (c->out[1] * c->out[0] * kernels);
+    const int64_t first = (n * channels + k / c->kernels * c->channels) * c->plane;
+    sum_row(&r, k, (const uint8_t *)c->x->data + first, d, h);
+    integer_store(&c->sink, k, 0, c->out[2], r.sums,
                   (char *)c->y->data + row * c->out[2] * c->sink.size, 1);
   }
-  c->host->free(c->host, sums);
+  c->host->free(c->host, spans);
   return TN_OK;
 }
 
