@@ -14,7 +14,7 @@
 #include "tenon/onnx.h"
 
 enum {
-  OLDEST_OPSET = 5,
+  OLDEST_OPSET = 1,
   NEWEST_OPSET = 21,
   MAX_DEPTH = 32,       /* of graphs in graphs, and of functions in functions */
   MAX_BUILT = 1 << 17,  /* nodes evaluated for one program: what loops and functions come to */
