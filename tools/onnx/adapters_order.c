@@ -77,8 +77,6 @@ static tn_status max_unpool(onnx_node *c, const char *op) {
       shape[i] = (x->shape[i] - 1) * (strided == rank ? stride[i - 2] : 1) + kernel[i - 2] -
                  (padded ? pads[i - 2] + pads[rank + i - 2] : 0);
   }
-  /* Places count over the tensor without the larger shape that input 2 may ask for. */
-  for (int32_t i = 0; i < x->rank && node_given(c, 2); i++) shape[i] = node_value(c, 2, i);
   for (int32_t i = 0; i < x->rank; i++) elements *= shape[i];
   tn_tensor *y = node_filled(c, x->dtype, 1, &elements, 0);
   op_call k = call_begin(c, "scatter");
@@ -86,7 +84,16 @@ static tn_status max_unpool(onnx_node *c, const char *op) {
   call_in(&k, node_reshape(c, c->x[1], 1, &x->elements));
   call_update(&k, y);
   if (!y || !node_check(c, call_run(&k, NULL, 0))) return c->status;
-  return node_give(c, 0, node_reshape(c, y, x->rank, shape));
+  y = node_reshape(c, y, x->rank, shape);
+  if (!node_given(c, 2)) return node_give(c, 0, y);
+  /* Places count over the tensor without the larger shape that input 2 may ask for. */
+  op_call more = call_begin(c, "pad");
+  call_in(&more, y);
+  for (int32_t i = 0; i < x->rank; i++) {
+    call_set(&more, "before", i, 0);
+    call_set(&more, "after", i, (double)(node_value(c, 2, i) - shape[i]));
+  }
+  return node_give(c, 0, node_made(&more));
 }
 
 /* 1 at the first maximum. Before opset 13 a matrix of the axes from one on. */

@@ -158,31 +158,22 @@ static int64_t windows(const window *w, int i, bool up) {
   return count;
 }
 
-/* The elements of x that stand at place `at` of the windows. */
-static tn_tensor *place_of_windows(onnx_node *c, tn_tensor *x, const window *w,
-                                   const int64_t *count, const int64_t *at) {
-  for (int i = 0; i < w->rank && x; i++) {
-    int64_t begin = at[i] * w->dilation[i], end = begin + (count[i] - 1) * w->stride[i] + 1;
-    tn_tensor *view = NULL;
-    if (!node_check(c, tn_tensor_slice(x, i + 2, begin, end, w->stride[i], &view))) return NULL;
-    x = node_keep(c, view);
-  }
-  return x;
-}
-
-/* A window's elements combined one by one: for windows and types that pooling does not have. */
+/* Windows combined axis by axis, place by place: for dilation and types that pooling does not
+ * have. */
 static tn_tensor *by_places(onnx_node *c, tn_tensor *x, const window *w, const int64_t *count,
                             const char *combine) {
-  int64_t at[3] = {0};
-  tn_tensor *y = NULL;
-  for (bool more = true; more && node_check(c, TN_OK);) {
-    tn_tensor *part = place_of_windows(c, x, w, count, at);
-    y = y ? node_do(c, combine, y, part) : node_do(c, "copy", part, NULL);
-    int i = w->rank - 1;
-    while (i >= 0 && ++at[i] == w->kernel[i]) at[i--] = 0;
-    more = i >= 0;
+  for (int i = 0; i < w->rank; i++) {
+    tn_tensor *y = NULL;
+    for (int64_t at = 0; at < w->kernel[i] && x; at++) {
+      int64_t begin = at * w->dilation[i], end = begin + (count[i] - 1) * w->stride[i] + 1;
+      tn_tensor *part = NULL;
+      if (!node_check(c, tn_tensor_slice(x, i + 2, begin, end, w->stride[i], &part))) return NULL;
+      part = node_keep(c, part);
+      y = y ? node_do(c, combine, y, part) : part;
+    }
+    x = y;
   }
-  return y;
+  return x;
 }
 
 /* Pooling of what is padded already. */
@@ -190,14 +181,8 @@ static tn_tensor *pool_padded(onnx_node *c, tn_tensor *x, const window *w, const
                               bool max) {
   static const int64_t none[3] = {0};
   bool plain = TN_SET(c->in[0].dtype) & TN_SET_FLOAT;
-  int64_t elements = 1;
   char name[32];
-  for (int i = 0; i < w->rank; i++) {
-    plain = plain && w->dilation[i] == 1;
-    elements *= w->kernel[i];
-  }
-  if (!plain && elements > 1024)
-    return node_cannot(c, "dilated windows of more than 1024 elements"), NULL;
+  for (int i = 0; i < w->rank; i++) plain = plain && w->dilation[i] == 1;
   if (!plain) return by_places(c, x, w, count, max ? "maximum" : "add");
   snprintf(name, sizeof name, "%s%dd", max ? "max_pool" : "avg_pool", w->rank);
   op_call k = call_begin(c, name);
@@ -251,18 +236,29 @@ static tn_tensor *pool_with_border(onnx_node *c, const window *w, bool max, bool
   return node_do(c, "div", y, pool_padded(c, ones, w, count, false));
 }
 
+/* Places inside an image counted column by column. */
+static tn_tensor *by_columns(onnx_node *c, tn_tensor *index) {
+  int64_t height = c->in[0].shape[2], width = c->in[0].shape[3];
+  tn_tensor *w = node_constant(c, TN_I64, (double)width);
+  tn_tensor *row = node_do(c, "div", index, w), *column = node_do(c, "mod", index, w);
+  return node_do(c, "add", node_do(c, "mul", column, node_constant(c, TN_I64, (double)height)),
+                 row);
+}
+
 /* ONNX counts maxima over the whole tensor, Tenon inside a plane. */
 static tn_tensor *whole_index(onnx_node *c, tn_tensor *index) {
-  const int64_t *shape = tn_tensor_shape(index);
-  int32_t rank = tn_tensor_rank(index);
-  int64_t plane = 1, planes[5] = {shape[0], shape[1], 1, 1, 1};
+  int32_t rank = c->in[0].rank;
+  int64_t plane = 1, planes[5] = {c->in[0].shape[0], c->in[0].shape[1], 1, 1, 1};
   for (int32_t i = 2; i < c->in[0].rank; i++) plane *= c->in[0].shape[i];
+  if (!index) return NULL;
   tn_tensor *first = node_empty(c, TN_I64, rank, planes);
   op_call k = call_begin(c, "arange");
   call_set(&k, "step", 0, (double)plane);
   call_update(&k, first);
   if (!first || !node_check(c, call_run(&k, NULL, 0))) return NULL;
-  return node_do(c, "add", node_cast(c, index, TN_I64), first);
+  index = node_cast(c, index, TN_I64);
+  if (node_int(c, "storage_order", 0) && c->in[0].rank == 4) index = by_columns(c, index);
+  return node_do(c, "add", index, first);
 }
 
 /* Windows as Tenon's pooling has them. */
@@ -295,7 +291,7 @@ static tn_status pool(onnx_node *c, const char *op) {
   bool plain = is_even(&w) && !up && (TN_SET(c->in[0].dtype) & TN_SET_FLOAT);
   for (int i = 0; i < w.rank; i++)
     plain = plain && w.dilation[i] == 1 && 2 * w.before[i] <= w.kernel[i];
-  if (plain && !node_int(c, "storage_order", 0)) return pool_plain(c, &w, max);
+  if (plain) return pool_plain(c, &w, max);
   if (node_wants(c, 1)) return node_cannot(c, "places of maxima in windows of this kind");
   return node_give(c, 0, pool_with_border(c, &w, max, up));
 }
