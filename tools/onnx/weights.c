@@ -143,7 +143,9 @@ static tn_status take_numbers(tn_onnx *m, const char *name, Onnx__Tensor *t, onn
     to->data = data;
     return status;
   }
-  if (t->has_raw_data && t->raw_data.data && t->raw_data.len == bytes && bytes) {
+  size_t listed = t->n_float_data + t->n_double_data + t->n_int64_data + t->n_int32_data +
+                  t->n_uint64_data + t->n_string_data;
+  if (t->has_raw_data && t->raw_data.data && t->raw_data.len == bytes && bytes && !listed) {
     to->data = t->raw_data.data;
     t->raw_data = (ProtobufCBinaryData){0};
     t->has_raw_data = false;
