@@ -318,12 +318,75 @@ START_TEST(graphs_record_it_and_gradients_pass) {
 }
 END_TEST
 
+/* Memory of which request number `left` and those after it fail; -1: none. */
+static struct {
+  int left;
+  long held;
+} memory;
+
+static void *scarce_alloc(void *user, size_t bytes, size_t align) {
+  void *p = NULL;
+  (void)user;
+  if (memory.left == 0) return NULL;
+  if (memory.left > 0) --memory.left;
+  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+    return NULL;
+  ++memory.held;
+  return p;
+}
+
+static void scarce_free(void *user, void *p) {
+  (void)user;
+  if (p) --memory.held;
+  free(p);
+}
+
+/* The first call of a runtime, which keeps nothing yet, while request `point` and those after it
+ * fail. Whether it succeeded. */
+static bool survives_shortage(const sum *s, int point) {
+  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
+  const tn_runtime_options options = {
+      .struct_size = sizeof options, .plugins = "reference", .allocator = &scarce};
+  tn_tensor *in[3], *y = NULL;
+  memory.left = -1;
+  rt = open_runtime(&options);
+  dev = tn_runtime_device(rt);
+  for (int k = 0; k < 3; ++k) in[k] = make_operand(s, k, TN_F32);
+  ok(tn_device_trim(dev));
+  memory.left = point;
+  const tn_status status = tn_einsum(NULL, s->equation, (const tn_tensor *const *)in, 3, &y);
+  memory.left = -1;
+  if (status == TN_OK) {
+    expect_sum(s, y);
+    tn_tensor_release(y);
+  } else {
+    ck_assert_msg(status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_OUT_OF_MEMORY, "%s",
+                  tn_last_error());
+    ck_assert_ptr_eq(y, NULL);
+  }
+  for (int k = 0; k < 3; ++k) tn_tensor_release(in[k]);
+  tn_runtime_close(rt);
+  return status == TN_OK;
+}
+
+/* Steps of every kind; nothing is left of a call that fails at any of them. */
+START_TEST(a_shortage_leaves_nothing_behind) {
+  const sum s = {"iija,ajk,k->ik", NULL, {{4, {3, 3, 4, 2}}, {3, {2, 4, 5}}, {1, {5}}}};
+  int point = 0;
+  while (point < 1000 && !survives_shortage(&s, point)) ++point;
+  ck_assert_int_gt(point, 3);
+  ck_assert_int_lt(point, 1000);
+  ck_assert_int_eq(memory.held, 0);
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, sums_are_those_over_all_indexes, 0, EVERY_DEVICE);
   tcase_add_loop_test(tcase, operands_of_any_strides, 0, EVERY_DEVICE);
   tcase_add_loop_test(tcase, the_result_is_no_view_of_an_operand, 0, EVERY_DEVICE);
   tcase_add_test(tcase, what_makes_no_sense_is_refused);
   tcase_add_test(tcase, graphs_record_it_and_gradients_pass);
+  tcase_add_test(tcase, a_shortage_leaves_nothing_behind);
 }
 
 int main(void) { return run_suite("einsum", add_tests); }
