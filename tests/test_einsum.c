@@ -4,6 +4,7 @@
 
 #include "tenon/graph.h"
 #include "tests/every_device.h"
+#include "tests/scarce.h"
 
 static tn_runtime *rt;
 static tn_device *dev;
@@ -318,65 +319,38 @@ START_TEST(graphs_record_it_and_gradients_pass) {
 }
 END_TEST
 
-/* Memory of which request number `left` and those after it fail; -1: none. */
-static struct {
-  int left;
-  long held;
-} memory;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  void *p = NULL;
-  (void)user;
-  if (memory.left == 0) return NULL;
-  if (memory.left > 0) --memory.left;
-  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-    return NULL;
-  ++memory.held;
-  return p;
-}
-
-static void scarce_free(void *user, void *p) {
-  (void)user;
-  if (p) --memory.held;
-  free(p);
-}
-
-/* The first call of a runtime, which keeps nothing yet, while request `point` and those after it
- * fail. Whether it succeeded. */
-static bool survives_shortage(const sum *s, int point) {
-  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
-  const tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .allocator = &scarce};
+/* The first call of a runtime, which keeps nothing yet, while request `at` fails, alone or with all
+ * behind it. Whether it succeeded. */
+static bool survives_shortage(const sum *s, long at, bool once) {
   tn_tensor *in[3], *y = NULL;
-  memory.left = -1;
-  rt = open_runtime(&options);
+  rt = open_scarce();
   dev = tn_runtime_device(rt);
   for (int k = 0; k < 3; ++k) in[k] = make_operand(s, k, TN_F32);
   ok(tn_device_trim(dev));
-  memory.left = point;
+  scarce_begin(at, once);
   const tn_status status = tn_einsum(NULL, s->equation, (const tn_tensor *const *)in, 3, &y);
-  memory.left = -1;
+  const bool failed = scarce_end();
+  ok_or_scarce(status, at);
   if (status == TN_OK) {
     expect_sum(s, y);
     tn_tensor_release(y);
   } else {
-    ck_assert_msg(status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_OUT_OF_MEMORY, "%s",
-                  tn_last_error());
     ck_assert_ptr_eq(y, NULL);
   }
   for (int k = 0; k < 3; ++k) tn_tensor_release(in[k]);
   tn_runtime_close(rt);
-  return status == TN_OK;
+  return !failed;
 }
 
 /* Steps of every kind; nothing is left of a call that fails at any of them. */
 START_TEST(a_shortage_leaves_nothing_behind) {
   const sum s = {"iija,ajk,k->ik", NULL, {{4, {3, 3, 4, 2}}, {3, {2, 4, 5}}, {1, {5}}}};
-  int point = 0;
-  while (point < 1000 && !survives_shortage(&s, point)) ++point;
-  ck_assert_int_gt(point, 3);
-  ck_assert_int_lt(point, 1000);
-  ck_assert_int_eq(memory.held, 0);
+  const bool once = _i;
+  long at = 0, live = scarce.live;
+  while (at < 1000 && !survives_shortage(&s, at, once)) ++at;
+  ck_assert_int_gt(at, 3);
+  ck_assert_int_lt(at, 1000);
+  ck_assert_int_eq(scarce.live, live);
 }
 END_TEST
 
@@ -386,7 +360,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, the_result_is_no_view_of_an_operand, 0, EVERY_DEVICE);
   tcase_add_test(tcase, what_makes_no_sense_is_refused);
   tcase_add_test(tcase, graphs_record_it_and_gradients_pass);
-  tcase_add_test(tcase, a_shortage_leaves_nothing_behind);
+  tcase_add_loop_test(tcase, a_shortage_leaves_nothing_behind, 0, 2);
 }
 
 int main(void) { return run_suite("einsum", add_tests); }
