@@ -23,6 +23,8 @@ const page pages[] = {
     {"product", "Products", "Of matrices and vectors.", "product vector"},
     {"convolution", "Convolutions", "Of one to three axes, transposed ones, with gradients.",
      "conv conv_nd"},
+    {"quantisation", "Quantised numbers and integer products",
+     "To integers and back; products and convolutions of what they hold.", "quant"},
     {"pooling", "Pooling", "Of one to three axes, with gradients.", "pool pool_nd"},
     {"resizing", "Resizing", "Images to another size, with the gradient.", "resize"},
     {"normalisation", "Normalisation", "Over batches, layers and groups, with gradients.", "norm"},

@@ -5,14 +5,16 @@
 #define TN_SET_INT "u8 i8 i16 i32 i64"
 #define TN_SET_BYTE "u8 i8"
 #define TN_SET_INDEX "i32 i64"
+#define TN_SET_NARROW "u8 i8 i16"
+#define TN_SET_WORD "u8 i8 i16 i32"
 #define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
 #define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
 
 #define SET(name)                                                                                  \
   { #name, TN_SET_##name }
-const type_set sets[] = {SET(FLOAT),  SET(INT),  SET(BYTE), SET(INDEX),
-                         SET(NUMBER), SET(BITS), SET(ALL)};
+const type_set sets[] = {SET(FLOAT), SET(INT), SET(BYTE),   SET(INDEX), SET(NUMBER),
+                         SET(BITS),  SET(ALL), SET(NARROW), SET(WORD)};
 const int num_sets = sizeof sets / sizeof *sets;
 
 enum {

@@ -646,6 +646,21 @@ const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index);
 /* The number that tn_call takes. */
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op);
 
+/* Products and sums over axes by letters (Einstein's sums), as NumPy's einsum: each operand's axes
+ * have a letter each, those that the result does not have are summed over, equal letters in one
+ * operand take its diagonal:
+ *     tn_einsum(stream, "bij,bkj->bik", (const tn_tensor *const[]){q, k}, 2, &scores);
+ * "..." stands for axes without letters, which broadcast; so do axes of one element. Without "->"
+ * the result has the axes of "..." and, in the alphabet's order, upper case first, the letters that
+ * stand once. Blanks count for nothing. operands: 1 to 32 of one type, no bools; they stay the
+ * caller's. The result is new and row-major. Made of views and calls (tn_sum, tn_mul, tn_matmul
+ * and, of integers, which wrap, tn_matmul_int), two operands at a time and those first that cost
+ * least, so that it works on symbolic tensors (graph.h), and gradients pass through it. Errors:
+ * INVALID_ARGUMENT; UNSUPPORTED where the product of two operands would have more than TN_MAX_RANK
+ * axes. */
+tn_status tn_einsum(tn_stream *stream, const char *equation, const tn_tensor *const *operands,
+                    size_t count, tn_tensor **result);
+
 /* ----------------------------------------------------------- random numbers --- */
 
 /* A sequence of random numbers: a seed, and the place in it that the next call begins at. Random

@@ -29,5 +29,6 @@ const shape_axes axes_of_rules[TN_SHAPE_RULES] = {
     [TN_SHAPE_SORT] = {AXIS(tn_sort_attrs)},
     [TN_SHAPE_TOPK] = {AXIS(tn_topk_attrs)},
     [TN_SHAPE_CONCAT] = {AXIS(tn_concat_attrs)},
+    [TN_SHAPE_QUANTIZE_LINEAR] = {AXIS(tn_quantize_linear_attrs)},
     [TN_SHAPE_STACK] = {AXIS_OF_OUTPUT(tn_stack_attrs)},
 };

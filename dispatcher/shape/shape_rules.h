@@ -26,6 +26,13 @@ const int64_t *shape_numbers(const shape_query *q, uint32_t attr);
 /* Fails unless a, and b if there is one, have `rank` axes. */
 tn_status shape_need_rank(const shape_query *q, int32_t rank, const DLTensor *a, const DLTensor *b);
 
+/* [..., m, n], where the batch axes of the first two inputs, all but the last two, broadcast. */
+tn_status shape_product(const shape_query *q, const DLTensor *a, const DLTensor *b, int64_t m,
+                        int64_t n, extents *out);
+
+/* Whether every size is 1, as in a tensor of rank 0. */
+bool shape_is_one(const DLTensor *t);
+
 /* The windows that fit along one axis: false if none or on overflow. */
 bool shape_windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                    int64_t *count);

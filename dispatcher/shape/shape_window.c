@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* [..., m, n], where the batch axes of the first two inputs broadcast together. */
-static tn_status product_shape(const shape_query *q, int64_t m, int64_t n, extents *out) {
-  DLTensor batch_a = *q->in[0], batch_b = *q->in[1];
+tn_status shape_product(const shape_query *q, const DLTensor *a, const DLTensor *b, int64_t m,
+                        int64_t n, extents *out) {
+  DLTensor batch_a = *a, batch_b = *b;
   batch_a.ndim -= 2;
   batch_b.ndim -= 2;
   shape_copy(out, &batch_a);
   if (!shape_broadcast(out, &batch_b))
-    return shape_refuse(q, "the batch axes do not broadcast together", q->in[0], q->in[1]);
+    return shape_refuse(q, "the batch axes do not broadcast together", a, b);
   out->dim[out->rank++] = m;
   out->dim[out->rank++] = n;
   return TN_OK;
@@ -37,15 +37,17 @@ tn_status shape_rule_matmul(const shape_query *q, extents *out, uint32_t num_out
   if (bias && (bias->ndim != 1 || bias->shape[0] != n))
     return shape_refuse(q, "bias must be [n] for b", bias, b);
   (void)num_out;
-  return product_shape(q, m, n, out);
+  return shape_product(q, a, b, m, n, out);
 }
 
-/* A zero point is one number, whatever its rank. */
-static bool is_one_element(const DLTensor *t) {
-  for (int32_t i = 0; t && i < t->ndim; i++)
+bool shape_is_one(const DLTensor *t) {
+  for (int32_t i = 0; i < t->ndim; i++)
     if (t->shape[i] != 1) return false;
   return true;
 }
+
+/* A zero point is one number, whatever its rank. */
+static bool is_one_element(const DLTensor *t) { return !t || shape_is_one(t); }
 
 tn_status shape_rule_matmul_integer(const shape_query *q, extents *out, uint32_t num_out) {
   const DLTensor *a = q->in[0], *b = q->in[1];
@@ -55,7 +57,7 @@ tn_status shape_rule_matmul_integer(const shape_query *q, extents *out, uint32_t
   if (!is_one_element(q->in[2])) return shape_refuse(q, "a_zero must be one element", q->in[2], a);
   if (!is_one_element(q->in[3])) return shape_refuse(q, "b_zero must be one element", q->in[3], b);
   (void)num_out;
-  return product_shape(q, a->shape[a->ndim - 2], b->shape[b->ndim - 1], out);
+  return shape_product(q, a, b, a->shape[a->ndim - 2], b->shape[b->ndim - 1], out);
 }
 
 int shape_spatial(const shape_query *q) {

@@ -60,6 +60,7 @@ tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 bool cuda_scatter_supports(const tn_kernel_args *args);
 bool cuda_multi_supports(const tn_kernel_args *args);
 bool cuda_sort_supports(const tn_kernel_args *args);
+bool cuda_conv_integer_supports(const tn_kernel_args *args);
 bool cuda_dot_supports(const tn_kernel_args *args);
 bool cuda_embedding_grad_supports(const tn_kernel_args *args);
 bool cuda_attention_supports(const tn_kernel_args *args);
@@ -78,6 +79,7 @@ tn_status cuda_layer_norm_grad_workspace(const tn_kernel_args *args, size_t *byt
 tn_status cuda_group_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_instance_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_rms_norm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_dynamic_quantize_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_multinomial_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_clip_workspace(const tn_kernel_args *args, size_t *bytes);

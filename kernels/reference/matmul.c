@@ -6,19 +6,26 @@
 #include "iterate.h"
 #include "kernels.h"
 #include "product.h"
+#include "requantise.h"
 
 enum {
   ROWS = 64,   /* most rows of one product */
   DEPTH = 512, /* most terms of one product */
 };
 
+/* Zero points and scales of vectors: one, or one for each. */
+typedef struct quantum {
+  view zero, scale; /* without data: 0 and 1 */
+} quantum;
+
 typedef struct matmul_call {
   const tn_host *host;
   view a, b, y; /* [m, k], [k, n], [m, n] under the same batch axes */
   view bias;    /* [n], or without data */
   int64_t m, n, k, activation;
-  bool integer;          /* matmul_integer: */
-  double a_zero, b_zero; /* what stands for 0 */
+  bool integer;          /* of quantised numbers: */
+  quantum rows, columns; /* of a and b */
+  requantisation to;
 } matmul_call;
 
 /* The last two axes swapped. */
@@ -51,13 +58,32 @@ static view matrix_of(view v, int64_t item) {
   return view_permute(v, 2, order);
 }
 
-static void subtract(double zero, int64_t n, double *x) {
-  for (int64_t i = 0; zero != 0 && i < n; ++i) x[i] -= zero;
+/* The number of vector i; `otherwise` where there are none. */
+static double number_of(view v, int64_t i, double otherwise) {
+  if (!v.data) return otherwise;
+  const int64_t at = view_count(&v) == 1 ? 0 : i * v.stride[v.ndim - 1];
+  load_f64(v.dtype, view_at(&v, at), 1, 1, &otherwise);
+  return otherwise;
 }
 
-/* Sums modulo 2^32, as the int32 that they are stored in. */
-static void wrap(int64_t n, double *sums) {
-  for (int64_t i = 0; i < n; ++i) sums[i] = (int32_t)(uint32_t)(uint64_t)(int64_t)sums[i];
+/* The zero points of vectors, `step` apart, of elements `along` apart. */
+static void subtract(view zero, int64_t first, int64_t vectors, int64_t step, int64_t length,
+                     int64_t along, double *x) {
+  for (int64_t i = 0; zero.data && i < vectors; ++i) {
+    const double number = number_of(zero, first + i, 0);
+    for (int64_t p = 0; number != 0 && p < length; ++p) x[i * step + p * along] -= number;
+  }
+}
+
+/* Sums of rows from `first` on as the int32 that they are, or as quantised numbers. */
+static void finish_integers(const matmul_call *c, int64_t first, int64_t rows, double *sums) {
+  for (int64_t i = 0; i < rows * c->n; ++i) sums[i] = wrapped(sums[i]);
+  for (int64_t i = 0; c->to.wanted && i < rows; ++i) {
+    const double scale = number_of(c->rows.scale, first + i, 1);
+    for (int64_t j = 0; j < c->n; ++j)
+      sums[i * c->n + j] =
+          requantised(&c->to, sums[i * c->n + j], scale, number_of(c->columns.scale, j, 1));
+  }
 }
 
 /* Rows first <= i < first + rows of one batch item; room holds the three operands. */
@@ -73,11 +99,11 @@ static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64
     int64_t depth = c->k - p < DEPTH ? c->k - p : DEPTH;
     gather(view_slice(a, 1, p, depth), left);
     gather(view_slice(b, 0, p, depth), right);
-    subtract(c->a_zero, rows * depth, left);
-    subtract(c->b_zero, depth * c->n, right);
+    subtract(c->rows.zero, first, rows, depth, depth, 1, left);
+    subtract(c->columns.zero, 0, c->n, 1, depth, c->n, right);
     product_add(rows, c->n, depth, left, right, sums);
   }
-  c->integer ? wrap(rows * c->n, sums) : activate(c->activation, rows * c->n, sums);
+  c->integer ? finish_integers(c, first, rows, sums) : activate(c->activation, rows * c->n, sums);
   scatter(view_slice(matrix_of(c->y, item), 0, first, rows), sums);
 }
 
@@ -100,11 +126,12 @@ static tn_status matmul_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* Runs a call of which all but y, a, b and the sizes is filled in. */
-static tn_status multiply(const tn_kernel_args *args, bool trans_a, bool trans_b, matmul_call *c) {
+static tn_status multiply(const tn_kernel_args *args, const DLTensor *a, bool trans_a,
+                          const DLTensor *b, bool trans_b, matmul_call *c) {
   c->host = args->host;
   c->y = view_of(args->out[0]);
-  c->a = batched(view_of(args->in[0]), trans_a, &c->y);
-  c->b = batched(view_of(args->in[1]), trans_b, &c->y);
+  c->a = batched(view_of(a), trans_a, &c->y);
+  c->b = batched(view_of(b), trans_b, &c->y);
   c->m = c->y.shape[c->y.ndim - 2];
   c->n = c->y.shape[c->y.ndim - 1];
   c->k = c->a.shape[c->a.ndim - 1];
@@ -117,12 +144,26 @@ tn_status reference_matmul(const tn_kernel_args *args) {
   const tn_matmul_attrs *attrs = args->attrs;
   matmul_call c = {.activation = attrs->activation};
   if (args->in[2]) c.bias = view_of(args->in[2]);
-  return multiply(args, attrs->trans_a, attrs->trans_b, &c);
+  return multiply(args, args->in[0], attrs->trans_a, args->in[1], attrs->trans_b, &c);
+}
+
+static view view_if(const DLTensor *t) { return t ? view_of(t) : (view){.data = NULL}; }
+
+tn_status reference_matmul_zero_points(const tn_kernel_args *args) {
+  matmul_call c = {.integer = true};
+  c.rows.zero = view_if(args->in[2]);
+  c.columns.zero = view_if(args->in[3]);
+  return multiply(args, args->in[0], false, args->in[1], false, &c);
 }
 
 tn_status reference_matmul_integer(const tn_kernel_args *args) {
-  matmul_call c = {.integer = true};
-  if (args->in[2]) gather(view_of(args->in[2]), &c.a_zero);
-  if (args->in[3]) gather(view_of(args->in[3]), &c.b_zero);
-  return multiply(args, false, false, &c);
+  return reference_matmul_zero_points(args);
+}
+
+tn_status reference_qlinear_matmul(const tn_kernel_args *args) {
+  const DLTensor *const *in = args->in;
+  matmul_call c = {.integer = true, .to = requantisation_of(args)};
+  c.rows = (quantum){view_of(in[QUANT_A_ZERO]), view_of(in[QUANT_A_SCALE])};
+  c.columns = (quantum){view_of(in[QUANT_B_ZERO]), view_of(in[QUANT_B_SCALE])};
+  return multiply(args, in[QUANT_A], false, in[QUANT_B], false, &c);
 }

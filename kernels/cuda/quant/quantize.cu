@@ -1,0 +1,249 @@
+/*
+ * Quantising and back, several elements to a thread, and quantising by the extremes: partial ones a
+ * block, then one block that makes scale and zero point of them.
+ */
+#include "kernels/common/quant.h"
+#include "kernels/cuda/base/dispatch.cuh"
+
+namespace {
+
+enum { threads = 256, each = 4, most_partials = 1024 };
+
+template <class C> __device__ __forceinline__ C divide(C a, C b) { return a / b; }
+template <> __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
+template <class C> __device__ __forceinline__ C times(C a, C b) { return a * b; }
+template <> __device__ __forceinline__ float times(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ int whole(float v) { return __float2int_rn(v); }
+__device__ __forceinline__ int whole(double v) { return __double2int_rn(v); }
+
+/* A quotient, which may be NaN, from the zero point on. */
+template <class C> __device__ __forceinline__ int saturated(C v, int zero, int low, int high) {
+  v = v == v ? v : 0;
+  v = v < (C)(low - zero) ? (C)(low - zero) : v;
+  v = v > (C)(high - zero) ? (C)(high - zero) : v;
+  return whole(v) + zero;
+}
+
+template <class T, class U> struct quant_call {
+  const T *scale;
+  const U *zero; /* or NULL */
+  int64_t count;
+  quant_place place;
+  quant_range range;
+  bool one; /* scale for all */
+};
+
+template <class T, class U>
+__device__ __forceinline__ int64_t scale_at(const quant_call<T, U> &c, int64_t i) {
+  if (c.one) return 0;
+  int64_t rest, inner;
+  if (c.count <= CUDA_MAX_INDEX) { /* 64 bits divide slowly */
+    rest = (uint32_t)i / (uint32_t)c.place.inner;
+    inner = i - rest * c.place.inner;
+    const int64_t outer = (uint32_t)rest / (uint32_t)c.place.size;
+    const int64_t d = rest - outer * c.place.size;
+    return outer * c.place.steps[0] +
+           (c.place.block == 1 ? d : d / c.place.block) * c.place.steps[1] +
+           inner * c.place.steps[2];
+  }
+  rest = i / c.place.inner;
+  return rest / c.place.size * c.place.steps[0] +
+         rest % c.place.size / c.place.block * c.place.steps[1] +
+         i % c.place.inner * c.place.steps[2];
+}
+
+template <class T, class U> struct quantise {
+  using X = T;
+  using Y = U;
+  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, int64_t i, T x) {
+    const int64_t s = scale_at(c, i);
+    return (U)saturated(divide<compute_t<T>>(load(x), load(c.scale[s])),
+                        c.zero ? (int)c.zero[s] : 0, c.range.low, c.range.high);
+  }
+};
+
+/* A difference of 32-bit integers has 33 bits. */
+template <class T, class U> struct dequantise {
+  using X = U;
+  using Y = T;
+  static __device__ __forceinline__ T apply(const quant_call<T, U> &c, int64_t i, U x) {
+    using C = compute_t<T>;
+    const int64_t s = scale_at(c, i);
+    const C scale = load(c.scale[s]);
+    if (sizeof(U) == 4)
+      return stored<T>::from(times<C>((C)((int64_t)x - (c.zero ? (int64_t)c.zero[s] : 0)), scale));
+    return stored<T>::from(times<C>((C)((int)x - (c.zero ? (int)c.zero[s] : 0)), scale));
+  }
+};
+
+template <template <class, class> class Op, class T, class U, bool packed>
+__global__ void __launch_bounds__(threads)
+    quant_flat(const typename Op<T, U>::X *x, typename Op<T, U>::Y *y,
+               const __grid_constant__ quant_call<T, U> c) {
+  using X = typename Op<T, U>::X;
+  using Y = typename Op<T, U>::Y;
+  const int64_t step = (int64_t)gridDim.x * threads * each;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * each; i < c.count; i += step) {
+    if (packed && i + each <= c.count) {
+      const pack<X, each> from = *(const pack<X, each> *)(x + i);
+      pack<Y, each> to;
+      for (int e = 0; e < each; e++) to.v[e] = Op<T, U>::apply(c, i + e, from.v[e]);
+      *(pack<Y, each> *)(y + i) = to;
+    } else {
+      for (int e = 0; e < each && i + e < c.count; e++)
+        y[i + e] = Op<T, U>::apply(c, i + e, x[i + e]);
+    }
+  }
+}
+
+unsigned blocks_for(int64_t count) {
+  const int64_t blocks = ceil_div(count, threads * each);
+  return (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16);
+}
+
+template <template <class, class> class Op, class T, class U>
+tn_status run_flat(const tn_kernel_args *args) {
+  using X = typename Op<T, U>::X;
+  using Y = typename Op<T, U>::Y;
+  const tn_dequantize_linear_attrs *attrs = (const tn_dequantize_linear_attrs *)args->attrs;
+  const DLTensor *x = args->in[0], *scale = args->in[1], *zero = args->in[2];
+  quant_call<T, U> c = {};
+  c.count = cuda_size(x, 0, x->ndim);
+  if (c.count == 0) return TN_OK;
+  c.scale = (const T *)scale->data;
+  c.zero = zero ? (const U *)zero->data : nullptr;
+  c.place =
+      quant_place_of(x, scale, attrs->axis < 0 ? attrs->axis + x->ndim : attrs->axis, attrs->block);
+  c.one = c.place.steps[1] == 0;
+  c.range = quant_range_of(cuda_dtype(args->out[0]));
+  const X *from = (const X *)x->data;
+  Y *to = (Y *)args->out[0]->data;
+  const bool packed = is_aligned(from, sizeof(X) * each) && is_aligned(to, sizeof(Y) * each);
+  return launch(args, packed ? quant_flat<Op, T, U, true> : quant_flat<Op, T, U, false>,
+                blocks_for(c.count), threads, 0, from, to, c);
+}
+
+/* --- by the extremes --- */
+
+template <class C> struct extremes {
+  C low, high;
+  __device__ __forceinline__ void take(C l, C h) {
+    low = l < low ? l : low;
+    high = h > high ? h : high;
+  }
+};
+
+/* Those of a block's threads, in thread 0. */
+template <class C> __device__ extremes<C> block_extremes(extremes<C> e) {
+  __shared__ C low[threads], high[threads];
+  low[threadIdx.x] = e.low;
+  high[threadIdx.x] = e.high;
+  for (int half = threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if ((int)threadIdx.x >= half) continue;
+    e.take(low[threadIdx.x + half], high[threadIdx.x + half]);
+    low[threadIdx.x] = e.low;
+    high[threadIdx.x] = e.high;
+  }
+  return e;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    part_extremes(const T *x, int64_t count, extremes<compute_t<T>> *partials) {
+  extremes<compute_t<T>> e = {0, 0};
+  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
+       i += (int64_t)gridDim.x * threads) {
+    const compute_t<T> v = load(x[i]);
+    e.take(v, v);
+  }
+  e = block_extremes(e);
+  if (threadIdx.x == 0) partials[blockIdx.x] = e;
+}
+
+template <class C>
+__global__ void __launch_bounds__(threads)
+    choose_scale(const extremes<C> *partials, int count, C *scale, uint8_t *zero) {
+  extremes<C> e = {0, 0};
+  for (int i = threadIdx.x; i < count; i += threads) e.take(partials[i].low, partials[i].high);
+  e = block_extremes(e);
+  if (threadIdx.x != 0) return;
+  const C s = e.high == e.low ? 1 : divide<C>(e.high - e.low, 255);
+  *scale = s;
+  *zero = (uint8_t)saturated(divide<C>(-e.low, s), 0, 0, 255);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    quantise_by(const T *x, uint8_t *y, int64_t count, const compute_t<T> *scale,
+                const uint8_t *zero) {
+  const compute_t<T> s = *scale;
+  const int z = *zero;
+  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
+       i += (int64_t)gridDim.x * threads)
+    y[i] = (uint8_t)saturated(divide<compute_t<T>>(load(x[i]), s), z, 0, 255);
+}
+
+int partials_of(int64_t count) {
+  const int64_t blocks = ceil_div(count, threads * each);
+  return (int)(blocks < most_partials ? blocks : most_partials);
+}
+
+template <class T> tn_status run_dynamic(const tn_kernel_args *args) {
+  using C = compute_t<T>;
+  const DLTensor *x = args->in[0];
+  const int64_t count = cuda_size(x, 0, x->ndim);
+  const int partials = partials_of(count);
+  const T *from = (const T *)x->data;
+  extremes<C> *room = (extremes<C> *)args->workspace;
+  C *scale = (C *)args->out[1]->data;
+  uint8_t *zero = (uint8_t *)args->out[2]->data;
+  tn_status status = TN_OK;
+  if (partials) status = launch(args, part_extremes<T>, partials, threads, 0, from, count, room);
+  if (!status) status = launch(args, choose_scale<C>, 1, threads, 0, room, partials, scale, zero);
+  if (status || count == 0) return status;
+  return launch(args, quantise_by<T>, blocks_for(count), threads, 0, from,
+                (uint8_t *)args->out[0]->data, count, scale, zero);
+}
+
+} // namespace
+
+tn_status cuda_run_quantize_linear(const tn_kernel_args *args) {
+  return for_float(args, args->in[0], [&](auto t) {
+    using T = decltype(t);
+    switch (cuda_dtype(args->out[0])) {
+    case TN_U8:
+      return run_flat<quantise, T, uint8_t>(args);
+    case TN_I8:
+      return run_flat<quantise, T, int8_t>(args);
+    default:
+      return run_flat<quantise, T, int16_t>(args);
+    }
+  });
+}
+
+tn_status cuda_run_dequantize_linear(const tn_kernel_args *args) {
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    switch (cuda_dtype(args->in[0])) {
+    case TN_U8:
+      return run_flat<dequantise, T, uint8_t>(args);
+    case TN_I8:
+      return run_flat<dequantise, T, int8_t>(args);
+    case TN_I16:
+      return run_flat<dequantise, T, int16_t>(args);
+    default:
+      return run_flat<dequantise, T, int32_t>(args);
+    }
+  });
+}
+
+tn_status cuda_run_dynamic_quantize_linear(const tn_kernel_args *args) {
+  return for_float(args, args->in[0], [&](auto t) { return run_dynamic<decltype(t)>(args); });
+}
+
+tn_status cuda_dynamic_quantize_workspace(const tn_kernel_args *args, size_t *bytes) {
+  const DLTensor *x = args->in[0];
+  *bytes = 2 * sizeof(double) * (size_t)partials_of(cuda_size(x, 0, x->ndim));
+  return TN_OK;
+}
