@@ -77,8 +77,8 @@ static tn_status check_grid(const shape_query *q, const DLTensor *grid, int32_t 
   if (rank < 3 || rank > 5)
     return shape_refuse(q, "images have one to three spatial axes", grid, NULL);
   if (grid->ndim != rank || grid->shape[rank - 1] != rank - 2)
-    return shape_refuse(q, "the grid must be [n, out..., axes], of the images' rank and spatial axes",
-                        grid, NULL);
+    return shape_refuse(
+        q, "the grid must be [n, out..., axes], of the images' rank and spatial axes", grid, NULL);
   return TN_OK;
 }
 
@@ -198,7 +198,8 @@ tn_status shape_rule_non_max_suppression(const shape_query *q, extents *out, uin
 tn_status shape_rule_local_response_norm(const shape_query *q, extents *out, uint32_t num_out) {
   const tn_local_response_norm_attrs *a = q->attrs;
   (void)num_out;
-  if (q->in[0]->ndim < 2) return shape_refuse(q, "x must have channels: [n, c, ...]", q->in[0], NULL);
+  if (q->in[0]->ndim < 2)
+    return shape_refuse(q, "x must have channels: [n, c, ...]", q->in[0], NULL);
   if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
     return shape_refuse(q, "attrs->alpha, beta and bias must be finite", NULL, NULL);
   shape_copy(out, q->in[0]);

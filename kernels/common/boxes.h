@@ -48,7 +48,8 @@ TN_BOXES_FN void roi_places(const roi_axis *a, int64_t bin, int64_t size, double
   if (!(a->count > 0) || !(fabs(from) < 1e300)) {
     *end = 0;
   } else if (step > 0) {
-    const double low = floor((-1 - from) / step - 1.5), high = ceil(((double)size - from) / step + 0.5);
+    const double low = floor((-1 - from) / step - 1.5),
+                 high = ceil(((double)size - from) / step + 0.5);
     if (low > *first) *first = low;
     if (high < *end) *end = high;
   }

@@ -98,9 +98,9 @@ TN_GRID_FN void grid_weights(int32_t taps, double t, grid_reading *r) {
 TN_GRID_FN grid_reading grid_read(const grid_plan *p, double g, int64_t size) {
   const double far = 1099511627776.0; /* 2^40: beyond any image, and exact */
   double slope = p->align_corners ? (double)(size - 1) / 2 : (double)size / 2, sign = 1;
-  double place = p->align_corners ? (g + 1) / 2 * (double)(size - 1)
-                                  : ((g + 1) * (double)size - 1) / 2;
-  grid_reading r;
+  double place =
+      p->align_corners ? (g + 1) / 2 * (double)(size - 1) : ((g + 1) * (double)size - 1) / 2;
+  grid_reading r = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   if (!(place > -far)) place = -far; /* NaN too */
   if (place > far) place = far;
   if (p->mode != TN_GRID_CUBIC) place = grid_pad(p, place, size, &sign);
@@ -119,6 +119,9 @@ TN_GRID_FN grid_reading grid_read(const grid_plan *p, double g, int64_t size) {
     r.at[k] = at >= 0 && at <= (double)(size - 1) ? (int64_t)at : -1;
     r.slope[k] *= slope;
   }
+  /* What reads one element alone does not change: the slopes' sum is 0 but for rounding. */
+  if (p->taps == 4 && r.at[0] == r.at[1] && r.at[1] == r.at[2] && r.at[2] == r.at[3])
+    for (int k = 0; k < 4; ++k) r.slope[k] = 0;
   return r;
 }
 

@@ -33,8 +33,7 @@ static void each_element(const regions *s, const region *r, const int64_t at[2],
       if (!roi_between(roi_place(&r->axis[0], at[0], i), s->size[0], row, &v)) continue;
       if (!roi_between(roi_place(&r->axis[1], at[1], j), s->size[1], column, &h)) continue;
       for (int k = 0; k < 4; ++k)
-        fn(ctx, row[k / 2] * s->size[1] + column[k % 2],
-           (k / 2 ? v : 1 - v) * (k % 2 ? h : 1 - h));
+        fn(ctx, row[k / 2] * s->size[1] + column[k % 2], (k / 2 ? v : 1 - v) * (k % 2 ? h : 1 - h));
     }
 }
 
@@ -73,7 +72,8 @@ static void align(const regions *s, visit fn, bool backward) {
         const int64_t at[2] = {i / s->bins[1], i % s->bins[1]};
         double *y = s->given + (r * s->channels + c) * s->bins[0] * s->bins[1] + i;
         const double share = fn == raise_element ? 1 : places(&s->each[r]);
-        bin b = {.plane = s->image + (s->each[r].image * s->channels + c) * s->size[0] * s->size[1]};
+        bin b = {.plane =
+                     s->image + (s->each[r].image * s->channels + c) * s->size[0] * s->size[1]};
         if (backward) b.sum = *y / share;
         each_element(s, &s->each[r], at, fn, &b);
         if (!backward) *y = b.sum / share;

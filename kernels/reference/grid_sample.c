@@ -1,7 +1,7 @@
 /* Reading images at the places of a grid, and its gradients, one image at a time. */
+#include "kernels/common/grid_sample.h"
 #include "iterate.h"
 #include "kernels.h"
-#include "kernels/common/grid_sample.h"
 
 enum { GIVEN, IMAGE, GRID, PARTS }; /* what comes of the places: y, dy */
 
@@ -64,7 +64,8 @@ static void sample_point(const sampling *s, int64_t point, const around *a) {
 static void spread_point(const sampling *s, int64_t point, const around *a) {
   for (int64_t c = 0; c < s->channels; ++c)
     for (int k = 0; k < a->count; ++k)
-      s->data[IMAGE][c * s->area + a->at[k]] += a->weight[k] * s->data[GIVEN][c * s->points + point];
+      s->data[IMAGE][c * s->area + a->at[k]] +=
+          a->weight[k] * s->data[GIVEN][c * s->points + point];
 }
 
 static void slope_point(const sampling *s, int64_t point, const around *a) {

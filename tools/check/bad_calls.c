@@ -311,7 +311,9 @@ static bool is_right(const tn_operator *op, const bad_attr *a) {
   uint32_t rule = op->shape;
   bool pool = rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_POOL_GRAD ||
               rule == TN_SHAPE_POOL2D_GRAD;
-  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD;
+  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD ||
+                  rule == TN_SHAPE_RESAMPLE_GRAD || rule == TN_SHAPE_GRID_SAMPLE_GRAD_INPUT ||
+                  rule == TN_SHAPE_ROI_ALIGN_GRAD || rule == TN_SHAPE_LOCAL_RESPONSE_NORM;
   return (a->except && a->except == rule) ||
          (pool && !strcmp(a->name, "stride") && a->value == 0) ||
          (any_size && !strcmp(a->name, "size") && a->value > 0);

@@ -130,8 +130,11 @@ static tn_status suppress_run(const tn_kernel_args *args,
                               tn_status (*range)(void *ctx, int64_t begin, int64_t end)) {
   const DLTensor *scores = args->in[1];
   const tn_host *host = args->host;
-  suppress_call call = {.attrs = args->attrs, .host = host, .boxes = args->in[0]->data,
-                        .scores = scores->data, .classes = scores->shape[1],
+  suppress_call call = {.attrs = args->attrs,
+                        .host = host,
+                        .boxes = args->in[0]->data,
+                        .scores = scores->data,
+                        .classes = scores->shape[1],
                         .n = scores->shape[2]};
   const int64_t all = scores->shape[0] * scores->shape[1];
   call.most = call.attrs->most ? cpu_min(call.attrs->most, call.n) : call.n;

@@ -44,7 +44,8 @@ static int32_t grid_around(const grid_call *call, const double *g, bool slopes, 
         if (r[0].at[i] < 0 || r[1].at[j] < 0 || r[2].at[k] < 0) continue;
         const double w[3] = {r[0].weight[i], r[1].weight[j], r[2].weight[k]};
         const int64_t e = first + n++;
-        b->at[e] = (int32_t)((r[0].at[i] * call->size[1] + r[1].at[j]) * call->size[2] + r[2].at[k]);
+        b->at[e] =
+            (int32_t)((r[0].at[i] * call->size[1] + r[1].at[j]) * call->size[2] + r[2].at[k]);
         b->weight[e] = w[0] * w[1] * w[2];
         if (!slopes) continue;
         b->slope[0][e] = r[0].slope[i] * w[1] * w[2];

@@ -41,8 +41,9 @@ tn_status cuda_run_local_response_norm(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0], *y = args->out[0];
   int64_t n = cuda_size(x, 0, x->ndim);
   if (n == 0) return TN_OK;
-  response s = {x->shape[1], cuda_size(x, 2, x->ndim), (a->size - 1) / 2, a->size / 2,
-                a->alpha / (double)a->size, a->beta, a->bias};
+  response s = {x->shape[1], cuda_size(x, 2, x->ndim),   (a->size - 1) / 2,
+                a->size / 2, a->alpha / (double)a->size, a->beta,
+                a->bias};
   return for_float(args, y, [&](auto t) {
     using T = decltype(t);
     return launch(args, respond<T>, place_blocks(n), place_threads, 0, (T *)y->data,

@@ -67,8 +67,9 @@ template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0], *y = args->out[0];
   int64_t n = cuda_size(y, 0, 4);
   if (n == 0) return TN_OK;
-  regions s = {x->shape[0], x->shape[1], {x->shape[2], x->shape[3]},
-               {y->shape[2], y->shape[3]}, a->samples, a->scale, a->half_pixel};
+  regions s = {
+      x->shape[0], x->shape[1],  {x->shape[2], x->shape[3]}, {y->shape[2], y->shape[3]}, a->samples,
+      a->scale,    a->half_pixel};
   return for_float(args, y, [&](auto t) {
     using T = decltype(t);
     return launch(args, roi_align<T, LARGEST>, place_blocks(n), place_threads, 0, (T *)y->data,
@@ -132,7 +133,8 @@ __global__ void __launch_bounds__(class_threads)
   scores += k * s.n;
   out += k * s.n;
   left += k * s.most;
-  for (int64_t i = threadIdx.x; i < s.n; i += class_threads) out[i] = !((double)load(scores[i]) > s.score);
+  for (int64_t i = threadIdx.x; i < s.n; i += class_threads)
+    out[i] = !((double)load(scores[i]) > s.score);
   while (found < s.most) {
     double score = 0;
     int64_t at = -1;
@@ -175,8 +177,10 @@ __global__ void __launch_bounds__(class_threads)
 suppression suppression_of(const tn_kernel_args *args) {
   const tn_non_max_suppression_attrs *a = (const tn_non_max_suppression_attrs *)args->attrs;
   const DLTensor *scores = args->in[1];
-  suppression s = {scores->shape[1], scores->shape[0] * scores->shape[1], scores->shape[2],
-                   scores->shape[2], a->overlap, a->score, a->centered};
+  suppression s = {scores->shape[1], scores->shape[0] * scores->shape[1],
+                   scores->shape[2], scores->shape[2],
+                   a->overlap,       a->score,
+                   a->centered};
   if (a->most && a->most < s.n) s.most = a->most;
   return s;
 }

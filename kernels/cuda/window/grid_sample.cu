@@ -111,9 +111,10 @@ tn_status run_as(const tn_kernel_args *args, const sampling &s, bool backward) {
   /* Few places share channels among more threads. */
   int64_t shares = ceil_div(1 << 18, places);
   if (shares > s.channels) shares = s.channels;
-  return launch(args, sample<T, AXES, TAPS>, dim3(blocks, (unsigned)(shares > 4096 ? 4096 : shares)),
-                grid_threads, 0, (T *)args->out[0]->data, (const T *)args->in[0]->data,
-                (const T *)args->in[1]->data, s);
+  return launch(args, sample<T, AXES, TAPS>,
+                dim3(blocks, (unsigned)(shares > 4096 ? 4096 : shares)), grid_threads, 0,
+                (T *)args->out[0]->data, (const T *)args->in[0]->data, (const T *)args->in[1]->data,
+                s);
 }
 
 template <class T, int AXES>
@@ -127,7 +128,11 @@ tn_status run_axes(const tn_kernel_args *args, const sampling &s, bool backward)
 tn_status run(const tn_kernel_args *args, const DLTensor *x, const DLTensor *grid, bool backward) {
   const tn_grid_sample_attrs *a = (const tn_grid_sample_attrs *)args->attrs;
   sampling s = {grid_plan_of(a->mode, a->padding, a->align_corners, x->ndim - 2),
-                x->shape[0], x->shape[1], 1, 1, {1, 1, 1}};
+                x->shape[0],
+                x->shape[1],
+                1,
+                1,
+                {1, 1, 1}};
   for (int d = 0; d < s.plan.axes; d++) {
     s.size[d] = x->shape[2 + d];
     s.area *= x->shape[2 + d];

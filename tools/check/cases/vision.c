@@ -28,15 +28,15 @@ typedef struct walk {
 } walk;
 
 static const walk walks[] = {
-    {-0.5, 0.5, 0, 0, 1, -0.75, 0, 0},   /* half pixels */
-    {0, 0, 3, 7, 1, -0.75, 0, 0},        /* aligned corners of 4 and 8 */
-    {0, 0, 1, 0.6, 1, -0.5, 1, 0},       /* asymmetric, its border left out */
+    {-0.5, 0.5, 0, 0, 1, -0.75, 0, 0},    /* half pixels */
+    {0, 0, 3, 7, 1, -0.75, 0, 0},         /* aligned corners of 4 and 8 */
+    {0, 0, 1, 0.6, 1, -0.5, 1, 0},        /* asymmetric, its border left out */
     {-0.5, 0.5, 1, 0.4, 2.5, -0.5, 0, 0}, /* smoothed */
     {-0.5, 0.5, 1, 0.7, 1 / 0.7, -0.75, 1, 0},
-    {-1.25, 0, 4.5, 3, 1, -0.75, 0, 1},  /* a crop that goes beyond */
-    {6, 0, -1.5, 2, 1, -0.75, 1, 1},     /* turned round */
-    {1.5, 0, 0, 1, 3, -0.75, 0, 0},      /* all at one place */
-    {-40, 0.5, 1, 1, 1, -0.75, 1, 0},    /* where there is nothing */
+    {-1.25, 0, 4.5, 3, 1, -0.75, 0, 1}, /* a crop that goes beyond */
+    {6, 0, -1.5, 2, 1, -0.75, 1, 1},    /* turned round */
+    {1.5, 0, 0, 1, 3, -0.75, 0, 0},     /* all at one place */
+    {-40, 0.5, 1, 1, 1, -0.75, 1, 0},   /* where there is nothing */
 };
 enum { WALKS = sizeof walks / sizeof *walks };
 
@@ -89,12 +89,13 @@ static bool degenerate_lines(op_case *c, const int64_t *size, unsigned round) {
   shape_lines(c, &r);
   set_walk(c, &walks[combination_choice(round, 0, WALKS)]);
   case_set(c, "filter", 0, (double)size[4]);
+  c->values = VALUES_POSITIVE;
   return true;
 }
 
 void degenerate_resample(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const char *const sizes[] = {"12", "12", "12", "12", "045"};
-  combine(op, types, &(combination){5, sizes, degenerate_lines}, sink);
+  combine(op, types, &(combination){5, sizes, degenerate_lines, .own_values = true}, sink);
 }
 
 void sizes_resample(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
@@ -116,10 +117,10 @@ typedef struct grid {
 } grid;
 
 static const grid grids[] = {
-    {2, 2, 3, {4, 5}, {3, 4}},       {2, 1, 1, {1, 1}, {1, 1}},    {2, 1, 2, {7, 1}, {5, 3}},
-    {3, 2, 2, {3, 4, 2}, {2, 3, 4}}, {1, 2, 3, {9}, {17}},         {2, 0, 3, {4, 4}, {8, 8}},
-    {2, 2, 0, {4, 4}, {2, 2}},       {2, 2, 2, {4, 4}, {0, 3}},    {3, 1, 1, {1, 5, 1}, {2, 2, 2}},
-    {2, 1, 5, {33, 18}, {21, 40}},   {2, 3, 1, {2, 2}, {13, 1}},   {1, 1, 1, {2}, {100}},
+    {2, 2, 3, {4, 5}, {3, 4}},       {2, 1, 1, {1, 1}, {1, 1}},  {2, 1, 2, {7, 1}, {5, 3}},
+    {3, 2, 2, {3, 4, 2}, {2, 3, 4}}, {1, 2, 3, {9}, {17}},       {2, 0, 3, {4, 4}, {8, 8}},
+    {2, 2, 0, {4, 4}, {2, 2}},       {2, 2, 2, {4, 4}, {0, 3}},  {3, 1, 1, {1, 5, 1}, {2, 2, 2}},
+    {2, 1, 5, {33, 18}, {21, 40}},   {2, 3, 1, {2, 2}, {13, 1}}, {1, 1, 1, {2}, {100}},
 };
 
 static void shape_grid(op_case *c, const grid *g, uint32_t images, uint32_t places) {
@@ -186,8 +187,8 @@ typedef struct regions {
 } regions;
 
 static const regions rois[] = {
-    {2, 3, {8, 9}, 4, {2, 3}},  {1, 1, {1, 1}, 1, {1, 1}}, {2, 2, {16, 5}, 7, {3, 1}},
-    {0, 2, {4, 4}, 2, {2, 2}},  {1, 0, {4, 4}, 2, {2, 2}}, {3, 1, {6, 6}, 0, {2, 2}},
+    {2, 3, {8, 9}, 4, {2, 3}},   {1, 1, {1, 1}, 1, {1, 1}},  {2, 2, {16, 5}, 7, {3, 1}},
+    {0, 2, {4, 4}, 2, {2, 2}},   {1, 0, {4, 4}, 2, {2, 2}},  {3, 1, {6, 6}, 0, {2, 2}},
     {1, 5, {20, 30}, 9, {7, 7}}, {2, 1, {3, 12}, 5, {1, 6}},
 };
 
@@ -272,8 +273,8 @@ static void make_boxes(op_case *c, const int64_t *size, unsigned round) {
 }
 
 void cases_non_max_suppression(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const int64_t sizes[][3] = {{1, 1, 6},  {2, 3, 9},  {1, 1, 1},   {1, 2, 0},   {0, 2, 4},
-                                     {2, 0, 4},  {3, 2, 33}, {1, 4, 200}, {1, 1, 1500}};
+  static const int64_t sizes[][3] = {{1, 1, 6}, {2, 3, 9},  {1, 1, 1},   {1, 2, 0},   {0, 2, 4},
+                                     {2, 0, 4}, {3, 2, 33}, {1, 4, 200}, {1, 1, 1500}};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (unsigned round = 0; round < 12; round++) {
       op_case c = case_begin(op, types);
