@@ -30,8 +30,9 @@ template <int AXES, int TAPS> struct around {
 
   /* Calls visit(element, tap along each axis) for what lies in the image. */
   template <class Visit> __device__ void each(const sampling &s, Visit visit) const {
-#pragma unroll
-    for (int n = 0; n < (AXES == 3 ? TAPS * TAPS * TAPS : AXES == 2 ? TAPS * TAPS : TAPS); n++) {
+    constexpr int all = AXES == 3 ? TAPS * TAPS * TAPS : AXES == 2 ? TAPS * TAPS : TAPS;
+#pragma unroll(all <= 16 ? all : 1)
+    for (int n = 0; n < all; n++) {
       int k[3] = {0, 0, 0}, rest = n;
       int64_t element = 0;
       bool there = true;
