@@ -20,10 +20,11 @@ typedef struct grid_call {
   int64_t images, channels, area, points, blocks, groups, size[3];
 } grid_call;
 
-/* What the places of a block read: count[p] elements from place p GRID_MOST on. */
+/* What the places of a block read: place p entries begin[p] <= k < begin[p + 1]. */
 typedef struct grid_block {
   int64_t n;
-  int32_t count[GRID_BLOCK];
+  int32_t begin[GRID_BLOCK + 1];
+  bool four; /* each four */
   int32_t at[GRID_BLOCK * GRID_MOST];
   double weight[GRID_BLOCK * GRID_MOST];
   double slope[3][GRID_BLOCK * GRID_MOST]; /* by the number of the grid for axis d; if wanted */
