@@ -132,6 +132,12 @@ tn_status tn_onnx_report(tn_onnx *model, tn_onnx_info *info);
  * lives as long as that program is kept. */
 tn_status tn_onnx_program_report(tn_onnx *model, tn_program_info *info);
 
+/* Tensors in files as ONNX's test data has them (a TensorProto, *.pb). dtype of Tenon's alone.
+ * tensor: the caller's. Errors: IO, INVALID_ARGUMENT for what is none, UNSUPPORTED for its type. */
+tn_status tn_onnx_tensor_load(tn_device *device, const char *path, tn_tensor **tensor);
+/* Replaces what is there. name: NULL for none. Waits for the tensor's work. */
+tn_status tn_onnx_tensor_save(const tn_tensor *tensor, const char *name, const char *path);
+
 /* An operator of ONNX that is served. */
 typedef struct tn_onnx_operator {
   uint32_t struct_size;

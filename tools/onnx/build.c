@@ -53,15 +53,26 @@ static tn_status graph_inputs(evaluation *e, const given_input *in, value **valu
   return TN_OK;
 }
 
+/* The output's name; a file may list a value twice, a graph has each name once. */
+static const char *output_name(const tn_onnx *m, size_t index, char *room, size_t size) {
+  for (size_t i = 0; i < index; i++)
+    if (!strcmp(m->out[i].name, m->out[index].name)) {
+      snprintf(room, size, "output %zu: %.200s", index, m->out[index].name);
+      return room;
+    }
+  return m->out[index].name;
+}
+
 /* What a node did not make (an input, a constant) becomes an output by a copy. */
 static tn_status graph_outputs(evaluation *e, value *const *out) {
   tn_onnx *m = e->model;
+  char name[240];
   e->at = NULL;
   for (size_t i = 0; i < m->num_out; i++) {
     tn_tensor *tensor = value_tensor(e, out[i]), *copy = NULL;
     if (!tensor) return e->status;
     tn_status status = tn_copy(NULL, tensor, &copy);
-    if (!status) status = tn_graph_output(e->graph, m->out[i].name, copy);
+    if (!status) status = tn_graph_output(e->graph, output_name(m, i, name, sizeof name), copy);
     tn_tensor_release(copy);
     if (status) return onnx_fail_by(status, "output %s", m->out[i].name);
   }

@@ -31,6 +31,11 @@ tn_status onnx_fail(tn_status status, const char *format, ...)
 tn_status onnx_fail_by(tn_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* --------------------------------------------------------------- file.c --- */
+
+/* The whole of an open file, the caller's to free, whatever it returns. */
+tn_status file_bytes(int file, const char *path, uint8_t **data, size_t *bytes);
+
 /* -------------------------------------------------------------- wire.c --- */
 
 /* Whether a message can be unpacked: depth, lengths, and how much memory its parts would take. */
@@ -52,6 +57,8 @@ typedef struct weight_source {
   int folder;
 } weight_source;
 
+/* Makes bytes of bools 0 or 1. */
+void bools_make(onnx_tensor *t);
 /* Takes a tensor of the file over, of which small ones stay known to the host. */
 tn_status weight_take(tn_onnx *m, const char *name, Onnx__Tensor *t, onnx_weight **weight);
 /* The value of a Constant node. */

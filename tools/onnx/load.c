@@ -5,28 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* The whole of an open file, the caller's to free. */
-static tn_status file_bytes(int file, const char *path, uint8_t **data, size_t *bytes) {
-  struct stat s;
-  *data = NULL;
-  if (fstat(file, &s)) return onnx_fail(TN_ERR_IO, "%s: %s", path, strerror(errno));
-  if (!S_ISREG(s.st_mode)) return onnx_fail(TN_ERR_IO, "%s: this is no file", path);
-  if (s.st_size > (off_t)1 << 40) return onnx_fail(TN_ERR_IO, "%s: too large", path);
-  *bytes = (size_t)s.st_size;
-  *data = malloc(*bytes + 1);
-  if (!*data) return onnx_fail(TN_ERR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, *bytes);
-  for (size_t done = 0; done < *bytes;) {
-    ssize_t got = pread(file, *data + done, *bytes - done, (off_t)done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0)
-      return onnx_fail(TN_ERR_IO, "%s: %s", path, got ? strerror(errno) : "it became shorter");
-    done += (size_t)got;
-  }
-  return TN_OK;
-}
 
 /* A device whose memory is the host's and that has every operator: the oracle, where it is. */
 static tn_device *host_device(tn_runtime *runtime, tn_device *otherwise) {

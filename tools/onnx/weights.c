@@ -143,7 +143,9 @@ static tn_status take_numbers(tn_onnx *m, const char *name, Onnx__Tensor *t, onn
     to->data = data;
     return status;
   }
-  if (t->has_raw_data && t->raw_data.data && t->raw_data.len == bytes && bytes) {
+  size_t listed = t->n_float_data + t->n_double_data + t->n_int64_data + t->n_int32_data +
+                  t->n_uint64_data + t->n_string_data;
+  if (t->has_raw_data && t->raw_data.data && t->raw_data.len == bytes && bytes && !listed) {
     to->data = t->raw_data.data;
     t->raw_data = (ProtobufCBinaryData){0};
     t->has_raw_data = false;
@@ -160,7 +162,7 @@ static tn_status take_numbers(tn_onnx *m, const char *name, Onnx__Tensor *t, onn
 }
 
 /* Kernels trust bools to be 0 or 1. */
-static void make_bools(onnx_tensor *t) {
+void bools_make(onnx_tensor *t) {
   uint8_t *byte = t->data;
   for (int64_t i = 0; t->dtype == TN_BOOL && i < t->elements; i++) byte[i] = byte[i] != 0;
 }
@@ -195,7 +197,7 @@ tn_status weight_take(tn_onnx *m, const char *name, Onnx__Tensor *t, onnx_weight
   tn_status status = take_shape(name, t, &host);
   if (!status) status = take_numbers(m, name, t, &host);
   if (status) return status;
-  make_bools(&host);
+  bools_make(&host);
   return weight_add(m, name, &host, weight);
 }
 
