@@ -281,6 +281,97 @@ START_TEST(boxes_of_no_number_are_none) {
 }
 END_TEST
 
+/* --- pooling --- */
+
+typedef struct pooled {
+  int64_t kernel[2], stride[2], pads[4], dilation[2];
+  bool up, counts;
+} pooled;
+
+enum { HIGH = 5, WIDE = 7 };
+
+/* How many windows: a last one that begins in the image or before it. */
+static int64_t windows_of(const pooled *p, int d) {
+  const int64_t size = d ? WIDE : HIGH, reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
+  const int64_t room = size + p->pads[d] + p->pads[2 + d] - reach;
+  int64_t n = room / p->stride[d] + 1;
+  if (p->up && room % p->stride[d] && n * p->stride[d] < size + p->pads[d]) ++n;
+  return n;
+}
+
+/* Window i, j of a plane: its maximum, where that is, and its mean. */
+static void window_at(const pooled *p, const float *x, int64_t i, int64_t j, float *most,
+                      int64_t *place, double *mean) {
+  double sum = 0, count = 0;
+  *most = -INFINITY;
+  *place = -1;
+  for (int64_t a = 0; a < p->kernel[0]; a++)
+    for (int64_t b = 0; b < p->kernel[1]; b++) {
+      const int64_t row = i * p->stride[0] - p->pads[0] + a * p->dilation[0];
+      const int64_t column = j * p->stride[1] - p->pads[1] + b * p->dilation[1];
+      const bool inside = row >= 0 && row < HIGH && column >= 0 && column < WIDE;
+      count += p->counts ? row < HIGH + p->pads[2] && column < WIDE + p->pads[3] : inside;
+      if (!inside) continue;
+      sum += (double)x[row * WIDE + column];
+      if (x[row * WIDE + column] > *most) {
+        *most = x[row * WIDE + column];
+        *place = row * WIDE + column;
+      }
+    }
+  *mean = sum / count;
+}
+
+static void pool_begin(trial *t, const char *type, size_t outputs, const pooled *p, int64_t *lists,
+                       float *x) {
+  trial_begin(t, type, 1, outputs);
+  memcpy(lists, p, 10 * sizeof *lists);
+  input(t, 0, TN_F32, 4, (int64_t[]){2, 1, HIGH, WIDE}, x);
+  ints(t, "kernel_shape", 2, lists);
+  ints(t, "strides", 2, lists + 2);
+  ints(t, "pads", 4, lists + 4);
+  ints(t, "dilations", 2, lists + 8);
+  whole(t, "ceil_mode", p->up);
+}
+
+static void pools(const pooled *p, bool places) {
+  const int64_t high = windows_of(p, 0), wide = windows_of(p, 1), n = high * wide;
+  float x[2 * HIGH * WIDE], most[128], mean[128];
+  int64_t lists[10], index[128];
+  trial m, a;
+  for (int i = 0; i < 2 * HIGH * WIDE; i++) x[i] = sinf((float)(i * i)) - 2;
+  pool_begin(&m, "MaxPool", places ? 2 : 1, p, lists, x);
+  gives(&m, (int)(2 * n), most);
+  ck_assert_int_eq(tn_tensor_shape(m.at.y[0])[2], high);
+  ck_assert_int_eq(tn_tensor_shape(m.at.y[0])[3], wide);
+  if (places) ok(tn_tensor_to_host(m.at.y[1], index, (size_t)(2 * n) * sizeof *index));
+  pool_begin(&a, "AveragePool", 1, p, lists, x);
+  whole(&a, "count_include_pad", p->counts);
+  gives(&a, (int)(2 * n), mean);
+  for (int64_t i = 0; i < 2 * n; i++) {
+    float largest;
+    int64_t place;
+    double middle;
+    window_at(p, x + i / n * HIGH * WIDE, i % n / wide, i % wide, &largest, &place, &middle);
+    ck_assert(most[i] == largest);
+    ck_assert(fabs((double)mean[i] - middle) < 1e-5);
+    if (places) ck_assert_int_eq(index[i], i / n * HIGH * WIDE + place);
+  }
+  trial_end(&m);
+  trial_end(&a);
+}
+
+START_TEST(windows_may_be_padded_and_spread_at_will) {
+  for (int round = 0; round < 4; round++) {
+    const bool up = round % 2, counts = round / 2;
+    pools(&(pooled){{3, 2}, {2, 3}, {1, 1, 1, 1}, {1, 1}, up, counts}, true);
+    pools(&(pooled){{3, 3}, {2, 2}, {0, 0, 1, 1}, {1, 1}, up, counts}, true);
+    pools(&(pooled){{2, 4}, {3, 2}, {1, 0, 0, 3}, {1, 1}, up, counts}, true);
+    pools(&(pooled){{2, 3}, {1, 2}, {1, 2, 0, 1}, {3, 2}, up, counts}, false);
+    pools(&(pooled){{2, 2}, {2, 4}, {0, 0, 0, 0}, {1, 1}, up, counts}, true);
+  }
+}
+END_TEST
+
 /* --- crops and blocks --- */
 
 START_TEST(crops_and_pads_are_centred) {
@@ -361,6 +452,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, upsample_has_its_scales_in_two_places);
   tcase_add_test(t, images_read_by_an_upright_grid_are_themselves);
   tcase_add_test(t, boxes_of_no_number_are_none);
+  tcase_add_test(t, windows_may_be_padded_and_spread_at_will);
   tcase_add_test(t, crops_and_pads_are_centred);
   tcase_add_test(t, blocks_are_added_where_they_were);
 }
