@@ -4,7 +4,7 @@
  * begins again.
  */
 #include "kernels/common/boxes.h"
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/base/fixed.cuh"
 
 namespace {
 
@@ -16,6 +16,49 @@ struct regions {
   int half_pixel;
 };
 
+/* A thread's bin. */
+struct region {
+  int64_t r, c, bin[2], image; /* image: -1 where there is none */
+  roi_axis axis[2];
+  double first[2], end[2], share; /* share: places that a mean is of */
+};
+
+template <class T>
+__device__ region region_of(int64_t i, const T *boxes, const int64_t *batch, const regions &s) {
+  region b;
+  int64_t line = i / s.bins[1];
+  b.bin[1] = i - line * s.bins[1];
+  b.bin[0] = line % s.bins[0];
+  line /= s.bins[0];
+  b.r = line / s.channels;
+  b.c = line - b.r * s.channels;
+  b.image = batch[b.r] >= 0 && batch[b.r] < s.images ? batch[b.r] : -1;
+  for (int d = 0; d < 2; d++) {
+    b.axis[d] =
+        roi_axis_of((double)load(boxes[4 * b.r + 1 - d]), (double)load(boxes[4 * b.r + 3 - d]),
+                    s.scale, s.half_pixel, s.samples, s.bins[d]);
+    roi_places(&b.axis[d], b.bin[d], s.size[d], &b.first[d], &b.end[d]);
+  }
+  b.share = fmax(b.axis[0].count * b.axis[1].count, 1.0);
+  return b;
+}
+
+/* Calls visit(element, weight) for what a bin reads. */
+template <class Visit>
+__device__ void each_element(const region &b, const regions &s, Visit visit) {
+  for (double p = b.first[0]; p < b.end[0]; p++) {
+    int64_t row[2], column[2];
+    double v, h;
+    if (!roi_between(roi_place(&b.axis[0], b.bin[0], p), s.size[0], row, &v)) continue;
+    for (double q = b.first[1]; q < b.end[1]; q++) {
+      if (!roi_between(roi_place(&b.axis[1], b.bin[1], q), s.size[1], column, &h)) continue;
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        visit(row[k / 2] * s.size[1] + column[k % 2], (k / 2 ? v : 1 - v) * (k % 2 ? h : 1 - h));
+    }
+  }
+}
+
 template <class T, bool LARGEST>
 __global__ void __launch_bounds__(place_threads)
     roi_align(T *y, const T *x, const T *boxes, const int64_t *batch, int64_t count,
@@ -23,43 +66,60 @@ __global__ void __launch_bounds__(place_threads)
   using C = compute_t<T>;
   int64_t i = thread_index<int64_t>();
   if (i >= count) return;
-  int64_t line = i / s.bins[1], r = line / s.bins[0] / s.channels, bin[2];
-  bin[1] = i - line * s.bins[1];
-  bin[0] = line % s.bins[0];
-  int64_t c = line / s.bins[0] - r * s.channels, image = batch[r];
+  region b = region_of(i, boxes, batch, s);
+  const T *plane = x + (b.image * s.channels + b.c) * s.size[0] * s.size[1];
   C sum = 0;
-  double share = 1;
-  if (image >= 0 && image < s.images) {
-    const T *plane = x + (image * s.channels + c) * s.size[0] * s.size[1];
-    roi_axis axis[2];
-    double first[2], end[2];
-    bool any = false;
-    for (int d = 0; d < 2; d++) {
-      axis[d] = roi_axis_of((double)load(boxes[4 * r + 1 - d]), (double)load(boxes[4 * r + 3 - d]),
-                            s.scale, s.half_pixel, s.samples, s.bins[d]);
-      roi_places(&axis[d], bin[d], s.size[d], &first[d], &end[d]);
-    }
-    if (!LARGEST) share = fmax(axis[0].count * axis[1].count, 1.0);
-    for (double p = first[0]; p < end[0]; p++) {
-      int64_t row[2], column[2];
-      double v, h;
-      if (!roi_between(roi_place(&axis[0], bin[0], p), s.size[0], row, &v)) continue;
-      for (double q = first[1]; q < end[1]; q++) {
-        if (!roi_between(roi_place(&axis[1], bin[1], q), s.size[1], column, &h)) continue;
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-          C w = (C)((k / 2 ? v : 1 - v) * (k % 2 ? h : 1 - h));
-          C term = w * load(plane[row[k / 2] * s.size[1] + column[k % 2]]);
-          if (!LARGEST)
-            sum += term;
-          else if (!any || term > sum || term != term)
-            sum = term;
-          any = true;
-        }
-      }
-    }
-  }
-  y[i] = stored<T>::from(sum / (C)share);
+  bool any = false;
+  if (b.image >= 0)
+    each_element(b, s, [&](int64_t element, double weight) {
+      C term = (C)weight * load(plane[element]);
+      if (!LARGEST)
+        sum += term;
+      else if (!any || term > sum || term != term)
+        sum = term;
+      any = true;
+    });
+  y[i] = stored<T>::from(LARGEST ? sum : sum / (C)b.share);
+}
+
+template <class T>
+__global__ void __launch_bounds__(place_threads)
+    roi_spread(const T *dy, const T *boxes, const int64_t *batch, int64_t count,
+               const __grid_constant__ fixed_sums f, const __grid_constant__ regions s) {
+  int64_t i = thread_index<int64_t>();
+  if (i >= count) return;
+  region b = region_of(i, boxes, batch, s);
+  if (b.image < 0) return;
+  int64_t plane = (b.image * s.channels + b.c) * s.size[0] * s.size[1];
+  double unit = fixed_unit(f), d = (double)load(dy[i]) / b.share;
+  each_element(b, s, [&](int64_t element, double weight) {
+    fixed_add(f, unit, plane + element, weight * d);
+  });
+}
+
+/* The gradient's attributes are the operator's behind another number and a pair. */
+tn_status run_spread(const tn_kernel_args *args) {
+  const tn_roi_align_grad_attrs *a = (const tn_roi_align_grad_attrs *)args->attrs;
+  const DLTensor *dy = args->in[0], *dx = args->out[0];
+  int64_t n = cuda_size(dy, 0, 4);
+  regions s = {dx->shape[0],
+               dx->shape[1],
+               {dx->shape[2], dx->shape[3]},
+               {dy->shape[2], dy->shape[3]},
+               a->samples,
+               a->scale,
+               a->half_pixel};
+  /* A bin gives its share no more than once in all. */
+  double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
+  fixed_sums f = fixed_sums_of(args->workspace, cuda_size(dx, 0, 4), bins);
+  return for_float(args, dx, [&](auto t) {
+    using T = decltype(t);
+    const T *from = (const T *)dy->data;
+    return fixed_run(args, f, from, n, (T *)dx->data, [&] {
+      return launch(args, roi_spread<T>, place_blocks(n), place_threads, 0, from,
+                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, n, f, s);
+    });
+  });
 }
 
 template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
@@ -189,6 +249,7 @@ suppression suppression_of(const tn_kernel_args *args) {
 
 tn_status cuda_run_roi_align(const tn_kernel_args *args) { return run_align<false>(args); }
 tn_status cuda_run_roi_align_max(const tn_kernel_args *args) { return run_align<true>(args); }
+tn_status cuda_run_roi_align_grad(const tn_kernel_args *args) { return run_spread(args); }
 
 /* Of each class the boxes left and how many, and whether a box is out. */
 tn_status cuda_suppress_workspace(const tn_kernel_args *args, size_t *bytes) {
