@@ -257,7 +257,7 @@ static tn_status upsample(onnx_node *c, const char *op) {
 }
 
 const adapter_row adapters_resize[] = {
-    {"Resize", resize, NULL, 0, 0, NULL},
-    {"Upsample", upsample, NULL, 0, 0, NULL},
+    {"Resize", resize, NULL, 10, 0, NULL},
+    {"Upsample", upsample, NULL, 0, 9, NULL},
     {0},
 };

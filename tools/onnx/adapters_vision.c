@@ -237,12 +237,12 @@ static tn_status col2im(onnx_node *c, const char *op) {
 }
 
 const adapter_row adapters_vision[] = {
-    {"AffineGrid", affine_grid, "matmul", 0, 0, NULL},
-    {"CenterCropPad", center_crop_pad, "pad", 0, 0, NULL},
-    {"Col2Im", col2im, "conv_transpose", 0, 0, NULL},
-    {"GridSample", grid_sample, "grid_sample", 0, 0, NULL},
+    {"AffineGrid", affine_grid, "matmul", 20, 0, NULL},
+    {"CenterCropPad", center_crop_pad, "pad", 18, 0, NULL},
+    {"Col2Im", col2im, "conv_transpose", 18, 0, NULL},
+    {"GridSample", grid_sample, "grid_sample", 16, 0, NULL},
     {"LRN", response_norm, "local_response_norm", 0, 0, NULL},
-    {"NonMaxSuppression", non_max_suppression, "non_max_suppression", 0, 0, NULL},
-    {"RoiAlign", roi_align, "roi_align", 0, 0, NULL},
+    {"NonMaxSuppression", non_max_suppression, "non_max_suppression", 10, 0, NULL},
+    {"RoiAlign", roi_align, "roi_align", 10, 0, NULL},
     {0},
 };
