@@ -75,6 +75,15 @@ static bool read_count(const char *text, int *to) {
   return end != text && !*end && number >= 1 && number <= 1000000000;
 }
 
+/* tn_math plus 1, as the runtime's option has it. */
+static bool read_math(const char *text, int *math) {
+  static const char *const names[] = {"ieee", "tf32", "fast"};
+  static const int modes[] = {TN_MATH_IEEE, TN_MATH_TF32, TN_MATH_FAST};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(text, names[i])) *math = modes[i] + 1;
+  return *math;
+}
+
 static bool read_picture_option(int option, picture_options *p) {
   char end;
   if (option == OPTION_MEAN) return read_three(optarg, p->mean);
@@ -108,7 +117,7 @@ static bool read_option(int option, run_wishes *w) {
   case OPTION_TOLERANCE:
     return sscanf(optarg, "%lf%c", &w->tolerance, &end) == 1 && w->tolerance >= 0;
   case OPTION_MATH:
-    return (w->math = optarg) != NULL;
+    return read_math(optarg, &w->math);
   case OPTION_REPEAT:
     return read_count(optarg, &w->repeat);
   case OPTION_PROFILE:
@@ -318,9 +327,10 @@ static void show_progress(void *user, uint64_t done, uint64_t all) {
 
 static bool session_open(session *s) {
   const run_wishes *w = s->wishes;
-  tn_runtime_options runtime = {
-      .struct_size = sizeof runtime, .device = w->device, .layers = w->profile ? "trace" : NULL};
-  if (w->math) setenv("TENON_MATH", w->math, 1);
+  tn_runtime_options runtime = {.struct_size = sizeof runtime,
+                                .device = w->device,
+                                .math = w->math,
+                                .layers = w->profile ? "trace" : NULL};
   if (w->profile) setenv("TENON_TRACE_FILE", w->profile, 1), setenv("TENON_TRACE_SUMMARY", "-", 1);
   if (tn_runtime_open(&runtime, &s->runtime)) {
     fprintf(stderr, "tenon run: %s\n", plain(tn_last_error()));
