@@ -303,6 +303,15 @@ static const bad_attr bad_attrs[] = {
     {"output_padding", -1, 0},
     {"ceil_mode", 2, 0},
     {"output_padding", 77, 0},
+    {"filter", 6, 0},
+    {"stretch", 0.5, 0},
+    {"stretch", NAN, 0},
+    {"shift", 1e300, 0},
+    {"shift", NAN, 0},
+    {"cubic", INFINITY, 0},
+    {"samples", -1, 0},
+    {"scale", NAN, 0},
+    {"most", -1, 0},
 };
 
 /* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
