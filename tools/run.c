@@ -199,7 +199,7 @@ static tn_tensor *random_input(tn_device *device, const run_wishes *w, const tn_
                                size_t place) {
   int64_t shape[TN_MAX_RANK] = {0};
   int32_t rank;
-  tn_tensor *x = NULL, *y = NULL;
+  tn_tensor *x = NULL, *low = NULL, *y = NULL;
   tn_cast_attrs to = {.struct_size = sizeof to, .dtype = input->dtype ? input->dtype : TN_F32};
   bool is_float = TN_SET(to.dtype) & TN_SET_FLOAT;
   if (!input_shape(w, input, place, &rank, shape)) {
@@ -210,12 +210,11 @@ static tn_tensor *random_input(tn_device *device, const run_wishes *w, const tn_
   tn_uniform_attrs uniform = {
       .struct_size = sizeof uniform, .low = 0, .high = is_float ? 1 : 2, .seed = 1 + place};
   if (tn_tensor_empty(device, TN_F32, rank, shape, &x) || tn_uniform(NULL, x, &uniform) ||
-      (is_float ? TN_OK : tn_floor(NULL, x, &y)) || tn_cast(NULL, y ? y : x, &to, &y)) {
+      (is_float ? TN_OK : tn_floor(NULL, x, &low)) || tn_cast(NULL, low ? low : x, &to, &y)) {
     fprintf(stderr, "tenon run: input %s: %s\n", plain(input->name), plain(tn_last_error()));
-    tn_tensor_release(y);
-    y = NULL;
   }
   tn_tensor_release(x);
+  tn_tensor_release(low);
   return y;
 }
 

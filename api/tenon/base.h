@@ -174,6 +174,31 @@ typedef enum tn_resize_mode {
   TN_RESIZE_NEAREST_EXACT = 3, /* the one whose centre is nearest; of two, the later */
 } tn_resize_mode;
 
+/* How resample weighs the elements of x around a place. */
+typedef enum tn_resample_filter {
+  TN_RESAMPLE_NEAREST_DOWN = 0, /* the nearest; of two, the one before */
+  TN_RESAMPLE_NEAREST_UP = 1,   /* the nearest; of two, the one behind */
+  TN_RESAMPLE_FLOOR = 2,        /* the one at or before the place */
+  TN_RESAMPLE_CEIL = 3,         /* the one at or behind it */
+  TN_RESAMPLE_LINEAR = 4,       /* two, or more where the filter is stretched */
+  TN_RESAMPLE_CUBIC = 5,        /* four, likewise */
+} tn_resample_filter;
+
+/* From which elements of an image grid_sample makes one of its output, along each axis. */
+typedef enum tn_grid_mode {
+  TN_GRID_LINEAR = 0,  /* two */
+  TN_GRID_NEAREST = 1, /* the nearest; of two, the even one */
+  TN_GRID_CUBIC = 2,   /* four */
+} tn_grid_mode;
+
+/* What lies outside an image that grid_sample reads. */
+typedef enum tn_grid_padding {
+  TN_GRID_ZEROS = 0,
+  TN_GRID_BORDER = 1,     /* the nearest element of the border */
+  TN_GRID_REFLECTION = 2, /* the image mirrored: at its corners' centres where these are aligned,
+                             else at its sides */
+} tn_grid_padding;
+
 /* A function applied to every element of a result before it is written. */
 typedef enum tn_activation {
   TN_ACTIVATION_NONE = 0,

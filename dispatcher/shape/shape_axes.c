@@ -31,4 +31,6 @@ const shape_axes axes_of_rules[TN_SHAPE_RULES] = {
     [TN_SHAPE_CONCAT] = {AXIS(tn_concat_attrs)},
     [TN_SHAPE_QUANTIZE_LINEAR] = {AXIS(tn_quantize_linear_attrs)},
     [TN_SHAPE_STACK] = {AXIS_OF_OUTPUT(tn_stack_attrs)},
+    [TN_SHAPE_RESAMPLE] = {AXIS(tn_resample_attrs)},
+    [TN_SHAPE_RESAMPLE_GRAD] = {AXIS(tn_resample_grad_attrs)},
 };

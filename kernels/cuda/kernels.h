@@ -68,6 +68,8 @@ bool cuda_attention_grad_supports(const tn_kernel_args *args);
 
 /* What rows ask for as workspace. */
 tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_fixed_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_suppress_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes);

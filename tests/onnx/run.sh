@@ -54,6 +54,9 @@ if [ -d "$cases/test_gemm_all_attributes" ]; then
   head -c 100 "$scratch/relu/y.npy" >"$scratch/short.npy"
   if "$tenon" run "$relu/model.onnx" -i "$scratch/short.npy" >"$out" 2>&1; then fail "half a file"; fi
   says "$out" 'short.npy'
+  # Random integers are indices that are there.
+  "$tenon" run "$cases/test_gather_0/model.onnx" >"$out" || fail "random indices"
+  says "$out" 'i64 \[3\], random'
   # All that is not served at once.
   if "$tenon" run --list "$cases/test_sequence_insert_at_back/model.onnx" >"$out" 2>&1; then
     fail "sequences are served"

@@ -1,4 +1,4 @@
-/* Single nodes, for tests of what they give and what they refuse. */
+/* Nodes made in memory and run one by one, for tests of adapters. */
 #ifndef TENON_TESTS_ONNX_TRIAL_H
 #define TENON_TESTS_ONNX_TRIAL_H
 
@@ -18,10 +18,10 @@ static inline void set_up(void) {
 
 static inline void tear_down(void) { tn_runtime_close(runtime); }
 
-/* A node of up to 4 attributes and the tensors that tests gave it. */
+/* A node of up to 8 attributes and the tensors that tests gave it. */
 typedef struct trial {
   Onnx__Node node;
-  Onnx__Attribute attribute[4], *attributes[4];
+  Onnx__Attribute attribute[8], *attributes[8];
   char *in[20], *out[20];
   onnx_node at;
 } trial;
@@ -63,6 +63,7 @@ static inline void input(trial *t, int i, tn_dtype dtype, int32_t rank, const in
 }
 
 static inline void trial_end(trial *t) {
+  node_end(&t->at);
   for (size_t i = 0; i < t->node.n_attribute; i++) free(t->attribute[i].name);
   for (int i = 0; i < NODE_TENSORS; i++) {
     tn_tensor_release(t->at.x[i]);
@@ -84,5 +85,14 @@ static inline void gives(trial *t, int count, float *y) {
   ck_assert_str_eq(t->at.cannot, "");
   ck_assert_int_eq(tn_tensor_to_host(t->at.y[0], y, (size_t)count * sizeof *y), TN_OK);
 }
+
+static inline void word(trial *t, const char *name, const char *value) {
+  attribute(t, name)->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)(uintptr_t)value};
+}
+
+static inline void whole(trial *t, const char *name, int64_t value) {
+  attribute(t, name)->i = value;
+}
+static inline void real(trial *t, const char *name, float value) { attribute(t, name)->f = value; }
 
 #endif

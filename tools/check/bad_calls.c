@@ -303,6 +303,15 @@ static const bad_attr bad_attrs[] = {
     {"output_padding", -1, 0},
     {"ceil_mode", 2, 0},
     {"output_padding", 77, 0},
+    {"filter", 6, 0},
+    {"stretch", 0.5, 0},
+    {"stretch", NAN, 0},
+    {"shift", 1e300, 0},
+    {"shift", NAN, 0},
+    {"cubic", INFINITY, 0},
+    {"samples", -1, 0},
+    {"scale", NAN, 0},
+    {"most", -1, 0},
 };
 
 /* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
@@ -311,7 +320,9 @@ static bool is_right(const tn_operator *op, const bad_attr *a) {
   uint32_t rule = op->shape;
   bool pool = rule == TN_SHAPE_POOL || rule == TN_SHAPE_POOL2D || rule == TN_SHAPE_POOL_GRAD ||
               rule == TN_SHAPE_POOL2D_GRAD;
-  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD;
+  bool any_size = rule == TN_SHAPE_ADAPTIVE_POOL_GRAD || rule == TN_SHAPE_RESIZE_GRAD ||
+                  rule == TN_SHAPE_RESAMPLE_GRAD || rule == TN_SHAPE_GRID_SAMPLE_GRAD_INPUT ||
+                  rule == TN_SHAPE_ROI_ALIGN_GRAD || rule == TN_SHAPE_LOCAL_RESPONSE_NORM;
   return (a->except && a->except == rule) ||
          (pool && !strcmp(a->name, "stride") && a->value == 0) ||
          (any_size && !strcmp(a->name, "size") && a->value > 0);

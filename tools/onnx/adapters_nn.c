@@ -39,34 +39,7 @@ static tn_tensor *squeezed(onnx_node *c, tn_tensor *x, int32_t axis) {
 }
 
 /* A vector on the left is a row, on the right a column, and goes again. */
-/* Images whose new size is the old one times the scale; half-pixel centres or corners. */
-static tn_status resize(onnx_node *c, const char *op) {
-  const onnx_tensor *x = &c->in[0];
-  const int scales = 2, sizes = 3; /* the inputs, one of which is there */
-  const int from = c->in[scales].elements == 4 ? scales : sizes;
-  int64_t y[4] = {0};
-  bool corners = node_word(c, "coordinate_transformation_mode", "align_corners");
-  bool linear = node_word(c, "mode", "linear"), cubic = node_word(c, "mode", "cubic");
-  bool asked = node_has(c, "coordinate_transformation_mode");
-  for (int i = 0; i < 4 && x->rank == 4 && c->in[from].elements == 4; i++)
-    y[i] = from == sizes ? node_value(c, sizes, i)
-                         : (int64_t)floor((double)x->shape[i] * node_number(c, scales, i));
-  if (x->rank != 4 || x->shape[0] != y[0] || x->shape[1] != y[1])
-    return node_cannot(c, "resize of other than images");
-  if (asked && !corners && !node_word(c, "coordinate_transformation_mode", "half_pixel"))
-    return node_cannot(c, "resize with another placing of pixels");
-  if (node_int(c, "exclude_outside", 0) || node_float(c, "cubic_coeff_a", -0.75) != -0.75)
-    return node_cannot(c, "resize with another cubic");
-  if (!linear && !cubic) return node_cannot(c, "resize with ONNX's nearest pixel");
-  for (int i = 2; i < 4 && from == scales; i++)
-    if ((double)x->shape[i] * node_number(c, scales, i) != (double)y[i])
-      return node_cannot(c, "resize by a scale that does not divide the size");
-  op_call k = call_begin(c, op);
-  call_in(&k, c->x[0]);
-  call_set(&k, "mode", 0, cubic ? TN_RESIZE_BICUBIC : TN_RESIZE_BILINEAR);
-  call_set(&k, "align_corners", 0, corners);
-  for (int i = 0; i < 2; i++) call_set(&k, "output", i, (double)y[2 + i]);
-  return call_run(&k, c->y, 1);
+return call_run(&k, c->y, 1);
 }
 
 static tn_status batch_norm(onnx_node *c, const char *op) {
@@ -219,7 +192,6 @@ const adapter_row adapters_nn[] = {
     {"LayerNormalization", layer_norm, "layer_norm"},
     {"MeanVarianceNormalization", mean_variance_norm, NULL},
     {"NegativeLogLikelihoodLoss", class_loss, "nll_loss"},
-    {"Resize", resize, "resize"},
     {"SoftmaxCrossEntropyLoss", class_loss, "cross_entropy"},
     {0},
 };

@@ -273,10 +273,56 @@ static tn_status pool_plain(onnx_node *c, const window *w, bool max) {
   set_all(&k, "stride", w->rank, w->stride);
   set_all(&k, "padding", w->rank, w->before);
   if (!max) call_set(&k, "count_padding", 0, (double)node_int(c, "count_include_pad", 0));
+  call_set(&k, "ceil_mode", 0, node_int(c, "ceil_mode", 0) != 0);
   tn_status status = call_run(&k, y, index ? 2 : 1);
   c->y[0] = y[0];
   if (!index || status || *c->cannot) return status;
   return node_give(c, 1, whole_index(c, node_keep(c, y[1])));
+}
+
+/* Places in an image with a border as places in the image, axis by axis. */
+static tn_tensor *without_border(onnx_node *c, tn_tensor *index, const window *w,
+                                 const int64_t *wide) {
+  tn_tensor *place = NULL;
+  int64_t inner = 1, inside = 1;
+  for (int i = w->rank - 1; i >= 0; i--) {
+    tn_tensor *at = node_do(c, "div", index, node_constant(c, TN_I64, (double)inner));
+    if (i > 0) at = node_do(c, "mod", at, node_constant(c, TN_I64, (double)wide[i]));
+    at = node_do(c, "sub", at, node_constant(c, TN_I64, (double)w->before[i]));
+    at = node_do(c, "mul", at, node_constant(c, TN_I64, (double)inside));
+    place = place ? node_do(c, "add", place, at) : at;
+    inner *= wide[i];
+    inside *= w->size[i];
+  }
+  return place;
+}
+
+/* Maxima and their places where the padding is not even: of the input with its border. */
+static tn_status pool_places(onnx_node *c, const window *w, bool up) {
+  static const int64_t none[3] = {0};
+  int64_t after[3] = {0}, wide[3] = {0};
+  tn_tensor *y[2] = {NULL, NULL};
+  char name[32];
+  if (!(TN_SET(c->in[0].dtype) & TN_SET_FLOAT))
+    return node_cannot(c, "places of maxima of other than floats");
+  for (int i = 0; i < w->rank; i++) {
+    int64_t count = windows(w, i, up);
+    if (w->dilation[i] != 1) return node_cannot(c, "places of maxima in windows with gaps");
+    if (count < 1) return node_cannot(c, "a window larger than its input");
+    int64_t end = (count - 1) * w->stride[i] + w->kernel[i] - w->before[i] - w->size[i];
+    after[i] = end > 0 ? end : 0;
+    wide[i] = w->size[i] + w->before[i] + after[i];
+  }
+  snprintf(name, sizeof name, "max_pool%dd", w->rank);
+  op_call k = call_begin(c, name);
+  call_in(&k, padded(c, c->x[0], w->rank, w->before, after, least(c->in[0].dtype)));
+  set_all(&k, "kernel", w->rank, w->kernel);
+  set_all(&k, "stride", w->rank, w->stride);
+  set_all(&k, "padding", w->rank, none);
+  if (c->status || *c->cannot || !node_check(c, call_run(&k, y, 2))) return c->status;
+  c->y[0] = y[0];
+  tn_tensor *index = node_cast(c, node_keep(c, y[1]), TN_I64);
+  return node_give(c, 1, whole_index(c, without_border(c, index, w, wide)));
 }
 
 static tn_status pool(onnx_node *c, const char *op) {
@@ -288,11 +334,11 @@ static tn_status pool(onnx_node *c, const char *op) {
     return node_cannot(c, "pooling with a kernel of other than %d axes", w.rank);
   for (int i = 0; i < w.rank; i++) w.kernel[i] = kernel[i];
   if (!take_padding(c, &w)) return TN_OK;
-  bool plain = is_even(&w) && !up && (TN_SET(c->in[0].dtype) & TN_SET_FLOAT);
+  bool plain = is_even(&w) && (TN_SET(c->in[0].dtype) & TN_SET_FLOAT);
   for (int i = 0; i < w.rank; i++)
     plain = plain && w.dilation[i] == 1 && 2 * w.before[i] <= w.kernel[i];
   if (plain) return pool_plain(c, &w, max);
-  if (node_wants(c, 1)) return node_cannot(c, "places of maxima in windows of this kind");
+  if (max && node_wants(c, 1)) return pool_places(c, &w, up);
   return node_give(c, 0, pool_with_border(c, &w, max, up));
 }
 

@@ -1,0 +1,277 @@
+/*
+ * Boxes: what lies in them (roi_align), a thread per bin and channel, and which of those that
+ * overlap are left, a block per class: it finds the best box, drops those that overlap it, and
+ * begins again.
+ */
+#include "kernels/common/boxes.h"
+#include "kernels/cuda/base/fixed.cuh"
+
+namespace {
+
+/* --- roi_align --- */
+
+struct regions {
+  int64_t images, channels, size[2], bins[2], samples;
+  double scale;
+  int half_pixel;
+};
+
+/* A thread's bin. */
+struct region {
+  int64_t r, c, bin[2], image; /* image: -1 where there is none */
+  roi_axis axis[2];
+  double first[2], end[2], share; /* share: places that a mean is of */
+};
+
+template <class T>
+__device__ region region_of(int64_t i, const T *boxes, const int64_t *batch, const regions &s) {
+  region b;
+  int64_t line = i / s.bins[1];
+  b.bin[1] = i - line * s.bins[1];
+  b.bin[0] = line % s.bins[0];
+  line /= s.bins[0];
+  b.r = line / s.channels;
+  b.c = line - b.r * s.channels;
+  b.image = batch[b.r] >= 0 && batch[b.r] < s.images ? batch[b.r] : -1;
+  for (int d = 0; d < 2; d++) {
+    b.axis[d] =
+        roi_axis_of((double)load(boxes[4 * b.r + 1 - d]), (double)load(boxes[4 * b.r + 3 - d]),
+                    s.scale, s.half_pixel, s.samples, s.bins[d]);
+    roi_places(&b.axis[d], b.bin[d], s.size[d], &b.first[d], &b.end[d]);
+  }
+  b.share = fmax(b.axis[0].count * b.axis[1].count, 1.0);
+  return b;
+}
+
+/* Calls visit(element, weight) for what a bin reads. */
+template <class Visit>
+__device__ void each_element(const region &b, const regions &s, Visit visit) {
+  for (double p = b.first[0]; p < b.end[0]; p++) {
+    int64_t row[2], column[2];
+    double v, h;
+    if (!roi_between(roi_place(&b.axis[0], b.bin[0], p), s.size[0], row, &v)) continue;
+    for (double q = b.first[1]; q < b.end[1]; q++) {
+      if (!roi_between(roi_place(&b.axis[1], b.bin[1], q), s.size[1], column, &h)) continue;
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        visit(row[k / 2] * s.size[1] + column[k % 2], (k / 2 ? v : 1 - v) * (k % 2 ? h : 1 - h));
+    }
+  }
+}
+
+template <class T, bool LARGEST>
+__global__ void __launch_bounds__(place_threads)
+    roi_align(T *y, const T *x, const T *boxes, const int64_t *batch, int64_t count,
+              const __grid_constant__ regions s) {
+  using C = compute_t<T>;
+  int64_t i = thread_index<int64_t>();
+  if (i >= count) return;
+  region b = region_of(i, boxes, batch, s);
+  const T *plane = x + (b.image * s.channels + b.c) * s.size[0] * s.size[1];
+  C sum = 0;
+  bool any = false;
+  if (b.image >= 0)
+    each_element(b, s, [&](int64_t element, double weight) {
+      C term = (C)weight * load(plane[element]);
+      if (!LARGEST)
+        sum += term;
+      else if (!any || term > sum || term != term)
+        sum = term;
+      any = true;
+    });
+  y[i] = stored<T>::from(LARGEST ? sum : sum / (C)b.share);
+}
+
+template <class T>
+__global__ void __launch_bounds__(place_threads)
+    roi_spread(const T *dy, const T *boxes, const int64_t *batch, int64_t count,
+               const __grid_constant__ fixed_sums f, const __grid_constant__ regions s) {
+  int64_t i = thread_index<int64_t>();
+  if (i >= count) return;
+  region b = region_of(i, boxes, batch, s);
+  if (b.image < 0) return;
+  int64_t plane = (b.image * s.channels + b.c) * s.size[0] * s.size[1];
+  double unit = fixed_unit(f), d = (double)load(dy[i]) / b.share;
+  each_element(b, s, [&](int64_t element, double weight) {
+    fixed_add(f, unit, plane + element, weight * d);
+  });
+}
+
+/* The gradient's attributes are the operator's behind another number and a pair. */
+tn_status run_spread(const tn_kernel_args *args) {
+  const tn_roi_align_grad_attrs *a = (const tn_roi_align_grad_attrs *)args->attrs;
+  const DLTensor *dy = args->in[0], *dx = args->out[0];
+  int64_t n = cuda_size(dy, 0, 4);
+  regions s = {dx->shape[0],
+               dx->shape[1],
+               {dx->shape[2], dx->shape[3]},
+               {dy->shape[2], dy->shape[3]},
+               a->samples,
+               a->scale,
+               a->half_pixel};
+  /* A bin gives its share no more than once in all. */
+  double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
+  fixed_sums f = fixed_sums_of(args->workspace, cuda_size(dx, 0, 4), bins);
+  return for_float(args, dx, [&](auto t) {
+    using T = decltype(t);
+    const T *from = (const T *)dy->data;
+    return fixed_run(args, f, from, n, (T *)dx->data, [&] {
+      return launch(args, roi_spread<T>, place_blocks(n), place_threads, 0, from,
+                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, n, f, s);
+    });
+  });
+}
+
+template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
+  const tn_roi_align_attrs *a = (const tn_roi_align_attrs *)args->attrs;
+  const DLTensor *x = args->in[0], *y = args->out[0];
+  int64_t n = cuda_size(y, 0, 4);
+  if (n == 0) return TN_OK;
+  regions s = {
+      x->shape[0], x->shape[1],  {x->shape[2], x->shape[3]}, {y->shape[2], y->shape[3]}, a->samples,
+      a->scale,    a->half_pixel};
+  return for_float(args, y, [&](auto t) {
+    using T = decltype(t);
+    return launch(args, roi_align<T, LARGEST>, place_blocks(n), place_threads, 0, (T *)y->data,
+                  (const T *)x->data, (const T *)args->in[1]->data,
+                  (const int64_t *)args->in[2]->data, n, s);
+  });
+}
+
+/* --- non_max_suppression --- */
+
+enum { class_threads = 512, warp = 32 };
+
+struct suppression {
+  int64_t classes, all, n, most; /* all: classes of all images */
+  double overlap, score;
+  int centered;
+};
+
+/* The better of two candidates; those of index -1 are none. */
+__device__ void take_better(double *score, int64_t *at, double other, int64_t index) {
+  if (index >= 0 && (*at < 0 || other > *score || (other == *score && index < *at))) {
+    *score = other;
+    *at = index;
+  }
+}
+
+/* The best candidate of a block's threads, in every thread. */
+__device__ int64_t best_of_block(double score, int64_t at) {
+  __shared__ double scores[class_threads / warp];
+  __shared__ int64_t places[class_threads / warp];
+  for (int step = warp / 2; step > 0; step /= 2) {
+    double other = __shfl_xor_sync(0xffffffff, score, step);
+    int64_t index = __shfl_xor_sync(0xffffffff, at, step);
+    take_better(&score, &at, other, index);
+  }
+  __syncthreads(); /* the last round's are read */
+  if (threadIdx.x % warp == 0) {
+    scores[threadIdx.x / warp] = score;
+    places[threadIdx.x / warp] = at;
+  }
+  __syncthreads();
+  score = scores[0];
+  at = places[0];
+  for (int k = 1; k < class_threads / warp; k++) take_better(&score, &at, scores[k], places[k]);
+  return at;
+}
+
+template <class T> __device__ box box_at(const T *boxes, int64_t i, int centered) {
+  double v[4];
+  for (int d = 0; d < 4; d++) v[d] = (double)load(boxes[4 * i + d]);
+  return box_of(v, centered != 0);
+}
+
+template <class T>
+__global__ void __launch_bounds__(class_threads)
+    suppress(int64_t *left, int64_t *count, uint8_t *out, const T *boxes, const T *scores,
+             const __grid_constant__ suppression s) {
+  int64_t k = blockIdx.x, chosen = -1, found = 0;
+  box kept;
+  boxes += k / s.classes * s.n * 4;
+  scores += k * s.n;
+  out += k * s.n;
+  left += k * s.most;
+  for (int64_t i = threadIdx.x; i < s.n; i += class_threads)
+    out[i] = !((double)load(scores[i]) > s.score);
+  while (found < s.most) {
+    double score = 0;
+    int64_t at = -1;
+    for (int64_t i = threadIdx.x; i < s.n; i += class_threads) {
+      if (out[i]) continue;
+      if (chosen >= 0) {
+        box other = box_at(boxes, i, s.centered);
+        if (i == chosen || boxes_overlap(&kept, &other, s.overlap)) {
+          out[i] = 1;
+          continue;
+        }
+      }
+      take_better(&score, &at, (double)load(scores[i]), i);
+    }
+    chosen = best_of_block(score, at);
+    if (chosen < 0) break;
+    kept = box_at(boxes, chosen, s.centered);
+    if (threadIdx.x == 0) left[found] = chosen;
+    found++;
+  }
+  if (threadIdx.x == 0) count[k] = found;
+}
+
+/* Rows of what was left, in order of image and class: one block. */
+__global__ void __launch_bounds__(class_threads)
+    write_rows(int64_t *y, int64_t *total, const int64_t *left, const int64_t *count,
+               const __grid_constant__ suppression s) {
+  int64_t first = 0;
+  for (int64_t k = 0; k < s.all; k++) {
+    for (int64_t i = threadIdx.x; i < count[k]; i += class_threads) {
+      y[3 * (first + i)] = k / s.classes;
+      y[3 * (first + i) + 1] = k % s.classes;
+      y[3 * (first + i) + 2] = left[k * s.most + i];
+    }
+    first += count[k];
+  }
+  if (threadIdx.x == 0) *total = first;
+}
+
+suppression suppression_of(const tn_kernel_args *args) {
+  const tn_non_max_suppression_attrs *a = (const tn_non_max_suppression_attrs *)args->attrs;
+  const DLTensor *scores = args->in[1];
+  suppression s = {scores->shape[1], scores->shape[0] * scores->shape[1],
+                   scores->shape[2], scores->shape[2],
+                   a->overlap,       a->score,
+                   a->centered};
+  if (a->most && a->most < s.n) s.most = a->most;
+  return s;
+}
+
+} // namespace
+
+tn_status cuda_run_roi_align(const tn_kernel_args *args) { return run_align<false>(args); }
+tn_status cuda_run_roi_align_max(const tn_kernel_args *args) { return run_align<true>(args); }
+tn_status cuda_run_roi_align_grad(const tn_kernel_args *args) { return run_spread(args); }
+
+/* Of each class the boxes left and how many, and whether a box is out. */
+tn_status cuda_suppress_workspace(const tn_kernel_args *args, size_t *bytes) {
+  suppression s = suppression_of(args);
+  *bytes = (size_t)s.all * ((size_t)(s.most + 1) * sizeof(int64_t) + (size_t)s.n);
+  return TN_OK;
+}
+
+tn_status cuda_run_non_max_suppression(const tn_kernel_args *args) {
+  const DLTensor *boxes = args->in[0], *scores = args->in[1];
+  suppression s = suppression_of(args);
+  int64_t *left = (int64_t *)args->workspace, *count = left + s.all * s.most;
+  uint8_t *out = (uint8_t *)(count + s.all);
+  tn_status status = TN_OK;
+  if (s.n == 0) s.all = 0;
+  if (s.all)
+    status = for_float(args, scores, [&](auto t) {
+      using T = decltype(t);
+      return launch(args, suppress<T>, (unsigned)s.all, class_threads, 0, left, count, out,
+                    (const T *)boxes->data, (const T *)scores->data, s);
+    });
+  if (status != TN_OK) return status;
+  return launch(args, write_rows, 1, class_threads, 0, (int64_t *)args->out[0]->data,
+                (int64_t *)args->out[1]->data, (const int64_t *)left, (const int64_t *)count, s);
+}
