@@ -25,7 +25,7 @@ static inline recurrent_cell recurrent_cell_of(uint32_t op, const void *attribut
     const tn_lstm_attrs *attrs = (const tn_lstm_attrs *)attributes;
     k.gate = (int)attrs->gate;
     k.enter = (int)attrs->cell;
-    k.leave = (int)attrs->output;
+    k.leave = (int)attrs->state;
     k.coupled = attrs->input_forget != 0;
   } else if (op == TN_OP_GRU || op == TN_OP_GRU_GRAD) {
     const tn_gru_attrs *attrs = (const tn_gru_attrs *)attributes;

@@ -152,7 +152,7 @@ static void lstm_step(const sequence *s, int64_t t, double *h, double *c, double
     double keep = attrs->input_forget ? 1 - in : network_activate(n, attrs->gate, *f);
     c[j] = keep * c[j] + in * network_activate(n, attrs->cell, row[3 * size + j]);
     if (p) *o += p[size + j] * c[j];
-    h[j] = network_activate(n, attrs->gate, *o) * network_activate(n, attrs->output, c[j]);
+    h[j] = network_activate(n, attrs->gate, *o) * network_activate(n, attrs->state, c[j]);
   }
 }
 

@@ -81,9 +81,9 @@ static void lstm_back(const sequence *s, const double *row, const double *dr, do
     double f = attrs->input_forget ? 1 - i : network_activate(n, attrs->gate, zf);
     double g = network_activate(n, attrs->cell, zc), c = f * before + i * g;
     double dh = k->dh[j];
-    dz[size + j] = dh * network_activate(n, attrs->output, c) * network_slope(n, attrs->gate, zo) +
+    dz[size + j] = dh * network_activate(n, attrs->state, c) * network_slope(n, attrs->gate, zo) +
                    plus(dr, size + j);
-    double dc = k->dc[j] + dh * o * network_slope(n, attrs->output, c);
+    double dc = k->dc[j] + dh * o * network_slope(n, attrs->state, c);
     if (p) dc += dz[size + j] * p[size + j];
     double di = dc * g - (attrs->input_forget ? dc * before : 0);
     double df = attrs->input_forget ? 0 : dc * before;

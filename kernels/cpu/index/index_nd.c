@@ -30,7 +30,7 @@ static tn_status number_range(void *ctx, int64_t begin, int64_t end) {
       inside &= k >= 0;
       row += k * u->step[a];
     }
-    u->rows[i] = inside ? row : -1;
+    u->rows[i] = inside ? row : INT64_MIN;
   }
   return TN_OK;
 }

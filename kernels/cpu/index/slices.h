@@ -9,7 +9,8 @@
 
 typedef struct slices {
   int64_t n, count, block; /* rows of the data, of the index; elements of a row */
-  int64_t *rows;           /* [count], -1 where the index is outside; the caller frees it */
+  int64_t *rows;           /* [count], the least integer where the index is outside, which
+                              stands for no row from the end either; the caller frees it */
 } slices;
 
 /* Of the index in[1], for `data` and `part`, what is picked from it or written to it. */

@@ -63,7 +63,7 @@ static op_case recur(const tn_operator *op, const tn_dtype *types, const network
   if (combination_choice(round, 23, 3) == 0) {
     case_set(&c, "gate", 0, combination_choice(round, 24, 3));
     case_set(&c, "cell", 0, combination_choice(round, 25, 3));
-    case_set(&c, "output", 0, combination_choice(round, 26, 3));
+    case_set(&c, "state", 0, combination_choice(round, 26, 3));
     case_set(&c, "hidden", 0, combination_choice(round, 27, 3));
   }
   c.seed += round;
