@@ -2,9 +2,9 @@
 #include "graph/gradient/expressions.h"
 #include "graph/gradient/parts.h"
 
-/* What the operators read and write by index with: along several axes, or along one. */
+/* What products by index are written and read with: along several axes, or along one. */
 typedef struct access {
-  uint32_t set, add, mul;
+  uint32_t mul;
   const tn_tensor *(*read)(rule *r, const tn_tensor *x, const tn_tensor *index);
 } access;
 
@@ -18,16 +18,17 @@ static const tn_tensor *read_elements(rule *r, const tn_tensor *x, const tn_tens
 
 static access access_of(const rule *r) {
   if (r->op->shape == TN_SHAPE_SCATTER)
-    return (access){TN_OP_SCATTER, TN_OP_SCATTER_ADD, TN_OP_SCATTER_MUL, read_elements};
-  return (access){TN_OP_SCATTER_ND, TN_OP_SCATTER_ND_ADD, TN_OP_SCATTER_ND_MUL, read_slices};
+    return (access){TN_OP_SCATTER_MUL, read_elements};
+  return (access){TN_OP_SCATTER_ND_MUL, read_slices};
 }
 
+/* The operators of a family have one layout of attributes, so that those of the call are all's. */
 void gradient_gather_nd(rule *r) {
   const rule_shape *x = &r->in_shape[0];
   const tn_tensor *in[] = {r->out_gradient[0], r->in[1]};
   if (!rule_wants(r, 0)) return;
   tn_tensor *dx = rule_zeros(r, x->dtype, x->rank, x->size);
-  rule_update(r, TN_OP_SCATTER_ND_ADD, SAME, 2, in, dx);
+  rule_update(r, TN_OP_SCATTER_ND_ADD, r->attrs, 2, in, dx);
   rule_give(r, 0, dx);
 }
 
@@ -40,7 +41,7 @@ static const tn_tensor *last_ones(rule *r, const tn_tensor *index) {
   const tn_arange_attrs count = {sizeof count, 1, 1};
   const tn_tensor *in[] = {number, index};
   rule_update(r, TN_OP_ARANGE, &count, 0, NULL, number);
-  rule_update(r, TN_OP_SCATTER_ND, SAME, 2, in, place);
+  rule_update(r, TN_OP_SCATTER_ND, r->attrs, 2, in, place);
   return equal(gather_nd(place, index, SAME), number);
 }
 
@@ -54,7 +55,7 @@ void gradient_scatter_nd(rule *r) {
   tn_status status = tn_copy(r->stream, dy, &rest);
   if (!rule_keep(r, status, rest)) return;
   const tn_tensor *in[] = {rule_zeros(r, updates->dtype, updates->rank, updates->size), index};
-  rule_update(r, TN_OP_SCATTER_ND, SAME, 2, in, rest);
+  rule_update(r, TN_OP_SCATTER_ND, r->attrs, 2, in, rest);
   rule_give(r, 2, rest);
 }
 
@@ -69,7 +70,7 @@ void gradient_scatter_product(rule *r) {
   tn_status status = tn_copy(r->stream, dy, &factor);
   if (!rule_keep(r, status, factor)) return;
   const tn_tensor *in[] = {updates, index};
-  rule_update(r, a.mul, SAME, 2, in, factor);
+  rule_update(r, a.mul, r->attrs, 2, in, factor);
   rule_give(r, 2, factor);
 }
 
@@ -82,7 +83,7 @@ void gradient_scatter_nd_extreme(rule *r) {
   const tn_tensor *wins = where(equal(updates, gather_nd(r->out[0], index, SAME)), one, zero);
   const tn_tensor *in[] = {wins, index};
   tn_tensor *count = rule_zeros(r, y->dtype, y->rank, y->size);
-  rule_update(r, TN_OP_SCATTER_ND_ADD, SAME, 2, in, count);
+  rule_update(r, TN_OP_SCATTER_ND_ADD, r->attrs, 2, in, count);
   const tn_tensor *untouched = equal(count, zero);
   if (rule_wants(r, 0)) {
     const tn_tensor *share = div(dy, where(untouched, one, count));
