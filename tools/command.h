@@ -9,6 +9,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 int command_info(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_scan(int argc, char **argv);
 int command_new_plugin(int argc, char **argv);

@@ -72,6 +72,39 @@ const char help_bench[] =
     "              first where it does not take that)\n"
     "  --json      JSON lines in place of columns\n";
 
+const char help_run[] =
+    "usage: tenon run MODEL.onnx [OPTIONS]\n"
+    "       tenon run --list-operators\n"
+    "\n"
+    "Runs a model in the ONNX format, opsets up to 21, on inputs from files or on random ones, "
+    "and\n"
+    "prints what loading, building, compiling and running took, and what the outputs are.\n"
+    "\n"
+    "  -i, --input [NAME=]FILE  the next input, or this one: .npy, .pb (as ONNX's test data is),\n"
+    "                  .png, .jpg. Inputs without one are random\n"
+    "      --shape [NAME=]SIZES  of a random input: 1x3x224x224; open sizes are 1 otherwise\n"
+    "  -o, --output-dir DIR  writes the outputs there: NAME.npy and output_N.pb\n"
+    "  -d, --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"
+    "      --math M    as TENON_MATH: ieee, tf32 or fast\n"
+    "      --repeat N  runs N times more, for the median, the 99th percentile and the fastest\n"
+    "      --profile FILE  a trace of all calls for https://ui.perfetto.dev, and a table of times\n"
+    "                  by operator\n"
+    "      --compare DIR  compares outputs with NAME.npy, output_N.npy or output_N.pb in there\n"
+    "      --tolerance T  the greatest difference there, by the greatest number (default 1e-3)\n"
+    "      --top K     prints the K largest numbers of the first output\n"
+    "      --labels FILE  with names for them, one in each line\n"
+    "      --list      prints inputs, outputs and all nodes that are not served; runs nothing\n"
+    "      --by-node   runs node by node in place of one program\n"
+    "      --list-operators  prints ONNX's operators that are served\n"
+    "\n"
+    "Pictures become (pixel * scale - mean) / std, pixels being 0 to 255:\n"
+    "      --scale S   default 1/255\n"
+    "      --mean M[,M,M], --std S[,S,S]  of red, green and blue; default 0 and 1\n"
+    "      --resize WxH  default: the model's size, else the picture's own\n"
+    "      --bgr       blue comes first\n"
+    "\n"
+    "Exit status: 0 done, 1 something failed or differs, 2 used wrongly.\n";
+
 const char help_trace[] =
     "usage: tenon trace [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
     "\n"
@@ -125,6 +158,8 @@ const command_text command_texts[] = {
     {"check", "check [PLUGIN.so] [...]", "holds a device's operators against the reference",
      help_check},
     {"bench", "bench [...]", "times a device's operators", help_bench},
+    {"run", "run MODEL.onnx [...]", "runs an ONNX model and says what it takes and gives",
+     help_run},
     {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
      help_trace},
     {"scan", "scan PLUGIN.so", "whether a plugin may be loaded, and what it brings", help_scan},

@@ -97,7 +97,7 @@ END_TEST
 START_TEST(too_many_tensors_are_refused) {
   trial t;
   trial_begin(&t, "Sum", NODE_TENSORS + 1, 1);
-  refuses(&t, "more than 12 inputs");
+  refuses(&t, "more than 256 inputs");
 }
 END_TEST
 

@@ -35,8 +35,7 @@ static void shape_add(onnx_node *c, shape *s, int64_t size) {
 }
 
 static tn_status give_shape(onnx_node *c, const shape *s) {
-  if (*c->cannot) return TN_OK;
-  return tn_tensor_reshape(c->x[0], s->rank, s->size, &c->y[0]);
+  return node_give(c, 0, node_reshape(c, c->x[0], s->rank, s->size));
 }
 
 /* 0 keeps an axis as it is, -1 is what is left. */
@@ -142,9 +141,10 @@ static tn_status scatter(onnx_node *c, const char *op) {
 }
 
 static tn_status one_hot(onnx_node *c, const char *op) {
-  if (!(TN_SET(c->in[0].dtype) & TN_SET_INDEX)) return node_cannot(c, "one_hot of floats");
+  if (!node_needs(c, 1) || !node_needs(c, 2)) return TN_OK;
+  bool index = TN_SET(c->in[0].dtype) & TN_SET_INDEX;
   op_call k = call_begin(c, op);
-  call_in(&k, c->x[0]);
+  call_in(&k, index ? c->x[0] : node_cast(c, c->x[0], TN_I64));
   call_set(&k, "classes", 0, node_number(c, 1, 0));
   call_set(&k, "axis", 0, (double)node_int(c, "axis", -1));
   call_set(&k, "dtype", 0, c->in[2].dtype);
@@ -164,23 +164,59 @@ static tn_status nonzero(onnx_node *c, const char *op) {
   return status;
 }
 
-static tn_status pad(onnx_node *c, const char *op) {
-  int rank = c->in[0].rank;
-  if (c->num_in > 3 && c->in[3].present) return node_cannot(c, "padding of some axes");
-  op_call k = call_begin(c, op);
-  call_in(&k, c->x[0]);
-  for (int i = 0; i < rank; i++) {
-    if (node_value(c, 1, i) < 0 || node_value(c, 1, rank + i) < 0)
-      return node_cannot(c, "padding that cuts");
-    call_set(&k, "before", i, (double)node_value(c, 1, i));
-    call_set(&k, "after", i, (double)node_value(c, 1, rank + i));
+/* Elements before and behind each axis: an input, of some axes, or before opset 11 an attribute. */
+static void pad_sizes(onnx_node *c, int64_t *before, int64_t *after) {
+  const int64_t *list;
+  int64_t count = c->num_in > 1 ? c->in[1].elements / 2 : node_ints(c, "pads", &list) / 2;
+  bool some = node_given(c, 3);
+  if (some ? c->in[3].elements != count : count != c->in[0].rank)
+    node_cannot(c, c->num_in > 1 ? "numbers of input 1 that are not there" : "pads of other axes");
+  for (int64_t i = 0; i < count && !*c->cannot; i++) {
+    int32_t axis = some ? node_axis(c, node_value(c, 3, i), c->in[0].rank) : (int32_t)i;
+    before[axis] = c->num_in > 1 ? node_value(c, 1, i) : list[i];
+    after[axis] = c->num_in > 1 ? node_value(c, 1, count + i) : list[count + i];
   }
-  call_set(&k, "mode", 0,
-           node_word(c, "mode", "reflect") ? TN_PAD_REFLECT
-           : node_word(c, "mode", "edge")  ? TN_PAD_EDGE
-                                           : TN_PAD_CONSTANT);
-  if (c->num_in > 2 && c->in[2].present) call_set(&k, "value", 0, node_number(c, 2, 0));
-  return call_run(&k, c->y, 1);
+}
+
+/* Ends that are cut go first; a tensor that goes round is joined to its own ends. */
+static tn_tensor *pad_first(onnx_node *c, tn_tensor *x, int64_t *before, int64_t *after,
+                            bool wrap) {
+  for (int32_t i = 0; i < c->in[0].rank && x; i++) {
+    int64_t begin = before[i] < 0 ? -before[i] : 0, n = tn_tensor_shape(x)[i];
+    int64_t end = after[i] < 0 ? n + after[i] : n;
+    if (begin || end < n) x = node_slice(c, x, i, begin, end < begin ? begin : end);
+    before[i] = before[i] < 0 ? 0 : before[i];
+    after[i] = after[i] < 0 ? 0 : after[i];
+    if (!wrap || !x || (!before[i] && !after[i])) continue;
+    n = tn_tensor_shape(x)[i];
+    if (before[i] > n || after[i] > n) return node_cannot(c, "padding round more than once"), NULL;
+    op_call k = call_begin(c, "concat");
+    if (before[i]) call_in(&k, node_slice(c, x, i, n - before[i], n));
+    call_in(&k, x);
+    if (after[i]) call_in(&k, node_slice(c, x, i, 0, after[i]));
+    call_set(&k, "axis", 0, i);
+    x = node_made(&k);
+    before[i] = after[i] = 0;
+  }
+  return x;
+}
+
+static tn_status pad(onnx_node *c, const char *op) {
+  int64_t before[16] = {0}, after[16] = {0};
+  bool reflect = node_word(c, "mode", "reflect"), edge = node_word(c, "mode", "edge");
+  pad_sizes(c, before, after);
+  if (*c->cannot) return TN_OK;
+  tn_tensor *x = pad_first(c, c->x[0], before, after, node_word(c, "mode", "wrap"));
+  op_call k = call_begin(c, op);
+  call_in(&k, x);
+  for (int i = 0; i < c->in[0].rank; i++) {
+    call_set(&k, "before", i, (double)before[i]);
+    call_set(&k, "after", i, (double)after[i]);
+  }
+  call_set(&k, "mode", 0, reflect ? TN_PAD_REFLECT : edge ? TN_PAD_EDGE : TN_PAD_CONSTANT);
+  if (c->num_in == 1) call_set(&k, "value", 0, node_float(c, "value", 0));
+  if (node_given(c, 2)) call_set(&k, "value", 0, node_number(c, 2, 0));
+  return x ? node_give(c, 0, node_made(&k)) : c->status;
 }
 
 static tn_status tile(onnx_node *c, const char *op) {
@@ -226,6 +262,7 @@ static tn_status eye(onnx_node *c, const char *op) {
 }
 
 static tn_status range(onnx_node *c, const char *op) {
+  if (!node_needs(c, 1) || !node_needs(c, 2)) return TN_OK;
   double start = node_number(c, 0, 0), step = node_number(c, 2, 0);
   double count = ceil((node_number(c, 1, 0) - start) / step);
   if (*c->cannot) return TN_OK;
@@ -252,37 +289,66 @@ static tn_status expand(onnx_node *c, const char *op) {
   return *c->cannot ? TN_OK : tn_tensor_expand(c->x[0], s.rank, s.size, &c->y[0]);
 }
 
-/* ONNX's ends may lie outside, and steps may be negative: those turn the axis round. */
-static tn_status slice(onnx_node *c, const char *op) {
-  tn_tensor *view = c->x[0], *next = NULL;
-  (void)op;
-  if (c->num_in < 3) return node_cannot(c, "slices by attributes");
-  tn_tensor_retain(view);
-  for (int64_t i = 0; i < c->in[1].elements; i++) {
-    int64_t axis = c->in[3].present ? node_value(c, 3, i) : i;
-    int64_t begin = node_value(c, 1, i), end = node_value(c, 2, i);
-    int64_t step = c->in[4].present ? node_value(c, 4, i) : 1;
-    if (axis < 0) axis += c->in[0].rank;
-    if (axis < 0 || axis >= c->in[0].rank || *c->cannot)
-      return tn_tensor_release(view), node_cannot(c, "a slice of an axis that is not there");
-    int64_t n = c->in[0].shape[axis];
-    if (step < 0) return tn_tensor_release(view), node_cannot(c, "slices with negative steps");
-    begin = begin < -n ? 0 : begin < 0 ? begin + n : begin > n ? n : begin;
-    end = end < -n ? 0 : end < 0 ? end + n : end > n ? n : end;
+/* Number i of a list that is input `in`, or before opset 10 an attribute. */
+static int64_t listed_number(onnx_node *c, int in, const char *name, int64_t i) {
+  const int64_t *list;
+  if (c->num_in > 1) return node_value(c, in, i);
+  return i < node_ints(c, name, &list) ? list[i] : (node_cannot(c, "no number in %s", name), 0);
+}
+
+static int64_t inside(int64_t at, int64_t least, int64_t most) {
+  return at < least ? least : at > most ? most : at;
+}
+
+/* Ends may lie outside; a negative step takes the elements from the other end, and turns them. */
+static tn_tensor *slice_axis(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
+                             int64_t step) {
+  int64_t n = c->in[0].shape[axis], least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
+  tn_tensor *view = NULL;
+  if (!x) return NULL;
+  if (!step || step == INT64_MIN) return node_cannot(c, "a slice with a step of 0"), NULL;
+  begin = inside(begin < 0 && begin >= -n ? begin + n : begin, least, most);
+  end = inside(end < 0 && end >= -n ? end + n : end, least, most);
+  if (step > 0) {
     if (end < begin) end = begin;
-    tn_status status = tn_tensor_slice(view, (int32_t)axis, begin, end, step, &next);
-    tn_tensor_release(view);
-    if (status != TN_OK) return status;
-    view = next;
+    return node_check(c, tn_tensor_slice(x, axis, begin, end, step > n ? n + 1 : step, &view))
+               ? node_keep(c, view)
+               : NULL;
   }
-  c->y[0] = view;
-  return TN_OK;
+  int64_t stride = -step > n ? n + 1 : -step, count = (begin - end + stride - 1) / stride;
+  int64_t low = count > 0 ? begin - (count - 1) * stride : 0;
+  if (!node_check(c, tn_tensor_slice(x, axis, low, count > 0 ? begin + 1 : 0, stride, &view)))
+    return NULL;
+  op_call k = call_begin(c, "flip");
+  call_in(&k, node_keep(c, view));
+  call_set(&k, "axes", 0, axis);
+  return node_made(&k);
+}
+
+static tn_status slice(onnx_node *c, const char *op) {
+  const int64_t *list;
+  bool old = c->num_in == 1;
+  tn_tensor *y = c->x[0];
+  (void)op;
+  if (!old && (!node_needs(c, 1) || !node_needs(c, 2))) return TN_OK;
+  int64_t count = old ? node_ints(c, "starts", &list) : c->in[1].elements;
+  bool axes = old ? node_has(c, "axes") : node_given(c, 3);
+  for (int64_t i = 0; i < count && y; i++) {
+    int64_t at = axes ? listed_number(c, 3, "axes", i) : i;
+    int32_t axis = node_axis(c, at, c->in[0].rank);
+    int64_t begin = listed_number(c, 1, "starts", i), end = listed_number(c, 2, "ends", i);
+    int64_t step = node_given(c, 4) ? node_value(c, 4, i) : 1;
+    y = *c->cannot ? NULL : slice_axis(c, y, axis, begin, end, step);
+  }
+  return node_give(c, 0, y);
 }
 
 /* Parts one after the other, of the sizes that an attribute or input 1 lists, or all alike. */
 static tn_status split(onnx_node *c, const char *op) {
   const int64_t *list;
   int listed = node_ints(c, "split", &list);
+  if (node_has(c, "num_outputs") && node_int(c, "num_outputs", 0) < c->num_out)
+    return node_cannot(c, "a split into fewer parts than outputs");
   int64_t axis = node_int(c, "axis", 0), begin = 0;
   bool input = c->num_in > 1 && c->in[1].present;
   tn_status status = TN_OK;

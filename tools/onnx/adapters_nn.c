@@ -2,31 +2,57 @@
 #include "adapters.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-static tn_status gemm(onnx_node *c, const char *op) {
-  bool bias = c->num_in > 2 && c->in[2].present;
-  const onnx_tensor *b = &c->in[1];
-  if (node_float(c, "alpha", 1) != 1 || node_float(c, "beta", 1) != 1)
-    return node_cannot(c, "gemm with factors");
-  if (bias && (c->in[2].rank != 1 || c->in[2].shape[0] != b->shape[!node_int(c, "transB", 0)]))
-    return node_cannot(c, "gemm with a matrix as bias");
-  op_call k = call_begin(c, op);
-  call_in(&k, c->x[0]);
-  call_in(&k, c->x[1]);
-  call_in(&k, bias ? c->x[2] : NULL);
-  call_set(&k, "trans_a", 0, (double)node_int(c, "transA", 0));
-  call_set(&k, "trans_b", 0, (double)node_int(c, "transB", 0));
-  return call_run(&k, c->y, 1);
+/* A scaled tensor, itself where the factor is 1. */
+static tn_tensor *scaled(onnx_node *c, tn_tensor *x, double factor) {
+  if (factor == 1 || !x) return x;
+  return node_do(c, "mul", x, node_constant(c, tn_tensor_dtype(x), factor));
 }
 
-static tn_status matmul(onnx_node *c, const char *op) {
+/* A row of the product's columns is a bias of the call, anything else is added. */
+static tn_status gemm(onnx_node *c, const char *op) {
+  const onnx_tensor *b = &c->in[1], *bias = &c->in[2];
+  double alpha = node_float(c, "alpha", 1), beta = node_float(c, "beta", 1);
+  if (!node_needs(c, 1)) return TN_OK;
+  if (b->rank != 2 || c->in[0].rank != 2) return node_cannot(c, "gemm of other than matrices");
+  int64_t columns = b->shape[!node_int(c, "transB", 0)];
+  bool is_row = node_given(c, 2) && alpha == 1 && bias->elements == columns && bias->rank &&
+                bias->shape[bias->rank - 1] == columns;
+  tn_tensor *more = node_given(c, 2) ? scaled(c, c->x[2], beta) : NULL;
+  if (is_row) more = node_reshape(c, more, 1, &columns);
   op_call k = call_begin(c, op);
   call_in(&k, c->x[0]);
   call_in(&k, c->x[1]);
+  call_in(&k, is_row ? more : NULL);
+  call_set(&k, "trans_a", 0, (double)node_int(c, "transA", 0));
+  call_set(&k, "trans_b", 0, (double)node_int(c, "transB", 0));
+  tn_tensor *y = scaled(c, node_made(&k), alpha);
+  return node_give(c, 0, more && !is_row ? node_do(c, "add", y, more) : y);
+}
+
+/* Without axis `axis`, which is of size 1. */
+static tn_tensor *squeezed(onnx_node *c, tn_tensor *x, int32_t axis) {
+  tn_tensor *y = NULL;
+  if (!x || !node_check(c, tn_tensor_squeeze(x, axis, &y))) return NULL;
+  return node_keep(c, y);
+}
+
+/* A vector on the left is a row, on the right a column, and goes again. */
+static tn_status matmul(onnx_node *c, const char *op) {
+  if (!node_needs(c, 1)) return TN_OK;
+  bool row = c->in[0].rank == 1, column = c->in[1].rank == 1;
+  tn_tensor *a = c->x[0], *b = c->x[1];
+  if (row) a = node_reshape(c, a, 2, (int64_t[]){1, c->in[0].elements});
+  if (column) b = node_reshape(c, b, 2, (int64_t[]){c->in[1].elements, 1});
+  op_call k = call_begin(c, op);
+  call_in(&k, a);
+  call_in(&k, b);
   call_in(&k, NULL);
-  return call_run(&k, c->y, 1);
+  tn_tensor *y = node_made(&k);
+  if (column) y = squeezed(c, y, -1);
+  if (row) y = squeezed(c, y, column ? -1 : -2);
+  return node_give(c, 0, y);
 }
 
 /* Inputs in order, those that are missing included; one output, no attributes. */
@@ -34,76 +60,6 @@ static tn_status optional_inputs(onnx_node *c, const char *op) {
   op_call k = call_begin(c, op);
   for (uint32_t i = 0; k.op && i < k.op->num_args - 1; i++)
     call_in(&k, (int)i < c->num_in ? c->x[i] : NULL);
-  return call_run(&k, c->y, 1);
-}
-
-/* Sets the numbers of an attribute of 1 to 3 spatial axes from one of the node's. */
-static void set_spatial(op_call *k, const char *ours, const char *onnx, int rank,
-                        double otherwise) {
-  const int64_t *list;
-  int count = node_ints(k->c, onnx, &list);
-  if (count && count < rank)
-    node_cannot(k->c, "%s of %d numbers for %d axes", onnx, count, rank);
-  else
-    for (int i = 0; i < rank; i++) call_set(k, ours, i, count ? (double)list[i] : otherwise);
-}
-
-/* Padding that is the same at both ends, in `pads`; false with c->cannot set otherwise. */
-static bool even_padding(onnx_node *c, const int64_t **pads, int rank) {
-  int count = node_ints(c, "pads", pads);
-  if (count && count != 2 * rank)
-    return node_cannot(c, "pads of %d numbers for %d axes", count, rank), false;
-  if (node_has(c, "auto_pad") && !node_word(c, "auto_pad", "NOTSET") &&
-      !node_word(c, "auto_pad", "VALID"))
-    return node_cannot(c, "padding chosen by auto_pad"), false;
-  for (int i = 0; i < rank && count; i++)
-    if ((*pads)[i] != (*pads)[rank + i])
-      return node_cannot(c, "padding that differs at the two ends"), false;
-  return true;
-}
-
-static tn_status conv(onnx_node *c, const char *op) {
-  const int64_t *pads;
-  int rank = c->in[0].rank - 2;
-  char name[32];
-  if (rank < 1 || rank > 3 || !even_padding(c, &pads, rank)) return TN_OK;
-  if (node_has(c, "output_shape")) return node_cannot(c, "padding chosen by output_shape");
-  snprintf(name, sizeof name, "%s%dd", op, rank);
-  op_call k = call_begin(c, name);
-  call_in(&k, c->x[0]);
-  call_in(&k, c->x[1]);
-  call_in(&k, c->num_in > 2 ? c->x[2] : NULL);
-  set_spatial(&k, "stride", "strides", rank, 1);
-  set_spatial(&k, "padding", "pads", rank, 0);
-  set_spatial(&k, "dilation", "dilations", rank, 1);
-  if (node_has(c, "output_padding")) set_spatial(&k, "output_padding", "output_padding", rank, 0);
-  call_set(&k, "groups", 0, (double)node_int(c, "group", 1));
-  return call_run(&k, c->y, 1);
-}
-
-static tn_status pool(onnx_node *c, const char *op) {
-  const int64_t *pads, *kernel, *dilations;
-  int rank = c->in[0].rank - 2, dilated = node_ints(c, "dilations", &dilations);
-  char name[32];
-  for (int i = 0; i < dilated; i++)
-    if (dilations[i] != 1) return node_cannot(c, "pooling with dilation");
-  if (node_int(c, "ceil_mode", 0)) return node_cannot(c, "pooling with ceil_mode");
-  if (c->num_out > 1) return node_cannot(c, "pooling with ONNX's numbering of maxima");
-  if (!(TN_SET(c->in[0].dtype) & TN_SET_FLOAT)) return node_cannot(c, "pooling of integers");
-  if (rank < 1 || rank > 3 || !even_padding(c, &pads, rank)) return TN_OK;
-  if (node_ints(c, "kernel_shape", &kernel) != rank)
-    return node_cannot(c, "pooling with a kernel of other than %d axes", rank);
-  for (int i = 0; i < rank && pads; i++)
-    if (2 * pads[i] > kernel[i])
-      return node_cannot(c, "pooling with a border wider than half the kernel");
-  snprintf(name, sizeof name, "%s%dd", op, rank);
-  op_call k = call_begin(c, name);
-  call_in(&k, c->x[0]);
-  set_spatial(&k, "kernel", "kernel_shape", rank, 1);
-  set_spatial(&k, "stride", "strides", rank, 1);
-  set_spatial(&k, "padding", "pads", rank, 0);
-  if (!strcmp(op, "avg_pool"))
-    call_set(&k, "count_padding", 0, (double)node_int(c, "count_include_pad", 0));
   return call_run(&k, c->y, 1);
 }
 
@@ -177,32 +133,117 @@ static tn_status layer_norm(onnx_node *c, const char *op) {
   return status;
 }
 
+/* Losses of classes: minus the log-probability of each target, by its weight. */
+static tn_tensor *picked_loss(onnx_node *c, tn_tensor *x, tn_tensor **weight) {
+  const onnx_tensor *t = &c->in[1];
+  tn_dtype dtype = c->in[0].dtype;
+  tn_tensor *target = c->x[1], *counts = NULL;
+  if (node_has(c, "ignore_index")) {
+    tn_tensor *ignored = node_constant(c, t->dtype, (double)node_int(c, "ignore_index", 0));
+    counts = node_do(c, "not_equal", target, ignored);
+    target = node_do(c, "mul", target, node_cast(c, counts, t->dtype));
+  }
+  int64_t shape[TN_MAX_RANK] = {0};
+  for (int32_t i = 0; i < t->rank; i++) shape[i + (i > 0)] = t->shape[i];
+  shape[1] = 1;
+  op_call k = call_begin(c, "take_along_axis");
+  call_in(&k, x);
+  call_in(&k, node_reshape(c, target, t->rank + 1, shape));
+  call_set(&k, "axis", 0, 1);
+  tn_tensor *loss = node_do(c, "neg", squeezed(c, node_made(&k), 1), NULL);
+  *weight = counts ? node_cast(c, counts, dtype) : NULL;
+  if (node_given(c, 2)) {
+    op_call g = call_begin(c, "gather");
+    call_in(&g, c->x[2]);
+    call_in(&g, target);
+    tn_tensor *own = node_made(&g);
+    *weight = *weight ? node_do(c, "mul", own, *weight) : own;
+  }
+  return *weight ? node_do(c, "mul", loss, *weight) : loss;
+}
+
 static tn_status class_loss(onnx_node *c, const char *op) {
-  if (c->num_in > 2 && c->in[2].present) return node_cannot(c, "losses with weights");
-  if (c->num_out > 1) return node_cannot(c, "a loss that gives log_softmax too");
+  tn_tensor *x = c->x[0], *weight = NULL;
+  if (!node_needs(c, 1)) return TN_OK;
+  if (c->in[1].rank != c->in[0].rank - 1 || c->in[0].rank < 2)
+    return node_cannot(c, "a loss of %d axes of targets", c->in[1].rank);
+  if (!strcmp(op, "cross_entropy")) {
+    op_call k = call_begin(c, "log_softmax");
+    call_in(&k, x);
+    call_set(&k, "axis", 0, 1);
+    x = node_made(&k);
+    if (node_wants(c, 1)) node_give(c, 1, x);
+  }
+  tn_tensor *loss = picked_loss(c, x, &weight);
+  if (node_word(c, "reduction", "none")) return node_give(c, 0, loss);
+  bool sum = node_word(c, "reduction", "sum");
+  tn_tensor *y = node_do(c, sum || weight ? "sum" : "mean", loss, NULL);
+  if (!sum && weight) y = node_do(c, "div", y, node_do(c, "sum", weight, NULL));
+  return node_give(c, 0, y);
+}
+
+/* Each channel has a scale and shift of its own; opset 18 had one for each group. */
+static tn_status group_norm(onnx_node *c, const char *op) {
+  const onnx_tensor *x = &c->in[0], *scale = &c->in[1];
+  int64_t groups = node_int(c, "num_groups", 1);
+  tn_tensor *factor[2] = {c->x[1], c->x[2]};
+  if (!node_needs(c, 1) || !node_needs(c, 2)) return TN_OK;
+  if (x->rank < 2 || groups < 1 || x->shape[1] % groups)
+    return node_cannot(c, "channels that %lld groups do not divide", (long long)groups);
+  for (int i = 0; i < 2 && scale->elements != x->shape[1]; i++) {
+    int64_t wide[] = {groups, x->shape[1] / groups}, all = x->shape[1];
+    factor[i] = node_expand(c, node_reshape(c, factor[i], 2, (int64_t[]){groups, 1}), 2, wide);
+    factor[i] = node_reshape(c, factor[i], 1, &all);
+  }
   op_call k = call_begin(c, op);
   call_in(&k, c->x[0]);
-  call_in(&k, c->x[1]);
-  if (node_has(c, "ignore_index"))
-    call_set(&k, "ignore_index", 0, (double)node_int(c, "ignore_index", 0));
-  call_set(&k, "reduction", 0,
-           node_word(c, "reduction", "none")  ? TN_REDUCTION_NONE
-           : node_word(c, "reduction", "sum") ? TN_REDUCTION_SUM
-                                              : TN_REDUCTION_MEAN);
-  return call_run(&k, c->y, 1);
+  for (int i = 0; i < 2; i++) call_in(&k, factor[i]);
+  call_set(&k, "groups", 0, (double)groups);
+  call_set(&k, "eps", 0, node_float(c, "epsilon", 1e-5));
+  return node_give(c, 0, node_made(&k));
+}
+
+/* Over the axes listed, images' by default: (x - mean) / deviation. */
+static tn_status mean_variance_norm(onnx_node *c, const char *op) {
+  static const int64_t images[] = {0, 2, 3};
+  const int64_t *axes;
+  int count = node_ints(c, "axes", &axes);
+  tn_tensor *moment[2];
+  (void)op;
+  if (!count) axes = images, count = 3;
+  for (int i = 0; i < 2; i++) {
+    op_call k = call_begin(c, "mean");
+    call_in(&k, i ? node_do(c, "square", c->x[0], NULL) : c->x[0]);
+    for (int a = 0; a < count; a++) call_set(&k, "axes", a, (double)axes[a]);
+    call_set(&k, "keepdims", 0, 1);
+    moment[i] = node_made(&k);
+  }
+  tn_tensor *variance = node_do(c, "sub", moment[1], node_do(c, "square", moment[0], NULL));
+  tn_tensor *deviation =
+      node_do(c, "add", node_do(c, "sqrt", variance, NULL), node_constant(c, c->in[0].dtype, 1e-9));
+  return node_give(c, 0, node_do(c, "div", node_do(c, "sub", c->x[0], moment[0]), deviation));
+}
+
+/* In use nothing is dropped. */
+static tn_status dropout(onnx_node *c, const char *op) {
+  (void)op;
+  bool training = node_given(c, 2) && node_value(c, 2, 0);
+  if (training && (!node_given(c, 1) || node_number(c, 1, 0) != 0))
+    return node_cannot(c, "dropout while training");
+  if (node_wants(c, 1)) node_give(c, 1, node_filled(c, TN_BOOL, c->in[0].rank, c->in[0].shape, 1));
+  return node_give(c, 0, c->x[0]);
 }
 
 const adapter_row adapters_nn[] = {
-    {"AveragePool", pool, "avg_pool"},
     {"BatchNormalization", batch_norm, "batch_norm"},
-    {"Conv", conv, "conv"},
-    {"ConvTranspose", conv, "conv_transpose"},
+    {"Dropout", dropout, NULL},
     {"Gemm", gemm, "matmul"},
+    {"GroupNormalization", group_norm, "group_norm", 18},
     {"InstanceNormalization", instance_norm, "instance_norm"},
     {"LayerNormalization", layer_norm, "layer_norm"},
     {"MatMul", matmul, "matmul"},
     {"MatMulInteger", optional_inputs, "matmul_integer"},
-    {"MaxPool", pool, "max_pool"},
+    {"MeanVarianceNormalization", mean_variance_norm, NULL},
     {"NegativeLogLikelihoodLoss", class_loss, "nll_loss"},
     {"Resize", resize, "resize"},
     {"SoftmaxCrossEntropyLoss", class_loss, "cross_entropy"},

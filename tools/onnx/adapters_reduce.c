@@ -64,13 +64,58 @@ static tn_status pool_all(onnx_node *c, const char *op) {
   return call_run(&k, c->y, 1);
 }
 
+/* The last of equal maxima is the first of the axis turned round. */
+static tn_status arg_last(onnx_node *c, const char *op) {
+  int32_t axis = node_axis(c, node_int(c, "axis", 0), c->in[0].rank);
+  op_call flip = call_begin(c, "flip"), k = call_begin(c, op);
+  call_in(&flip, c->x[0]);
+  call_set(&flip, "axes", 0, axis);
+  call_in(&k, node_made(&flip));
+  call_set(&k, "axis", 0, axis);
+  call_set(&k, "keepdims", 0, (double)node_int(c, "keepdims", 1));
+  if (*c->cannot) return TN_OK;
+  tn_tensor *last = node_constant(c, TN_I64, (double)(c->in[0].shape[axis] - 1));
+  return node_give(c, 0, node_do(c, "sub", last, node_made(&k)));
+}
+
 static tn_status arg_reduce(onnx_node *c, const char *op) {
-  if (node_int(c, "select_last_index", 0)) return node_cannot(c, "the last of equal maxima");
+  if (node_int(c, "select_last_index", 0)) return arg_last(c, op);
   op_call k = call_begin(c, op);
   call_in(&k, c->x[0]);
   call_set(&k, "axis", 0, (double)node_int(c, "axis", 0));
   call_set(&k, "keepdims", 0, (double)node_int(c, "keepdims", 1));
   return call_run(&k, c->y, 1);
+}
+
+/* Before opset 13: over all axes from one on, as a matrix. */
+static tn_status along_rest(onnx_node *c, const char *op) {
+  const onnx_tensor *x = &c->in[0];
+  int64_t shape[2] = {1, 1}, given = node_int(c, "axis", 1);
+  int32_t axis = given == x->rank ? x->rank : node_axis(c, given, x->rank);
+  for (int32_t i = 0; i < x->rank; i++) shape[i >= axis] *= x->shape[i];
+  op_call k = call_begin(c, op);
+  call_in(&k, node_reshape(c, c->x[0], 2, shape));
+  call_set(&k, "axis", 0, 1);
+  if (*c->cannot || c->status) return c->status;
+  return node_give(c, 0, node_reshape(c, node_made(&k), x->rank, x->shape));
+}
+
+static tn_status global_lp_pool(onnx_node *c, const char *op) {
+  op_call k = call_begin(c, op);
+  call_in(&k, c->x[0]);
+  for (int i = 2; i < c->in[0].rank; i++) call_set(&k, "axes", i - 2, i);
+  call_set(&k, "keepdims", 0, 1);
+  call_set(&k, "ord", 0, (double)node_int(c, "p", 2));
+  return call_run(&k, c->y, 1);
+}
+
+static tn_status lp_norm(onnx_node *c, const char *op) {
+  op_call k = call_begin(c, op);
+  call_in(&k, c->x[0]);
+  call_set(&k, "axes", 0, (double)node_int(c, "axis", -1));
+  call_set(&k, "keepdims", 0, 1);
+  call_set(&k, "ord", 0, (double)node_int(c, "p", 2));
+  return node_give(c, 0, node_do(c, "div", c->x[0], node_made(&k)));
 }
 
 static tn_status along_axis(onnx_node *c, const char *op) {
@@ -104,7 +149,10 @@ const adapter_row adapters_reduce[] = {
     {"CumSum", scan, "cumsum"},
     {"GlobalAveragePool", pool_all, "mean"},
     {"GlobalMaxPool", pool_all, "max"},
-    {"LogSoftmax", along_axis, "log_softmax"},
+    {"GlobalLpPool", global_lp_pool, "norm"},
+    {"LogSoftmax", along_rest, "log_softmax", 0, 12},
+    {"LogSoftmax", along_axis, "log_softmax", 13},
+    {"LpNormalization", lp_norm, "norm"},
     {"ReduceL1", reduce, "norm 1"},
     {"ReduceL2", reduce, "norm 2"},
     {"ReduceLogSum", reduce_twice, "sum log"},
@@ -115,7 +163,8 @@ const adapter_row adapters_reduce[] = {
     {"ReduceProd", reduce, "prod"},
     {"ReduceSum", reduce, "sum"},
     {"ReduceSumSquare", reduce_twice, "square sum"},
-    {"Softmax", along_axis, "softmax"},
+    {"Softmax", along_rest, "softmax", 0, 12},
+    {"Softmax", along_axis, "softmax", 13},
     {"TopK", topk, "topk"},
     {0},
 };

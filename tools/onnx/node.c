@@ -16,8 +16,18 @@ tn_status node_cannot(onnx_node *c, const char *format, ...) {
   return TN_OK;
 }
 
+tn_status node_wants_run(onnx_node *c, const char *format, ...) {
+  va_list list;
+  if (*c->cannot) return TN_OK;
+  va_start(list, format);
+  vsnprintf(c->cannot, sizeof c->cannot, format, list);
+  va_end(list);
+  c->wants_run = true;
+  return TN_OK;
+}
+
 void node_begin(onnx_node *c, const Onnx__Node *node, tn_runtime *runtime, tn_device *device) {
-  *c = (onnx_node){.node = node, .runtime = runtime, .device = device};
+  *c = (onnx_node){.node = node, .runtime = runtime, .device = device, .opset = 21};
   if (node->n_input > NODE_TENSORS || node->n_output > NODE_TENSORS) {
     node_cannot(c, "a node of more than %d inputs or outputs", NODE_TENSORS);
     return;
@@ -27,9 +37,16 @@ void node_begin(onnx_node *c, const Onnx__Node *node, tn_runtime *runtime, tn_de
   c->num_out = (int)node->n_output;
 }
 
+void node_end(onnx_node *c) {
+  for (int i = 0; i < c->num_kept; i++) tn_tensor_release(c->kept[i]);
+  free(c->kept);
+  c->kept = NULL;
+  c->num_kept = c->room_kept = 0;
+}
+
 tn_status node_run(onnx_node *c) {
   const char *op = NULL, *type = c->node->op_type ? c->node->op_type : "?";
-  onnx_adapter adapter = onnx_adapter_find(type, &op);
+  onnx_adapter adapter = onnx_adapter_find(c->node->domain, type, c->opset, &op);
   if (!adapter) return node_cannot(c, "ONNX operator %s has no adapter", type);
   for (int i = 0; i < c->num_in; i++) {
     if (c->in[i].lacks)
@@ -38,40 +55,77 @@ tn_status node_run(onnx_node *c) {
     if (c->in[i].present && (!c->in[i].dtype || c->in[i].rank > TN_MAX_RANK))
       return node_cannot(c, "a tensor of a type or rank that Tenon lacks");
   }
-  return *c->cannot || !node_needs(c, 0) ? TN_OK : adapter(c, op);
+  bool needs_none = !strcmp(type, "RandomNormal") || !strcmp(type, "RandomUniform");
+  if (*c->cannot || (!needs_none && !node_needs(c, 0))) return TN_OK;
+  return adapter(c, op);
 }
 
 bool node_wants(const onnx_node *c, int i) { return i < c->num_out && *c->node->output[i]; }
 
-static const Onnx__Attribute *find(const onnx_node *c, const char *name) {
-  for (size_t i = 0; i < c->node->n_attribute; i++)
-    if (c->node->attribute[i]->name && !strcmp(c->node->attribute[i]->name, name))
-      return c->node->attribute[i];
+static const Onnx__Attribute *attribute_of(Onnx__Attribute *const *list, size_t n,
+                                           const char *name) {
+  for (size_t i = 0; i < n; i++)
+    if (list[i]->name && !strcmp(list[i]->name, name)) return list[i];
   return NULL;
 }
 
+const Onnx__Attribute *node_attribute(const onnx_node *c, const char *name) {
+  const Onnx__Attribute *a = attribute_of(c->node->attribute, c->node->n_attribute, name);
+  for (const node_scope *s = c->scope; a && a->ref_attr_name && *a->ref_attr_name && s;
+       s = s->outer) {
+    const char *outer = a->ref_attr_name;
+    a = attribute_of(s->call->attribute, s->call->n_attribute, outer);
+    if (!a)
+      return attribute_of(s->function->attribute_proto, s->function->n_attribute_proto, outer);
+  }
+  return a && a->ref_attr_name && *a->ref_attr_name ? NULL : a;
+}
+
 int64_t node_int(const onnx_node *c, const char *name, int64_t otherwise) {
-  const Onnx__Attribute *a = find(c, name);
+  const Onnx__Attribute *a = node_attribute(c, name);
   return a ? a->i : otherwise;
 }
 
 double node_float(const onnx_node *c, const char *name, double otherwise) {
-  const Onnx__Attribute *a = find(c, name);
+  const Onnx__Attribute *a = node_attribute(c, name);
   return a ? (double)a->f : otherwise;
 }
 
-bool node_has(const onnx_node *c, const char *name) { return find(c, name) != NULL; }
+bool node_has(const onnx_node *c, const char *name) { return node_attribute(c, name) != NULL; }
 
 bool node_word(const onnx_node *c, const char *name, const char *value) {
-  const Onnx__Attribute *a = find(c, name);
+  const Onnx__Attribute *a = node_attribute(c, name);
   return a && a->s.len == strlen(value) && !memcmp(a->s.data, value, a->s.len);
 }
 
 int node_ints(const onnx_node *c, const char *name, const int64_t **list) {
-  const Onnx__Attribute *a = find(c, name);
+  const Onnx__Attribute *a = node_attribute(c, name);
   *list = a ? a->ints : NULL;
   return a ? (int)a->n_ints : 0;
 }
+
+int node_floats(const onnx_node *c, const char *name, const float **list) {
+  const Onnx__Attribute *a = node_attribute(c, name);
+  *list = a ? a->floats : NULL;
+  return a ? (int)a->n_floats : 0;
+}
+
+int node_words(const onnx_node *c, const char *name, const ProtobufCBinaryData **list) {
+  const Onnx__Attribute *a = node_attribute(c, name);
+  *list = a ? a->strings : NULL;
+  return a ? (int)a->n_strings : 0;
+}
+
+int32_t node_axis(onnx_node *c, int64_t axis, int32_t rank) {
+  int64_t from_front = axis < 0 ? axis + rank : axis;
+  if (from_front >= 0 && from_front < rank) return (int32_t)from_front;
+  node_cannot(c, "axis %lld of a tensor of %d", (long long)axis, rank);
+  return 0;
+}
+
+bool node_given(const onnx_node *c, int in) { return in < c->num_in && c->in[in].present; }
+
+bool node_known(const onnx_node *c, int in) { return node_given(c, in) && c->in[in].data; }
 
 bool node_needs(onnx_node *c, int in) {
   if (in < c->num_in && c->in[in].present) return true;
@@ -81,8 +135,17 @@ bool node_needs(onnx_node *c, int in) {
 /* Whether an element's number is known here. */
 static bool is_known(onnx_node *c, int in, int64_t i) {
   const onnx_tensor *t = &c->in[in];
-  if (t->data && i >= 0 && i < t->elements) return true;
-  return node_cannot(c, "numbers of input %d that are not there beforehand", in), false;
+  bool there = node_given(c, in) && i >= 0 && i < t->elements;
+  if (there && t->data) return true;
+  if (there && c->fetch && !*c->cannot) {
+    if (node_check(c, c->fetch(c, in)) && t->data) return true;
+    return false;
+  }
+  if (there)
+    node_wants_run(c, "numbers of input %d that are not there beforehand", in);
+  else
+    node_cannot(c, "numbers of input %d that are not there", in);
+  return false;
 }
 
 /* IEEE 754 binary16. */
@@ -141,8 +204,13 @@ int64_t node_value(onnx_node *c, int in, int64_t i) {
 }
 
 op_call call_begin(onnx_node *c, const char *op) {
-  op_call k = {.c = c};
-  for (size_t i = 0; i < tn_op_count(c->runtime); i++)
+  op_call k;
+  k.c = c;
+  k.op = NULL;
+  k.num_in = k.num_inout = 0;
+  k.status = TN_OK;
+  memset(k.attrs, 0, sizeof k.attrs);
+  for (size_t i = 0, n = tn_op_count(c->runtime); i < n && !k.op; i++)
     if (!strcmp(tn_op_at(c->runtime, i)->name, op)) k.op = tn_op_at(c->runtime, i);
   if (!k.op) {
     node_cannot(c, "no operator %s", op);
@@ -157,7 +225,9 @@ op_call call_begin(onnx_node *c, const char *op) {
   return k;
 }
 
-void call_in(op_call *k, const tn_tensor *x) { k->in[k->num_in++] = x; }
+void call_in(op_call *k, const tn_tensor *x) {
+  if (k->num_in < NODE_TENSORS) k->in[k->num_in++] = x;
+}
 
 void call_update(op_call *k, tn_tensor *x) { k->inout[k->num_inout++] = x; }
 
@@ -208,11 +278,17 @@ void call_set(op_call *k, const char *attr, int index, double value) {
 
 tn_status call_run(op_call *k, tn_tensor **y, int num_out) {
   if (k->status != TN_OK || *k->c->cannot) return k->status;
-  tn_tensor *out[NODE_TENSORS] = {0};
+  tn_tensor *out[32] = {0};
   uint32_t declared = 0;
-  tn_call call = {.struct_size = sizeof call, .op = k->op->id, .in = k->in, .out = out};
-  for (uint32_t i = 0; i < k->op->num_args; i++)
-    declared += k->op->args[i].kind == TN_ARG_OUT || k->op->args[i].kind == TN_ARG_OPTIONAL_OUT;
+  if (k->c->symbolic && (k->op->flags & TN_OPERATOR_DATA_DEPENDENT))
+    return node_wants_run(k->c, "a shape that depends on the numbers of a run");
+  tn_call call = {
+      .struct_size = sizeof call, .op = k->op->id, .stream = k->c->stream, .in = k->in, .out = out};
+  for (uint32_t i = 0; i < k->op->num_args; i++) {
+    bool optional = k->op->args[i].kind == TN_ARG_OPTIONAL_OUT;
+    if (optional && (int)declared >= num_out) call.skip_out |= 1u << declared;
+    declared += optional || k->op->args[i].kind == TN_ARG_OUT;
+  }
   for (int i = 0; i < k->num_inout; i++) out[i] = k->inout[i];
   call.num_in = (uint16_t)k->num_in;
   call.num_out = (uint16_t)(declared + (uint32_t)k->num_inout);

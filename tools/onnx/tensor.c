@@ -31,6 +31,12 @@ tn_dtype onnx_dtype(int32_t onnx) {
   }
 }
 
+int32_t onnx_dtype_number(tn_dtype dtype) {
+  for (int32_t onnx = 1; onnx <= 16; onnx++)
+    if (onnx_dtype(onnx) == dtype) return onnx;
+  return 0;
+}
+
 /* A typed list of TensorProto. */
 typedef struct number_list {
   const char *field;
@@ -76,8 +82,10 @@ void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to) {
   bool sane = true; /* another message read as a tensor may have any sizes */
   for (int32_t i = 0; i < to->rank && i < 16; i++) {
     to->shape[i] = t->dims[i];
-    sane = sane && t->dims[i] >= 0 && t->dims[i] < 1 << 24 && to->elements < 1 << 24;
-    to->elements = sane ? to->elements * t->dims[i] : 0;
+    sane = sane && t->dims[i] >= 0 && t->dims[i] < INT64_C(1) << 40 &&
+           !__builtin_mul_overflow(to->elements, t->dims[i], &to->elements) &&
+           to->elements < INT64_C(1) << 48;
+    if (!sane) to->elements = 0;
   }
   if (sane && to->dtype && t->n_dims <= 16) to->lacks = lacking(t, to);
   if (!sane || t->n_dims > 16 || to->lacks) to->dtype = TN_DTYPE_NONE;
@@ -85,6 +93,7 @@ void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to) {
   size_t bytes = (size_t)to->elements * tn_dtype_size(to->dtype);
   number_list own = list_of(t, to->dtype);
   to->data = calloc(bytes + 1, 1);
+  if (!to->data) return;
   if (!t->has_raw_data)
     take_list(&own, to);
   else if (bytes)
