@@ -164,9 +164,17 @@ static tn_status activation(onnx_node *c, const char *op) {
   return call_run(&k, c->y, 1);
 }
 
+/* Before opset 7 a list of slopes is one for each channel. */
 static tn_status prelu(onnx_node *c, const char *op) {
+  const onnx_tensor *x = &c->in[0], *slope = &c->in[1];
+  int64_t shape[TN_MAX_RANK];
   if (!node_needs(c, 1)) return TN_OK;
-  return node_give(c, 0, node_do(c, op, c->x[0], c->x[1]));
+  tn_tensor *by_channel = c->x[1];
+  if (c->opset < 7 && slope->rank == 1 && x->rank > 2 && slope->elements != 1) {
+    for (int32_t i = 0; i < x->rank; i++) shape[i] = i ? 1 : slope->elements;
+    by_channel = node_reshape(c, by_channel, x->rank - 1, shape);
+  }
+  return node_give(c, 0, node_do(c, op, c->x[0], by_channel));
 }
 
 const adapter_row adapters_rnn[] = {
