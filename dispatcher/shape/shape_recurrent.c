@@ -63,7 +63,8 @@ static void state_shape(extents *out, const sizes *s) {
 }
 
 tn_status shape_rule_recurrent(const shape_query *q, extents *out, uint32_t num_out) {
-  const DLTensor *x = q->in[0], *w = q->in[1], *bias = q->in[3], *p = q->num_in > 7 ? q->in[7] : NULL;
+  const DLTensor *x = q->in[0], *w = q->in[1], *bias = q->in[3],
+                 *p = q->num_in > 7 ? q->in[7] : NULL;
   sizes s;
   tn_status status = read_weights(q, q->in[2], &s);
   if (status) return status;
@@ -83,8 +84,8 @@ tn_status shape_rule_recurrent(const shape_query *q, extents *out, uint32_t num_
   if (status) return status;
   out[0] = (extents){.rank = 4, .dim = {s.steps, s.directions, s.sequences, s.hidden}};
   for (uint32_t i = 1; i + 1 < num_out; ++i) state_shape(&out[i], &s);
-  out[num_out - 1] = (extents){
-      .rank = 4, .dim = {s.steps, s.sequences, s.directions, n.reserved * s.hidden}};
+  out[num_out - 1] =
+      (extents){.rank = 4, .dim = {s.steps, s.sequences, s.directions, n.reserved * s.hidden}};
   return TN_OK;
 }
 
@@ -110,8 +111,8 @@ tn_status shape_rule_recurrent_grad(const shape_query *q, extents *out, uint32_t
   if (!status) status = check_state(q, &s, q->in[4]);
   if (!status && q->num_in > 6) status = check_state(q, &s, q->in[6]);
   if (status) return status;
-  out[0] = (extents){
-      .rank = 4, .dim = {s.steps, s.sequences, s.directions, n.grad_gates * s.hidden}};
+  out[0] =
+      (extents){.rank = 4, .dim = {s.steps, s.sequences, s.directions, n.grad_gates * s.hidden}};
   state_shape(&out[1], &s);
   if (num_out > 2) state_shape(&out[2], &s);
   if (num_out > 3) out[3] = (extents){.rank = 2, .dim = {s.directions, 3 * s.hidden}};

@@ -17,8 +17,7 @@ static const tn_tensor *read_elements(rule *r, const tn_tensor *x, const tn_tens
 }
 
 static access access_of(const rule *r) {
-  if (r->op->shape == TN_SHAPE_SCATTER)
-    return (access){TN_OP_SCATTER_MUL, read_elements};
+  if (r->op->shape == TN_SHAPE_SCATTER) return (access){TN_OP_SCATTER_MUL, read_elements};
   return (access){TN_OP_SCATTER_ND_MUL, read_slices};
 }
 
@@ -63,8 +62,7 @@ void gradient_scatter_nd(rule *r) {
 void gradient_scatter_product(rule *r) {
   const access a = access_of(r);
   const tn_tensor *updates = r->in[0], *index = r->in[1], *dy = r->out_gradient[0];
-  if (rule_wants(r, 0))
-    rule_give(r, 0, div(a.read(r, mul(dy, r->out[0]), index), updates));
+  if (rule_wants(r, 0)) rule_give(r, 0, div(a.read(r, mul(dy, r->out[0]), index), updates));
   if (!rule_wants(r, 2) || r->status) return;
   tn_tensor *factor = NULL;
   tn_status status = tn_copy(r->stream, dy, &factor);
@@ -101,7 +99,7 @@ void gradient_masked_select(rule *r) {
   if (!rule_wants(r, 0)) return;
   const tn_tensor *whole = rule_cast(r, mask, TN_I64);
   const tn_tensor *place = sub(cumsum(whole, &first), num(whole, 1));
-  const tn_tensor *dx = where(mask, gather(r->out_gradient[0], place, NULL),
-                              num(r->out_gradient[0], 0));
+  const tn_tensor *dx =
+      where(mask, gather(r->out_gradient[0], place, NULL), num(r->out_gradient[0], 0));
   rule_give(r, 0, rule_reshape(r, dx, x->rank, x->size));
 }

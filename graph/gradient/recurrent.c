@@ -108,16 +108,16 @@ void gradient_lstm(rule *r) {
 static void give_gru_recurrent(rule *r, const recurrence *c) {
   const bool linear = ((const tn_gru_attrs *)r->attrs)->linear_before_reset;
   if (rule_wants(r, U)) {
-    const tn_tensor *two = by_weights(r, by_direction(r, c, c->dgates, 0, 2),
-                                      by_direction(r, c, c->reserve, 3, 1));
+    const tn_tensor *two =
+        by_weights(r, by_direction(r, c, c->dgates, 0, 2), by_direction(r, c, c->reserve, 3, 1));
     const tn_tensor *third = by_weights(r, by_direction(r, c, c->dgates, 3, 1),
                                         by_direction(r, c, c->reserve, linear ? 3 : 4, 1));
     rule_give(r, U, joined(r, two, third, 1));
   }
   if (!rule_wants(r, BIAS)) return;
   const tn_tensor *of_inputs = summed(r, part(r, c, c->dgates, 0, 3));
-  const tn_tensor *of_state = joined(r, summed(r, part(r, c, c->dgates, 0, 2)),
-                                     summed(r, part(r, c, c->dgates, 3, 1)), 1);
+  const tn_tensor *of_state =
+      joined(r, summed(r, part(r, c, c->dgates, 0, 2)), summed(r, part(r, c, c->dgates, 3, 1)), 1);
   rule_give(r, BIAS, joined(r, of_inputs, of_state, 1));
 }
 

@@ -161,8 +161,7 @@ static void scatter_rows(const void *context, view y, update_fn update) {
     if (!row_at(r, y, j, &views[0], &views[1])) continue;
     walk w = walk_over(views, 2, 0, view_count(&views[0]));
     while (walk_next(&w))
-      for (int64_t i = 0; i < w.n; ++i)
-        update(r->part.dtype, walk_at(&w, 1, i), walk_at(&w, 0, i));
+      for (int64_t i = 0; i < w.n; ++i) update(r->part.dtype, walk_at(&w, 1, i), walk_at(&w, 0, i));
   }
 }
 

@@ -132,8 +132,8 @@ static void gru_step(const sequence *s, int64_t t, double *h, double *c, double 
   }
   for (int64_t j = 0; j < size; ++j) {
     double update = network_activate(n, attrs->gate, row[j]);
-    h[j] = (1 - update) * network_activate(n, attrs->hidden, row[2 * size + j]) +
-           update * before[j];
+    h[j] =
+        (1 - update) * network_activate(n, attrs->hidden, row[2 * size + j]) + update * before[j];
   }
 }
 

@@ -13,11 +13,11 @@ typedef struct network {
   int64_t steps, sequences, directions, hidden, inputs;
   int64_t gates, grad_gates, reserved; /* of w and r; of dgates; parts of reserve */
   int64_t direction;
-  double clip; /* infinite: none */
-  const double *x, *w, *r, *bias, *h0, *c0, *p;               /* forward; NULL: absent */
-  const double *reserve_in, *dy, *dy_h, *dy_c, *dreserve;     /* gradient */
-  double *y, *y_h, *y_c, *reserve;                            /* forward */
-  double *dgates, *dh0, *dc0, *dp;                            /* gradient */
+  double clip;                                            /* infinite: none */
+  const double *x, *w, *r, *bias, *h0, *c0, *p;           /* forward; NULL: absent */
+  const double *reserve_in, *dy, *dy_h, *dy_c, *dreserve; /* gradient */
+  double *y, *y_h, *y_c, *reserve;                        /* forward */
+  double *dgates, *dh0, *dc0, *dp;                        /* gradient */
   const DLTensor *lengths;
   double *memory[20];
   int used;

@@ -145,8 +145,8 @@ static void sum_peepholes(const network *n) {
       const double *dz = n->dgates + row_of_gates(&s, t) * 4 * size;
       for (int64_t j = 0; j < size; ++j) {
         double before = row[4 * size + j], i = network_activate(n, attrs->gate, row[j]);
-        double f = attrs->input_forget ? 1 - i
-                                       : network_activate(n, attrs->gate, row[2 * size + j]);
+        double f =
+            attrs->input_forget ? 1 - i : network_activate(n, attrs->gate, row[2 * size + j]);
         double c = f * before + i * network_activate(n, attrs->cell, row[3 * size + j]);
         dp[j] += dz[j] * before;
         dp[size + j] += dz[size + j] * c;

@@ -45,7 +45,7 @@ static bool list, second;
 /* Elements that are alike would decide together. */
 static bool has_ties(const tn_operator *op) {
   static const char *const names[] = {
-      "max",        "min",         "cummax",  "sort",    "topk",   "norm",
+      "max",        "min",        "cummax",        "sort",    "topk",    "norm",
       "*max_pool*", "scatter_m*", "scatter_nd_m*", "maximum", "minimum", "unique",
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)

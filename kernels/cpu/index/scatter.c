@@ -1,10 +1,10 @@
 /*
- * scatter_add, _mul, _min and _max, index_add, and scatter_nd with each of these. Each column takes its updates in order, so that
- * sums come out the same whatever the number of threads. 16-bit floats are summed in
- * float and rounded once, float32 in double where many updates may meet: each sum in float32
- * rounds by up to 6e-8 of itself, which after some 16 of one direction is more than the bound of
- * 1e-6. With fewer updates than places that is left to chance, and nothing is done for places that
- * get none.
+ * scatter_add, _mul, _min and _max, index_add, and scatter_nd with each of these. Each column takes
+ * its updates in order, so that sums come out the same whatever the number of threads. 16-bit
+ * floats are summed in float and rounded once, float32 in double where many updates may meet: each
+ * sum in float32 rounds by up to 6e-8 of itself, which after some 16 of one direction is more than
+ * the bound of 1e-6. With fewer updates than places that is left to chance, and nothing is done for
+ * places that get none.
  */
 #include <string.h>
 

@@ -38,9 +38,9 @@ typedef struct recurrent {
   recurrent_sizes s;
   recurrent_cell k;
   const DLTensor *lengths;
-  int64_t chunk, chunks; /* sequences of a unit, units of a direction */
-  const void *x, *w, *u, *bias, *h0, *c0, *p;               /* of the element type */
-  const void *reserve_in, *dy, *dy_h, *dy_c, *dreserve;     /* of the gradient */
+  int64_t chunk, chunks;                      /* sequences of a unit, units of a direction */
+  const void *x, *w, *u, *bias, *h0, *c0, *p; /* of the element type */
+  const void *reserve_in, *dy, *dy_h, *dy_c, *dreserve; /* of the gradient */
   void *y, *y_h, *y_c, *reserve, *dgates, *dh0, *dc0;
   const void *wide_u; /* u in the computing type */
   void *products;     /* of x and w, in the computing type: [d, s n, gates h] */
