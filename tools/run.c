@@ -75,6 +75,15 @@ static bool read_count(const char *text, int *to) {
   return end != text && !*end && number >= 1 && number <= 1000000000;
 }
 
+/* tn_math plus 1, as the runtime's option has it. */
+static bool read_math(const char *text, int *math) {
+  static const char *const names[] = {"ieee", "tf32", "fast"};
+  static const int modes[] = {TN_MATH_IEEE, TN_MATH_TF32, TN_MATH_FAST};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(text, names[i])) *math = modes[i] + 1;
+  return *math;
+}
+
 static bool read_picture_option(int option, picture_options *p) {
   char end;
   if (option == OPTION_MEAN) return read_three(optarg, p->mean);
@@ -108,7 +117,7 @@ static bool read_option(int option, run_wishes *w) {
   case OPTION_TOLERANCE:
     return sscanf(optarg, "%lf%c", &w->tolerance, &end) == 1 && w->tolerance >= 0;
   case OPTION_MATH:
-    return (w->math = optarg) != NULL;
+    return read_math(optarg, &w->math);
   case OPTION_REPEAT:
     return read_count(optarg, &w->repeat);
   case OPTION_PROFILE:
@@ -190,7 +199,7 @@ static tn_tensor *random_input(tn_device *device, const run_wishes *w, const tn_
                                size_t place) {
   int64_t shape[TN_MAX_RANK] = {0};
   int32_t rank;
-  tn_tensor *x = NULL, *y = NULL;
+  tn_tensor *x = NULL, *low = NULL, *y = NULL;
   tn_cast_attrs to = {.struct_size = sizeof to, .dtype = input->dtype ? input->dtype : TN_F32};
   bool is_float = TN_SET(to.dtype) & TN_SET_FLOAT;
   if (!input_shape(w, input, place, &rank, shape)) {
@@ -201,12 +210,11 @@ static tn_tensor *random_input(tn_device *device, const run_wishes *w, const tn_
   tn_uniform_attrs uniform = {
       .struct_size = sizeof uniform, .low = 0, .high = is_float ? 1 : 2, .seed = 1 + place};
   if (tn_tensor_empty(device, TN_F32, rank, shape, &x) || tn_uniform(NULL, x, &uniform) ||
-      (is_float ? TN_OK : tn_floor(NULL, x, &y)) || tn_cast(NULL, y ? y : x, &to, &y)) {
+      (is_float ? TN_OK : tn_floor(NULL, x, &low)) || tn_cast(NULL, low ? low : x, &to, &y)) {
     fprintf(stderr, "tenon run: input %s: %s\n", plain(input->name), plain(tn_last_error()));
-    tn_tensor_release(y);
-    y = NULL;
   }
   tn_tensor_release(x);
+  tn_tensor_release(low);
   return y;
 }
 
@@ -318,9 +326,10 @@ static void show_progress(void *user, uint64_t done, uint64_t all) {
 
 static bool session_open(session *s) {
   const run_wishes *w = s->wishes;
-  tn_runtime_options runtime = {
-      .struct_size = sizeof runtime, .device = w->device, .layers = w->profile ? "trace" : NULL};
-  if (w->math) setenv("TENON_MATH", w->math, 1);
+  tn_runtime_options runtime = {.struct_size = sizeof runtime,
+                                .device = w->device,
+                                .math = w->math,
+                                .layers = w->profile ? "trace" : NULL};
   if (w->profile) setenv("TENON_TRACE_FILE", w->profile, 1), setenv("TENON_TRACE_SUMMARY", "-", 1);
   if (tn_runtime_open(&runtime, &s->runtime)) {
     fprintf(stderr, "tenon run: %s\n", plain(tn_last_error()));

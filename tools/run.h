@@ -16,9 +16,9 @@ typedef struct picture_options {
 } picture_options;
 
 typedef struct run_wishes {
-  const char *model, *device, *output_dir, *compare, *labels, *profile, *math;
+  const char *model, *device, *output_dir, *compare, *labels, *profile;
   const char *inputs[RUN_INPUTS], *shapes[RUN_INPUTS];
-  int num_inputs, num_shapes, repeat, top;
+  int num_inputs, num_shapes, repeat, top, math;
   double tolerance;
   bool list, list_operators, by_node;
   picture_options picture;

@@ -14,7 +14,7 @@ static void *keep(void *memory) {
 
 static void *room(size_t bytes) { return keep(calloc(1, bytes + 1)); }
 
-static char *text(const char *s) { return keep(strdup(s)); }
+char *builder_text(const char *s) { return keep(strdup(s)); }
 
 void builder_end(void) {
   for (size_t i = 0; i < num_kept; i++) free(kept[i]);
@@ -33,7 +33,7 @@ static void *grow(void *list, size_t count, void *item) {
 
 static size_t names(const char *all, char ***list) {
   size_t count = 0;
-  char *rest = text(all), *name;
+  char *rest = builder_text(all), *name;
   *list = NULL;
   if (!*all) return 0;
   while ((name = strsep(&rest, ","))) *list = grow(*list, count++, name);
@@ -44,13 +44,13 @@ static size_t names(const char *all, char ***list) {
 
 Onnx__Graph *graph_new(const char *name) {
   Onnx__Graph *g = NEW(Onnx__Graph, ONNX__GRAPH__INIT);
-  g->name = text(name);
+  g->name = builder_text(name);
   return g;
 }
 
 void model_opset(Onnx__Model *m, const char *domain, int64_t version) {
   Onnx__OperatorSet *set = NEW(Onnx__OperatorSet, ONNX__OPERATOR_SET__INIT);
-  set->domain = text(domain);
+  set->domain = builder_text(domain);
   set->has_version = true;
   set->version = version;
   m->opset_import = grow(m->opset_import, m->n_opset_import++, set);
@@ -67,7 +67,7 @@ Onnx__Model *model_new(Onnx__Graph *graph) {
 
 static Onnx__Node *node_new(const char *op, const char *inputs, const char *outputs) {
   Onnx__Node *n = NEW(Onnx__Node, ONNX__NODE__INIT);
-  n->op_type = text(op);
+  n->op_type = builder_text(op);
   n->n_input = names(inputs, &n->input);
   n->n_output = names(outputs, &n->output);
   return n;
@@ -81,7 +81,7 @@ Onnx__Node *node_add(Onnx__Graph *g, const char *op, const char *inputs, const c
 
 Onnx__Attribute *attribute_add(Onnx__Node *n, const char *name) {
   Onnx__Attribute *a = NEW(Onnx__Attribute, ONNX__ATTRIBUTE__INIT);
-  a->name = text(name);
+  a->name = builder_text(name);
   n->attribute = grow(n->attribute, n->n_attribute++, a);
   return a;
 }
@@ -107,7 +107,7 @@ static Onnx__ValueInfo *info_new(const char *name, int32_t type, int rank, const
   Onnx__ValueInfo *v = NEW(Onnx__ValueInfo, ONNX__VALUE_INFO__INIT);
   Onnx__Type *t = v->type = NEW(Onnx__Type, ONNX__TYPE__INIT);
   Onnx__TensorType *tensor = t->tensor_type = NEW(Onnx__TensorType, ONNX__TENSOR_TYPE__INIT);
-  v->name = text(name);
+  v->name = builder_text(name);
   tensor->has_elem_type = true;
   tensor->elem_type = type;
   if (rank < 0) return v;
@@ -116,7 +116,7 @@ static Onnx__ValueInfo *info_new(const char *name, int32_t type, int rank, const
     Onnx__Dimension *d = NEW(Onnx__Dimension, ONNX__DIMENSION__INIT);
     d->has_dim_value = shape[i] != 0;
     d->dim_value = shape[i];
-    if (!shape[i]) d->dim_param = text("n");
+    if (!shape[i]) d->dim_param = builder_text("n");
     tensor->shape->dim = grow(tensor->shape->dim, tensor->shape->n_dim++, d);
   }
   return v;
@@ -133,7 +133,7 @@ void output_add(Onnx__Graph *g, const char *name, int32_t type, int rank, const 
 Onnx__Tensor *weight_add(Onnx__Graph *g, const char *name, int32_t type, int rank,
                          const int64_t *shape, const void *data, size_t bytes) {
   Onnx__Tensor *t = NEW(Onnx__Tensor, ONNX__TENSOR__INIT);
-  t->name = text(name);
+  t->name = builder_text(name);
   t->has_data_type = true;
   t->data_type = type;
   t->n_dims = (size_t)rank;
@@ -148,8 +148,8 @@ Onnx__Tensor *weight_add(Onnx__Graph *g, const char *name, int32_t type, int ran
 
 void external_add(Onnx__Tensor *t, const char *key, const char *value) {
   Onnx__Entry *e = NEW(Onnx__Entry, ONNX__ENTRY__INIT);
-  e->key = text(key);
-  e->value = text(value);
+  e->key = builder_text(key);
+  e->value = builder_text(value);
   t->has_raw_data = false;
   t->has_data_location = true;
   t->data_location = 1;
@@ -159,8 +159,8 @@ void external_add(Onnx__Tensor *t, const char *key, const char *value) {
 Onnx__Function *function_add(Onnx__Model *m, const char *name, const char *inputs,
                              const char *outputs) {
   Onnx__Function *f = NEW(Onnx__Function, ONNX__FUNCTION__INIT);
-  f->name = text(name);
-  f->domain = text("test");
+  f->name = builder_text(name);
+  f->domain = builder_text("test");
   f->n_input = names(inputs, &f->input);
   f->n_output = names(outputs, &f->output);
   f->opset_import = m->opset_import;

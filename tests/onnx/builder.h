@@ -7,6 +7,8 @@
 
 /* All memory that models of a test take, until builder_end. */
 void builder_end(void);
+/* A copy of a text, the builder's. */
+char *builder_text(const char *s);
 
 Onnx__Graph *graph_new(const char *name);
 /* A model of ONNX's opset 13 around a graph. */

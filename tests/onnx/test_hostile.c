@@ -295,9 +295,9 @@ START_TEST(functions_may_not_call_themselves) {
   Onnx__Model *m = model_new(g);
   model_opset(m, "test", 1);
   Onnx__Function *a = function_add(m, "A", "i", "o"), *b = function_add(m, "B", "i", "o");
-  function_node(a, "B", "i", "o")->domain = (char[]){"test"};
-  function_node(b, "A", "i", "o")->domain = (char[]){"test"};
-  node_add(g, "A", "x", "z")->domain = (char[]){"test"};
+  function_node(a, "B", "i", "o")->domain = builder_text("test");
+  function_node(b, "A", "i", "o")->domain = builder_text("test");
+  node_add(g, "A", "x", "z")->domain = builder_text("test");
   refuses_model(m, "calls itself");
 }
 END_TEST
@@ -315,10 +315,10 @@ START_TEST(functions_that_double_have_an_end) {
       function_node(f, "Relu", "i", "o");
       continue;
     }
-    function_node(f, name[i - 1], "i", "t")->domain = (char[]){"test"};
-    function_node(f, name[i - 1], "t", "o")->domain = (char[]){"test"};
+    function_node(f, name[i - 1], "i", "t")->domain = builder_text("test");
+    function_node(f, name[i - 1], "t", "o")->domain = builder_text("test");
   }
-  node_add(g, name[25], "x", "z")->domain = (char[]){"test"};
+  node_add(g, name[25], "x", "z")->domain = builder_text("test");
   run_refuses(m, "more than 131072 nodes");
 }
 END_TEST

@@ -339,15 +339,15 @@ START_TEST(functions_are_written_out) {
   model_opset(m, "test", 1);
   Onnx__Function *leaky = function_add(m, "Leak", "a", "b");
   Onnx__Attribute *slope = attribute_add(function_node(leaky, "LeakyRelu", "a", "b"), "alpha");
-  slope->ref_attr_name = (char[]){"slope"};
+  slope->ref_attr_name = builder_text("slope");
   Onnx__Function *outer = function_add(m, "Twice", "a", "b");
   Onnx__Node *call = function_node(outer, "Leak", "a", "t");
-  call->domain = (char[]){"test"};
-  attribute_add(call, "slope")->ref_attr_name = (char[]){"by"};
+  call->domain = builder_text("test");
+  attribute_add(call, "slope")->ref_attr_name = builder_text("by");
   function_node(outer, "Add", "t,t", "b");
   input_add(g, "x", F32, -1, NULL);
   Onnx__Node *n = node_add(g, "Twice", "x", "y");
-  n->domain = (char[]){"test"};
+  n->domain = builder_text("test");
   Onnx__Attribute *by = attribute_add(n, "by");
   by->has_f = true;
   by->f = 0.5f;
@@ -381,9 +381,9 @@ START_TEST(nodes_that_are_not_served_are_listed) {
   Onnx__Graph *g = choosing();
   input_add(g, "condition", BOOL, 0, NULL);
   Onnx__Node *n = node_add(branch("Add"), "Frobnicate", "x", "z");
-  n->name = (char[]){"strange"};
+  n->name = builder_text("strange");
   g->node[0]->attribute[0]->g->node[0] = n;
-  n->output[0] = (char[]){"result"};
+  n->output[0] = builder_text("result");
   node_add(g, "SequenceConstruct", "x", "list");
   node_add(g, "Gelu", "x", "later"); /* which opset 20 has */
   tn_onnx *model = loaded(model_new(g));
@@ -407,7 +407,7 @@ START_TEST(messages_name_the_node) {
   Onnx__Graph *g = graph_new("wrong");
   input_add(g, "x", F32, -1, NULL);
   weight_add(g, "to", I64, 1, (int64_t[]){1}, &(int64_t){7}, 8);
-  node_add(g, "Reshape", "x,to", "y")->name = (char[]){"fit"};
+  node_add(g, "Reshape", "x,to", "y")->name = builder_text("fit");
   output_add(g, "y", F32, -1, NULL);
   tn_onnx *model = loaded(model_new(g));
   tn_tensor *x = floats(2, (float[]){1, 2});

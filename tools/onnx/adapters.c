@@ -5,7 +5,7 @@
 
 static const adapter_row *const families[] = {
     adapters_elementwise, adapters_reduce, adapters_nn,    adapters_move, adapters_make,
-    adapters_window,      adapters_signal, adapters_order, adapters_rnn};
+    adapters_window,      adapters_signal, adapters_order, adapters_host, adapters_rnn};
 enum { NUM_FAMILIES = sizeof families / sizeof *families };
 
 static const char *domain_name(const char *domain) {

@@ -18,7 +18,8 @@ typedef struct adapter_row {
 
 /* Each ends with a row of NULL. */
 extern const adapter_row adapters_elementwise[], adapters_reduce[], adapters_nn[], adapters_move[],
-    adapters_make[], adapters_window[], adapters_signal[], adapters_order[], adapters_rnn[];
+    adapters_make[], adapters_window[], adapters_signal[], adapters_order[], adapters_host[],
+    adapters_rnn[];
 
 /* All rows one after the other; NULL past the last. */
 const adapter_row *adapter_row_at(size_t index);

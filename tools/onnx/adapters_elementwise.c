@@ -107,6 +107,9 @@ static tn_status shift(onnx_node *c, const char *op) {
 static tn_status power(onnx_node *c, const char *op) {
   tn_dtype base = c->in[0].dtype, exponent = c->in[1].dtype;
   if (!node_needs(c, 1)) return TN_OK;
+  if (node_known(c, 1) && c->in[1].elements == 1 && c->in[1].rank <= c->in[0].rank &&
+      node_number(c, 1, 0) == 2)
+    return node_give(c, 0, node_do(c, "mul", c->x[0], c->x[0]));
   if (base == exponent) return plain(c, op);
   bool is_float = TN_SET(base) & TN_SET_FLOAT;
   tn_dtype in = is_float ? base : TN_F64;

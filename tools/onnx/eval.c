@@ -211,6 +211,7 @@ static void eval_call(evaluation *e, frame *f, const plan_node *n, value **out) 
   node_begin(c, n->node, e->model->runtime, e->device);
   c->opset = n->opset;
   c->scope = f->scope;
+  c->ops = &e->model->ops;
   judge(e, c, TN_OK);
   for (int i = 0; i < c->num_in && !e->status; i++) {
     from[i] = frame_value(f, n, (size_t)i);

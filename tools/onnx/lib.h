@@ -202,6 +202,7 @@ struct tn_onnx {
   tn_runtime *runtime;
   tn_device *device, *host;
   Onnx__Model *proto;
+  op_table ops;
   weight_source source;
   plan_graph *main, *graphs;
   onnx_weight *weights;

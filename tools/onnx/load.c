@@ -56,6 +56,8 @@ static tn_status model_make(tn_runtime *runtime, tn_device *device, const tn_onn
   m->source.folder = -1;
   m->compile.struct_size = sizeof m->compile;
   *model = m;
+  if (!op_table_make(runtime, &m->ops))
+    return onnx_fail(TN_ERR_OUT_OF_MEMORY, "tn_onnx_load: no memory");
   return options_take(m, options);
 }
 
@@ -117,6 +119,7 @@ void tn_onnx_close(tn_onnx *m) {
   weights_free(m->weights);
   plans_free(m->graphs);
   free(m->functions);
+  free(m->ops.of);
   if (m->proto) onnx__model__free_unpacked(m->proto, NULL);
   pthread_mutex_destroy(&m->lock);
   pthread_mutex_destroy(&m->build_lock);

@@ -203,15 +203,43 @@ int64_t node_value(onnx_node *c, int in, int64_t i) {
   }
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(const tn_operator *const *)a)->name, (*(const tn_operator *const *)b)->name);
+}
+
+bool op_table_make(tn_runtime *runtime, op_table *table) {
+  size_t count = tn_op_count(runtime);
+  *table = (op_table){0, calloc(count + 1, sizeof(tn_operator *))};
+  if (!table->of) return false;
+  for (size_t i = 0; i < count; i++) {
+    const tn_operator *op = tn_op_at(runtime, i);
+    if (op) table->of[table->count++] = op;
+  }
+  qsort(table->of, table->count, sizeof *table->of, by_name);
+  return true;
+}
+
+static const tn_operator *op_find(const onnx_node *c, const char *name) {
+  const tn_operator key = {.name = name}, *wanted = &key;
+  if (c->ops) {
+    const tn_operator *const *found =
+        bsearch(&wanted, c->ops->of, c->ops->count, sizeof *c->ops->of, by_name);
+    return found ? *found : NULL;
+  }
+  for (size_t i = 0, n = tn_op_count(c->runtime); i < n; i++) {
+    const tn_operator *op = tn_op_at(c->runtime, i);
+    if (op && !strcmp(op->name, name)) return op;
+  }
+  return NULL;
+}
+
 op_call call_begin(onnx_node *c, const char *op) {
   op_call k;
   k.c = c;
-  k.op = NULL;
+  k.op = op_find(c, op);
   k.num_in = k.num_inout = 0;
   k.status = TN_OK;
   memset(k.attrs, 0, sizeof k.attrs);
-  for (size_t i = 0, n = tn_op_count(c->runtime); i < n && !k.op; i++)
-    if (!strcmp(tn_op_at(c->runtime, i)->name, op)) k.op = tn_op_at(c->runtime, i);
   if (!k.op) {
     node_cannot(c, "no operator %s", op);
     return k;

@@ -55,6 +55,15 @@ typedef struct node_scope {
   const struct node_scope *outer;
 } node_scope;
 
+/* A runtime's operators by name, in order. */
+typedef struct op_table {
+  size_t count;
+  const tn_operator **of;
+} op_table;
+
+/* Those that there are now; false where there is no memory. */
+bool op_table_make(tn_runtime *runtime, op_table *table);
+
 typedef struct onnx_node {
   const Onnx__Node *node;
   tn_runtime *runtime;
@@ -62,6 +71,7 @@ typedef struct onnx_node {
   tn_stream *stream; /* that calls are made on, NULL being the default one */
   int64_t opset;     /* version of the node's domain */
   const node_scope *scope;
+  const op_table *ops; /* NULL: call_begin asks the runtime, which takes longer */
   int num_in, num_out;
   onnx_tensor in[NODE_TENSORS]; /* absent ones are all zeros */
   tn_tensor *x[NODE_TENSORS];   /* the same on the device, NULL where absent; never written */
