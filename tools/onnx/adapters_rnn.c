@@ -178,16 +178,16 @@ static tn_status prelu(onnx_node *c, const char *op) {
 }
 
 const adapter_row adapters_rnn[] = {
-    {"Celu", activation, "celu", 0, 0, NULL},
-    {"Compress", compress, "masked_select", 0, 0, NULL},
+    {"Celu", activation, "celu", 12, 0, NULL},
+    {"Compress", compress, "masked_select", 9, 0, NULL},
     {"GRU", recurrent, "gru", 0, 0, NULL},
-    {"GatherND", gather_nd, "gather_nd", 0, 0, NULL},
+    {"GatherND", gather_nd, "gather_nd", 11, 0, NULL},
     {"LSTM", recurrent, "lstm", 0, 0, NULL},
     {"PRelu", prelu, "prelu", 0, 0, NULL},
     {"RNN", recurrent, "rnn", 0, 0, NULL},
-    {"ScatterND", scatter_nd, "scatter_nd", 0, 0, NULL},
-    {"Shrink", activation, "shrink", 0, 0, NULL},
+    {"ScatterND", scatter_nd, "scatter_nd", 11, 0, NULL},
+    {"Shrink", activation, "shrink", 9, 0, NULL},
     {"Softsign", activation, "softsign", 0, 0, NULL},
-    {"ThresholdedRelu", activation, "thresholded_relu", 0, 0, NULL},
+    {"ThresholdedRelu", activation, "thresholded_relu", 10, 0, NULL},
     {0},
 };

@@ -33,6 +33,9 @@
 #undef CELL_SIGMOID
 #undef CELL_TANH
 
+/* So many rows are faster one by one than together, for which the BLAS packs all weights. */
+enum { FEW_ROWS = 3 };
+
 typedef struct recurrent {
   const tn_host *host;
   recurrent_sizes s;
