@@ -65,6 +65,8 @@ bool cuda_dot_supports(const tn_kernel_args *args);
 bool cuda_embedding_grad_supports(const tn_kernel_args *args);
 bool cuda_attention_supports(const tn_kernel_args *args);
 bool cuda_attention_grad_supports(const tn_kernel_args *args);
+bool cuda_recurrent_supports(const tn_kernel_args *args);
+bool cuda_recurrent_grad_supports(const tn_kernel_args *args);
 
 /* What rows ask for as workspace. */
 tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);
@@ -92,6 +94,17 @@ tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_gather_nd_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scatter_nd_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scatter_nd_add_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scatter_nd_max_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_masked_select_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_lstm_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_lstm_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_gru_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_gru_grad_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_rnn_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_rnn_grad_workspace(const tn_kernel_args *args, size_t *bytes);
 
 #undef CUDA_DECLARE
 

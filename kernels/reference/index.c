@@ -2,19 +2,10 @@
  * Gathering and scattering by index. An index below 0 counts from the end; what is outside
  * the axis even so is read as 0 and not written.
  */
-#include <math.h>
 #include <string.h>
 
-#include "iterate.h"
+#include "index.h"
 #include "kernels.h"
-
-/* The element of an index tensor as a place on an axis of n; -1 outside it. */
-static int64_t place(const view *index, const void *at, int64_t n) {
-  int64_t i;
-  load_i64(index->dtype, at, 1, 1, &i);
-  if (i < 0) i = i < -n ? -1 : i + n;
-  return i < n ? i : -1;
-}
 
 /* --- gather, index_select --- */
 
@@ -37,7 +28,7 @@ tn_status reference_gather(const tn_kernel_args *args) {
         else
           from += at * x.stride[a - index.ndim + 1];
       }
-      int64_t k = place(&index, view_at(&index, which), x.shape[axis]);
+      int64_t k = index_place(&index, view_at(&index, which), x.shape[axis]);
       if (k < 0)
         memset(walk_at(&w, 0, i), 0, size);
       else
@@ -71,7 +62,7 @@ tn_status reference_take_along_axis(const tn_kernel_args *args) {
   walk w = walk_over(views, 3, 0, view_count(&y));
   while (walk_next(&w))
     for (int64_t i = 0; i < w.n; ++i) {
-      int64_t k = place(&index, walk_at(&w, 1, i), n);
+      int64_t k = index_place(&index, walk_at(&w, 1, i), n);
       if (k < 0)
         memset(walk_at(&w, 0, i), 0, size);
       else
@@ -80,101 +71,56 @@ tn_status reference_take_along_axis(const tn_kernel_args *args) {
   return TN_OK;
 }
 
-/* Does something to one element: `to` from `from`. */
-typedef void (*update_fn)(tn_dtype dtype, void *to, const void *from);
+/* Updates along an axis, in row-major order of the index. */
+typedef struct updating {
+  view updates, index;
+  int axis;
+} updating;
 
-/* Updates y, or the doubles in `sum` that stand for it, in row-major order of the index. */
-static void scatter_each(view updates, view index, view y, int axis, update_fn update) {
+static void scatter_each(const void *context, view y, update_fn update) {
+  const updating *u = context;
   int64_t step, n, size = (int64_t)tn_dtype_size(y.dtype);
-  view views[3] = {index, updates, along(y, &index, axis, &step, &n)};
-  walk w = walk_over(views, 3, 0, view_count(&index));
+  view views[3] = {u->index, u->updates, along(y, &u->index, u->axis, &step, &n)};
+  walk w = walk_over(views, 3, 0, view_count(&u->index));
   while (walk_next(&w))
     for (int64_t i = 0; i < w.n; ++i) {
-      int64_t k = place(&index, walk_at(&w, 0, i), n);
+      int64_t k = index_place(&u->index, walk_at(&w, 0, i), n);
       if (k >= 0)
-        update(updates.dtype, (char *)walk_at(&w, 2, i) + k * step * size, walk_at(&w, 1, i));
+        update(u->updates.dtype, (char *)walk_at(&w, 2, i) + k * step * size, walk_at(&w, 1, i));
     }
 }
 
-static void set(tn_dtype dtype, void *to, const void *from) {
-  memcpy(to, from, tn_dtype_size(dtype));
-}
-
-tn_status reference_scatter(const tn_kernel_args *args) {
+static tn_status scatter_run(const tn_kernel_args *args, update_fn update) {
   view y = view_of(args->out[0]);
-  scatter_each(view_of(args->in[0]), view_of(args->in[1]), y, axis_of(args, &y), set);
+  updating u = {view_of(args->in[0]), view_of(args->in[1]), axis_of(args, &y)};
+  scatter_each(&u, y, update);
   return TN_OK;
 }
 
-static void raise(tn_dtype dtype, void *to, const void *from) {
-  double a, b;
-  int64_t i, k;
-  if (dtype_is_float(dtype)) {
-    load_f64(dtype, to, 1, 1, &a);
-    load_f64(dtype, from, 1, 1, &b);
-    if (isnan(b) || b > a) memcpy(to, from, tn_dtype_size(dtype));
-  } else {
-    load_i64(dtype, to, 1, 1, &i);
-    load_i64(dtype, from, 1, 1, &k);
-    if (k > i) memcpy(to, from, tn_dtype_size(dtype));
-  }
+static tn_status fold_run(const tn_kernel_args *args, const fold *f) {
+  view y = view_of(args->out[0]);
+  updating u = {view_of(args->in[0]), view_of(args->in[1]), axis_of(args, &y)};
+  return scatter_fold(args->host, y, f, scatter_each, &u);
 }
 
+tn_status reference_scatter(const tn_kernel_args *args) { return scatter_run(args, update_set); }
 tn_status reference_scatter_max(const tn_kernel_args *args) {
-  view y = view_of(args->out[0]);
-  scatter_each(view_of(args->in[0]), view_of(args->in[1]), y, axis_of(args, &y), raise);
-  return TN_OK;
+  return scatter_run(args, update_max);
 }
-
-static void add_whole(tn_dtype dtype, void *to, const void *from) {
-  int64_t a, b;
-  load_i64(dtype, to, 1, 1, &a);
-  load_i64(dtype, from, 1, 1, &b);
-  a = (int64_t)((uint64_t)a + (uint64_t)b);
-  store_i64(dtype, to, 1, 1, &a);
+tn_status reference_scatter_min(const tn_kernel_args *args) {
+  return scatter_run(args, update_min);
 }
-
-/* `to` is a double, whatever type the update has. */
-static void add_to_f64(tn_dtype dtype, void *to, const void *from) {
-  double b;
-  load_f64(dtype, from, 1, 1, &b);
-  *(double *)to += b;
-}
-
-/* Floats are summed in float64 and rounded once. */
-static tn_status scatter_sum(const tn_host *host, view updates, view index, view y, int axis) {
-  if (!dtype_is_float(y.dtype)) {
-    scatter_each(updates, index, y, axis, add_whole);
-    return TN_OK;
-  }
-  view wide = y;
-  int64_t stride = 1;
-  double *sum = scratch_alloc(host, view_count(&y));
-  if (!sum) return TN_ERR_OUT_OF_MEMORY;
-  gather(y, sum);
-  wide.dtype = TN_F64;
-  wide.data = (char *)sum;
-  for (int a = y.ndim - 1; a >= 0; stride *= y.shape[a--]) wide.stride[a] = stride;
-  scatter_each(updates, index, wide, axis, add_to_f64);
-  scatter(y, sum);
-  host->free(host, sum);
-  return TN_OK;
-}
-
-tn_status reference_scatter_add(const tn_kernel_args *args) {
-  view y = view_of(args->out[0]);
-  return scatter_sum(args->host, view_of(args->in[0]), view_of(args->in[1]), y, axis_of(args, &y));
-}
+tn_status reference_scatter_add(const tn_kernel_args *args) { return fold_run(args, &fold_add); }
+tn_status reference_scatter_mul(const tn_kernel_args *args) { return fold_run(args, &fold_mul); }
 
 /* scatter_add with the same index everywhere across the axis. */
 tn_status reference_index_add(const tn_kernel_args *args) {
-  view updates = view_of(args->in[0]), index = view_of(args->in[1]), y = view_of(args->out[0]);
-  int axis = axis_of(args, &y);
-  view wide = updates;
-  wide.data = index.data;
-  wide.dtype = index.dtype;
-  for (int a = 0; a < wide.ndim; ++a) wide.stride[a] = a == axis ? index.stride[0] : 0;
-  return scatter_sum(args->host, updates, wide, y, axis);
+  view y = view_of(args->out[0]), index = view_of(args->in[1]);
+  updating u = {view_of(args->in[0]), view_of(args->in[0]), axis_of(args, &y)};
+  u.index.data = index.data;
+  u.index.dtype = index.dtype;
+  for (int a = 0; a < u.index.ndim; ++a) u.index.stride[a] = a == u.axis ? index.stride[0] : 0;
+  return scatter_fold(args->host, y, &fold_add, scatter_each, &u);
 }
 
 /* --- one_hot --- */
@@ -191,7 +137,7 @@ tn_status reference_one_hot(const tn_kernel_args *args) {
   walk w = walk_over(views, 2, 0, view_count(&index));
   while (walk_next(&w))
     for (int64_t i = 0; i < w.n; ++i) {
-      int64_t k = place(&index, walk_at(&w, 1, i), attrs->classes);
+      int64_t k = index_place(&index, walk_at(&w, 1, i), attrs->classes);
       for (int64_t c = 0; c < attrs->classes; ++c)
         memcpy((char *)walk_at(&w, 0, i) + c * y.stride[axis] * (int64_t)size, c == k ? on : off,
                size);

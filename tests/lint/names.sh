@@ -17,11 +17,11 @@ cat >>"$scratch/known" <<'EOF'
 tn_NAME
 TN_NAME_DEFAULTS
 tn_acme
-TN_ARGS_softsign
-TN_ATTRS_softsign
-TN_GRAD_softsign
+TN_ARGS_elliott
+TN_ATTRS_elliott
+TN_GRAD_elliott
 TN_GRAD_sum_square
-TN_WITHOUT_softsign
+TN_WITHOUT_elliott
 TN_ARGS_sum_square
 TN_ATTRS_sum_square
 tn_sum_square_attrs

@@ -260,8 +260,7 @@ START_TEST(inputs_are_left_as_they_were) {
     input(&t, 0, TN_F32, 1, SHAPE(3), data);
     input(&t, 1, TN_I64, 1, SHAPE(1), &place);
     input(&t, 2, TN_F32, 1, SHAPE(1), &update);
-    Onnx__Attribute *a = attribute(&t, "reduction");
-    a->s = (ProtobufCBinaryData){strlen(reductions[i]), (uint8_t *)(uintptr_t)reductions[i]};
+    word(&t, "reduction", reductions[i]);
     gives(&t, 3, y);
     ck_assert(y[0] == 1 && y[1] == (i == 1 ? 11 : 9) && y[2] == 3);
     ck_assert_int_eq(tn_tensor_to_host(t.at.x[0], y, sizeof y), TN_OK);

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "trial.h"
+#include "tests/onnx/trial.h"
 
 /* Output 0 as bytes of memory. */
 static void gives_bytes(trial *t, tn_dtype dtype, int32_t rank, const void *want, size_t bytes) {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 static const adapter_row *const families[] = {
-    adapters_elementwise, adapters_reduce, adapters_nn,     adapters_move,
-    adapters_make,        adapters_window, adapters_signal, adapters_order,
-    adapters_host,        adapters_quant,  adapters_resize, adapters_vision};
+    adapters_elementwise, adapters_reduce, adapters_nn,    adapters_move, adapters_make,
+    adapters_window,      adapters_signal, adapters_order, adapters_host, adapters_quant,
+    adapters_resize,      adapters_rnn,    adapters_vision};
 enum { NUM_FAMILIES = sizeof families / sizeof *families };
 
 static const char *domain_name(const char *domain) {

@@ -19,7 +19,7 @@ typedef struct adapter_row {
 /* Each ends with a row of NULL. */
 extern const adapter_row adapters_elementwise[], adapters_reduce[], adapters_nn[], adapters_move[],
     adapters_make[], adapters_window[], adapters_signal[], adapters_order[], adapters_host[],
-    adapters_quant[], adapters_resize[], adapters_vision[];
+    adapters_quant[], adapters_resize[], adapters_rnn[], adapters_vision[];
 
 /* All rows one after the other; NULL past the last. */
 const adapter_row *adapter_row_at(size_t index);

@@ -124,6 +124,10 @@ static tn_status scatter(onnx_node *c, const char *op) {
   if (node_has(c, "reduction") && !node_word(c, "reduction", "none")) {
     if (node_word(c, "reduction", "add"))
       op = "scatter_add";
+    else if (node_word(c, "reduction", "mul"))
+      op = "scatter_mul";
+    else if (node_word(c, "reduction", "min"))
+      op = "scatter_min";
     else if (node_word(c, "reduction", "max"))
       op = "scatter_max";
     else

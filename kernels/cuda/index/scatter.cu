@@ -1,17 +1,18 @@
 /*
- * scatter, scatter_add, scatter_max, index_add: the same bits every time. A place of y is
+ * scatter, scatter_add, _mul, _min and _max, index_add, and scatter_nd with each of these: the
+ * same bits every time. A place of y is
  * the number of an element of it; an update outside its axis has none.
  *
  *   scatter      every place keeps the number of the last update to it (a maximum, so the
  *                order of the threads does not matter), which then alone writes.
- *   scatter_max  a maximum needs no order; NaN becomes one NaN and +0 beats -0, so that
+ *   extremes     a maximum needs no order; NaN becomes one NaN and +0 beats -0, so that
  *                the bits need none either.
  *   sums         integers wrap, so their order does not matter either. Floats are sorted by
  *                place, stably, and each place is summed in the order of its updates.
  */
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/index/slices.cuh"
 
 namespace {
 
@@ -159,6 +160,20 @@ template <class T> struct larger {
     return is_nan(b) || b > a || (b == a && is_minus(a) && !is_minus(b));
   }
 };
+template <class T> struct smaller {
+  __device__ __forceinline__ bool operator()(T there, T x, T *next) const {
+    compute_t<T> a = load(there), b = load(x);
+    if (is_nan(a)) return false;
+    *next = is_nan(b) ? quiet_nan<T>::of(x) : x;
+    return is_nan(b) || b < a || (b == a && is_minus(b) && !is_minus(a));
+  }
+};
+template <class T> struct times {
+  __device__ __forceinline__ bool operator()(T there, T x, T *next) const {
+    *next = (T)((uint64_t)there * (uint64_t)x);
+    return x != 1;
+  }
+};
 template <class T> struct plus {
   __device__ __forceinline__ bool operator()(T there, T x, T *next) const {
     *next = (T)((uint64_t)there + (uint64_t)x);
@@ -179,8 +194,13 @@ template <class T, class F> tn_status run_update(const tn_kernel_args *args, con
                 (const T *)args->in[0]->data, F{}, s);
 }
 
-template <class T> tn_status run_max(const tn_kernel_args *args, const scattering &s) {
-  return run_update<T, larger<T>>(args, s);
+template <template <class> class F>
+tn_status run_extreme(const tn_kernel_args *args, const scattering &s) {
+  if (s.n == 0 || s.places == 0) return TN_OK;
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    return run_update<T, F<T>>(args, s);
+  });
 }
 
 /* --- sums of floats: sorted by place --- */
@@ -248,8 +268,12 @@ __global__ void __launch_bounds__(place_threads)
   item[i] = i;
 }
 
-/* The thread at the first update of a place sums them all. */
-template <class T>
+template <bool product, class C> __device__ __forceinline__ C joined(C a, C b) {
+  return product ? a * b : a + b;
+}
+
+/* The thread at the first update of a place sums them all, or multiplies. */
+template <class T, bool product>
 __global__ void __launch_bounds__(place_threads)
     add_places(T *y, const T *x, const uint64_t *key, const uint32_t *item, uint32_t n,
                uint64_t places) {
@@ -258,14 +282,14 @@ __global__ void __launch_bounds__(place_threads)
   uint64_t place = key[i];
   if (place >= places || (i > 0 && key[i - 1] == place)) return;
   compute_t<T> sum = load(y[place]);
-  do sum += load(x[item[i]]);
+  do sum = joined<product>(sum, (compute_t<T>)load(x[item[i]]));
   while (++i < n && key[i] == place);
   y[place] = stored<T>::from(sum);
 }
 
 /* y as [outer, n, inner], updates as [outer, count, inner]: one row of a block's threads
- * at the first update of an index sums that index's rows. */
-template <class T>
+ * at the first update of an index sums that index's rows, or multiplies them. */
+template <class T, bool product>
 __global__ void __launch_bounds__(place_threads)
     add_rows(T *y, const T *x, const uint64_t *key, const uint32_t *item, uint32_t count,
              uint64_t n, int64_t inner, int64_t outer) {
@@ -280,25 +304,27 @@ __global__ void __launch_bounds__(place_threads)
     const T *from = x + o * count * inner + at;
     compute_t<T> sum = load(*to);
     uint32_t i = first;
-    do sum += load(from[(int64_t)item[i] * inner]);
+    do sum = joined<product>(sum, (compute_t<T>)load(from[(int64_t)item[i] * inner]));
     while (++i < count && key[i] == place);
     *to = stored<T>::from(sum);
   }
 }
 
-template <class T> tn_status run_sum(const tn_kernel_args *args, const scattering &s) {
+template <class T, bool product>
+tn_status run_sum(const tn_kernel_args *args, const scattering &s) {
   sums m;
   tn_status status = sums_of(args, (char *)args->workspace, s.n, s.places, &m);
   if (status == TN_OK)
     status = launch(args, place_keys, place_blocks(s.n), place_threads, 0, m.key[0], m.item[0], s);
   if (status == TN_OK) status = sort_sums(args, &m);
   if (status != TN_OK) return status;
-  return launch(args, add_places<T>, place_blocks(s.n), place_threads, 0, (T *)args->out[0]->data,
-                (const T *)args->in[0]->data, (const uint64_t *)m.key[0],
+  return launch(args, add_places<T, product>, place_blocks(s.n), place_threads, 0,
+                (T *)args->out[0]->data, (const T *)args->in[0]->data, (const uint64_t *)m.key[0],
                 (const uint32_t *)m.item[0], s.n, s.places);
 }
 
-template <class T> tn_status run_row_sum(const tn_kernel_args *args, const scattering &s) {
+template <class T, bool product>
+tn_status run_row_sum(const tn_kernel_args *args, const scattering &s) {
   const DLTensor *y = args->out[0];
   uint32_t count = s.count.value;
   int64_t inner = s.inner.value, outer = s.n / ((int64_t)count * inner);
@@ -310,25 +336,25 @@ template <class T> tn_status run_row_sum(const tn_kernel_args *args, const scatt
   if (status == TN_OK) status = sort_sums(args, &m);
   if (status != TN_OK) return status;
   int64_t across = ceil_div(inner * outer, place_threads);
-  return launch(args, add_rows<T>, dim3(count, (unsigned)(across < 65535 ? across : 65535)),
-                place_threads, 0, (T *)y->data, (const T *)args->in[0]->data,
-                (const uint64_t *)m.key[0], (const uint32_t *)m.item[0], count, (uint64_t)s.index.n,
-                inner, outer);
+  return launch(args, add_rows<T, product>,
+                dim3(count, (unsigned)(across < 65535 ? across : 65535)), place_threads, 0,
+                (T *)y->data, (const T *)args->in[0]->data, (const uint64_t *)m.key[0],
+                (const uint32_t *)m.item[0], count, (uint64_t)s.index.n, inner, outer);
 }
 
 /* Whether whole rows follow each index, so that a block can sum them side by side. */
 bool has_rows(const scattering &s) { return s.shared && s.n / s.count.value >= 32; }
 
-tn_status run_add(const tn_kernel_args *args, bool shared) {
+template <bool product> tn_status run_fold(const tn_kernel_args *args, bool shared) {
   scattering s = scattering_of(args, shared);
   if (s.n == 0 || s.places == 0) return TN_OK;
   bool rows = has_rows(s);
   return for_number(args, args->out[0], [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_integral_v<T>)
-      return run_update<T, plus<T>>(args, s);
+      return run_update<T, std::conditional_t<product, times<T>, plus<T>>>(args, s);
     else
-      return rows ? run_row_sum<T>(args, s) : run_sum<T>(args, s);
+      return rows ? run_row_sum<T, product>(args, s) : run_sum<T, product>(args, s);
   });
 }
 
@@ -344,6 +370,37 @@ tn_status sum_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) 
   return status;
 }
 
+tn_status run_set(const tn_kernel_args *args, bool shared) {
+  scattering s = scattering_of(args, shared);
+  uint32_t *last = (uint32_t *)args->workspace;
+  if (s.n == 0 || s.places == 0) return TN_OK;
+  tn_status status = launch(args, forget, place_blocks(s.n), place_threads, 0, last, s);
+  if (status == TN_OK)
+    status = launch(args, remember, place_blocks(s.n), place_threads, 0, last, s);
+  if (status != TN_OK) return status;
+  return for_size(args->out[0], [&](auto t) { return run_put<decltype(t)>(args, s); });
+}
+
+/* --- by indexes of several axes --- */
+
+/* Makes the numbers of rows, then runs `fn` on the call that has them as its index. */
+template <class Fn> tn_status run_slices(const tn_kernel_args *args, Fn fn) {
+  cuda_slices s;
+  cuda_slices_begin(args, args->in[0], args->out[0], &s);
+  if (cuda_size(&s.part, 0, 2) == 0 || cuda_size(&s.data, 0, 2) == 0) return TN_OK;
+  tn_status status = cuda_slices_number(args, args->out[0], &s);
+  return status == TN_OK ? fn(&s.args) : status;
+}
+
+template <class Fn> tn_status slices_workspace(const tn_kernel_args *args, size_t *bytes, Fn fn) {
+  cuda_slices s;
+  cuda_slices_begin(args, args->in[0], args->out[0], &s);
+  *bytes = 0;
+  tn_status status = fn(&s.args, bytes);
+  *bytes += cuda_slices_bytes(&s);
+  return status;
+}
+
 } // namespace
 
 bool cuda_scatter_supports(const tn_kernel_args *args) {
@@ -355,21 +412,12 @@ tn_status cuda_scatter_workspace(const tn_kernel_args *args, size_t *bytes) {
   return TN_OK;
 }
 
-tn_status cuda_run_scatter(const tn_kernel_args *args) {
-  scattering s = scattering_of(args, false);
-  uint32_t *last = (uint32_t *)args->workspace;
-  if (s.n == 0 || s.places == 0) return TN_OK;
-  tn_status status = launch(args, forget, place_blocks(s.n), place_threads, 0, last, s);
-  if (status == TN_OK)
-    status = launch(args, remember, place_blocks(s.n), place_threads, 0, last, s);
-  if (status != TN_OK) return status;
-  return for_size(args->out[0], [&](auto t) { return run_put<decltype(t)>(args, s); });
-}
-
+tn_status cuda_run_scatter(const tn_kernel_args *args) { return run_set(args, false); }
 tn_status cuda_run_scatter_max(const tn_kernel_args *args) {
-  scattering s = scattering_of(args, false);
-  if (s.n == 0 || s.places == 0) return TN_OK;
-  return for_number(args, args->out[0], [&](auto t) { return run_max<decltype(t)>(args, s); });
+  return run_extreme<larger>(args, scattering_of(args, false));
+}
+tn_status cuda_run_scatter_min(const tn_kernel_args *args) {
+  return run_extreme<smaller>(args, scattering_of(args, false));
 }
 
 tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -378,5 +426,36 @@ tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes) 
 tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes) {
   return sum_workspace(args, true, bytes);
 }
-tn_status cuda_run_scatter_add(const tn_kernel_args *args) { return run_add(args, false); }
-tn_status cuda_run_index_add(const tn_kernel_args *args) { return run_add(args, true); }
+tn_status cuda_run_scatter_add(const tn_kernel_args *args) { return run_fold<false>(args, false); }
+tn_status cuda_run_index_add(const tn_kernel_args *args) { return run_fold<false>(args, true); }
+tn_status cuda_run_scatter_mul(const tn_kernel_args *args) { return run_fold<true>(args, false); }
+
+tn_status cuda_scatter_nd_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return slices_workspace(args, bytes, cuda_scatter_workspace);
+}
+tn_status cuda_scatter_nd_add_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return slices_workspace(args, bytes, cuda_index_add_workspace);
+}
+tn_status cuda_scatter_nd_max_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return slices_workspace(args, bytes,
+                          [](const tn_kernel_args *, size_t *) { return (tn_status)TN_OK; });
+}
+tn_status cuda_run_scatter_nd(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) { return run_set(call, true); });
+}
+tn_status cuda_run_scatter_nd_add(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) { return run_fold<false>(call, true); });
+}
+tn_status cuda_run_scatter_nd_mul(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) { return run_fold<true>(call, true); });
+}
+tn_status cuda_run_scatter_nd_min(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) {
+    return run_extreme<smaller>(call, scattering_of(call, true));
+  });
+}
+tn_status cuda_run_scatter_nd_max(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) {
+    return run_extreme<larger>(call, scattering_of(call, true));
+  });
+}

@@ -63,6 +63,10 @@ static inline num apply_clamp(num x, num least, num most) {
 #define apply_fmod(a, b) fmod(a, b)
 #define apply_relu_grad(dy, y) ((y) > 0 ? (dy) : (num)0)
 
+#define apply_softsign(x) (isinf(x) ? copysign((num)1, x) : DIVIDE(x, (num)1 + fabs(x)))
+#define apply_prelu(x, slope) ((x) > 0 ? (x) : (slope) * (x))
+#define apply_copysign(a, b) copysign(a, b)
+
 static inline num apply_sign(num x) { return x > 0 ? (num)1 : x < 0 ? (num)-1 : x; }
 static inline num apply_relu(num x) { return x <= 0 ? (num)0 : x; } /* NaN stays */
 static inline num apply_maximum(num a, num b) { return a > b || a != a ? a : b; }

@@ -42,6 +42,11 @@
 #define apply_elu f_elu
 
 static inline WIDE apply_leaky_relu(WIDE x, WIDE slope) { return x > 0 ? x : slope * x; }
+static inline WIDE apply_celu(WIDE x, WIDE alpha) { return x > 0 ? x : f_elu(x / alpha, alpha); }
+static inline WIDE apply_thresholded_relu(WIDE x, WIDE alpha) { return x <= alpha ? 0 : x; }
+static inline WIDE apply_shrink(WIDE x, WIDE lambd, WIDE bias) {
+  return x < -lambd ? x + bias : x > lambd ? x - bias : x == x ? 0 : x;
+}
 static inline WIDE apply_softplus(WIDE x, WIDE beta, WIDE threshold) {
   const WIDE z = beta * x;
   return z > threshold ? x : f_softplus(z) / beta;

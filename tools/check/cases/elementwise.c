@@ -31,6 +31,8 @@ static void vary(op_case *c, unsigned round) {
   case_set(c, "tanh", 0, round % 2);
   case_set(c, "slope", 0, round % 2 ? 0.01 : -0.3);
   case_set(c, "alpha", 0, round % 2 ? 1 : 0.7);
+  case_set(c, "lambd", 0, round % 2 ? 0.5 : 1.5);
+  case_set(c, "bias", 0, round % 3 ? 0 : 0.3);
   case_set(c, "beta", 0, round % 2 ? 1 : 2.3);
   case_set(c, "threshold", 0, round % 3 ? 20 : 1);
   if (round % 5) case_set(c, "min", 0, round % 5 == 4 ? (double)NAN : round % 5 == 3 ? 0.7 : -0.3);

@@ -1,0 +1,351 @@
+/*
+ * lstm, gru and rnn. The input's product with w is one launch over all steps; then each step takes
+ * the state's product with u and goes on from there. See recurrent.cuh.
+ */
+#include "kernels/cuda/recurrent/recurrent.cuh"
+
+namespace {
+
+enum { tile = 64, depth = 16, product_threads = 256, each = 4 };
+
+struct forward_call {
+  recurrent_call c;
+  const void *x, *w, *u, *bias, *h0, *c0, *p;
+  void *y, *y_h, *y_c, *reserve;
+  /* Workspace, in the computing type: [d, s n, gates h], two of [d, n, h], then lstm's cells, or
+   * gru's first two gates and what the reset multiplies. */
+  void *products, *h[2], *cell, *gates, *q;
+};
+
+/* --- products[d] = x w[d]^T + bias --- */
+
+/* The bias of a gate row: both halves, but for what gru's reset multiplies. */
+template <class T> __device__ compute_t<T> bias_at(const forward_call &f, int d, int64_t g) {
+  const int64_t n = f.c.gates * f.c.hidden;
+  const T *bias = (const T *)f.bias + d * 2 * n;
+  const bool apart = f.c.gates == 3 && f.c.k.coupled && g >= 2 * f.c.hidden;
+  return load(bias[g]) + (apart ? (compute_t<T>)0 : (compute_t<T>)load(bias[n + g]));
+}
+
+template <class T>
+__global__ void __launch_bounds__(product_threads)
+    multiply_input(const __grid_constant__ forward_call f) {
+  using C = compute_t<T>;
+  __shared__ C left[depth][tile + 1], right[depth][tile + 1];
+  const int64_t rows = f.c.steps * f.c.sequences, columns = f.c.gates * f.c.hidden, k = f.c.inputs;
+  const int64_t first_row = (int64_t)blockIdx.y * tile, first_column = (int64_t)blockIdx.x * tile;
+  const int d = (int)blockIdx.z, tx = threadIdx.x % (tile / each), ty = threadIdx.x / (tile / each);
+  const T *x = (const T *)f.x, *w = (const T *)f.w + d * columns * k;
+  C acc[each][each] = {};
+  for (int64_t k0 = 0; k0 < k; k0 += depth) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < tile * depth; i += product_threads) {
+      const int kk = i % depth, r = i / depth;
+      const bool deep = k0 + kk < k;
+      left[kk][r] = deep && first_row + r < rows ? load(x[(first_row + r) * k + k0 + kk]) : (C)0;
+      right[kk][r] =
+          deep && first_column + r < columns ? load(w[(first_column + r) * k + k0 + kk]) : (C)0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int kk = 0; kk < depth; kk++)
+#pragma unroll
+      for (int i = 0; i < each; i++)
+#pragma unroll
+        for (int j = 0; j < each; j++)
+          acc[i][j] += left[kk][ty + i * (tile / each)] * right[kk][tx + j * (tile / each)];
+    __syncthreads();
+  }
+  C *to = (C *)f.products + d * rows * columns;
+  for (int i = 0; i < each; i++)
+    for (int j = 0; j < each; j++) {
+      const int64_t row = first_row + ty + i * (tile / each);
+      const int64_t column = first_column + tx + j * (tile / each);
+      if (row < rows && column < columns)
+        to[row * columns + column] = acc[i][j] + (f.bias ? bias_at<T>(f, d, column) : (C)0);
+    }
+}
+
+/* --- steps --- */
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    begin_states(const __grid_constant__ forward_call f) {
+  using C = compute_t<T>;
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
+  if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    end_states(const __grid_constant__ forward_call f, int last) {
+  using C = compute_t<T>;
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
+  if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
+}
+
+/* One element of a step: where it is, and what each of its parts is at. */
+template <class T> struct step_place {
+  using C = compute_t<T>;
+  recurrent_place at;
+  int64_t t, state; /* -1: behind the sequence's end; in [d, n, h] */
+  const C *x;       /* gate g at x[g h] */
+  C *reserve;       /* part g at reserve[g h]; NULL: none is kept */
+};
+
+/* False for threads outside the states. */
+template <class T>
+__device__ bool find_place(const forward_call &f, int64_t step, step_place<T> *s) {
+  using C = compute_t<T>;
+  const recurrent_call &c = f.c;
+  s->at = recurrent_place_of();
+  const int d = s->at.d;
+  const int64_t b = s->at.b, j = s->at.j;
+  if (b >= c.sequences || j >= c.hidden) return false;
+  s->t = recurrent_at(c, d, b, step);
+  s->state = recurrent_state_row(c, d, b) * c.hidden + j;
+  const int64_t t = s->t < 0 ? step : s->t; /* of zeros, each step behind the end once */
+  s->x = (const C *)f.products + ((d * c.steps + t) * c.sequences + b) * c.gates * c.hidden + j;
+  s->reserve = f.reserve
+                   ? (C *)f.reserve + recurrent_gate_row(c, d, t, b) * c.reserved * c.hidden + j
+                   : NULL;
+  return true;
+}
+
+/* A step behind a sequence's end: zeros, and the state as it was. */
+template <class T>
+__device__ void write_rest(const forward_call &f, const step_place<T> &s, int64_t step, int now) {
+  using C = compute_t<T>;
+  const recurrent_call &c = f.c;
+  ((T *)f.y)[recurrent_y_row(c, s.at.d, step, s.at.b) * c.hidden + s.at.j] = stored<T>::from((C)0);
+  for (int64_t g = 0; g < c.reserved && s.reserve; g++) s.reserve[g * c.hidden] = 0;
+  ((C *)f.h[1 - now])[s.state] = ((const C *)f.h[now])[s.state];
+}
+
+template <class T>
+__device__ void write_state(const forward_call &f, const step_place<T> &s, compute_t<T> h,
+                            int now) {
+  using C = compute_t<T>;
+  ((T *)f.y)[recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden + s.at.j] = stored<T>::from(h);
+  ((C *)f.h[1 - now])[s.state] = h;
+}
+
+/* Products of the states h[now], or of q, with gates `first` on of u. */
+template <class T, int G>
+__device__ void products_of(const forward_call &f, const void *rows, int64_t first,
+                            compute_t<T> (&acc)[G]) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden, d = blockIdx.z;
+  recurrent_products<C, T, G, true>(acc, (const C *)rows + d * f.c.sequences * n, n,
+                                    (const T *)f.u + (d * f.c.gates + first) * n * n, n, n,
+                                    f.c.sequences);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    lstm_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  step_place<T> s;
+  C z[4] = {};
+  products_of<T, 4>(f, f.h[now], 0, z);
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, step, now);
+  C *cell = (C *)f.cell + s.state;
+  const C before = *cell, state = ((const C *)f.h[now])[s.state], clip = (C)f.c.k.clip;
+  for (int g = 0; g < 4; g++) z[g] += s.x[g * n];
+  C p[3] = {};
+  for (int g = 0; g < 3 && f.p; g++) p[g] = load(((const T *)f.p)[(s.at.d * 3 + g) * n + s.at.j]);
+  const C h = cell_lstm_step(&z[0], &z[1], &z[2], z[3], p[0], p[1], p[2], cell, clip, f.c.k.gate,
+                             f.c.k.enter, f.c.k.leave, f.c.k.coupled);
+  for (int g = 0; g < 4 && s.reserve; g++) s.reserve[g * n] = z[g];
+  if (s.reserve) s.reserve[4 * n] = before;
+  if (s.reserve) s.reserve[5 * n] = state;
+  write_state(f, s, h, now);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    rnn_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  step_place<T> s;
+  C z[1] = {};
+  products_of<T, 1>(f, f.h[now], 0, z);
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, step, now);
+  z[0] += s.x[0];
+  if (s.reserve) s.reserve[0] = z[0];
+  if (s.reserve) s.reserve[f.c.hidden] = ((const C *)f.h[now])[s.state];
+  write_state(f, s, cell_activate(f.c.k.enter, z[0], (C)f.c.k.clip), now);
+}
+
+/* The end of gru's step, z and h being its gates with all in them. */
+template <class T>
+__device__ void gru_end(const forward_call &f, const step_place<T> &s, const compute_t<T> *z,
+                        compute_t<T> q, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  const C before = ((const C *)f.h[now])[s.state];
+  for (int g = 0; g < 3 && s.reserve; g++) s.reserve[g * n] = z[g];
+  if (s.reserve) s.reserve[3 * n] = before;
+  if (s.reserve) s.reserve[4 * n] = q;
+  write_state(f, s, cell_gru_step(z[0], z[2], before, (C)f.c.k.clip, f.c.k.gate, f.c.k.enter), now);
+}
+
+/* Linear before reset: all in one. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_linear_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  step_place<T> s;
+  C z[3] = {};
+  products_of<T, 3>(f, f.h[now], 0, z);
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, step, now);
+  z[0] += s.x[0];
+  z[1] += s.x[n];
+  const C q = z[2] + (f.bias ? load(((const T *)f.bias)[(s.at.d * 6 + 5) * n + s.at.j]) : (C)0);
+  z[2] = s.x[2 * n] + q * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
+  gru_end(f, s, z, q, now);
+}
+
+/* The gates z and r, and the state reset. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  step_place<T> s;
+  C z[2] = {};
+  products_of<T, 2>(f, f.h[now], 0, z);
+  if (!find_place(f, step, &s)) return;
+  z[0] += s.x[0];
+  z[1] += s.x[n];
+  ((C *)f.gates)[2 * s.state] = z[0];
+  ((C *)f.gates)[2 * s.state + 1] = z[1];
+  ((C *)f.q)[s.state] =
+      ((const C *)f.h[now])[s.state] * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
+}
+
+/* The gate h from the reset state, and the step's end. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  step_place<T> s;
+  C h[1] = {};
+  products_of<T, 1>(f, f.q, 2, h);
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, step, now);
+  const C *gates = (const C *)f.gates + 2 * s.state;
+  const C z[3] = {gates[0], gates[1], h[0] + s.x[2 * f.c.hidden]};
+  gru_end(f, s, z, ((const C *)f.q)[s.state], now);
+}
+
+/* --- calls --- */
+
+/* Lays the workspace out, from `base` on; its size in bytes. */
+size_t lay_out(forward_call *f, char *base, size_t size) {
+  const recurrent_call &c = f->c;
+  const size_t states = (size_t)(c.directions * c.sequences * c.hidden) * size;
+  size_t at = (size_t)(c.directions * c.steps * c.sequences * c.gates * c.hidden) * size;
+  f->products = base;
+  for (int i = 0; i < 2; i++, at += states) f->h[i] = base + at;
+  if (c.gates == 4) {
+    f->cell = base + at;
+    at += states;
+  }
+  if (c.gates == 3) {
+    f->gates = base + at;
+    f->q = base + at + 2 * states;
+    at += 3 * states;
+  }
+  return at;
+}
+
+forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
+  forward_call f = {};
+  f.c = recurrent_call_of(op, args, args->in[2], args->in[0], args->in[4]);
+  f.x = args->in[0]->data;
+  f.w = args->in[1]->data;
+  f.u = args->in[2]->data;
+  f.bias = recurrent_data(args->in[3]);
+  f.h0 = recurrent_data(args->in[5]);
+  f.y = args->out[0]->data;
+  f.y_h = recurrent_data(args->out[1]);
+  f.reserve = recurrent_data(args->out[op == TN_OP_LSTM ? 3 : 2]);
+  if (op == TN_OP_LSTM) {
+    f.c0 = recurrent_data(args->in[6]);
+    f.p = recurrent_data(args->in[7]);
+    f.y_c = recurrent_data(args->out[2]);
+  }
+  return f;
+}
+
+template <class T>
+tn_status run_step(const tn_kernel_args *args, const forward_call &f, int64_t step, int now) {
+  const dim3 grid = recurrent_grid(f.c);
+  if (f.c.gates == 4) return launch(args, lstm_step<T>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 1) return launch(args, rnn_step<T>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.k.coupled)
+    return launch(args, gru_linear_step<T>, grid, recurrent_threads, 0, f, step, now);
+  const tn_status status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  if (status != TN_OK) return status;
+  return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
+}
+
+template <class T> tn_status run_all(const tn_kernel_args *args, forward_call f) {
+  const recurrent_call &c = f.c;
+  const int64_t rows = c.steps * c.sequences;
+  if (c.sequences * c.hidden == 0) return TN_OK;
+  lay_out(&f, (char *)args->workspace, sizeof(compute_t<T>));
+  const dim3 grid = recurrent_grid(c);
+  const dim3 blocks((unsigned)ceil_div(c.gates * c.hidden, tile), (unsigned)ceil_div(rows, tile),
+                    (unsigned)c.directions);
+  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
+  if (status == TN_OK && rows)
+    status = launch(args, multiply_input<T>, blocks, product_threads, 0, f);
+  for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
+    status = run_step<T>(args, f, step, (int)(step % 2));
+  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
+  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
+}
+
+tn_status run(const tn_kernel_args *args, uint32_t op) {
+  const forward_call f = forward_of(args, op);
+  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f); });
+}
+
+tn_status workspace(const tn_kernel_args *args, uint32_t op, size_t *bytes) {
+  forward_call f = forward_of(args, op);
+  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]) == TN_F64 ? 8 : 4);
+  return TN_OK;
+}
+
+} // namespace
+
+/* Blocks are counted in 16 bits along all axes of a grid but the first. */
+bool cuda_recurrent_supports(const tn_kernel_args *args) {
+  const DLTensor *x = args->in[0];
+  return x->shape[1] <= 1 << 20 && x->shape[0] * x->shape[1] <= (int64_t)tile * 65535;
+}
+
+tn_status cuda_lstm_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_LSTM, bytes);
+}
+tn_status cuda_gru_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_GRU, bytes);
+}
+tn_status cuda_rnn_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_RNN, bytes);
+}
+tn_status cuda_run_lstm(const tn_kernel_args *args) { return run(args, TN_OP_LSTM); }
+tn_status cuda_run_gru(const tn_kernel_args *args) { return run(args, TN_OP_GRU); }
+tn_status cuda_run_rnn(const tn_kernel_args *args) { return run(args, TN_OP_RNN); }

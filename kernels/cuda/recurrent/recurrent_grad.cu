@@ -1,0 +1,313 @@
+/*
+ * Gradients of lstm, gru and rnn, from the last step to the first. A step takes the gradients by
+ * its states apart into those by the gates, element by element, and then the product of these with
+ * u, which is what the step before it gets. See recurrent.cuh.
+ */
+#include "kernels/cuda/recurrent/recurrent.cuh"
+
+namespace {
+
+struct backward_call {
+  recurrent_call c;
+  const void *u, *reserve, *dy, *dy_h, *dy_c, *dreserve, *p;
+  void *dgates, *dh0, *dc0, *dp;
+  /* Workspace, in the computing type: two of [d, n, h], lstm's by the cell or gru's by what is
+   * reset, [d, n, gates h] of what u is multiplied by; [d, n, 3 h] doubles of lstm's peepholes. */
+  void *dh[2], *dc, *du;
+  double *peepholes;
+};
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    begin_back(const __grid_constant__ backward_call f) {
+  using C = compute_t<T>;
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  ((C *)f.dh[0])[i] = f.dy_h ? load(((const T *)f.dy_h)[i]) : (C)0;
+  ((C *)f.dc)[i] = f.dy_c ? load(((const T *)f.dy_c)[i]) : (C)0;
+  for (int g = 0; g < 3 && f.peepholes; g++) f.peepholes[3 * i + g] = 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    end_back(const __grid_constant__ backward_call f, int last) {
+  using C = compute_t<T>;
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  ((T *)f.dh0)[i] = stored<T>::from(((const C *)f.dh[last])[i]);
+  if (f.dc0) ((T *)f.dc0)[i] = stored<T>::from(((const C *)f.dc)[i]);
+  if (!f.peepholes || at.b != 0) return;
+  for (int g = 0; g < 3; g++) { /* in the order of the sequences */
+    double sum = 0;
+    for (int64_t b = 0; b < f.c.sequences; b++)
+      sum += f.peepholes[3 * (recurrent_state_row(f.c, at.d, b) * f.c.hidden + at.j) + g];
+    ((T *)f.dp)[(at.d * 3 + g) * f.c.hidden + at.j] = stored<T>::from((C)sum);
+  }
+}
+
+/* One element of a step. */
+template <class T> struct back_place {
+  using C = compute_t<T>;
+  recurrent_place at;
+  int64_t t, state, gates; /* -1: behind the end; in [d, n, h]; in dgates, part g at gates + g h */
+  const C *row, *dr;       /* the reserve's parts likewise, and their gradients or NULL */
+  C *du;                   /* what u is multiplied by, gate g at du[g h] */
+};
+
+template <class T>
+__device__ bool find_place(const backward_call &f, int64_t step, back_place<T> *s) {
+  using C = compute_t<T>;
+  const recurrent_call &c = f.c;
+  s->at = recurrent_place_of();
+  const int d = s->at.d;
+  const int64_t b = s->at.b, j = s->at.j;
+  if (b >= c.sequences || j >= c.hidden) return false;
+  s->t = recurrent_at(c, d, b, step);
+  const int64_t row = recurrent_gate_row(c, d, s->t < 0 ? step : s->t, b);
+  const int64_t part = row * c.reserved * c.hidden + j;
+  s->state = recurrent_state_row(c, d, b) * c.hidden + j;
+  s->gates = row * c.grad_gates * c.hidden + j;
+  s->row = (const C *)f.reserve + part;
+  s->dr = f.dreserve ? (const C *)f.dreserve + part : NULL;
+  s->du = (C *)f.du + recurrent_state_row(c, d, b) * c.gates * c.hidden + j;
+  return true;
+}
+
+/* What the reserve's own gradient adds to a part. */
+template <class T>
+__device__ compute_t<T> added(const backward_call &f, const back_place<T> &s, int part) {
+  return s.dr ? s.dr[part * f.c.hidden] : (compute_t<T>)0;
+}
+
+template <class T>
+__device__ void write_gate(const backward_call &f, const back_place<T> &s, int g, compute_t<T> dz) {
+  ((T *)f.dgates)[s.gates + g * f.c.hidden] = stored<T>::from(dz);
+}
+
+/* Zeros behind a sequence's end, and what is passed on as it was. */
+template <class T>
+__device__ void write_rest(const backward_call &f, const back_place<T> &s, int now) {
+  using C = compute_t<T>;
+  for (int g = 0; g < f.c.grad_gates; g++) write_gate(f, s, g, (C)0);
+  for (int g = 0; g < f.c.gates; g++) s.du[g * f.c.hidden] = 0;
+  ((C *)f.dh[1 - now])[s.state] = ((const C *)f.dh[now])[s.state];
+}
+
+template <class T>
+__device__ compute_t<T> state_gradient(const backward_call &f, const back_place<T> &s, int now) {
+  using C = compute_t<T>;
+  const C dh = ((const C *)f.dh[now])[s.state];
+  if (!f.dy) return dh;
+  return dh +
+         load(((const T *)f.dy)[recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden + s.at.j]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    lstm_gates(const __grid_constant__ backward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  back_place<T> s;
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, now);
+  C z[4], p[3] = {}, *dc = (C *)f.dc + s.state;
+  for (int g = 0; g < 4; g++) z[g] = s.row[g * n];
+  for (int g = 0; g < 3 && f.p; g++) p[g] = load(((const T *)f.p)[(s.at.d * 3 + g) * n + s.at.j]);
+  const C before = s.row[4 * n];
+  const C cell = cell_lstm_back(&z[0], &z[1], &z[2], &z[3], before, state_gradient(f, s, now), dc,
+                                p[1], added(f, s, 1), (C)f.c.k.clip, f.c.k.gate, f.c.k.enter,
+                                f.c.k.leave, f.c.k.coupled);
+  z[0] += added(f, s, 0);
+  z[2] += added(f, s, 2);
+  z[3] += added(f, s, 3);
+  *dc += added(f, s, 4) + z[0] * p[0] + z[2] * p[2];
+  double *sums = f.peepholes + 3 * s.state;
+  sums[0] += (double)z[0] * before;
+  sums[1] += (double)z[1] * cell;
+  sums[2] += (double)z[2] * before;
+  for (int g = 0; g < 4; g++) write_gate(f, s, g, z[g]);
+  for (int g = 0; g < 4; g++) s.du[g * n] = z[g];
+  ((C *)f.dh[1 - now])[s.state] = added(f, s, 5);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    rnn_gates(const __grid_constant__ backward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  back_place<T> s;
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, now);
+  const int code = f.c.k.enter;
+  const C clip = (C)f.c.k.clip, z = s.row[0];
+  const C dz = state_gradient(f, s, now) * cell_slope(code, cell_activate(code, z, clip), z, clip) +
+               added(f, s, 0);
+  write_gate(f, s, 0, dz);
+  s.du[0] = dz;
+  ((C *)f.dh[1 - now])[s.state] = added(f, s, 1);
+}
+
+/* gru's gates z and h, in du's places 0 and 2. Of the reset, in place 1, later. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_gates(const __grid_constant__ backward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden;
+  back_place<T> s;
+  if (!find_place(f, step, &s)) return;
+  if (s.t < 0) return write_rest(f, s, now);
+  C z = s.row[0], h = s.row[2 * n];
+  const C kept = cell_gru_back(&z, &h, s.row[3 * n], state_gradient(f, s, now), (C)f.c.k.clip,
+                               f.c.k.gate, f.c.k.enter);
+  z += added(f, s, 0);
+  h += added(f, s, 2);
+  write_gate(f, s, 0, z);
+  write_gate(f, s, 2, h);
+  s.du[0] = z;
+  s.du[2 * n] = h;
+  ((C *)f.dh[1 - now])[s.state] = kept + added(f, s, 3);
+  ((C *)f.dc)[s.state] = added(f, s, 4);
+}
+
+/* The reset's gradient. Where the state was reset before the product, dc first gets what the gate
+ * h passes back. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_reset(const __grid_constant__ backward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden, d = blockIdx.z;
+  const bool linear = f.c.k.coupled;
+  back_place<T> s;
+  C back[1] = {};
+  if (!linear)
+    recurrent_products<C, T, 1, false>(back, (const C *)f.du + d * f.c.sequences * 3 * n + 2 * n,
+                                       3 * n, (const T *)f.u + (d * 3 + 2) * n * n, n, n,
+                                       f.c.sequences);
+  if (!find_place(f, step, &s) || s.t < 0) return;
+  const C dq = ((const C *)f.dc)[s.state] + back[0], h = s.du[2 * n], z = s.row[n];
+  const C reset = cell_activate(f.c.k.gate, z, (C)f.c.k.clip);
+  const C by_reset = linear ? h * s.row[4 * n] : dq * s.row[3 * n];
+  const C dr = by_reset * cell_slope(f.c.k.gate, reset, z, (C)f.c.k.clip) + added(f, s, 1);
+  write_gate(f, s, 1, dr);
+  write_gate(f, s, 3, linear ? h * reset + dq : h);
+  s.du[n] = dr;
+  if (linear) /* what u is multiplied by for the gate h is what its product gets */
+    s.du[2 * n] = h * reset + dq;
+  else
+    ((C *)f.dh[1 - now])[s.state] += dq * reset;
+}
+
+/* What the products with u pass back, of the first `used` gates. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    back_state(const __grid_constant__ backward_call f, int64_t used, int now) {
+  using C = compute_t<T>;
+  const int64_t n = f.c.hidden, d = blockIdx.z;
+  const recurrent_place at = recurrent_place_of();
+  C back[1] = {};
+  recurrent_products<C, T, 1, false>(back, (const C *)f.du + d * f.c.sequences * f.c.gates * n,
+                                     f.c.gates * n, (const T *)f.u + d * f.c.gates * n * n, n,
+                                     used * n, f.c.sequences);
+  if (at.b >= f.c.sequences || at.j >= n) return;
+  ((C *)f.dh[1 - now])[recurrent_state_row(f.c, at.d, at.b) * n + at.j] += back[0];
+}
+
+/* --- calls --- */
+
+size_t lay_out(backward_call *f, char *base, size_t size) {
+  const recurrent_call &c = f->c;
+  const size_t states = (size_t)(c.directions * c.sequences * c.hidden);
+  size_t at = c.gates == 4 ? 3 * states * sizeof(double) : 0;
+  f->peepholes = c.gates == 4 ? (double *)base : NULL;
+  for (int i = 0; i < 2; i++, at += states * size) f->dh[i] = base + at;
+  f->dc = base + at;
+  f->du = base + at + states * size;
+  return at + (size_t)(1 + c.gates) * states * size;
+}
+
+backward_call backward_of(const tn_kernel_args *args, uint32_t op) {
+  backward_call f = {};
+  f.c = recurrent_call_of(op, args, args->in[0], args->in[1], args->in[2]);
+  f.u = args->in[0]->data;
+  f.reserve = args->in[1]->data;
+  f.dy = recurrent_data(args->in[3]);
+  f.dy_h = recurrent_data(args->in[4]);
+  f.dreserve = recurrent_data(args->in[5]);
+  f.dgates = args->out[0]->data;
+  f.dh0 = args->out[1]->data;
+  if (op == TN_OP_LSTM_GRAD) {
+    f.dy_c = recurrent_data(args->in[6]);
+    f.p = recurrent_data(args->in[7]);
+    f.dc0 = args->out[2]->data;
+    f.dp = args->out[3]->data;
+  }
+  return f;
+}
+
+template <class T>
+tn_status run_gates(const tn_kernel_args *args, const backward_call &f, int64_t step, int now) {
+  const dim3 grid = recurrent_grid(f.c);
+  if (f.c.gates == 4) return launch(args, lstm_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 1) return launch(args, rnn_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  tn_status status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  if (status != TN_OK) return status;
+  return launch(args, gru_reset<T>, grid, recurrent_threads, 0, f, step, now);
+}
+
+/* Sequences there are none of leave dp to be cleared. */
+template <class T> __global__ void clear(T *to, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * recurrent_threads + threadIdx.x;
+  if (i < n) to[i] = stored<T>::from((compute_t<T>)0);
+}
+
+template <class T> tn_status run_all(const tn_kernel_args *args, backward_call f) {
+  const recurrent_call &c = f.c;
+  const int64_t used = c.gates == 3 && !c.k.coupled ? 2 : c.gates;
+  const int64_t peepholes = f.dp ? c.directions * 3 * c.hidden : 0;
+  if (c.sequences == 0 && peepholes)
+    return launch(args, clear<T>, (unsigned)ceil_div(peepholes, recurrent_threads),
+                  recurrent_threads, 0, (T *)f.dp, peepholes);
+  if (c.sequences * c.hidden == 0) return TN_OK;
+  lay_out(&f, (char *)args->workspace, sizeof(compute_t<T>));
+  const dim3 grid = recurrent_grid(c);
+  tn_status status = launch(args, begin_back<T>, grid, recurrent_threads, 0, f);
+  int now = 0;
+  for (int64_t step = c.steps - 1; step >= 0 && status == TN_OK; step--, now = 1 - now) {
+    status = run_gates<T>(args, f, step, now);
+    if (status == TN_OK)
+      status = launch(args, back_state<T>, grid, recurrent_threads, 0, f, used, now);
+  }
+  if (status != TN_OK) return status;
+  return launch(args, end_back<T>, grid, recurrent_threads, 0, f, now);
+}
+
+tn_status run(const tn_kernel_args *args, uint32_t op) {
+  const backward_call f = backward_of(args, op);
+  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f); });
+}
+
+tn_status workspace(const tn_kernel_args *args, uint32_t op, size_t *bytes) {
+  backward_call f = backward_of(args, op);
+  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]) == TN_F64 ? 8 : 4);
+  return TN_OK;
+}
+
+} // namespace
+
+bool cuda_recurrent_grad_supports(const tn_kernel_args *args) {
+  return args->in[1]->shape[1] <= 1 << 20;
+}
+
+tn_status cuda_lstm_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_LSTM_GRAD, bytes);
+}
+tn_status cuda_gru_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_GRU_GRAD, bytes);
+}
+tn_status cuda_rnn_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return workspace(args, TN_OP_RNN_GRAD, bytes);
+}
+tn_status cuda_run_lstm_grad(const tn_kernel_args *args) { return run(args, TN_OP_LSTM_GRAD); }
+tn_status cuda_run_gru_grad(const tn_kernel_args *args) { return run(args, TN_OP_GRU_GRAD); }
+tn_status cuda_run_rnn_grad(const tn_kernel_args *args) { return run(args, TN_OP_RNN_GRAD); }
