@@ -204,35 +204,41 @@ static void place(memory_plan *p, planned_buffer **order, planned_buffer **place
   }
 }
 
-static tn_status place_all(const record *r, memory_plan *p) {
-  size_t count = r->num_buffers;
-  planned_buffer **order = host_alloc(&p->memory, (2 * count + 1) * sizeof *order);
-  uint64_t *change = host_alloc(&p->memory, (r->num_nodes + 2) * sizeof *change);
-  uint32_t used = 0;
-  if (!order || !change) {
-    host_free(&p->memory, order);
-    host_free(&p->memory, change);
-    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    planned_buffer *b = &p->buffers[i];
+/* What is in use at each node, of buffers that have a home of their own. */
+static tn_status find_live(const record *r, memory_plan *p) {
+  uint64_t *change = host_alloc(&p->memory, ((size_t)r->num_nodes + 2) * sizeof *change), now = 0;
+  if (!change) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  p->live = change;
+  for (uint32_t i = 0; i < r->num_buffers; ++i) {
+    const planned_buffer *b = &p->buffers[i];
     if (b->place != PLACE_PLANNED) continue;
     p->separate_bytes += rounded(b->bytes);
     if (b->home != i) continue;
-    order[used++] = b;
     change[b->first] += rounded(b->bytes); /* modulo 2^64: what is taken away is added */
     change[b->last + 1] -= rounded(b->bytes);
+  }
+  for (uint32_t k = 0; k <= r->num_nodes; ++k) {
+    p->live[k] = now += change[k];
+    if (now <= p->live_bytes) continue;
+    p->live_bytes = now;
+    p->live_node = k;
+  }
+  return TN_OK;
+}
+
+static tn_status place_all(const record *r, memory_plan *p) {
+  size_t count = r->num_buffers;
+  planned_buffer **order = host_alloc(&p->memory, (2 * count + 1) * sizeof *order);
+  uint32_t used = 0;
+  if (!order) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  for (uint32_t i = 0; i < count; ++i) {
+    planned_buffer *b = &p->buffers[i];
+    if (b->place == PLACE_PLANNED && b->home == i) order[used++] = b;
   }
   qsort(order, used, sizeof *order, larger_first);
   place(p, order, order + count, used);
   for (uint32_t i = 0; i < count; ++i) p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
-  uint64_t now = 0;
-  for (uint32_t k = 0; k <= r->num_nodes; ++k) {
-    now += change[k];
-    if (now > p->live_bytes) p->live_bytes = now;
-  }
   host_free(&p->memory, order);
-  host_free(&p->memory, change);
   return TN_OK;
 }
 
@@ -249,11 +255,19 @@ tn_status memory_plan_check(const record *r, memory_plan *p) {
   return status;
 }
 
-tn_status memory_plan_make(const record *r, memory_plan *p) {
+tn_status memory_plan_live(const record *r, memory_plan *p) {
   tn_status status = memory_plan_check(r, p);
   if (status) return status;
   place_sources(r, p);
   take_over(r, p);
+  status = find_live(r, p);
+  if (status) memory_plan_free(p);
+  return status;
+}
+
+tn_status memory_plan_make(const record *r, memory_plan *p) {
+  tn_status status = memory_plan_live(r, p);
+  if (status) return status;
   status = place_all(r, p);
   if (status) memory_plan_free(p);
   return status;
@@ -262,5 +276,6 @@ tn_status memory_plan_make(const record *r, memory_plan *p) {
 void memory_plan_free(memory_plan *p) {
   host_free(&p->memory, p->runs);
   host_free(&p->memory, p->buffers);
+  host_free(&p->memory, p->live);
   *p = (memory_plan){.memory = p->memory};
 }
