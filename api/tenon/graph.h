@@ -287,13 +287,13 @@ void tn_program_destroy(tn_program *program);
  * made and are the caller's, others are written to and may share no memory with an input.
  * Random operators draw on from run to run: each run adds to their offsets what one run takes.
  * Errors: INVALID_ARGUMENT for a tensor that does not fit, before anything ran; a kernel's own,
- * with the node: parameters that nodes updated before it stay updated (which nodes these are, the
- * order of runs says: TN_COMPILE_NO_REORDERING), and the message says how many nodes ran. Where the
- * device's backend has device graphs and all nodes can be recorded, runs on a stream whose inputs
- * and outputs lie where those of an earlier run there lay are one launch; four sets of addresses
- * are kept per stream. Inputs and outputs of 64 KiB together that come at ever new addresses are
- * copied to fixed places. All other runs go call by call, as do all after recording or launching
- * failed, which is logged once; tn_program_report says so. Results are the same. */
+ * with the node: parameters that were updated before it stay updated, and the message says how many
+ * nodes had run. Updates may run earlier than they were recorded (TN_COMPILE_NO_REORDERING).
+ * Where the device's backend has device graphs and all nodes can be recorded, runs on a stream
+ * whose inputs and outputs lie where those of an earlier run there lay are one launch; four sets of
+ * addresses are kept per stream. Inputs and outputs of 64 KiB together that come at ever new
+ * addresses are copied to fixed places. All other runs go call by call, as do all after recording
+ * or launching failed, which is logged once; tn_program_report says so. Results are the same. */
 tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                          const tn_tensor *const *in, size_t num_out, tn_tensor **out);
 

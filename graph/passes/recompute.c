@@ -23,10 +23,11 @@ typedef struct buffer_uses {
 
 typedef struct recomputing {
   schedule *s;
-  uint32_t full;     /* the node at which most is in use */
-  uint64_t left;     /* of the cost that may be spent */
-  buffer_uses *uses; /* by buffer */
-  size_t num_uses;   /* room for as many */
+  uint32_t full;       /* the node at which most is in use */
+  uint64_t most, left; /* what a run may cost, and how much of that is left */
+  buffer_uses *uses;   /* by buffer */
+  size_t max_uses;
+  uint32_t num_buffers; /* that there were when it was filled */
 } recomputing;
 
 static void use(recomputing *c, uint32_t value, uint32_t k, bool written) {
@@ -43,16 +44,17 @@ static void use(recomputing *c, uint32_t value, uint32_t k, bool written) {
 
 static tn_status look(recomputing *c) {
   const record *r = c->s->r;
-  if (c->num_uses < r->num_buffers) {
+  if (c->max_uses < r->num_buffers) {
     host_free(&r->memory, c->uses);
-    c->num_uses = 2 * (size_t)r->num_buffers;
-    c->uses = host_alloc(&r->memory, c->num_uses * sizeof *c->uses);
+    c->max_uses = 2 * (size_t)r->num_buffers;
+    c->uses = host_alloc(&r->memory, c->max_uses * sizeof *c->uses);
     if (!c->uses) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
   }
   for (uint32_t i = 0; i < r->num_buffers; ++i)
     c->uses[i] = (buffer_uses){TN_GRAPH_NONE, TN_GRAPH_NONE, TN_GRAPH_NONE, TN_GRAPH_NONE,
                                TN_GRAPH_NONE, false,         false,         false};
   c->full = c->s->plan.live_node;
+  c->num_buffers = r->num_buffers;
   for (uint32_t k = 0; k < r->num_nodes; ++k) {
     const record_node *n = &r->nodes[k];
     if (!c->s->plan.runs[k]) continue;
@@ -104,7 +106,7 @@ static bool is_candidate(const recomputing *c, uint32_t buffer) {
 }
 
 /* The buffer that is the cheapest to compute again for its bytes; false where there is none. */
-static bool choose(const recomputing *c, uint32_t *buffer, uint64_t *cost) {
+static bool choose(const recomputing *c, uint32_t *buffer) {
   double best = 0;
   for (uint32_t i = 0; i < c->s->r->num_buffers; ++i) {
     if (!is_candidate(c, i)) continue;
@@ -113,42 +115,26 @@ static bool choose(const recomputing *c, uint32_t *buffer, uint64_t *cost) {
     if (gain <= best) continue;
     best = gain;
     *buffer = i;
-    *cost = own;
   }
   return best > 0;
 }
 
 /* --- doing it --- */
 
+/* Nodes are added in front of `at`, so those that were stay in front of the ones added before. */
 static tn_status repeat(const recomputing *c, uint32_t k, uint32_t at, int depth) {
+  const record *r = c->s->r;
   tn_status status = schedule_repeat(c->s, k, at);
-  const record_node *n = &c->s->r->nodes[k];
-  for (uint32_t i = 0; !status && i < n->num_in; ++i) {
-    n = &c->s->r->nodes[k]; /* nodes may have moved in memory */
-    if (n->in[i] == TN_GRAPH_NONE) continue;
-    const uint32_t buffer = c->s->r->values[n->in[i]].buffer;
+  const uint32_t num_nodes = r->num_nodes, num_in = r->nodes[k].num_in;
+  for (uint32_t i = 0; !status && i < num_in; ++i) {
+    const record_node *again = &r->nodes[at + (r->num_nodes - num_nodes)];
+    if (again->in[i] == TN_GRAPH_NONE) continue;
+    const uint32_t buffer = r->values[again->in[i]].buffer;
+    if (buffer >= c->num_buffers || !would_be_kept(c, buffer) || depth == DEEPEST) continue;
     const uint32_t maker = c->uses[buffer].maker;
-    if (would_be_kept(c, buffer) && depth < DEEPEST &&
-        cost_of(c, maker, at, depth + 1) != IMPOSSIBLE)
-      status = repeat(c, maker, at, depth + 1);
+    if (cost_of(c, maker, at, depth + 1) != IMPOSSIBLE) status = repeat(c, maker, at, depth + 1);
   }
   return status;
-}
-
-/* Computes a buffer again, unless that gains nothing. */
-static tn_status attempt(recomputing *c, uint32_t buffer, uint64_t cost) {
-  schedule *s = c->s;
-  const uint32_t changes = s->num_changes, maker = c->uses[buffer].maker;
-  const uint64_t most = s->plan.live_bytes, here = s->plan.live[c->full];
-  tn_status status = repeat(c, maker, c->uses[buffer].next, 0);
-  if (!status) status = schedule_measure(s);
-  if (status) return status;
-  if (s->plan.live_bytes <= most && s->plan.live[c->full] < here) {
-    c->left -= cost;
-    return TN_OK;
-  }
-  s->notes[maker].refused = true;
-  return schedule_undo(s, changes);
 }
 
 static uint64_t cost_of_run(const schedule *s) {
@@ -158,13 +144,32 @@ static uint64_t cost_of_run(const schedule *s) {
   return cost;
 }
 
+/* Computes a buffer again, unless that gains nothing. Where nobody read it before, it is computed
+ * later, and costs nothing. */
+static tn_status attempt(recomputing *c, uint32_t buffer) {
+  schedule *s = c->s;
+  const uint32_t changes = s->num_changes, maker = c->uses[buffer].maker;
+  const uint64_t most = s->plan.live_bytes, here = s->plan.live[c->full];
+  tn_status status = repeat(c, maker, c->uses[buffer].next, 0);
+  if (!status) status = schedule_measure(s);
+  if (status) return status;
+  const uint64_t cost = cost_of_run(s);
+  if (cost <= c->most && s->plan.live_bytes <= most && s->plan.live[c->full] < here) {
+    c->left = c->most - cost;
+    return TN_OK;
+  }
+  s->notes[maker].refused = true;
+  return schedule_undo(s, changes);
+}
+
 tn_status pass_recompute(schedule *s, uint32_t percent) {
   recomputing c = {.s = s, .left = cost_of_run(s) / 100 * percent};
+  c.most = cost_of_run(s) + c.left;
   uint32_t kept = s->num_changes, buffer = 0;
-  uint64_t least = s->plan.live_bytes, cost = 0;
+  uint64_t least = s->plan.live_bytes;
   tn_status status = look(&c);
-  while (!status && s->work && choose(&c, &buffer, &cost)) {
-    status = attempt(&c, buffer, cost);
+  while (!status && s->work && choose(&c, &buffer)) {
+    status = attempt(&c, buffer);
     if (!status && s->plan.live_bytes < least) {
       least = s->plan.live_bytes;
       kept = s->num_changes;

@@ -201,7 +201,9 @@ static tn_status begin(schedule *s) {
     s->notes[k].cost = node_cost(r, n, s->p->program->device);
     s->notes[k].pure = node_is_repeatable(n) && passes_is_pure(s->p, k);
   }
-  return schedule_measure(s);
+  tn_status status = schedule_measure(s);
+  s->num_running = s->plan.num_running;
+  return status;
 }
 
 static uint64_t placed_bytes(const record *r, tn_status *status) {
@@ -255,11 +257,9 @@ static tn_status finish(const schedule *s) {
   p->real = real;
   renumber(s);
   for (uint32_t k = 0; k < r->num_nodes; ++k) p->numbers[k] = s->notes[k].number;
-  for (uint32_t i = 0; i < s->num_changes; ++i) {
-    p->counts.recomputed += s->changes[i].kind == REPEATED;
-    p->counts.parts += s->changes[i].kind == ADDED;
-    p->counts.parts -= s->changes[i].kind == SILENCED;
-  }
+  for (uint32_t i = 0; i < s->num_changes; ++i)
+    p->counts.parts += (s->changes[i].kind == ADDED) - (s->changes[i].kind == SILENCED);
+  p->counts.recomputed = s->plan.num_running - s->num_running - p->counts.parts;
   return TN_OK;
 }
 
@@ -276,6 +276,7 @@ tn_status passes_schedule(passes *p, const tn_compile_options *options) {
   if (!status && s.num_changes && placed_bytes(p->r, &status) > before)
     status = schedule_undo(&s, 0);
   if (!status && s.num_changes) status = finish(&s);
+  while (status && s.num_changes) undo(&s); /* the program frees what it had */
   memory_plan_free(&s.plan);
   host_free(&p->r->memory, s.notes);
   host_free(&p->r->memory, s.changes);

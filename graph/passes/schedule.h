@@ -31,8 +31,9 @@ typedef struct schedule {
   uint32_t *twins; /* by value, less first_value: the one that it stands for */
   size_t max_notes, max_changes, max_twins;
   uint32_t num_changes, first_value, first_buffer;
-  memory_plan plan; /* of the record as it is: what lives when */
-  uint64_t work;    /* nodes that may still be looked at */
+  uint32_t num_running; /* nodes, before there were changes */
+  memory_plan plan;     /* of the record as it is: what lives when */
+  uint64_t work;        /* nodes that may still be looked at */
 } schedule;
 
 /* --- schedule.c --- */
