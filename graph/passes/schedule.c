@@ -153,8 +153,6 @@ static void undo_repeat(schedule *s, const change *c) {
       while (n->in[i] != TN_GRAPH_NONE && n->in[i] >= c->num_values)
         n->in[i] = s->twins[n->in[i] - s->first_value];
   }
-  memset(r->values + c->num_values, 0, (r->num_values - c->num_values) * sizeof *r->values);
-  memset(r->buffers + c->num_buffers, 0, (r->num_buffers - c->num_buffers) * sizeof *r->buffers);
   r->num_values = c->num_values;
   r->num_buffers = c->num_buffers;
 }
@@ -168,7 +166,6 @@ static void undo(schedule *s) {
   if (c->kind != ADDED && c->kind != REPEATED) return;
   rotate(s, c->from, c->to);
   record_drop_node(r);
-  memset(&r->nodes[r->num_nodes], 0, sizeof *r->nodes);
 }
 
 tn_status schedule_undo(schedule *s, uint32_t left) {
