@@ -9,7 +9,7 @@
 #include "dispatcher/tensor/tensor.h"
 #include "graph/passes/passes.h"
 
-enum { DEFAULT_RECOMPUTE_PERCENT = 2 };
+enum { DEFAULT_RECOMPUTE_PERCENT = 3 };
 
 static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");

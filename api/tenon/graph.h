@@ -265,7 +265,7 @@ typedef enum tn_compile_flag {
 typedef struct tn_compile_options {
   uint32_t struct_size;
   uint32_t flags; /* tn_compile_flag, or-ed */
-  /* How much of a run's time, by a rough estimate, computing again may take: 1 to 100; 0: 2. */
+  /* How much of a run's time, by a rough estimate, computing again may take: 1 to 100; 0: 3. */
   uint32_t recompute_percent;
   uint32_t reserved;
 } tn_compile_options;

@@ -226,7 +226,7 @@ START_TEST(more_time_needs_less_memory) {
   }
   ck_assert_uint_lt(last, first);
   tn_program *p = step_program(&t, rt, device, TN_COMPILE_NO_REORDERING, 0);
-  tn_program *q = step_program(&t, rt, device, TN_COMPILE_NO_REORDERING, 2);
+  tn_program *q = step_program(&t, rt, device, TN_COMPILE_NO_REORDERING, 3);
   ck_assert_uint_eq(report(p).planned_bytes, report(q).planned_bytes);
   tn_program_destroy(p);
   tn_program_destroy(q);
