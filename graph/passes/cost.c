@@ -6,8 +6,9 @@
 #include "graph/passes/schedule.h"
 #include "tenon/ops.h"
 
-/* How dear a call is whatever it does. */
-enum { CALL_BYTES = 16 << 10 };
+/* How dear a call is whatever it does, in host memory and elsewhere: a launch takes as long as
+ * moving megabytes. */
+enum { CALL_BYTES = 16 << 10, LAUNCH_BYTES = 2 << 20 };
 
 static uint64_t elements(const record_value *v) {
   uint64_t count = 1;
@@ -28,7 +29,7 @@ static const record_value *operand(const record *r, const record_node *n, uint32
 }
 
 static uint64_t bytes_moved(const record *r, const record_node *n) {
-  uint64_t bytes = CALL_BYTES;
+  uint64_t bytes = 0;
   for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
     if (n->in[i] != TN_GRAPH_NONE) bytes += record_bytes(&r->values[n->in[i]]);
   for (uint32_t i = 0; i < n->num_out; ++i)
@@ -112,6 +113,7 @@ uint64_t node_cost(const record *r, const record_node *n, const tn_device *devic
   const uint64_t per_byte = device->host_memory ? 6 : 24, steep = device->host_memory ? 12 : 1;
   uint64_t bytes = bytes_moved(r, n);
   if (is_steep(n)) bytes *= steep;
+  bytes += device->host_memory ? CALL_BYTES : LAUNCH_BYTES;
   return bytes + product_work(r, n) / per_byte;
 }
 

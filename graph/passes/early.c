@@ -89,7 +89,8 @@ tn_status pass_early(schedule *s) {
 
 /* --- in parts --- */
 
-enum { LARGE_SHARE = 32 }; /* of what is in use at once, is worth a node of its own */
+/* Of what is in use at once: what is worth a node of its own, and what all of them must gain. */
+enum { LARGE_SHARE = 32, LEAST_SHARE = 64 };
 
 static uint32_t num_lists(const record_node *n, uint32_t length) { return n->num_inout / length; }
 
@@ -160,5 +161,6 @@ tn_status pass_split(schedule *s) {
   if (status || s->num_changes == before) return status;
   status = schedule_measure(s);
   if (!status) status = pass_early(s);
-  return !status && s->plan.live_bytes >= live ? schedule_undo(s, before) : status;
+  bool gains = s->plan.live_bytes < live - live / LEAST_SHARE;
+  return !status && !gains ? schedule_undo(s, before) : status;
 }

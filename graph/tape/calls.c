@@ -74,7 +74,7 @@ static tn_status prepare_node(tn_tape *tape, const watched_call *w, const tn_cal
                               .num_out = call->num_out,
                               .skip_out = call->skip_out,
                               .attrs = op->row.attrs_size ? attrs : NULL};
-  record_node *node;
+  record_node *node = NULL;
   if (wanted.attrs) complete_attrs(op, call->attrs, attrs);
   record *r = &tape->record;
   tn_status status = record_reserve_values(r, all + call->num_out);
@@ -155,7 +155,7 @@ static void record_call(tn_tape *tape, const gradient_rule *how, const tn_call *
 /* Runs what has a node, or takes that back. */
 static tn_status run_recorded(tn_tape *tape, const watched_call *w, const gradient_rule *how,
                               const tn_call *call) {
-  record_node *node;
+  record_node *node = NULL;
   uint32_t made = 0;
   for (uint32_t i = 0; !w->op->lists && i < call->num_out; ++i)
     made |= (uint32_t)!call->out[i] << i;
