@@ -41,6 +41,15 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
 
+/* Attention in 16 bits; deterministic as convolutions are: while the host asks for that,
+ * gradients are left to our own kernels. */
+#define ATTENTION(op)                                                                              \
+  ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_STRIDED, .run = cuda_run_attention,                  \
+      .workspace = cuda_attention_workspace, .supports = cuda_attention_fused,                     \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, .attrs_size = sizeof(tn_##op##_attrs),          \
+      .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
+              "multiple of 8")
+
 #define CONV_ROLE(name, NAME)                                                                      \
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
   static const cuda_conv_row conv_##name##_nhwc = {CUDA_CONV_##NAME, true, cuda_run_conv_##name};
@@ -55,6 +64,8 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ATTENTION(scaled_dot_product_attention),
+    ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
     CONV(conv1d, forward),
     CONV(conv1d_grad_input, backward),

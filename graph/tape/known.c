@@ -15,7 +15,7 @@ static uint32_t next_mark(tn_tape *tape) {
   enum { SOME = 64 };
   static _Atomic uint32_t taken;
   if (!tape->marks_left) {
-    tape->next_mark = atomic_fetch_add(&taken, SOME);
+    tape->next_mark = atomic_fetch_add(&taken, SOME) % STORAGE_HOMELESS;
     tape->marks_left = SOME;
     if (!tape->next_mark) ++tape->next_mark, --tape->marks_left; /* 0 says that there is none */
   }
@@ -25,10 +25,8 @@ static uint32_t next_mark(tn_tape *tape) {
 
 /* The storage's mark, given now where it has none yet. Tapes of several threads may ask at once. */
 static uint32_t mark_of(tn_tape *tape, storage *s) {
-  uint32_t mark = atomic_load_explicit(&s->mark, memory_order_relaxed);
-  if (mark) return mark;
-  uint32_t wanted = next_mark(tape);
-  return atomic_compare_exchange_strong(&s->mark, &mark, wanted) ? wanted : mark;
+  uint32_t mark = storage_mark(s);
+  return mark ? mark : storage_mark_once(s, next_mark(tape));
 }
 
 static __attribute__((noinline)) tn_status widen_marks(tn_tape *tape) {
@@ -78,9 +76,7 @@ tn_status tape_learn_made(tn_tape *tape, const tn_tensor *t, bool depends, uint3
   tn_status status = reserve(tape);
   if (!status) status = record_add_made(&tape->record, tn_tensor_bytes(t), &buffer);
   if (status) return status;
-  uint32_t mark = next_mark(tape);
-  atomic_store_explicit(&t->storage->mark, mark, memory_order_relaxed);
-  enter(tape, mark, buffer, depends);
+  enter(tape, storage_mark_once(t->storage, next_mark(tape)), buffer, depends);
   record_write(&tape->record, buffer);
   return record_new_value(&tape->record, buffer, (tn_dtype)t->dtype, &t->dl, tape_place_of(t),
                           value);

@@ -62,15 +62,14 @@ static inline size_t mark_slot_of(const mark_map *m, uint32_t mark) {
 }
 /* TN_GRAPH_NONE where the tape does not know it. */
 static inline uint32_t tape_find(const tn_tape *tape, const tn_tensor *t) {
-  uint32_t mark = atomic_load_explicit(&t->storage->mark, memory_order_relaxed);
+  uint32_t mark = storage_mark(t->storage);
   if (!mark || !tape->marks.capacity) return TN_GRAPH_NONE;
   const struct mark_slot *slot = &tape->marks.slots[mark_slot_of(&tape->marks, mark)];
   return slot->mark ? slot->buffer : TN_GRAPH_NONE;
 }
 /* Knows it from now on. pre: it did not. */
 tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
-/* The same of what the last node has just made, which nobody else has yet: *value is all of it.
- * pre: its storage has no mark. */
+/* The same of what the last node has just made, which nobody else has yet: *value is all of it. */
 tn_status tape_learn_made(tn_tape *tape, const tn_tensor *t, bool depends, uint32_t *value);
 /* Where the first element lies in its storage, in bytes. */
 static inline uint64_t tape_place_of(const tn_tensor *t) {

@@ -2,10 +2,8 @@
  * Programs that compute again what is cheaper to compute than to keep, and let gradients go early:
  * every bit is what the calls give as they were made, with less memory.
  */
-#include <limits.h>
-#include <stdatomic.h>
-
 #include "steps.h"
+#include "tests/scarce.h"
 
 enum { LAYERS = 5, ROWS = 96, WIDTH = 64, RUNS = 3 };
 enum { KEEP = TN_COMPILE_NO_REORDERING | TN_COMPILE_NO_RECOMPUTING | TN_COMPILE_NO_FUSION };
@@ -277,44 +275,22 @@ START_TEST(messages_name_the_graphs_nodes) {
 }
 END_TEST
 
-static atomic_long live, left = LONG_MAX;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  (void)user;
-  if (atomic_fetch_sub(&left, 1) <= 0) return NULL;
-  void *memory = NULL;
-  if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
-  ++live;
-  return memory;
-}
-
-static void scarce_free(void *user, void *memory) {
-  (void)user;
-  live -= memory != NULL;
-  free(memory);
-}
-
+/* From one request on, and one alone. */
 START_TEST(every_request_for_memory_fails_once) {
-  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
-  const tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .allocator = &scarce};
-  tn_runtime *own = open_runtime(&options);
+  tn_runtime *own = open_scarce();
   tn_device *on = tn_runtime_device(own);
   training t = make_training(on, CHAIN, ADAM, ROWS, WIDTH);
+  const tn_compile_options all = {
+      .struct_size = sizeof all, .flags = TN_COMPILE_NO_FOLDING, .recompute_percent = 100};
   tn_graph *g = NULL;
   long failed = 0;
   ok(draft(&t, own, &g));
   for (long at = 0;; ++at) {
     tn_program *p = NULL;
-    tn_compile_options all = {
-        .struct_size = sizeof all, .flags = TN_COMPILE_NO_FOLDING, .recompute_percent = 100};
-    left = at;
+    scarce_begin(at, _i == 1);
     tn_status status = tn_graph_compile(g, on, &all, &p);
-    bool enough = left > 0;
-    left = LONG_MAX;
-    ck_assert_msg(!status || status == TN_ERR_OUT_OF_MEMORY ||
-                      status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", at, tn_last_error());
+    bool enough = !scarce_end();
+    ok_or_scarce(status, at);
     ck_assert(!status == !!p);
     failed += status != TN_OK;
     if (!status) ck_assert_uint_gt(report(p).recomputed, 0);
@@ -326,7 +302,7 @@ START_TEST(every_request_for_memory_fails_once) {
   tn_graph_destroy(g);
   free_training(&t);
   tn_runtime_close(own);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 
@@ -337,7 +313,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, more_time_needs_less_memory);
   tcase_add_test(tcase, options_of_it);
   tcase_add_test(tcase, messages_name_the_graphs_nodes);
-  tcase_add_test(tcase, every_request_for_memory_fails_once);
+  tcase_add_loop_test(tcase, every_request_for_memory_fails_once, 0, 2);
 }
 
 int main(void) { return run_suite("recomputed", add_tests); }
