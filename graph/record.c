@@ -56,8 +56,14 @@ tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer) {
   record_buffer *b;
   tn_status status = next_buffer(r, &b);
   if (status) return status;
-  *b = (record_buffer){
-      .kind = TN_GRAPH_MADE, .node = TN_GRAPH_NONE, .last_value = TN_GRAPH_NONE, .bytes = bytes};
+  b->kind = TN_GRAPH_MADE;
+  b->version = b->place = 0;
+  b->node = b->last_value = TN_GRAPH_NONE;
+  b->bytes = bytes;
+  b->name = NULL;
+  b->real = NULL;
+  b->data = NULL;
+  b->stops_gradient = b->recomputed = false;
   *buffer = r->num_buffers - 1;
   return TN_OK;
 }

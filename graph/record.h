@@ -20,15 +20,16 @@ typedef struct record_buffer {
   uint32_t node;       /* the last of them, TN_GRAPH_NONE */
   uint32_t last_value; /* of the chain through record_value.previous; TN_GRAPH_NONE */
   uint64_t bytes;
-  uint32_t place; /* of an input: its number */
-  tn_dtype dtype; /* of an input, parameter or constant, and its shape */
-  int32_t rank;
-  int64_t shape[TN_MAX_RANK];
   char *name;
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
   bool recomputed;     /* what gradients read of it is computed again */
+  uint32_t place;      /* of an input: its number */
+  /* Of an input, parameter or constant, and anything of what nodes make: */
+  tn_dtype dtype;
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK];
 } record_buffer;
 
 typedef struct record_value {

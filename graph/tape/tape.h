@@ -55,8 +55,9 @@ tn_status tape_record(tn_tape *tape, const tn_call *call);
 
 /* known.c: which buffer a tensor shows. */
 
+/* Marks follow each other, and so do their slots: few lines of the cache serve many calls. */
 static inline size_t mark_slot_of(const mark_map *m, uint32_t mark) {
-  size_t at = (mark * UINT32_C(2654435769)) >> 7 & (m->capacity - 1);
+  size_t at = mark & (m->capacity - 1);
   while (m->slots[at].mark && m->slots[at].mark != mark) at = (at + 1) & (m->capacity - 1);
   return at;
 }
