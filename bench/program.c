@@ -2,12 +2,12 @@
  * What a node of a program costs beyond its kernel: a chain of float32 adds of one element, by
  * ordinary calls with outputs given, by prepared calls, and as one program. On a device that
  * computes in the caller each figure is the time of one add; on others the time per add of a
- * chain with one wait at its end. Beside that, what recording a call costs, and a run of a program
- * of one node.
+ * chain with one wait at its end. Beside that, what recording a call costs, in a graph and on a
+ * tape, and a run of a program of one node.
  *
  * `program --loop WAY COUNT` does one of these things COUNT times, for counting instructions:
- * record, a call recorded, in graphs of 1000; run, the chain run; single, a program of one node
- * run.
+ * record, a call recorded, in graphs of 1000; tape, a call run and recorded on a tape, 1000 at a
+ * time; run, the chain run; single, a program of one node run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +138,61 @@ static double time_record(const chain *c) {
   return median(rounds, ROUNDS);
 }
 
+/* --- tapes --- */
+
+enum { PLAIN, TAPED, UNWATCHED, TAPE_WAYS };
+
+/* RECORDED adds, as they are, or while a tape records: from a tensor that it watches, or one that
+ * it does not know. Nanoseconds a call, without what forgetting takes. */
+static double tape_round(const chain *c, tn_tape *tape, tn_tensor *watched, int way) {
+  tn_tensor *from = way == TAPED ? watched : c->x, *last = from;
+  if (way != PLAIN) must(tn_tape_begin(tape), "begin");
+  double began = now_ns();
+  for (int i = 0; i < RECORDED; ++i) {
+    tn_tensor *next = NULL;
+    must(tn_add(NULL, last, c->x, &next), "add");
+    if (last != from) tn_tensor_release(last);
+    last = next;
+  }
+  double ns = (now_ns() - began) / RECORDED;
+  must(tn_device_synchronize(c->b->device), "wait");
+  if (way != PLAIN) must(tn_tape_end(tape), "end");
+  must(tn_tape_forget(tape), "forget");
+  tn_tensor_release(last);
+  return ns;
+}
+
+static tn_tape *make_tape(const chain *c, tn_tensor **watched) {
+  int64_t one = 1;
+  tn_tape *tape;
+  *watched = bench_tensor(c->b, TN_F32, 1, &one);
+  must(tn_tape_create(c->b->runtime, &tape), "tape");
+  must(tn_tape_watch(tape, *watched), "watch");
+  return tape;
+}
+
+static void time_tape(const chain *c, double *ns) {
+  double rounds[TAPE_WAYS][ROUNDS];
+  tn_tensor *watched;
+  tn_tape *tape = make_tape(c, &watched);
+  for (int round = -2; round < ROUNDS; ++round)
+    for (int way = 0; way < TAPE_WAYS; ++way) {
+      double took = tape_round(c, tape, watched, way);
+      if (round >= 0) rounds[way][round] = took;
+    }
+  for (int way = 0; way < TAPE_WAYS; ++way) ns[way] = median(rounds[way], ROUNDS);
+  tn_tape_destroy(tape);
+  tn_tensor_release(watched);
+}
+
+static void loop_tape(const chain *c, long count) {
+  tn_tensor *watched;
+  tn_tape *tape = make_tape(c, &watched);
+  for (; count > 0; count -= RECORDED) tape_round(c, tape, watched, TAPED);
+  tn_tape_destroy(tape);
+  tn_tensor_release(watched);
+}
+
 /* The median over rounds of one way, in nanoseconds a node; `ways` take turns. */
 static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, double *ns) {
   double rounds[5][ROUNDS];
@@ -161,6 +216,12 @@ static void measure(chain *c, double build_ns, double compile_ns) {
       {"build_us", build_ns / 1e3}, {"compile_us", compile_ns / 1e3}, {"record_ns", time_record(c)},
   };
   bench_row(c->b, "a node of 256", 6, figures);
+  double tape[TAPE_WAYS];
+  time_tape(c, tape);
+  bench_row(c->b, "a call on a tape", 3,
+            (figure[]){{"plain_ns", tape[PLAIN]},
+                       {"taped_ns", tape[TAPED]},
+                       {"unwatched_ns", tape[UNWATCHED]}});
   bench_row(c->b, "a program of one node", 1, (figure[]){{"run_ns", ns[3]}});
   bench_row(c->b, "a function of one node", 1, (figure[]){{"run_ns", ns[4]}});
 }
@@ -170,6 +231,7 @@ static int loop(chain *c, const char *way, long count) {
     for (; count > 0; count -= RECORDED) record(c, RECORDED);
     return 0;
   }
+  if (!strcmp(way, "tape")) return loop_tape(c, count), 0;
   void (*call)(chain *) = !strcmp(way, "run")        ? by_program
                           : !strcmp(way, "single")   ? by_single
                           : !strcmp(way, "function") ? by_function

@@ -60,8 +60,8 @@ static inline tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buf
 
 /* The value that `t`, a view of the buffer, has now. */
 static tn_status value_in(tn_graph *g, const tn_tensor *t, uint32_t buffer, uint32_t *value) {
-  return record_value_of(&g->record, buffer, &t->dl, t->dl.byte_offset - t->storage->block->offset,
-                         value);
+  return record_value_of(&g->record, buffer, (tn_dtype)t->dtype, &t->dl,
+                         t->dl.byte_offset - t->storage->block->offset, value);
 }
 
 tn_status capture_value(tn_graph *g, const tn_tensor *t, uint32_t *value) {

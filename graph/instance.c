@@ -131,8 +131,8 @@ static tn_status prepare_node(const tn_program *p, uint32_t index, const prepari
   tn_call_site(site);
   host_free(&p->record.memory, in);
   if (status)
-    fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, index, n->site ? " at " : "",
-                n->site ? n->site : "");
+    fail_prefix("program %s, node %" PRIu32 "%s%s: ", p->name, program_number(p, index),
+                n->site ? " at " : "", n->site ? n->site : "");
   return status;
 }
 

@@ -2,8 +2,9 @@
  * Plans a program's memory. Nodes run whose results an output or a parameter needs. A buffer lives
  * from the first node that runs and uses it to the last; an elementwise operator's output takes
  * over the memory of an input that nobody uses after it. Buffers that live at the same time lie
- * apart: placed from the largest to the smallest, each in the tightest gap between those placed
- * that it meets (greedy by size, Pisarchyk and Lee, https://arxiv.org/abs/2001.03288).
+ * apart: placed one after the other, each in the tightest gap between those placed that it meets,
+ * from the largest to the smallest (greedy by size, Pisarchyk and Lee,
+ * https://arxiv.org/abs/2001.03288), or in another order where that leaves gaps.
  */
 #include "graph/memory_plan.h"
 
@@ -176,6 +177,24 @@ static int larger_first(const void *a, const void *b) {
   return x->first < y->first ? -1 : x->first > y->first;
 }
 
+static int longer_first(const void *a, const void *b) {
+  const planned_buffer *x = *(planned_buffer *const *)a, *y = *(planned_buffer *const *)b;
+  uint32_t i = x->last - x->first, k = y->last - y->first;
+  return i != k ? (i < k ? 1 : -1) : larger_first(a, b);
+}
+
+/* By what keeping it takes: bytes times nodes. */
+static int dearer_first(const void *a, const void *b) {
+  const planned_buffer *x = *(planned_buffer *const *)a, *y = *(planned_buffer *const *)b;
+  double i = (double)x->bytes * (x->last - x->first), k = (double)y->bytes * (y->last - y->first);
+  return i != k ? (i < k ? 1 : -1) : larger_first(a, b);
+}
+
+static int sooner_first(const void *a, const void *b) {
+  const planned_buffer *x = *(planned_buffer *const *)a, *y = *(planned_buffer *const *)b;
+  return x->first != y->first ? (x->first > y->first ? 1 : -1) : larger_first(a, b);
+}
+
 /* The tightest gap between the buffers placed that live while `b` does. pre: they are in the
  * order of their offsets. */
 static uint64_t find_gap(planned_buffer *const *placed, uint32_t count, const planned_buffer *b) {
@@ -194,6 +213,7 @@ static uint64_t find_gap(planned_buffer *const *placed, uint32_t count, const pl
 }
 
 static void place(memory_plan *p, planned_buffer **order, planned_buffer **placed, uint32_t count) {
+  p->bytes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     planned_buffer *b = order[i];
     b->offset = find_gap(placed, i, b);
@@ -204,35 +224,60 @@ static void place(memory_plan *p, planned_buffer **order, planned_buffer **place
   }
 }
 
-static tn_status place_all(const record *r, memory_plan *p) {
-  size_t count = r->num_buffers;
-  planned_buffer **order = host_alloc(&p->memory, (2 * count + 1) * sizeof *order);
-  uint64_t *change = host_alloc(&p->memory, (r->num_nodes + 2) * sizeof *change);
-  uint32_t used = 0;
-  if (!order || !change) {
-    host_free(&p->memory, order);
-    host_free(&p->memory, change);
-    return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    planned_buffer *b = &p->buffers[i];
+/* What is in use at each node, of buffers that have a home of their own. */
+static tn_status find_live(const record *r, memory_plan *p) {
+  uint64_t *change = host_alloc(&p->memory, ((size_t)r->num_nodes + 2) * sizeof *change), now = 0;
+  if (!change) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  p->live = change;
+  for (uint32_t i = 0; i < r->num_buffers; ++i) {
+    const planned_buffer *b = &p->buffers[i];
     if (b->place != PLACE_PLANNED) continue;
     p->separate_bytes += rounded(b->bytes);
     if (b->home != i) continue;
-    order[used++] = b;
     change[b->first] += rounded(b->bytes); /* modulo 2^64: what is taken away is added */
     change[b->last + 1] -= rounded(b->bytes);
   }
-  qsort(order, used, sizeof *order, larger_first);
-  place(p, order, order + count, used);
-  for (uint32_t i = 0; i < count; ++i) p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
-  uint64_t now = 0;
   for (uint32_t k = 0; k <= r->num_nodes; ++k) {
-    now += change[k];
-    if (now > p->live_bytes) p->live_bytes = now;
+    p->live[k] = now += change[k];
+    if (now <= p->live_bytes) continue;
+    p->live_bytes = now;
+    p->live_node = k;
   }
+  return TN_OK;
+}
+
+/* In the order that wastes least. */
+static void place_best(memory_plan *p, planned_buffer **order, planned_buffer **placed,
+                       uint32_t count) {
+  static int (*const orders[])(const void *, const void *) = {larger_first, longer_first,
+                                                              dearer_first, sooner_first};
+  enum { ORDERS = sizeof orders / sizeof *orders, FEW = 1 << 12 };
+  uint64_t least = UINT64_MAX;
+  uint32_t best = 0, i = 0;
+  for (; i < ORDERS && least > p->live_bytes && (i == 0 || count < FEW); ++i) {
+    qsort(order, count, sizeof *order, orders[i]);
+    place(p, order, placed, count);
+    if (p->bytes >= least) continue;
+    least = p->bytes;
+    best = i;
+  }
+  if (best + 1 == i) return;
+  qsort(order, count, sizeof *order, orders[best]);
+  place(p, order, placed, count);
+}
+
+static tn_status place_all(const record *r, memory_plan *p) {
+  size_t count = r->num_buffers;
+  planned_buffer **order = host_alloc(&p->memory, (2 * count + 1) * sizeof *order);
+  uint32_t used = 0;
+  if (!order) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  for (uint32_t i = 0; i < count; ++i) {
+    planned_buffer *b = &p->buffers[i];
+    if (b->place == PLACE_PLANNED && b->home == i) order[used++] = b;
+  }
+  place_best(p, order, order + count, used);
+  for (uint32_t i = 0; i < count; ++i) p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
   host_free(&p->memory, order);
-  host_free(&p->memory, change);
   return TN_OK;
 }
 
@@ -249,11 +294,19 @@ tn_status memory_plan_check(const record *r, memory_plan *p) {
   return status;
 }
 
-tn_status memory_plan_make(const record *r, memory_plan *p) {
+tn_status memory_plan_live(const record *r, memory_plan *p) {
   tn_status status = memory_plan_check(r, p);
   if (status) return status;
   place_sources(r, p);
   take_over(r, p);
+  status = find_live(r, p);
+  if (status) memory_plan_free(p);
+  return status;
+}
+
+tn_status memory_plan_make(const record *r, memory_plan *p) {
+  tn_status status = memory_plan_live(r, p);
+  if (status) return status;
   status = place_all(r, p);
   if (status) memory_plan_free(p);
   return status;
@@ -262,5 +315,6 @@ tn_status memory_plan_make(const record *r, memory_plan *p) {
 void memory_plan_free(memory_plan *p) {
   host_free(&p->memory, p->runs);
   host_free(&p->memory, p->buffers);
+  host_free(&p->memory, p->live);
   *p = (memory_plan){.memory = p->memory};
 }

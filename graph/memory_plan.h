@@ -27,9 +27,11 @@ typedef struct memory_plan {
   host_memory memory;
   bool *runs;              /* by node */
   planned_buffer *buffers; /* by buffer */
+  uint64_t *live;          /* by node: what is in use at it, in bytes */
   uint32_t num_running;
   uint64_t bytes;          /* of the program's memory */
   uint64_t live_bytes;     /* the most that is in use at once */
+  uint32_t live_node;      /* the first node at which it is */
   uint64_t separate_bytes; /* of all, none of them sharing */
 } memory_plan;
 
@@ -38,6 +40,8 @@ typedef struct memory_plan {
 tn_status memory_plan_make(const record *r, memory_plan *plan);
 /* The first part of it, with the same errors: what runs, and what each buffer holds. */
 tn_status memory_plan_check(const record *r, memory_plan *plan);
+/* All but the places: how long each buffer lives, and what is in use at once. */
+tn_status memory_plan_live(const record *r, memory_plan *plan);
 void memory_plan_free(memory_plan *plan);
 
 #endif

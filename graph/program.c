@@ -1,12 +1,15 @@
 /* Compiling a graph: a copy of its record, a plan of its memory, its constants on the device. */
 #include "graph/program.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "dispatcher/device/device.h"
 #include "dispatcher/notify/watch.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/passes/passes.h"
+
+enum { DEFAULT_RECOMPUTE_PERCENT = 3 };
 
 static tn_status no_memory(void) {
   return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
@@ -255,23 +258,24 @@ static tn_status make_ready(tn_program *p, uint32_t flags) {
   return make_first(p);
 }
 
-static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
+static tn_status compile(tn_program *p, const tn_graph *graph, const tn_compile_options *options) {
   tn_status status = copy_graph(p, graph);
   if (!status) status = measure_draws(p);
   if (!status) status = record_skip_unused(&p->record);
-  if (!status) status = passes_run(p, flags);
+  if (!status) status = passes_run(p, options);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
   if (!status) status = note_running(p);
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
   if (!status) status = note_sources(p);
-  return status ? status : make_ready(p, flags);
+  return status ? status : make_ready(p, options->flags);
 }
 
 /* As much of the options as the caller has. */
 static tn_status read_options(const tn_compile_options *given, tn_compile_options *options) {
   const uint32_t known = TN_COMPILE_AS_CALLED | TN_COMPILE_NO_CAPTURE;
-  *options = (tn_compile_options){.struct_size = sizeof *options};
+  *options = (tn_compile_options){.struct_size = sizeof *options,
+                                  .recompute_percent = DEFAULT_RECOMPUTE_PERCENT};
   if (!given) return TN_OK;
   tn_status status = struct_check("tn_graph_compile", "options", "tn_compile_options", given);
   if (status) return status;
@@ -281,6 +285,11 @@ static tn_status read_options(const tn_compile_options *given, tn_compile_option
     return fail(TN_ERR_INVALID_ARGUMENT,
                 "tn_graph_compile: options.flags is 0x%x, of which this library knows 0x%x",
                 options->flags, known);
+  if (options->recompute_percent > 100)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_graph_compile: options.recompute_percent is %" PRIu32 ": at most 100",
+                options->recompute_percent);
+  if (!options->recompute_percent) options->recompute_percent = DEFAULT_RECOMPUTE_PERCENT;
   return TN_OK;
 }
 
@@ -307,7 +316,7 @@ tn_status tn_graph_compile(tn_graph *graph, tn_device *device, const tn_compile_
   pthread_mutex_init(&p->replay.mutex, NULL);
   runtime_retain_weak(p->runtime);
   bool paused = thread_watcher_pause(true);
-  status = compile(p, graph, full.flags);
+  status = compile(p, graph, &full);
   thread_watcher_pause(paused);
   if (status) {
     fail_prefix("tn_graph_compile: ");
@@ -330,6 +339,7 @@ void tn_program_destroy(tn_program *program) {
   host_free(&memory, program->inputs);
   host_free(&memory, program->reals);
   host_free(&memory, program->running);
+  host_free(&memory, program->numbers);
   host_free(&memory, program->random);
   host_free(&memory, program->bound);
   memory_plan_free(&program->plan);
@@ -364,6 +374,8 @@ tn_status tn_program_report(tn_program *program, tn_program_info *info) {
                           .merged = program->counts.merged,
                           .folded = program->counts.folded,
                           .fused = program->counts.fused,
+                          .recomputed = program->counts.recomputed,
+                          .parts = program->counts.parts,
                           .planned_bytes = program->plan.bytes,
                           .live_bytes = program->plan.live_bytes,
                           .separate_bytes = program->plan.separate_bytes,

@@ -50,6 +50,7 @@ typedef struct instance {
 /* What became of the graph's nodes, but for those that run. */
 typedef struct node_counts {
   uint32_t left_out, merged, folded, fused;
+  uint32_t recomputed, parts; /* nodes that there are beside the graph's */
 } node_counts;
 
 struct tn_program {
@@ -63,6 +64,7 @@ struct tn_program {
   uint32_t *reals;  /* buffers of `real` that there are, those that runs update first */
   uint32_t num_reals, num_updated;
   uint32_t *running; /* the nodes that run, in their order */
+  uint32_t *numbers; /* in the graph, by node; NULL where they are the same */
   random_node *random;
   bound_value *bound;
   uint32_t num_random, num_bound;
@@ -95,6 +97,11 @@ void run_show(const program_run *r, bool shown);
 void run_refresh(const program_run *r);
 /* run.c: `status`, with the node in front of its message. */
 tn_status run_failed_at(const program_run *r, uint32_t call, tn_status status);
+/* What people call a node: its number in the graph. */
+static inline uint32_t program_number(const tn_program *p, uint32_t node) {
+  return p->numbers ? p->numbers[node] : node;
+}
+
 /* run.c: whether an output's buffer is written by the calls themselves. */
 bool program_output_is_direct(const tn_program *program, uint32_t output);
 

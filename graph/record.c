@@ -57,17 +57,15 @@ tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer) {
   tn_status status = next_buffer(r, &b);
   if (status) return status;
   b->kind = TN_GRAPH_MADE;
-  b->bytes = bytes;
+  b->version = b->place = 0;
   b->node = b->last_value = TN_GRAPH_NONE;
+  b->bytes = bytes;
+  b->name = NULL;
+  b->real = NULL;
+  b->data = NULL;
+  b->stops_gradient = b->recomputed = false;
   *buffer = r->num_buffers - 1;
   return TN_OK;
-}
-
-static bool shows(const record_value *v, tn_dtype dtype, const DLTensor *view, uint64_t offset) {
-  if (v->dtype != dtype || v->rank != view->ndim || v->offset != offset) return false;
-  for (int32_t i = 0; i < view->ndim; ++i)
-    if (v->shape[i] != view->shape[i] || v->strides[i] != view->strides[i]) return false;
-  return true;
 }
 
 /* Writes a value to where there is none yet. */
@@ -87,9 +85,8 @@ static inline void describe(const record *r, uint32_t buffer, tn_dtype dtype, co
   }
 }
 
-/* A value that is the same as none before. */
-static inline tn_status add_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
-                                  uint64_t offset, uint32_t *value) {
+tn_status record_new_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                           uint64_t offset, uint32_t *value) {
   tn_status status = grow(r, &r->values, r->num_values, &r->max_values, sizeof *r->values);
   if (status) return status;
   describe(r, buffer, dtype, view, offset, &r->values[r->num_values]);
@@ -108,7 +105,7 @@ static __attribute__((noinline)) uint32_t look_on(record *r, uint32_t at, uint32
   if (value_index_find(r, &wanted, &found)) return found;
   for (; at != TN_GRAPH_NONE && r->values[at].version == wanted.version;
        at = r->values[at].previous)
-    if (shows(&r->values[at], dtype, view, offset)) return at;
+    if (record_shows(&r->values[at], dtype, view, offset)) return at;
   return TN_GRAPH_NONE;
 }
 
@@ -122,11 +119,10 @@ tn_status record_add_value(record *r, const record_value *wanted, uint32_t *valu
   return TN_OK;
 }
 
-tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
-                          uint32_t *value) {
+tn_status record_find_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                            uint64_t offset, uint32_t *value) {
   enum { NEAR = 4 }; /* the last few values are looked at one by one */
   const uint32_t version = r->buffers[buffer].version;
-  tn_dtype dtype = tn_dtype_of(view->dtype);
   uint32_t at = r->buffers[buffer].last_value;
   for (uint32_t near = 0; at != TN_GRAPH_NONE && r->values[at].version == version; ++near) {
     if (near == NEAR) {
@@ -134,13 +130,13 @@ tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint
       if (at == TN_GRAPH_NONE) break;
       return *value = at, TN_OK;
     }
-    if (shows(&r->values[at], dtype, view, offset)) return *value = at, TN_OK;
+    if (record_shows(&r->values[at], dtype, view, offset)) return *value = at, TN_OK;
     at = r->values[at].previous;
   }
-  return add_value(r, buffer, dtype, view, offset, value);
+  return record_new_value(r, buffer, dtype, view, offset, value);
 }
 
-tn_status record_reserve_values(record *r, uint32_t count) {
+tn_status record_reserve_more_values(record *r, uint32_t count) {
   tn_status status = TN_OK;
   while (!status && r->max_values - r->num_values < count) {
     status = grow(r, &r->values, (uint32_t)r->max_values, &r->max_values, sizeof *r->values);
@@ -259,7 +255,10 @@ tn_status record_add_node(record *r, const record_node *wanted, const char *site
   n->out = n->in + in;
   n->attrs = attrs_bytes ? memcpy(room + attrs_at, wanted->attrs, attrs_bytes) : NULL;
   n->site = site ? r->last_site : NULL;
-  for (size_t i = 0; i < all; ++i) n->in[i] = wanted->in ? wanted->in[i] : TN_GRAPH_NONE;
+  if (wanted->in)
+    memcpy(n->in, wanted->in, all * sizeof *n->in);
+  else
+    for (size_t i = 0; i < all; ++i) n->in[i] = TN_GRAPH_NONE;
   *node = n;
   return TN_OK;
 }
@@ -278,11 +277,6 @@ const void *record_attrs(const record_node *n, const tn_tensor *const *from, voi
 }
 
 void record_drop_node(record *r) { arena_rewind(&r->room, r->nodes[--r->num_nodes].in); }
-
-void record_write(record *r, uint32_t buffer) {
-  r->buffers[buffer].node = r->num_nodes - 1;
-  ++r->buffers[buffer].version;
-}
 
 tn_status record_add_output(record *r, uint32_t value, const char *name) {
   tn_status status = grow(r, &r->outputs, r->num_outputs, &r->max_outputs, sizeof *r->outputs);
@@ -305,10 +299,6 @@ static void free_contents(record *r) {
 
 void record_clear(record *r) {
   free_contents(r);
-  /* Lists are zero behind their ends. */
-  if (r->num_buffers) memset(r->buffers, 0, r->num_buffers * sizeof *r->buffers);
-  if (r->num_values) memset(r->values, 0, r->num_values * sizeof *r->values);
-  if (r->num_nodes) memset(r->nodes, 0, r->num_nodes * sizeof *r->nodes);
   r->num_buffers = r->num_values = r->num_nodes = r->num_outputs = r->num_inputs = 0;
   host_free(&r->memory, r->index.slots);
   r->index = (value_index){0};

@@ -13,22 +13,23 @@
 #include "tenon/graph.h"
 #include "tenon/plugin.h"
 
-/* Memory that tensors share. */
+/* Memory that tensors share. What a call touches comes first. */
 typedef struct record_buffer {
   uint32_t kind;       /* tn_graph_buffer_kind */
   uint32_t version;    /* writes so far */
   uint32_t node;       /* the last of them, TN_GRAPH_NONE */
   uint32_t last_value; /* of the chain through record_value.previous; TN_GRAPH_NONE */
-  uint32_t place;      /* of an input: its number */
-  tn_dtype dtype;      /* of an input, parameter or constant, and its shape */
-  int32_t rank;
-  int64_t shape[TN_MAX_RANK];
   uint64_t bytes;
   char *name;
   tn_tensor *real;     /* of a parameter or constant */
   void *data;          /* of a constant that was written from host memory, `bytes` bytes */
   bool stops_gradient; /* no gradient passes through it */
   bool recomputed;     /* what gradients read of it is computed again */
+  uint32_t place;      /* of an input: its number */
+  /* Of an input, parameter or constant, and anything of what nodes make: */
+  tn_dtype dtype;
+  int32_t rank;
+  int64_t shape[TN_MAX_RANK];
 } record_buffer;
 
 typedef struct record_value {
@@ -36,8 +37,8 @@ typedef struct record_value {
   uint32_t previous; /* value of the same buffer, TN_GRAPH_NONE */
   tn_dtype dtype;
   int32_t rank;
-  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
-  uint64_t offset; /* in bytes from the buffer's beginning */
+  uint64_t offset;                                  /* in bytes from the buffer's beginning */
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK]; /* behind the rank: anything */
 } record_value;
 
 typedef struct record_node {
@@ -93,9 +94,30 @@ tn_status record_copy(const record *r, record *copy);
 tn_status record_add_buffer(record *r, const record_buffer *wanted, uint32_t *buffer);
 /* A buffer of kind TN_GRAPH_MADE. */
 tn_status record_add_made(record *r, uint64_t bytes, uint32_t *buffer);
-/* The value that a view of a buffer has now, made if it is new. `offset` in bytes. */
-tn_status record_value_of(record *r, uint32_t buffer, const DLTensor *view, uint64_t offset,
-                          uint32_t *value);
+/* A value that is the same as none before: a view of a buffer as it is now, `offset` in bytes. */
+tn_status record_new_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                           uint64_t offset, uint32_t *value);
+/* The value that the view has, made if it is new; where it is not the buffer's last. */
+tn_status record_find_value(record *r, uint32_t buffer, tn_dtype dtype, const DLTensor *view,
+                            uint64_t offset, uint32_t *value);
+static inline bool record_shows(const record_value *v, tn_dtype dtype, const DLTensor *view,
+                                uint64_t offset) {
+  if (v->dtype != dtype || v->rank != view->ndim || v->offset != offset) return false;
+  for (int32_t i = 0; i < view->ndim; ++i)
+    if (v->shape[i] != view->shape[i] || v->strides[i] != view->strides[i]) return false;
+  return true;
+}
+/* The value that a view of a buffer has now, made if it is new. */
+static inline tn_status record_value_of(record *r, uint32_t buffer, tn_dtype dtype,
+                                        const DLTensor *view, uint64_t offset, uint32_t *value) {
+  const record_buffer *b = &r->buffers[buffer];
+  if (__builtin_expect(b->last_value != TN_GRAPH_NONE, 1)) {
+    const record_value *last = &r->values[b->last_value];
+    if (last->version == b->version && record_shows(last, dtype, view, offset))
+      return *value = b->last_value, TN_OK;
+  }
+  return record_find_value(r, buffer, dtype, view, offset, value);
+}
 /* Another value of its buffer. */
 tn_status record_add_value(record *r, const record_value *wanted, uint32_t *value);
 /* value_index.c: the value that shows the same, TN_GRAPH_NONE where there is none; false, with
@@ -106,8 +128,13 @@ uint64_t record_extent(const record_value *v);
 /* Whether what the value shows is still what it was: its buffer was not written to since, or
  * elsewhere. Else *by: the node that wrote there, TN_GRAPH_NONE where none did. */
 bool record_is_intact(const record *r, const record_value *v, uint32_t *by);
+tn_status record_reserve_more_values(record *r, uint32_t count);
 /* Sees to it that the next `count` of them cannot fail. */
-tn_status record_reserve_values(record *r, uint32_t count);
+static inline tn_status record_reserve_values(record *r, uint32_t count) {
+  return __builtin_expect(r->max_values - r->num_values >= count, 1)
+             ? TN_OK
+             : record_reserve_more_values(r, count);
+}
 /* Appends a node with room for its values and copies of attributes and site. Its arrays are the
  * caller's to fill; record_drop_node takes the last one back. Neither arrays nor attributes are
  * anybody's to free. */
@@ -124,7 +151,10 @@ static inline uint32_t record_argument(const record_node *n, uint32_t i) {
  * and aligned. NULL if there are none. */
 const void *record_attrs(const record_node *n, const tn_tensor *const *from, void *room);
 /* The last node writes to a buffer: its next version. */
-void record_write(record *r, uint32_t buffer);
+static inline void record_write(record *r, uint32_t buffer) {
+  r->buffers[buffer].node = r->num_nodes - 1;
+  ++r->buffers[buffer].version;
+}
 /* Lets nodes leave out the optional outputs that nothing that runs reads. */
 tn_status record_skip_unused(record *r);
 tn_status record_add_output(record *r, uint32_t value, const char *name);

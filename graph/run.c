@@ -191,8 +191,8 @@ static __attribute__((cold)) const char *name_node(const program_run *r, uint32_
                                                    size_t size) {
   uint32_t node = r->at->node_of[call];
   const char *site = r->program->record.nodes[node].site;
-  snprintf(text, size, "program %s, node %" PRIu32 "%s%s", r->program->name, node,
-           site ? " at " : "", site ? site : "");
+  snprintf(text, size, "program %s, node %" PRIu32 "%s%s", r->program->name,
+           program_number(r->program, node), site ? " at " : "", site ? site : "");
   return text;
 }
 

@@ -249,15 +249,25 @@ typedef enum tn_compile_flag {
    * element type then: results may differ from those of the calls within the operators' tolerances.
    * All else leaves every bit as it is. */
   TN_COMPILE_NO_FUSION = 4,
-  /* All nodes that results need run as they were called. */
-  TN_COMPILE_AS_CALLED = 7,
   /* Runs go call by call where the device could replay them as one launch. */
   TN_COMPILE_NO_CAPTURE = 8,
+  /* Where that makes the planned memory smaller, runs updates of parameters as soon as they can,
+   * and steps of many parameters at once (tn_multi_adam and its like) in parts, so that gradients
+   * go. */
+  TN_COMPILE_NO_REORDERING = 16,
+  /* Where that makes the planned memory smaller, computes again what is cheap, rather than keep it
+   * for the backward part: by the same kernels from the same numbers, masks of dropout too. */
+  TN_COMPILE_NO_RECOMPUTING = 32,
+  /* All nodes that results need run as they were called. */
+  TN_COMPILE_AS_CALLED = 55,
 } tn_compile_flag;
 
 typedef struct tn_compile_options {
   uint32_t struct_size;
   uint32_t flags; /* tn_compile_flag, or-ed */
+  /* How much of a run's time, by a rough estimate, computing again may take: 1 to 100; 0: 3. */
+  uint32_t recompute_percent;
+  uint32_t reserved;
 } tn_compile_options;
 
 /* Plans the graph as it is now for a device: leaves out nodes whose results nothing uses and
@@ -277,8 +287,8 @@ void tn_program_destroy(tn_program *program);
  * made and are the caller's, others are written to and may share no memory with an input.
  * Random operators draw on from run to run: each run adds to their offsets what one run takes.
  * Errors: INVALID_ARGUMENT for a tensor that does not fit, before anything ran; a kernel's own,
- * with the node: parameters that earlier nodes updated stay updated, and the message says how
- * many nodes ran.
+ * with the node: parameters that were updated before it stay updated, and the message says how many
+ * nodes had run. Updates may run earlier than they were recorded (TN_COMPILE_NO_REORDERING).
  * Where the device's backend has device graphs and all nodes can be recorded, runs on a stream
  * whose inputs and outputs lie where those of an earlier run there lay are one launch; four sets of
  * addresses are kept per stream. Inputs and outputs of 1 MiB together that come at ever new
@@ -298,7 +308,8 @@ typedef enum tn_capture_state {
 
 typedef struct tn_program_info {
   uint32_t struct_size;
-  uint32_t nodes;     /* that a run goes through; with the four kinds below all of the graph's */
+  uint32_t nodes;     /* that a run goes through; with left_out, merged, folded and fused all of the
+                         graph's, and beside them recomputed and parts */
   uint32_t left_out;  /* nodes of the graph whose results nothing uses */
   uint32_t fallbacks; /* nodes without a kernel on the device */
   uint32_t instances; /* how often its memory exists: runs that were under way at once */
@@ -316,6 +327,8 @@ typedef struct tn_program_info {
   uint64_t replays;  /* runs that were a launch of one */
   const char *capture_reason; /* of TN_CAPTURE_OFF and TN_CAPTURE_FAILED; "" else. Valid as long as
                                  the program */
+  uint32_t recomputed;        /* nodes that compute again what others have, so that less is kept */
+  uint32_t parts;             /* nodes more than the graph's, by steps that became several */
 } tn_program_info;
 tn_status tn_program_report(tn_program *program, tn_program_info *info);
 

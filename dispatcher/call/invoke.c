@@ -74,7 +74,7 @@ static inline bool depends_on_data(const plan *p) {
 static __attribute__((cold)) tn_status invoke_otherwise(plan *p, const tn_call *call,
                                                         tn_status status) {
   if (status == (tn_status)PLAN_OF_LISTS) return invoke_list(p, call);
-  if (status == (tn_status)PLAN_WATCHED) return watcher_call(watcher_of(p->device), call);
+  if (status == (tn_status)PLAN_WATCHED) return watcher_call(p->device, call);
   return status;
 }
 

@@ -55,7 +55,8 @@ call_watcher *watcher_of(const tn_device *device) {
   return origin_stands_in_for() ? NULL : w; /* stand-ins are part of another call */
 }
 
-tn_status watcher_call(call_watcher *w, const tn_call *call) {
+tn_status watcher_call(const tn_device *device, const tn_call *call) {
+  call_watcher *w = device->recorder ? device->watcher : of_thread;
   w->paused = true;
   tn_status status = w->call(w, call);
   w->paused = false;

@@ -39,8 +39,8 @@ void device_watcher_set(tn_device *device, call_watcher *w);
 /* Whom a call of this thread on the device goes to; NULL: nobody, for now. It is asked for only
  * where the device is not ordinary. */
 __attribute__((cold)) call_watcher *watcher_of(const tn_device *device);
-/* Hands a call over. */
-__attribute__((cold)) tn_status watcher_call(call_watcher *w, const tn_call *call);
+/* Hands a call on the device over to it. pre: there is one. */
+__attribute__((cold)) tn_status watcher_call(const tn_device *device, const tn_call *call);
 /* The host writes to a tensor of a device that is not ordinary. */
 __attribute__((cold)) tn_status watch_written(const tn_tensor *tensor);
 /* What runs without a call, as prepared calls and programs do, would be missed: refused while the

@@ -1,7 +1,8 @@
 /*
  * What passes work with, and their order: copies first, so that equal nodes have equal inputs;
  * equal nodes before constants, so that each is computed once; products last, when what reads them
- * is known. A pass walks the nodes in order and is done: time is linear in the record.
+ * is known. A pass walks the nodes in order and is done: time is linear in the record. What runs
+ * when is another matter, and the last: schedule.h.
  */
 #include "graph/passes/passes.h"
 
@@ -132,7 +133,8 @@ static tn_status take_up(passes *p, const memory_plan *plan) {
   return find_shared(p);
 }
 
-tn_status passes_run(tn_program *program, uint32_t flags) {
+tn_status passes_run(tn_program *program, const tn_compile_options *options) {
+  const uint32_t flags = options->flags;
   memory_plan plan;
   passes p = {.program = program, .r = &program->record};
   tn_status status = memory_plan_check(p.r, &plan);
@@ -145,6 +147,7 @@ tn_status passes_run(tn_program *program, uint32_t flags) {
   }
   if (!status && !(flags & TN_COMPILE_NO_FOLDING)) status = pass_fold(&p);
   if (!status && !(flags & TN_COMPILE_NO_FUSION)) status = pass_fuse(&p);
+  if (!status) status = passes_schedule(&p, options);
   host_free(&p.r->memory, p.uses);
   memory_plan_free(&plan);
   return status;

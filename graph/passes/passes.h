@@ -1,6 +1,7 @@
 /*
  * Passes: what becomes of a program's record before its memory is planned. Each leaves a record
- * that computes the same; node numbers stay, nodes that are no longer needed lose their tensors.
+ * that computes the same; nodes that are no longer needed lose their tensors. Node numbers stay but
+ * for passes_schedule, which says what they were.
  */
 #ifndef TENON_GRAPH_PASSES_H
 #define TENON_GRAPH_PASSES_H
@@ -23,9 +24,9 @@ typedef struct passes {
 
 /* --- passes.c --- */
 
-/* All of them in their order, but for those that `flags` (TN_COMPILE_*) leaves out; fills the
- * program's counts. Errors: as memory_plan_check, OUT_OF_MEMORY, DEVICE_LOST. */
-tn_status passes_run(tn_program *program, uint32_t flags);
+/* All of them in their order, but for those that the options leave out; fills the program's counts.
+ * Errors: as memory_plan_check, OUT_OF_MEMORY, DEVICE_LOST. */
+tn_status passes_run(tn_program *program, const tn_compile_options *options);
 
 /* The node runs no more; its attributes and its site stay. */
 void passes_drop(passes *p, uint32_t node);
@@ -51,5 +52,8 @@ tn_status pass_merge(passes *p);
 tn_status pass_fold(passes *p);
 /* fuse.c: a product takes up the bias and activation that follow it. */
 tn_status pass_fuse(passes *p);
+/* schedule.c: when nodes run, and what is computed again rather than kept. Nothing may ask about
+ * nodes' uses afterwards. */
+tn_status passes_schedule(passes *p, const tn_compile_options *options);
 
 #endif

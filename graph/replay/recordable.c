@@ -30,8 +30,8 @@ static bool device_records(tn_program *p) {
 
 static bool refuse_node(tn_program *p, uint32_t node, const char *why) {
   const record_node *n = &p->record.nodes[node];
-  return refuse(p, "node %" PRIu32 " (%s)%s%s: %s", node, n->op->name, n->site ? " at " : "",
-                n->site ? n->site : "", why);
+  return refuse(p, "node %" PRIu32 " (%s)%s%s: %s", program_number(p, node), n->op->name,
+                n->site ? " at " : "", n->site ? n->site : "", why);
 }
 
 static bool nodes_record(tn_program *p, const instance *first) {

@@ -13,21 +13,33 @@ static bool is_float(const tn_tensor *t) { return TN_SET_FLOAT >> t->dtype & 1; 
 
 /* --- what the call has to do with the tape --- */
 
-/* Whether it reads what depends on a watched tensor. */
-static bool reads_dependent(const tn_tape *tape, const tn_call *call, uint32_t num_inout) {
-  for (uint32_t i = 0; i < call->num_in + num_inout; ++i) {
-    const tn_tensor *x = i < call->num_in ? call->in[i] : call->out[i - call->num_in];
-    if (!x || !is_float(x)) continue;
-    uint32_t buffer = tape_find(tape, x);
-    if (buffer != TN_GRAPH_NONE && tape->depends[buffer]) return true;
-  }
-  return false;
+/* A call's tensors that the tape may know, of a call without lists. */
+enum { NEAR = 2 * TN_MAX_ARGS };
+
+/* What is found out about a call before it runs. */
+typedef struct watched_call {
+  const op_entry *op;
+  uint32_t num_inout;
+  bool reads;          /* what depends on a watched tensor */
+  bool writes;         /* what the tape knows */
+  uint32_t near[NEAR]; /* buffers of inputs and in-out tensors; of a call with lists nothing */
+} watched_call;
+
+static inline const tn_tensor *read_at(const tn_call *call, uint32_t i) {
+  return i < call->num_in ? call->in[i] : call->out[i - call->num_in];
 }
 
-static bool writes_known(const tn_tape *tape, const tn_call *call) {
+static void look_at(const tn_tape *tape, const tn_call *call, watched_call *w) {
+  const uint32_t all = call->num_in + w->num_inout;
+  w->reads = w->writes = false;
+  for (uint32_t i = 0; i < all; ++i) {
+    const tn_tensor *x = read_at(call, i);
+    uint32_t buffer = x ? tape_find(tape, x) : TN_GRAPH_NONE;
+    if (i < NEAR) w->near[i] = buffer;
+    if (buffer != TN_GRAPH_NONE && is_float(x)) w->reads |= tape->depends[buffer];
+  }
   for (uint32_t i = 0; i < call->num_out; ++i)
-    if (call->out[i] && tape_find(tape, call->out[i]) != TN_GRAPH_NONE) return true;
-  return false;
+    if (call->out[i]) w->writes |= tape_find(tape, call->out[i]) != TN_GRAPH_NONE;
 }
 
 /* --- its node --- */
@@ -51,41 +63,61 @@ static void complete_attrs(const op_entry *op, const void *given, void *attrs) {
 }
 
 /* All that can fail but for the call itself. */
-static tn_status prepare_node(tn_tape *tape, const op_entry *op, const tn_call *call,
-                              uint32_t num_inout, record_node **node) {
+static tn_status prepare_node(tn_tape *tape, const watched_call *w, const tn_call *call,
+                              record_node **made) {
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  const op_entry *op = w->op;
+  const uint32_t all = call->num_in + w->num_inout;
   const record_node wanted = {.op = &op->row,
                               .num_in = call->num_in,
-                              .num_inout = num_inout,
+                              .num_inout = w->num_inout,
                               .num_out = call->num_out,
                               .skip_out = call->skip_out,
                               .attrs = op->row.attrs_size ? attrs : NULL};
+  record_node *node = NULL;
   if (wanted.attrs) complete_attrs(op, call->attrs, attrs);
   record *r = &tape->record;
-  tn_status status = record_reserve_values(r, (uint32_t)call->num_in + num_inout + call->num_out);
-  if (!status) status = record_add_node(r, &wanted, error_call_site(), node);
+  tn_status status = record_reserve_values(r, all + call->num_out);
+  if (!status) status = record_add_node(r, &wanted, error_call_site(), &node);
   if (status) return status;
-  for (uint32_t i = 0; !status && i < call->num_in + num_inout; ++i) {
-    const tn_tensor *x = i < call->num_in ? call->in[i] : call->out[i - call->num_in];
-    if (x) status = tape_value(tape, x, &(*node)->in[i]);
+  for (uint32_t i = 0; !status && i < all; ++i) {
+    const tn_tensor *x = read_at(call, i);
+    if (!x) continue;
+    /* One that was unknown may have come before in this call. */
+    status = !op->lists && w->near[i] != TN_GRAPH_NONE
+                 ? tape_value_of(tape, x, w->near[i], &node->in[i])
+                 : tape_value(tape, x, &node->in[i]);
   }
   if (status) record_drop_node(r);
+  *made = node;
   return status;
 }
 
-/* Makes the next version of what the call wrote. */
-static tn_status take_written(tn_tape *tape, const tn_call *call, record_node *node, bool passes) {
+/* By a bit for each output; of a call with lists none is set. */
+static inline bool has_bit(uint32_t bits, uint32_t i) { return i < 32 && bits >> i & 1; }
+
+/* Makes the next version of what the call wrote. made: outputs that it has made itself. */
+static tn_status take_written(tn_tape *tape, const tn_call *call, uint32_t made, record_node *node,
+                              bool passes) {
   tn_status status = TN_OK;
+  uint32_t others = 0;
   for (uint32_t i = 0; !status && i < call->num_out; ++i) {
-    if (!call->out[i]) continue;
-    node->out[i] = tape_find(tape, call->out[i]); /* the buffer, for now */
-    if (node->out[i] == TN_GRAPH_NONE) status = tape_learn(tape, call->out[i], &node->out[i]);
+    const tn_tensor *y = call->out[i];
+    if (!y) continue;
+    if (has_bit(made, i)) {
+      status = tape_learn_made(tape, y, passes && is_float(y), &node->out[i]);
+      continue;
+    }
+    ++others;
+    node->out[i] = tape_find(tape, y); /* the buffer, for now */
+    if (node->out[i] == TN_GRAPH_NONE) status = tape_learn(tape, y, &node->out[i]);
     if (status) break;
     record_write(&tape->record, node->out[i]);
-    if (passes && is_float(call->out[i])) tape->depends[node->out[i]] = 1;
+    if (passes && is_float(y)) tape->depends[node->out[i]] = 1;
   }
-  for (uint32_t i = 0; !status && i < call->num_out; ++i)
-    if (call->out[i]) status = tape_value_of(tape, call->out[i], node->out[i], &node->out[i]);
+  for (uint32_t i = 0; !status && others && i < call->num_out; ++i)
+    if (call->out[i] && !has_bit(made, i))
+      status = tape_value_of(tape, call->out[i], node->out[i], &node->out[i]);
   return status;
 }
 
@@ -108,68 +140,69 @@ static uint32_t unskip(const op_entry *op, const gradient_rule *how, uint32_t sk
   return skip & ~(how->needs_out >> op->num_inout);
 }
 
-typedef struct recorded_call {
-  tn_call call;
-  tn_tensor *out[TN_MAX_ARGS];
-  uint32_t extra; /* bit: out[i] is the tape's alone */
-} recorded_call;
-
-static void widen(recorded_call *c, const op_entry *op, const gradient_rule *how,
-                  const tn_call *call) {
-  memset(&c->call, 0, sizeof c->call);
-  memcpy(&c->call, call, call->struct_size < sizeof c->call ? call->struct_size : sizeof c->call);
-  c->call.struct_size = sizeof c->call;
-  c->extra = 0;
-  if (op->lists) return;
-  c->call.skip_out = unskip(op, how, call->skip_out);
-  c->extra = (call->skip_out & ~c->call.skip_out) << op->num_inout;
-  for (uint32_t i = 0; i < call->num_out; ++i) c->out[i] = c->extra >> i & 1 ? NULL : call->out[i];
-  c->call.out = c->out;
-}
-
 /* The call has run: nothing of it may fail any more, so what fails here is said when a gradient is
  * asked for. */
-static void record_call(tn_tape *tape, const gradient_rule *how, const tn_call *call, bool passes,
-                        record_node *node) {
-  tn_status status = take_written(tape, call, node, passes);
+static void record_call(tn_tape *tape, const gradient_rule *how, const tn_call *call, uint32_t made,
+                        bool reads, record_node *node) {
+  const bool passes = reads && !(how && how->stops);
+  tn_status status = take_written(tape, call, made, node, passes);
   node->saved = how && how->run && passes;
-  if (!status && node->saved) status = save(tape, how, call, node);
+  if (!status && node->saved && (how->needs_in | how->needs_out))
+    status = save(tape, how, call, node);
   if (status && !tape->broken) tape->broken = status;
 }
 
-static tn_status run_recorded(tn_tape *tape, const op_entry *op, const tn_call *call,
-                              uint32_t num_inout, bool reads) {
-  const gradient_rule *how = gradient_rule_of(&op->row);
-  recorded_call c;
-  record_node *node;
-  widen(&c, op, how, call);
-  tn_status status = prepare_node(tape, op, &c.call, num_inout, &node);
+/* Runs what has a node, or takes that back. */
+static tn_status run_recorded(tn_tape *tape, const watched_call *w, const gradient_rule *how,
+                              const tn_call *call) {
+  record_node *node = NULL;
+  uint32_t made = 0;
+  for (uint32_t i = 0; !w->op->lists && i < call->num_out; ++i)
+    made |= (uint32_t)!call->out[i] << i;
+  tn_status status = prepare_node(tape, w, call, &node);
   if (status) return status;
-  status = invoke_recorded(&c.call);
-  if (status) {
+  status = invoke_recorded(call);
+  if (status)
     record_drop_node(&tape->record);
-    return status;
-  }
-  record_call(tape, how, &c.call, reads && !(how && how->stops), node);
-  for (uint32_t i = 0; c.call.out == c.out && i < call->num_out; ++i) {
-    if (c.extra >> i & 1)
-      tn_tensor_release(c.out[i]);
+  else
+    record_call(tape, how, call, made, w->reads, node);
+  return status;
+}
+
+/* With outputs that the rule reads and the caller does not want. */
+static __attribute__((noinline)) tn_status
+run_wider(tn_tape *tape, const watched_call *w, const gradient_rule *how, const tn_call *given) {
+  tn_call call = {0};
+  tn_tensor *out[TN_MAX_ARGS];
+  memcpy(&call, given, given->struct_size < sizeof call ? given->struct_size : sizeof call);
+  call.struct_size = sizeof call;
+  call.skip_out = unskip(w->op, how, call.skip_out);
+  call.out = out;
+  const uint32_t extra = (given->skip_out & ~call.skip_out) << w->op->num_inout;
+  for (uint32_t i = 0; i < given->num_out; ++i) out[i] = extra >> i & 1 ? NULL : given->out[i];
+  tn_status status = run_recorded(tape, w, how, &call);
+  for (uint32_t i = 0; !status && i < given->num_out; ++i) {
+    if (extra >> i & 1)
+      tn_tensor_release(out[i]);
     else
-      call->out[i] = c.out[i];
+      given->out[i] = out[i];
   }
-  return TN_OK;
+  return status;
 }
 
 tn_status tape_record(tn_tape *tape, const tn_call *call) {
-  const op_entry *op = registry_op(&tape->runtime->registry, call->op);
+  watched_call w = {.op = registry_op(&tape->runtime->registry, call->op)};
+  const op_entry *op = w.op;
   bool fits = op && call->num_in <= (op->lists ? UINT16_MAX : TN_MAX_ARGS) &&
               (op->lists || (call->num_in == op->num_in &&
                              call->num_out == (uint32_t)op->num_inout + op->num_out));
   if (!fits) return tn_invoke(call); /* which says what is wrong */
-  uint32_t num_inout = count_inout(op, call);
-  bool reads = reads_dependent(tape, call, num_inout);
-  if (!reads && !writes_known(tape, call)) return invoke_recorded(call);
-  return run_recorded(tape, op, call, num_inout, reads);
+  w.num_inout = count_inout(op, call);
+  look_at(tape, call, &w);
+  if (!w.reads && !w.writes) return invoke_recorded(call);
+  const gradient_rule *how = gradient_rule_of(&op->row);
+  if (call->skip_out != unskip(op, how, call->skip_out)) return run_wider(tape, &w, how, call);
+  return run_recorded(tape, &w, how, call);
 }
 
 tn_status tape_call(call_watcher *w, const tn_call *call) {

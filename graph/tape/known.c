@@ -10,72 +10,76 @@ static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host me
 
 /* --- marks --- */
 
+/* One that no storage has. Tapes of several threads give marks: each takes some at a time. */
+static uint32_t next_mark(tn_tape *tape) {
+  enum { SOME = 64 };
+  static _Atomic uint32_t taken;
+  if (!tape->marks_left) {
+    tape->next_mark = atomic_fetch_add(&taken, SOME) % STORAGE_HOMELESS;
+    tape->marks_left = SOME;
+    if (!tape->next_mark) ++tape->next_mark, --tape->marks_left; /* 0 says that there is none */
+  }
+  --tape->marks_left;
+  return tape->next_mark++;
+}
+
 /* The storage's mark, given now where it has none yet. Tapes of several threads may ask at once. */
-static uint32_t mark_of(storage *s) {
-  static _Atomic uint32_t last;
+static uint32_t mark_of(tn_tape *tape, storage *s) {
   uint32_t mark = storage_mark(s);
-  while (!mark) mark = (atomic_fetch_add(&last, 1) + 1) % STORAGE_HOMELESS; /* 0: there is none */
-  return storage_mark_once(s, mark);
+  return mark ? mark : storage_mark_once(s, next_mark(tape));
 }
 
-static size_t slot_of(const mark_map *m, uint32_t mark) {
-  size_t at = (mark * UINT32_C(2654435769)) >> 7 & (m->capacity - 1);
-  while (m->slots[at].mark && m->slots[at].mark != mark) at = (at + 1) & (m->capacity - 1);
-  return at;
-}
-
-static tn_status marks_reserve(tn_tape *tape) {
+static __attribute__((noinline)) tn_status widen_marks(tn_tape *tape) {
   mark_map *m = &tape->marks, wider = {.capacity = m->capacity ? 2 * m->capacity : 64};
-  if (m->used * 2 < m->capacity) return TN_OK;
   wider.slots = host_alloc(&tape->memory, wider.capacity * sizeof *wider.slots);
   if (!wider.slots) return no_memory();
   for (size_t i = 0; i < m->capacity; ++i)
-    if (m->slots[i].mark) wider.slots[slot_of(&wider, m->slots[i].mark)] = m->slots[i];
+    if (m->slots[i].mark) wider.slots[mark_slot_of(&wider, m->slots[i].mark)] = m->slots[i];
   wider.used = m->used;
   host_free(&tape->memory, m->slots);
   *m = wider;
   return TN_OK;
 }
 
-uint32_t tape_find(const tn_tape *tape, const tn_tensor *t) {
-  uint32_t mark = storage_mark(t->storage);
-  if (!mark || !tape->marks.capacity) return TN_GRAPH_NONE;
-  const struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
-  return slot->mark ? slot->buffer : TN_GRAPH_NONE;
-}
-
-static tn_status depends_reserve(tn_tape *tape) {
+static __attribute__((noinline)) tn_status widen_depends(tn_tape *tape) {
   size_t count = tape->record.num_buffers;
-  if (count < tape->max_depends) return TN_OK;
   uint8_t *wider = host_grow(&tape->memory, tape->depends, count, 1, &tape->max_depends);
   if (!wider) return no_memory();
   tape->depends = wider;
   return TN_OK;
 }
 
-tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
-  tn_status status = marks_reserve(tape);
-  if (!status) status = depends_reserve(tape);
-  if (!status) status = record_add_made(&tape->record, tn_tensor_bytes(t), buffer);
-  if (status) return status;
-  uint32_t mark = mark_of(t->storage);
-  tape->marks.slots[slot_of(&tape->marks, mark)] = (struct mark_slot){mark, *buffer};
+/* Room for one more. */
+static inline tn_status reserve(tn_tape *tape) {
+  tn_status status = TN_OK;
+  if (__builtin_expect(tape->marks.used * 2 >= tape->marks.capacity, 0)) status = widen_marks(tape);
+  if (__builtin_expect(tape->record.num_buffers >= tape->max_depends, 0) && !status)
+    status = widen_depends(tape);
+  return status;
+}
+
+static inline void enter(tn_tape *tape, uint32_t mark, uint32_t buffer, bool depends) {
+  tape->marks.slots[mark_slot_of(&tape->marks, mark)] = (struct mark_slot){mark, buffer};
   ++tape->marks.used;
-  tape->depends[*buffer] = 0;
-  return TN_OK;
+  tape->depends[buffer] = depends;
 }
 
-/* Where the first element lies in its storage, in bytes. */
-static uint64_t place_of(const tn_tensor *t) {
-  const storage *s = t->storage;
-  if (t->device->opaque) return t->dl.byte_offset - (s->block ? s->block->offset : 0);
-  const char *begin = s->block ? (char *)s->block->handle + s->block->offset
-                               : ((const imported *)(const void *)s)->begin;
-  return (uint64_t)((const char *)t->dl.data + t->dl.byte_offset - begin);
+tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer) {
+  tn_status status = reserve(tape);
+  if (!status) status = record_add_made(&tape->record, tn_tensor_bytes(t), buffer);
+  if (!status) enter(tape, mark_of(tape, t->storage), *buffer, false);
+  return status;
 }
 
-tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_t buffer, uint32_t *value) {
-  return record_value_of(&tape->record, buffer, &t->dl, place_of(t), value);
+tn_status tape_learn_made(tn_tape *tape, const tn_tensor *t, bool depends, uint32_t *value) {
+  uint32_t buffer;
+  tn_status status = reserve(tape);
+  if (!status) status = record_add_made(&tape->record, tn_tensor_bytes(t), &buffer);
+  if (status) return status;
+  enter(tape, storage_mark_once(t->storage, next_mark(tape)), buffer, depends);
+  record_write(&tape->record, buffer);
+  return record_new_value(&tape->record, buffer, (tn_dtype)t->dtype, &t->dl, tape_place_of(t),
+                          value);
 }
 
 tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value) {

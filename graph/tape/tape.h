@@ -7,6 +7,7 @@
 #ifndef TENON_GRAPH_TAPE_H
 #define TENON_GRAPH_TAPE_H
 
+#include "dispatcher/memory/pool.h"
 #include "dispatcher/notify/watch.h"
 #include "graph/autocast/autocast.h"
 #include "graph/autocast/cache.h"
@@ -32,7 +33,8 @@ struct tn_tape {
   tn_runtime *runtime; /* held weakly */
   record record;
   mark_map marks;
-  uint8_t *depends; /* by buffer: on what is watched */
+  uint32_t next_mark, marks_left; /* taken from all threads' to be given */
+  uint8_t *depends;               /* by buffer: on what is watched */
   size_t max_depends;
   saved_value *saved; /* by value */
   size_t num_saved, max_saved;
@@ -53,12 +55,37 @@ tn_status tape_record(tn_tape *tape, const tn_call *call);
 
 /* known.c: which buffer a tensor shows. */
 
+/* Marks follow each other, and so do their slots: few lines of the cache serve many calls. */
+static inline size_t mark_slot_of(const mark_map *m, uint32_t mark) {
+  size_t at = mark & (m->capacity - 1);
+  while (m->slots[at].mark && m->slots[at].mark != mark) at = (at + 1) & (m->capacity - 1);
+  return at;
+}
 /* TN_GRAPH_NONE where the tape does not know it. */
-uint32_t tape_find(const tn_tape *tape, const tn_tensor *t);
+static inline uint32_t tape_find(const tn_tape *tape, const tn_tensor *t) {
+  uint32_t mark = storage_mark(t->storage);
+  if (!mark || !tape->marks.capacity) return TN_GRAPH_NONE;
+  const struct mark_slot *slot = &tape->marks.slots[mark_slot_of(&tape->marks, mark)];
+  return slot->mark ? slot->buffer : TN_GRAPH_NONE;
+}
 /* Knows it from now on. pre: it did not. */
 tn_status tape_learn(tn_tape *tape, const tn_tensor *t, uint32_t *buffer);
+/* The same of what the last node has just made, which nobody else has yet: *value is all of it. */
+tn_status tape_learn_made(tn_tape *tape, const tn_tensor *t, bool depends, uint32_t *value);
+/* Where the first element lies in its storage, in bytes. */
+static inline uint64_t tape_place_of(const tn_tensor *t) {
+  const storage *s = t->storage;
+  if (t->device->opaque) return t->dl.byte_offset - (s->block ? s->block->offset : 0);
+  const char *begin = s->block ? (char *)s->block->handle + s->block->offset
+                               : ((const imported *)(const void *)s)->begin;
+  return (uint64_t)((const char *)t->dl.data + t->dl.byte_offset - begin);
+}
 /* The value that it has now, of the buffer that it shows. */
-tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_t buffer, uint32_t *value);
+static inline tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_t buffer,
+                                      uint32_t *value) {
+  return record_value_of(&tape->record, buffer, (tn_dtype)t->dtype, &t->dl, tape_place_of(t),
+                         value);
+}
 /* The same, of a tensor that need not be known. */
 tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value);
 /* Keeps the tensor for one more rule that reads the value. */

@@ -288,6 +288,59 @@ START_TEST(what_fills_is_computed_again) {
 }
 END_TEST
 
+/* A tensor that stands for two arguments of the call that the tape first meets it in is one tensor:
+ * that it is overwritten is seen, whichever of the two the rule reads. */
+START_TEST(one_tensor_for_two_arguments) {
+  tn_tensor *x = filled(1), *c = NULL, *y = NULL, *sum = NULL, *dx = NULL;
+  ok(tn_full(device, NULL, TN_F32, 1, SHAPE(2), 2, &c));
+  ok(tn_tape_watch(tape, x));
+  ok(tn_tape_begin(tape));
+  ok(tn_layer_norm(NULL, x, c, c, NULL, &y, NULL, NULL));
+  ok(tn_sum(NULL, y, NULL, &sum));
+  ok(tn_tape_gradient(tape, NULL, sum, NULL, 1, &x, &dx, TN_TAPE_KEEP));
+  HOLDS(dx, 0, 0, 0, 0);
+  RELEASE(dx);
+  dx = NULL;
+  ok(tn_mul(NULL, c, c, &c));
+  refused(tn_tape_gradient(tape, NULL, sum, NULL, 1, &x, &dx, 0), TN_ERR_INVALID_ARGUMENT,
+          "that call 2 (tn_mul) has overwritten since");
+  ok(tn_tape_end(tape));
+  ck_assert_ptr_null(dx);
+  RELEASE(x, c, y, sum);
+}
+END_TEST
+
+/* More tensors than marks are taken at a time, on two tapes by turns, so that a storage's mark
+ * comes from either. */
+START_TEST(many_tensors_on_two_tapes) {
+  enum { MANY = 200 };
+  tn_tape *other = NULL, *both[2];
+  tn_tensor *w = filled(1), *t[MANY + 1];
+  ok(tn_tape_create(rt, &other));
+  both[0] = tape, both[1] = other;
+  for (int i = 0; i < 2; ++i) ok(tn_tape_watch(both[i], w));
+  for (int round = 0; round < 2; ++round) {
+    tn_tensor_retain(t[0] = w);
+    for (int i = 0; i < MANY; ++i) {
+      t[i + 1] = NULL;
+      ok(tn_tape_begin(both[i % 2]));
+      ok(tn_add(NULL, t[i], w, &t[i + 1]));
+      ok(tn_tape_end(both[i % 2]));
+    }
+    for (int i = 0; i < 2; ++i) {
+      tn_tensor *dw = NULL;
+      /* Of the last two adds each tape has seen one, from what the other has made. */
+      ok(tn_tape_gradient(both[(MANY - 1 - i) % 2], NULL, t[MANY - i], t[0], 1, &w, &dw, 0));
+      HOLDS(dw, 1, 1, 1, 1);
+      tn_tensor_release(dw);
+    }
+    for (int i = 0; i <= MANY; ++i) tn_tensor_release(t[i]);
+  }
+  tn_tape_destroy(other);
+  tn_tensor_release(w);
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup_tape, teardown_tape);
   tcase_add_test(tcase, calls_that_only_overwrite);
@@ -300,6 +353,8 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, a_failure_is_said_once);
   tcase_add_test(tcase, parts_are_not_computed_again);
   tcase_add_test(tcase, what_fills_is_computed_again);
+  tcase_add_test(tcase, one_tensor_for_two_arguments);
+  tcase_add_test(tcase, many_tensors_on_two_tapes);
 }
 
 int main(void) { return run_suite("gradient_tape_writes", add_tests); }

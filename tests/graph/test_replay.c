@@ -549,11 +549,11 @@ START_TEST(older_reports) {
   ck_assert_uint_eq(info.nodes, 5);
   ck_assert_uint_eq(info.capture, 0x5a5a5a5a);
   free_pair(&p);
-  tn_compile_options options = {.struct_size = sizeof options, .flags = 16};
+  tn_compile_options options = {.struct_size = sizeof options, .flags = 1u << 20};
   tn_graph *g = NULL;
   tn_program *none = NULL;
   ok(tn_graph_create(rt, "g", &g));
-  refused(tn_graph_compile(g, device, &options, &none), TN_ERR_INVALID_ARGUMENT, "0x10");
+  refused(tn_graph_compile(g, device, &options, &none), TN_ERR_INVALID_ARGUMENT, "0x100000");
   tn_graph_destroy(g);
 }
 END_TEST
