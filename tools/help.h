@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-extern const char help_info[], help_check[], help_bench[], help_trace[], help_scan[],
+extern const char help_info[], help_check[], help_bench[], help_trace[], help_blas[], help_scan[],
     help_new_plugin[], help_help[];
 
 typedef struct command_text {

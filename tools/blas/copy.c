@@ -147,11 +147,8 @@ static void *upload_worker(void *context) {
 }
 
 tn_status crew_upload(crew *c, int count, const operand *operands, tn_tensor *const *tensors) {
-  job j = {.crew = c,
-           .work = upload_worker,
-           .count = count,
-           .operands = operands,
-           .tensors = tensors};
+  job j = {
+      .crew = c, .work = upload_worker, .count = count, .operands = operands, .tensors = tensors};
   for (int i = 0; i < count; ++i) {
     size_t bytes = operands[i].dtype == TN_F64 ? sizeof(double) : sizeof(float);
     j.cuts[i] = cut_tensor(operands[i].rows, operands[i].columns, bytes);

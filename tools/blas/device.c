@@ -1,6 +1,7 @@
 /* The device behind the products, and what of them it is given. */
 #include "device.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@ enum { UNKNOWN, OPEN, ABSENT };
  * have it opened either. */
 #define LEAST_OF_ALL (96.0 * 96 * 96)
 
-_Atomic double product_floors[NUM_ELEMENTS];
+_Atomic int64_t product_floors[NUM_ELEMENTS];
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int state = UNKNOWN;
@@ -24,18 +25,19 @@ static atomic_flag said = ATOMIC_FLAG_INIT;
 /* The thread that measures has the device already; the others wait until it is measured. */
 static _Thread_local bool measuring;
 
-static void set_floors(double floor) {
+static void set_floors(int64_t floor) {
   for (int i = 0; i < NUM_ELEMENTS; ++i)
     atomic_store_explicit(&product_floors[i], floor, memory_order_relaxed);
 }
 
-static double wanted_floor(void) { return settings.min * settings.min * settings.min; }
+/* Of a number of multiplications, which may be infinite. */
+static int64_t floor_of(double count) { return count < 0x1p62 ? (int64_t)ceil(count) : NEVER; }
 
 void device_begin(void) {
   if (!settings.device)
-    set_floors(INFINITY);
+    set_floors(NEVER);
   else
-    set_floors(settings.min >= 0 ? wanted_floor() : LEAST_OF_ALL);
+    set_floors(floor_of(settings.min >= 0 ? pow(settings.min, 3) : LEAST_OF_ALL));
 }
 
 /* The first failure is told once, the others to whoever wants to know. */
@@ -50,7 +52,8 @@ static void tell_failure(const char *what, const char *why) {
 static void make_key(const tn_device_info *info, char *key, size_t size) {
   struct stat host = {0};
   (void)stat(host_path(), &host);
-  snprintf(key, size, "tenon %s device %s %s plugin %s features %s host %s %lld %lld processors %ld",
+  snprintf(key, size,
+           "tenon %s device %s %s plugin %s features %s host %s %lld %lld processors %ld",
            tn_version(), info->id, info->name, info->plugin, info->features, host_path(),
            (long long)host.st_size, (long long)host.st_mtime, sysconf(_SC_NPROCESSORS_ONLN));
   for (char *c = key; *c; ++c)
@@ -60,7 +63,7 @@ static void make_key(const tn_device_info *info, char *key, size_t size) {
 static void use_model(const model *m) {
   for (element e = 0; e < NUM_ELEMENTS; ++e) {
     double floor = model_floor(m, e);
-    atomic_store_explicit(&product_floors[e], floor, memory_order_relaxed);
+    atomic_store_explicit(&product_floors[e], floor_of(floor), memory_order_relaxed);
     if (e < ELEMENT_C)
       say(2, "%s pays from n = %.0f on in %s", the_device.id, cbrt(floor),
           tn_dtype_name(element_dtype(e)));
@@ -73,7 +76,8 @@ static tn_status set_model(const tn_device_info *info) {
   char key[4096];
   if (settings.min >= 0) return TN_OK;
   if (the_device.host_memory) {
-    set_floors(INFINITY);
+    set_floors(NEVER);
+    blas_forward_all();
     say(2, "%s computes in the host's memory; TENON_BLAS_MIN sends products there", info->id);
     return TN_OK;
   }
@@ -113,7 +117,8 @@ static void open_and_measure(void) {
   if (!status) status = set_model(&info);
   measuring = false;
   if (status) {
-    set_floors(INFINITY);
+    set_floors(NEVER);
+    blas_forward_all();
     tell_failure("the device cannot be used", tn_last_error());
   }
   atomic_store_explicit(&state, status ? ABSENT : OPEN, memory_order_release);
@@ -158,8 +163,8 @@ const char *device_id(void) {
 bool device_pays(element type, int64_t m, int64_t n, int64_t k) {
   device *d = device_get();
   if (!d) return false;
-  double floor = atomic_load_explicit(&product_floors[type], memory_order_relaxed);
-  if ((double)m * (double)n * (double)k < floor) return false;
+  int64_t floor = atomic_load_explicit(&product_floors[type], memory_order_relaxed);
+  if (floor == NEVER || (double)m * (double)n * (double)k < (double)floor) return false;
   return settings.min >= 0 || model_pays(&d->model, type, m, n, k);
 }
 
@@ -174,7 +179,7 @@ void device_failed(element type, tn_status status) {
   if (status == TN_ERR_DEVICE_OUT_OF_MEMORY || status == TN_ERR_OUT_OF_MEMORY) return;
   if (status == TN_ERR_UNSUPPORTED)
     for (element e = type & 1; e < NUM_ELEMENTS; e += 2)
-      atomic_store_explicit(&product_floors[e], INFINITY, memory_order_relaxed);
+      atomic_store_explicit(&product_floors[e], NEVER, memory_order_relaxed);
   else
-    set_floors(INFINITY);
+    set_floors(NEVER);
 }

@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "cblas_level1.h"
 #include "device.h"
 #include "filters.h"
 #include "host.h"
@@ -47,14 +48,14 @@ const char *const routine_names[NUM_ROUTINES] = {
 #include "routines.def"
 
 _Atomic(entry) slots[NUM_ROUTINES] = {
-#define FUNCTION(name, type, arguments) (entry)first_##name,
-#define SUBROUTINE(name, arguments, texts) (entry)first_##name,
+#define FUNCTION(name, type, arguments) (entry) first_##name,
+#define SUBROUTINE(name, arguments, texts) (entry) first_##name,
 #include "routines.def"
 };
 
 static const entry counted[NUM_ROUTINES] = {
-#define FUNCTION(name, type, arguments) (entry)counted_##name,
-#define SUBROUTINE(name, arguments, texts) (entry)counted_##name,
+#define FUNCTION(name, type, arguments) (entry) counted_##name,
+#define SUBROUTINE(name, arguments, texts) (entry) counted_##name,
 #include "routines.def"
 };
 
@@ -83,16 +84,25 @@ static const entry counted[NUM_ROUTINES] = {
  * function there, and waits in it. */
 static void start(void) {
   settings_read();
-  host_open();
+  void *host = host_open();
   device_begin();
   for (int i = 0; i < NUM_ROUTINES; ++i) {
     bool filtered = filters[i] && (settings.device || settings.report);
     nexts[i] = filtered ? filters[i] : hosts[i];
   }
-  if (settings.report) report_at_exit();
   atomic_thread_fence(memory_order_release);
   for (int i = 0; i < NUM_ROUTINES; ++i)
     atomic_store_explicit(&slots[i], settings.report ? counted[i] : nexts[i], memory_order_release);
+  if (settings.report)
+    report_at_exit();
+  else
+    cblas_level1_direct(host);
+}
+
+void blas_forward_all(void) {
+  if (settings.report) return;
+  for (int i = 0; i < NUM_ROUTINES; ++i)
+    atomic_store_explicit(&slots[i], hosts[i], memory_order_release);
 }
 
 void blas_start(void) {

@@ -8,6 +8,7 @@
 #include "device.h"
 #include "product.h"
 #include "report.h"
+#include "settings.h"
 
 /* A letter that Fortran takes whatever its case; 0 where it is none of `letters`. */
 static char letter(const void *given, const char *letters) {
@@ -17,6 +18,10 @@ static char letter(const void *given, const char *letters) {
 
 static blas_int number(const void *given) { return *(const blas_int *)given; }
 
+static blas_int larger(const void *a, const void *b) {
+  return number(a) > number(b) ? number(a) : number(b);
+}
+
 /* Whether a leading dimension is one for so many rows. */
 static bool holds(const void *ld, blas_int rows) { return number(ld) >= (rows > 1 ? rows : 1); }
 
@@ -24,8 +29,17 @@ static bool holds(const void *ld, blas_int rows) { return number(ld) >= (rows > 
 #define JOIN(a, b) JOIN_(a, b)
 #define NAMED(family) JOIN(BLAS_LETTER, family)
 #define HOST_OF(name) HOST(name)
-#define FILTER(family, arguments, texts)                                                           \
-  static void JOIN(filter_, NAMED(family))(TAKES_##arguments TAKES_TEXTS_##texts)
+#define LARGE(family) JOIN(large_, NAMED(family))
+/* A filter for products of m x n x k, or less, whose body is for those that may leave the host. */
+#define FILTER(family, arguments, texts, m, n, k)                                                  \
+  static void LARGE(family)(TAKES_##arguments TAKES_TEXTS_##texts) __attribute__((noinline));      \
+  static void JOIN(filter_, NAMED(family))(TAKES_##arguments TAKES_TEXTS_##texts) {                \
+    if (!product_reaches(BLAS_TYPE, m, n, k) && !settings.report)                                  \
+      LEAVE(family, GIVES_##arguments GIVES_TEXTS_##texts);                                        \
+    else                                                                                           \
+      LARGE(family)(GIVES_##arguments GIVES_TEXTS_##texts);                                        \
+  }                                                                                                \
+  static void LARGE(family)(TAKES_##arguments TAKES_TEXTS_##texts)
 #define LEAVE(family, ...) HOST_OF(NAMED(family))(__VA_ARGS__)
 
 #define BLAS_LETTER s

@@ -38,9 +38,9 @@ static int position_in_c(int argument, const char *routine) {
   static const struct {
     const char *family;
     int swapped[2][2];
-  } families[] = {{"gemm", {{4, 5}, {9, 11}}}, {"symm", {{4, 5}}},         {"hemm", {{4, 5}}},
-                  {"trmm", {{6, 7}}},          {"trsm", {{6, 7}}},         {"gemv", {{3, 4}}},
-                  {"gbmv", {{3, 4}, {5, 6}}},  {"ger", {{2, 3}, {6, 8}}},  {"her2k", {{-1, -1}}},
+  } families[] = {{"gemm", {{4, 5}, {9, 11}}}, {"symm", {{4, 5}}},        {"hemm", {{4, 5}}},
+                  {"trmm", {{6, 7}}},          {"trsm", {{6, 7}}},        {"gemv", {{3, 4}}},
+                  {"gbmv", {{3, 4}, {5, 6}}},  {"ger", {{2, 3}, {6, 8}}}, {"her2k", {{-1, -1}}},
                   {"her2", {{6, 8}}},          {"hpr2", {{6, 8}}}};
   for (size_t i = 0; i < sizeof families / sizeof *families; ++i) {
     if (!strstr(routine, families[i].family)) continue;
@@ -65,7 +65,8 @@ void cblas_xerbla(int argument, const char *routine, const char *format, ...) {
 }
 
 /* For C programs, whose texts are arrays of characters. */
-BLAS_EXPORT void xerbla_array_(const char *routine, const blas_int *length, const blas_int *argument);
+BLAS_EXPORT void xerbla_array_(const char *routine, const blas_int *length,
+                               const blas_int *argument);
 void xerbla_array_(const char *routine, const blas_int *length, const blas_int *argument) {
   char name[LONGEST_NAME];
   memset(name, ' ', sizeof name);

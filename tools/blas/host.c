@@ -98,9 +98,10 @@ static void take_routines(void *library) {
     if (!realpath(where.dli_fname, path)) snprintf(path, sizeof path, "%s", where.dli_fname);
 }
 
-void host_open(void) {
+void *host_open(void) {
   void *library = settings.host ? open_other(settings.host) : find_host();
   if (!library) no_host();
   take_routines(library);
   say(2, "the host BLAS is %s", path);
+  return library;
 }

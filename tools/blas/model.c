@@ -157,7 +157,8 @@ tn_status model_measure(model *m) {
 static bool positive(double x) { return isfinite(x) && x > 0; }
 
 bool model_is_sound(const model *m) {
-  bool doubles = m->device_rate[1] == 0 || (positive(m->device_rate[1]) && positive(m->host_rate[1]));
+  bool doubles =
+      m->device_rate[1] == 0 || (positive(m->device_rate[1]) && positive(m->host_rate[1]));
   return positive(m->host_rate[0]) && positive(m->device_rate[0]) && positive(m->copy_rate) &&
          positive(m->overhead) && doubles;
 }

@@ -12,7 +12,9 @@
 #define PACKED(name) name##_f64
 #include "pack.inc"
 
-static size_t part_bytes(tn_dtype dtype) { return dtype == TN_F64 ? sizeof(double) : sizeof(float); }
+static size_t part_bytes(tn_dtype dtype) {
+  return dtype == TN_F64 ? sizeof(double) : sizeof(float);
+}
 
 static operand real_operand(const product *p, const void *data, int64_t ld, bool transposed,
                             int64_t inner, int64_t outer) {

@@ -51,8 +51,8 @@ static void report(void) {
   }
   uint64_t on_device = atomic_load(&device_calls);
   fprintf(stderr,
-          "tenon-blas: %" PRIu64 " calls, %" PRIu64 " of level 3: %" PRIu64
-          " on %s (%" PRIu64 " products, %.3g Gflop, %.3g MB copied), %" PRIu64
+          "tenon-blas: %" PRIu64 " calls, %" PRIu64 " of level 3: %" PRIu64 " on %s (%" PRIu64
+          " products, %.3g Gflop, %.3g MB copied), %" PRIu64
           " on the host BLAS (%.3g Gflop in level 3), %s\n",
           calls, products, on_device, device_id(), atomic_load(&device_products),
           1e-9 * (double)atomic_load(&device_flops), 1e-6 * (double)atomic_load(&device_bytes),

@@ -84,5 +84,7 @@ extern const char *const routine_names[NUM_ROUTINES];
  * with a message where there is no BLAS to be had, for nothing can be computed then. Called by the
  * first call of each routine; does its work once. */
 void blas_start(void);
+/* From now on every call goes to the host at once, but where calls are counted. */
+void blas_forward_all(void);
 
 #endif
