@@ -1,7 +1,8 @@
 /*
- * A fixture: device "frail", whose memory the host may not read (it is kept inverted), with products
- * of matrices and nothing else. It fails where FRAIL_FAILS says: "alloc", "upload", "matmul",
- * "download", from the FRAIL_AFTER-th time on, or has no f64 ("doubles").
+ * A fixture: device "frail", whose memory the host may not read (it is kept inverted), with
+ * products of matrices and nothing else. It fails where FRAIL_FAILS says: "alloc", "upload",
+ * "matmul", "download", from the FRAIL_AFTER-th time on, or has no f64 ("doubles"). FRAIL_BYTES is
+ * how much memory it says that it has.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static tn_status frail_describe(const tn_host *host, void *context, uint32_t ind
                                 tn_device_props *out) {
   (void)host, (void)context, (void)index;
   out->dl_device_type = kDLExtDev;
-  out->memory_bytes = 64 << 20;
+  const char *bytes = getenv("FRAIL_BYTES");
+  out->memory_bytes = bytes ? (uint64_t)atoll(bytes) : 64 << 20;
   strcpy(out->name, "frail");
   return TN_OK;
 }

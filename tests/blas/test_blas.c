@@ -34,26 +34,30 @@ typedef void trmm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const int *, void *, const int *, size_t, size_t,
                   size_t, size_t);
 
-static void *routine(void *library, kind k, const char *family) {
+typedef void any(void);
+static any *routine(void *library, kind k, const char *family) {
   char name[16];
   snprintf(name, sizeof name, "%s%s_", letters[k], family);
   void *found = dlsym(library, name);
+  any *function;
   ck_assert_msg(found, "%s", name);
-  return found;
+  memcpy(&function, &found, sizeof function); /* C casts no data to functions */
+  return function;
 }
 
 extern const char tenon_blas_version[]; /* the library's: the linker is to keep it */
 
 /* The first in this process is the shim, which the program is linked with. */
-static void *shim(kind k, const char *family) {
+static any *shim(kind k, const char *family) {
   ck_assert(*tenon_blas_version);
   return routine(RTLD_DEFAULT, k, family);
 }
-/* Another one; the reference BLAS where the distribution has it. */
-static void *host(kind k, const char *family) {
+/* Another one. */
+static any *host(kind k, const char *family) {
   static void *library;
   if (!library) library = dlopen(HOST_BLAS, RTLD_NOW | RTLD_LOCAL);
   ck_assert_msg(library, "%s", dlerror());
+  ck_assert(!dlsym(library, "tenon_blas_version"));
   return routine(library, k, family);
 }
 
@@ -106,8 +110,8 @@ static void check_gemm(kind kd, char ta, char tb, int m, int n, int k, number al
 START_TEST(products_of_all_types) {
   static const int sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {1, 33, 17}, {33, 1, 17}, {16, 16, 1},
                                  {0, 3, 3}, {3, 0, 3}, {3, 3, 0},   {19, 31, 43}};
-  static const number scales[][2] = {
-      {1, 0}, {1, 1}, {-2.5L, 0.5L}, {0, 0}, {0, 2}, {1 + 2 * I, 3 - I}};
+  static const number scales[][2] = {{1, 0}, {1, 1}, {-2.5L, 0.5L},
+                                     {0, 0}, {0, 2}, {1 + 2 * I, 3 - I}};
   const char trans[] = "NTC";
   for (kind kd = KIND_S; kd < NUM_KINDS; ++kd)
     for (int t = 0; t < 9; ++t)
@@ -120,9 +124,8 @@ END_TEST
 
 /* Rows longer than a chunk of the copies, and more of them than lanes hold. */
 START_TEST(products_of_many_pieces) {
-  check_gemm(KIND_S, 'N', 'N', 1100000, 2, 1, 1, 0);
-  check_gemm(KIND_D, 'T', 'N', 3, 700001, 1, -1, 2);
-  check_gemm(KIND_C, 'N', 'C', 600001, 1, 2, 1 + I, 1);
+  check_gemm(KIND_S, 'N', 'N', 1050000, 1, 1, 1, 0);
+  check_gemm(KIND_Z, 'N', 'C', 270000, 1, 1, 1 + I, 1);
 }
 END_TEST
 
@@ -160,13 +163,16 @@ START_TEST(mistakes_reach_the_programs_handler) {
   matrix before = matrix_copy(&c);
   int four = 4, three = 3, minus = -1;
   void *one = as_kind(KIND_D, 1);
-  gemm *dgemm = shim(KIND_D, "gemm");
-  dgemm("N", "N", &four, &four, &four, one, a.data, &three, a.data, &four, one, c.data, &four, 1, 1);
+  gemm *dgemm = (gemm *)shim(KIND_D, "gemm");
+  dgemm("N", "N", &four, &four, &four, one, a.data, &three, a.data, &four, one, c.data, &four, 1,
+        1);
   ck_assert_msg(!strncmp(wrong_routine, "DGEMM", 5) && wrong_argument == 8, "%s %d", wrong_routine,
                 wrong_argument);
-  dgemm("X", "N", &four, &minus, &four, one, a.data, &four, a.data, &four, one, c.data, &four, 1, 1);
+  dgemm("X", "N", &four, &minus, &four, one, a.data, &four, a.data, &four, one, c.data, &four, 1,
+        1);
   ck_assert_int_eq(wrong_argument, 1);
-  dgemm("t", "c", &minus, &minus, &four, one, a.data, &four, a.data, &four, one, c.data, &four, 1, 1);
+  dgemm("t", "c", &minus, &minus, &four, one, a.data, &four, a.data, &four, one, c.data, &four, 1,
+        1);
   ck_assert_int_eq(wrong_argument, 3);
   ((trmm *)shim(KIND_D, "trsm"))("L", "U", "N", "Q", &four, &four, one, a.data, &four, c.data,
                                  &four, 1, 1, 1, 1);
@@ -200,7 +206,7 @@ static void check_symm(const char *family, kind kd, char side, char uplo) {
   matrix a = matrix_make(kd, size, size, 2, 1), b = matrix_make(kd, m, n, 1, 2);
   matrix c = matrix_make(kd, m, n, 1, 3), expected = matrix_copy(&c);
   poison(&a, uplo, false);
-  symm *routines[] = {shim(kd, family), host(kd, family)};
+  symm *routines[] = {(symm *)shim(kd, family), (symm *)host(kd, family)};
   for (int i = 0; i < 2; ++i)
     routines[i](&side, &uplo, &m, &n, as_kind(kd, 2 - I), a.data, &a.ld, b.data, &b.ld,
                 as_kind(kd, 0.5L), i ? expected.data : c.data, &c.ld, 1, 1);
@@ -217,7 +223,7 @@ static void check_syrk(const char *family, kind kd, char uplo, char trans, bool 
   poison(&c, uplo, false);
   matrix expected = matrix_copy(&c);
   kind real = hermitian ? kd - 2 : kd;
-  void *routines[] = {shim(kd, family), host(kd, family)};
+  any *routines[] = {shim(kd, family), host(kd, family)};
   for (int i = 0; i < 2; ++i) {
     void *into = i ? expected.data : c.data;
     void *alpha = two ? as_kind(kd, 2 - I) : as_kind(real, 1.5L), *beta = as_kind(real, 0.5L);
@@ -231,21 +237,46 @@ static void check_syrk(const char *family, kind kd, char uplo, char trans, bool 
   matrix_free(&a), matrix_free(&b);
 }
 
-/* A row of B is not a number: what does not depend on it must not be NaN either. */
+/* alpha op(A) B, or B op(A), of what the triangle has and no more: one place in B is not a number,
+ * and what does not depend on it must not be NaN either. Hosts' own kernels are less exact there.
+ */
+static void oracle_trmm(kind kd, const char *how, number alpha, const matrix *a, matrix *b) {
+  matrix before = matrix_copy(b);
+  bool left = how[0] == 'L', upper = (how[1] == 'U') == (how[2] == 'N');
+  int size = left ? b->rows : b->columns;
+  char letter = kd <= KIND_D && how[2] == 'C' ? 'T' : how[2];
+  for (int j = 0; j < b->columns; ++j)
+    for (int i = 0; i < b->rows; ++i) {
+      number sum = 0;
+      for (int k = 0; k < size; ++k) {
+        int row = left ? i : k, column = left ? k : j;
+        if (upper ? row > column : row < column) continue;
+        number x = row == column && how[3] == 'U' ? 1 : matrix_op(a, letter, row, column);
+        sum += x * (left ? matrix_get(&before, k, j) : matrix_get(&before, i, k));
+      }
+      matrix_set(b, i, j, kd <= KIND_D ? creall(alpha) * sum : alpha * sum);
+    }
+  matrix_free(&before);
+}
+
 static void check_triangle(const char *family, kind kd, const char *how) {
   int m = 13, n = 10, size = how[0] == 'L' ? m : n;
+  bool solves = family[2] == 's';
   matrix a = matrix_make(kd, size, size, 2, 1), b = matrix_make(kd, m, n, 1, 2);
-  poison(&a, how[1], how[3] == 'U');
-  for (int i = 0; how[3] == 'N' && i < size; ++i) matrix_set(&a, i, i, 4);
-  if (family[2] == 'm') matrix_set(&b, 6, 5, NAN);
   for (int j = 0; j < size; ++j)
-    for (int i = 0; i < size; ++i)
-      if (i != j) matrix_set(&a, i, j, matrix_get(&a, i, j) / 8);
+    for (int i = 0; i < size; ++i) matrix_set(&a, i, j, i == j ? 4 : matrix_get(&a, i, j) / 8);
+  poison(&a, how[1], how[3] == 'U');
+  if (!solves) matrix_set(&b, 6, 5, NAN);
   matrix expected = matrix_copy(&b);
-  trmm *routines[] = {shim(kd, family), host(kd, family)};
-  for (int i = 0; i < 2; ++i)
-    routines[i](&how[0], &how[1], &how[2], &how[3], &m, &n, as_kind(kd, 1 - I), a.data, &a.ld,
-                i ? expected.data : b.data, &b.ld, 1, 1, 1, 1);
+  number alpha = 1 - I;
+  trmm *ours = (trmm *)shim(kd, family), *theirs = (trmm *)host(kd, family);
+  ours(&how[0], &how[1], &how[2], &how[3], &m, &n, as_kind(kd, alpha), a.data, &a.ld, b.data, &b.ld,
+       1, 1, 1, 1);
+  if (solves)
+    theirs(&how[0], &how[1], &how[2], &how[3], &m, &n, as_kind(kd, alpha), a.data, &a.ld,
+           expected.data, &b.ld, 1, 1, 1, 1);
+  else
+    oracle_trmm(kd, how, alpha, &a, &expected);
   compare(family, kd, &b, &expected, size);
   matrix_free(&a);
 }

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,9 +92,12 @@ typedef struct worker {
   lane *lane;
 } worker;
 
+/* Whether the job is lost, `status` being what became of this thread's part. Messages are kept by
+ * thread, so the first failure's is taken along. */
 static bool failed(job *j, tn_status status) {
   tn_status none = TN_OK;
-  if (status) atomic_compare_exchange_strong(&j->status, &none, status);
+  if (status && atomic_compare_exchange_strong(&j->status, &none, status))
+    snprintf(j->crew->why, sizeof j->crew->why, "%s", tn_last_error());
   return atomic_load_explicit(&j->status, memory_order_relaxed) != TN_OK;
 }
 

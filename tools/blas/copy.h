@@ -22,6 +22,7 @@ typedef struct crew {
   pthread_mutex_t lock; /* one product at a time; the others' threads wait for the device */
   int num_lanes;        /* 0: not made yet */
   lane lanes[MAX_LANES];
+  char why[256]; /* the last failure of a thread */
 } crew;
 
 /* Under the crew's lock: makes the lanes. On failure those that were made stay. */

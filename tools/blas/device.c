@@ -174,8 +174,8 @@ bool device_has_room(element type, int64_t m, int64_t n, int64_t k) {
   return d && (d->room == 0 || product_bytes(type, m, n, k) <= d->room);
 }
 
-void device_failed(element type, tn_status status) {
-  tell_failure(device_id(), tn_last_error());
+void device_failed(element type, tn_status status, const char *why) {
+  tell_failure(device_id(), why);
   if (status == TN_ERR_DEVICE_OUT_OF_MEMORY || status == TN_ERR_OUT_OF_MEMORY) return;
   if (status == TN_ERR_UNSUPPORTED)
     for (element e = type & 1; e < NUM_ELEMENTS; e += 2)

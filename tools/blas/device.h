@@ -50,6 +50,6 @@ static inline bool product_pays(element type, blas_int m, blas_int n, blas_int k
 
 /* A product failed: says so, and gives the device up for its type where the next one would fail as
  * well. */
-void device_failed(element type, tn_status status);
+void device_failed(element type, tn_status status, const char *why);
 
 #endif

@@ -1,6 +1,7 @@
 /* Products on the device, in place where it has the host's memory and by copies elsewhere. */
 #include "product.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "device.h"
@@ -10,6 +11,8 @@ _Thread_local unsigned products_done;
 
 /* Inside a product of this thread: a backend that calls BLAS itself gets the host's. */
 static _Thread_local bool inside;
+/* What the last failure of this thread said. */
+static _Thread_local char why[256];
 
 double product_flops(element type, int64_t m, int64_t n, int64_t k) {
   return (element_is_complex(type) ? 8.0 : 2.0) * (double)m * (double)n * (double)k;
@@ -83,6 +86,7 @@ static tn_status run_in_place(device *d, const product *p) {
   tn_tensor_release(y);
   tn_tensor_release(factors[1]);
   tn_tensor_release(factors[0]);
+  if (status) snprintf(why, sizeof why, "%s", tn_last_error());
   return status;
 }
 
@@ -102,6 +106,7 @@ static tn_status make_tensors(device *d, const product *p, const operand operand
 
 static tn_status run_copied_locked(device *d, const product *p) {
   operand operands[2];
+  d->crew.why[0] = '\0';
   tn_tensor *tensors[3] = {NULL, NULL, NULL};
   operands_of(p, operands);
   tn_status status = crew_make(&d->crew, d->handle);
@@ -117,6 +122,7 @@ static tn_status run_copied_locked(device *d, const product *p) {
 static tn_status run_copied(device *d, const product *p) {
   pthread_mutex_lock(&d->crew.lock);
   tn_status status = run_copied_locked(d, p);
+  if (status) snprintf(why, sizeof why, "%s", *d->crew.why ? d->crew.why : tn_last_error());
   pthread_mutex_unlock(&d->crew.lock);
   return status;
 }
@@ -136,7 +142,7 @@ bool product_run(const product *p) {
   if (inside) return false;
   tn_status status = product_try(p);
   if (status) {
-    device_failed(p->type, status);
+    device_failed(p->type, status, why);
     return false;
   }
   ++products_done;
