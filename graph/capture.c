@@ -28,7 +28,7 @@ static tn_status keep_reserve(tn_graph *g) {
 /* From now on `t` shows the buffer, and is kept: while the graph is there, its storage is no other
  * tensor's, and says which buffer it is. pre: keep_reserve. */
 static inline void learn(tn_graph *g, const tn_tensor *t, uint32_t buffer) {
-  atomic_store_explicit(&t->storage->mark, buffer + 1, memory_order_relaxed);
+  storage_set_mark(t->storage, buffer + 1);
   g->kept[buffer] = (tn_tensor *)(uintptr_t)t;
   tn_tensor_retain(g->kept[buffer]);
 }
@@ -52,8 +52,9 @@ static tn_status learn_made(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
 }
 
 static inline tn_status buffer_of(tn_graph *g, const tn_tensor *t, uint32_t *buffer) {
-  if (__builtin_expect(!t->storage->mark, 0)) return learn_made(g, t, buffer);
-  *buffer = t->storage->mark - 1;
+  const uint32_t mark = storage_mark(t->storage);
+  if (__builtin_expect(!mark, 0)) return learn_made(g, t, buffer);
+  *buffer = mark - 1;
   return TN_OK;
 }
 
@@ -88,7 +89,7 @@ static call_tensors tensors_of(const plan *p) {
 /* Constants stay what they are, from run to run. */
 static tn_status check_written(tn_graph *g, const plan *p, const call_tensors *t) {
   for (uint32_t i = 0; i < t->num_out; ++i) {
-    uint32_t known = t->out[i] ? t->out[i]->storage->mark : 0;
+    uint32_t known = t->out[i] ? storage_mark(t->out[i]->storage) : 0;
     if (known && g->record.buffers[known - 1].kind == TN_GRAPH_CONSTANT)
       return plan_refuse(p, TN_ERR_INVALID_ARGUMENT,
                          "the call writes to a constant of the graph, which was written from host "
@@ -185,7 +186,8 @@ tn_status capture_write(tn_tensor *t, const void *data, size_t bytes) {
   record_buffer constant = {.kind = TN_GRAPH_CONSTANT, .bytes = bytes};
   uint32_t buffer;
   if (!g) return fail(TN_ERR_INVALID_ARGUMENT, "the graph of this tensor is gone");
-  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset || t->storage->mark)
+  if (!t->storage->block || t->dl.byte_offset != t->storage->block->offset ||
+      storage_mark(t->storage))
     return refuse_write();
   constant.data = host_alloc(&g->memory, bytes + 1);
   if (!constant.data) return no_memory();
@@ -249,7 +251,7 @@ tn_status capture_kept(tn_graph *g, uint32_t buffer, const tn_tensor **kept) {
 
 void capture_end(tn_graph *g) {
   for (uint32_t i = 0; g->kept && i < g->record.num_buffers; ++i) {
-    if (g->kept[i]) atomic_store_explicit(&g->kept[i]->storage->mark, 0, memory_order_relaxed);
+    if (g->kept[i]) storage_set_mark(g->kept[i]->storage, 0);
     tn_tensor_release(g->kept[i]);
   }
   host_free(&g->memory, g->kept);

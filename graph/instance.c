@@ -85,24 +85,44 @@ static void unplace(const tn_program *p, instance *i) {
   }
 }
 
-tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
-                       tn_tensor *const *headers, tn_prepared **prepared) {
+/* What random nodes of before this one have drawn comes from the device's memory. */
+static const void *with_drawn(const record_node *n, const tn_tensor *drawn, const tn_attr *from,
+                              const void *attrs, unsigned char *room) {
+  if (attrs != room) memcpy(room, attrs, n->op->attrs_size);
+  memcpy(room + from->offset, &drawn, sizeof drawn);
+  return room;
+}
+
+/* What a node is prepared on. */
+typedef struct preparing {
+  tn_stream *stream;
+  tn_tensor *const *headers; /* by value */
+  tn_tensor *const *instead; /* by input, those that are not NULL; NULL for none at all */
+  const tn_attr *from;       /* the attribute that is to be the tensor `drawn`, NULL for none */
+  const tn_tensor *drawn;
+} preparing;
+
+static tn_status prepare_node(const tn_program *p, uint32_t index, const preparing *how,
+                              tn_prepared **prepared) {
   const record_node *n = &p->record.nodes[index];
-  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  _Alignas(8) unsigned char room[ATTRS_MAX];
   size_t most = (size_t)n->num_in + n->num_out;
   const tn_tensor **in = host_alloc(&p->record.memory, (most + 1) * sizeof *in);
   if (!in) return no_memory();
   tn_tensor **out = (tn_tensor **)(void *)(in + n->num_in);
   for (uint32_t k = 0; k < n->num_in; ++k)
-    if (n->in[k] != TN_GRAPH_NONE) in[k] = headers[n->in[k]];
+    if (n->in[k] != TN_GRAPH_NONE)
+      in[k] = how->instead && how->instead[k] ? how->instead[k] : how->headers[n->in[k]];
   for (uint32_t k = 0; k < n->num_out; ++k)
-    if (n->out[k] != TN_GRAPH_NONE) out[k] = headers[n->out[k]];
+    if (n->out[k] != TN_GRAPH_NONE) out[k] = how->headers[n->out[k]];
+  const void *attrs = record_attrs(n, in + record_inputs(n), room);
+  if (how->from) attrs = with_drawn(n, how->drawn, how->from, attrs, room);
   const tn_call call = {.struct_size = sizeof call,
                         .op = n->op->id,
-                        .stream = stream,
+                        .stream = how->stream,
                         .in = in,
                         .out = out,
-                        .attrs = record_attrs(n, in + record_inputs(n), attrs),
+                        .attrs = attrs,
                         .num_in = (uint16_t)record_inputs(n),
                         .num_out = (uint16_t)n->num_out,
                         .skip_out = n->skip_out};
@@ -116,48 +136,91 @@ tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
   return status;
 }
 
-/* The nodes run one after the other: the largest workspace serves them all. Given back node by
- * node, `sizes` is the bytes of each call's. */
-static tn_status share_workspace(instance *i, const size_t *sizes) {
+tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
+                       tn_tensor *const *headers, tn_prepared **prepared) {
+  const preparing how = {.stream = stream, .headers = headers};
+  return prepare_node(p, index, &how, prepared);
+}
+
+/* The random node that a node is, NULL of others. */
+static const random_node *find_random(const tn_program *p, uint32_t index) {
+  uint32_t low = 0, high = p->num_random;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (p->running[p->random[middle].place] < index)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < p->num_random && p->running[p->random[low].place] == index ? &p->random[low] : NULL;
+}
+
+tn_status instance_prepare(const tn_program *p, const instance *i, uint32_t index,
+                           tn_tensor *const *in, tn_prepared **prepared) {
+  const random_node *draws = p->draws_by_tensor ? find_random(p, index) : NULL;
+  const preparing how = {.stream = i->stream,
+                         .headers = i->headers,
+                         .instead = in,
+                         .from = draws ? draws->from : NULL,
+                         .drawn = i->drawn};
+  return prepare_node(p, index, &how, prepared);
+}
+
+void instance_add(instance *i, uint32_t node, tn_prepared *call) {
+  i->node_of[i->num_calls] = node;
+  i->scratch[i->num_calls] += prepared_drop_workspace(call);
+  i->calls[i->num_calls++] = call;
+}
+
+/* The nodes run one after the other: the largest workspace serves them all. */
+static tn_status share_workspace(instance *i) {
   int64_t most = 0;
   for (uint32_t k = 0; k < i->num_calls; ++k)
-    if ((int64_t)sizes[k] > most) most = (int64_t)sizes[k];
+    if ((int64_t)i->scratch[k] > most) most = (int64_t)i->scratch[k];
   if (!most) return TN_OK;
   tn_status status =
       tn_tensor_empty_on(i->stream->device, i->stream, TN_U8, 1, &most, &i->workspace);
   for (uint32_t k = 0; !status && k < i->num_calls; ++k)
-    if (sizes[k]) prepared_lend_workspace(i->calls[k], i->workspace);
+    if (i->scratch[k]) prepared_lend_workspace(i->calls[k], i->workspace);
   return status;
 }
 
 static tn_status prepare_nodes(const tn_program *p, instance *i) {
-  size_t *sizes = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *sizes);
-  tn_status status = sizes ? TN_OK : no_memory();
-  for (uint32_t k = 0; !status && k < p->record.num_nodes; ++k) {
-    if (!p->plan.runs[k]) continue;
-    status = node_prepare(p, k, i->stream, i->headers, &i->calls[i->num_calls]);
+  tn_status status = TN_OK;
+  for (uint32_t k = 0; !status && k < p->plan.num_running; ++k) {
+    status = instance_prepare(p, i, p->running[k], NULL, &i->calls[k]);
     if (status) break;
-    sizes[i->num_calls] = prepared_drop_workspace(i->calls[i->num_calls]);
-    ++i->num_calls;
+    i->call_of[k] = k;
+    instance_add(i, p->running[k], i->calls[k]);
   }
-  if (!status) status = share_workspace(i, sizes);
-  host_free(&p->record.memory, sizes);
+  if (!status) status = dense_inputs(p, i);
+  if (!status) status = share_workspace(i);
   return status;
 }
 
+static tn_status note_expanded(const tn_program *p, instance *i) {
+  i->expanded = host_alloc(&p->record.memory, ((size_t)i->num_calls + 1) * sizeof *i->expanded);
+  if (!i->expanded) return no_memory();
+  for (uint32_t k = 0; k < i->num_calls; ++k)
+    if (prepared_refresh(i->calls[k])) i->expanded[i->num_expanded++] = i->calls[k];
+  return TN_OK;
+}
+
 static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
-  i->expanded =
-      host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->expanded);
-  i->calls = host_alloc(&p->record.memory, ((size_t)p->plan.num_running + 1) * sizeof *i->calls);
-  if (!i->calls || !i->expanded) return no_memory();
+  const size_t room = (size_t)p->plan.num_running + 1;
+  i->calls = host_alloc(&p->record.memory, room * sizeof *i->calls);
+  i->node_of = host_alloc(&p->record.memory, room * sizeof *i->node_of);
+  i->call_of = host_alloc(&p->record.memory, room * sizeof *i->call_of);
+  i->scratch = host_alloc(&p->record.memory, room * sizeof *i->scratch);
+  if (!i->calls || !i->node_of || !i->call_of || !i->scratch) return no_memory();
   tn_status status = reserve(p, i, stand);
+  if (!status && p->draws_by_tensor)
+    status = tn_tensor_empty_on(p->device, i->stream, TN_I64, 0, NULL, &i->drawn);
   if (!status) status = make_headers(p, i, stand);
   if (!status) status = prepare_nodes(p, i);
   if (status) return status;
   unplace(p, i);
-  for (uint32_t k = 0; k < i->num_calls; ++k)
-    if (prepared_refresh(i->calls[k])) i->expanded[i->num_expanded++] = i->calls[k];
-  return TN_OK;
+  return note_expanded(p, i);
 }
 
 static void instance_free(const tn_program *p, instance *i) {
@@ -167,9 +230,14 @@ static void instance_free(const tn_program *p, instance *i) {
   for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
     tn_tensor_release(i->headers[k]);
   tn_tensor_release(i->workspace);
+  tn_tensor_release(i->drawn);
+  tn_tensor_release(i->dense);
   tn_tensor_release(i->memory);
   host_free(memory, i->expanded);
   host_free(memory, i->calls);
+  host_free(memory, i->node_of);
+  host_free(memory, i->call_of);
+  host_free(memory, i->scratch);
   host_free(memory, i->headers);
   host_free(memory, i);
 }

@@ -98,6 +98,17 @@ static tn_status count_draws(const tn_program *p, const record_node *n, uint64_t
   return status;
 }
 
+/* The tensor that is added to an attribute, NULL if the operator has none. */
+static const tn_attr *tensor_added_to(const tn_operator *op, const tn_attr *to) {
+  for (uint32_t i = 0; i < op->num_attrs; ++i) {
+    const tn_attr *a = tn_operator_attr(op, i);
+    if (a->type == TN_ATTR_TENSOR && a->tensor.use == TN_USE_ADDS &&
+        tn_operator_attr(op, a->tensor.of) == to)
+      return a;
+  }
+  return NULL;
+}
+
 /* Whether the program itself says where a node draws from, by a tensor added to its offset. */
 static bool is_told_offset(const record_node *n, const tn_attr *offset) {
   for (uint32_t k = 0; k < n->num_from; ++k) {
@@ -145,23 +156,32 @@ void program_share_draws(tn_program *p, uint64_t first, _Atomic uint64_t *drawn)
   p->draw_shift = first - p->random_first; /* modulo 2^64, as offsets are */
 }
 
-static void note_random(tn_program *p, uint32_t call, const record_node *n) {
+static void note_random(tn_program *p, uint32_t place, const record_node *n) {
   const tn_attr *a = draws_from(n);
   if (!a) return;
-  p->random[p->num_random++] =
-      (random_node){.call = call, .attr_offset = a->offset, .offset = offset_of(n, a)};
+  p->random[p->num_random++] = (random_node){.place = place,
+                                             .attr_offset = a->offset,
+                                             .offset = offset_of(n, a),
+                                             .from = tensor_added_to(n->op, a)};
 }
 
-static tn_status number_calls(tn_program *p) {
+/* Where runs may be replayed, what they draw must not be in their calls. */
+static bool draws_by_tensor(const tn_program *p) {
+  for (uint32_t i = 0; i < p->num_random; ++i)
+    if (!p->random[i].from) return false;
+  return p->num_random > 0;
+}
+
+static tn_status note_running(tn_program *p) {
   const host_memory *memory = &p->record.memory;
-  uint32_t calls = 0;
-  p->node_of = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->node_of);
+  uint32_t place = 0;
+  p->running = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->running);
   p->random = host_alloc(memory, ((size_t)p->plan.num_running + 1) * sizeof *p->random);
-  if (!p->node_of || !p->random) return no_memory();
+  if (!p->running || !p->random) return no_memory();
   for (uint32_t k = 0; k < p->record.num_nodes; ++k) {
     if (!p->plan.runs[k]) continue;
-    note_random(p, calls, &p->record.nodes[k]);
-    p->node_of[calls++] = k;
+    note_random(p, place, &p->record.nodes[k]);
+    p->running[place++] = k;
   }
   return TN_OK;
 }
@@ -214,22 +234,38 @@ static tn_status copy_graph(tn_program *p, const tn_graph *graph) {
   return p->name && p->real ? TN_OK : no_memory();
 }
 
+/* The instance that the default stream's runs take. */
+static tn_status make_first(tn_program *p) {
+  instance *first;
+  tn_status status = instance_take(p, p->device->default_stream, &first);
+  if (status) return status;
+  status = replay_init(p, first);
+  instance_give(p, first);
+  return status;
+}
+
+static tn_status make_ready(tn_program *p, uint32_t flags) {
+  p->draws_by_tensor = replay_allowed(p, flags) && draws_by_tensor(p);
+  tn_status status = make_first(p);
+  if (status || !p->draws_by_tensor || p->replay.state != TN_CAPTURE_OFF) return status;
+  /* There will be no replay: attributes cost nothing, and every kernel knows them. */
+  p->draws_by_tensor = false;
+  p->replay.why[0] = '\0';
+  instances_free(p);
+  return make_first(p);
+}
+
 static tn_status compile(tn_program *p, const tn_graph *graph, uint32_t flags) {
   tn_status status = copy_graph(p, graph);
   if (!status) status = measure_draws(p);
   if (!status) status = record_skip_unused(&p->record);
   if (!status) status = passes_run(p, flags);
   if (!status) status = memory_plan_make(&p->record, &p->plan);
-  if (!status) status = number_calls(p);
+  if (!status) status = note_running(p);
   if (!status) status = note_bound(p);
   if (!status) status = take_real(p);
   if (!status) status = note_sources(p);
-  instance *first;
-  if (!status) status = instance_take(p, p->device->default_stream, &first);
-  if (status) return status;
-  status = replay_init(p, flags, first);
-  instance_give(p, first);
-  return status;
+  return status ? status : make_ready(p, flags);
 }
 
 /* As much of the options as the caller has. */
@@ -293,7 +329,7 @@ void tn_program_destroy(tn_program *program) {
   host_free(&memory, program->real);
   host_free(&memory, program->inputs);
   host_free(&memory, program->reals);
-  host_free(&memory, program->node_of);
+  host_free(&memory, program->running);
   host_free(&memory, program->random);
   host_free(&memory, program->bound);
   memory_plan_free(&program->plan);
@@ -309,10 +345,11 @@ static void count_instances(tn_program *p, tn_program_info *info) {
   tn_kernel_info kernel = {.struct_size = sizeof kernel};
   pthread_mutex_lock(&p->mutex);
   for (const instance *i = p->instances; i; i = i->next) ++info->instances;
-  if (p->instances && p->instances->workspace)
-    info->workspace_bytes = tn_tensor_bytes(p->instances->workspace);
-  for (uint32_t k = 0; p->instances && k < p->instances->num_calls; ++k)
-    info->fallbacks += tn_prepared_kernel(p->instances->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
+  const instance *one = p->instances;
+  if (one && one->workspace) info->workspace_bytes += tn_tensor_bytes(one->workspace);
+  if (one && one->dense) info->workspace_bytes += tn_tensor_bytes(one->dense);
+  for (uint32_t k = 0; one && k < one->num_calls; ++k)
+    info->fallbacks += tn_prepared_kernel(one->calls[k], &kernel) == TN_ERR_UNSUPPORTED;
   pthread_mutex_unlock(&p->mutex);
 }
 

@@ -11,9 +11,10 @@
 
 /* Random operators: where a node's offset is, and what the record says it is. */
 typedef struct random_node {
-  uint32_t call;        /* among an instance's */
+  uint32_t place;       /* among the nodes that run */
   uint32_t attr_offset; /* bytes from the beginning of the attributes */
   uint64_t offset;
+  const tn_attr *from; /* the tensor that is added to the offset, NULL if it has none */
 } random_node;
 
 /* A value whose memory each run brings. */
@@ -34,9 +35,14 @@ typedef struct instance {
   tn_tensor *memory;      /* planned_bytes of it, at least one */
   tn_tensor **headers;    /* by value; NULL where nothing that runs uses it */
   tn_tensor *workspace;   /* that all calls share, NULL where none has any */
+  tn_tensor *dense;       /* memory of the copies that kernels want, NULL where none does */
+  tn_tensor *drawn;       /* i64, added to random nodes' offsets; NULL where attributes say it */
   tn_prepared **expanded; /* those of them that a run must refresh */
   uint32_t num_expanded;
-  tn_prepared **calls; /* one for each node that runs */
+  tn_prepared **calls; /* one for each node that runs, and copies in front of some */
+  uint32_t *node_of;   /* by call */
+  uint32_t *call_of;   /* by place among the nodes that run: the node's own, behind its copies */
+  size_t *scratch;     /* by call: bytes of its workspace */
   uint32_t num_calls;
   replayer *replay; /* NULL until there is something to replay */
 } instance;
@@ -56,7 +62,7 @@ struct tn_program {
   uint32_t *inputs; /* buffers, by place */
   uint32_t *reals;  /* buffers of `real` that there are, those that runs update first */
   uint32_t num_reals, num_updated;
-  uint32_t *node_of; /* by call */
+  uint32_t *running; /* the nodes that run, in their order */
   random_node *random;
   bound_value *bound;
   uint32_t num_random, num_bound;
@@ -66,6 +72,7 @@ struct tn_program {
   _Atomic uint64_t *drawn; /* by the runs before: own_drawn, or what programs of a function share */
   _Atomic uint64_t own_drawn;
   uint64_t draw_shift;   /* added to all offsets */
+  bool draws_by_tensor;  /* device memory says what runs before have drawn, not attributes */
   pthread_mutex_t mutex; /* guards the list of instances */
   instance *instances;
   _Atomic uint64_t runs;
@@ -108,6 +115,18 @@ void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, 
 /* instance.c: prepares a node on headers of its values. */
 tn_status node_prepare(const tn_program *p, uint32_t index, tn_stream *stream,
                        tn_tensor *const *headers, tn_prepared **prepared);
+
+/* instance.c: prepares a node on the instance's headers, and on those in `in`, by input, where
+ * there are some. */
+tn_status instance_prepare(const tn_program *p, const instance *i, uint32_t index,
+                           tn_tensor *const *in, tn_prepared **prepared);
+
+/* instance.c: appends a call of a node, whose workspace it gives back. pre: there is room. */
+void instance_add(instance *i, uint32_t node, tn_prepared *call);
+
+/* dense.c: gives nodes row-major copies of inputs that their kernels want so. pre: each node that
+ * runs has a call. On failure the instance has those that are left. */
+tn_status dense_inputs(const tn_program *p, instance *i);
 
 /* program.c: the memory of a parameter or constant, the program's; it is there at once for work in
  * the device's default stream. */

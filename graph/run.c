@@ -170,23 +170,26 @@ void run_show(const program_run *r, bool shown) {
   run_refresh(r);
 }
 
-static void draw_on(const program_run *r) {
+/* Random nodes go on where the run before stopped. */
+static tn_status draw_on(const program_run *r) {
   tn_program *p = r->program;
-  if (!p->num_random) return;
+  if (!p->num_random) return TN_OK;
   uint64_t start = p->draw_shift + atomic_fetch_add(p->drawn, p->random_step);
+  if (r->at->drawn) return tn_tensor_write(r->stream, r->at->drawn, &start, sizeof start);
   for (uint32_t i = 0; i < r->program->num_random; ++i) {
     const random_node *n = &r->program->random[i];
-    char *attrs = prepared_attrs(r->at->calls[n->call]);
+    char *attrs = prepared_attrs(r->at->calls[r->at->call_of[n->place]]);
     uint64_t offset = n->offset + start;
     if (attrs) memcpy(attrs + n->attr_offset, &offset, sizeof offset);
   }
+  return TN_OK;
 }
 
 /* --- the calls --- */
 
 static __attribute__((cold)) const char *name_node(const program_run *r, uint32_t call, char *text,
                                                    size_t size) {
-  uint32_t node = r->program->node_of[call];
+  uint32_t node = r->at->node_of[call];
   const char *site = r->program->record.nodes[node].site;
   snprintf(text, size, "program %s, node %" PRIu32 "%s%s", r->program->name, node,
            site ? " at " : "", site ? site : "");
@@ -209,7 +212,6 @@ static __attribute__((cold)) tn_status node_failed(const program_run *r, uint32_
 
 static tn_status run_calls(const program_run *r) {
   tn_prepared *const *calls = r->at->calls;
-  draw_on(r);
   run_show(r, true);
   for (uint32_t i = 0; i < r->at->num_calls; ++i) {
     tn_status status = tn_run(calls[i]);
@@ -238,6 +240,21 @@ static tn_status finish_outputs(const program_run *r, tn_tensor **out) {
   return status;
 }
 
+/* Its calls, or their replay, and the outputs that are no buffers of their own. */
+static tn_status run_at(program_run *r, tn_tensor **out) {
+  tn_status status = draw_on(r);
+  if (status) return status;
+  bool replayed = replay_run(r, &status);
+  bool shown = !replayed || r->program->replay.copies_outputs;
+  if (!replayed)
+    status = run_calls(r);
+  else if (shown)
+    run_show(r, true);
+  if (!status) status = finish_outputs(r, out);
+  if (shown) run_show(r, false);
+  return status;
+}
+
 static tn_status run_placed(program_run *r, const tn_tensor *const *in, tn_tensor **out) {
   tn_program *p = r->program;
   tn_status status = take_inputs(r, in);
@@ -249,13 +266,7 @@ static tn_status run_placed(program_run *r, const tn_tensor *const *in, tn_tenso
     return status;
   }
   atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed);
-  bool replayed = replay_run(r, &status), shown = !replayed || p->replay.copies_outputs;
-  if (!replayed)
-    status = run_calls(r);
-  else if (shown)
-    run_show(r, true);
-  if (!status) status = finish_outputs(r, out);
-  if (shown) run_show(r, false);
+  status = run_at(r, out);
   instance_give(p, r->at);
   return status;
 }

@@ -1,10 +1,6 @@
 # shellcheck shell=sh
 # What scripts that test the examples have in common: a scratch folder $work, checks that print a
 # line each in the form of TAP, and their count. To be sourced; scripts end with finish.
-# Without oneDNN, whose products in f32 broke a heap now and then (docs/onednn.md): until it is known
-# why, those in bf16 are not trusted here either.
-export TENON_PLUGINS="${TENON_PLUGINS:--onednn}"
-
 LC_ALL=C
 export LC_ALL
 work=$(mktemp -d)

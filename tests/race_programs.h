@@ -247,7 +247,25 @@ static void falls_back_without_waiting(world *w) {
   tn_tensor_release(made);
 }
 
+/* Writes a rate on one stream for a step on another. */
+static void step_by(world *w, bool ordered) {
+  const float rate = 0.5f;
+  tn_sgd_step_attrs attrs = TN_SGD_STEP_DEFAULTS;
+  tn_tensor *lr = NULL;
+  ok(tn_tensor_from_host(w->device, TN_F32, 0, NULL, &rate, &lr));
+  ok(tn_device_synchronize(w->device));
+  attrs.lr_from = lr;
+  add(w->a, lr, lr, lr);
+  if (ordered) order(w->a, w->b, w->e);
+  ok(tn_sgd_step(w->b, w->x, w->y, w->z, &attrs));
+  ok(tn_stream_synchronize(w->a));
+  tn_tensor_release(lr);
+}
+static void rate_of_another_stream(world *w) { step_by(w, false); }
+
 /* --- the same, ordered --- */
+
+static void rate_that_is_waited_for(world *w) { step_by(w, true); }
 
 static void same_stream(world *w) {
   add(w->a, w->x, w->x, w->z);
@@ -455,9 +473,11 @@ static const program racy[] = {
     PROGRAM(kernels_with_workspace),
     PROGRAM(broadcast_operand),
     PROGRAM(falls_back_without_waiting),
+    PROGRAM(rate_of_another_stream),
 };
 static const program ordered[] = {
     PROGRAM(same_stream),
+    PROGRAM(rate_that_is_waited_for),
     PROGRAM(event_orders),
     PROGRAM(host_waits_for_the_stream),
     PROGRAM(host_waits_for_the_device),

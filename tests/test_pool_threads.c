@@ -1,4 +1,7 @@
 /* The caching allocator under several threads. */
+#include <sched.h>
+
+#include "dispatcher/memory/pool_internal.h"
 #include "tests/pool_support.h"
 
 enum { THREADS = 4, SLOTS = 64, ROUNDS = 20000 };
@@ -104,6 +107,74 @@ START_TEST(the_thread_that_frees_the_last_block_sees_it) {
 }
 END_TEST
 
+/* --- streams that go --- */
+
+static _Atomic(int) visits; /* that have ended, with the stream or without */
+
+static void *go(void *stream) {
+  pool_cache *cache = caches[(uintptr_t)stream];
+  pool_cache_retire(cache);
+  pool_cache_close(cache);
+  return NULL;
+}
+
+static void *visit(void *stream) {
+  pool_cache *cache = caches[(uintptr_t)stream];
+  void *found = pool_cache_visit(cache, 0);
+  if (found) pool_cache_leave(cache);
+  atomic_fetch_add(&visits, found ? 100 : 1);
+  return NULL;
+}
+
+static void await_retiring(const pool_cache *cache) {
+  for (bool retiring = false; !retiring; sched_yield()) {
+    pthread_mutex_lock(&p->lock);
+    retiring = cache->retiring;
+    pthread_mutex_unlock(&p->lock);
+  }
+}
+
+/* It goes when the last has left; a visitor's own second visit is none that could wait for that. */
+START_TEST(a_stream_waits_for_its_visitors) {
+  pthread_t going, late;
+  open_pool(&stream_ops, 64, 0);
+  ck_assert_ptr_eq(pool_cache_visit(caches[1], 0), &streams[1]);
+  ck_assert_int_eq(pthread_create(&going, NULL, go, (void *)1), 0);
+  await_retiring(caches[1]);
+  ck_assert_ptr_eq(pool_cache_visit(caches[1], 0), &streams[1]);
+  pool_cache_leave(caches[1]);
+  ck_assert(!caches[1]->closed);
+  pool_cache_leave(caches[1]);
+  pthread_join(going, NULL);
+  ck_assert_ptr_null(pool_cache_visit(caches[1], 0));
+
+  pool_cache_retire(caches[2]); /* with no visitor there, one who comes waits for the end */
+  atomic_store(&visits, 0);
+  ck_assert_int_eq(pthread_create(&late, NULL, visit, (void *)2), 0);
+  for (int i = 0; i < 1000; i++) sched_yield();
+  ck_assert_int_eq(atomic_load(&visits), 0);
+  pool_cache_close(caches[2]);
+  pthread_join(late, NULL);
+  ck_assert_int_eq(atomic_load(&visits), 1);
+  close_pool();
+}
+END_TEST
+
+START_TEST(streams_of_a_cache_are_told_apart) {
+  open_pool(&stream_ops, 64, 0);
+  const uint64_t opened = pool_cache_opened(caches[0]);
+  pool_cache *again;
+  pool_cache_retire(caches[0]);
+  pool_cache_close(caches[0]);
+  ck_assert_int_eq(pool_cache_open(p, &streams[3], &again), TN_OK);
+  ck_assert_ptr_eq(again, caches[0]);
+  ck_assert_ptr_null(pool_cache_visit(again, opened));
+  ck_assert_ptr_eq(pool_cache_visit(again, pool_cache_opened(again)), &streams[3]);
+  pool_cache_leave(again);
+  close_pool();
+}
+END_TEST
+
 /* --- suite --- */
 
 static void add_cases(Suite *suite) {
@@ -112,6 +183,8 @@ static void add_cases(Suite *suite) {
   tcase_add_loop_test(threads, threads_share_caches, 0, 2);
   tcase_add_test(threads, threads_share_one_stack);
   tcase_add_test(threads, the_thread_that_frees_the_last_block_sees_it);
+  tcase_add_test(threads, a_stream_waits_for_its_visitors);
+  tcase_add_test(threads, streams_of_a_cache_are_told_apart);
   suite_add_tcase(suite, threads);
 }
 

@@ -351,7 +351,7 @@ tn_status tn_stream_create(tn_device *device, tn_stream **stream);
  * takes none, or not this one, for its work is not in order; INVALID_ARGUMENT for a handle of
  * another device. */
 tn_status tn_stream_wrap(tn_device *device, void *native, tn_stream **stream);
-/* Waits for the stream's work. */
+/* Waits for the stream's work, and for threads that are reading back what was made on it. */
 void tn_stream_destroy(tn_stream *stream);
 tn_status tn_stream_synchronize(tn_stream *stream);
 tn_device *tn_stream_device(const tn_stream *stream);
@@ -392,7 +392,7 @@ tn_status tn_tensor_from_host(tn_device *device, tn_dtype dtype, int32_t rank, c
  * on those is ordered by events. */
 tn_status tn_tensor_write(tn_stream *stream, tn_tensor *tensor, const void *data, size_t bytes);
 /* Copies a tensor (any strides) to row-major host memory, behind the work of the stream
- * that the tensor was made on, and waits for it. */
+ * that the tensor was made on, or once that is destroyed of the default one, and waits for it. */
 tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes);
 /* The same in the stream's order without waiting, where data is pinned memory and the tensor
  * row-major or its device has a kernel that makes it so. */

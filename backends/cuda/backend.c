@@ -69,18 +69,27 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, (int)index));
   cuda_device *dev = host->alloc(host, sizeof *dev, _Alignof(cuda_device));
   if (!dev) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a device handle");
-  *dev = (cuda_device){{(int)index, multiprocessors, count == 1}, host};
+  memset(dev, 0, sizeof *dev);
+  dev->info = (cuda_info){(int)index, multiprocessors, count == 1};
+  dev->host = host;
+  dev->attentions.destroy = cuda_attention_destroy;
   cudaError_t error = cudaSetDevice((int)index); /* starts the context: fail here, not later */
   if (error != cudaSuccess) {
     host->free(host, dev);
     return cuda_status(host, (int)error, "cudaSetDevice");
   }
+  (void)pthread_mutex_init(&dev->lock, NULL);
   *device = dev;
   return TN_OK;
 }
 
 static void backend_close(void *device) {
   cuda_device *dev = device;
+  (void)cuda_make_current(dev->host, &dev->info);
+  cuda_plans_clear(&dev->attentions);
+  if (dev->dnn) (void)cudnnDestroy(dev->dnn);
+  (void)cudaGetLastError(); /* a lost device; the handle went with it */
+  (void)pthread_mutex_destroy(&dev->lock);
   dev->host->free(dev->host, dev);
 }
 

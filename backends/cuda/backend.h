@@ -23,6 +23,9 @@
 typedef struct cuda_device {
   cuda_info info; /* first: kernels see only this */
   const tn_host *host;
+  pthread_mutex_t lock; /* of everything below; taken after a queue's */
+  cudnnHandle_t dnn;    /* builds attention's plans; NULL until first used */
+  cuda_plans attentions;
 } cuda_device;
 
 enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
@@ -59,6 +62,9 @@ typedef struct cuda_queue {
 tn_status cuda_blas_status(const tn_host *host, cublasStatus_t status, const char *call);
 tn_status cuda_dnn_status(const tn_host *host, cudnnStatus_t status, const char *call);
 
+/* Makes the queue's cuDNN handle where it has none. The queue's lock is held. */
+tn_status cuda_open_dnn(cuda_queue *queue);
+
 /* Copies in stream order (tn_backend.copy), and what it needs given back. */
 tn_status cuda_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                     const void *src, uint64_t src_offset, size_t bytes);
@@ -90,6 +96,12 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
 void cuda_convolution_destroy(cuda_plan *plan);
+
+/* Attention and its gradient by cuDNN. */
+bool cuda_attention_fused(const tn_kernel_args *args);
+tn_status cuda_attention_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_attention(const tn_kernel_args *args);
+void cuda_attention_destroy(cuda_plan *plan);
 
 extern const tn_backend cuda_backend;
 

@@ -284,7 +284,7 @@ static void choose(cudnnHandle_t dnn, conv_plan *p) {
   if (p->direct) p->workspace_bytes = 0;
 }
 
-static tn_status open_dnn(cuda_queue *queue) {
+tn_status cuda_open_dnn(cuda_queue *queue) {
   if (queue->dnn) return TN_OK;
   const tn_host *host = queue->device->host;
   DNN_TRY(host, cudnnCreate(&queue->dnn));
@@ -300,7 +300,7 @@ static tn_status plan_of(cuda_queue *queue, const convolution *key, conv_plan **
   const tn_host *host = queue->device->host;
   *out = (conv_plan *)cuda_plans_find(&queue->convolutions, key, sizeof *key);
   if (*out) return TN_OK;
-  tn_status status = open_dnn(queue);
+  tn_status status = cuda_open_dnn(queue);
   if (status != TN_OK) return status;
   conv_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a convolution's plan");

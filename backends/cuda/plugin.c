@@ -37,6 +37,18 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
       .supports = when)
+#define CONV_THIN_WEIGHT(op)                                                                       \
+  ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
+      .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
+
+/* Attention in 16 bits; deterministic as convolutions are: while the host asks for that,
+ * gradients are left to our own kernels. */
+#define ATTENTION(op)                                                                              \
+  ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_STRIDED, .run = cuda_run_attention,                  \
+      .workspace = cuda_attention_workspace, .supports = cuda_attention_fused,                     \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, .attrs_size = sizeof(tn_##op##_attrs),          \
+      .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
+              "multiple of 8")
 
 #define CONV_ROLE(name, NAME)                                                                      \
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
@@ -52,10 +64,12 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ATTENTION(scaled_dot_product_attention),
+    ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
     CONV(conv1d, forward),
     CONV(conv1d_grad_input, backward),
-    CONV_THIN(conv1d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV_THIN_WEIGHT(conv1d_grad_weight),
     CONV(conv1d_grad_weight, weight),
     CONV(conv_transpose1d, backward),
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
@@ -64,7 +78,7 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv2d, forward, cuda_conv_is_thin),
     CONV2D(conv2d, forward),
     CONV2D(conv2d_grad_input, backward),
-    CONV_THIN(conv2d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV_THIN_WEIGHT(conv2d_grad_weight),
     CONV2D(conv2d_grad_weight, weight),
     CONV2D(conv_transpose2d, backward),
     CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin),
@@ -73,7 +87,7 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),
     CONV(conv3d, forward),
     CONV(conv3d_grad_input, backward),
-    CONV_THIN(conv3d_grad_weight, weight, cuda_conv_weight_is_thin),
+    CONV_THIN_WEIGHT(conv3d_grad_weight),
     CONV(conv3d_grad_weight, weight),
     CONV(conv_transpose3d, backward),
     CONV_THIN(conv_transpose3d_grad_input, forward, cuda_conv_is_thin),

@@ -1,7 +1,7 @@
 /*
  * What no runtime on CUDA can beat: a loop of bare launches of a tiny add, the same
- * through a graph, a large add and a large copy. JSON lines, to be read beside the
- * figures of bench/dispatch and `tenon bench` from the same run.
+ * through a graph, a loop of launches of a graph of one, a large add and a large copy. JSON lines,
+ * to be read beside the figures of bench/dispatch and `tenon bench` from the same run.
  */
 #include <algorithm>
 #include <chrono>
@@ -79,13 +79,35 @@ void measure_launches(cudaStream_t stream, float *y, const float *a, const float
   row("bare launch loop, submission alone", "time_ns", submitted);
 }
 
-void measure_graph(cudaStream_t stream, float *y, const float *a, const float *b) {
+cudaGraphExec_t graph_of(int launches, cudaStream_t stream, float *y, const float *a,
+                         const float *b) {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  for (int i = 0; i < calls; i++) launch_small(stream, y, a, b);
+  for (int i = 0; i < launches; i++) launch_small(stream, y, a, b);
   must(cudaStreamEndCapture(stream, &graph), "end capture");
   must(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  must(cudaGraphDestroy(graph), "destroy graph");
+  return exec;
+}
+
+/* What a run of a program of one node is beside. */
+void measure_graph_launches(cudaStream_t stream, float *y, const float *a, const float *b) {
+  cudaGraphExec_t exec = graph_of(1, stream, y, a, b);
+  std::vector<double> finished;
+  for (int r = 0; r <= rounds; r++) {
+    must(cudaStreamSynchronize(stream), "synchronize");
+    double begin = now_ns();
+    for (int i = 0; i < calls; i++) must(cudaGraphLaunch(exec, stream), "graph launch");
+    must(cudaStreamSynchronize(stream), "synchronize");
+    if (r > 0) finished.push_back((now_ns() - begin) / calls);
+  }
+  row("graph of one bare launch, loop with one wait at its end", "time_ns", finished);
+  must(cudaGraphExecDestroy(exec), "destroy graph");
+}
+
+void measure_graph(cudaStream_t stream, float *y, const float *a, const float *b) {
+  cudaGraphExec_t exec = graph_of(calls, stream, y, a, b);
   std::vector<double> nodes;
   for (int r = 0; r <= rounds; r++) {
     must(cudaStreamSynchronize(stream), "synchronize");
@@ -96,7 +118,6 @@ void measure_graph(cudaStream_t stream, float *y, const float *a, const float *b
   }
   row("graph of bare launches, per node", "time_ns", nodes);
   must(cudaGraphExecDestroy(exec), "destroy graph");
-  must(cudaGraphDestroy(graph), "destroy graph");
 }
 
 /* `body` moves `bytes` bytes. */
@@ -135,6 +156,7 @@ int main() {
   }
   measure_launches(stream, y, a, b);
   measure_graph(stream, y, a, b);
+  measure_graph_launches(stream, y, a, b);
   measure_bandwidth(stream, "float32 add, 1 GiB each", 3.0 * n * sizeof(float), [&] {
     add_large<<<blocks, 256, 0, stream>>>((float4 *)y, (const float4 *)a, (const float4 *)b, n / 4);
     must(cudaGetLastError(), "add");

@@ -342,6 +342,11 @@ void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory) {
   p->args.workspace_offset = memory->dl.byte_offset;
 }
 
+bool prepared_copies(const tn_prepared *prepared) {
+  const plan *p = &prepared->plan;
+  return p->cell && !prepared->direct && !p->op->lists && !depends_on_data(p);
+}
+
 const char *prepared_unrecordable(const tn_prepared *prepared) {
   const plan *p = &prepared->plan;
   if (!p->cell) return "no kernel of the device takes it";

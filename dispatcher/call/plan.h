@@ -150,6 +150,9 @@ bool prepared_refresh(tn_prepared *prepared);
 size_t prepared_drop_workspace(tn_prepared *prepared);
 void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory);
 
+/* invoke.c: whether its kernel gets row-major copies of some tensors, made anew by each run. */
+bool prepared_copies(const tn_prepared *prepared);
+
 /* invoke.c: why a prepared call's runs cannot be recorded into a device graph; NULL where they only
  * put the same work into the queue, time after time. */
 const char *prepared_unrecordable(const tn_prepared *prepared);

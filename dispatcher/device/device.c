@@ -130,6 +130,11 @@ static tn_status describe(tn_device *d, char mended[PROPS_SAID_BYTES]) {
   return status;
 }
 
+static void make_homeless(void *header) {
+  storage *s = header;
+  atomic_fetch_or_explicit(&s->tag, STORAGE_HOMELESS, memory_order_relaxed);
+}
+
 static tn_status open_parts(tn_device *d) {
   char mended[PROPS_SAID_BYTES];
   tn_status status = d->described ? TN_OK : describe(d, mended);
@@ -143,6 +148,7 @@ static tn_status open_parts(tn_device *d) {
       .header_bytes = sizeof(storage),
       .limit = d->recorder ? 0 : d->runtime->memory_limit,
       .tracked = d->runtime->notified,
+      .orphaned = make_homeless,
   };
   status = pool_create(&wanted, &d->pool);
   if (!status) status = stream_open(d, &d->own_stream);

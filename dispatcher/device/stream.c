@@ -115,7 +115,8 @@ bool stream_exists(tn_device *device, uint64_t serial) {
 void stream_shut(tn_stream *stream) {
   if (!stream->cache) return;
   const tn_device *device = stream->device;
-  (void)stream_wait(stream); /* a lost device has nothing left to wait for */
+  pool_cache_retire(stream->cache); /* what its visitors still put into it is waited for */
+  (void)stream_wait(stream);        /* a lost device has nothing left to wait for */
   pool_cache_close(stream->cache);
   stream->cache = NULL;
   if (device->runtime->notified)

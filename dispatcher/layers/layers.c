@@ -86,7 +86,7 @@ static tn_status layers_run(const tn_kernel_args *args) {
       runtime, device, 0,
       registry_run_fn(&runtime->registry, args->kernel, device ? &device->type->backend : NULL)};
   if (device) recent_note(runtime->recent, device, op->row.name);
-  tn_status status = runtime->notified ? tracked_check_args(args) : TN_OK;
+  tn_status status = runtime->notified ? tracked_check_args(op, args) : TN_OK;
   if (status) (void)fail_by_plugin(status, "%s", tn_last_error());
   if (!status) status = step(&call, &w);
   return status;

@@ -47,6 +47,7 @@ tn_status pool_create(const pool_config *config, pool **out) {
   p->sizes = classes_for(config->alignment);
   p->fork_generation = atomic_load(&fork_generation);
   pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->changed, NULL);
   *out = p;
   return TN_OK;
 }
@@ -60,6 +61,7 @@ void pool_destroy(pool *p) {
     next = c->next;
     host_free(p->config.memory, c);
   }
+  pthread_cond_destroy(&p->changed);
   pthread_mutex_destroy(&p->lock);
   host_free(p->config.memory, p);
 }
@@ -88,6 +90,7 @@ tn_status pool_cache_open(pool *p, void *stream, pool_cache **out) {
   if (c) {
     c->stream = stream;
     c->closed = false;
+    ++c->opened;
   }
   pool_unlock(p);
   if (!c) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a stream's cache");
@@ -95,18 +98,51 @@ tn_status pool_cache_open(pool *p, void *stream, pool_cache **out) {
   return TN_OK;
 }
 
+void pool_cache_retire(pool_cache *cache) {
+  pool *p = cache->pool;
+  pool_lock(p);
+  cache->retiring = true;
+  while (cache->visitors) pthread_cond_wait(&p->changed, &p->lock);
+  pool_unlock(p);
+}
+
+/* One that comes while others are there may be called by one of them, and must not wait. */
+void *pool_cache_visit(pool_cache *cache, uint64_t opened) {
+  pool *p = cache->pool;
+  pool_lock(p);
+  while (cache->retiring && !cache->visitors) pthread_cond_wait(&p->changed, &p->lock);
+  bool there = !cache->closed && (!opened || opened == cache->opened);
+  void *stream = there ? cache->stream : NULL;
+  if (there) ++cache->visitors;
+  pool_unlock(p);
+  return stream;
+}
+
+void pool_cache_leave(pool_cache *cache) {
+  pool *p = cache->pool;
+  pool_lock(p);
+  if (--cache->visitors == 0) pthread_cond_broadcast(&p->changed);
+  pool_unlock(p);
+}
+
 void pool_cache_close(pool_cache *cache) {
   pool *p = cache->pool;
   pool_lock(p);
+  INVARIANT(!cache->visitors);
   cache->closed = true;
+  cache->retiring = false;
+  pthread_cond_broadcast(&p->changed);
   pending_forget(cache);
   segments_forget_marks(cache);
   cache_drain(cache);
+  segments_orphan(cache);
   INVARIANT_OF_ALL(segments_are_valid(p));
   pool_unlock(p);
 }
 
-void *pool_cache_stream(const pool_cache *cache) { return cache->closed ? NULL : cache->stream; }
+void *pool_cache_stream(const pool_cache *cache) { return cache->stream; }
+
+uint64_t pool_cache_opened(const pool_cache *cache) { return cache->opened; }
 
 /* --------------------------------------------------------------- the misses --- */
 

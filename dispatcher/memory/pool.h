@@ -63,6 +63,10 @@ typedef struct pool_config {
   size_t header_bytes; /* user's header in each block */
   uint64_t limit;      /* most bytes to reserve; 0 = no limit */
   bool tracked;        /* pool_alloc says POOL_TRACKED for TN_OK */
+  /* The stream of a block that is in use is gone for good: its cache may come to serve another,
+   * which the block was not made on. Under the lock, perhaps while a thread frees the block. NULL:
+   * nobody needs to know. */
+  void (*orphaned)(void *header);
 } pool_config;
 
 /* TN_OK of a pool whose blocks are tracked, so that a caller's branch for failure takes both.
@@ -79,12 +83,24 @@ void pool_destroy(pool *p);
 /* The cache of one stream; thread-safe to use. Owned by the pool. */
 tn_status pool_cache_open(pool *p, void *stream, pool_cache **out);
 
-/* The stream is about to go, its work done. Blocks of it that are still in use may be
- * freed later; the cache may be reused by a later pool_cache_open afterwards. */
+/* The stream is about to go: waits for those who visit it. Who wants to from now on waits until the
+ * cache is closed. */
+void pool_cache_retire(pool_cache *cache);
+
+/* The stream's work is done. Blocks of it that are still in use may be freed later; the cache may
+ * be reused by a later pool_cache_open afterwards. */
 void pool_cache_close(pool_cache *cache);
 
-/* The stream given to pool_cache_open, NULL once the cache is closed. */
+/* The stream given to pool_cache_open. pre: the caller knows that it is open. */
 void *pool_cache_stream(const pool_cache *cache);
+
+/* How often the cache was opened: what tells its streams apart. pre: as before. */
+uint64_t pool_cache_opened(const pool_cache *cache);
+
+/* The stream, which stays open until pool_cache_leave; NULL once it is gone. `opened` 0: whichever
+ * the cache serves now. */
+void *pool_cache_visit(pool_cache *cache, uint64_t opened);
+void pool_cache_leave(pool_cache *cache);
 
 /* A block of at least `bytes` bytes (0 counts as 1) for work on the cache's stream.
  * On shortage: polls pending blocks, empties caches, waits for pending blocks, asks

@@ -76,7 +76,9 @@ struct pool_cache {
   void *stream;
   pool_cache *next; /* in order of index */
   uint32_t index;
-  bool closed;
+  bool closed, retiring;
+  uint64_t opened;   /* how often */
+  uint64_t visitors; /* threads that use the stream of a block, and have not left yet */
   uint64_t reserved[DOMAINS];
   uint64_t bin_map[DOMAINS][CLASS_WORDS];
   piece *bins[DOMAINS][CLASSES];
@@ -92,6 +94,7 @@ struct pool {
   pool_ops ops;
   size_classes sizes;
   pthread_mutex_t lock;
+  pthread_cond_t changed; /* a cache that retires: its last visitor left, or it is closed */
   pool_cache *caches, *last_cache;
   segment *segments;
   piece *spares; /* pieces that stand for no memory at present */
@@ -236,6 +239,9 @@ void segments_release(pool *p, bool wait);
 
 /* Drops the idle marks of a cache whose stream's work is done. */
 void segments_forget_marks(pool_cache *cache);
+
+/* Tells the owners of the cache's blocks that their stream is gone. */
+void segments_orphan(const pool_cache *cache);
 
 static inline bool wholly_free(const segment *s) {
   return s->first->state == BINNED && !s->first->next;

@@ -342,6 +342,14 @@ void segments_forget_marks(pool_cache *cache) {
     if (s->cache == cache) drop_idle_mark(s);
 }
 
+void segments_orphan(const pool_cache *cache) {
+  const pool *p = cache->pool;
+  if (!p->config.orphaned) return;
+  for (const segment *s = p->segments; s; s = s->next)
+    for (piece *x = s->cache == cache ? s->first : NULL; x; x = x->next)
+      if (x->state == OUT) p->config.orphaned(block_header(&x->pub));
+}
+
 void segments_destroy(pool *p) {
   while (p->segments) {
     drop_idle_mark(p->segments);

@@ -72,7 +72,7 @@ tn_status dlpack_export(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
 
 tn_status tn_tensor_to_dlpack(tn_tensor *tensor, DLManagedTensorVersioned **managed) {
   tn_status status = dlpack_check("tn_tensor_to_dlpack", tensor, "managed", managed);
-  if (!status) status = transfer_settle(tensor_home(tensor));
+  if (!status) status = tensor_settle(tensor);
   return status ? status : dlpack_export(tensor, managed);
 }
 
@@ -104,7 +104,7 @@ tn_status dlpack_export_unversioned(tn_tensor *tensor, DLManagedTensor **managed
 
 tn_status tn_tensor_to_dlpack_unversioned(tn_tensor *tensor, DLManagedTensor **managed) {
   tn_status status = dlpack_check_unversioned("tn_tensor_to_dlpack_unversioned", tensor, managed);
-  if (!status) status = transfer_settle(tensor_home(tensor));
+  if (!status) status = tensor_settle(tensor);
   return status ? status : dlpack_export_unversioned(tensor, managed);
 }
 

@@ -127,10 +127,8 @@ static tn_status settle_for_default(tn_stream *ours) {
   return stream_wait(ours);
 }
 
-/* `ours` NULL: the stream that the tensor was made on. */
-static tn_status settle_for(const char *function, const tn_tensor *tensor, tn_stream *ours,
-                            int64_t consumer) {
-  if (!ours) ours = tensor_home(tensor);
+static tn_status settle_on(const char *function, const tn_tensor *tensor, tn_stream *ours,
+                           int64_t consumer) {
   if (ours->device != tensor->device)
     return fail(TN_ERR_INVALID_ARGUMENT, "%s: the stream is of another device", function);
   tn_status status = check_number(function, tensor->device, consumer);
@@ -138,6 +136,16 @@ static tn_status settle_for(const char *function, const tn_tensor *tensor, tn_st
   if (consumer == TN_DLPACK_STREAM_UNORDERED) return TN_OK;
   if (consumer == TN_DLPACK_STREAM_NONE) return settle_for_default(ours);
   return order_with(ours, native_of(consumer), true);
+}
+
+/* `ours` NULL: the stream that the tensor was made on. */
+static tn_status settle_for(const char *function, const tn_tensor *tensor, tn_stream *ours,
+                            int64_t consumer) {
+  if (ours) return settle_on(function, tensor, ours, consumer);
+  tn_stream *home = tensor_home(tensor);
+  tn_status status = settle_on(function, tensor, home, consumer);
+  tensor_leave_home(tensor, home);
+  return status;
 }
 
 tn_status tn_tensor_to_dlpack_stream(tn_tensor *tensor, tn_stream *stream, int64_t consumer,

@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) void tensor_init(tn_tensor *t, stor
                                                               tn_device *device, tn_dtype dtype,
                                                               int32_t rank, const int64_t *shape,
                                                               int64_t elements) {
-  static const struct { uint32_t refs, mark; } fresh = {1, 0};
+  static const struct { uint32_t refs, tag; } fresh = {1, 0};
   memcpy(&s->refs, &fresh, sizeof fresh); /* nobody else knows it yet: one store for both */
   s->block = b;
   s->device = device;
@@ -224,6 +224,7 @@ tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destr
   s->destroy = destroy;
   s->destroy_ctx = ctx;
   made->home = stream ? stream->cache : NULL;
+  made->opened = stream ? pool_cache_opened(stream->cache) : 0;
   header_init(t, device, TN_U8, 0);
   t->storage = s;
   runtime_retain(runtime);
@@ -345,11 +346,23 @@ tn_status tn_tensor_empty(tn_device *device, tn_dtype dtype, int32_t rank, const
   return tn_tensor_empty_on(device, NULL, dtype, rank, shape, tensor);
 }
 
+/* Whether a block has lost its stream is asked with the visit under way: the cache may have come to
+ * serve another stream until then. */
 tn_stream *tensor_home(const tn_tensor *t) {
   const storage *s = t->storage;
-  const pool_cache *home = s->block ? s->block->cache : ((const imported *)(const void *)s)->home;
-  tn_stream *made_on = home ? pool_cache_stream(home) : NULL;
-  return made_on ? made_on : t->device->default_stream;
+  const imported *import = s->block ? NULL : (const imported *)(const void *)s;
+  pool_cache *home = import ? import->home : s->block->cache;
+  tn_stream *own = t->device->default_stream;
+  if (!home || home == own->cache || storage_is_homeless(s)) return own;
+  tn_stream *made_on = pool_cache_visit(home, import ? import->opened : 0);
+  if (!made_on) return own;
+  if (!storage_is_homeless(s)) return made_on;
+  pool_cache_leave(home);
+  return own;
+}
+
+void tensor_leave_home(const tn_tensor *t, tn_stream *home) {
+  if (home != t->device->default_stream) pool_cache_leave(home->cache);
 }
 
 static __attribute__((noinline)) tn_status refuse(const tn_tensor *t, const char *function) {
@@ -359,6 +372,14 @@ static __attribute__((noinline)) tn_status refuse(const tn_tensor *t, const char
 tn_status tensor_check(const tn_tensor *t, const char *function) {
   if (!t) return fail(TN_ERR_INVALID_ARGUMENT, "%s: the tensor is NULL", function);
   return __builtin_expect(device_is_fine(t->device), 1) ? TN_OK : refuse(t, function);
+}
+
+tn_status tensor_settle(const tn_tensor *t) {
+  if (!t->device->shared) return TN_OK;
+  tn_stream *home = tensor_home(t);
+  tn_status status = stream_wait(home);
+  tensor_leave_home(t, home);
+  return status;
 }
 
 /* --- looking at tensors --- */
@@ -379,7 +400,7 @@ size_t tn_tensor_bytes(const tn_tensor *tensor) {
 bool tn_tensor_is_contiguous(const tn_tensor *tensor) { return tensor && tensor->contiguous; }
 void *tn_tensor_data(const tn_tensor *tensor) {
   if (!tensor || tensor->elements == 0) return NULL;
-  if (tensor->device->shared && device_is_fine(tensor->device) && stream_wait(tensor_home(tensor)))
+  if (tensor->device->shared && device_is_fine(tensor->device) && tensor_settle(tensor))
     return NULL;
   if (__builtin_expect(tensor->spare < 0, 0)) tracked_exposed(tensor);
   return (char *)tensor->dl.data + tensor->dl.byte_offset;

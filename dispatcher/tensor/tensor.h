@@ -31,7 +31,11 @@ const char *tensor_text(char *text, size_t size, const tn_tensor *t);
 /* Refuses NULL and tensors of dead runtimes. */
 tn_status tensor_check(const tn_tensor *t, const char *function);
 /* The stream whose work made the tensor, as far as that is known: the one that its memory was
- * taken for, of an import the one that was ordered behind its producer. */
+ * taken for, of an import the one that was ordered behind its producer; once that is destroyed the
+ * device's default one. Nobody destroys it before tensor_leave_home. */
 tn_stream *tensor_home(const tn_tensor *t);
+void tensor_leave_home(const tn_tensor *t, tn_stream *home);
+/* Waits for that stream where the host may read the tensor's memory in place. */
+tn_status tensor_settle(const tn_tensor *t);
 
 #endif

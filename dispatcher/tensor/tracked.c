@@ -196,11 +196,19 @@ tn_status tracked_explain(const tn_tensor *t, const char *function, tn_status st
               w->released_at[0] ? w->released_at : "no named site");
 }
 
-tn_status tracked_check_args(const tn_kernel_args *args) {
-  for (uint32_t i = 0; i < (uint32_t)args->num_in + args->num_out; ++i) {
-    const DLTensor *t = i < args->num_in ? args->in[i] : args->out[i - args->num_in];
-    if (t && (int)t->device.device_type == RELEASED_DEVICE)
-      return tracked_explain((const tn_tensor *)(const void *)t, "tn_run", TN_ERR_INVALID_ARGUMENT);
+static tn_status check_arg(const DLTensor *t) {
+  if (!t || (int)t->device.device_type != RELEASED_DEVICE) return TN_OK;
+  return tracked_explain((const tn_tensor *)(const void *)t, "tn_run", TN_ERR_INVALID_ARGUMENT);
+}
+
+tn_status tracked_check_args(const op_entry *op, const tn_kernel_args *args) {
+  tn_status status = TN_OK;
+  for (uint32_t i = 0; !status && i < (uint32_t)args->num_in + args->num_out; ++i)
+    status = check_arg(i < args->num_in ? args->in[i] : args->out[i - args->num_in]);
+  for (uint32_t i = 0; !status && args->attrs && i < op->num_tensors; ++i) {
+    const tn_tensor *t;
+    memcpy(&t, (const char *)args->attrs + op_attr_tensor(op, i)->offset, sizeof t);
+    status = check_arg(tn_attr_view(t));
   }
-  return TN_OK;
+  return status;
 }

@@ -8,6 +8,7 @@
 #define TENON_DISPATCHER_TRACKED_H
 
 #include "dispatcher/objects/tensor.h"
+#include "dispatcher/registry/registry.h"
 #include "tenon/plugin.h"
 
 enum {
@@ -39,7 +40,8 @@ bool tracked_is_released(const tn_tensor *t);
 /* A function that takes a tensor found `status` wrong: where the reason is that t was
  * released, tells the layers and fails with where it was made and released. */
 tn_status tracked_explain(const tn_tensor *t, const char *function, tn_status status);
-/* Refuses kernel arguments that show a released tensor's header. */
-tn_status tracked_check_args(const tn_kernel_args *args);
+/* Refuses kernel arguments that show a released tensor's header, attributes of the call included.
+ */
+tn_status tracked_check_args(const op_entry *op, const tn_kernel_args *args);
 
 #endif

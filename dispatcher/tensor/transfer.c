@@ -191,6 +191,7 @@ tn_status tn_tensor_to_host(const tn_tensor *tensor, void *data, size_t bytes) {
   tn_stream *stream = tensor_home(tensor);
   status = read_tensor("tn_tensor_to_host", stream, tensor, data, bytes);
   if (!status) status = stream_wait(stream);
+  tensor_leave_home(tensor, stream);
   return status;
 }
 
@@ -243,8 +244,8 @@ static tn_status copy_to_host_device(tn_stream *from, const tn_tensor *src, tn_s
 
 /* From one device to another, through the host unless one of the devices has host memory.
  * pre: dst is contiguous and has elements. */
-static tn_status copy_across(const tn_tensor *src, tn_tensor *dst) {
-  tn_stream *from = tensor_home(src), *to = dst->device->default_stream;
+static tn_status copy_across(tn_stream *from, const tn_tensor *src, tn_tensor *dst) {
+  tn_stream *to = dst->device->default_stream;
   size_t bytes = tn_tensor_bytes(dst);
   if (src->device->host_memory && src->contiguous) return copy_from_host_device(from, src, to, dst);
   if (dst->device->host_memory) return copy_to_host_device(from, src, to, dst);
@@ -260,34 +261,44 @@ static tn_status copy_across(const tn_tensor *src, tn_tensor *dst) {
   return status;
 }
 
-tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy) {
-  tn_status status = tensor_check(tensor, "tn_tensor_to_device");
-  if (status) return status;
-  if (!device || !copy)
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: device and copy must not be NULL");
+static tn_status copy_to_other(tn_stream *from, const tn_tensor *x, tn_device *device,
+                               tn_tensor **copy) {
   tn_tensor *made = NULL, *dense = NULL;
-  if (device == tensor->device) {
-    status = device->runtime->hooks->copy(tensor_home(tensor), tensor, &made);
-    if (!status) *copy = made;
-    return status;
-  }
-  if (device->runtime != tensor->device->runtime) {
-    status = runtime_check(device->runtime);
-    if (status) return status;
-    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
-  }
-  if (tensor->contiguous || !copies_strided(tensor))
-    tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)tensor);
+  tn_status status = TN_OK;
+  if (x->contiguous || !copies_strided(x))
+    tn_tensor_retain(dense = (tn_tensor *)(uintptr_t)x);
   else
-    status = transfer_stand_in("tn_tensor_to_device", tensor_home(tensor), tensor, &dense);
-  if (!status)
-    status =
-        tn_tensor_empty(device, (tn_dtype)tensor->dtype, tensor->dl.ndim, tensor->shape, &made);
-  if (!status && tn_tensor_bytes(made)) status = copy_across(dense, made);
+    status = transfer_stand_in("tn_tensor_to_device", from, x, &dense);
+  if (!status) status = tn_tensor_empty(device, (tn_dtype)x->dtype, x->dl.ndim, x->shape, &made);
+  if (!status && tn_tensor_bytes(made)) status = copy_across(from, dense, made);
   tn_tensor_release(dense);
   if (status)
     tn_tensor_release(made);
   else
     *copy = made;
+  return status;
+}
+
+static tn_status copy_to_same(tn_stream *home, const tn_tensor *x, tn_tensor **copy) {
+  tn_tensor *made = NULL;
+  tn_status status = x->device->runtime->hooks->copy(home, x, &made);
+  if (!status) *copy = made;
+  return status;
+}
+
+tn_status tn_tensor_to_device(const tn_tensor *tensor, tn_device *device, tn_tensor **copy) {
+  tn_status status = tensor_check(tensor, "tn_tensor_to_device");
+  if (status) return status;
+  if (!device || !copy)
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: device and copy must not be NULL");
+  if (device->runtime != tensor->device->runtime) {
+    status = runtime_check(device->runtime);
+    if (status) return status;
+    return fail(TN_ERR_INVALID_ARGUMENT, "tn_tensor_to_device: the device is of another runtime");
+  }
+  tn_stream *home = tensor_home(tensor);
+  status = device == tensor->device ? copy_to_same(home, tensor, copy)
+                                    : copy_to_other(home, tensor, device, copy);
+  tensor_leave_home(tensor, home);
   return status;
 }

@@ -15,6 +15,7 @@
 #include "../interrupt.h"
 #include "../json.h"
 #include "../output.h"
+#include "../program_line.h"
 #include "../progress.h"
 #include "curve.h"
 #include "feed.h"
@@ -109,9 +110,13 @@ static tn_status test(session *s) {
   return status;
 }
 
+/* What it takes is no part of the steps' time. */
 static tn_status test_and_tell(session *s, progress *bar) {
   tn_status status = collect(s);
+  if (!status) status = tn_device_synchronize(s->device);
+  double began_s = progress_now();
   if (!status) status = test(s);
+  s->timed_from_s += progress_now() - began_s;
   if (status) return status;
   s->curve.points[s->curve.count - 1].held_out = s->held_out;
   progress_end(bar);
@@ -213,6 +218,7 @@ static bool write_outputs(const session *s) {
 
 static void report(const session *s) {
   if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
+  program_line(s->out, "step", s->trainer.step);
   if (isfinite(s->ms_per_step))
     fprintf(s->out, "%.1f ms/step, %.0f bytes/s\n", s->ms_per_step,
             (double)(s->opt.recipe.batch * s->opt.recipe.length) * 1e3 / s->ms_per_step);

@@ -16,6 +16,7 @@
 #include "../interrupt.h"
 #include "../json.h"
 #include "../output.h"
+#include "../program_line.h"
 #include "../progress.h"
 #include "feed.h"
 #include "history.h"
@@ -249,6 +250,7 @@ static void print_json(const session *s) {
 
 static void report(const session *s) {
   if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
+  program_line(s->out, "step", s->net.program);
   if (isfinite(s->accuracy)) fprintf(s->out, "test accuracy %.2f %%\n", 100 * s->accuracy);
   if (s->opt.json) print_json(s);
 }

@@ -28,8 +28,7 @@ static bool device_records(tn_program *p) {
   return true;
 }
 
-static bool refuse_node(tn_program *p, uint32_t call, const char *why) {
-  uint32_t node = p->node_of[call];
+static bool refuse_node(tn_program *p, uint32_t node, const char *why) {
   const record_node *n = &p->record.nodes[node];
   return refuse(p, "node %" PRIu32 " (%s)%s%s: %s", node, n->op->name, n->site ? " at " : "",
                 n->site ? n->site : "", why);
@@ -37,13 +36,13 @@ static bool refuse_node(tn_program *p, uint32_t call, const char *why) {
 
 static bool nodes_record(tn_program *p, const instance *first) {
   if (!first->num_calls) return refuse(p, "no node runs");
-  if (p->num_random)
-    return refuse_node(p, p->random[0].call,
-                       "its random numbers go on from run to run by an attribute");
   for (uint32_t k = 0; k < first->num_calls; ++k) {
     const char *why = prepared_unrecordable(first->calls[k]);
-    if (why) return refuse_node(p, k, why);
+    if (why) return refuse_node(p, first->node_of[k], why);
   }
+  if (p->num_random && !p->draws_by_tensor)
+    return refuse_node(p, p->running[p->random[0].place],
+                       "its random numbers go on from run to run by an attribute");
   return true;
 }
 
@@ -75,10 +74,12 @@ static bool copies_outputs(const tn_program *p) {
   return false;
 }
 
-tn_status replay_init(tn_program *p, uint32_t flags, const instance *first) {
-  bool records = flags & TN_COMPILE_NO_CAPTURE ? refuse(p, "TN_COMPILE_NO_CAPTURE")
-                                               : device_records(p) && nodes_record(p, first);
-  if (!records) return TN_OK;
+bool replay_allowed(tn_program *p, uint32_t flags) {
+  return flags & TN_COMPILE_NO_CAPTURE ? refuse(p, "TN_COMPILE_NO_CAPTURE") : device_records(p);
+}
+
+tn_status replay_init(tn_program *p, const instance *first) {
+  if (p->replay.why[0] || !nodes_record(p, first)) return TN_OK;
   tn_status status = find_slots(p);
   p->replay.copies_outputs = copies_outputs(p);
   if (!status) atomic_store(&p->replay.state, TN_CAPTURE_WAITS);

@@ -63,9 +63,12 @@ typedef struct replayer {
   tn_tensor **fixes; /* by slot; NULL where the run's own tensor is used */
 } replayer;
 
-/* recordable.c: whether runs may be recorded, and why not; `flags` are the options'. pre: the
- * first instance is made. TN_ERR_OUT_OF_MEMORY. */
-tn_status replay_init(tn_program *program, uint32_t flags, const struct instance *first);
+/* recordable.c: whether device and options allow runs to be recorded; `flags` are the options'. If
+ * not, the program keeps the reason. */
+bool replay_allowed(tn_program *program, uint32_t flags);
+/* recordable.c: whether the nodes can be, where replay_allowed says that runs may. pre: the first
+ * instance is made. TN_ERR_OUT_OF_MEMORY. */
+tn_status replay_init(tn_program *program, const struct instance *first);
 
 /* replay.c: replays the run, whose tensors are placed and not shown. False: it is to go call by
  * call, and nothing has been done. */

@@ -13,10 +13,9 @@ static tn_status no_memory(void) { return fail(TN_ERR_OUT_OF_MEMORY, "no host me
 /* The storage's mark, given now where it has none yet. Tapes of several threads may ask at once. */
 static uint32_t mark_of(storage *s) {
   static _Atomic uint32_t last;
-  uint32_t mark = atomic_load_explicit(&s->mark, memory_order_relaxed), wanted = 0;
-  if (mark) return mark;
-  while (!wanted) wanted = atomic_fetch_add(&last, 1) + 1; /* 0 says that there is none */
-  return atomic_compare_exchange_strong(&s->mark, &mark, wanted) ? wanted : mark;
+  uint32_t mark = storage_mark(s);
+  while (!mark) mark = (atomic_fetch_add(&last, 1) + 1) % STORAGE_HOMELESS; /* 0: there is none */
+  return storage_mark_once(s, mark);
 }
 
 static size_t slot_of(const mark_map *m, uint32_t mark) {
@@ -39,7 +38,7 @@ static tn_status marks_reserve(tn_tape *tape) {
 }
 
 uint32_t tape_find(const tn_tape *tape, const tn_tensor *t) {
-  uint32_t mark = atomic_load_explicit(&t->storage->mark, memory_order_relaxed);
+  uint32_t mark = storage_mark(t->storage);
   if (!mark || !tape->marks.capacity) return TN_GRAPH_NONE;
   const struct mark_slot *slot = &tape->marks.slots[slot_of(&tape->marks, mark)];
   return slot->mark ? slot->buffer : TN_GRAPH_NONE;

@@ -53,6 +53,7 @@ CUDA_DECLARE(conv_weight);           /* y, x: w */
 CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
+tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 
 /* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
  * attention over vectors that fit the kernels' tiles. */

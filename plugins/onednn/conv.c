@@ -295,7 +295,9 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
   memset(&w, 0, sizeof w);
   dnnl_status_t status = wish(s, &w);
   if (status == dnnl_success) status = describe(engine, s, &w, &desc);
-  if (status == dnnl_success) status = plan_finish_main(p, desc);
+  if (status == dnnl_success)
+    status = plan_finish_main(p, desc, (dnnl_data_type_t)s->type,
+                              work_of(s) / (double)(s->n / s->images * s->parts));
   if (status == dnnl_success) status = user_layouts(s, p);
   if (status == dnnl_success) status = finish_slots(engine, s, p);
   wishes_free(&w);

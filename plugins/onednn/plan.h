@@ -21,7 +21,8 @@ typedef struct plan_key {
 typedef struct step {
   dnnl_primitive_desc_t desc;
   dnnl_primitive_t primitive;
-  size_t scratch; /* bytes */
+  size_t scratch;    /* bytes */
+  bool leaves_stack; /* signals must wait while it runs; see plans.c */
 } step;
 
 typedef struct slot {
@@ -63,8 +64,10 @@ plan *plan_take(const tn_kernel_args *args, const plan_key *key, plan_build buil
 void plan_give_back(const tn_kernel_args *args, plan *p);
 
 /* For builders. The main step is made from its descriptor; the slot's own layout follows,
- * and a reorder where it is not the tensor's or `always`. */
-dnnl_status_t plan_finish_main(plan *p, dnnl_primitive_desc_t desc);
+ * and a reorder where it is not the tensor's or `always`. The type is that of the inputs; where
+ * signals would have to wait for too many multiplications the plan is unusable. */
+dnnl_status_t plan_finish_main(plan *p, dnnl_primitive_desc_t desc, dnnl_data_type_t type,
+                               double multiplications);
 dnnl_status_t plan_finish_slot(dnnl_engine_t engine, plan *p, int slot, dnnl_query_t query, int arg,
                                bool always);
 /* Scratch memory comes from us: that is what lets threads share a primitive. */

@@ -86,7 +86,7 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
   if (status == dnnl_success) status = plan_attr(&attr);
   if (status == dnnl_success) status = pool_describe(&desc, engine, &pool, attr);
   (void)dnnl_primitive_attr_destroy(attr);
-  if (status == dnnl_success) status = plan_finish_main(p, desc);
+  if (status == dnnl_success) status = plan_finish_main(p, desc, (dnnl_data_type_t)s->type, 0);
   if (status == dnnl_success)
     status = plan_finish_slot(engine, p, SLOT_A, dnnl_query_src_md, DNNL_ARG_SRC, false);
   if (status == dnnl_success)

@@ -166,7 +166,9 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
   dnnl_primitive_desc_t desc = NULL;
   dnnl_status_t status = user_layouts(s, p);
   if (status == dnnl_success) status = describe(engine, s, p, &desc);
-  if (status == dnnl_success) status = plan_finish_main(p, desc);
+  if (status == dnnl_success)
+    status = plan_finish_main(p, desc, (dnnl_data_type_t)s->type_a,
+                              (double)s->m * (double)s->n * (double)s->k);
   p->zero_points[0] = s->zero_a, p->zero_points[1] = s->zero_b;
   if (status == dnnl_success)
     status = plan_finish_slot(engine, p, SLOT_A, dnnl_query_src_md, DNNL_ARG_SRC, false);

@@ -1,5 +1,8 @@
 /* Runners: a plan at work in one thread; see plan.h. */
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "plan.h"
 
@@ -130,6 +133,33 @@ tn_status runner_store(runner *r, const void *from, void *data) {
   return status == TN_OK ? reorder(r, s, r->own[SLOT_Y], r->user[SLOT_Y]) : status;
 }
 
+/* The kernel's set of signals, with those that the C library keeps for itself: to cancel threads,
+ * and to change every thread's user. pthread_sigmask leaves them open. */
+typedef uint64_t signal_set;
+
+static void signals_set(const signal_set *now, signal_set *before) {
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, now, before, sizeof *now);
+}
+
+/* All wait but those that a fault raises in the thread itself: they end the program as ever. */
+static void signals_hold(signal_set *before) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  signal_set all = ~(signal_set)0;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    all &= ~((signal_set)1 << (faults[i] - 1));
+  signals_set(&all, before);
+}
+
+static dnnl_status_t execute(const step *s, dnnl_stream_t stream, int count,
+                             const dnnl_exec_arg_t *list) {
+  signal_set before;
+  if (!s->leaves_stack) return dnnl_primitive_execute(s->primitive, stream, count, list);
+  signals_hold(&before);
+  const dnnl_status_t status = dnnl_primitive_execute(s->primitive, stream, count, list);
+  signals_set(&before, NULL);
+  return status;
+}
+
 tn_status runner_run(runner *r, void *data) {
   const plan *p = r->plan;
   dnnl_exec_arg_t list[SLOTS + 3];
@@ -145,8 +175,7 @@ tn_status runner_run(runner *r, void *data) {
       list[count++] = (dnnl_exec_arg_t){
           DNNL_ARG_ATTR_ZERO_POINTS | (i ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC), r->zero[i]};
   if (r->scratch) list[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, r->scratch};
-  status =
-      failed(r, dnnl_primitive_execute(p->main.primitive, r->stream, count, list), "a primitive");
+  status = failed(r, execute(&p->main, r->stream, count, list), "a primitive");
   if (status == TN_OK && data && !direct) status = runner_store(r, NULL, data);
   return status;
 }

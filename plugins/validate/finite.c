@@ -127,6 +127,14 @@ const tn_attr *attr_at(const tn_operator *op, uint32_t index) {
   return (const tn_attr *)(const void *)((const char *)op->attrs + (size_t)size * index);
 }
 
+const DLTensor *attr_tensor_at(const tn_layer_call *call, uint32_t index) {
+  const tn_attr *a = attr_at(call->op, index);
+  const struct tn_tensor *given;
+  if (a->type != TN_ATTR_TENSOR || !call->args->attrs) return NULL;
+  memcpy(&given, (const char *)call->args->attrs + a->offset, sizeof given);
+  return tn_attr_view(given);
+}
+
 static uint32_t count_args(const tn_operator *op, uint32_t from, uint32_t to) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < op->num_args; ++i) {
@@ -194,23 +202,35 @@ tn_status finite_before(validate *v, const tn_layer_call *call, before *b) {
   return TN_OK;
 }
 
-/* The tensor that brought in what is not finite: its number in b->state; b->count: none. */
+/* What brought in what is not finite: a tensor by its number in b->state, an attribute's tensor by
+ * b->count and the attribute's number; NOTHING: nothing did. */
+enum { NOTHING = UINT16_MAX };
 static uint32_t find_origin(validate *v, const tn_layer_call *call, const before *b) {
   uint32_t num_in = call->args->num_in;
-  for (uint32_t i = 0; i < b->count; ++i) {
-    content c = (content)b->state[i];
+  for (uint32_t i = 0; i < b->count + call->op->num_attrs; ++i) {
+    content c =
+        i < b->count ? (content)b->state[i] : judge(v, call, attr_tensor_at(call, i - b->count));
     if (c == UNREAD && i < num_in) c = judge(v, call, call->args->in[i]);
     if (c == HAS_INF || c == HAS_NAN) return i;
   }
-  return b->count;
+  return NOTHING;
+}
+
+static const char *origin_name(char *text, size_t size, const tn_layer_call *call, uint32_t origin,
+                               const before *b) {
+  uint32_t num_in = call->args->num_in;
+  if (origin >= b->count)
+    snprintf(text, size, "attrs->%s", attr_at(call->op, origin - b->count)->name);
+  else
+    tensor_name(text, size, call, origin >= num_in, origin >= num_in ? origin - num_in : origin);
+  return text;
 }
 
 static void report_content(validate *v, findings *f, const tn_layer_call *call, uint32_t index,
                            content c, uint32_t origin, const before *b) {
   char name[64], text[160], here[SITE_BYTES + 8], from[64];
   const DLTensor *t = call->args->out[index];
-  uint32_t num_in = call->args->num_in;
-  bool made = origin == b->count;
+  bool made = origin == NOTHING;
   pthread_mutex_lock(&v->mutex);
   const char *site = site_keep(v, call->site);
   const char *what = c == HAS_NAN ? "NaN" : "infinity";
@@ -225,9 +245,7 @@ static void report_content(validate *v, findings *f, const tn_layer_call *call, 
     find(v, f, REPORT_PASSED_ON, call->op->name, site, NULL, NULL,
          "passed on: %s%s by %s has %s in %s (%s:%d %s); its input %s was not finite already",
          call->op->name, here, call->args->kernel->name, what, name, call->device_type,
-         call->device_index, text,
-         tensor_name(from, sizeof from, call, origin >= num_in,
-                     origin >= num_in ? origin - num_in : origin));
+         call->device_index, text, origin_name(from, sizeof from, call, origin, b));
   pthread_mutex_unlock(&v->mutex);
 }
 

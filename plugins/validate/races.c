@@ -133,17 +133,27 @@ typedef struct touch {
   const device *device;
   const tn_layer_call *call; /* NULL: a copy */
   const DLTensor *tensor;
-  uint32_t index; /* among the call's inputs, or outputs where the access writes */
+  uint32_t index;      /* among the call's inputs, or outputs where the access writes */
+  const tn_attr *attr; /* it is this attribute's; NULL: an operand */
   access access;
   bool owned; /* it lies inside one piece of living memory */
   bool raced; /* one report for one tensor */
   bool lacks; /* nothing has written it */
 } touch;
 
+static void name_touched(char *text, size_t size, const touch *t, bool output) {
+  if (t->attr)
+    snprintf(text, size, "attrs->%s", t->attr->name);
+  else if (t->call)
+    tensor_name(text, size, t->call, output, t->index);
+  else
+    snprintf(text, size, "a tensor");
+}
+
 /* "writes y (cpu:0 f32 [2])". Made only for reports. */
 static const char *touch_text(char *text, size_t size, const touch *t) {
-  char name[64] = "a tensor", shape[160];
-  if (t->call) tensor_name(name, sizeof name, t->call, t->access.write, t->index);
+  char name[64], shape[160];
+  name_touched(name, sizeof name, t, t->access.write);
   snprintf(text, size, "%s %s (%s:%d %s)", t->access.write ? "writes" : "reads", name,
            t->device->type, t->device->index,
            tensor_text(shape, sizeof shape, t->tensor->dtype, t->tensor->ndim, t->tensor->shape));
@@ -189,13 +199,13 @@ static void look_written(memory *m, void *ctx) {
 
 /* The tensor is about to be read. */
 static void check_written(touch *t, bool output) {
-  char here[SITE_BYTES + 8], name[64] = "a tensor", shape[160];
+  char here[SITE_BYTES + 8], name[64], shape[160];
   const access *a = &t->access;
   if (!(t->v->checks & CHECK_UNWRITTEN)) return;
   t->lacks = false;
   memory_visit(t->v, t->device, &a->where, look_written, t);
   if (!t->lacks) return;
-  if (t->call) tensor_name(name, sizeof name, t->call, output, t->index);
+  name_touched(name, sizeof name, t, output);
   find(t->v, t->found, REPORT_UNWRITTEN, a->op, a->site, NULL, NULL,
        "unwritten: %s%s reads %s (%s:%d %s), which nothing has written since it was made", a->op,
        at_site(here, sizeof here, a->site), name, t->device->type, t->device->index,
@@ -247,27 +257,54 @@ static void check_pair(validate *v, findings *f, const tn_layer_call *call, cons
        d->index);
 }
 
+/* No output shares the memory of an attribute's tensor. */
+static void check_attr_apart(validate *v, findings *f, const tn_layer_call *call, const device *d,
+                             uint32_t i, const extent *y, uint32_t attr) {
+  const DLTensor *t = attr_tensor_at(call, attr);
+  char name[64], here[SITE_BYTES + 8];
+  if (!t) return;
+  extent x = extent_of(t, d->opaque);
+  if (extents_overlap(&x, y) != OVERLAP_YES) return;
+  const char *site = site_keep(v, call->site);
+  find(v, f, REPORT_ALIAS, call->op->name, site, NULL, NULL,
+       "alias: %s%s writes %s into memory of its attrs->%s on %s:%d", call->op->name,
+       at_site(here, sizeof here, site), tensor_name(name, sizeof name, call, true, i),
+       attr_at(call->op, attr)->name, d->type, d->index);
+}
+
 static void check_alias(validate *v, findings *f, const tn_layer_call *call, const device *d) {
   const tn_kernel_args *args = call->args;
   for (uint32_t i = 0; i < args->num_out; ++i) {
     if (!args->out[i]) continue;
     extent y = extent_of(args->out[i], d->opaque);
     for (uint32_t k = 0; k < (uint32_t)args->num_in + i; ++k) check_pair(v, f, call, d, i, &y, k);
+    for (uint32_t k = 0; k < call->op->num_attrs; ++k) check_attr_apart(v, f, call, d, i, &y, k);
   }
+}
+
+static void check_access(touch *t, bool output, bool read) {
+  if (!t->tensor) return;
+  t->access.where = extent_of(t->tensor, t->device->opaque);
+  if (t->access.where.lo == t->access.where.hi) return;
+  t->access.write = output;
+  t->owned = t->raced = false;
+  if (read) check_written(t, output);
+  check_touch(t);
 }
 
 static void check_tensor(touch *t, bool output, uint32_t index) {
   const tn_kernel_args *args = t->call->args;
   t->tensor = output ? args->out[index] : args->in[index];
-  if (!t->tensor) return;
-  t->access.where = extent_of(t->tensor, t->device->opaque);
-  if (t->access.where.lo == t->access.where.hi) return;
-  t->access.write = output;
   t->index = index;
-  t->owned = t->raced = false;
-  if (!output || (index < count_inout(t->call) && written_is_read(t->call->op)))
-    check_written(t, output);
-  check_touch(t);
+  t->attr = NULL;
+  bool read = !output || (index < count_inout(t->call) && written_is_read(t->call->op));
+  check_access(t, output, read);
+}
+
+static void check_attr(touch *t, uint32_t index) {
+  t->tensor = attr_tensor_at(t->call, index);
+  t->attr = attr_at(t->call->op, index);
+  check_access(t, false, true);
 }
 
 /* A stand-in is copied in the name of the call that needs it. */
@@ -286,6 +323,7 @@ void check_call(validate *v, findings *f, const tn_layer_call *call) {
                       .op = name_of(call),
                       .site = site_keep(v, call->site)};
   if (v->checks & CHECK_ALIAS) check_alias(v, f, call, d);
+  for (uint32_t i = 0; i < call->op->num_attrs; ++i) check_attr(&t, i);
   for (uint32_t i = 0; i < call->args->num_in; ++i) check_tensor(&t, false, i);
   for (uint32_t i = 0; i < call->args->num_out; ++i) check_tensor(&t, true, i);
 }

@@ -240,6 +240,8 @@ tn_status fetch_bytes(const tn_layer_call *call, const DLTensor *t, int64_t offs
                       void *to);
 const tn_arg *arg_at(const tn_operator *op, uint32_t index);
 const tn_attr *attr_at(const tn_operator *op, uint32_t index);
+/* The tensor given for a TN_ATTR_TENSOR; NULL for other attributes, and where none is given. */
+const DLTensor *attr_tensor_at(const tn_layer_call *call, uint32_t index);
 /* In-out tensors come first among the outputs; results are no lists. */
 uint32_t count_inout(const tn_layer_call *call);
 

@@ -1,5 +1,6 @@
 /* What is written between a call and its gradient, by whom and when, and where memory begins. */
 #include "tests/graph/graphs.h"
+#include "tests/scarce.h"
 
 static tn_tape *tape;
 
@@ -198,21 +199,6 @@ END_TEST
 
 /* --- without memory --- */
 
-static int left = -1;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  void *p;
-  (void)user;
-  if (left >= 0 && left-- == 0) return NULL;
-  if (align < sizeof(void *)) align = sizeof(void *);
-  return posix_memalign(&p, align, bytes ? bytes : 1) ? NULL : p;
-}
-
-static void scarce_free(void *user, void *p) {
-  (void)user;
-  free(p);
-}
-
 static tn_status step(tn_tape *own, tn_tensor *x, tn_tensor **dx) {
   tn_tensor *e = NULL, *y = NULL;
   tn_status status = tn_exp(NULL, x, &e);
@@ -225,9 +211,7 @@ static tn_status step(tn_tape *own, tn_tensor *x, tn_tensor **dx) {
 
 /* What could not be recorded is gone with the gradient that says so: the next step works. */
 START_TEST(a_failure_is_said_once) {
-  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
-  tn_runtime *poor = open_runtime(&(tn_runtime_options){
-      .struct_size = sizeof(tn_runtime_options), .plugins = "reference", .allocator = &scarce});
+  tn_runtime *poor = open_scarce();
   tn_tensor *x = NULL, *e = NULL, *y = NULL;
   ok(tn_full(tn_runtime_device(poor), NULL, TN_F32, 1, SHAPE(2), 0, &x));
   int said = 0;
@@ -237,9 +221,9 @@ START_TEST(a_failure_is_said_once) {
     ok(tn_tape_create(poor, &own));
     ok(tn_tape_watch(own, x));
     ok(tn_tape_begin(own));
-    left = n;
+    scarce_begin(n, true);
     tn_status status = tn_exp(NULL, x, &e);
-    left = -1;
+    (void)scarce_end();
     if (!status) ok(tn_sum(NULL, e, NULL, &y));
     if (!status && tn_tape_gradient(own, NULL, y, NULL, 1, &x, &dx, 0)) {
       ++said;

@@ -2,9 +2,8 @@
  * What the walk over a graph does beside rules: which tensors gradients are by, what has none,
  * what stops and what overwrites, what is refused, and that whatever fails leaves the graph alone.
  */
-#include <limits.h>
-
 #include "tests/gradient/functions.h"
+#include "tests/scarce.h"
 
 /* --- what gradients are by --- */
 
@@ -363,33 +362,11 @@ END_TEST
 
 /* --- memory that runs out --- */
 
-static long left, live;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  void *memory = NULL;
-  (void)user;
-  if (left-- <= 0) return NULL;
-  if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-    return NULL;
-  ++live;
-  return memory;
-}
-static void scarce_free(void *user, void *memory) {
-  (void)user;
-  live -= memory != NULL;
-  free(memory);
-}
-
 /* One request after the other fails; the graph is as before, and then the gradient can be had. */
 static void fails_everywhere(function f) {
-  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
-  const tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .allocator = &scarce};
   tn_runtime *before_rt = rt;
   tn_device *before = device;
-  left = LONG_MAX;
-  live = 0;
-  rt = open_runtime(&options);
+  rt = open_scarce();
   device = tn_runtime_device(rt);
   differentiated d = differentiate(f, 1, 1);
   tn_tensor *wrt[2] = {d.x, d.w}, *dx[2];
@@ -397,13 +374,12 @@ static void fails_everywhere(function f) {
   const size_t values = tn_graph_num_values(d.graph);
   long failed = 0;
   for (long at = 0;; ++at) {
-    left = at;
+    scarce_begin(at, false);
     dx[0] = dx[1] = NULL;
     const tn_status status = tn_graph_gradient(d.graph, d.loss, 2, wrt, dx);
-    left = LONG_MAX;
+    (void)scarce_end();
     if (!status) break;
-    ck_assert_msg(status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", at, tn_last_error());
+    ok_or_scarce(status, at);
     ck_assert(!dx[0] && !dx[1]);
     char *now = printed(d.graph);
     ck_assert_msg(!strcmp(now, text), "request %ld: the graph has changed", at);
@@ -417,7 +393,7 @@ static void fails_everywhere(function f) {
   ck_assert(gradient_holds(&d, 1));
   differentiated_free(&d);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
   rt = before_rt;
   device = before;
 }

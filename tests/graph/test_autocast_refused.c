@@ -2,11 +2,10 @@
  * Autocast of graphs: what is refused and with which words, graphs beside each other, threads,
  * lives, and memory that runs out.
  */
-#include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "tests/graph/casts.h"
+#include "tests/scarce.h"
 
 /* --- what is refused --- */
 
@@ -229,22 +228,6 @@ END_TEST
 
 /* --- memory that runs out --- */
 
-static atomic_long requests_left;
-static atomic_long in_use;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  (void)user;
-  if (atomic_fetch_sub(&requests_left, 1) <= 0) return NULL;
-  atomic_fetch_add(&in_use, 1);
-  return aligned_alloc(align < 64 ? 64 : align, (bytes + 63) / 64 * 64 + 64);
-}
-
-static void scarce_free(void *user, void *ptr) {
-  (void)user;
-  atomic_fetch_sub(&in_use, ptr != NULL);
-  free(ptr);
-}
-
 /* relu(x w) w summed, beside a list; gives the first status that is not TN_OK. */
 static tn_status build(tn_graph *g, const tn_tensor *x, const tn_tensor *w, tn_tensor **y) {
   tn_tensor *a = NULL, *b = NULL, *c = NULL;
@@ -258,10 +241,7 @@ static tn_status build(tn_graph *g, const tn_tensor *x, const tn_tensor *w, tn_t
 }
 
 START_TEST(memory_runs_out_at_every_request) {
-  const tn_allocator scarce = {.alloc = scarce_alloc, .free = scarce_free};
-  atomic_store(&requests_left, LONG_MAX);
-  tn_runtime *tight = open_runtime(&(tn_runtime_options){
-      .struct_size = sizeof(tn_runtime_options), .plugins = "reference", .allocator = &scarce});
+  tn_runtime *tight = open_scarce();
   tn_device *on = tn_runtime_device(tight);
   tn_tensor *real = numbers(on, 4, 4, 0.25f);
   float want = 0, got = 0;
@@ -273,14 +253,11 @@ START_TEST(memory_runs_out_at_every_request) {
     ok(tn_graph_create(tight, "tight", &g));
     ok(tn_graph_parameter(g, "x", real, &x));
     ok(tn_graph_parameter(g, "w", real, &w));
-    atomic_store(&requests_left, point);
+    scarce_begin(point, false);
     tn_status status = tn_graph_autocast(g, TN_BF16);
     if (!status) status = build(g, x, w, &y);
-    bool failed = atomic_load(&requests_left) < 0;
-    atomic_store(&requests_left, LONG_MAX);
-    ck_assert_msg(!status || status == TN_ERR_OUT_OF_MEMORY ||
-                      status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", point, tn_last_error());
+    bool failed = scarce_end();
+    ok_or_scarce(status, point);
     failures += status != TN_OK;
     if (status) {
       ok(tn_graph_autocast(g, TN_BF16));
@@ -301,7 +278,7 @@ START_TEST(memory_runs_out_at_every_request) {
   ck_assert_int_gt(failures, 10);
   tn_tensor_release(real);
   tn_runtime_close(tight);
-  ck_assert_int_eq(atomic_load(&in_use), 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 

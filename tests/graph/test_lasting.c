@@ -3,15 +3,13 @@
  * runs out in the middle, plugins that are unloaded, devices that are lost, a process that forks.
  */
 #include <dirent.h>
-#include <limits.h>
-#include <malloc.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tenon/graph.h"
 #include "tests/every_device.h"
+#include "tests/scarce.h"
 
 /* --- a step: a product with a parameter that is updated, a view, two outputs --- */
 
@@ -74,35 +72,6 @@ static void same(const tn_tensor *a, const tn_tensor *b) {
     for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; ++i_) tn_tensor_release(all_[i_]);        \
   } while (0)
 
-/* --- host memory that is counted, and runs out --- */
-
-static atomic_long left = LONG_MAX, live, live_bytes;
-
-static void *counted_alloc(void *user, size_t bytes, size_t align) {
-  void *memory = NULL;
-  (void)user;
-  if (atomic_fetch_sub(&left, 1) <= 0) return NULL;
-  if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-    return NULL;
-  ++live;
-  live_bytes += (long)malloc_usable_size(memory);
-  return memory;
-}
-static void counted_free(void *user, void *memory) {
-  (void)user;
-  if (!memory) return;
-  --live;
-  live_bytes -= (long)malloc_usable_size(memory);
-  free(memory);
-}
-static const tn_allocator counted = {counted_alloc, counted_free, NULL};
-
-static tn_runtime *open_counted(void) {
-  tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .allocator = &counted};
-  return open_runtime(&options);
-}
-
 static int count_descriptors(void) {
   int count = 0;
   DIR *folder = opendir("/proc/self/fd");
@@ -122,7 +91,7 @@ typedef struct held {
 static held holds(tn_device *device) {
   tn_memory_stats stats = {.struct_size = sizeof stats};
   ok(tn_device_memory_stats(device, &stats));
-  return (held){live, live_bytes, stats.reserved, stats.in_use, count_descriptors()};
+  return (held){scarce.live, scarce.bytes, stats.reserved, stats.in_use, count_descriptors()};
 }
 
 static void holds_no_more(tn_device *device, const held *before) {
@@ -137,7 +106,7 @@ static void holds_no_more(tn_device *device, const held *before) {
 /* --- thousands of runs --- */
 
 START_TEST(ten_thousand_runs_of_a_program) {
-  tn_runtime *rt = open_counted();
+  tn_runtime *rt = open_scarce();
   tn_device *device = tn_runtime_device(rt);
   tn_tensor *w = numbers(device, 3, 4, -1), *in[5], *turned[5];
   tn_program *p = NULL;
@@ -160,7 +129,7 @@ START_TEST(ten_thousand_runs_of_a_program) {
   tn_program_destroy(p);
   tn_tensor_release(w);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 
@@ -170,7 +139,7 @@ START_TEST(thousands_of_runs_of_a_function) {
     uint32_t kept;
     int runs;
   } cases[] = {{16, 10000}, {3, 700}};
-  tn_runtime *rt = open_counted();
+  tn_runtime *rt = open_scarce();
   tn_device *device = tn_runtime_device(rt);
   tn_tensor *w = numbers(device, 3, 4, -1), *in[10];
   tn_function *f = NULL;
@@ -193,7 +162,7 @@ START_TEST(thousands_of_runs_of_a_function) {
   tn_function_destroy(f);
   tn_tensor_release(w);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 
@@ -235,30 +204,27 @@ static tn_status copy_and_run(tn_device *device, tn_tensor *w, const tn_tensor *
 }
 
 START_TEST(every_request_for_memory_fails_once) {
-  tn_runtime *rt = open_counted();
+  tn_runtime *rt = open_scarce();
   tn_device *device = tn_runtime_device(rt);
   tn_tensor *w = numbers(device, 3, 4, -1);
   const tn_tensor *in[2] = {numbers(device, 2, 3, 1), numbers(device, 5, 3, 1)};
   long failed = 0, before = 0;
   for (long at = 0;; ++at) {
-    left = at;
+    scarce_begin(at, false);
     tn_status status = copy_and_run(device, w, in);
-    bool enough = left > 0;
-    left = LONG_MAX;
-    ck_assert_msg(!status || status == TN_ERR_OUT_OF_MEMORY ||
-                      status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", at, tn_last_error());
+    bool enough = !scarce_end();
+    ok_or_scarce(status, at);
     ok(tn_device_trim(device));
     failed += status != TN_OK;
     if (enough) break;
-    before = at > 200 ? (before ? before : live) : 0;
-    ck_assert_msg(!before || live < before + 40, "request %ld: %ld blocks, %ld before", at, live,
-                  before);
+    before = at > 200 ? (before ? before : scarce.live) : 0;
+    ck_assert_msg(!before || scarce.live < before + 40, "request %ld: %ld blocks, %ld before", at,
+                  scarce.live, before);
   }
   ck_assert_int_gt(failed, 100);
   RELEASE(w, (tn_tensor *)(uintptr_t)in[0], (tn_tensor *)(uintptr_t)in[1]);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 

@@ -2,11 +2,9 @@
  * Programs on devices of every kind, and when memory runs out: what is computed is what the calls
  * compute on the same device, and what fails leaves nothing behind.
  */
-#include <limits.h>
-#include <stdatomic.h>
-
 #include "tenon/graph.h"
 #include "tests/every_device.h"
+#include "tests/scarce.h"
 
 /* --- every device --- */
 
@@ -174,28 +172,8 @@ END_TEST
 
 /* --- memory that runs out --- */
 
-static atomic_long left = LONG_MAX, live;
-
-static void *scarce_alloc(void *user, size_t bytes, size_t align) {
-  void *memory = NULL;
-  (void)user;
-  if (atomic_fetch_sub(&left, 1) <= 0) return NULL;
-  if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-    return NULL;
-  ++live;
-  return memory;
-}
-static void scarce_free(void *user, void *memory) {
-  (void)user;
-  live -= memory != NULL;
-  free(memory);
-}
-
 START_TEST(every_request_for_memory_fails_once) {
-  const tn_allocator scarce = {scarce_alloc, scarce_free, NULL};
-  tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "reference", .allocator = &scarce};
-  tn_runtime *rt = open_runtime(&options);
+  tn_runtime *rt = open_scarce();
   tn_device *device = tn_runtime_device(rt);
   model real = make_model(device);
   tn_tensor *x = numbers(device, ROWS, INNER, 1);
@@ -204,15 +182,12 @@ START_TEST(every_request_for_memory_fails_once) {
     tn_graph *g = NULL;
     tn_program *p = NULL;
     tn_tensor *out[2] = {NULL, NULL};
-    left = at;
+    scarce_begin(at, false);
     tn_status status = build(rt, &real, &g);
     if (!status) status = tn_graph_compile(g, device, NULL, &p);
     if (!status) status = tn_program_run(p, NULL, 1, (const tn_tensor *[]){x}, 2, out);
-    bool enough = left > 0;
-    left = LONG_MAX;
-    ck_assert_msg(!status || status == TN_ERR_OUT_OF_MEMORY ||
-                      status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", at, tn_last_error());
+    bool enough = !scarce_end();
+    ok_or_scarce(status, at);
     ck_assert(!status || (!out[0] && !out[1]));
     tn_tensor_release(out[0]);
     tn_tensor_release(out[1]);
@@ -221,15 +196,15 @@ START_TEST(every_request_for_memory_fails_once) {
     ok(tn_device_trim(device));
     failed += status != TN_OK;
     if (enough) break;
-    before = at > 200 ? (before ? before : live) : 0;
-    ck_assert_msg(!before || live < before + 40, "request %ld: %ld blocks, %ld before", at, live,
-                  before);
+    before = at > 200 ? (before ? before : scarce.live) : 0;
+    ck_assert_msg(!before || scarce.live < before + 40, "request %ld: %ld blocks, %ld before", at,
+                  scarce.live, before);
   }
   ck_assert_int_gt(failed, 50);
   tn_tensor_release(x);
   free_model(&real);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 

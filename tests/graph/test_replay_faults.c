@@ -3,11 +3,10 @@
  * and programs that go while their device graphs are pending. The device ends the process where it
  * is closed with a device graph left.
  */
-#include <limits.h>
-#include <malloc.h>
 #include <sys/wait.h>
 
 #include "tests/graph/replays.h"
+#include "tests/scarce.h"
 
 /* --- what fails --- */
 
@@ -161,23 +160,6 @@ END_TEST
 
 /* --- host memory that runs out --- */
 
-static atomic_long left = LONG_MAX, live;
-
-static void *counted_alloc(void *user, size_t bytes, size_t align) {
-  void *memory = NULL;
-  (void)user;
-  if (atomic_fetch_sub(&left, 1) <= 0) return NULL;
-  if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-    return NULL;
-  ++live;
-  return memory;
-}
-static void counted_free(void *user, void *memory) {
-  (void)user;
-  live -= memory != NULL;
-  free(memory);
-}
-
 static tn_status compile_and_run(tn_tensor *w, tn_tensor *const *x, tn_tensor *b) {
   tn_graph *g = NULL;
   tn_program *p = NULL;
@@ -196,21 +178,17 @@ static tn_status compile_and_run(tn_tensor *w, tn_tensor *const *x, tn_tensor *b
 }
 
 START_TEST(every_request_for_memory_fails_once) {
-  static const tn_allocator counted = {counted_alloc, counted_free, NULL};
-  rt = open_capturing(NULL, &counted);
+  rt = open_capturing(NULL, &scarce_allocator);
   device = tn_runtime_device(rt);
   ledger = tn_stream_native(tn_device_default_stream(device));
   tn_tensor *w = numbers(4, 5, 1), *b = numbers(1, 5, 2), *x[6];
   for (int i = 0; i < 6; ++i) x[i] = numbers(4, 5, (float)i);
   long failed = 0;
   for (long at = 0;; ++at) {
-    left = at;
+    scarce_begin(at, false);
     tn_status status = compile_and_run(w, x, b);
-    bool enough = left > 0;
-    left = LONG_MAX;
-    ck_assert_msg(!status || status == TN_ERR_OUT_OF_MEMORY ||
-                      status == TN_ERR_DEVICE_OUT_OF_MEMORY,
-                  "request %ld: %s", at, tn_last_error());
+    bool enough = !scarce_end();
+    ok_or_scarce(status, at);
     ck_assert_int_eq(ledger->made, ledger->destroyed);
     failed += status != TN_OK;
     if (enough) break;
@@ -219,7 +197,7 @@ START_TEST(every_request_for_memory_fails_once) {
   for (int i = 0; i < 6; ++i) tn_tensor_release(x[i]);
   RELEASE(w, b);
   tn_runtime_close(rt);
-  ck_assert_int_eq(live, 0);
+  ck_assert_int_eq(scarce.live, 0);
 }
 END_TEST
 

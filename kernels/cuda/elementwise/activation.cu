@@ -1,17 +1,21 @@
 /*
- * Activations, floats in double as in the CPU kernels: see kernels/common/wide.
+ * Activations, floats in double as in the CPU kernels: see kernels/common/wide. Common ones of
+ * 16-bit elements are computed in float.
  */
 #include "kernels/common/wide/composed.h"
+#include "kernels/cuda/elementwise/narrow.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-WIDE_UNARY(sigmoid)
-WIDE_UNARY(silu)
+NARROWED_OP(sigmoid)
+NARROWED_OP(silu)
+NARROWED_OP(gelu)
+NARROWED_OP(gelu_tanh)
+RUN_UNARY(sigmoid)
+RUN_UNARY(silu)
 WIDE_UNARY(mish)
 WIDE_UNARY(selu)
 WIDE_UNARY(hardswish)
 WIDE_UNARY(hardsigmoid)
-WIDE_OP(gelu)
-WIDE_OP(gelu_tanh)
 
 namespace {
 

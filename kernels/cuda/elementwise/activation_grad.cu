@@ -4,6 +4,7 @@
  * which says in which precision to compute.
  */
 #include "kernels/common/wide/composed.h"
+#include "kernels/cuda/elementwise/narrow.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 /* An expression of dy and b, here called by what it is. */
@@ -39,12 +40,18 @@ GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
   };                                                                                               \
   }
 #define SLOPE(name) SLOPE_OP(name, ) RUN_GRADIENT(name##_grad)
+/* What 16-bit elements are computed by. */
+#define NARROWED(name)                                                                             \
+  __device__ __forceinline__ float narrow(float dy, float x) const {                               \
+    return dy * narrow_##name##_slope(x);                                                          \
+  }
 
-SLOPE(silu)
+SLOPE_OP(silu, NARROWED(silu))
+RUN_GRADIENT(silu_grad)
 SLOPE(mish)
 SLOPE(selu)
-SLOPE_OP(gelu, )
-SLOPE_OP(gelu_tanh, )
+SLOPE_OP(gelu, NARROWED(gelu))
+SLOPE_OP(gelu_tanh, NARROWED(gelu_tanh))
 SLOPE_OP(elu, double alpha, , alpha)
 SLOPE_OP(softplus, double beta; double threshold, , beta, threshold)
 

@@ -7,6 +7,13 @@
 
 #include "kernels/cuda/base/map.cuh"
 
+/* Functors may say apart, as `narrow`, what they compute in float where the result is rounded to 16
+ * bits: there an error of a few units of float's last place is far below what rounding makes. */
+template <class T, class Op, class = void> struct is_narrowed : std::false_type {};
+template <class T, class Op>
+struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>> : std::bool_constant<sizeof(T) == 2> {
+};
+
 /* y = op(x) */
 template <class Op, class T> struct unary {
   using Y = T;
@@ -14,7 +21,13 @@ template <class Op, class T> struct unary {
   using B = T;
   static constexpr int inputs = 1;
   Op op;
-  __device__ __forceinline__ Y operator()(A a, B) const { return stored<T>::from(op(load(a))); }
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    if constexpr (is_narrowed<T, Op>::value) {
+      return stored<T>::from(op.narrow(load(a)));
+    } else {
+      return stored<T>::from(op(load(a)));
+    }
+  }
 };
 
 /* y is whether op(x) */
@@ -37,7 +50,11 @@ template <class Op, class T> struct gradient {
   static constexpr int inputs = 2;
   Op op;
   __device__ __forceinline__ Y operator()(A a, B b) const {
-    return stored<T>::from((compute_t<T>)op((double)load(a), (double)load(b), load(b)));
+    if constexpr (is_narrowed<T, Op>::value) {
+      return stored<T>::from(op.narrow(load(a), load(b)));
+    } else {
+      return stored<T>::from((compute_t<T>)op((double)load(a), (double)load(b), load(b)));
+    }
   }
 };
 
@@ -54,6 +71,17 @@ static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
 #define WIDE_OP(name)                                                                              \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    __device__ __forceinline__ float operator()(float x) const {                                   \
+      return (float)wide_##name((double)x);                                                        \
+    }                                                                                              \
+    __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
+  };                                                                                               \
+  }
+/* WIDE_OP, and a function of kernels/cuda/elementwise/narrow.cuh for 16-bit elements. */
+#define NARROWED_OP(name)                                                                          \
+  namespace {                                                                                      \
+  struct name##_op {                                                                               \
+    __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return (float)wide_##name((double)x);                                                        \
     }                                                                                              \

@@ -1,74 +1,12 @@
 /*
  * nll_loss, cross_entropy and their gradients. x is contiguous [n, c, inner], a target
  * stands at (n, inner). Where inner is 1 a warp owns a target and reads its row
- * together; otherwise a thread does and neighbours read neighbouring elements. Sums
- * over targets are taken in two kernels, in fixed order.
+ * together; otherwise a thread does and neighbours read neighbouring elements. Long rows of logits
+ * have a block each (long_rows.cuh). Sums over targets are taken in two kernels, in fixed order.
  */
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/loss/long_rows.cuh"
 
 namespace {
-
-enum { threads = 256, most_blocks = 512, count_threads = 1024 };
-
-/* Everything but the tensors' element type. */
-struct loss_plan {
-  int64_t targets, classes, inner;
-  int lanes;     /* threads of one target: 32 or 1 */
-  bool wide;     /* targets are int64, else int32 */
-  int reduction; /* tn_reduction */
-  bool ignores;  /* targets that equal `ignored` do not count */
-  int64_t ignored;
-  double smoothing;
-};
-
-/* What a block's targets come to. */
-template <class C> struct partial {
-  C sum;
-  long long counted;
-};
-enum { bytes_per_partial = 16 };
-
-template <class C> __device__ C join_max(C v, int lanes) {
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    C other = __shfl_xor_sync(0xffffffffu, v, mask);
-    v = v > other ? v : other;
-  }
-  return v;
-}
-
-template <class C> __device__ C join_sum(C v, int lanes) {
-  for (int mask = lanes / 2; mask > 0; mask /= 2) v += __shfl_xor_sync(0xffffffffu, v, mask);
-  return v;
-}
-
-__device__ int64_t class_of(const void *target, int64_t i, bool wide) {
-  return wide ? ((const int64_t *)target)[i] : (int64_t)((const int32_t *)target)[i];
-}
-
-__device__ bool is_ignored(int64_t target, const loss_plan &p) {
-  return p.ignores && target == p.ignored;
-}
-
-/* Adds up what a block's threads have; right in thread 0. */
-template <class C> __device__ partial<C> join_block(C total, long long counted) {
-  __shared__ C sums[threads];
-  __shared__ long long counts[threads];
-  sums[threadIdx.x] = total;
-  counts[threadIdx.x] = counted;
-  __syncthreads();
-  for (int half = threads / 2; half > 0; half /= 2) {
-    if ((int)threadIdx.x < half) {
-      sums[threadIdx.x] += sums[threadIdx.x + half];
-      counts[threadIdx.x] += counts[threadIdx.x + half];
-    }
-    __syncthreads();
-  }
-  return {sums[0], counts[0]};
-}
-
-template <class T, class C> __device__ T finished(partial<C> all, int reduction) {
-  return stored<T>::from(reduction == TN_REDUCTION_MEAN ? all.sum / (C)all.counted : all.sum);
-}
 
 /* The sum of x - top over a target's row. */
 template <class T, class C>
@@ -209,8 +147,8 @@ loss_plan plan_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor 
 }
 
 unsigned loss_blocks(const loss_plan &p) {
-  int64_t blocks = ceil_div(p.targets, threads / p.lanes);
-  if (p.reduction != TN_REDUCTION_NONE) {
+  int64_t blocks = rows_are_long(p) ? p.targets : ceil_div(p.targets, threads / p.lanes);
+  if (p.reduction != TN_REDUCTION_NONE || rows_are_long(p)) {
     if (p.targets * p.classes <= 4096) return 1; /* a second kernel costs more */
     if (blocks > most_blocks) return most_blocks;
   }
@@ -224,8 +162,14 @@ tn_status loss_as(const tn_kernel_args *args, const loss_plan &p) {
   T *y = (T *)args->out[0]->data;
   partial<C> *partials = (partial<C> *)args->workspace;
   unsigned blocks = loss_blocks(p);
-  tn_status status = launch(args, losses<T, from_logits>, blocks, threads, 0, y, partials,
-                            (const T *)args->in[0]->data, args->in[1]->data, p);
+  const T *x = (const T *)args->in[0]->data;
+  auto kernel = losses<T, from_logits>;
+  unsigned block = threads;
+  if (from_logits && rows_are_long(p)) {
+    kernel = has_packs(p, x) ? long_losses<T, pack_of<T>()> : long_losses<T, 1>;
+    block = long_threads;
+  }
+  tn_status status = launch(args, kernel, blocks, block, 0, y, partials, x, args->in[1]->data, p);
   if (status != TN_OK || blocks == 1 || p.reduction == TN_REDUCTION_NONE) return status;
   return launch(args, sum_partials<T>, 1, threads, 0, y, partials, (int)blocks, p.reduction);
 }
@@ -243,9 +187,17 @@ tn_status loss_grad_as(const tn_kernel_args *args, const loss_plan &p) {
         launch(args, count_targets, 1, count_threads, 0, counted, args->in[2]->data, p);
     if (status != TN_OK) return status;
   }
-  return launch(args, losses_grad<T, from_logits>, blocks, threads, 0, (T *)args->out[0]->data,
-                (const T *)args->in[0]->data, (const T *)args->in[1]->data, args->in[2]->data,
-                counted, p);
+  T *dx = (T *)args->out[0]->data;
+  const T *dy = (const T *)args->in[0]->data, *x = (const T *)args->in[1]->data;
+  const void *target = args->in[2]->data;
+  if (from_logits && rows_are_long(p) && p.targets <= CUDA_MAX_INDEX) {
+    bool packs = has_packs(p, x) && is_aligned(dx, 16);
+    auto kernel = packs ? long_losses_grad<T, pack_of<T>()> : long_losses_grad<T, 1>;
+    return launch(args, kernel, (unsigned)p.targets, long_threads, 0, dx, dy, x, target, counted,
+                  p);
+  }
+  return launch(args, losses_grad<T, from_logits>, blocks, threads, 0, dx, dy, x, target, counted,
+                p);
 }
 
 template <bool from_logits> tn_status loss_run(const tn_kernel_args *args, double smoothing) {

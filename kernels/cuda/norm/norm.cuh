@@ -121,8 +121,9 @@ struct norm_stat {
 };
 
 /* Of doubles: mean and sum of squared distances from it, of parts that can be joined (Chan,
- * Golub and LeVeque 1983). Equal numbers have themselves as mean and no distance. The plain sum
- * says what the mean is where some number is not finite. */
+ * Golub and LeVeque 1983), all taken from a shift that parts share, some element of the set: the
+ * mean is then off by one rounding, however far from 0 it lies. Equal numbers have themselves as
+ * mean and no distance. The plain sum says what the mean is where some number is not finite. */
 struct moments {
   double count, mean, squares, sum;
 
@@ -135,16 +136,19 @@ struct moments {
     count = all;
   }
 
-  template <int N> __device__ __forceinline__ void add(const double *v, double) {
+  template <int N> __device__ __forceinline__ void add(const double *v, double shift) {
     moments b = {(double)N, 0, 0, 0};
 #pragma unroll
     for (int j = 0; j < N; j++) {
       b.mean += v[j] - v[0];
       b.sum += v[j];
     }
-    b.mean = v[0] + b.mean * (1.0 / N);
+    b.mean = (v[0] - shift) + b.mean * (1.0 / N);
 #pragma unroll
-    for (int j = 0; j < N; j++) b.squares += (v[j] - b.mean) * (v[j] - b.mean);
+    for (int j = 0; j < N; j++) {
+      double d = (v[j] - shift) - b.mean;
+      b.squares += d * d;
+    }
     join(b);
   }
 
@@ -153,8 +157,8 @@ struct moments {
             __shfl_xor_sync(0xffffffffu, squares, mask), __shfl_xor_sync(0xffffffffu, sum, mask)};
   }
 
-  __device__ __forceinline__ norm_stat finish(int64_t, double) const {
-    return {isfinite(mean) && count > 0 ? mean : sum / count, squares / count};
+  __device__ __forceinline__ norm_stat finish(int64_t, double shift) const {
+    return {isfinite(mean) && count > 0 ? shift + mean : sum / count, squares / count};
   }
 };
 

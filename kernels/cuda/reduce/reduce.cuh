@@ -125,6 +125,60 @@ __device__ typename R::A gather(const R &r, const void *x, int64_t base, const c
   return r.join(r.join(a[0], a[1]), r.join(a[2], a[3]));
 }
 
+/* The element type that a reduction reads; void where it is known at run time alone. */
+template <class T> struct raw_of_element { using type = T; };
+template <> struct raw_of_element<any_int> { using type = void; };
+template <class T, class Y> struct raw_of_element<widened<T, Y>> { using type = T; };
+template <class R> struct raw_of;
+template <template <class> class R, class T> struct raw_of<R<T>> : raw_of_element<T> {};
+template <class R> using raw_t = typename raw_of<R>::type;
+
+template <class R> constexpr int pack_size() {
+  if constexpr (std::is_void_v<raw_t<R>>) {
+    return 1;
+  } else {
+    return 16 / (int)sizeof(raw_t<R>);
+  }
+}
+
+/* The same by packs of V, from a multiple of V on; a last pack may be short. */
+template <class R, int V>
+__device__ typename R::A gather_packs(const R &r, const void *x, int64_t base,
+                                      const cuda_walk &walk, int64_t first, int64_t end,
+                                      int64_t step) {
+  using T = raw_t<R>;
+  using P = pack<T, V>;
+  constexpr int U = 4;
+  typename R::A a[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) a[j] = r.init();
+  const T *from = (const T *)x + base;
+  int64_t i = first;
+  for (; i + (U - 1) * step + V <= end; i += U * step) {
+    P p[U];
+#pragma unroll
+    for (int k = 0; k < U; k++) p[k] = *(const P *)(from + offset_of(walk, 0, i + k * step));
+#pragma unroll
+    for (int k = 0; k < U; k++)
+#pragma unroll
+      for (int j = 0; j < V; j++) a[j] = r.join(a[j], r.read(p[k].v, j, i + k * step + j));
+  }
+  for (; i < end; i += step) {
+    if (i + V <= end) {
+      P p = *(const P *)(from + offset_of(walk, 0, i));
+#pragma unroll
+      for (int j = 0; j < V; j++) a[j] = r.join(a[j], r.read(p.v, j, i + j));
+    } else {
+      for (int64_t j = i; j < end; j++) a[0] = r.join(a[0], r.read(x, base + j, j)); /* one axis */
+    }
+  }
+#pragma unroll
+  for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int j = 0; j < half; j++) a[j] = r.join(a[j], a[j + half]);
+  return a[0];
+}
+
 /* Joins the lanes of every output of a block; the result is right in lane 0. Row
  * blocks have lanes side by side (32 or all threads), column blocks lanes `outputs`
  * threads apart. */
@@ -153,7 +207,8 @@ __device__ typename R::A join_lanes(const R &r, typename R::A a, int lanes, bool
   return a;
 }
 
-template <class R>
+/* V: elements that are read at a time. */
+template <class R, int V>
 __global__ void __launch_bounds__(threads) reduce(R given, const void *x, void *y, void *partials,
                                                   const __grid_constant__ cuda_reduce_plan p) {
   int outputs = threads / p.lanes;
@@ -166,11 +221,16 @@ __global__ void __launch_bounds__(threads) reduce(R given, const void *x, void *
   typename R::A a = r.init();
   if (mine) {
     int64_t share = (p.reduced.count + p.splits - 1) / p.splits;
+    if (V > 1) share = (share + V - 1) / V * V;
     int64_t begin = split * share, end = begin + share;
     if (end > p.reduced.count) end = p.reduced.count;
     int64_t base = offset_of(p.kept, 0, output);
     if (p.reduced.count > 0) r.start(x, base);
-    a = gather(r, x, base, p.reduced, begin + lane, end, p.lanes);
+    if constexpr (V > 1) {
+      a = gather_packs<R, V>(r, x, base, p.reduced, begin + lane * V, end, p.lanes * V);
+    } else {
+      a = gather(r, x, base, p.reduced, begin + lane, end, p.lanes);
+    }
   }
   a = join_lanes(r, a, p.lanes, p.by_row);
   if (!mine || lane != 0) return;
@@ -178,6 +238,68 @@ __global__ void __launch_bounds__(threads) reduce(R given, const void *x, void *
     ((typename R::A *)partials)[output * p.splits + split] = a;
   } else {
     r.write(y, offset_of(p.kept, 1, output), a);
+  }
+}
+
+/* Columns side by side: a thread has V outputs, whose elements it reads together. */
+template <class R, int V>
+__global__ void __launch_bounds__(threads)
+    reduce_columns(R given, const void *x, void *y, void *partials,
+                   const __grid_constant__ cuda_reduce_plan p) {
+  using T = raw_t<R>;
+  using A = typename R::A;
+  using P = pack<T, V>;
+  constexpr int U = 4;
+  __shared__ __align__(16) unsigned char memory[threads * V * sizeof(A)];
+  A *shared = (A *)memory;
+  const int outputs = threads / p.lanes, lane = threadIdx.x / outputs;
+  const int64_t split = blockIdx.x % p.splits;
+  const int64_t output = (blockIdx.x / p.splits * outputs + threadIdx.x % outputs) * V;
+  const bool mine = output < p.kept.count;
+  R r[V];
+  A a[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    r[j] = given;
+    a[j] = given.init();
+  }
+  if (mine) {
+    const int64_t share = (p.reduced.count + p.splits - 1) / p.splits;
+    int64_t i = split * share + lane, end = (split + 1) * share;
+    if (end > p.reduced.count) end = p.reduced.count;
+#pragma unroll
+    for (int j = 0; j < V; j++)
+      if (p.reduced.count > 0) r[j].start(x, output + j);
+    const T *from = (const T *)x + output;
+    for (; i + (U - 1) * p.lanes < end; i += U * p.lanes) {
+      P v[U];
+#pragma unroll
+      for (int k = 0; k < U; k++)
+        v[k] = *(const P *)(from + offset_of(p.reduced, 0, i + k * p.lanes));
+#pragma unroll
+      for (int k = 0; k < U; k++)
+#pragma unroll
+        for (int j = 0; j < V; j++) a[j] = r[j].join(a[j], r[j].read(v[k].v, j, i + k * p.lanes));
+    }
+    for (; i < end; i += p.lanes) {
+      P v = *(const P *)(from + offset_of(p.reduced, 0, i));
+#pragma unroll
+      for (int j = 0; j < V; j++) a[j] = r[j].join(a[j], r[j].read(v.v, j, i));
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++) shared[j * threads + threadIdx.x] = a[j];
+  __syncthreads();
+  if (!mine || lane != 0) return;
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    for (int k = 1; k < p.lanes; k++)
+      a[j] = r[j].join(a[j], shared[j * threads + threadIdx.x + k * outputs]);
+    if (p.splits > 1) {
+      ((A *)partials)[(output + j) * p.splits + split] = a[j];
+    } else {
+      r[j].write(y, offset_of(p.kept, 1, output + j), a[j]);
+    }
   }
 }
 
@@ -200,7 +322,12 @@ tn_status run_reduce(const tn_kernel_args *args, R r, const cuda_reduce_plan *pl
   static_assert(sizeof(typename R::A) <= cuda_reduce_partial_bytes, "scratch is too small");
   if (plan->kept.count == 0) return TN_OK;
   void *y = args->out[0]->data;
-  tn_status status = launch(args, reduce<R>, (unsigned)(plan->blocks * plan->splits), threads, 0, r,
+  constexpr int V = pack_size<R>();
+  auto kernel = reduce<R, 1>;
+  if constexpr (V > 1) {
+    if (plan->packs) kernel = plan->by_row ? reduce<R, V> : reduce_columns<R, V>;
+  }
+  tn_status status = launch(args, kernel, (unsigned)(plan->blocks * plan->splits), threads, 0, r,
                             args->in[0]->data, y, args->workspace, *plan);
   if (status != TN_OK || plan->splits == 1) return status;
   unsigned blocks = (unsigned)ceil_div(plan->kept.count * 32, threads);

@@ -50,15 +50,41 @@ static bool is_by_row(const cuda_walk *kept, const cuda_walk *reduced) {
   return (r < 0 ? -r : r) <= (k < 0 ? -k : k);
 }
 
-static void spread(cuda_reduce_plan *plan, int multiprocessors) {
+/* Whether every step of x but along its last axis is a multiple of `bytes`. */
+static bool steps_by(const cuda_walk *walk, int64_t element, int64_t bytes, bool last_too) {
+  for (int d = 0; d < walk->rank - !last_too; d++)
+    if (walk->size[d] > 1 && walk->stride[0][d] * element % bytes) return false;
+  return true;
+}
+
+/* Whether packs lie in rows, whole ones where these have several axes, or across columns. Integers
+ * are read one by one, whatever their width. */
+static bool has_packs(const cuda_reduce_plan *plan, const DLTensor *x) {
+  const int64_t bytes = 16, element = x->dtype.bits / 8, pack = bytes / element;
+  const cuda_walk *along = plan->by_row ? &plan->reduced : &plan->kept;
+  const cuda_walk *across = plan->by_row ? &plan->kept : &plan->reduced;
+  const uintptr_t data = (uintptr_t)x->data + x->byte_offset;
+  const bool is_float = x->dtype.code == kDLFloat || x->dtype.code == kDLBfloat;
+  if (!is_float || data % (uintptr_t)bytes || along->count < pack) return false;
+  const int last = along->rank - 1;
+  if (along->stride[0][last] != 1 || !steps_by(across, element, bytes, true)) return false;
+  if (!plan->by_row) return along->rank == 1 && along->size[0] % pack == 0;
+  return along->rank == 1 ||
+         (along->size[last] % pack == 0 && steps_by(along, element, bytes, false));
+}
+
+static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessors) {
   int64_t count = plan->reduced.count;
   plan->by_row = is_by_row(&plan->kept, &plan->reduced);
+  plan->packs = has_packs(plan, x);
+  plan->width = plan->packs && !plan->by_row ? 16 / (x->dtype.bits / 8) : 1;
   if (plan->by_row) {
     plan->lanes = count > 1024 ? cuda_reduce_threads : 32;
   } else {
     plan->lanes = count > 16 ? cuda_reduce_threads / 32 : 1;
   }
-  plan->blocks = ceil_div(plan->kept.count, cuda_reduce_threads / plan->lanes);
+  plan->blocks =
+      ceil_div(plan->kept.count, (int64_t)(cuda_reduce_threads / plan->lanes) * plan->width);
   plan->splits = 1;
   int64_t turns = count / plan->lanes; /* of each thread */
   if (turns > 32 && plan->blocks < multiprocessors) {
@@ -72,7 +98,7 @@ void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTens
   split_axes(&kept, &reduced, x, y, reduced_axes(axes, x->ndim), keepdims);
   walk_of(&plan->kept, &kept, 2);
   walk_of(&plan->reduced, &reduced, 1);
-  spread(plan, info->multiprocessors);
+  spread(plan, x, info->multiprocessors);
 }
 
 tn_status cuda_reduce_workspace(const tn_kernel_args *args, size_t *bytes) {

@@ -2,26 +2,15 @@
  * Direct convolution over one to three spatial axes: the definition, one thread (or, for
  * weights, one block) per output, in fixed order. It takes what cuDNN does not, empty
  * tensors included, and is the faster one where there are few channels and so little to
- * reuse: a first layer's forward pass and weight gradient. Any strides are taken. Kernels
- * are made twice: DEEP ones for three axes, the others with a depth of 1.
+ * reuse: a first layer's forward pass and weight gradient, for the commonest of which conv_patch.cu
+ * has kernels. Any strides are taken. Kernels are made twice: DEEP ones for three axes, the others
+ * with a depth of 1.
  */
-#include "kernels/common/window.h"
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/window/conv.cuh"
 
 namespace {
 
 enum { threads = 256, weight_threads = 512 };
-
-/* x [n, c, d, h, w], w [k, c / groups, kd, kh, kw], y [n, k, od, oh, ow]. */
-struct conv_shape {
-  int64_t count; /* of the result's elements */
-  int n, size[3], kernel[3], out[3];
-  int group_c, group_k; /* channels of one group on either side */
-  int stride[3], pad[3], dilation[3];
-  int64_t x[5], weight[5], y[5]; /* strides in elements */
-  bool narrow;                   /* count fits 31 bits: divide by multiplication */
-  cuda_divisor by[5];            /* sizes of the result */
-};
 
 struct place5 {
   int i[5];
@@ -51,8 +40,6 @@ __device__ int64_t offset_of(const int64_t *stride, int a, int b, int z, int r, 
 template <bool DEEP> __device__ int64_t offset_of(const int64_t *stride, const place5 &p) {
   return offset_of<DEEP>(stride, p.i[0], p.i[1], p.i[2], p.i[3], p.i[4]);
 }
-
-__device__ bool is_inside(int i, int size) { return i >= 0 && i < size; }
 
 template <class T, bool DEEP>
 __global__ void __launch_bounds__(threads)
@@ -168,39 +155,6 @@ __global__ void __launch_bounds__(weight_threads)
   if (threadIdx.x == 0) dw[offset_of<DEEP>(s.weight, o)] = stored<T>::from(shared[0]);
 }
 
-/* Attributes beyond 31 bits are never more than one window's or one tap's. */
-int narrowed(int64_t value) { return value > CUDA_MAX_INDEX ? CUDA_MAX_INDEX : (int)value; }
-
-void copy_strides(int64_t *to, const window_shape &from) {
-  for (int d = 0; d < 5; d++) to[d] = from.stride[d];
-}
-
-conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *w,
-                    const DLTensor *y, const DLTensor *result) {
-  const window_conv a = window_conv_of(args->attrs, window_axes(x));
-  const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
-  const window_shape of_result = window_shape_of(result);
-  conv_shape s;
-  s.count = cuda_size(result, 0, result->ndim);
-  s.narrow = s.count <= CUDA_MAX_INDEX;
-  for (int d = 0; d < 5; d++) s.by[d] = cuda_divisor_of((uint32_t)of_result.size[d]);
-  s.n = (int)sx.size[0];
-  s.group_c = (int)sw.size[1];
-  s.group_k = (int)(sw.size[0] / a.groups);
-  for (int d = 0; d < 3; d++) {
-    s.size[d] = (int)sx.size[2 + d];
-    s.kernel[d] = (int)sw.size[2 + d];
-    s.out[d] = (int)sy.size[2 + d];
-    s.stride[d] = narrowed(a.stride[d]);
-    s.pad[d] = narrowed(a.padding[d]);
-    s.dilation[d] = narrowed(a.dilation[d]);
-  }
-  copy_strides(s.x, sx);
-  copy_strides(s.weight, sw);
-  copy_strides(s.y, sy);
-  return s;
-}
-
 bool is_deep(const DLTensor *t) { return t->ndim == 5; }
 
 unsigned blocks_for(int64_t count) { return (unsigned)ceil_div(count, threads); }
@@ -210,7 +164,9 @@ template <class T> tn_status run_image(const tn_kernel_args *args, bool backward
   const DLTensor *from = args->in[0], *w = args->in[1], *to = args->out[0];
   const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
   conv_shape s = backward ? shape_of(args, to, w, from, to) : shape_of(args, from, w, to, to);
+  tn_status status;
   if (s.count == 0) return TN_OK;
+  if (!backward && cuda_conv_patch_forward(args, s, &status)) return status;
   auto kernel = backward ? (is_deep(to) ? grad_input<T, true> : grad_input<T, false>)
                          : (is_deep(to) ? forward<T, true> : forward<T, false>);
   return launch(args, kernel, blocks_for(s.count), threads, 0, (T *)to->data, (const T *)from->data,
@@ -222,7 +178,9 @@ template <class T>
 tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy) {
   const DLTensor *dw = args->out[0];
   conv_shape s = shape_of(args, x, dw, dy, dw);
+  tn_status status;
   if (s.count == 0) return TN_OK;
+  if (cuda_conv_patch_weight(args, x, dy, s, &status)) return status;
   int64_t image = cuda_size(dy, 2, dy->ndim);
   if (image > CUDA_MAX_INDEX || s.count > CUDA_MAX_INDEX) {
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: an image of %lld elements, at most %d",
@@ -265,4 +223,9 @@ bool cuda_conv_is_thin(const tn_kernel_args *args) {
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args) {
   const DLTensor *dw = args->out[0];
   return dw->shape[1] == 1 && cuda_size(dw, 0, dw->ndim) <= 1024;
+}
+
+tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes) {
+  *bytes = cuda_conv_patch_workspace(args, args->in[0]);
+  return TN_OK;
 }

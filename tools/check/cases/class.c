@@ -76,10 +76,13 @@ void cases_class_loss(const tn_operator *op, const tn_dtype *types, case_sink si
   static const tensor list[] = {
       {2, {3, 5}},    {2, {1, 1}},    {2, {64, 10}},     {2, {65, 3}},   {2, {0, 4}},
       {2, {2, 1000}}, {3, {2, 4, 3}}, {4, {2, 3, 2, 5}}, {3, {3, 5, 0}}, {2, {1000, 10}},
+      {2, {5, 2051}}, {2, {2, 4096}}, {2, {517, 2056}},
   };
-  for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
+  const unsigned count = sizeof list / sizeof *list;
+  for (unsigned i = 0; i < count; i++)
     for (int reduction = 0; reduction < 3; reduction++)
       for (unsigned k = 0; k < 3; k++) {
+        if (i == count - 1 && (reduction != TN_REDUCTION_MEAN || k)) continue; /* it takes long */
         op_case c = case_begin(op, types);
         loss_shapes(&c, &list[i], reduction);
         c.values = k == 2 ? VALUES_SPARSE : VALUES_PLAIN;
