@@ -76,9 +76,9 @@ extern const char *const routine_names[NUM_ROUTINES];
 
 /* The host BLAS's routine, once blas_start() has been called. */
 #define HOST(name) ((call_##name *)hosts[ROUTINE_##name])
-/* What a call from outside gets. */
+/* What a call from outside gets; with it, what was set up before the slot was. */
 #define ROUTE(name)                                                                                \
-  ((call_##name *)atomic_load_explicit(&slots[ROUTINE_##name], memory_order_relaxed))
+  ((call_##name *)atomic_load_explicit(&slots[ROUTINE_##name], memory_order_acquire))
 
 /* Finds the host BLAS and points the slots to it, or to what stands before it. Ends the process
  * with a message where there is no BLAS to be had, for nothing can be computed then. Called by the
