@@ -49,12 +49,12 @@ for type in s d c z; do
   c | z) first=10 second=35 third=19 c_second=52 c_third=28 ;;
   esac
   if [ -z "$device" ]; then # what goes to no device is the same with one
-    judge $first "xblat1$type"
-    judge $second "xblat2$type" "$folder/${type}blat2.in" "${type}blat2.out"
+    judge "$first" "xblat1$type"
+    judge "$second" "xblat2$type" "$folder/${type}blat2.in" "${type}blat2.out"
     judge 10 "x${type}cblat1"
-    judge $c_second "x${type}cblat2" "$folder/${type}in2"
+    judge "$c_second" "x${type}cblat2" "$folder/${type}in2"
   fi
-  judge $third "xblat3$type" "$folder/${type}blat3.in" "${type}blat3.out"
-  judge $c_third "x${type}cblat3" "$folder/${type}in3"
+  judge "$third" "xblat3$type" "$folder/${type}blat3.in" "${type}blat3.out"
+  judge "$c_third" "x${type}cblat3" "$folder/${type}in3"
 done
 [ $failures -eq 0 ]

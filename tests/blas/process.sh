@@ -30,7 +30,7 @@ says 'right'
 says '1 calls, 1 of level 3: 0 on no device'
 try 0 "$tenon" blas --by-path --report -- "$multiply" 8
 says '1 on the host BLAS'
-library=$("$tenon" blas --verbose -- sh -c 'echo "$LD_PRELOAD"')
+library=$(env -u LD_PRELOAD "$tenon" blas -- printenv LD_PRELOAD)
 try 127 "$tenon" blas --host "$library" -- "$multiply" 8
 says 'it is this library itself'
 try 127 "$tenon" blas --host /nowhere.so -- "$multiply" 8
@@ -69,8 +69,8 @@ cp "$file" "$work/whole"
 again() { # WHAT: measured anew, and the file is whole again
   try 0 "$tenon" blas --device frail --verbose -- "$multiply" 100
   says 'measuring frail:0'
-  grep -q '^tenon-blas 1$' "$file" && [ "$(wc -l <"$file")" -eq "$(wc -l <"$work/whole")" ] ||
-    fail "$1: the file is not written anew"
+  grep -q '^tenon-blas 1$' "$file" || fail "$1: the file is not written anew"
+  [ "$(wc -l <"$file")" -eq "$(wc -l <"$work/whole")" ] || fail "$1: the file is not whole"
 }
 try 0 "$tenon" blas --device frail --verbose -- "$multiply" 100
 silent_of 'measuring'
@@ -81,7 +81,7 @@ head -c 100000 /dev/urandom >"$file" && again 'noise'
 { cat "$work/whole"; echo more; } >"$file" && again 'longer'
 rm "$file" && ln -s "$work/whole" "$file" && again 'a link' # is replaced, not followed
 [ ! -L "$file" ] || fail 'the link is still there'
-[ "$(ls "$work/cache/tenon/blas" | wc -l)" -eq 1 ] || fail 'files are left over'
+[ "$(find "$work/cache/tenon/blas" -type f | wc -l)" -eq 1 ] || fail 'files are left over'
 chmod 500 "$work/cache/tenon/blas" && rm -f "$file" 2>/dev/null
 try 0 env XDG_CACHE_HOME=/proc/nowhere "$tenon" blas --device frail -- "$multiply" 100
 says 'right'

@@ -10,7 +10,8 @@
 /* A device has to win clearly: what is measured on an idle machine is not what is found later. */
 #define MARGIN 0.8
 
-enum { WARM_UP = 64, COPIED = 512, LARGEST = 2048 };
+/* The host is timed on products of which its threads get enough. */
+enum { WARM_UP = 64, COPIED = 512, HOST_LEAST = 512, LARGEST = 2048 };
 #define LONG_ENOUGH 0.01 /* seconds of a product after which no larger one is timed */
 
 static double now(void) {
@@ -85,28 +86,29 @@ static tn_status run_device(trial *t) {
                                 .ldc = t->n});
 }
 
-/* The least time of three, the first of which warms up. */
+/* The least time of five, the first of which warms up; fewer where they take long. */
 static tn_status least_time(tn_status (*run)(trial *), trial *t, blas_int n, blas_int k,
                             double *seconds) {
   *seconds = INFINITY;
   t->n = n, t->k = k;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 5; ++i) {
     double begin = now();
     tn_status status = run(t);
     if (status) return status;
     double took = now() - begin;
     if (took < *seconds) *seconds = took;
-    if (i > 0 && took > 20 * LONG_ENOUGH) break;
+    if (i > 0 && took > 3 * LONG_ENOUGH) break;
   }
   return TN_OK;
 }
 
-/* Larger and larger cubes until one takes its time. */
-static tn_status time_cube(tn_status (*run)(trial *), trial *t, blas_int *n, double *seconds) {
+/* Larger and larger cubes, up to `least` at any rate, until one takes its time. */
+static tn_status time_cube(tn_status (*run)(trial *), trial *t, blas_int least, blas_int *n,
+                           double *seconds) {
   tn_status status = TN_OK;
   for (*n = 128; !status; *n *= 2) {
     status = least_time(run, t, *n, *n, seconds);
-    if (*seconds > LONG_ENOUGH || *n == LARGEST) break;
+    if ((*n >= least && *seconds > LONG_ENOUGH) || *n == LARGEST) break;
   }
   return status;
 }
@@ -130,10 +132,10 @@ static tn_status measure_type(model *m, element type) {
   blas_int n;
   double seconds;
   tn_status status = trial_make(&t, type, LARGEST) ? TN_OK : TN_ERR_OUT_OF_MEMORY;
-  if (!status) status = time_cube(run_host, &t, &n, &seconds);
+  if (!status) status = time_cube(run_host, &t, HOST_LEAST, &n, &seconds);
   if (!status) m->host_rate[type] = cube_flops(n) / seconds;
   if (!status) status = measure_copies(m, &t);
-  if (!status) status = time_cube(run_device, &t, &n, &seconds);
+  if (!status) status = time_cube(run_device, &t, WARM_UP, &n, &seconds);
   if (!status) {
     double copies = m->overhead + product_bytes(type, n, n, n) / m->copy_rate;
     m->device_rate[type] = cube_flops(n) / fmax(seconds - copies, seconds / 20);
