@@ -11,6 +11,7 @@ int command_check(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_trace(int argc, char **argv);
+int command_blas(int argc, char **argv);
 int command_scan(int argc, char **argv);
 int command_new_plugin(int argc, char **argv);
 

@@ -120,6 +120,23 @@ const char help_trace[] =
     "      --layers NAMES    further layers, behind trace\n"
     "  -h, --help            this text\n";
 
+const char help_blas[] =
+    "usage: tenon blas [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+    "\n"
+    "Runs a program that calls BLAS, unmodified, with products of matrices that are large enough\n"
+    "computed by the device that TENON_DEVICE names. All else is computed by the BLAS that the\n"
+    "program has anyway, and so is everything where no device is named.\n"
+    "\n"
+    "      --device D   as TENON_DEVICE: cuda, cuda:1, or a list\n"
+    "      --min N      sends products of at least N x N x N there, 0 all of them; without it,\n"
+    "                   those for which that was measured to be faster (TENON_BLAS_MIN)\n"
+    "      --host LIB   the BLAS that computes the rest (TENON_BLAS_HOST)\n"
+    "      --by-path    puts the library on the search path under the names libblas.so.3 and\n"
+    "                   libcblas.so.3 in place of preloading it\n"
+    "  -r, --report     says at the end how many calls went where (TENON_BLAS_REPORT)\n"
+    "  -v, --verbose    says what is found and measured, and each failure (TENON_BLAS_VERBOSE)\n"
+    "  -h, --help       this text\n";
+
 const char help_scan[] =
     "usage: tenon scan PLUGIN.so\n"
     "\n"
@@ -162,6 +179,8 @@ const command_text command_texts[] = {
      help_run},
     {"trace", "trace [-o FILE] -- PROGRAM [...]", "runs a program and writes when it computes what",
      help_trace},
+    {"blas", "blas [OPTIONS] -- PROGRAM [...]",
+     "runs a program with its matrix products on a device", help_blas},
     {"scan", "scan PLUGIN.so", "whether a plugin may be loaded, and what it brings", help_scan},
     {"new-plugin", "new-plugin NAME [...]", "writes the sources of a new plugin", help_new_plugin},
     {"help", "help [COMMAND | env]", "this text, a command's, or the environment variables",

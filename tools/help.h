@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-extern const char help_info[], help_check[], help_bench[], help_run[], help_trace[], help_scan[],
-    help_new_plugin[], help_help[];
+extern const char help_info[], help_check[], help_bench[], help_run[], help_trace[], help_blas[],
+    help_scan[], help_new_plugin[], help_help[];
 
 typedef struct command_text {
   const char *name, *usage, *summary;

@@ -18,14 +18,9 @@ static int command_help(int argc, char **argv);
 static int command_version(int argc, char **argv);
 
 static const command commands[] = {
-    {"info", command_info},
-    {"check", command_check},
-    {"bench", command_bench},
-    {"run", command_run},
-    {"trace", command_trace},
-    {"scan", command_scan},
-    {"new-plugin", command_new_plugin},
-    {"help", command_help},
+    {"info", command_info},       {"check", command_check},           {"bench", command_bench},
+    {"run", command_run},         {"trace", command_trace},           {"blas", command_blas},
+    {"scan", command_scan},       {"new-plugin", command_new_plugin}, {"help", command_help},
     {"version", command_version},
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };

@@ -18,15 +18,19 @@ readers() {
   echo "libtenon|dispatcher"
   echo "libtenon|api"
   echo "tenon|tools"
+  echo "libtenon-blas|tools/blas"
   for folder in backends/*/ plugins/*/ kernels/*/; do
     [ ! -d "$folder" ] || echo "plugin $(basename "$folder")|${folder%/}"
   done
 }
 
+# Without what is another reader's.
+of_folder() { if [ "$1" = tools ]; then grep -v '^tools/blas/'; else cat; fi; }
+
 # "name|reader": names of ours as whole strings, and what getenv is asked for by name. The
 # template of plugins and the sources of the page are no readers.
 readers | while IFS='|' read -r reader folder; do
-  for file in $(sources_in "$folder" | grep -vE '^(plugins/template/|tools/(manual|help)\.c|api/opgen/)'); do
+  for file in $(sources_in "$folder" | of_folder "$folder" | grep -vE '^(plugins/template/|tools/(manual|help)\.c|api/opgen/)'); do
     grep -ohE '"TENON_[A-Z0-9_]+"|getenv\("[A-Za-z0-9_]+"' "$file" || true
   done | sed 's/^getenv(//; s/"//g' | sort -u | sed "s/\$/|$reader/"
 done | sort -u >"$scratch/read"
