@@ -38,10 +38,6 @@ static tn_tensor *squeezed(onnx_node *c, tn_tensor *x, int32_t axis) {
   return node_keep(c, y);
 }
 
-/* A vector on the left is a row, on the right a column, and goes again. */
-return call_run(&k, c->y, 1);
-}
-
 static tn_status batch_norm(onnx_node *c, const char *op) {
   bool training = node_int(c, "training_mode", 0);
   op_call k = call_begin(c, training ? op : "batch_norm_inference");
