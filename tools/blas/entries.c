@@ -14,6 +14,7 @@
 
 entry nexts[NUM_ROUTINES], hosts[NUM_ROUTINES];
 _Atomic uint64_t routine_calls[NUM_ROUTINES];
+atomic_bool blas_started;
 
 const char *const routine_names[NUM_ROUTINES] = {
 #define FUNCTION(name, type, arguments) #name "_",
@@ -33,6 +34,7 @@ const char *const routine_names[NUM_ROUTINES] = {
     return ROUTE(name)(GIVES_##arguments);                                                         \
   }                                                                                                \
   static type counted_##name(TAKES_##arguments) {                                                  \
+    blas_await_start();                                                                            \
     COUNT(name);                                                                                   \
     return NEXT(name)(GIVES_##arguments);                                                          \
   }
@@ -42,6 +44,7 @@ const char *const routine_names[NUM_ROUTINES] = {
     ROUTE(name)(GIVES_##arguments GIVES_TEXTS_##texts);                                            \
   }                                                                                                \
   static void counted_##name(TAKES_##arguments TAKES_TEXTS_##texts) {                              \
+    blas_await_start();                                                                            \
     COUNT(name);                                                                                   \
     NEXT(name)(GIVES_##arguments GIVES_TEXTS_##texts);                                             \
   }
@@ -90,7 +93,7 @@ static void start(void) {
     bool filtered = filters[i] && (settings.device || settings.report);
     nexts[i] = filtered ? filters[i] : hosts[i];
   }
-  atomic_thread_fence(memory_order_release);
+  atomic_store_explicit(&blas_started, true, memory_order_release);
   for (int i = 0; i < NUM_ROUTINES; ++i)
     atomic_store_explicit(&slots[i], settings.report ? counted[i] : nexts[i], memory_order_release);
   if (settings.report)

@@ -34,6 +34,7 @@ static bool holds(const void *ld, blas_int rows) { return number(ld) >= (rows > 
 #define FILTER(family, arguments, texts, m, n, k)                                                  \
   static void LARGE(family)(TAKES_##arguments TAKES_TEXTS_##texts) __attribute__((noinline));      \
   static void JOIN(filter_, NAMED(family))(TAKES_##arguments TAKES_TEXTS_##texts) {                \
+    blas_await_start();                                                                            \
     if (!product_reaches(BLAS_TYPE, m, n, k) && !settings.report)                                  \
       LEAVE(family, GIVES_##arguments GIVES_TEXTS_##texts);                                        \
     else                                                                                           \

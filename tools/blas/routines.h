@@ -8,6 +8,7 @@
 
 #include <complex.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,14 +77,21 @@ extern const char *const routine_names[NUM_ROUTINES];
 
 /* The host BLAS's routine, once blas_start() has been called. */
 #define HOST(name) ((call_##name *)hosts[ROUTINE_##name])
-/* What a call from outside gets; with it, what was set up before the slot was. */
+/* What a call from outside gets. */
 #define ROUTE(name)                                                                                \
-  ((call_##name *)atomic_load_explicit(&slots[ROUTINE_##name], memory_order_acquire))
+  ((call_##name *)atomic_load_explicit(&slots[ROUTINE_##name], memory_order_relaxed))
 
 /* Finds the host BLAS and points the slots to it, or to what stands before it. Ends the process
  * with a message where there is no BLAS to be had, for nothing can be computed then. Called by the
  * first call of each routine; does its work once. */
 void blas_start(void);
+/* Whether it has; the tables may be read then. */
+extern atomic_bool blas_started;
+/* For what slots lead to: they are read without any order, so that a call that is only forwarded is
+ * a jump through memory and nothing else. */
+static inline void blas_await_start(void) {
+  if (!atomic_load_explicit(&blas_started, memory_order_acquire)) blas_start();
+}
 /* From now on every call goes to the host at once, but where calls are counted. */
 void blas_forward_all(void);
 
