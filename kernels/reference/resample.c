@@ -97,8 +97,9 @@ tn_status reference_local_response_norm(const tn_kernel_args *args) {
       for (int64_t k = 0; k < l.inner; ++k) {
         const double *x = l.from + o * l.size * l.inner + k;
         double sum = 0;
-        for (int64_t j = c - (a->size - 1) / 2; j <= c + a->size / 2 && j < l.size; ++j)
-          if (j >= 0) sum += x[j * l.inner] * x[j * l.inner];
+        const int64_t before = (a->size - 1) / 2;
+        for (int64_t j = c < before ? 0 : c - before; j <= c + a->size / 2 && j < l.size; ++j)
+          sum += x[j * l.inner] * x[j * l.inner];
         l.to[(o * l.size + c) * l.inner + k] =
             x[c * l.inner] * pow(a->bias + a->alpha / (double)a->size * sum, -a->beta);
       }

@@ -303,15 +303,13 @@ static const bad_attr bad_attrs[] = {
     {"output_padding", -1, 0},
     {"ceil_mode", 2, 0},
     {"output_padding", 77, 0},
-    {"filter", 6, 0},
-    {"stretch", 0.5, 0},
-    {"stretch", NAN, 0},
-    {"shift", 1e300, 0},
-    {"shift", NAN, 0},
-    {"cubic", INFINITY, 0},
-    {"samples", -1, 0},
-    {"scale", NAN, 0},
-    {"most", -1, 0},
+};
+
+/* Names that operators of plugins may have for something else. */
+static const bad_attr bad_own_attrs[] = {
+    {"filter", 6, 0},    {"stretch", 0.5, 0}, {"stretch", NAN, 0},
+    {"shift", 1e300, 0}, {"shift", NAN, 0},   {"cubic", INFINITY, 0},
+    {"samples", -1, 0},  {"scale", NAN, 0},   {"most", -1, 0},
 };
 
 /* Where a value that is bad elsewhere is good: strides of 0 that mean the kernel, and
@@ -411,6 +409,8 @@ static void spoil_axes(bad *b) {
 
 static void attributes(bad *b) {
   for (size_t i = 0; i < sizeof bad_attrs / sizeof *bad_attrs; i++) spoil_attr(b, &bad_attrs[i]);
+  const size_t own = strchr(b->c->op->name, '.') ? 0 : sizeof bad_own_attrs / sizeof *bad_own_attrs;
+  for (size_t i = 0; i < own; i++) spoil_attr(b, &bad_own_attrs[i]);
   spoil_bounds(b);
   spoil_dtypes(b);
   spoil_results(b);

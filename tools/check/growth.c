@@ -24,8 +24,8 @@ static const struct {
   double least;   /* of it per call, to count as left behind */
   double at_once; /* so much that a few calls tell */
 } kinds[KINDS] = {
-    {"threads", 0.5, 8}, /* first: their stacks and descriptors are memory too */
-    {"descriptors", 0.5, 8},
+    {"threads", 0.5, 0.9}, /* first: their stacks and descriptors are memory too */
+    {"descriptors", 0.5, 0.9},
     {"bytes of the C library's memory", 16, 256 * 1024.0},
     {"bytes of address space", 4096, 256 * 1024.0},
 };

@@ -21,14 +21,16 @@ namespace {
 __device__ bool is_inside(int i, int size) { return i >= 0 && i < size; }
 
 /* Attributes beyond 31 bits are never more than one window's or one tap's. */
-static inline int narrowed(int64_t value) { return value > CUDA_MAX_INDEX ? CUDA_MAX_INDEX : (int)value; }
+static inline int narrowed(int64_t value) {
+  return value > CUDA_MAX_INDEX ? CUDA_MAX_INDEX : (int)value;
+}
 
 static inline void copy_strides(int64_t *to, const window_shape &from) {
   for (int d = 0; d < 5; d++) to[d] = from.stride[d];
 }
 
 static inline conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor *w,
-                           const DLTensor *y, const DLTensor *result) {
+                                  const DLTensor *y, const DLTensor *result) {
   const window_conv a = window_conv_of(args->attrs, window_axes(x));
   const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
   const window_shape of_result = window_shape_of(result);
