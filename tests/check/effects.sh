@@ -92,7 +92,7 @@ found sinh 'wrote to standard output or error: "slow path"'
 found atan 'leaves 1 descriptors behind with every call'
 found sigmoid 'leaves 1 threads behind with every call'
 found maximum 'leaves 1.05e\+06 bytes .* behind with every call'
-found minimum 'leaves [45][0-9] bytes .* behind with every call'
+found minimum 'leaves [45][0-9](\.[0-9])? bytes .* behind with every call'
 
 # A call that fails only when it is made often.
 found erf 'many calls.*effects.tires fails when it is called again and again: TN_ERR_BACKEND: .*no handle'

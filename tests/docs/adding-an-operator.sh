@@ -38,13 +38,13 @@ mkdir printed printed/tenon
 ./opgen rows >printed/tenon/op_rows.h
 ./opgen elementwise >printed/tenon/elementwise.def
 ./opgen reductions >printed/tenon/reductions.def
-ops='softsign sum_square'
-for page in 'functions softsign' 'reduction sum_square'; do
+ops='elliott sum_square'
+for page in 'functions elliott' 'reduction sum_square'; do
   ./opgen docs "${page% *}" | grep -q "^## ${page#* }\$" || { echo "no page has ${page#* }"; exit 1; }
 done
 
 # Gradient rules are printed as calls of operators, and each operator has its precision once.
-./opgen gradients | grep -q '^static void softsign_rule' || { echo "softsign has no rule"; exit 1; }
+./opgen gradients | grep -q '^static void elliott_rule' || { echo "elliott has no rule"; exit 1; }
 ./opgen gradients | grep -q 'mul(mul(x, num(dy, 2)), spread(dy' || { echo "sum_square has no rule"; exit 1; }
 for op in $ops; do
   [ "$(grep -c "^PRECISION($op, " api/precision.def)" -eq 1 ] || { echo "$op has no precision"; exit 1; }
@@ -89,23 +89,23 @@ done
 for source in elementwise/activation reduce/reduce; do
   "$CC" $flags $cpu -c -o "cpu-$(basename $source).o" "kernels/cpu/$source.c"
 done
-for symbol in reference_softsign reference_sum_square softsign_f32_baseline sum_square_bf16_baseline; do
+for symbol in reference_elliott reference_sum_square elliott_f32_baseline sum_square_bf16_baseline; do
   nm ./*.o | grep -q " T $symbol\$" || { echo "$symbol was not compiled"; exit 1; }
 done
 
 # OpenCL's expression, read as C.
-cat >softsign.c <<END
+cat >elliott.c <<END
 #include <tgmath.h>
 typedef float num;
 #define DIVIDE(a, b) ((a) / (b))
-$(grep apply_softsign plugins/opencl/cl/plain.cl)
+$(grep apply_elliott plugins/opencl/cl/plain.cl)
 int main(void) {
   num x = 3, high = (num)INFINITY;
-  return apply_softsign(x) != 0.75f || apply_softsign(-high) != -1;
+  return apply_elliott(x) != 0.875f || apply_elliott(-high) != 0;
 }
 END
-"$CC" -std=c11 -o softsign softsign.c -lm
-./softsign || { echo "OpenCL's softsign is wrong"; exit 1; }
+"$CC" -std=c11 -o elliott elliott.c -lm
+./elliott || { echo "OpenCL's elliott is wrong"; exit 1; }
 
 [ -n "$nvcc" ] || exit 0
 # The pieces alone: their files have all the family's kernels.
@@ -117,5 +117,5 @@ for piece in piece.*; do
   esac
   { echo "#include \"kernels/cuda/$frame\""; tail -n +2 "$piece"; } >alone.cu
   "$nvcc" -std=c++17 "-arch=sm_$arch" -I. -Iapi -Iprinted -c -o alone.o alone.cu
-  nm alone.o | grep -q ' T cuda_run_s' || { echo "$frame: no kernel was compiled"; exit 1; }
+  nm alone.o | grep -q ' T cuda_run_[es]' || { echo "$frame: no kernel was compiled"; exit 1; }
 done
