@@ -123,6 +123,7 @@ START_TEST(released_attributes_are_reported) {
   SAID("lifetime: a tensor of reference:0 is used at late.c:2 after its release");
   refused(step_take(&s), TN_ERR_INVALID_ARGUMENT, "is used after its release");
   tn_call_site(NULL);
+  tn_prepared_release(p);
   step_free(&s);
   tn_runtime_close(runtime);
 }
