@@ -9,6 +9,7 @@ set -eu
 print_page() { # TENON
   echo "# ONNX's operators"
   echo
+  # shellcheck disable=SC2016 # Markdown's marks
   echo 'Printed by `tenon run --list-operators`; `./dev docs` prints it anew. What a front end makes of'
   echo 'them: [ONNX models](onnx.md).'
   echo
