@@ -7,7 +7,7 @@
  *
  * `program --loop WAY COUNT` does one of these things COUNT times, for counting instructions:
  * record, a call recorded, in graphs of 1000; tape, a call run and recorded on a tape, 1000 at a
- * time; run, the chain run; single, a program of one node run.
+ * time; plain, the same call with no tape; run, the chain run; single, a program of one node run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,10 +185,10 @@ static void time_tape(const chain *c, double *ns) {
   tn_tensor_release(watched);
 }
 
-static void loop_tape(const chain *c, long count) {
+static void loop_tape(const chain *c, int way, long count) {
   tn_tensor *watched;
   tn_tape *tape = make_tape(c, &watched);
-  for (; count > 0; count -= RECORDED) tape_round(c, tape, watched, TAPED);
+  for (; count > 0; count -= RECORDED) tape_round(c, tape, watched, way);
   tn_tape_destroy(tape);
   tn_tensor_release(watched);
 }
@@ -231,7 +231,8 @@ static int loop(chain *c, const char *way, long count) {
     for (; count > 0; count -= RECORDED) record(c, RECORDED);
     return 0;
   }
-  if (!strcmp(way, "tape")) return loop_tape(c, count), 0;
+  if (!strcmp(way, "tape")) return loop_tape(c, TAPED, count), 0;
+  if (!strcmp(way, "plain")) return loop_tape(c, PLAIN, count), 0;
   void (*call)(chain *) = !strcmp(way, "run")        ? by_program
                           : !strcmp(way, "single")   ? by_single
                           : !strcmp(way, "function") ? by_function
