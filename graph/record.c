@@ -174,7 +174,7 @@ static uint64_t begin_of(const record_value *v) {
   return v->offset + (uint64_t)(below * (int64_t)tn_dtype_size(v->dtype));
 }
 
-static bool overlap(const record_value *a, const record_value *b) {
+bool record_overlap(const record_value *a, const record_value *b) {
   return begin_of(a) < record_extent(b) && begin_of(b) < record_extent(a);
 }
 
@@ -188,7 +188,7 @@ bool record_is_intact(const record *r, const record_value *v, uint32_t *by) {
       const record_value *out = &r->values[n->out[i]];
       if (out->buffer != v->buffer || out->version <= v->version) continue;
       *by = k;
-      if (overlap(out, v)) return false;
+      if (record_overlap(out, v)) return false;
       --writes;
     }
   }

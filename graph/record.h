@@ -125,6 +125,8 @@ tn_status record_add_value(record *r, const record_value *wanted, uint32_t *valu
 bool value_index_find(record *r, const record_value *wanted, uint32_t *value);
 /* Bytes from its buffer's beginning to its last element's end; 0 without elements. */
 uint64_t record_extent(const record_value *v);
+/* Whether the bytes between first and last elements of two views of a buffer meet. */
+bool record_overlap(const record_value *a, const record_value *b);
 /* Whether what the value shows is still what it was: its buffer was not written to since, or
  * elsewhere. Else *by: the node that wrote there, TN_GRAPH_NONE where none did. */
 bool record_is_intact(const record *r, const record_value *v, uint32_t *by);

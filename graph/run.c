@@ -283,6 +283,17 @@ static void run_finish(const program_run *r, tn_status status, tn_tensor *const 
   }
 }
 
+/* On a device that is not ordinary: guards are told what the run will write to. */
+static __attribute__((cold)) void tell_guards(const tn_program *p, size_t num_out,
+                                              tn_tensor *const *out) {
+  static const tn_operator run = {
+      .struct_size = sizeof run, .name = "program_run", .id = UINT32_MAX};
+  if (!guard_listens(p->device)) return;
+  for (size_t i = 0; i < num_out; ++i)
+    if (out[i]) guard_tell(p->device, &run, out[i]);
+  for (uint32_t i = 0; i < p->num_updated; ++i) guard_tell(p->device, &run, p->real[p->reals[i]]);
+}
+
 tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                          const tn_tensor *const *in, size_t num_out, tn_tensor **out) {
   if (!program) return fail(TN_ERR_INVALID_ARGUMENT, "tn_program_run: program is NULL");
@@ -298,6 +309,7 @@ tn_status tn_program_run(tn_program *program, tn_stream *stream, size_t num_in,
                 r.stream->device->id, program->name, program->device->id);
   status = check_run(&r, num_in, in, num_out, out);
   if (status) return status;
+  if (__builtin_expect(!device_is_ordinary(program->device), 0)) tell_guards(program, num_out, out);
   enum { NEAR = 48 }; /* most programs' tensors find room here */
   void *near[NEAR], **room = near;
   const host_memory *memory = &program->record.memory;

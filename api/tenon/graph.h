@@ -126,11 +126,12 @@ tn_status tn_graph_recompute(tn_graph *graph, const tn_tensor *tensor);
  *     tn_tape_gradient(tape, NULL, loss, NULL, 1, &w, &dw, 0); // and the record is gone
  *     tn_tape_end(tape);
  *
- * The tensors that gradient rules read are kept until a gradient has used them. One that was
- * overwritten before that (by an operator that updates in place, or by tn_tensor_write) is an error
- * that names the call. What is written while the thread does not record is not seen: between
- * tn_tape_end and a gradient of what was recorded, update nothing that it reads. Copies to other
- * devices, imports and what other threads do are not recorded: no gradient passes through them.
+ * The tensors that gradient rules read are kept until a gradient has used them. One that this
+ * thread has overwritten before that (by an operator that updates in place, by tn_tensor_write;
+ * after tn_tape_end by a prepared call or a program too) is an error that names the call. What
+ * other threads write is not seen. Copies to other devices, imports and what other threads do are
+ * not recorded: no gradient passes through them. From tn_tape_end on until its record goes, a tape
+ * costs the thread's calls some time: take the gradient, or tn_tape_forget.
  * Prepared calls and programs are refused while the thread records. A tape is one thread's at a
  * time, and a thread records on one at a time.
  */

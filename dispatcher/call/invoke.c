@@ -70,11 +70,24 @@ static inline bool depends_on_data(const plan *p) {
   return p->op->row.flags & TN_OPERATOR_DATA_DEPENDENT;
 }
 
+/* For a watcher, or for guards to be told of. */
+static __attribute__((cold)) tn_status invoke_watched(const tn_device *device,
+                                                      const tn_call *call) {
+  tn_status status;
+  bool listens = guard_listens(device), hushed = guard_hush(true);
+  if (!watcher_call(device, call, &status)) status = invoke_recorded(call);
+  (void)guard_hush(hushed);
+  for (uint32_t i = 0; listens && !status && i < call->num_out; ++i)
+    if (call->out[i])
+      guard_tell(device, &registry_op(&device->runtime->registry, call->op)->row, call->out[i]);
+  return status;
+}
+
 /* plan_make did nothing: for whom the call is then, if it is not refused. */
 static __attribute__((cold)) tn_status invoke_otherwise(plan *p, const tn_call *call,
                                                         tn_status status) {
   if (status == (tn_status)PLAN_OF_LISTS) return invoke_list(p, call);
-  if (status == (tn_status)PLAN_WATCHED) return watcher_call(p->device, call);
+  if (status == (tn_status)PLAN_WATCHED) return invoke_watched(p->device, call);
   return status;
 }
 
@@ -166,6 +179,15 @@ static __attribute__((cold)) tn_status check_prepared(const tn_device *device,
                                                       const char *function) {
   tn_status status = device_check(device);
   return status ? status : watch_refuse(device, function);
+}
+
+/* The same of a run, of which guards are told. */
+static __attribute__((cold)) tn_status check_run(plan *p) {
+  tn_status status = check_prepared(p->device, "tn_run");
+  tensors t = tensors_of(p);
+  for (uint32_t i = 0; !status && i < t.num_out; ++i)
+    if (t.out[i]) guard_tell(p->device, &p->op->row, t.out[i]);
+  return status;
 }
 
 static __attribute__((cold)) tn_status refuse_symbolic(const tn_device *device) {
@@ -321,9 +343,7 @@ tn_status tn_run(tn_prepared *prepared) {
   plan *p = &prepared->plan;
   if (!prepared->direct) return run_anew(prepared);
   tn_status status;
-  if (__builtin_expect(!device_is_ordinary(p->device), 0) &&
-      (status = check_prepared(p->device, "tn_run")))
-    return status;
+  if (__builtin_expect(!device_is_ordinary(p->device), 0) && (status = check_run(p))) return status;
   status = p->cell->run(&p->args);
   return __builtin_expect(status, 0) ? prepared_failed(p, status) : TN_OK;
 }

@@ -16,7 +16,7 @@
 /* What plan_make returns, having done nothing, for an operator with lists among its
  * arguments: list_make is for those. No tn_status. */
 enum { PLAN_OF_LISTS = 1 << 20 };
-/* The same for a call that goes to whom watcher_of says. */
+/* The same for a call that goes to whom is_watched asks. */
 enum { PLAN_WATCHED = 1 << 21 };
 
 typedef struct plan {

@@ -49,7 +49,7 @@ tn_status call_refuse_released(const tn_tensor *t, uint32_t op, tn_status status
 tn_status call_attend(const tn_tensor *t, uint32_t op) {
   tn_status status = device_check(t->device);
   if (status) return call_refuse_released(t, op, status);
-  return watcher_of(t->device) ? (tn_status)PLAN_WATCHED : TN_OK;
+  return is_watched(t->device) ? (tn_status)PLAN_WATCHED : TN_OK;
 }
 
 tn_status call_refuse_empty(uint32_t op) {

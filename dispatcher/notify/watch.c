@@ -15,8 +15,7 @@ static void mark(tn_device *d, bool watched) {
     atomic_fetch_and(&d->attention, (uint8_t)~DEVICE_WATCHED);
 }
 
-/* One thread more or less watches the runtime's devices. */
-static void count_watcher(tn_runtime *r, bool more) {
+void watch_count(tn_runtime *r, bool more) {
   pthread_mutex_lock(&r->mutex);
   bool changed = more ? r->num_watchers++ == 0 : --r->num_watchers == 0;
   for (uint32_t i = 0; changed && i < atomic_load(&r->num_devices); ++i)
@@ -29,10 +28,10 @@ call_watcher *thread_watcher_set(call_watcher *w) {
   of_thread = w;
   if (w) {
     runtime_retain(w->runtime);
-    count_watcher(w->runtime, true);
+    watch_count(w->runtime, true);
   }
   if (before && !runtime_is_forked(before->runtime)) { /* else locks may be held for ever */
-    count_watcher(before->runtime, false);
+    watch_count(before->runtime, false);
     runtime_release(before->runtime);
   }
   return before;
@@ -49,22 +48,26 @@ void device_watcher_set(tn_device *device, call_watcher *w) {
   mark(device, w != NULL);
 }
 
-call_watcher *watcher_of(const tn_device *device) {
+static __attribute__((cold)) call_watcher *watcher_of(const tn_device *device) {
   call_watcher *w = device->recorder ? device->watcher : of_thread;
   if (!w || w->paused || (!device->recorder && w->runtime != device->runtime)) return NULL;
   return origin_stands_in_for() ? NULL : w; /* stand-ins are part of another call */
 }
 
-tn_status watcher_call(const tn_device *device, const tn_call *call) {
-  call_watcher *w = device->recorder ? device->watcher : of_thread;
+bool is_watched(const tn_device *device) { return watcher_of(device) || guard_listens(device); }
+
+bool watcher_call(const tn_device *device, const tn_call *call, tn_status *status) {
+  call_watcher *w = watcher_of(device);
+  if (!w) return false;
   w->paused = true;
-  tn_status status = w->call(w, call);
+  *status = w->call(w, call);
   w->paused = false;
-  return status;
+  return true;
 }
 
 tn_status watch_written(const tn_tensor *tensor) {
   call_watcher *w = watcher_of(tensor->device);
+  guard_tell(tensor->device, NULL, tensor);
   return w && w->written ? w->written(w, tensor) : TN_OK;
 }
 

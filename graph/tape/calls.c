@@ -210,11 +210,12 @@ tn_status tape_call(call_watcher *w, const tn_call *call) {
   return tape->autocast.dtype ? autocast_invoke(&tape->autocast, call) : tape_record(tape, call);
 }
 
+const tn_operator tape_host_write = {
+    .struct_size = sizeof tape_host_write, .name = "tensor_write", .id = UINT32_MAX};
+
 /* The node of what the host writes: nothing passes through it. */
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor) {
-  static const tn_operator host_write = {
-      .struct_size = sizeof host_write, .name = "tensor_write", .id = UINT32_MAX};
-  const record_node wanted = {.op = &host_write, .num_out = 1};
+  const record_node wanted = {.op = &tape_host_write, .num_out = 1};
   tn_tape *tape = (tn_tape *)w;
   uint32_t buffer = tape_find(tape, tensor);
   record_node *node;

@@ -133,6 +133,7 @@ void tape_clear(tn_tape *tape) {
   tape->num_saved = 0;
   tape->broken = TN_OK;
   cast_cache_clear(&tape->casts);
+  tape_forget_late(tape);
   record_clear(&tape->record);
 }
 
@@ -141,6 +142,7 @@ void tape_free(tn_tape *tape) {
   record_free(&tape->record);
   cast_cache_free(&tape->casts, &tape->memory);
   host_free(&tape->memory, tape->saved);
+  host_free(&tape->memory, tape->late);
   host_free(&tape->memory, tape->marks.slots);
   host_free(&tape->memory, tape->depends);
 }

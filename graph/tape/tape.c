@@ -26,7 +26,10 @@ tn_status tn_tape_create(tn_runtime *runtime, tn_tape **tape) {
   if (status) return status;
   tn_tape *t = host_alloc(&runtime->memory, sizeof *t);
   if (!t) return no_memory();
-  t->watcher = (call_watcher){.call = tape_call, .written = tape_written, .runtime = runtime};
+  t->watcher = (call_watcher){.call = tape_call,
+                              .written = tape_written,
+                              .runtime = runtime,
+                              .overwritten = tape_overwritten};
   t->memory = t->record.memory = runtime->memory;
   t->runtime = runtime;
   runtime_retain_weak(runtime);
@@ -82,7 +85,9 @@ tn_status tn_tape_watch(tn_tape *tape, tn_tensor *tensor) {
     if (!wider) return no_memory();
     tape->watched = wider;
   }
+  bool guarded = tape_guard(tape, false);
   status = watch(tape, tensor);
+  tape_guard(tape, guarded);
   if (status) return status;
   tn_tensor_retain(tensor);
   tape->watched[tape->num_watched++] = tensor;
@@ -101,6 +106,8 @@ tn_status tn_tape_begin(tn_tape *tape) {
                     : "another tape of this thread is recording: a thread has one at a time");
   if (tape->recording)
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_begin: another thread is recording on this tape");
+  tape_guard(tape, false);
+  tape_take_late(tape);
   tape->recording = true;
   tape->watcher.paused = false;
   thread_watcher_set(&tape->watcher);
@@ -114,7 +121,8 @@ tn_status tn_tape_end(tn_tape *tape) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_end: this thread is not recording on the tape");
   thread_watcher_set(NULL);
   tape->recording = false;
-  cast_cache_clear(&tape->casts); /* updates are not seen from here on */
+  cast_cache_clear(&tape->casts); /* updates are not recorded from here on */
+  tape_guard(tape, tape->record.num_nodes > 0);
   return TN_OK;
 }
 
@@ -137,12 +145,21 @@ static __attribute__((cold)) tn_status overwritten(const record *r, uint32_t by)
               by, n->op->name, n->site ? ", at " : "", n->site ? n->site : "");
 }
 
+static __attribute__((cold)) tn_status overwritten_late(const late_write *by) {
+  return fail(TN_ERR_INVALID_ARGUMENT,
+              "it needs a tensor that tn_%s%s%s has overwritten since tn_tape_end: take the "
+              "gradient before that, or let that work on a tn_copy",
+              by->op->name, by->site ? ", at " : "", by->site ? by->site : "");
+}
+
 static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
   tn_tape *tape = w->context;
   const record_value *v = &tape->record.values[value];
   const saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
   uint32_t by;
   if (!record_is_intact(&tape->record, v, &by)) return overwritten(&tape->record, by);
+  const late_write *late = tape_late_write(tape, v);
+  if (late) return overwritten_late(late);
   if (!s || !s->uses)
     return fail(TN_ERR_INTERNAL, "a tensor that a gradient rule reads was not kept");
   tn_tensor_retain(s->tensor);
@@ -262,6 +279,7 @@ tn_status tn_tape_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
                            uint32_t flags) {
   tn_status status = check(tape, y, dy, n, x, dx, flags);
   if (status) return status;
+  bool guarded = tape_guard(tape, false); /* nobody else looks at it meanwhile */
   bool paused = thread_watcher_pause(!(flags & TN_TAPE_RECORD));
   tn_dtype dtype = tape->autocast.dtype;
   tape->autocast.dtype = TN_DTYPE_NONE; /* types are those of the calls that were recorded */
@@ -269,7 +287,7 @@ tn_status tn_tape_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
   tape->autocast.dtype = dtype;
   thread_watcher_pause(paused);
   if (status) fail_prefix("tn_tape_gradient: ");
-  if (flags & (TN_TAPE_KEEP | TN_TAPE_RECORD)) return status;
+  if (flags & (TN_TAPE_KEEP | TN_TAPE_RECORD)) return tape_guard(tape, guarded), status;
   tn_status forgotten = tn_tape_forget(tape);
   return status ? status : forgotten;
 }

@@ -27,6 +27,13 @@ typedef struct saved_value {
   uint32_t uses;     /* nodes whose rules read it */
 } saved_value;
 
+/* A write to what is kept, while nothing recorded. */
+typedef struct late_write {
+  record_value view; /* of its buffer, whatever the version */
+  const tn_operator *op;
+  char *site; /* NULL: none */
+} late_write;
+
 struct tn_tape {
   call_watcher watcher; /* first */
   host_memory memory;
@@ -45,6 +52,10 @@ struct tn_tape {
   size_t max_watched;
   tn_status broken; /* a call could not be recorded: why there can be no gradient */
   bool recording;   /* by the calling thread's watcher */
+  bool guarded;     /* what the thread overwrites is told to the watcher */
+  late_write *late;
+  uint32_t num_late;
+  size_t max_late;
 };
 
 /* calls.c: the watcher's functions. */
@@ -52,6 +63,21 @@ tn_status tape_call(call_watcher *w, const tn_call *call);
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor);
 /* Runs a call, and records it as far as gradients need it. */
 tn_status tape_record(tn_tape *tape, const tn_call *call);
+
+/* The operator of what the host writes, by its name in messages. */
+extern const tn_operator tape_host_write;
+
+/* late.c: what is overwritten while nothing records. */
+
+void tape_overwritten(call_watcher *w, const tn_operator *op, const tn_tensor *tensor);
+/* The first of those that wrote to where the value is; NULL: none. */
+const late_write *tape_late_write(const tn_tape *tape, const record_value *v);
+/* Makes nodes of them: recording goes on. */
+void tape_take_late(tn_tape *tape);
+/* Whether the tape is told of writes from here on; gives what was before. */
+bool tape_guard(tn_tape *tape, bool guarded);
+/* No longer, and those noted are forgotten. */
+void tape_forget_late(tn_tape *tape);
 
 /* known.c: which buffer a tensor shows. */
 
