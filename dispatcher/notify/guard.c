@@ -9,7 +9,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static call_watcher *guards;
-static _Atomic uint32_t num_guards;
+_Atomic uint32_t num_guards;
 static _Thread_local bool is_hushed; /* and its address says which thread this is */
 
 /* The parent's guards are of its runtimes, and its threads may have held the lock. */

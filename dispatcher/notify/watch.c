@@ -54,11 +54,13 @@ static __attribute__((cold)) call_watcher *watcher_of(const tn_device *device) {
   return origin_stands_in_for() ? NULL : w; /* stand-ins are part of another call */
 }
 
-bool is_watched(const tn_device *device) { return watcher_of(device) || guard_listens(device); }
+bool is_watched(const tn_device *device) {
+  return watcher_of(device) || (atomic_load(&num_guards) && guard_listens(device));
+}
 
 bool watcher_call(const tn_device *device, const tn_call *call, tn_status *status) {
-  call_watcher *w = watcher_of(device);
-  if (!w) return false;
+  call_watcher *w = device->recorder ? device->watcher : of_thread;
+  if (!w || w->paused || (!device->recorder && w->runtime != device->runtime)) return false;
   w->paused = true;
   *status = w->call(w, call);
   w->paused = false;

@@ -47,6 +47,8 @@ bool thread_watcher_pause(bool paused);
  * guard_end is any thread's to call. pre: it does not guard, or, of the other, it does. */
 void guard_begin(call_watcher *w);
 void guard_end(call_watcher *w);
+/* Guards of all threads: there is none for the most part. */
+extern _Atomic uint32_t num_guards;
 /* Whether the thread has guards that are told what happens on the device. */
 bool guard_listens(const tn_device *device);
 /* Tells them, where it has any, what a call wrote to, or is about to. */
