@@ -50,9 +50,10 @@ typedef struct record_node {
   uint32_t *in;                        /* [num_in + num_inout], TN_GRAPH_NONE where left out */
   uint32_t *out;                       /* [num_out] */
   void *attrs;                         /* NULL: none */
-  bool again; /* computes what another node does, so that the first's memory can go */
-  bool saved; /* a tape keeps what its rule reads */
-  char *site; /* NULL: none; nodes of one site share it */
+  bool again;     /* computes what another node does, so that the first's memory can go */
+  bool saved;     /* a tape keeps what its rule reads */
+  uint32_t block; /* of a tape: of calls that gradients make again, 0: of none */
+  char *site;     /* NULL: none; nodes of one site share it */
 } record_node;
 
 typedef struct record_output {

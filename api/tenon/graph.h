@@ -148,6 +148,15 @@ tn_status tn_tape_end(tn_tape *tape);
  * and of what is computed from them, are kept until the record goes or recording ends: a parameter
  * is cast once per step. */
 tn_status tn_tape_autocast(tn_tape *tape, tn_dtype dtype);
+/* Less memory for more time. With `on` other than 0 the calls that follow are a block, up to the
+ * next tn_tape_recompute, which may begin another, or tn_tape_end: of what they make nothing is
+ * kept for rules, but for what calls outside the block read. What the block reads from outside is
+ * kept, and gradients make its calls again, all that rules need of it at once: the same numbers,
+ * random ones too. Release what you have of them yourself. Calls that update in place, whose
+ * outputs were given, or that take tensors as attributes are made once, and what rules and the
+ * block's other calls read of what they wrote is kept. INVALID_ARGUMENT where the thread is not
+ * recording on the tape. */
+tn_status tn_tape_recompute(tn_tape *tape, int on);
 /* Forgets what was recorded, but for what is watched. */
 tn_status tn_tape_forget(tn_tape *tape);
 

@@ -93,7 +93,7 @@ static tn_status prepare_node(tn_tape *tape, const watched_call *w, const tn_cal
   return status;
 }
 
-/* By a bit for each output; of a call with lists none is set. */
+/* By a bit for each output; beyond the 32nd none is set. */
 static inline bool has_bit(uint32_t bits, uint32_t i) { return i < 32 && bits >> i & 1; }
 
 /* Makes the next version of what the call wrote. made: outputs that it has made itself. */
@@ -140,12 +140,37 @@ static uint32_t unskip(const op_entry *op, const gradient_rule *how, uint32_t sk
   return skip & ~(how->needs_out >> op->num_inout);
 }
 
+/* Tensors among attributes, which may be of an older and shorter struct. */
+static bool reads_by_attrs(const op_entry *op, const void *attrs) {
+  uint32_t size = 0;
+  if (attrs) memcpy(&size, attrs, sizeof size);
+  for (uint32_t i = 0; i < op->num_tensors; ++i) {
+    const tn_attr *a = op_attr_tensor(op, i);
+    if (a->offset + sizeof(tn_tensor *) <= size && attr_tensor(attrs, a)) return true;
+  }
+  return false;
+}
+
+/* Whether the call can be made again for what it gave: it updated nothing, and what it wrote to it
+ * has made itself. */
+static bool can_be_repeated(const op_entry *op, const tn_call *call, uint32_t made,
+                            const record_node *node) {
+  if (node->num_inout || reads_by_attrs(op, call->attrs)) return false;
+  for (uint32_t i = 0; i < node->num_out; ++i)
+    if (node->out[i] != TN_GRAPH_NONE && !has_bit(made, i)) return false;
+  return true;
+}
+
 /* The call has run: nothing of it may fail any more, so what fails here is said when a gradient is
  * asked for. */
-static void record_call(tn_tape *tape, const gradient_rule *how, const tn_call *call, uint32_t made,
-                        bool reads, record_node *node) {
-  const bool passes = reads && !(how && how->stops);
+static void record_call(tn_tape *tape, const watched_call *w, const gradient_rule *how,
+                        const tn_call *call, uint32_t made, record_node *node) {
+  const bool passes = w->reads && !(how && how->stops);
   tn_status status = take_written(tape, call, made, node, passes);
+  if (__builtin_expect(tape->block, 0) && !status && can_be_repeated(w->op, call, made, node)) {
+    node->block = tape->block;
+    status = tape_keep_for_block(tape, call, node);
+  }
   node->saved = how && how->run && passes;
   if (!status && node->saved && (how->needs_in | how->needs_out))
     status = save(tape, how, call, node);
@@ -157,15 +182,14 @@ static tn_status run_recorded(tn_tape *tape, const watched_call *w, const gradie
                               const tn_call *call) {
   record_node *node = NULL;
   uint32_t made = 0;
-  for (uint32_t i = 0; !w->op->lists && i < call->num_out; ++i)
-    made |= (uint32_t)!call->out[i] << i;
+  for (uint32_t i = 0; i < call->num_out && i < 32; ++i) made |= (uint32_t)!call->out[i] << i;
   tn_status status = prepare_node(tape, w, call, &node);
   if (status) return status;
   status = invoke_recorded(call);
   if (status)
     record_drop_node(&tape->record);
   else
-    record_call(tape, how, call, made, w->reads, node);
+    record_call(tape, w, how, call, made, node);
   return status;
 }
 

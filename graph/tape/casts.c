@@ -33,8 +33,14 @@ static tn_status cast_once(autocast *a, tn_stream *stream, const tn_tensor *x, t
   uint32_t value;
   if (tape_find(tape, x) == TN_GRAPH_NONE) return cast_recorded(tape, stream, x, dtype, y);
   tn_status status = tape_value(tape, x, &value);
+  const uint32_t current = tape->block;
+  /* What a block makes is not kept, and its casts neither; others are no block's. */
+  if (!status && current && tape_block_of(&tape->record, value) == current)
+    return cast_recorded(tape, stream, x, dtype, y);
+  tape->block = 0;
   if (!status) status = cast_cache_place(&tape->casts, &tape->memory, value, dtype, &kept);
   if (!status && !*kept) status = cast_recorded(tape, stream, x, dtype, kept);
+  tape->block = current;
   if (status) return status;
   tn_tensor_retain(*kept);
   *y = *kept;

@@ -108,10 +108,11 @@ tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t) {
   if (status) return status;
   saved_value *s = &tape->saved[value];
   if (value >= tape->num_saved) tape->num_saved = value + 1;
-  if (!s->uses++) {
-    tn_tensor_retain(t);
-    s->tensor = t;
-  }
+  ++s->uses;
+  if (s->tensor || (tape->block && tape_block_of(&tape->record, value) == tape->block))
+    return TN_OK;
+  tn_tensor_retain(t);
+  s->tensor = t;
   return TN_OK;
 }
 
@@ -119,12 +120,12 @@ void tape_drop(tn_tape *tape, uint32_t value) {
   if (value >= tape->num_saved || !tape->saved[value].uses) return;
   if (--tape->saved[value].uses) return;
   tn_tensor_release(tape->saved[value].tensor);
-  tape->saved[value].tensor = NULL;
+  tape->saved[value] = (saved_value){0};
 }
 
 void tape_clear(tn_tape *tape) {
   for (size_t i = 0; i < tape->num_saved; ++i) {
-    if (tape->saved[i].uses) tn_tensor_release(tape->saved[i].tensor);
+    tn_tensor_release(tape->saved[i].tensor);
     tape->saved[i] = (saved_value){0};
   }
   if (tape->marks.used)

@@ -121,8 +121,19 @@ tn_status tn_tape_end(tn_tape *tape) {
     return fail(TN_ERR_INVALID_ARGUMENT, "tn_tape_end: this thread is not recording on the tape");
   thread_watcher_set(NULL);
   tape->recording = false;
+  tape->block = 0;
   cast_cache_clear(&tape->casts); /* updates are not recorded from here on */
   tape_guard(tape, tape->record.num_nodes > 0);
+  return TN_OK;
+}
+
+tn_status tn_tape_recompute(tn_tape *tape, int on) {
+  tn_status status = tape_check("tn_tape_recompute", tape);
+  if (status) return status;
+  if (thread_watcher() != &tape->watcher)
+    return fail(TN_ERR_INVALID_ARGUMENT,
+                "tn_tape_recompute: this thread is not recording on the tape");
+  tape->block = on ? ++tape->num_blocks : 0;
   return TN_OK;
 }
 
@@ -152,16 +163,28 @@ static __attribute__((cold)) tn_status overwritten_late(const late_write *by) {
               by->op->name, by->site ? ", at " : "", by->site ? by->site : "");
 }
 
-static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
-  tn_tape *tape = w->context;
+tn_status tape_kept(const tn_tape *tape, uint32_t value, tn_tensor **tensor) {
   const record_value *v = &tape->record.values[value];
   const saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
   uint32_t by;
   if (!record_is_intact(&tape->record, v, &by)) return overwritten(&tape->record, by);
   const late_write *late = tape_late_write(tape, v);
   if (late) return overwritten_late(late);
-  if (!s || !s->uses)
+  if (!s || !s->tensor)
     return fail(TN_ERR_INTERNAL, "a tensor that a gradient rule reads was not kept");
+  tn_tensor_retain(s->tensor);
+  *tensor = s->tensor;
+  return TN_OK;
+}
+
+static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tensor) {
+  tn_tape *tape = w->context;
+  saved_value *s = value < tape->num_saved ? &tape->saved[value] : NULL;
+  if (s && tape_block_of(&tape->record, value) && tape_is_missing(tape, value)) {
+    tn_status status = tape_compute_again(tape, w->stream, value);
+    if (status) return status;
+  }
+  if (!s || !s->again) return tape_kept(tape, value, tensor);
   tn_tensor_retain(s->tensor);
   *tensor = s->tensor;
   return TN_OK;
@@ -171,6 +194,7 @@ static tn_status tape_tensor(gradient_walk *w, uint32_t value, tn_tensor **tenso
 static void node_done(gradient_walk *w, uint32_t k) {
   tn_tape *tape = w->context;
   const record_node *n = &tape->record.nodes[k];
+  if (n->block) tape_drop_for_block(tape, n);
   if (!n->saved) return;
   const gradient_rule *how = gradient_rule_of(n->op);
   for (uint32_t i = 0; i < n->num_in; ++i)
@@ -271,6 +295,7 @@ static tn_status take_gradients(tn_tape *tape, tn_stream *stream, const tn_tenso
   if (!status) status = add_up(stream, n, made, dx, flags);
   host_free(&tape->memory, values);
   host_free(&tape->memory, made);
+  tape_drop_again(tape);
   return status;
 }
 
@@ -282,9 +307,12 @@ tn_status tn_tape_gradient(tn_tape *tape, tn_stream *stream, const tn_tensor *y,
   bool guarded = tape_guard(tape, false); /* nobody else looks at it meanwhile */
   bool paused = thread_watcher_pause(!(flags & TN_TAPE_RECORD));
   tn_dtype dtype = tape->autocast.dtype;
+  uint32_t current = tape->block;
+  tape->block = 0;
   tape->autocast.dtype = TN_DTYPE_NONE; /* types are those of the calls that were recorded */
   status = take_gradients(tape, stream, y, dy, n, x, dx, flags);
   tape->autocast.dtype = dtype;
+  tape->block = current;
   thread_watcher_pause(paused);
   if (status) fail_prefix("tn_tape_gradient: ");
   if (flags & (TN_TAPE_KEEP | TN_TAPE_RECORD)) return tape_guard(tape, guarded), status;

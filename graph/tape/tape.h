@@ -23,8 +23,9 @@ typedef struct mark_map {
 
 /* What is kept of a value for the rules. */
 typedef struct saved_value {
-  tn_tensor *tensor; /* NULL: nothing */
-  uint32_t uses;     /* nodes whose rules read it */
+  tn_tensor *tensor; /* NULL: nothing, or its block has to be computed again for it */
+  uint32_t uses;     /* nodes whose rules read it, and that are made again from it */
+  bool again;        /* the tensor was computed again */
 } saved_value;
 
 /* A write to what is kept, while nothing recorded. */
@@ -50,9 +51,10 @@ struct tn_tape {
   tn_tensor **watched; /* whose gradients may be asked for */
   uint32_t num_watched;
   size_t max_watched;
-  tn_status broken; /* a call could not be recorded: why there can be no gradient */
-  bool recording;   /* by the calling thread's watcher */
-  bool guarded;     /* what the thread overwrites is told to the watcher */
+  tn_status broken;           /* a call could not be recorded: why there can be no gradient */
+  bool recording;             /* by the calling thread's watcher */
+  uint32_t block, num_blocks; /* the one that calls belong to, 0 for none; how many there were */
+  bool guarded;               /* what the thread overwrites is told to the watcher */
   late_write *late;
   uint32_t num_late;
   size_t max_late;
@@ -63,6 +65,22 @@ tn_status tape_call(call_watcher *w, const tn_call *call);
 tn_status tape_written(call_watcher *w, const tn_tensor *tensor);
 /* Runs a call, and records it as far as gradients need it. */
 tn_status tape_record(tn_tape *tape, const tn_call *call);
+
+/* again.c: blocks that are computed again. */
+
+/* The block by whose calls the value can be made, 0: none. */
+uint32_t tape_block_of(const record *r, uint32_t value);
+/* Keeps what the node's call reads from outside its block; no longer. */
+tn_status tape_keep_for_block(tn_tape *tape, const tn_call *call, const record_node *node);
+void tape_drop_for_block(tn_tape *tape, const record_node *n);
+/* Whether the value, of a block, has no tensor; one that was overwritten goes. */
+bool tape_is_missing(tn_tape *tape, uint32_t value);
+/* Has what rules wait for of the value's block. pre: the value is in one, and has no tensor. */
+tn_status tape_compute_again(tn_tape *tape, tn_stream *stream, uint32_t value);
+/* Such tensors are not kept for the next gradient. */
+void tape_drop_again(tn_tape *tape);
+/* tape.c: what was kept of a value, a new reference; an error where it was overwritten. */
+tn_status tape_kept(const tn_tape *tape, uint32_t value, tn_tensor **tensor);
 
 /* The operator of what the host writes, by its name in messages. */
 extern const tn_operator tape_host_write;
@@ -114,7 +132,8 @@ static inline tn_status tape_value_of(tn_tape *tape, const tn_tensor *t, uint32_
 }
 /* The same, of a tensor that need not be known. */
 tn_status tape_value(tn_tape *tape, const tn_tensor *t, uint32_t *value);
-/* Keeps the tensor for one more rule that reads the value. */
+/* Keeps the tensor for one more rule that reads the value, unless that can be made again by the
+ * block that calls belong to. */
 tn_status tape_save(tn_tape *tape, uint32_t value, tn_tensor *t);
 /* One rule less reads it. */
 void tape_drop(tn_tape *tape, uint32_t value);
