@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool argument_integer(const char *name, const char *text, int64_t least, int64_t most,
                       int64_t *value) {
@@ -41,6 +42,19 @@ bool argument_positive(const char *name, const char *text, double *value) {
 bool argument_not_negative(const char *name, const char *text, double *value) {
   if (finite_number(text, value) && *value >= 0) return true;
   warnx("--%s: expected a finite number, 0 or more, not '%s'", name, text);
+  return false;
+}
+
+static bool is_precision(const char *text, tn_dtype *value) {
+  *value = text && !strcmp(text, "f16") ? TN_F16 : TN_BF16;
+  return text && (*value == TN_F16 || !strcmp(text, "bf16"));
+}
+
+bool argument_precision(const char *name, const char *text, const char *next, tn_dtype *value,
+                        bool *taken) {
+  *taken = !text && is_precision(next, value);
+  if (*taken || is_precision(text, value) || !text) return true;
+  warnx("--%s: expected bf16 or f16, not '%s'", name, text);
   return false;
 }
 

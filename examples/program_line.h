@@ -6,7 +6,16 @@
 
 #include "tenon/graph.h"
 
-/* Nothing where program is NULL or has hardly run. */
-void program_line(FILE *out, const char *name, tn_program *program);
+/* What is told of several programs of one kind: that of which there were the most runs. Zero it
+ * first. */
+typedef struct program_story {
+  tn_program_info info;
+  char reason[256]; /* why runs went call by call */
+} program_story;
+
+/* Before a program is destroyed, or its line is written. NULL is no program. */
+void program_remember(program_story *story, tn_program *program);
+/* Nothing where there was hardly a run. */
+void program_line(FILE *out, const char *name, const program_story *story);
 
 #endif

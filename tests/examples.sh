@@ -33,6 +33,7 @@ test_train_options() {
   train=$examples/train
   expect "train --help" 0 '^usage: train' "$train" --help
   mistake "$train" '--mode: expected graph or eager' --mode lazy
+  mistake "$train" '--amp: expected bf16 or f16' --amp=f8
   expect "train --epochs -1" 2 '^train: --epochs: expected a whole number' "$train" --epochs -1
   expect "train --epochs 1x" 2 '^train: --epochs: expected' "$train" --epochs 1x
   expect "train --batch 0" 2 '^train: --batch: expected' "$train" --batch 0
@@ -175,13 +176,21 @@ test_train_modes() {
       --batch 2 --seed 2 --steps 50 --losses "$work/$mode"
     same "train --mode $mode has the losses of gradients written by hand" \
       "$(dirname "$0")/examples_train_losses.txt" "$work/$mode"
-    run 0 env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --mode $mode --amp \
-      --batch 2 --seed 2 --steps 20 --losses "$work/amp"
-    if head -n 20 "$work/$mode" | paste - "$work/amp" | awk 'NF != 2 { exit 1 }
-        { d = $1 / $2 - 1; if (d < 0) d = -d; if (d > m) m = d } END { exit !(m > 0 && m < 0.05) }'; then
-      passed "train --mode $mode --amp changes them a little"; else
-      failed "train --mode $mode --amp changes them a little"; fi
+    for type in '' =f16; do
+      run 0 env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --mode $mode --amp$type \
+        --batch 2 --seed 2 --steps 20 --losses "$work/amp$type.$mode"
+      if head -n 20 "$work/$mode" | paste - "$work/amp$type.$mode" | awk 'NF != 2 { exit 1 }
+          { d = $1 / $2 - 1; if (d < 0) d = -d; if (d > m) m = d } END { exit !(m > 0 && m < 0.05) }'; then
+        passed "train --mode $mode --amp$type changes them a little"; else
+        failed "train --mode $mode --amp$type changes them a little"; fi
+    done
   done
+  run 0 env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --amp f16 \
+    --batch 2 --seed 2 --steps 20 --losses "$work/amp.blank"
+  same "train --amp f16 is --amp=f16" "$work/amp=f16.graph" "$work/amp.blank"
+  # A batch that is smaller than the others has a program of its own, of which nothing is to be told.
+  expect "train tells of its program" 0 '^step: [0-9]+ nodes' \
+    "$examples/train" --data "$work/idx" --batch 64 --epochs 1
 }
 
 # A save that is killed leaves nothing beside the file, and what others left is swept away.

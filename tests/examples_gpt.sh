@@ -124,10 +124,12 @@ test_modes() {
   same "and of the text held out" "$work/graph.3" "$work/eager.3"
   same "and the gradients" "$work/graph.5" "$work/eager.5"
   for mode in graph eager; do
-    run 0 "$gpt" --mode $mode --amp --losses "$work/amp.csv" "$@"
-    column 2 "$work/amp.csv" | paste - "$work/graph.2" >"$work/amp"
-    below "--amp of mode $mode changes losses a little" 0.02 \
-      "$(awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (d > m) m = d } END { if (m > 0) print m }' "$work/amp")"
+    for type in bf16 f16; do
+      run 0 "$gpt" --mode $mode --amp $type --losses "$work/amp.csv" "$@"
+      column 2 "$work/amp.csv" | paste - "$work/graph.2" >"$work/amp"
+      below "--amp $type of mode $mode changes losses a little" 0.02 \
+        "$(awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (d > m) m = d } END { if (m > 0) print m }' "$work/amp")"
+    done
   done
 }
 

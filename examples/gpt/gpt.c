@@ -218,7 +218,9 @@ static bool write_outputs(const session *s) {
 
 static void report(const session *s) {
   if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
-  program_line(s->out, "step", s->trainer.step);
+  program_story story = {0};
+  program_remember(&story, s->trainer.step);
+  program_line(s->out, "step", &story);
   if (isfinite(s->ms_per_step))
     fprintf(s->out, "%.1f ms/step, %.0f bytes/s\n", s->ms_per_step,
             (double)(s->opt.recipe.batch * s->opt.recipe.length) * 1e3 / s->ms_per_step);

@@ -14,7 +14,8 @@ static const char usage[] =
     "\n"
     "  --size SIZE        tiny (the default) or 124M\n"
     "  --mode MODE        graph (the default), a program compiled once, or eager, call by call\n"
-    "  --amp              compute products in bfloat16\n"
+    "  --amp [TYPE]       compute products in bf16 (the default) or f16, which scales the\n"
+    "                     loss; the scale begins anew with --load\n"
     "  --steps N          steps of the whole run (2000); 0 only writes text\n"
     "  --stop N           stop after step N of them\n"
     "  --batch N          windows of text per step (8; of 124M 16)\n"
@@ -89,7 +90,6 @@ static bool parse_option(options *o, int kind, const char *name, const char *tex
   if (!strcmp(name, "prompt")) o->sample.prompt = text;
   if (!strcmp(name, "no-cache")) o->sample.cache = false;
   if (!strcmp(name, "json")) o->json = true;
-  if (!strcmp(name, "amp")) o->recipe.amp = true;
   return true;
 }
 
@@ -134,7 +134,7 @@ int options_parse(options *o, int argc, char **argv) {
                                         {"prompt", required_argument, NULL, 'o'},
                                         {"no-cache", no_argument, NULL, 'o'},
                                         {"json", no_argument, NULL, 'o'},
-                                        {"amp", no_argument, NULL, 'o'},
+                                        {"amp", optional_argument, NULL, 'a'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   *o = (options){.size = model_size_at(0), .seed = 1};
@@ -144,6 +144,12 @@ int options_parse(options *o, int argc, char **argv) {
   int index = 0, c;
   while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
     if (c == 'h') return fputs(usage, stdout), 0;
+    bool taken = false;
+    if (c == 'a') {
+      if (!argument_precision("amp", optarg, argv[optind], &o->recipe.products, &taken)) return 2;
+      optind += taken;
+      continue;
+    }
     if (c == '?' || !parse_option(o, c, known[index].name, optarg)) return 2;
   }
   return consistent(o, argc, argv) ? -1 : 2;

@@ -48,6 +48,7 @@ tn_status trainer_create(trainer *t, tn_device *device, const model_size *size, 
     if (!s) s = tn_zeros_like(NULL, own->weights[i], &own->second[i]);
   }
   if (!s) s = tn_zeros(device, NULL, TN_I64, 1, &one, &own->count);
+  if (!s && r->products == TN_F16) s = loss_scale_create(device, &own->scale);
   if (!s) s = create_rates(t);
   return s ? s : create_positions(t);
 }
@@ -67,6 +68,7 @@ static void drop_tensors(tensors *all, int count) {
   release(&all->positions);
   release(&all->count);
   release(&all->rates);
+  loss_scale_drop(&all->scale);
 }
 
 void trainer_destroy(trainer *t) {
@@ -98,7 +100,8 @@ void trainer_state(const trainer *t, checkpoint_tensor state[]) {
 /* ----------------------------------------------------------------- what a step is --- */
 
 /* AdamW for the weights of a rank; only matrices decay. */
-static tn_status update_rank(const trainer *t, tensors *all, int32_t rank, const tn_tensor *rate) {
+static tn_status update_rank(const trainer *t, tensors *all, int32_t rank, const tn_tensor *rate,
+                             const tn_tensor *skip) {
   tn_tensor *gradients[MODEL_MAX_WEIGHTS], *weights[MODEL_MAX_WEIGHTS];
   tn_tensor *first[MODEL_MAX_WEIGHTS], *second[MODEL_MAX_WEIGHTS];
   size_t count = 0;
@@ -111,6 +114,7 @@ static tn_status update_rank(const trainer *t, tensors *all, int32_t rank, const
   }
   tn_multi_adamw_attrs adam = TN_MULTI_ADAMW_DEFAULTS;
   adam.lr_from = rate;
+  adam.skip_if = skip;
   adam.step_from = all->count;
   adam.beta2 = 0.99; /* a step sees few bytes: 0.95 would follow their noise */
   adam.weight_decay = rank == 2 ? t->recipe.decay : 0;
@@ -121,15 +125,14 @@ static tn_status update_rank(const trainer *t, tensors *all, int32_t rank, const
 static tn_status update(const trainer *t, tensors *all, tn_tensor **norm) {
   tn_clip_grad_norm_attrs clip = TN_CLIP_GRAD_NORM_DEFAULTS;
   pass p = {.made = 0};
-  tn_tensor **one = pass_result(&p), **rate = pass_result(&p);
+  tn_tensor **skip = pass_result(&p), **rate = pass_result(&p);
   const char *before = tn_call_site("optimiser");
   clip.max_norm = t->recipe.clip;
-  p.status = tn_scalar(tn_tensor_device(all->count), NULL, TN_I64, 1, one);
-  if (!p.status) p.status = tn_add(NULL, all->count, *one, &all->count);
+  p.status = loss_scale_step(&all->scale, all->gradients, (size_t)t->count, all->count, skip);
   if (!p.status) p.status = tn_index_select(NULL, all->rates, all->count, NULL, rate);
   if (!p.status) p.status = tn_clip_grad_norm(NULL, all->gradients, (size_t)t->count, &clip, norm);
-  if (!p.status) p.status = update_rank(t, all, 2, *rate);
-  if (!p.status) p.status = update_rank(t, all, 1, *rate);
+  if (!p.status) p.status = update_rank(t, all, 2, *rate, *skip);
+  if (!p.status) p.status = update_rank(t, all, 1, *rate, *skip);
   tn_call_site(before);
   return pass_end(&p);
 }
@@ -140,7 +143,7 @@ static tn_status update(const trainer *t, tensors *all, tn_tensor **norm) {
 typedef struct draft {
   tn_graph *graph;
   tensors all;
-  tn_tensor *tokens, *targets, *loss, *norm;
+  tn_tensor *tokens, *targets, *loss, *scaled, *norm;
 } draft;
 
 static void drop_draft(draft *d, int count) {
@@ -148,6 +151,7 @@ static void drop_draft(draft *d, int count) {
   release(&d->tokens);
   release(&d->targets);
   release(&d->loss);
+  release(&d->scaled);
   release(&d->norm);
   tn_graph_destroy(d->graph);
 }
@@ -164,6 +168,7 @@ static tn_status add_parameters(const trainer *t, draft *d) {
     }
   }
   if (!s) s = tn_graph_parameter(d->graph, "step", t->own.count, &d->all.count);
+  if (!s) s = loss_scale_parameters(d->graph, &t->own.scale, &d->all.scale);
   if (!s) s = tn_graph_constant(d->graph, "rates", t->own.rates, &d->all.rates);
   return s ? s : tn_graph_constant(d->graph, "places", t->own.positions, &d->all.positions);
 }
@@ -185,15 +190,16 @@ static tn_status draft_loss(const trainer *t, const char *name, tn_dtype product
 }
 
 static tn_status draft_update(const trainer *t, draft *d) {
-  tn_status s =
-      tn_graph_gradient(d->graph, d->loss, (size_t)t->count, d->all.weights, d->all.gradients);
+  tn_status s = loss_scale_apply(&d->all.scale, d->loss, &d->scaled);
+  if (!s)
+    s = tn_graph_gradient(d->graph, d->scaled, (size_t)t->count, d->all.weights, d->all.gradients);
   if (!s) s = update(t, &d->all, &d->norm);
   return s ? s : tn_graph_output(d->graph, "norm", d->norm);
 }
 
 static tn_status compile(trainer *t) {
   draft d;
-  tn_status s = draft_loss(t, "step", t->recipe.amp ? TN_BF16 : TN_DTYPE_NONE, &d);
+  tn_status s = draft_loss(t, "step", t->recipe.products, &d);
   if (!s) s = draft_update(t, &d);
   if (!s) s = tn_graph_compile(d.graph, t->device, NULL, &t->step);
   drop_draft(&d, t->count);
@@ -208,7 +214,7 @@ tn_status trainer_prepare(trainer *t) {
   if (!t->recipe.eager) return compile(t);
   tn_status s = tn_tape_create(tn_device_runtime(t->device), &t->tape);
   for (int i = 0; i < t->count && !s; i++) s = tn_tape_watch(t->tape, t->own.weights[i]);
-  return s || !t->recipe.amp ? s : tn_tape_autocast(t->tape, TN_BF16);
+  return s ? s : tn_tape_autocast(t->tape, t->recipe.products);
 }
 
 /* --------------------------------------------------------------------- running --- */
@@ -224,7 +230,7 @@ static tn_status record_gradients(trainer *t, const tn_tensor *tokens, const tn_
   if (s) return s;
   s = own_loss(t, tokens, targets, loss);
   if (!s)
-    s = tn_tape_gradient(t->tape, NULL, *loss, NULL, (size_t)t->count, t->own.weights,
+    s = tn_tape_gradient(t->tape, NULL, *loss, t->own.scale.scale, (size_t)t->count, t->own.weights,
                          t->own.gradients, 0);
   tn_status end = tn_tape_end(t->tape);
   return s ? s : end;

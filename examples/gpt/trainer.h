@@ -10,6 +10,7 @@
 #define GPT_TRAINER_H
 
 #include "../checkpoint.h"
+#include "../loss_scale.h"
 #include "model.h"
 #include "tenon/graph.h"
 
@@ -18,7 +19,8 @@ typedef struct recipe {
   int64_t batch, length;  /* windows of a step, bytes of each */
   double lr, decay, clip; /* clip: the largest norm */
   bool eager;             /* a tape in place of a program */
-  bool amp; /* products of steps in bfloat16; weights, moments and tests stay float32 */
+  tn_dtype products;      /* of steps: TN_BF16, TN_F16, or TN_DTYPE_NONE for float32, which weights,
+                             moments and tests are */
 } recipe;
 
 /* What a step works on: the trainer's own tensors, or those that stand for them in a graph.
@@ -29,6 +31,7 @@ typedef struct tensors {
   tn_tensor *positions;                                            /* i32 [length] */
   tn_tensor *count;                                                /* i64 [1]: steps taken */
   tn_tensor *rates; /* f64 [steps + 1]: of each step, by its number */
+  loss_scale scale; /* of steps in float16 */
 } tensors;
 
 typedef struct trainer {

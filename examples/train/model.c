@@ -33,10 +33,12 @@ tn_status model_create(model *m, tn_device *device, uint64_t seed, double lr, bo
   tn_status s = tn_generator_create(tn_device_runtime(device), seed, &m->generator);
   for (int i = 0; i < NETWORK_WEIGHTS && !s; i++) s = create_weight(m, i);
   if (!s) s = tn_zeros(device, NULL, TN_I64, 0, NULL, &m->own.count);
+  if (!s && products == TN_F16) s = loss_scale_create(device, &m->own.scale);
   return s || !eager ? s : create_tape(m);
 }
 
 static void drop_program(model *m) {
+  program_remember(&m->story, m->program);
   tn_program_destroy(m->program);
   m->program = NULL;
   m->batch = 0;
@@ -55,6 +57,7 @@ static void drop_tensors(tensors *all) {
     release(&all->second[i]);
   }
   release(&all->count);
+  loss_scale_drop(&all->scale);
 }
 
 void model_destroy(model *m) {
@@ -89,15 +92,15 @@ tn_status model_go_on(model *m, int64_t steps, uint64_t seed, uint64_t offset) {
 /* Counts the step, and updates weights and moments in place. */
 static tn_status update(const model *m, tensors *all) {
   tn_multi_adam_attrs adam = TN_MULTI_ADAM_DEFAULTS;
-  tn_tensor *one = NULL;
+  tn_tensor *skip = NULL;
+  tn_status s = loss_scale_step(&all->scale, all->gradients, NETWORK_WEIGHTS, all->count, &skip);
   adam.lr = m->lr;
   adam.step_from = all->count;
-  tn_status s = tn_scalar(tn_tensor_device(all->count), NULL, TN_I64, 1, &one);
-  if (!s) s = tn_add(NULL, all->count, one, &all->count);
+  adam.skip_if = skip;
   if (!s)
     s = tn_multi_adam(NULL, all->gradients, all->weights, all->first, all->second, NETWORK_WEIGHTS,
                       &adam);
-  tn_tensor_release(one);
+  tn_tensor_release(skip);
   return s;
 }
 
@@ -105,7 +108,7 @@ static tn_status update(const model *m, tensors *all) {
 typedef struct draft {
   tn_graph *graph;
   tensors all;
-  tn_tensor *images, *labels, *loss;
+  tn_tensor *images, *labels, *loss, *scaled;
 } draft;
 
 static void drop_draft(draft *d) {
@@ -113,12 +116,14 @@ static void drop_draft(draft *d) {
   release(&d->images);
   release(&d->labels);
   release(&d->loss);
+  release(&d->scaled);
   tn_graph_destroy(d->graph);
 }
 
 static tn_status add_parameters(const model *m, draft *d) {
   checkpoint_tensor state[MODEL_STATE_TENSORS];
   tn_status s = tn_graph_parameter(d->graph, "step", m->own.count, &d->all.count);
+  if (!s) s = loss_scale_parameters(d->graph, &m->own.scale, &d->all.scale);
   model_state(m, state);
   for (int i = 0; i < NETWORK_WEIGHTS && !s; i++) {
     tn_tensor **const part[] = {&d->all.weights[i], &d->all.first[i], &d->all.second[i]};
@@ -143,8 +148,9 @@ static tn_status draft_step(const model *m, draft *d) {
   if (!s) s = network_loss(d->all.weights, d->images, d->labels, m->generator, &d->loss);
   if (!s) s = tn_graph_autocast(d->graph, TN_DTYPE_NONE);
   if (!s) s = tn_graph_output(d->graph, "loss", d->loss);
+  if (!s) s = loss_scale_apply(&d->all.scale, d->loss, &d->scaled);
   if (!s)
-    s = tn_graph_gradient(d->graph, d->loss, NETWORK_WEIGHTS, d->all.weights, d->all.gradients);
+    s = tn_graph_gradient(d->graph, d->scaled, NETWORK_WEIGHTS, d->all.weights, d->all.gradients);
   return s ? s : update(m, &d->all);
 }
 
@@ -184,7 +190,7 @@ static tn_status step_eager(model *m, const tn_tensor *images, const tn_tensor *
   if (s) return s;
   s = network_loss(m->own.weights, images, labels, m->generator, &loss);
   if (!s)
-    s = tn_tape_gradient(m->tape, NULL, loss, NULL, NETWORK_WEIGHTS, m->own.weights,
+    s = tn_tape_gradient(m->tape, NULL, loss, m->own.scale.scale, NETWORK_WEIGHTS, m->own.weights,
                          m->own.gradients, 0);
   tn_status end = tn_tape_end(m->tape);
   if (!s && !end) s = update(m, &m->own);

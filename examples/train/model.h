@@ -10,6 +10,8 @@
 #define TRAIN_MODEL_H
 
 #include "../checkpoint.h"
+#include "../loss_scale.h"
+#include "../program_line.h"
 #include "network.h"
 #include "tenon/graph.h"
 
@@ -20,6 +22,7 @@ typedef struct tensors {
   tn_tensor *weights[NETWORK_WEIGHTS], *gradients[NETWORK_WEIGHTS];
   tn_tensor *first[NETWORK_WEIGHTS], *second[NETWORK_WEIGHTS]; /* Adam's moments */
   tn_tensor *count;                                            /* i64: steps taken */
+  loss_scale scale;                                            /* of steps in float16 */
 } tensors;
 
 typedef struct model {
@@ -32,13 +35,14 @@ typedef struct model {
   int64_t steps;           /* taken so far, as the host knows */
   tn_tape *tape;           /* NULL: steps are runs of */
   tn_program *program;
-  int64_t batch;  /* that the program is for; 0: there is none */
-  uint64_t draws; /* places of the random sequence that a run of it takes */
+  program_story story; /* of programs that are gone: the last batch of an epoch may be smaller */
+  int64_t batch;       /* that the program is for; 0: there is none */
+  uint64_t draws;      /* places of the random sequence that a run of it takes */
 } model;
 
 /* A model with start values drawn by seed. eager: with a tape in place of a program. products:
- * TN_BF16 for those of steps, TN_DTYPE_NONE for float32. On failure m may be destroyed all the
- * same. */
+ * TN_BF16 or TN_F16 for those of steps, TN_DTYPE_NONE for float32. On failure m may be destroyed
+ * all the same. */
 tn_status model_create(model *m, tn_device *device, uint64_t seed, double lr, bool eager,
                        tn_dtype products);
 void model_destroy(model *m);

@@ -15,7 +15,8 @@ static const char usage[] =
     "TENON_DEVICE names, or else on the best one.\n"
     "\n"
     "  --mode MODE     graph (the default), a program compiled once, or eager, call by call\n"
-    "  --amp           compute convolutions and products in bfloat16\n"
+    "  --amp [TYPE]    compute convolutions and products in bf16 (the default) or f16, which\n"
+    "                  scales the loss; the scale begins anew with --load\n"
     "  --epochs N      passes over the training images (3); 0 only tests\n"
     "  --batch N       images per step (64)\n"
     "  --lr X          Adam's learning rate (0.001)\n"
@@ -52,7 +53,6 @@ static bool parse_option(options *o, const char *name, const char *text) {
   if (!strcmp(name, "load")) return argument_path(name, text, &o->load);
   if (!strcmp(name, "plot")) return argument_path(name, text, &o->plot);
   if (!strcmp(name, "losses")) return argument_path(name, text, &o->losses);
-  if (!strcmp(name, "amp")) o->amp = true;
   if (!strcmp(name, "json")) o->json = true;
   return true;
 }
@@ -82,13 +82,19 @@ int options_parse(options *o, int argc, char **argv) {
                                         {"plot", required_argument, NULL, 'o'},
                                         {"losses", required_argument, NULL, 'o'},
                                         {"json", no_argument, NULL, 'o'},
-                                        {"amp", no_argument, NULL, 'o'},
+                                        {"amp", optional_argument, NULL, 'a'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   *o = (options){.epochs = 3, .batch = 64, .lr = 1e-3, .seed = 1, .data = DEFAULT_DATA};
   int index = 0, c;
   while ((c = getopt_long(argc, argv, "h", known, &index)) != -1) {
     if (c == 'h') return fputs(usage, stdout), 0;
+    bool taken = false;
+    if (c == 'a') {
+      if (!argument_precision("amp", optarg, argv[optind], &o->products, &taken)) return 2;
+      optind += taken;
+      continue;
+    }
     if (c != 'o' || !parse_option(o, known[index].name, optarg)) return 2;
   }
   return consistent(o, argc, argv) ? -1 : 2;

@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tenon/tenon.h"
+
 typedef struct options {
   int64_t epochs, batch;
   int64_t steps; /* 0: as many as the epochs have */
   double lr;
   uint64_t seed;
   bool seed_given;
-  bool eager; /* a tape in place of a program */
-  bool amp;   /* products in bfloat16 */
+  bool eager;        /* a tape in place of a program */
+  tn_dtype products; /* the type that steps compute them in; TN_DTYPE_NONE: float32 */
   bool json;
   const char *data;
   const char *save, *load, *plot, *losses; /* NULL where not wanted */

@@ -250,7 +250,9 @@ static void print_json(const session *s) {
 
 static void report(const session *s) {
   if (interrupted()) fprintf(s->out, "stopped by Ctrl-C\n");
-  program_line(s->out, "step", s->net.program);
+  program_story story = s->net.story;
+  program_remember(&story, s->net.program);
+  program_line(s->out, "step", &story);
   if (isfinite(s->accuracy)) fprintf(s->out, "test accuracy %.2f %%\n", 100 * s->accuracy);
   if (s->opt.json) print_json(s);
 }
@@ -294,8 +296,7 @@ static bool load_data(session *s) {
 static bool create_model(session *s) {
   if (!ok(feed_create(&s->train, s->device, &s->train_set)) ||
       !ok(feed_create(&s->test, s->device, &s->test_set)) ||
-      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr, s->opt.eager,
-                       s->opt.amp ? TN_BF16 : TN_DTYPE_NONE)))
+      !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr, s->opt.eager, s->opt.products)))
     return false;
   s->at.images = s->train.count;
   if (s->opt.load && !run_file_load(s->opt.load, &s->net, &s->at)) return false;
