@@ -4,6 +4,7 @@
  * on the simulated device, whose streams have no order but what the program gives them; the
  * device itself works at once, so that the verdict does not depend on time.
  */
+#include "ordered_programs.h"
 #include "race_programs.h"
 
 START_TEST(planted_races_are_reported) {
