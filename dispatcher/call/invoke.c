@@ -71,8 +71,8 @@ static inline bool depends_on_data(const plan *p) {
 }
 
 /* For a watcher, or for guards to be told of. */
-static __attribute__((cold)) tn_status invoke_watched(const tn_device *device,
-                                                      const tn_call *call) {
+static __attribute__((noinline, cold)) tn_status invoke_watched(const tn_device *device,
+                                                                const tn_call *call) {
   tn_status status;
   if (__builtin_expect(!atomic_load(&num_guards), 1) && watcher_call(device, call, &status))
     return status;
@@ -184,7 +184,7 @@ static __attribute__((cold)) tn_status check_prepared(const tn_device *device,
 }
 
 /* The same of a run, of which guards are told. */
-static __attribute__((cold)) tn_status check_run(plan *p) {
+static __attribute__((noinline, cold)) tn_status check_run(plan *p) {
   tn_status status = check_prepared(p->device, "tn_run");
   tensors t = tensors_of(p);
   for (uint32_t i = 0; !status && i < t.num_out; ++i)
