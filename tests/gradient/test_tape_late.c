@@ -227,6 +227,33 @@ START_TEST(of_two_tapes) {
 }
 END_TEST
 
+/* A tape that guards may be destroyed behind its runtime's end, and in another thread. */
+static void *destroy(void *own) {
+  tn_tape_destroy(own);
+  return NULL;
+}
+
+START_TEST(ends_behind_the_runtime) {
+  tn_runtime *other = open_host_runtime();
+  tn_tape *own = NULL;
+  tn_tensor *a = NULL, *b = NULL;
+  pthread_t thread;
+  ok(tn_full(tn_runtime_device(other), NULL, TN_F32, 1, SHAPE(2), 1, &a));
+  ok(tn_tape_create(other, &own));
+  ok(tn_tape_watch(own, a));
+  ok(tn_tape_begin(own));
+  ok(tn_square(NULL, a, &b));
+  ok(tn_tape_end(own));
+  tn_runtime_close(other);
+  record();
+  ok(tn_square(NULL, c, &c)); /* which is told to one of them */
+  pthread_create(&thread, NULL, destroy, own);
+  pthread_join(thread, NULL);
+  is_said("tn_square has overwritten");
+  RELEASE(a, b);
+}
+END_TEST
+
 START_TEST(with_no_memory) {
   tn_runtime *poor = open_scarce();
   tn_device *on = tn_runtime_device(poor);
@@ -271,6 +298,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, what_may_be_written);
   tcase_add_test(tcase, recording_goes_on);
   tcase_add_test(tcase, of_two_tapes);
+  tcase_add_test(tcase, ends_behind_the_runtime);
   tcase_add_test(tcase, with_no_memory);
 }
 
