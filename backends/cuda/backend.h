@@ -76,6 +76,17 @@ tn_status cuda_matmul_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_matmul(const tn_kernel_args *args);
 void cuda_product_destroy(cuda_plan *plan);
 
+/* What a row of a product of bytes has as its user pointer. */
+typedef struct cuda_int8_row {
+  int kind;           /* a cuda_int8_kind */
+  int b;              /* which input b is */
+  tn_kernel_fn tiles; /* for what cuBLASLt does not take */
+} cuda_int8_row;
+
+bool cuda_matmul_int8_supports(const tn_kernel_args *args);
+tn_status cuda_matmul_int8_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_matmul_int8(const tn_kernel_args *args);
+
 /* What a convolution's inputs and output are, by the forward names x, w and y of the
  * convolution that it is or whose gradient it is. */
 typedef enum cuda_conv_role {
