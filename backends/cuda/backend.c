@@ -204,6 +204,7 @@ static void backend_queue_destroy(void *device, void *queue) {
   cuda_plans_clear(&q->products);
   cuda_plans_clear(&q->convolutions);
   cuda_staging_free(&q->staging);
+  if (q->reached) (void)cudaEventDestroy(q->reached);
   if (q->dnn) (void)cudnnDestroy(q->dnn);
   if (q->blas) (void)cublasLtDestroy(q->blas);
   if (!q->foreign) (void)cudaStreamDestroy(q->stream);
@@ -365,4 +366,5 @@ const tn_backend cuda_backend = {
     .graph_launch = backend_graph_launch,
     .graph_destroy = backend_graph_destroy,
     .queue_wrap = backend_queue_wrap,
+    .copy_between = cuda_copy_between,
 };

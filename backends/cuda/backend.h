@@ -26,6 +26,7 @@ typedef struct cuda_device {
   pthread_mutex_t lock; /* of everything below; taken after a queue's */
   cudnnHandle_t dnn;    /* builds attention's plans; NULL until first used */
   cuda_plans attentions;
+  uint64_t peers; /* a bit for each device whose memory was asked for, granted or not */
 } cuda_device;
 
 enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
@@ -47,6 +48,7 @@ typedef struct cuda_queue {
   cuda_plans products;
   cuda_plans convolutions;
   cuda_staging staging;
+  cudaEvent_t reached; /* what other devices' queues wait for; NULL until first used */
   bool capturing;
   bool foreign; /* the stream is the program's */
 } cuda_queue;
@@ -69,6 +71,9 @@ tn_status cuda_open_dnn(cuda_queue *queue);
 tn_status cuda_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                     const void *src, uint64_t src_offset, size_t bytes);
 void cuda_staging_free(cuda_staging *staging);
+tn_status cuda_copy_between(void *device, void *queue, void *dst, uint64_t dst_offset,
+                            void *from_device, void *from_queue, const void *src,
+                            uint64_t src_offset, size_t bytes);
 
 /* Matrix products by cuBLASLt. */
 bool cuda_matmul_supports(const tn_kernel_args *args);
