@@ -26,7 +26,8 @@ typedef struct cuda_device {
   pthread_mutex_t lock; /* of everything below; taken after a queue's */
   cudnnHandle_t dnn;    /* builds attention's plans; NULL until first used */
   cuda_plans attentions;
-  uint64_t peers; /* a bit for each device whose memory was asked for, granted or not */
+  cuda_plans engines; /* of convolutions: graphs that were recorded may use their code */
+  uint64_t peers;     /* a bit for each device whose memory was asked for, granted or not */
 } cuda_device;
 
 enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
@@ -112,6 +113,7 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
 void cuda_convolution_destroy(cuda_plan *plan);
+void cuda_engine_destroy(cuda_plan *plan);
 
 /* Attention and its gradient by cuDNN. */
 bool cuda_attention_fused(const tn_kernel_args *args);

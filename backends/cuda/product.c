@@ -5,7 +5,7 @@
 
 #include "backends/cuda/product.h"
 
-enum { workspace_limit = 32 << 20 };
+enum { most_candidates = 8 };
 
 tn_status cuda_blas_status(const tn_host *host, cublasStatus_t status, const char *call) {
   if (status == CUBLAS_STATUS_SUCCESS) return TN_OK;
@@ -117,7 +117,7 @@ static tn_status describe_plan(const tn_host *host, product_plan *plan) {
 
 static tn_status set_preference(const tn_host *host, cublasLtMatmulPreference_t preference,
                                 const product *p) {
-  size_t limit = workspace_limit;
+  size_t limit = product_workspace_limit;
   /* Partial sums of a split product stay in the type computed in. */
   uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const struct {
@@ -140,18 +140,18 @@ static tn_status set_preference(const tn_host *host, cublasLtMatmulPreference_t 
   return TN_OK;
 }
 
-/* Asks for an algorithm; *found is 0 where there is none for this epilogue. */
-static tn_status choose(const tn_host *host, cublasLtHandle_t blas, product_plan *plan,
-                        int *found) {
+/* Asks for algorithms and takes the best; *found is 0 where there is none for this epilogue. */
+static tn_status choose(cuda_queue *queue, product_plan *plan, int *found) {
+  const tn_host *host = queue->device->host;
   cublasLtMatmulPreference_t preference = NULL;
-  cublasLtMatmulHeuristicResult_t result;
+  cublasLtMatmulHeuristicResult_t list[most_candidates];
   BLAS_TRY(host, cublasLtMatmulPreferenceCreate(&preference));
   tn_status status = set_preference(host, preference, &plan->key);
   *found = 0;
   if (status == TN_OK) {
     cublasStatus_t asked =
-        cublasLtMatmulAlgoGetHeuristic(blas, plan->desc, plan->left, plan->right, plan->out,
-                                       plan->out, preference, 1, &result, found);
+        cublasLtMatmulAlgoGetHeuristic(queue->blas, plan->desc, plan->left, plan->right, plan->out,
+                                       plan->out, preference, most_candidates, list, found);
     if (asked != CUBLAS_STATUS_SUCCESS) *found = 0;
     if (asked != CUBLAS_STATUS_SUCCESS && asked != CUBLAS_STATUS_NOT_SUPPORTED) {
       status = cuda_blas_status(host, asked, "cublasLtMatmulAlgoGetHeuristic");
@@ -159,8 +159,9 @@ static tn_status choose(const tn_host *host, cublasLtHandle_t blas, product_plan
   }
   (void)cublasLtMatmulPreferenceDestroy(preference);
   if (status != TN_OK || *found == 0) return status;
-  plan->algo = result.algo;
-  plan->workspace_bytes = result.workspaceSize;
+  plan->algo = list[0].algo;
+  plan->workspace_bytes = list[0].workspaceSize;
+  cuda_product_tune(queue, plan, list, *found);
   return TN_OK;
 }
 
@@ -175,7 +176,7 @@ static tn_status make_plan(cuda_queue *queue, product_plan *plan, const void *bi
     plan->adds_bias = attempt % 2 && bias;
     if ((attempt % 2 && !bias) || (attempt >= 2 && !p->fused)) continue;
     status = set_epilogue(host, plan, plan->adds_bias ? NULL : bias);
-    if (status == TN_OK) status = choose(host, queue->blas, plan, &found);
+    if (status == TN_OK) status = choose(queue, plan, &found);
   }
   if (status != TN_OK || found) return status;
   return host->fail(

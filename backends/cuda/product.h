@@ -8,6 +8,8 @@
 
 #include "backends/cuda/backend.h"
 
+enum { product_workspace_limit = 32 << 20 };
+
 /* A matrix as cuBLASLt is told of it. */
 typedef struct operand {
   int64_t ld;
@@ -45,6 +47,11 @@ typedef struct product_plan {
 /* The plan of a product, made on first sight. The queue's lock is held. */
 tn_status cuda_product_plan(cuda_queue *queue, const product *key, const void *bias,
                             product_plan **out);
+
+/* Takes the fastest of what the heuristic named, the first of which the plan has, where there is
+ * reason to measure and nothing forbids it. The lock is held. */
+void cuda_product_tune(cuda_queue *queue, product_plan *plan,
+                       const cublasLtMatmulHeuristicResult_t *list, int count);
 
 /* Has the plan add this bias from now on. The queue's lock is held. */
 tn_status cuda_product_set_bias(const tn_host *host, product_plan *plan, const void *bias);
