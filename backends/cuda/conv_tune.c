@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda/choices.h"
 #include "backends/cuda/conv.h"
 #include "backends/cuda/tune.h"
+#include "kernels/cuda/base/choices.h"
 
 enum { most_engines = 10 };
 

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "backends/cuda/choices.h"
 #include "backends/cuda/product.h"
 #include "backends/cuda/tune.h"
+#include "kernels/cuda/base/choices.h"
 
 /* What is remembered. */
 typedef struct chosen {

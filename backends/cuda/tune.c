@@ -4,7 +4,7 @@
  */
 #include "backends/cuda/tune.h"
 
-#include "backends/cuda/choices.h"
+#include "kernels/cuda/base/choices.h"
 
 enum { most_runs = 5, rest_bytes = 64 << 20 };
 static const double least_operations = (double)(1 << 28);

@@ -1,9 +1,9 @@
 /*
- * Choices that were measured (backends/cuda/choices.c): found again in the process and by the next
- * one, not under other keys, and a file that is spoiled, cut or open to others counts as none. Each
- * test runs in a process of its own; none needs a GPU.
+ * Choices that were measured (kernels/cuda/base/choices.c): found again in the process and by the
+ * next one, not under other keys, and a file that is spoiled, cut or open to others counts as none.
+ * Each test runs in a process of its own; none needs a GPU.
  */
-#include "backends/cuda/choices.h"
+#include "kernels/cuda/base/choices.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * one write. A record has a sum over itself; a file that has one that does not agree, that is too
  * long or somebody else's, is passed over, and put aside where it may be.
  */
-#include "backends/cuda/choices.h"
+#include "kernels/cuda/base/choices.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>

@@ -3,8 +3,8 @@
  * the bytes of a key and by what the choice depends on beside it: the device's name, the driver,
  * the libraries and Tenon's version. Thread-safe. Nothing here fails a call.
  */
-#ifndef BACKENDS_CUDA_CHOICES_H
-#define BACKENDS_CUDA_CHOICES_H
+#ifndef KERNELS_CUDA_CHOICES_H
+#define KERNELS_CUDA_CHOICES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,4 +30,4 @@ void cuda_choice_add(const cuda_choice_key *key, const void *value, size_t bytes
 bool cuda_choice_is_off(void);
 bool cuda_choice_takes_all(void);
 
-#endif /* BACKENDS_CUDA_CHOICES_H */
+#endif /* KERNELS_CUDA_CHOICES_H */
