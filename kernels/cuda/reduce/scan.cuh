@@ -106,6 +106,8 @@ template <class T, class Y> struct wrote_of<widened<T, Y>> { using type = Y; };
 template <class S> struct wrote_by;
 template <template <class> class S, class T> struct wrote_by<S<T>> : wrote_of<T> {};
 
+enum { tile_rounds = 4 };
+
 /* A warp's part of a tile is `rounds` rounds of 32 packs; elements wait in registers as they were
  * read. */
 template <class S> struct tile_of {
@@ -113,7 +115,7 @@ template <class S> struct tile_of {
   using raw = std::conditional_t<any, int64_t, raw_t<S>>;
   using wrote = std::conditional_t<any, int64_t, typename wrote_by<S>::type>;
   static constexpr int width = 16 / (int)sizeof(raw);
-  static constexpr int rounds = sizeof(typename S::A) > 8 ? 4 : 8;
+  static constexpr int rounds = tile_rounds;
   static constexpr int per_warp = 32 * width * rounds;
   static constexpr int size = threads * width * rounds;
   using pack_in = pack<raw, width>;
@@ -125,7 +127,7 @@ int64_t tile_size(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
   bool real = type.code == kDLFloat || type.code == kDLBfloat;
   int width = real ? 128 / type.bits : 2;
-  return threads * width * (args->kernel->op == TN_OP_CUMMAX ? 4 : 8);
+  return threads * width * tile_rounds;
 }
 
 template <class P> __device__ __forceinline__ void turn_round(P *v) {
@@ -145,7 +147,7 @@ __device__ __forceinline__ void read_pack(const S &s, const void *x, int64_t bas
   using Tile = tile_of<S>;
   using raw = typename Tile::raw;
   constexpr int N = Tile::width;
-  if (p.packs) {
+  if (!Tile::any && p.packs) {
     if (i >= p.n) return;
     *v = *(const typename Tile::pack_in *)((const raw *)x + base + (p.reverse ? p.n - N - i : i));
     if (p.reverse) turn_round(v);
@@ -179,14 +181,14 @@ write_pack(const S &s, const S &kept, void *y, int64_t *index, int64_t base, int
     A before = carry;
     carry = s.join(carry, kept.read(&v, e, place));
     A result = p.exclusive ? before : carry;
-    if (p.packs) {
+    if (Tile::any || !p.packs) {
+      s.write(y, index, base + place, result);
+    } else {
       kept.write(&out, (int64_t *)NULL, e, result);
       places.v[e] = s.where(result);
-    } else {
-      s.write(y, index, base + place, result);
     }
   }
-  if (!p.packs || i >= p.n) return;
+  if (Tile::any || !p.packs || i >= p.n) return;
   int64_t at = base + (p.reverse ? p.n - N - i : i);
   if (p.reverse) turn_round(&out);
   *(typename Tile::pack_out *)((typename Tile::wrote *)y + at) = out;
