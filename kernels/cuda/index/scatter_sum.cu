@@ -196,7 +196,7 @@ template <class C, class T> struct atomic_plus {
   }
   __device__ __forceinline__ void put(C *y, T element) const {
     C x = (C)load(element);
-    if (sizeof(C) == 8 || !(fabs((double)x) < 0x1p-100))
+    if (sizeof(C) == 8 || !(fabsf((float)x) < 0x1p-100f))
       atomicAdd(y, x);
     else
       update_word(y, x, *this);

@@ -48,13 +48,13 @@ template <class K> __global__ void __launch_bounds__(threads) sort_block(rows r)
   }
 }
 
-/* The sort of all rows at once: items are numbered row * n + place. */
+/* The sort of all rows at once: items are numbered row * n + place, in 32 bits. */
 template <class K>
 __global__ void __launch_bounds__(threads)
     make_keys(rows r, K *key, uint32_t *item, bool with_row) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= r.outer * r.inner * r.n) return;
-  int64_t row = r.outer * r.inner == 1 ? 0 : i / r.n;
+  int64_t row = (uint32_t)i / (uint32_t)r.n;
   uint64_t k = order_key(bits_at(r.x, place_of(r, row, i - row * r.n, r.n), r.type.bits), r.type);
   key[i] = (K)(with_row ? (uint64_t)row << r.type.bits | k : k);
   if (item) item[i] = (uint32_t)i;
@@ -70,7 +70,7 @@ template <class K>
 __global__ void __launch_bounds__(threads) write_items(rows r, const K *key, const uint32_t *item) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= r.outer * r.inner * r.k) return;
-  int64_t row = r.outer * r.inner == 1 ? 0 : i / r.k, at = i - row * r.k, from = row * r.n + at;
+  int64_t row = (uint32_t)i / (uint32_t)r.k, at = i - row * r.k, from = row * r.n + at;
   int64_t place = item ? (int64_t)item[from] - row * r.n : 0, to = place_of(r, row, at, r.k);
   if (r.index) r.index[to] = place;
   if (!r.y) return;

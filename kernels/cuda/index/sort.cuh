@@ -47,6 +47,7 @@ __device__ __forceinline__ void bits_put(void *y, int64_t i, uint64_t value, int
 
 /* Where element i of a row lies, in a tensor with `size` elements along the axis. */
 __device__ __forceinline__ int64_t place_of(const rows &r, int64_t row, int64_t i, int64_t size) {
+  if (r.inner == 1) return row * size + i;
   return row / r.inner * size * r.inner + row % r.inner + i * r.inner;
 }
 

@@ -82,7 +82,11 @@ template <class T> tn_status run_truncated(const tn_kernel_args *args) {
 
 /* ------------------------------------------------------------ multinomial --- */
 
-enum { stretch = 256 /* weights that share one sum */ };
+enum {
+  stretch = 256,       /* weights that share one sum */
+  row_threads = 1024,  /* of one row, */
+  long_row = 16 * 256, /* where it has more weights; else 256 */
+};
 
 __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
   for (int mask = 16; mask > 0; mask /= 2)
@@ -92,9 +96,9 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
 
 /* The greatest weight of a row, in every thread of the block. */
 template <class T> __device__ double greatest_of(const T *x, int64_t n) {
-  __shared__ double parts[threads / 32];
+  __shared__ double parts[row_threads / 32];
   double most = 0;
-  for (int64_t i = threadIdx.x; i < n; i += threads) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     double v = (double)load(x[i]);
     if (weight_counts(v) && v > most) most = v;
   }
@@ -104,7 +108,7 @@ template <class T> __device__ double greatest_of(const T *x, int64_t n) {
   }
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = most;
   __syncthreads();
-  for (int i = 0; i < threads / 32; i++) most = parts[i] > most ? parts[i] : most;
+  for (unsigned i = 0; i < blockDim.x / 32; i++) most = parts[i] > most ? parts[i] : most;
   return most;
 }
 
@@ -113,7 +117,7 @@ template <class T>
 __device__ void take_weights(const T *x, int64_t n, uint64_t *unit, uint64_t *sums) {
   double greatest = greatest_of(x, n);
   int shift = greatest > 0 ? weight_shift(greatest, n) : 0;
-  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += threads / 32) {
+  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += blockDim.x / 32) {
     uint64_t sum = 0;
     for (int64_t i = s * stretch + threadIdx.x % 32; i < n && i < (s + 1) * stretch; i += 32)
       sum += unit[i] = weight_units((double)load(x[i]), shift);
@@ -151,7 +155,7 @@ __device__ int64_t warp_find(const uint64_t *numbers, int64_t n, uint64_t *at) {
 /* One block draws for one row: with replacement its warps share the samples, without it the
  * first warp draws them one after the other. */
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(row_threads)
     draw_places(int64_t *y, const T *x, int64_t n, uint64_t *room, int64_t samples,
                 bool replacement, draw_origin from) {
   uint64_t seed = from.seed(), offset = from.offset();
@@ -162,7 +166,7 @@ __global__ void __launch_bounds__(threads)
   int warp = threadIdx.x / 32;
   if (!replacement && warp > 0) return;
   uint64_t total = total_of(sums, stretches);
-  for (int64_t k = warp; k < samples; k += replacement ? threads / 32 : 1) {
+  for (int64_t k = warp; k < samples; k += replacement ? blockDim.x / 32 : 1) {
     int64_t place = -1;
     if (total > 0) {
       uint64_t at = draw_below(philox_pair(seed, offset, (uint64_t)(row * samples + k)), total);
@@ -188,9 +192,11 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t count = count_of(args);
   if (count == 0) return TN_OK;
-  return launch(args, draw_places<T>, (unsigned)(count / a->samples), threads, 0,
-                (int64_t *)args->out[0]->data, (const T *)x->data, x->shape[x->ndim - 1],
-                (uint64_t *)args->workspace, a->samples, a->replacement != 0, origin_of(a));
+  int64_t n = x->shape[x->ndim - 1];
+  return launch(args, draw_places<T>, (unsigned)(count / a->samples),
+                n > long_row ? (unsigned)row_threads : (unsigned)threads, 0,
+                (int64_t *)args->out[0]->data, (const T *)x->data, n, (uint64_t *)args->workspace,
+                a->samples, a->replacement != 0, origin_of(a));
 }
 
 /* --------------------------------------------------------------- randperm --- */
