@@ -21,7 +21,7 @@ struct scattering {
   int64_t stride[TN_MAX_RANK];
 };
 
-/* How many elements lie before an axis of y. */
+/* The axis of y that the index goes along. */
 static inline int scatter_axis(const tn_kernel_args *args) {
   int64_t given = ((const tn_gather_attrs *)args->attrs)->axis; /* one layout for all */
   return (int)(given < 0 ? given + args->out[0]->ndim : given);
