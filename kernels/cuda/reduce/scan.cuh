@@ -116,6 +116,8 @@ template <class S> struct tile_of {
   using wrote = std::conditional_t<any, int64_t, typename wrote_by<S>::type>;
   static constexpr int width = 16 / (int)sizeof(raw);
   static constexpr int rounds = tile_rounds;
+  /* Of a multiprocessor: as many as registers allow. */
+  static constexpr int least_blocks = width <= 4 && sizeof(typename S::A) <= 8 ? 3 : 2;
   static constexpr int per_warp = 32 * width * rounds;
   static constexpr int size = threads * width * rounds;
   using pack_in = pack<raw, width>;
@@ -224,8 +226,18 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
   return s.join(shared[warps], before);
 }
 
+/* Has elements read again from the registers where they wait, in 16 bytes, instead of being kept in
+ * what they are summed in, which takes up to four times as many. */
+template <class P> __device__ __forceinline__ void forget_reads(P *v) {
+  uint32_t w[sizeof(P) / 4];
+  memcpy(w, v, sizeof(P));
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(P) / 4; i++) asm volatile("" : "+r"(w[i]));
+  memcpy(v, w, sizeof(P));
+}
+
 template <class S>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, tile_of<S>::least_blocks)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
@@ -254,6 +266,8 @@ __global__ void __launch_bounds__(threads)
     total = s.join(total, shuffle_from(sum, 31));
   }
   A before = before_warp(s, total, row, t, l);
+#pragma unroll
+  for (int r = 0; r < R; r++) forget_reads(&v[r]);
 #pragma unroll
   for (int r = 0; r < R; r++)
     write_pack(s, kept, y, index, base, first + r * 32 * N, s.join(before, lead[r]), v[r], p);
