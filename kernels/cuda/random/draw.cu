@@ -3,11 +3,10 @@
  * follow from the seed and the element's place alone, as in kernels/common/draws.h; weights are
  * summed as whole numbers, so every device draws the same.
  */
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/common/draws.h"
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/base/scalars.cuh"
+#include "kernels/cuda/index/radix.h"
 
 namespace {
 
@@ -83,7 +82,11 @@ template <class T> tn_status run_truncated(const tn_kernel_args *args) {
 
 /* ------------------------------------------------------------ multinomial --- */
 
-enum { stretch = 256 /* weights that share one sum */ };
+enum {
+  stretch = 256,       /* weights that share one sum */
+  row_threads = 1024,  /* of one row, */
+  long_row = 16 * 256, /* where it has more weights; else 256 */
+};
 
 __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
   for (int mask = 16; mask > 0; mask /= 2)
@@ -93,9 +96,9 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
 
 /* The greatest weight of a row, in every thread of the block. */
 template <class T> __device__ double greatest_of(const T *x, int64_t n) {
-  __shared__ double parts[threads / 32];
+  __shared__ double parts[row_threads / 32];
   double most = 0;
-  for (int64_t i = threadIdx.x; i < n; i += threads) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     double v = (double)load(x[i]);
     if (weight_counts(v) && v > most) most = v;
   }
@@ -105,7 +108,7 @@ template <class T> __device__ double greatest_of(const T *x, int64_t n) {
   }
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = most;
   __syncthreads();
-  for (int i = 0; i < threads / 32; i++) most = parts[i] > most ? parts[i] : most;
+  for (unsigned i = 0; i < blockDim.x / 32; i++) most = parts[i] > most ? parts[i] : most;
   return most;
 }
 
@@ -114,7 +117,7 @@ template <class T>
 __device__ void take_weights(const T *x, int64_t n, uint64_t *unit, uint64_t *sums) {
   double greatest = greatest_of(x, n);
   int shift = greatest > 0 ? weight_shift(greatest, n) : 0;
-  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += threads / 32) {
+  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += blockDim.x / 32) {
     uint64_t sum = 0;
     for (int64_t i = s * stretch + threadIdx.x % 32; i < n && i < (s + 1) * stretch; i += 32)
       sum += unit[i] = weight_units((double)load(x[i]), shift);
@@ -152,7 +155,7 @@ __device__ int64_t warp_find(const uint64_t *numbers, int64_t n, uint64_t *at) {
 /* One block draws for one row: with replacement its warps share the samples, without it the
  * first warp draws them one after the other. */
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(row_threads)
     draw_places(int64_t *y, const T *x, int64_t n, uint64_t *room, int64_t samples,
                 bool replacement, draw_origin from) {
   uint64_t seed = from.seed(), offset = from.offset();
@@ -163,7 +166,7 @@ __global__ void __launch_bounds__(threads)
   int warp = threadIdx.x / 32;
   if (!replacement && warp > 0) return;
   uint64_t total = total_of(sums, stretches);
-  for (int64_t k = warp; k < samples; k += replacement ? threads / 32 : 1) {
+  for (int64_t k = warp; k < samples; k += replacement ? blockDim.x / 32 : 1) {
     int64_t place = -1;
     if (total > 0) {
       uint64_t at = draw_below(philox_pair(seed, offset, (uint64_t)(row * samples + k)), total);
@@ -189,52 +192,44 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t count = count_of(args);
   if (count == 0) return TN_OK;
-  return launch(args, draw_places<T>, (unsigned)(count / a->samples), threads, 0,
-                (int64_t *)args->out[0]->data, (const T *)x->data, x->shape[x->ndim - 1],
-                (uint64_t *)args->workspace, a->samples, a->replacement != 0, origin_of(a));
+  int64_t n = x->shape[x->ndim - 1];
+  return launch(args, draw_places<T>, (unsigned)(count / a->samples),
+                n > long_row ? (unsigned)row_threads : (unsigned)threads, 0,
+                (int64_t *)args->out[0]->data, (const T *)x->data, n, (uint64_t *)args->workspace,
+                a->samples, a->replacement != 0, origin_of(a));
 }
 
 /* --------------------------------------------------------------- randperm --- */
 
-template <class I>
 __global__ void __launch_bounds__(threads)
-    list_keys(uint64_t *key, I *place, int64_t n, draw_origin from) {
+    list_keys(uint64_t *key, uint32_t *place, int64_t n, draw_origin from) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
   key[i] = philox_pair(from.seed(), from.offset(), (uint64_t)i);
-  place[i] = (I)i;
+  place[i] = (uint32_t)i;
 }
-
-size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
 
 template <class I>
-cudaError_t sort_keys(void *temp, size_t *bytes, const uint64_t *from, uint64_t *to, const I *place,
-                      I *y, int64_t n, cudaStream_t stream) {
-  return cub::DeviceRadixSort::SortPairs(temp, *bytes, from, to, place, y, (uint32_t)n, 0, 64,
-                                         stream);
+__global__ void __launch_bounds__(threads) copy_places(I *y, const uint32_t *place, int64_t n) {
+  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i < n) y[i] = (I)place[i];
 }
 
-/* Keys before and after the sort, places before it, and what CUB asks for. */
-template <class I> tn_status permute(const tn_kernel_args *args, size_t *bytes, void *memory) {
+/* Places by random keys. pre: n < 2^32. */
+template <class I> tn_status permute(const tn_kernel_args *args) {
   const tn_randperm_attrs *a = (const tn_randperm_attrs *)args->attrs;
   int64_t n = count_of(args);
-  size_t keys = rounded((size_t)n * sizeof(uint64_t)), places = rounded((size_t)n * sizeof(I));
-  char *at = (char *)memory;
-  uint64_t *from = (uint64_t *)at, *to = (uint64_t *)(at + keys);
-  I *place = (I *)(at + 2 * keys), *y = (I *)args->out[0]->data;
-  size_t temp = 0;
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  unsigned blocks = (unsigned)ceil_div(n, threads);
+  if (n == 0) return TN_OK;
+  cuda_radix r;
+  tn_status status = cuda_radix_of(args, args->workspace, n, 64, true, &r);
+  if (status == TN_OK)
+    status = launch(args, list_keys, blocks, threads, 0, (uint64_t *)r.key[0], r.item[0], n,
+                    origin_of(a));
+  if (status == TN_OK) status = cuda_radix_sort(args, &r, 64);
   if (status != TN_OK) return status;
-  cudaError_t error = sort_keys<I>(NULL, &temp, from, to, place, y, n, NULL);
-  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
-  if (bytes) *bytes = 2 * keys + places + temp;
-  if (!memory || n == 0) return TN_OK;
-  status = launch(args, list_keys<I>, (unsigned)ceil_div(n, threads), threads, 0, from, place, n,
-                  origin_of(a));
-  if (status != TN_OK) return status;
-  error = sort_keys<I>(at + 2 * keys + places, &temp, from, to, place, y, n,
-                       (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
+  return launch(args, copy_places<I>, blocks, threads, 0, (I *)args->out[0]->data,
+                (const uint32_t *)r.item[0], n);
 }
 
 } // namespace
@@ -267,12 +262,12 @@ tn_status cuda_run_multinomial(const tn_kernel_args *args) {
 }
 
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {
-  *bytes = 0;
-  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, bytes, NULL)
-                                            : permute<uint64_t>(args, bytes, NULL);
+  cuda_radix r;
+  tn_status status = cuda_radix_of(args, NULL, count_of(args), 64, true, &r);
+  *bytes = status == TN_OK ? r.bytes : 0;
+  return status;
 }
 
 tn_status cuda_run_randperm(const tn_kernel_args *args) {
-  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, NULL, args->workspace)
-                                            : permute<uint64_t>(args, NULL, args->workspace);
+  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args) : permute<uint64_t>(args);
 }
