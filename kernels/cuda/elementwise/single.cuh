@@ -56,9 +56,10 @@ struct single_power {
 SINGLE_FN single_power single_power_e(float x, float low, int more) {
   const float t = fmaf(x, 1.44269504f, SINGLE_ROUND), n = t - SINGLE_ROUND;
   const float a = fmaf(n, -0.693147182f, x), b = fmaf(n, 1.90465421e-9f, low), r = a + b;
-  float p = fmaf(1.39308802e-3f, r, 8.36327299e-3f);
+  float p = fmaf(1.99696253e-4f, r, 1.39308802e-3f);
+  p = fmaf(p, r, 8.3331801e-3f);
   p = fmaf(p, r, 4.16665077e-2f);
-  p = fmaf(p, r, 0.166665763f);
+  p = fmaf(p, r, 0.166666672f);
   p = fmaf(p, r, 0.5f);
   single_power y;
   y.scale = __int_as_float((__float_as_int(t) << 23) + ((127 + more) << 23));
@@ -292,16 +293,16 @@ SINGLE_FN float single_erf(float x) {
     p = fmaf(p, z, 0.128379166f);
     return fmaf(x, p, x);
   }
-  const float b = fminf(a, 4.0f);
-  float p = fmaf(1.61388289e-6f, b, -4.55876288e-5f); /* ln erfc b */
-  p = fmaf(p, b, 5.92748809e-4f);
-  p = fmaf(p, b, -4.74014599e-3f);
-  p = fmaf(p, b, 2.63645574e-2f);
-  p = fmaf(p, b, -0.109978057f);
-  p = fmaf(p, b, -0.631937206f);
-  p = fmaf(p, b, -1.13016665f);
-  p = fmaf(p, b, 3.03213e-4f);
-  const single_power e = single_power_e(p, 0.0f, 0);
+  const float b = fminf(a, 4.0f) - 1.0f;
+  float p = fmaf(1.59351771e-06f, b, -3.24149696e-05f); /* ln erfc(b + 1) */
+  p = fmaf(p, b, 0.000317438738f);
+  p = fmaf(p, b, -0.002046715f);
+  p = fmaf(p, b, 0.0100661879f);
+  p = fmaf(p, b, -0.0415657386f);
+  p = fmaf(p, b, -0.84310925f);
+  p = fmaf(p, b, -2.6389668f);
+  const float l = fmaf(p, b, -1.84960556f), low = fmaf(p, b, -1.84960556f - l);
+  const single_power e = single_power_e(l, low, 0);
   return x != x ? x : copysignf(1.0f - fmaf(e.scale, e.rest, e.scale), x);
 }
 
