@@ -7,47 +7,107 @@
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/base/scalars.cuh"
 #include "kernels/cuda/index/radix.h"
+#include "kernels/cuda/random/philox.cuh"
 
 namespace {
 
 enum { threads = 256 };
 
 template <class V>
-__global__ void __launch_bounds__(threads)
-    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 4 >= n) return;
-  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
+__global__ void __launch_bounds__(draw_threads)
+    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one, bool wide) {
+  draw_share<4>(y, n, from, wide, [&](const philox_words &r, V *v) {
 #pragma unroll
-  for (int i = 0; i < 4; i++)
-    if (group * 4 + i < n) y[group * 4 + i] = r.w[i] < threshold ? one : (V)0;
+    for (int i = 0; i < 4; i++) v[i] = r.w[i] < threshold ? one : (V)0;
+  });
+}
+
+/* draw_below for n of 32 bits: the same number by half the products. */
+__device__ __forceinline__ uint64_t draw_below_narrow(uint32_t low, uint32_t high, uint32_t n) {
+  return ((uint64_t)high * n + __umulhi(low, n)) >> 32;
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 2 >= n) return;
-  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
-  uint64_t even = (uint64_t)r.w[1] << 32 | r.w[0], odd = (uint64_t)r.w[3] << 32 | r.w[2];
-  y[group * 2] = (T)(low + draw_below(even, span));
-  if (group * 2 + 1 < n) y[group * 2 + 1] = (T)(low + draw_below(odd, span));
+__global__ void __launch_bounds__(draw_threads)
+    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span, bool wide) {
+  draw_share<2>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const uint32_t *w = r.w + 2 * i;
+      const uint64_t below = span >> 32 ? draw_below((uint64_t)w[1] << 32 | w[0], span)
+                                        : draw_below_narrow(w[0], w[1], (uint32_t)span);
+      v[i] = (T)(low + below);
+    }
+  });
 }
 
-template <class T>
-__global__ void __launch_bounds__(threads)
-    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= n) return;
-  uint64_t seed = from.seed(), offset = from.offset();
-  double u;
-  if (sizeof(T) == 8) {
-    u = ((double)(philox_pair(seed, offset, (uint64_t)i) >> 11) + 0.5) * 0x1p-53;
-  } else {
-    philox_words r = philox_at(seed, offset + (uint64_t)i / 4);
-    u = ((double)(r.w[i % 4] >> 8) + 0.5) * 0x1p-24;
+/* The bounds in float, which serves where the stretch is a good part of all probabilities: there
+ * its rounding moves numbers by less than they are apart. */
+struct truncated_single {
+  float from, above, width; /* Phi(low), 1 - Phi(high), and what lies between */
+  float low, high, sign;
+};
+
+/* PPND7 of AS 241 (Wichura 1988): the inverse of Phi at the smaller of `below` and `above`, which
+ * are p and 1 - p, to some 1e-7. */
+__device__ __forceinline__ float quantile_single(float below, float above) {
+  const float q = 0.5f * (below - above), p = fminf(below, above);
+  if (fabsf(q) <= 0.425f) {
+    const float r = fmaf(-q, q, 0.180625f);
+    const float over =
+        fmaf(fmaf(fmaf(5.9109374720e1f, r, 1.5929113202e2f), r, 5.0434271938e1f), r, 3.3871327179f);
+    const float under =
+        fmaf(fmaf(fmaf(6.7187563600e1f, r, 7.8757757664e1f), r, 1.7895169469e1f), r, 1.0f);
+    return q * __fdividef(over, under);
   }
-  y[i] = stored<T>::from((compute_t<T>)(mean + std * truncated_at(&between, u)));
+  const float t = sqrtf(-logf(fmaxf(p, 1e-37f)));
+  float z;
+  if (t <= 5.0f) {
+    const float r = t - 1.6f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7023821103e-1f, r, 1.3067284816f), r, 2.7568153900f), r, 1.4234372777f),
+        fmaf(fmaf(1.2021132975e-1f, r, 7.3700164250e-1f), r, 1.0f));
+  } else {
+    const float r = t - 5.0f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7337203997e-2f, r, 4.2868294337e-1f), r, 3.0812263860f), r, 6.6579051150f),
+        fmaf(fmaf(1.2258202635e-2f, r, 2.4197894225e-1f), r, 1.0f));
+  }
+  return q < 0 ? -z : z;
+}
+
+__device__ __forceinline__ float truncated_single_at(const truncated_single &t, uint32_t word) {
+  const float k = (float)(word >> 8), rest = (float)(0xffffffu - (word >> 8));
+  const float u = fmaf(k, 0x1p-24f, 0x1p-25f), v = fmaf(rest, 0x1p-24f, 0x1p-25f); /* 1 - u */
+  const float z = quantile_single(fmaf(u, t.width, t.from), fmaf(v, t.width, t.above));
+  return t.sign * fminf(fmaxf(z, t.low), t.high);
+}
+
+template <class T>
+__global__ void __launch_bounds__(draw_threads)
+    draw_truncated_single(T *y, int64_t n, draw_origin from, float mean, float std,
+                          truncated_single between, bool wide) {
+  draw_share<4>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      v[i] = stored<T>::from(fmaf(std, truncated_single_at(between, r.w[i]), mean));
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(draw_threads)
+    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between,
+                   bool wide) {
+  constexpr int per = sizeof(T) == 8 ? 2 : 4;
+  draw_share<per>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll 1
+    for (int i = 0; i < per; i++) {
+      uint64_t pair = (uint64_t)r.w[2 * i % 4 + 1] << 32 | r.w[2 * i % 4];
+      double u = per == 2 ? ((double)(pair >> 11) + 0.5) * 0x1p-53
+                          : ((double)(r.w[i] >> 8) + 0.5) * 0x1p-24;
+      v[i] = stored<T>::from((compute_t<T>)(mean + std * truncated_at(&between, u)));
+    }
+  });
 }
 
 int64_t count_of(const tn_kernel_args *args) {
@@ -56,28 +116,45 @@ int64_t count_of(const tn_kernel_args *args) {
 
 template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   const tn_bernoulli_attrs *a = (const tn_bernoulli_attrs *)args->attrs;
+  V *y = (V *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
-                (V *)args->out[0]->data, n, origin_of(a), bernoulli_threshold(a->p), one);
+  return launch(args, draw_ones<V>, draw_blocks<V, 4>(n), draw_threads, 0, y, n, origin_of(a),
+                bernoulli_threshold(a->p), one, draw_is_wide<V, 4>(y));
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {
   const tn_randint_attrs *a = (const tn_randint_attrs *)args->attrs;
+  T *y = (T *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_integers<T>, (unsigned)ceil_div(n, threads * 2), threads, 0,
-                (T *)args->out[0]->data, n, origin_of(a), (uint64_t)a->low,
-                (uint64_t)a->high - (uint64_t)a->low);
+  return launch(args, draw_integers<T>, draw_blocks<T, 2>(n), draw_threads, 0, y, n, origin_of(a),
+                (uint64_t)a->low, (uint64_t)a->high - (uint64_t)a->low, draw_is_wide<T, 2>(y));
+}
+
+/* A twentieth of all probabilities, and numbers that float holds. */
+bool serves_single(const truncated *t, double mean, double std) {
+  return t->width >= 0.05 && fabs(mean) < 1e6 * std && std > 1e-15 && std < 1e15;
 }
 
 template <class T> tn_status run_truncated(const tn_kernel_args *args) {
   const tn_truncated_normal_attrs *a = (const tn_truncated_normal_attrs *)args->attrs;
+  T *y = (T *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_truncated<T>, (unsigned)ceil_div(n, threads), threads, 0,
-                (T *)args->out[0]->data, n, origin_of(a), a->mean, a->std,
-                truncated_between(a->low, a->high));
+  const truncated t = truncated_between(a->low, a->high);
+  if constexpr (sizeof(T) < 8) {
+    if (serves_single(&t, a->mean, a->std)) {
+      const truncated_single single = {(float)t.from,  (float)normal_probability(-t.high),
+                                       (float)t.width, (float)t.low,
+                                       (float)t.high,  t.mirrored ? -1.0f : 1.0f};
+      return launch(args, draw_truncated_single<T>, draw_blocks<T, 4>(n), draw_threads, 0, y, n,
+                    origin_of(a), (float)a->mean, (float)a->std, single, draw_is_wide<T, 4>(y));
+    }
+  }
+  constexpr int per = sizeof(T) == 8 ? 2 : 4;
+  return launch(args, draw_truncated<T>, draw_blocks<T, per>(n), draw_threads, 0, y, n,
+                origin_of(a), a->mean, a->std, t, draw_is_wide<T, per>(y));
 }
 
 /* ------------------------------------------------------------ multinomial --- */
