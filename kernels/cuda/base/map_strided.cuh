@@ -34,18 +34,24 @@ template <class F> struct map_strided_width {
   static constexpr int value = least(4, map_width<F>::value);
 };
 
-template <int operands>
-__device__ __forceinline__ void map_offsets(const cuda_layout &l, uint32_t rest,
-                                            int64_t (&offset)[CUDA_MAX_OPERANDS]) {
+/* Offsets of N places at once, whose divisions then do not wait for one another. */
+template <int operands, int N>
+__device__ __forceinline__ void map_offsets(const cuda_layout &l, uint32_t (&rest)[N],
+                                            int64_t (&offset)[N][CUDA_MAX_OPERANDS]) {
 #pragma unroll
-  for (int k = 0; k < CUDA_MAX_OPERANDS; k++) offset[k] = 0;
+  for (int k = 0; k < N; k++)
+#pragma unroll
+    for (int o = 0; o < CUDA_MAX_OPERANDS; o++) offset[k][o] = 0;
 #pragma unroll 1
   for (int d = l.rank - 1; d >= 0; d--) {
-    uint32_t q = d > 0 ? quotient(rest, l.size[d]) : 0;
-    int64_t r = rest - q * l.size[d].value;
-    rest = q;
 #pragma unroll
-    for (int k = 0; k < operands; k++) offset[k] += r * l.stride[k][d];
+    for (int k = 0; k < N; k++) {
+      uint32_t q = d > 0 ? quotient(rest[k], l.size[d]) : 0;
+      int64_t r = rest[k] - q * l.size[d].value;
+      rest[k] = q;
+#pragma unroll
+      for (int o = 0; o < operands; o++) offset[k][o] += r * l.stride[o][d];
+    }
   }
 }
 
@@ -73,30 +79,75 @@ template <class T, int N> struct map_tile_of {
 template <class T, int N>
 __device__ __forceinline__ void map_fill_tile(map_tile_of<T, N> &tile, const T *x,
                                               const map_walk &w, int operand, uint32_t row,
-                                              uint32_t column) {
+                                              uint32_t column, int64_t base) {
   constexpr int R = map_tile_of<T, N>::R;
 #pragma unroll
   for (int k = 0; k < N; k++) {
     uint32_t i = threadIdx.x + k * map_threads, r = i % R, c = i / R;
     if (row + r < w.rows && column + c < w.columns)
-      tile.v[c][r] = x[(int64_t)(row + r) + (int64_t)(column + c) * w.step[operand]];
+      tile.v[c][r] = x[base + (row + r) + (column + c) * w.step[operand]];
   }
 }
 
 /* The thread's elements: N rows, map_threads / map_tile apart, of one column. */
 template <class T, int N>
-__device__ __forceinline__ void map_read_tile(pack<T, N> &p, const map_tile_of<T, N> &tile,
-                                              const T *x, const map_walk &w, int operand,
-                                              uint32_t row, uint32_t column, uint32_t live) {
-  uint32_t c = threadIdx.x % map_tile, r = threadIdx.x / map_tile;
+__device__ __forceinline__ void
+map_read_places(pack<T, N> &p, const T *x, const int64_t (&at)[N][CUDA_MAX_OPERANDS], int operand,
+                uint32_t live, bool turned, const map_tile_of<T, N> &tile) {
+  const uint32_t c = threadIdx.x % map_tile, r = threadIdx.x / map_tile;
+#pragma unroll
+  for (int k = 0; k < N; k++)
+    if (live >> k & 1)
+      p.v[k] = turned ? tile.v[c][r + k * (map_threads / map_tile)] : x[at[k][operand]];
+}
+
+/* In mode wide: the place of y in return; NULL for none. */
+template <class F, int N>
+__device__ __forceinline__ typename F::Y *
+map_read_row(typename F::Y *y, const typename F::A *a, const typename F::B *b,
+             const map_third_t<F> *c, const map_walk &w, pack<typename F::A, N> &pa,
+             pack<typename F::B, N> &pb, pack<map_third_t<F>, N> &pc) {
+  uint32_t i[1] = {blockIdx.x * map_threads + threadIdx.x};
+  int64_t at[1][CUDA_MAX_OPERANDS];
+  if (i[0] >= w.layout.count) return nullptr;
+  map_offsets<1 + F::inputs, 1>(w.layout, i, at);
+  if (F::inputs > 0) map_read_wide(pa, a + at[0][1], w.how[1], w.step[1]);
+  if (F::inputs > 1) map_read_wide(pb, b + at[0][2], w.how[2], w.step[2]);
+  if (F::inputs > 2) map_read_wide(pc, c + at[0][3], w.how[3], w.step[3]);
+  return y + at[0][0];
+}
+
+/* Where the block's tile begins and the thread's places in it lie; `base` is that of the whole
+ * matrix, and `live` has a bit for each place inside it. */
+template <int operands, int N>
+__device__ __forceinline__ void
+map_places_of_tile(const map_walk &w, uint32_t *row, uint32_t *column, uint32_t *live,
+                   int64_t (&at)[N][CUDA_MAX_OPERANDS], int64_t (&base)[1][CUDA_MAX_OPERANDS]) {
+  const uint32_t q = quotient(blockIdx.x, w.across), rest = quotient(q, w.down);
+  *column = (blockIdx.x - q * w.across.value) * map_tile;
+  *row = (q - rest * w.down.value) * (map_threads / map_tile * N);
+  uint32_t outer[1] = {rest};
+  map_offsets<operands, 1>(w.layout, outer, base);
+  const uint32_t c = *column + threadIdx.x % map_tile;
 #pragma unroll
   for (int k = 0; k < N; k++) {
-    uint32_t at = r + k * (map_threads / map_tile);
-    if (!(live >> k & 1)) continue;
-    p.v[k] = w.how[operand] == MAP_TURNED ? tile.v[c][at]
-                                          : x[(int64_t)(row + at) * w.row_step[operand] +
-                                              (int64_t)(column + c) * w.step[operand]];
+    const uint32_t r = *row + threadIdx.x / map_tile + k * (map_threads / map_tile);
+    *live |= (uint32_t)(r < w.rows && c < w.columns) << k;
+#pragma unroll
+    for (int o = 0; o < operands; o++) at[k][o] = base[0][o] + r * w.row_step[o] + c * w.step[o];
   }
+}
+
+template <int operands, int N>
+__device__ __forceinline__ void map_places_of_spread(const map_walk &w, uint32_t *live,
+                                                     int64_t (&at)[N][CUDA_MAX_OPERANDS]) {
+  uint32_t i[N];
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    i[k] = (blockIdx.x * N + k) * map_threads + threadIdx.x;
+    *live |= (uint32_t)(i[k] < w.layout.count) << k;
+  }
+  map_offsets<operands, N>(w.layout, i, at); /* beyond the count too: nothing is read there */
 }
 
 template <class F>
@@ -104,68 +155,45 @@ __global__ void __launch_bounds__(map_threads)
     map_strided(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
                 const map_third_t<F> *c, const __grid_constant__ map_walk w) {
   constexpr int N = map_strided_width<F>::value, operands = 1 + F::inputs;
+  __shared__ map_tile_of<typename F::A, N> tile_a;
+  __shared__ map_tile_of<typename F::B, N> tile_b;
+  __shared__ map_tile_of<map_third_t<F>, N> tile_c;
   pack<typename F::A, N> pa{};
   pack<typename F::B, N> pb{};
   pack<map_third_t<F>, N> pc{};
   pack<typename F::Y, N> py;
-  int64_t offset[CUDA_MAX_OPERANDS], to[N];
+  int64_t at[N][CUDA_MAX_OPERANDS];
   uint32_t live = 0;
+  typename F::Y *whole = nullptr;
+  bool turned[CUDA_MAX_OPERANDS] = {};
   if (w.mode == MAP_WIDE) {
-    const uint32_t i = blockIdx.x * map_threads + threadIdx.x;
-    if (i >= w.layout.count) return;
-    map_offsets<operands>(w.layout, i, offset);
-    to[0] = offset[0];
-    if (F::inputs > 0) map_read_wide(pa, a + offset[1], w.how[1], w.step[1]);
-    if (F::inputs > 1) map_read_wide(pb, b + offset[2], w.how[2], w.step[2]);
-    if (F::inputs > 2) map_read_wide(pc, c + offset[3], w.how[3], w.step[3]);
+    whole = map_read_row<F, N>(y, a, b, c, w, pa, pb, pc);
+    if (!whole) return;
   } else if (w.mode == MAP_SPREAD) {
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-      const uint32_t i = (blockIdx.x * N + k) * map_threads + threadIdx.x;
-      if (i >= w.layout.count) continue;
-      live |= 1u << k;
-      map_offsets<operands>(w.layout, i, offset);
-      to[k] = offset[0];
-      if (F::inputs > 0) pa.v[k] = a[offset[1]];
-      if (F::inputs > 1) pb.v[k] = b[offset[2]];
-      if (F::inputs > 2) pc.v[k] = c[offset[3]];
-    }
+    map_places_of_spread<operands, N>(w, &live, at);
   } else {
-    constexpr int R = map_threads / map_tile * N;
-    __shared__ map_tile_of<typename F::A, N> tile_a;
-    __shared__ map_tile_of<typename F::B, N> tile_b;
-    __shared__ map_tile_of<map_third_t<F>, N> tile_c;
-    uint32_t q = quotient(blockIdx.x, w.across), rest = quotient(q, w.down);
-    const uint32_t column = (blockIdx.x - q * w.across.value) * map_tile;
-    const uint32_t row = (q - rest * w.down.value) * R;
-    map_offsets<operands>(w.layout, rest, offset);
-    a += offset[1];
-    b += offset[2];
-    c += offset[3];
-    if (F::inputs > 0 && w.how[1] == MAP_TURNED) map_fill_tile(tile_a, a, w, 1, row, column);
-    if (F::inputs > 1 && w.how[2] == MAP_TURNED) map_fill_tile(tile_b, b, w, 2, row, column);
-    if (F::inputs > 2 && w.how[3] == MAP_TURNED) map_fill_tile(tile_c, c, w, 3, row, column);
-    __syncthreads();
-    const uint32_t x = column + threadIdx.x % map_tile;
+    uint32_t row, column;
+    int64_t base[1][CUDA_MAX_OPERANDS];
+    map_places_of_tile<operands, N>(w, &row, &column, &live, at, base);
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-      const uint32_t at = row + threadIdx.x / map_tile + k * (map_threads / map_tile);
-      live |= (uint32_t)(at < w.rows && x < w.columns) << k;
-      to[k] = offset[0] + (int64_t)at * w.row_step[0] + x; /* y runs along its columns */
-    }
-    if (F::inputs > 0) map_read_tile(pa, tile_a, a, w, 1, row, column, live);
-    if (F::inputs > 1) map_read_tile(pb, tile_b, b, w, 2, row, column, live);
-    if (F::inputs > 2) map_read_tile(pc, tile_c, c, w, 3, row, column, live);
+    for (int o = 1; o < operands; o++) turned[o] = w.how[o] == MAP_TURNED;
+    if (F::inputs > 0 && turned[1]) map_fill_tile(tile_a, a, w, 1, row, column, base[0][1]);
+    if (F::inputs > 1 && turned[2]) map_fill_tile(tile_b, b, w, 2, row, column, base[0][2]);
+    if (F::inputs > 2 && turned[3]) map_fill_tile(tile_c, c, w, 3, row, column, base[0][3]);
+    __syncthreads();
   }
+  if (F::inputs > 0) map_read_places(pa, a, at, 1, live, turned[1], tile_a);
+  if (F::inputs > 1) map_read_places(pb, b, at, 2, live, turned[2], tile_b);
+  if (F::inputs > 2) map_read_places(pc, c, at, 3, live, turned[3], tile_c);
 #pragma unroll
   for (int k = 0; k < N; k++) py.v[k] = map_apply(f, pa.v[k], pb.v[k], pc.v[k]);
-  if (w.mode == MAP_WIDE) {
-    *(pack<typename F::Y, N> *)(y + to[0]) = py;
+  if (whole) {
+    *(pack<typename F::Y, N> *)whole = py;
     return;
   }
 #pragma unroll
   for (int k = 0; k < N; k++)
-    if (live >> k & 1) y[to[k]] = py.v[k];
+    if (live >> k & 1) y[at[k][0]] = py.v[k];
 }
 
 /* --- which way, on the host --- */

@@ -153,13 +153,13 @@ enum { cast_items = 4 };
 __global__ void __launch_bounds__(map_threads)
     any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
              const __grid_constant__ cuda_layout l) {
-  int64_t offset[CUDA_MAX_OPERANDS];
 #pragma unroll 1
   for (int k = 0; k < cast_items; k++) {
-    const uint32_t i = (blockIdx.x * cast_items + k) * map_threads + threadIdx.x;
-    if (i >= l.count) return;
-    map_offsets<2>(l, i, offset);
-    cast_one(y, base_y + offset[0], to, x, base_x + offset[1], from);
+    uint32_t i[1] = {(blockIdx.x * cast_items + k) * map_threads + threadIdx.x};
+    int64_t offset[1][CUDA_MAX_OPERANDS];
+    if (i[0] >= l.count) return;
+    map_offsets<2, 1>(l, i, offset);
+    cast_one(y, base_y + offset[0][0], to, x, base_x + offset[0][1], from);
   }
 }
 
