@@ -63,7 +63,10 @@ __device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &fr
   uintptr_t address = (uintptr_t)p;
   if (address % 16 == 0) {
     const uint4 w = *(const uint4 *)p;
-    v.words = {{w.x, w.y, w.z, w.w}};
+    v.words.v[0] = w.x;
+    v.words.v[1] = w.y;
+    v.words.v[2] = w.z;
+    v.words.v[3] = w.w;
     return v.elements;
   }
   if (sizeof(T) >= 4 || address % 4 == 0) {
