@@ -202,6 +202,67 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/* N pairs to a thread, where pairs are all of a vector, lie half a vector apart and fill whole
+ * accesses. */
+struct rope_walk {
+  uint32_t count;                /* threads */
+  cuda_divisor chunks, s, heads; /* chunks: threads of a vector */
+};
+
+template <class T, class W, class I, int N>
+__global__ void __launch_bounds__(threads)
+    turn_wide(T *y, const T *x, const W *cosine, const W *sine, const I *positions, rope_params p,
+              rope_walk w) {
+  const uint32_t i = blockIdx.x * threads + threadIdx.x;
+  if (i >= w.count) return;
+  const uint32_t v = quotient(i, w.chunks), c = (i - v * w.chunks.value) * N;
+  const uint32_t line = quotient(v, w.s), place = v - line * w.s.value;
+  const int64_t b = quotient(line, w.heads);
+  const int64_t row = positions ? (int64_t)positions[b * p.s + place] : (int64_t)place;
+  const bool inside = row >= 0 && row < p.rows;
+  x += (int64_t)v * p.d + c;
+  y += (int64_t)v * p.d + c;
+  const pack<T, N> first = *(const pack<T, N> *)x, second = *(const pack<T, N> *)(x + p.half);
+  pack<W, N> cs, sn;
+  if (inside) {
+    cs = *(const pack<W, N> *)(cosine + row * p.half + c);
+    sn = *(const pack<W, N> *)(sine + row * p.half + c);
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; k++) cs.v[k] = sn.v[k] = (W)NAN;
+  }
+  pack<T, N> a, e;
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    const W re = load(first.v[k]), im = load(second.v[k]), turned = (W)p.sign * sn.v[k];
+    a.v[k] = stored<T>::from(re * cs.v[k] - im * turned);
+    e.v[k] = stored<T>::from(im * cs.v[k] + re * turned);
+  }
+  *(pack<T, N> *)y = a;
+  *(pack<T, N> *)(y + p.half) = e;
+}
+
+template <class T, class W, class I>
+tn_status run_turn(const tn_kernel_args *args, const rope_params &p, const I *positions) {
+  constexpr int N = 16 / (int)sizeof(T);
+  T *y = (T *)args->out[0]->data;
+  const T *x = (const T *)args->in[0]->data;
+  const W *cosine = (const W *)args->in[1]->data, *sine = (const W *)args->in[2]->data;
+  const bool fits = !p.interleaved && p.d == 2 * p.half && p.half % N == 0 && is_aligned(x, 16) &&
+                    is_aligned(y, 16) && is_aligned(cosine, sizeof(W) * N) &&
+                    is_aligned(sine, sizeof(W) * N) && p.vectors * p.d <= CUDA_MAX_INDEX;
+  if (fits) {
+    const int64_t chunks = p.half / N;
+    const rope_walk w = {(uint32_t)(p.vectors * chunks), cuda_divisor_of((uint32_t)chunks),
+                         cuda_divisor_of((uint32_t)p.s), cuda_divisor_of((uint32_t)p.heads)};
+    return launch(args, turn_wide<T, W, I, N>, (unsigned)ceil_div(w.count, threads), threads, 0, y,
+                  x, cosine, sine, positions, p, w);
+  }
+  dim3 block = row_block(p.d - p.half);
+  return launch(args, turn<T, W, I>, row_blocks(p.vectors, block), block, 0, y, x, cosine, sine,
+                positions, p);
+}
+
 template <class T, class W> tn_status run_rope(const tn_kernel_args *args) {
   const tn_rope_attrs *attrs = (const tn_rope_attrs *)args->attrs;
   const DLTensor *x = args->in[0], *cosine = args->in[1], *positions = args->in[3];
@@ -214,15 +275,9 @@ template <class T, class W> tn_status run_rope(const tn_kernel_args *args) {
                    attrs->interleaved != 0,
                    attrs->inverse ? -1.f : 1.f};
   if (p.vectors * p.d == 0) return TN_OK;
-  dim3 block = row_block(p.d - p.half);
-  unsigned blocks = row_blocks(p.vectors, block);
   if (positions && positions->dtype.bits == 64)
-    return launch(args, turn<T, W, int64_t>, blocks, block, 0, (T *)args->out[0]->data,
-                  (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
-                  (const int64_t *)positions->data, p);
-  return launch(args, turn<T, W, int32_t>, blocks, block, 0, (T *)args->out[0]->data,
-                (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
-                positions ? (const int32_t *)positions->data : (const int32_t *)NULL, p);
+    return run_turn<T, W, int64_t>(args, p, (const int64_t *)positions->data);
+  return run_turn<T, W, int32_t>(args, p, positions ? (const int32_t *)positions->data : NULL);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 /*
- * gather, index_select, take_along_axis, one_hot: one thread for each access of y. An
+ * gather, index_select, take_along_axis: one thread for each access of y. An
  * index outside its axis reads 0.
  */
 #include "kernels/cuda/index/strips.cuh"
@@ -118,32 +118,6 @@ tn_status run_take(const tn_kernel_args *args, int64_t n, const taking &t, int a
   return launch(args, take<U>, strips_blocks(walk), place_threads, 0, y, x, t, walk);
 }
 
-/* --- one_hot: y as [outer, classes, inner], the index as [outer, inner] --- */
-
-struct marking {
-  indexes index;
-  place_divisor classes, inner;
-  uint64_t on, off;
-};
-
-template <class U, class I>
-__global__ void __launch_bounds__(place_threads)
-    mark(U *y, I n, const __grid_constant__ marking m) {
-  I i = thread_index<I>(), row, at, outer, which;
-  if (i >= n) return;
-  split(i, m.inner, &row, &at);
-  split(row, m.classes, &outer, &which);
-  int64_t k = m.index.at((int64_t)outer * (int64_t)m.inner.value + (int64_t)at);
-  y[i] = (U)(k == (int64_t)which ? m.on : m.off);
-}
-
-template <class U> tn_status run_mark(const tn_kernel_args *args, int64_t n, const marking &m) {
-  U *y = (U *)args->out[0]->data;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, mark<U, uint32_t>, place_blocks(n), place_threads, 0, y, (uint32_t)n, m);
-  return launch(args, mark<U, uint64_t>, place_blocks(n), place_threads, 0, y, (uint64_t)n, m);
-}
-
 } // namespace
 
 tn_status cuda_run_gather(const tn_kernel_args *args) { return run_rows(args); }
@@ -167,17 +141,4 @@ tn_status cuda_run_take_along_axis(const tn_kernel_args *args) {
     t.stride[d] = s.stride[0][d];
   }
   return for_size(y, [&](auto e) { return run_take<decltype(e)>(args, n, t, axis); });
-}
-
-tn_status cuda_run_one_hot(const tn_kernel_args *args) {
-  const tn_one_hot_attrs *attrs = (const tn_one_hot_attrs *)args->attrs;
-  const DLTensor *index = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, y->ndim),
-          axis = attrs->axis < 0 ? attrs->axis + y->ndim : attrs->axis;
-  if (n == 0) return TN_OK;
-  marking m = {indexes_of(index, attrs->classes), place_divisor_of(attrs->classes),
-               place_divisor_of(cuda_size(y, (int)axis + 1, y->ndim)),
-               cuda_value_bits(cuda_dtype(y), attrs->on),
-               cuda_value_bits(cuda_dtype(y), attrs->off)};
-  return for_size(y, [&](auto e) { return run_mark<decltype(e)>(args, n, m); });
 }
