@@ -1,6 +1,6 @@
 /*
- * Rows of contiguous tensors that registers hold: 4 to 1024 threads side by side own a row and
- * keep up to row_packs packs of 16 bytes of it each, all of them in flight together. Packs lie
+ * Rows of contiguous tensors that registers hold: 4 to 512 threads side by side own a row
+ * and keep up to row_packs packs of 16 bytes of it each, all in flight together. Packs lie
  * where 16 bytes do, so that a row may begin and end anywhere; elements of a pack that belong to
  * other rows are neither read nor written.
  */
@@ -11,7 +11,7 @@
 
 namespace {
 
-enum { row_packs = 4, row_threads = 256, most_row_lanes = 1024 };
+enum { row_packs = 4, row_threads = 256, most_row_lanes = 512 };
 
 struct row_plan {
   int64_t rows, size;
@@ -20,24 +20,23 @@ struct row_plan {
   bool brain;
 };
 
-/* Whether rows of `size` elements fit. */
-template <class T> bool rows_fit(int64_t size) {
-  constexpr int V = pack_width<T>();
-  return size + V - 1 <= (int64_t)V * row_packs * most_row_lanes;
-}
-
 /* Tensors that are walked together must lie alike within 16 bytes. */
 inline bool lie_alike(const void *a, const void *b) {
   return (((uintptr_t)a ^ (uintptr_t)b) & 15) == 0;
 }
 
+/* Of rows of x; more lanes than most_row_lanes where they do not fit. */
 template <class T> row_plan row_plan_of(const DLTensor *x, int64_t rows, int64_t size) {
   constexpr int V = pack_width<T>();
+  const bool whole = is_aligned(x->data, 16) && size % V == 0;
   row_plan p = {rows, size, 4, row_threads, is_brain(x)};
-  while ((int64_t)p.lanes * row_packs * V < size + V - 1) p.lanes *= 2;
+  const int64_t packs = ceil_div(size + (whole ? 0 : V - 1), V);
+  while (p.lanes <= most_row_lanes && (int64_t)p.lanes * row_packs < packs) p.lanes *= 2;
   if (p.lanes > p.block) p.block = p.lanes;
   return p;
 }
+
+inline bool rows_fit(const row_plan &p) { return p.lanes <= most_row_lanes; }
 
 inline int64_t row_blocks(const row_plan &p) { return ceil_div(p.rows, p.block / p.lanes); }
 
@@ -90,9 +89,24 @@ __device__ __forceinline__ void write_row(T *row, const pack<T, V> &p, const row
   }
 }
 
-/* Calls visit(j, v) with elements of the thread's row in pack k, and leaves those that are not. */
+/* Whether element j of pack k belongs to the row. */
 __device__ __forceinline__ bool in_row(const row_place &at, int k, int j) {
   return (unsigned)(at.first + k * at.step + j) < (unsigned)at.size;
+}
+
+/* The row's elements as numbers; -infinity, which changes neither maximum nor sum, beside it. */
+template <class T, class C>
+__device__ __forceinline__ void unpack_row(C (*v)[pack_width<T>()],
+                                           const pack<T, pack_width<T>()> *p, const row_place &at,
+                                           bool brain) {
+  constexpr int V = pack_width<T>();
+#pragma unroll
+  for (int k = 0; k < row_packs; k++) {
+    unpack<T, V>(v[k], p[k], brain);
+#pragma unroll
+    for (int j = 0; j < V; j++)
+      if (!in_row(at, k, j)) v[k][j] = -(C)INFINITY;
+  }
 }
 
 struct take_max {

@@ -13,21 +13,6 @@ namespace {
 
 enum { threads = row_threads };
 
-/* The row's elements as numbers; -infinity, which changes neither maximum nor sum, beside it. */
-template <class T, class C>
-__device__ __forceinline__ void unpack_row(C (*v)[pack_width<T>()],
-                                           const pack<T, pack_width<T>()> *p, const row_place &at,
-                                           bool brain) {
-  constexpr int V = pack_width<T>();
-#pragma unroll
-  for (int k = 0; k < row_packs; k++) {
-    unpack<T, V>(v[k], p[k], brain);
-#pragma unroll
-    for (int j = 0; j < V; j++)
-      if (!in_row(at, k, j)) v[k][j] = -(C)INFINITY;
-  }
-}
-
 template <class T>
 __global__ void __launch_bounds__(most_row_lanes)
     softmax_held(T *y, const T *x, const __grid_constant__ row_plan p, bool logarithm) {
@@ -200,7 +185,7 @@ template <class T> tn_status softmax_as(const tn_kernel_args *args, const slices
     return launch(args, softmax_columns<T>, (unsigned)ceil_div(s.outer * s.inner, threads), threads,
                   0, y, x, s, log);
   const row_plan p = row_plan_of<T>(args->in[0], s.outer, s.size);
-  if (!rows_fit<T>(s.size) || !lie_alike(x, y))
+  if (!rows_fit(p) || !lie_alike(x, y))
     return launch(args, softmax_long<T>, (unsigned)p.rows, threads, 0, y, x, p, log);
   return launch(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
 }
@@ -214,7 +199,7 @@ tn_status softmax_grad_as(const tn_kernel_args *args, const slices &s, bool log)
     return launch(args, softmax_columns_grad<T>, (unsigned)ceil_div(s.outer * s.inner, threads),
                   threads, 0, dx, dy, y, s, log);
   const row_plan p = row_plan_of<T>(args->in[1], s.outer, s.size);
-  if (!rows_fit<T>(s.size) || !lie_alike(dy, y) || !lie_alike(dx, y))
+  if (!rows_fit(p) || !lie_alike(dy, y) || !lie_alike(dx, y))
     return launch(args, softmax_long_grad<T>, (unsigned)p.rows, threads, 0, dx, dy, y, p, log);
   return launch(args, softmax_held_grad<T>, (unsigned)row_blocks(p), p.block, 0, dx, dy, y, p, log);
 }
