@@ -15,17 +15,24 @@ template <class T> __host__ __device__ constexpr int64_t chunk_of() {
 }
 
 /* Calls visit(element) for every element of the share; with `write`, what it returns is
- * stored. */
+ * stored. Four packs are in flight at a time. */
 template <bool write, class T, class Visit>
 __device__ __forceinline__ void each_element(T *x, int64_t n, Visit visit) {
-  constexpr int N = width_of<T>();
+  constexpr int N = width_of<T>(), U = 4;
+  constexpr int64_t step = (int64_t)multi_threads * N;
   int64_t whole = ((uintptr_t)x & 15) ? 0 : n / N * N;
-#pragma unroll 2
-  for (int64_t i = (int64_t)threadIdx.x * N; i < whole; i += multi_threads * N) {
-    pack<T, N> v = *(const pack<T, N> *)(x + i);
+  for (int64_t i = (int64_t)threadIdx.x * N; i < whole; i += U * step) {
+    pack<T, N> v[U];
 #pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = visit(v.v[k]);
-    if (write) *(pack<T, N> *)(x + i) = v;
+    for (int u = 0; u < U; u++)
+      if (i + u * step < whole) v[u] = *(const pack<T, N> *)(x + i + u * step);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      if (i + u * step >= whole) break;
+#pragma unroll
+      for (int k = 0; k < N; k++) v[u].v[k] = visit(v[u].v[k]);
+      if (write) *(pack<T, N> *)(x + i + u * step) = v[u];
+    }
   }
   for (int64_t i = whole + threadIdx.x; i < n; i += multi_threads) {
     T v = visit(x[i]);
@@ -82,18 +89,33 @@ __global__ void __launch_bounds__(multi_threads)
                      [&](T v) { return stored<T>::from(load(v) * by); });
 }
 
+/* Whether to divide by a number is to multiply by its reciprocal: it is a power of two. */
+__device__ __forceinline__ bool has_exact_reciprocal(float by) {
+  return (__float_as_uint(by) & 0x7fffff) == 0 && by > 0x1p-100f && by < 0x1p100f;
+}
+
 template <class T, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
     unscale(const float *scale, unsigned char *found,
             const __grid_constant__ multi_table<1, CAPACITY> t) {
+  using C = compute_t<T>;
   multi_share s = multi_find(t, chunk_of<T>());
-  compute_t<T> by = *scale;
+  T *grad = (T *)t.data[0][s.place] + s.begin;
+  const C by = *scale, part = (C)1 / by;
   bool bad = false;
-  each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
-    compute_t<T> x = load(v);
-    bad = bad || !isfinite(x);
-    return stored<T>::from(x / by);
-  });
+  if (has_exact_reciprocal(*scale)) {
+    each_element<true>(grad, s.n, [&](T v) {
+      C x = load(v);
+      bad |= !isfinite(x);
+      return stored<T>::from(x * part);
+    });
+  } else {
+    each_element<true>(grad, s.n, [&](T v) {
+      C x = load(v);
+      bad |= !isfinite(x);
+      return stored<T>::from(x / by);
+    });
+  }
   if (__syncthreads_or(bad) && threadIdx.x == 0) *found = 1; /* all that write write 1 */
 }
 
