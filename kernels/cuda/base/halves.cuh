@@ -74,6 +74,47 @@ template <int N, class C> __device__ __forceinline__ C tree_sum(const C *v) {
   }
 }
 
+/* Squares of floats of such a size are floats as well, and so are sums of some of them. */
+__device__ __forceinline__ bool holds_squares(float sum) {
+  return sum > 0x1p-80f && sum < 0x1p100f;
+}
+
+/* Floats add the distances of N of them from a number in their middle, and doubles move the sums to
+ * the shift; false, with nothing done, where float does not hold them. */
+template <int N>
+__device__ __forceinline__ bool add_near_distances(double *sum, double *squares, const float *v,
+                                                   double shift) {
+  float c = 0, d[N], s, q;
+#pragma unroll
+  for (int j = 0; j < N; j++) c = fmaf(v[j], 1.0f / N, c);
+#pragma unroll
+  for (int j = 0; j < N; j++) d[j] = v[j] - c;
+  s = tree_sum<N>(d);
+#pragma unroll
+  for (int j = 0; j < N; j++) d[j] *= d[j];
+  q = tree_sum<N>(d);
+  if (!holds_squares(q)) return false;
+  double far = (double)c - shift, all = N * far;
+  *sum += s + all;
+  *squares += q + far * (2.0 * s + all);
+  return true;
+}
+
+/* Adds the distances of N numbers from a shift, and their squares. */
+template <int N, class C>
+__device__ __forceinline__ void add_distances(double *sum, double *squares, const C *v,
+                                              double shift) {
+  if constexpr (N > 1 && sizeof(C) == 4) {
+    if (add_near_distances<N>(sum, squares, v, shift)) return;
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    double far = (double)v[j] - shift;
+    *sum += far;
+    *squares += far * far;
+  }
+}
+
 /* The larger, and NaN where either is. */
 __device__ __forceinline__ float larger(float a, float b) {
 #if __CUDA_ARCH__ >= 800

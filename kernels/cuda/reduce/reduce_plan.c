@@ -85,8 +85,8 @@ static int lanes_of_row(int64_t units, int64_t rows, int multiprocessors) {
 /* Threads of a column: the others of a block stand side by side, as wide as there are columns. */
 static int lanes_of_column(int64_t elements, int64_t columns, bool packs) {
   if (elements <= 16) return 1;
-  int across = packs ? 64 : 32, least_across = packs ? 1 : 32;
-  while (across > least_across && across / 2 >= columns) across /= 2;
+  int across = packs ? 64 : 32;
+  while (across > 1 && across / 2 >= columns) across /= 2;
   return cuda_reduce_threads / across;
 }
 

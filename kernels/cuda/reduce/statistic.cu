@@ -5,11 +5,6 @@
 
 namespace {
 
-/* Squares of floats of such a size are floats as well, and so are sums of some of them. */
-__device__ __forceinline__ bool holds_squares(float sum) {
-  return sum > 0x1p-80f && sum < 0x1p100f;
-}
-
 /* Sums of distances from the output's first element and of their squares: the distances
  * are of the size of the deviation, so that nothing cancels. */
 struct moments {
@@ -26,33 +21,7 @@ template <class T> struct variance_of {
   __device__ void start(C first) { shift = (double)first; }
   __device__ A init() const { return {0, 0}; }
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
-    if constexpr (N > 1 && sizeof(C) == 4) {
-      if (take_floats<N>(a, v)) return;
-    }
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-      double d = (double)v[j] - shift;
-      a.sum += d;
-      a.squares += d * d;
-    }
-  }
-  /* Floats add the distances of some elements from a number in their middle, and doubles move
-   * the sums to the shift. */
-  template <int N> __device__ __forceinline__ bool take_floats(A &a, const float *v) const {
-    float c = 0, d[N], sum, squares;
-#pragma unroll
-    for (int j = 0; j < N; j++) c = fmaf(v[j], 1.0f / N, c);
-#pragma unroll
-    for (int j = 0; j < N; j++) d[j] = v[j] - c;
-    sum = tree_sum<N>(d);
-#pragma unroll
-    for (int j = 0; j < N; j++) d[j] *= d[j];
-    squares = tree_sum<N>(d);
-    if (!holds_squares(squares)) return false;
-    double far = (double)c - shift, all = N * far;
-    a.sum += sum + all;
-    a.squares += squares + far * (2.0 * sum + all);
-    return true;
+    add_distances<N>(&a.sum, &a.squares, v, shift);
   }
   __device__ A join(A a, A b) const { return {a.sum + b.sum, a.squares + b.squares}; }
   __device__ void write(void *y, int64_t at, A a) const {
