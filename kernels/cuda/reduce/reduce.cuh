@@ -133,6 +133,38 @@ __global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, v
     r.write(y, offset_of(p.kept, 1, s.output), a);
 }
 
+/* The packs of a row that are left at its end, fewer than U, and the elements behind the last. */
+template <class R, int V, int U>
+__device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const raw_t<R> *from,
+                                          const cuda_reduce_plan &p, int64_t i, int64_t end) {
+  using T = raw_t<R>;
+  using C = typename R::C;
+  const bool brain = r.dtype == TN_BF16, flat = p.reduced.rank == 1;
+  const int64_t step = (int64_t)p.lanes * V;
+  pack<T, V> pk[U];
+#pragma unroll
+  for (int k = 0; k < U; k++) {
+    const int64_t at = i + k * step;
+    if (at + V <= end)
+      pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
+  }
+#pragma unroll
+  for (int k = 0; k < U; k++) {
+    const int64_t at = i + k * step;
+    if (at + V <= end) {
+      C v[V];
+      unpack<T, V>(v, pk[k], brain);
+      r.template take<V, V>(a, v, at, 0);
+    } else {
+#pragma unroll 1
+      for (int64_t j = at; j < end; j++) {
+        C one = (C)load(from[j], brain);
+        r.template take<1, 1>(a, &one, j, 0);
+      }
+    }
+  }
+}
+
 /* Rows by packs of V elements, U of them at a time. A row of one axis may begin and end anywhere:
  * packs lie where 16 bytes do, and the elements of its ends are read one by one. */
 template <class R, int V>
@@ -143,15 +175,14 @@ __global__ void __launch_bounds__(threads) reduce_rows(R r, const void *x, void 
   constexpr int U = 4;
   const bool brain = r.dtype == TN_BF16, flat = p.reduced.rank == 1;
   const int64_t step = (int64_t)p.lanes * V;
-  reduce_share s = share_of(p, 1, INT64_MAX);
+  const reduce_share s = share_of(p, 1, INT64_MAX);
   typename R::A a = r.init();
   if (s.mine) {
     const T *from = (const T *)x + offset_of(p.kept, 0, s.output);
     const int head = (int)((uintptr_t)from / sizeof(T) % V); /* elements in front of the row */
-    C first = (C)load(from[0], brain);
-    r.start(first);
     int64_t i = s.begin + s.lane * V - head, end = s.end - head;
     if (end > p.reduced.count) end = p.reduced.count;
+    r.start((C)load(from[0], brain));
     if (i < 0) {
       for (int j = -(int)i; j < V && i + j < end; j++) {
         C v = (C)load(from[i + j], brain);
@@ -159,41 +190,19 @@ __global__ void __launch_bounds__(threads) reduce_rows(R r, const void *x, void 
       }
       i += step;
     }
-    for (; i < end; i += U * step) {
+    for (; i + (U - 1) * step + V <= end; i += U * step) {
       pack<T, V> pk[U];
       C v[U * V];
-      if (i + (U - 1) * step + V <= end) {
-#pragma unroll
-        for (int k = 0; k < U; k++) {
-          int64_t at = i + k * step;
-          pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
-        }
-#pragma unroll
-        for (int k = 0; k < U; k++) unpack<T, V>(v + k * V, pk[k], brain);
-        r.template take<U * V, V>(a, v, i, step);
-        continue;
-      }
 #pragma unroll
       for (int k = 0; k < U; k++) {
-        int64_t at = i + k * step;
-        if (at + V <= end)
-          pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
+        const int64_t at = i + k * step;
+        pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
       }
 #pragma unroll
-      for (int k = 0; k < U; k++) {
-        int64_t at = i + k * step;
-        if (at + V <= end) {
-          unpack<T, V>(v, pk[k], brain);
-          r.template take<V, V>(a, v, at, 0);
-        } else {
-#pragma unroll 1
-          for (int64_t j = at; j < end; j++) {
-            C one = (C)load(from[j], brain);
-            r.template take<1, 1>(a, &one, j, 0);
-          }
-        }
-      }
+      for (int k = 0; k < U; k++) unpack<T, V>(v + k * V, pk[k], brain);
+      r.template take<U * V, V>(a, v, i, step);
     }
+    if (i < end) take_rest<R, V, U>(r, a, from, p, i, end);
   }
   a = join_row(r, a, p.lanes);
   if (!s.mine || s.lane != 0) return;
