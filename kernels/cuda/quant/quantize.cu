@@ -201,9 +201,9 @@ tn_status run_flat(const tn_kernel_args *args) {
 
 template <class C> struct extremes {
   C low, high;
-  __device__ __forceinline__ void take(C l, C h) {
-    low = l < low ? l : low;
-    high = h > high ? h : high;
+  __device__ __forceinline__ void take(C l, C h) { /* NaN is neither */
+    low = fmin(low, l);
+    high = fmax(high, h);
   }
 };
 
@@ -222,14 +222,44 @@ template <class C> __device__ extremes<C> block_extremes(extremes<C> e) {
   return e;
 }
 
+/* Elements that a thread reads at a time. */
+enum { dynamic_width = 8 };
+
+template <class T>
+__device__ __forceinline__ void read_some(compute_t<T> *v, const T *x, int64_t n, bool packs) {
+  constexpr int V = least(dynamic_width, 16 / (int)sizeof(T));
+  if (packs && n >= dynamic_width) {
+#pragma unroll
+    for (int k = 0; k < dynamic_width / V; k++) {
+      const pack<T, V> p = ((const pack<T, V> *)x)[k];
+#pragma unroll
+      for (int j = 0; j < V; j++) v[k * V + j] = load(p.v[j]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < dynamic_width; j++) v[j] = j < n ? (compute_t<T>)load(x[j]) : 0;
+}
+
 template <class T>
 __global__ void __launch_bounds__(threads)
-    part_extremes(const T *x, int64_t count, extremes<compute_t<T>> *partials) {
+    part_extremes(const T *x, int64_t count, bool packs, extremes<compute_t<T>> *partials) {
   extremes<compute_t<T>> e = {0, 0};
-  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
-       i += (int64_t)gridDim.x * threads) {
-    const compute_t<T> v = load(x[i]);
-    e.take(v, v);
+  const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
+       i += 2 * step) {
+    compute_t<T> v[2][dynamic_width];
+    read_some(v[0], x + i, count - i, packs);
+    if (i + step < count)
+      read_some(v[1], x + i + step, count - i - step, packs);
+    else
+#pragma unroll
+      for (int j = 0; j < dynamic_width; j++) v[1][j] = 0;
+#pragma unroll
+    for (int j = 0; j < dynamic_width; j++) {
+      e.take(v[0][j], v[0][j]);
+      e.take(v[1][j], v[1][j]);
+    }
   }
   e = block_extremes(e);
   if (threadIdx.x == 0) partials[blockIdx.x] = e;
@@ -247,19 +277,47 @@ __global__ void __launch_bounds__(threads)
   *zero = (uint8_t)saturated(divide<C>(-e.low, s), 0, 0, 255);
 }
 
+/* Divides by one number often: right to the last bit where the quotient is neither tiny nor huge
+ * (Markstein 1990), as those by a scale made from the extremes are. */
+template <class C> struct divisor_of {
+  C by, part;
+  bool plain;
+  __device__ __forceinline__ explicit divisor_of(C d) : by(d), part((C)1 / d) {
+    plain = sizeof(C) == 8 || !(d > (C)0x1p-60 && d < (C)0x1p60);
+  }
+  __device__ __forceinline__ C operator()(C v) const {
+    if (plain) return divide<C>(v, by);
+    const C q = v * part;
+    return fma(fma(-q, by, v), part, q);
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads)
-    quantise_by(const T *x, uint8_t *y, int64_t count, const compute_t<T> *scale,
+    quantise_by(const T *x, uint8_t *y, int64_t count, bool packs, const compute_t<T> *scale,
                 const uint8_t *zero) {
-  const compute_t<T> s = *scale;
+  const divisor_of<compute_t<T>> over(*scale);
   const int z = *zero;
-  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
-       i += (int64_t)gridDim.x * threads)
-    y[i] = (uint8_t)saturated(divide<compute_t<T>>(load(x[i]), s), z, 0, 255);
+  const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
+       i += step) {
+    compute_t<T> v[dynamic_width];
+    pack<uint8_t, dynamic_width> to;
+    read_some(v, x + i, count - i, packs);
+#pragma unroll
+    for (int j = 0; j < dynamic_width; j++) to.v[j] = (uint8_t)saturated(over(v[j]), z, 0, 255);
+    if (packs && i + dynamic_width <= count) {
+      *(pack<uint8_t, dynamic_width> *)(y + i) = to;
+    } else {
+#pragma unroll
+      for (int j = 0; j < dynamic_width; j++)
+        if (i + j < count) y[i + j] = to.v[j];
+    }
+  }
 }
 
 int partials_of(int64_t count) {
-  const int64_t blocks = ceil_div(count, threads * each);
+  const int64_t blocks = ceil_div(count, threads * dynamic_width);
   return (int)(blocks < most_partials ? blocks : most_partials);
 }
 
@@ -272,12 +330,16 @@ template <class T> tn_status run_dynamic(const tn_kernel_args *args) {
   extremes<C> *room = (extremes<C> *)args->workspace;
   C *scale = (C *)args->out[1]->data;
   uint8_t *zero = (uint8_t *)args->out[2]->data;
+  uint8_t *to = (uint8_t *)args->out[0]->data;
+  const bool packs = is_aligned(from, 16) && is_aligned(to, dynamic_width);
   tn_status status = TN_OK;
-  if (partials) status = launch(args, part_extremes<T>, partials, threads, 0, from, count, room);
+  if (partials)
+    status = launch(args, part_extremes<T>, partials, threads, 0, from, count, packs, room);
   if (!status) status = launch(args, choose_scale<C>, 1, threads, 0, room, partials, scale, zero);
   if (status || count == 0) return status;
-  return launch(args, quantise_by<T>, blocks_for(count), threads, 0, from,
-                (uint8_t *)args->out[0]->data, count, scale, zero);
+  const int64_t blocks = ceil_div(count, threads * dynamic_width);
+  return launch(args, quantise_by<T>, (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16), threads, 0,
+                from, to, count, packs, scale, zero);
 }
 
 } // namespace
