@@ -64,7 +64,7 @@ void run_print_shape(const tn_tensor *tensor) {
 }
 
 /* Line `index` of a file of names. */
-static void print_label(const char *path, int64_t index) {
+void run_print_label(const char *path, int64_t index) {
   char line[300];
   FILE *file = path ? fopen(path, "r") : NULL;
   for (int64_t i = 0; file && fgets(line, sizeof line, file); i++)
@@ -85,7 +85,7 @@ void run_print_top(const tn_tensor *output, const char *labels, int top) {
       if (!isnan(numbers[i]) && (best < 0 || numbers[i] > numbers[best])) best = i;
     if (best < 0) break;
     printf("%4d. class %lld: %.5g", k + 1, (long long)best, numbers[best]);
-    print_label(labels, best);
+    run_print_label(labels, best);
     putchar('\n');
     numbers[best] = (double)NAN;
   }
