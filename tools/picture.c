@@ -150,6 +150,62 @@ void picture_planes(const picture *p, picture_box box, const picture_norm *norm,
   }
 }
 
+/* ----------------------------------------------------------------- regions --- */
+
+typedef struct search {
+  const double *map;
+  int width, height;
+  double threshold;
+  bool *seen;
+  size_t *stack, depth;
+} search;
+
+static void visit(search *s, int x, int y) {
+  if (x < 0 || y < 0 || x >= s->width || y >= s->height) return;
+  size_t at = (size_t)y * (size_t)s->width + (size_t)x;
+  if (s->seen[at] || !(s->map[at] > s->threshold)) return;
+  s->seen[at] = true;
+  s->stack[s->depth++] = at;
+}
+
+/* The region of a place that is over the threshold and not seen yet. */
+static picture_region region_take(search *s, int x, int y) {
+  picture_region r = {{s->width, s->height, 0, 0}, 0};
+  size_t count = 0;
+  for (visit(s, x, y); s->depth; count++) {
+    size_t at = s->stack[--s->depth];
+    x = (int)(at % (size_t)s->width);
+    y = (int)(at / (size_t)s->width);
+    r.mean += s->map[at];
+    r.box = (picture_box){fmin(r.box.x0, x), fmin(r.box.y0, y), fmax(r.box.x1, x + 1),
+                          fmax(r.box.y1, y + 1)};
+    visit(s, x - 1, y), visit(s, x + 1, y), visit(s, x, y - 1), visit(s, x, y + 1);
+  }
+  r.mean /= (double)count;
+  return r;
+}
+
+picture_region *picture_regions(const double *map, int width, int height, double threshold,
+                                size_t *count) {
+  size_t places = (size_t)width * (size_t)height, room = 16;
+  search s = {map, width, height, threshold, calloc(places, 1), calloc(places, sizeof(size_t)), 0};
+  picture_region *list = malloc(room * sizeof *list);
+  *count = 0;
+  for (size_t i = 0; s.seen && s.stack && list && i < places; i++) {
+    if (s.seen[i] || !(map[i] > threshold)) continue;
+    if (*count == room) {
+      picture_region *more = realloc(list, (room *= 2) * sizeof *list);
+      if (!more) free(list);
+      list = more;
+    }
+    if (list)
+      list[(*count)++] = region_take(&s, (int)(i % (size_t)width), (int)(i / (size_t)width));
+  }
+  if (!s.seen || !s.stack) free(list), list = NULL;
+  free(s.seen), free(s.stack);
+  return list;
+}
+
 /* ----------------------------------------------------------------- drawing --- */
 
 void picture_mix(picture *p, int x, int y, picture_colour colour, double part) {

@@ -46,6 +46,16 @@ double picture_at(const picture *p, double x, double y, int channel);
 void picture_planes(const picture *p, picture_box box, const picture_norm *norm, int width,
                     int height, int stride, float *planes);
 
+/* Places of a map that touch at their sides: their box in places, and the mean of their numbers. */
+typedef struct picture_region {
+  picture_box box;
+  double mean;
+} picture_region;
+/* Those of numbers over a threshold, in the order of the rows they begin in, to be freed; NULL: no
+ * memory. */
+picture_region *picture_regions(const double *map, int width, int height, double threshold,
+                                size_t *count);
+
 /* Mixes a colour into a pixel: part 1 replaces it. Pixels outside are left out. */
 void picture_mix(picture *p, int x, int y, picture_colour colour, double part);
 /* Draws the outline of a box, as thick as suits the picture. */

@@ -83,6 +83,11 @@ static bool fits(draw_kind kind, const tn_tensor *t) {
   return planes_of(t, kind == DRAW_MASK, &p);
 }
 
+static bool say(const char *what, const char *why) {
+  fprintf(stderr, "tenon run: %s%s\n", plain(what), why);
+  return false;
+}
+
 static bool no_output(const draw_wishes *w, const draw_source *s) {
   static const char *const wanted[] = {
       "", "rows of x0, y0, x1, y1, or one plane of numbers", "planes of numbers, [1, c, h, w]",
@@ -233,49 +238,20 @@ static void draw_rows(picture *p, const double *rows, int64_t count, int64_t col
   printf("%lld boxes\n", (long long)number);
 }
 
-/* A region's places, which touch at their sides; its box in places, and the mean of its numbers. */
-static picture_box region_take(const planes *m, bool *seen, int64_t *stack, int64_t first,
-                               double threshold, double *mean) {
-  picture_box box = {(double)m->width, (double)m->height, 0, 0};
-  int64_t depth = 0, count = 0;
-  double sum = 0;
-  stack[depth++] = first;
-  seen[first] = true;
-  while (depth) {
-    int64_t at = stack[--depth], x = at % m->width, y = at / m->width;
-    const int64_t beside[4] = {x > 0 ? at - 1 : at, x + 1 < m->width ? at + 1 : at,
-                               y > 0 ? at - m->width : at, y + 1 < m->height ? at + m->width : at};
-    sum += m->numbers[at];
-    count++;
-    box = (picture_box){fmin(box.x0, (double)x), fmin(box.y0, (double)y),
-                        fmax(box.x1, (double)x + 1), fmax(box.y1, (double)y + 1)};
-    for (int i = 0; i < 4; i++) {
-      if (seen[beside[i]] || !(m->numbers[beside[i]] > threshold)) continue;
-      seen[beside[i]] = true;
-      stack[depth++] = beside[i];
-    }
-  }
-  *mean = sum / (double)count;
-  return box;
-}
-
 static bool draw_regions(picture *p, const planes *m, double threshold, const draw_source *s) {
-  size_t places = (size_t)(m->height * m->width);
-  bool *seen = calloc(places, sizeof *seen);
-  int64_t *stack = calloc(places, sizeof *stack), number = 0;
-  bool ok = seen && stack;
-  for (int64_t i = 0; ok && i < (int64_t)places; i++) {
-    double mean;
-    if (seen[i] || !(m->numbers[i] > threshold)) continue;
-    picture_box b = region_take(m, seen, stack, i, threshold, &mean);
-    double by_x = (double)p->width / (double)m->width, by_y = (double)p->height / (double)m->height;
-    draw_box(p, (picture_box){b.x0 * by_x, b.y0 * by_y, b.x1 * by_x, b.y1 * by_y}, ++number, mean,
-             -1, s->labels);
+  double by_x = (double)p->width / (double)m->width, by_y = (double)p->height / (double)m->height;
+  size_t count = 0;
+  picture_region *regions =
+      picture_regions(m->numbers, (int)m->width, (int)m->height, threshold, &count);
+  if (!regions) return say("--draw boxes", ": no memory to look for boxes");
+  for (size_t i = 0; i < count; i++) {
+    picture_box b = regions[i].box;
+    b = (picture_box){b.x0 * by_x, b.y0 * by_y, b.x1 * by_x, b.y1 * by_y};
+    draw_box(p, b, (int64_t)i + 1, regions[i].mean, -1, s->labels);
   }
-  if (ok) printf("%lld boxes\n", (long long)number);
-  if (!ok) fputs("tenon run: no memory to look for boxes\n", stderr);
-  free(seen), free(stack);
-  return ok;
+  printf("%zu boxes\n", count);
+  free(regions);
+  return true;
 }
 
 /* Back from what pictures become in models. */
@@ -292,11 +268,6 @@ static void draw_picture(picture *p, const planes *m, const picture_norm *n) {
 }
 
 /* --------------------------------------------------------------- the whole --- */
-
-static bool say(const char *what, const char *why) {
-  fprintf(stderr, "tenon run: %s%s\n", plain(what), why);
-  return false;
-}
 
 /* What is drawn on: the picture that went in; without one, black of the map's size. */
 static bool take_ground(const draw_wishes *w, const draw_source *s, const planes *m, picture *p) {

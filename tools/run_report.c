@@ -33,6 +33,15 @@ int run_list(tn_onnx *model) {
          *info.producer ? ", written by " : "", plain(info.producer));
   for (size_t i = 0; !tn_onnx_input_at(model, i, &v); i++) print_value("input", &v);
   for (size_t i = 0; !tn_onnx_output_at(model, i, &v); i++) print_value("output", &v);
+  const char *key, *text;
+  for (size_t i = 0; !tn_onnx_metadata_at(model, i, &key, &text); i++) {
+    size_t length = strlen(text), lines = 1;
+    for (const char *c = text; (c = strchr(c, '\n')); c++) lines++;
+    if (lines > 1 || length > 80)
+      printf("says    %s: %zu lines, %zu bytes\n", plain(key), lines, length);
+    else
+      printf("says    %s: %s\n", plain(key), plain(text));
+  }
   for (; !tn_onnx_unserved_at(model, unserved, &n); unserved++)
     printf("not served: node %s: %s of opset %lld%s%s: %s\n", *n.name ? plain(n.name) : "(no name)",
            plain(n.op), (long long)n.opset, *n.domain ? ", domain " : "", plain(n.domain),

@@ -87,6 +87,13 @@ size_t tn_onnx_num_outputs(const tn_onnx *model);
 tn_status tn_onnx_input_at(const tn_onnx *model, size_t index, tn_onnx_value *value);
 tn_status tn_onnx_output_at(const tn_onnx *model, size_t index, tn_onnx_value *value);
 
+/* What the file's writer says of it in words: a dictionary of labels, names of classes. The value
+ * of a key, as long as the model lives; NULL where the file has no such key. */
+const char *tn_onnx_metadata(const tn_onnx *model, const char *key);
+/* All of it, in the file's order; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_onnx_metadata_at(const tn_onnx *model, size_t index, const char **key,
+                              const char **value);
+
 /* A node that cannot run: what it is, and why. */
 typedef struct tn_onnx_node {
   uint32_t struct_size;

@@ -107,6 +107,25 @@ tn_status tn_onnx_output_at(const tn_onnx *m, size_t index, tn_onnx_value *info)
   return give(info, &m->out[index], sizeof *info, "tn_onnx_output_at");
 }
 
+const char *tn_onnx_metadata(const tn_onnx *m, const char *key) {
+  for (size_t i = 0; m && key && i < m->proto->n_metadata; i++) {
+    const Onnx__Entry *entry = m->proto->metadata[i];
+    if (entry->key && !strcmp(entry->key, key)) return entry->value ? entry->value : "";
+  }
+  return NULL;
+}
+
+tn_status tn_onnx_metadata_at(const tn_onnx *m, size_t index, const char **key, const char **text) {
+  if (!m || !key || !text) return onnx_fail(TN_ERR_INVALID_ARGUMENT, "tn_onnx_metadata_at: NULL");
+  if (index >= m->proto->n_metadata)
+    return onnx_fail(TN_ERR_NOT_FOUND, "tn_onnx_metadata_at: the model has %zu entries",
+                     m->proto->n_metadata);
+  const Onnx__Entry *entry = m->proto->metadata[index];
+  *key = entry->key ? entry->key : "";
+  *text = entry->value ? entry->value : "";
+  return TN_OK;
+}
+
 tn_status tn_onnx_unserved_at(const tn_onnx *m, size_t index, tn_onnx_node *node) {
   if (!m || !node) return onnx_fail(TN_ERR_INVALID_ARGUMENT, "tn_onnx_unserved_at: NULL");
   if (index >= m->num_unserved)
