@@ -255,12 +255,12 @@ static tn_tensor *make_input(tn_device *device, const run_wishes *w, const tn_on
   const char *path = text_for(w->inputs, w->num_inputs, input, place);
   tn_cast_attrs to = {.struct_size = sizeof to, .dtype = input->dtype};
   if (!path) return random_input(device, w, input, place);
-  bool picture = is_picture(path);
+  bool drawn = is_picture(path);
   tn_tensor *y = NULL,
-            *x = picture ? run_picture(device, path, input, &w->picture) : run_load(device, path);
+            *x = drawn ? run_picture(device, path, input, &w->picture) : run_load(device, path);
   if (!x || !input->dtype || tn_tensor_dtype(x) == input->dtype) return x;
   /* NumPy has no bfloat16: it goes to files and comes from them as float32. */
-  if (!picture && (input->dtype != TN_BF16 || tn_tensor_dtype(x) != TN_F32)) return x;
+  if (!drawn && (input->dtype != TN_BF16 || tn_tensor_dtype(x) != TN_F32)) return x;
   if (tn_cast(NULL, x, &to, &y)) fprintf(stderr, "tenon run: %s\n", plain(tn_last_error()));
   tn_tensor_release(x);
   return y;
@@ -388,6 +388,10 @@ static bool session_inputs(session *s) {
   }
   for (size_t i = 0; i < s->num_in; i++) {
     if (tn_onnx_input_at(s->model, i, &v)) return false;
+    if (v.unserved) {
+      fprintf(stderr, "tenon run: input %s is %s\n", plain(v.name), v.unserved);
+      return false;
+    }
     s->in[i] = make_input(s->device, s->wishes, &v, i);
     if (!s->in[i]) return false;
     const char *path = text_for(s->wishes->inputs, s->wishes->num_inputs, &v, i);

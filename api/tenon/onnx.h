@@ -78,6 +78,7 @@ typedef struct tn_onnx_value {
   uint32_t reserved;
   const int64_t *shape;       /* [rank], TN_SIZE_OPEN where it is open */
   const char *const *symbols; /* [rank], names of open sizes, or NULL */
+  const char *unserved;       /* why a run refuses it (a sequence, strings); NULL: it does not */
 } tn_onnx_value;
 
 /* Inputs that runs give; weights that the file lists among them are none. */
