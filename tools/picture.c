@@ -1,11 +1,14 @@
 /* Pictures, in PNG and JPEG where the libraries were there at build time. */
 #include "picture.h"
 
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #ifdef TENON_HAVE_PNG
 #include <png.h>
@@ -43,8 +46,17 @@ bool picture_write(const picture *p, const char *path, const char **why) {
                      .width = (png_uint_32)p->width,
                      .height = (png_uint_32)p->height,
                      .format = PNG_FORMAT_RGB};
-  if (png_image_write_to_file(&image, path, 0, p->pixels, 0, NULL)) return true;
-  snprintf(message, sizeof message, "%s", image.message);
+  FILE *file = fopen(path, "wb");
+  struct stat is;
+  if (!file) {
+    snprintf(message, sizeof message, "%s", strerror(errno));
+  } else {
+    bool written = png_image_write_to_stdio(&image, file, 0, p->pixels, 0, NULL);
+    bool regular = !fstat(fileno(file), &is) && S_ISREG(is.st_mode);
+    snprintf(message, sizeof message, "%s", written ? strerror(errno) : image.message);
+    if (!fclose(file) && written) return true;
+    if (regular) unlink(path);
+  }
   *why = message;
   return false;
 }

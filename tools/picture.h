@@ -33,7 +33,7 @@ bool picture_make(picture *p, long long width, long long height);
 /* A PNG or a JPEG, transparency on white. false: neither, or the library was not there at build
  * time; p is empty then. */
 bool picture_read(const char *path, picture *p);
-/* As a PNG, which appears whole or not at all. false: *why says why, until the next call. */
+/* As a PNG; a file that cannot be written whole goes. false: *why says why, until the next call. */
 bool picture_write(const picture *p, const char *path, const char **why);
 
 /* The whole picture as a box. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output.h"
 #include "models.h"
 #include "picture.h"
 
@@ -148,4 +149,5 @@ int main(int argc, char **argv) {
   if (!picture_write(&p, argv[3], &why)) errx(EXIT_FAILURE, "%s: %s", argv[3], why);
   printf("%zu faces blurred\n", count);
   free(sums), free(p.pixels);
+  return output_finish(EXIT_SUCCESS);
 }

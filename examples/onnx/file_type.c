@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output.h"
 #include "models.h"
 
 enum { PART = 1024, BLOCK = 4096, PADDING = 256, LEAST = 8, MOST_LABELS = 1000 };
@@ -83,4 +84,5 @@ int main(int argc, char **argv) {
   free(out.numbers), free(numbers), free(enough);
   tn_onnx_close(model);
   tn_runtime_close(runtime);
+  return output_finish(EXIT_SUCCESS);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output.h"
 #include "models.h"
 #include "picture.h"
 
@@ -173,4 +174,5 @@ int main(int argc, char **argv) {
   if (argc == 4 && !picture_write(&page, argv[3], &why)) errx(EXIT_FAILURE, "%s: %s", argv[3], why);
   free(lines), free(page.pixels);
   reader_close(&r);
+  return output_finish(EXIT_SUCCESS);
 }

@@ -117,4 +117,5 @@ int main(int argc, char **argv) {
   free(speech.numbers), free(config);
   tn_onnx_close(voice);
   tn_runtime_close(runtime);
+  return output_finish(EXIT_SUCCESS);
 }
