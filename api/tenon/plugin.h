@@ -558,6 +558,15 @@ typedef struct tn_backend {
    * back what was made here alone and does not wait for the handle's work. Fails for a handle of
    * another device, and with TN_ERR_UNSUPPORTED for one whose work is not in order. */
   tn_status (*queue_wrap)(void *device, void *native, void **queue);
+
+  /* Optional: copies `bytes` bytes, never 0, from memory of another device of this backend,
+   * `from_device`, to this one's, without the host's waiting: behind the work that both queues
+   * have by now, and before what is put into either from here on. Offsets are as in `copy`.
+   * TN_ERR_UNSUPPORTED where it cannot for these two devices or queues, having put in nothing: the
+   * host then goes through its own memory, as it does without the slot. */
+  tn_status (*copy_between)(void *device, void *queue, void *dst, uint64_t dst_offset,
+                            void *from_device, void *from_queue, const void *src,
+                            uint64_t src_offset, size_t bytes);
 } tn_backend;
 
 /* --------------------------------------------------------------- the layers --- */

@@ -73,6 +73,7 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
   dev->info = (cuda_info){(int)index, multiprocessors, count == 1};
   dev->host = host;
   dev->attentions.destroy = cuda_attention_destroy;
+  dev->engines.destroy = cuda_engine_destroy;
   cudaError_t error = cudaSetDevice((int)index); /* starts the context: fail here, not later */
   if (error != cudaSuccess) {
     host->free(host, dev);
@@ -87,6 +88,7 @@ static void backend_close(void *device) {
   cuda_device *dev = device;
   (void)cuda_make_current(dev->host, &dev->info);
   cuda_plans_clear(&dev->attentions);
+  cuda_plans_clear(&dev->engines);
   if (dev->dnn) (void)cudnnDestroy(dev->dnn);
   (void)cudaGetLastError(); /* a lost device; the handle went with it */
   (void)pthread_mutex_destroy(&dev->lock);
@@ -204,6 +206,7 @@ static void backend_queue_destroy(void *device, void *queue) {
   cuda_plans_clear(&q->products);
   cuda_plans_clear(&q->convolutions);
   cuda_staging_free(&q->staging);
+  if (q->reached) (void)cudaEventDestroy(q->reached);
   if (q->dnn) (void)cudnnDestroy(q->dnn);
   if (q->blas) (void)cublasLtDestroy(q->blas);
   if (!q->foreign) (void)cudaStreamDestroy(q->stream);
@@ -365,4 +368,5 @@ const tn_backend cuda_backend = {
     .graph_launch = backend_graph_launch,
     .graph_destroy = backend_graph_destroy,
     .queue_wrap = backend_queue_wrap,
+    .copy_between = cuda_copy_between,
 };

@@ -26,6 +26,8 @@ typedef struct cuda_device {
   pthread_mutex_t lock; /* of everything below; taken after a queue's */
   cudnnHandle_t dnn;    /* builds attention's plans; NULL until first used */
   cuda_plans attentions;
+  cuda_plans engines; /* of convolutions: graphs that were recorded may use their code */
+  uint64_t peers;     /* a bit for each device whose memory was asked for, granted or not */
 } cuda_device;
 
 enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
@@ -47,6 +49,7 @@ typedef struct cuda_queue {
   cuda_plans products;
   cuda_plans convolutions;
   cuda_staging staging;
+  cudaEvent_t reached; /* what other devices' queues wait for; NULL until first used */
   bool capturing;
   bool foreign; /* the stream is the program's */
 } cuda_queue;
@@ -69,12 +72,26 @@ tn_status cuda_open_dnn(cuda_queue *queue);
 tn_status cuda_copy(void *device, void *queue, uint32_t direction, void *dst, uint64_t dst_offset,
                     const void *src, uint64_t src_offset, size_t bytes);
 void cuda_staging_free(cuda_staging *staging);
+tn_status cuda_copy_between(void *device, void *queue, void *dst, uint64_t dst_offset,
+                            void *from_device, void *from_queue, const void *src,
+                            uint64_t src_offset, size_t bytes);
 
 /* Matrix products by cuBLASLt. */
 bool cuda_matmul_supports(const tn_kernel_args *args);
 tn_status cuda_matmul_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_matmul(const tn_kernel_args *args);
 void cuda_product_destroy(cuda_plan *plan);
+
+/* What a row of a product of bytes has as its user pointer. */
+typedef struct cuda_int8_row {
+  int kind;           /* a cuda_int8_kind */
+  int b;              /* which input b is */
+  tn_kernel_fn tiles; /* for what cuBLASLt does not take */
+} cuda_int8_row;
+
+bool cuda_matmul_int8_supports(const tn_kernel_args *args);
+tn_status cuda_matmul_int8_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_matmul_int8(const tn_kernel_args *args);
 
 /* What a convolution's inputs and output are, by the forward names x, w and y of the
  * convolution that it is or whose gradient it is. */
@@ -96,6 +113,7 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
 void cuda_convolution_destroy(cuda_plan *plan);
+void cuda_engine_destroy(cuda_plan *plan);
 
 /* Attention and its gradient by cuDNN. */
 bool cuda_attention_fused(const tn_kernel_args *args);

@@ -140,6 +140,64 @@ void dnn_graph_index(dnn_graph *g, int64_t axis, cudnnDataType_t compute, dnn_te
                 y);
 }
 
+/* The operation and the names of its attributes. */
+typedef struct conv_names {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t alpha, beta, conv, x, w, y;
+} conv_names;
+
+static conv_names names_of(dnn_conv_result result) {
+  static const conv_names names[] = {
+      [DNN_CONV_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+      [DNN_CONV_X] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+      [DNN_CONV_W] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+  };
+  return names[result];
+}
+
+void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor w, dnn_tensor y) {
+  static const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  static const int64_t axes = 2;
+  static const float one = 1, zero = 0;
+  const char *what = "convolution";
+  const conv_names n = names_of(conv->result);
+  cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &conv->compute, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, conv->stride, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, conv->dilation, what);
+  finalize(g, d, what);
+  cudnnBackendDescriptor_t op = make(g, n.type, what);
+  set(g, op, n.alpha, CUDNN_TYPE_FLOAT, 1, &one, what);
+  set(g, op, n.beta, CUDNN_TYPE_FLOAT, 1, &zero, what);
+  set_descriptor(g, op, n.conv, d, what);
+  set_descriptor(g, op, n.x, x, what);
+  set_descriptor(g, op, n.w, w, what);
+  set_descriptor(g, op, n.y, y, what);
+  add_operation(g, op, what);
+}
+
 void dnn_graph_matmul(dnn_graph *g, dnn_tensor a, dnn_tensor b, dnn_tensor c, dnn_tensor rows,
                       dnn_tensor columns, dnn_tensor inner) {
   static const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
@@ -192,20 +250,31 @@ static cudnnBackendDescriptor_t make_graph(dnn_graph *g, cudnnHandle_t handle) {
   return d;
 }
 
-/* The engine's number of a configuration; -1 where cuDNN does not say. */
-static int64_t engine_of(cudnnBackendDescriptor_t config) {
+/* What a configuration's engine says of itself: its number, -1 where cuDNN does not say, and its
+ * notes, all of them where it does not. */
+static void ask_engine(cudnnBackendDescriptor_t config, dnn_plan *plan) {
   cudnnBackendDescriptor_t engine = NULL;
-  int64_t got = 0, number = -1;
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  int64_t got = 0;
+  plan->engine = -1;
+  plan->notes = UINT32_MAX;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) !=
       CUDNN_STATUS_SUCCESS)
-    return -1;
-  if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                               1, &got, &engine) != CUDNN_STATUS_SUCCESS ||
-      cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &got,
-                               &number) != CUDNN_STATUS_SUCCESS)
-    number = -1;
+    return;
+  bool has =
+      cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                               1, &got, &engine) == CUDNN_STATUS_SUCCESS;
+  if (!has || cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                                       &got, &plan->engine) != CUDNN_STATUS_SUCCESS)
+    plan->engine = -1;
+  if (has && cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                      CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                                      &got, notes) == CUDNN_STATUS_SUCCESS) {
+    plan->notes = 0;
+    for (int64_t i = 0; i < got && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
+      plan->notes |= UINT32_C(1) << notes[i];
+  }
   (void)cudnnBackendDestroyDescriptor(engine);
-  return number;
 }
 
 /* Takes the configuration over where a plan of it can be built. */
@@ -225,7 +294,8 @@ static bool build(dnn_graph *g, cudnnBackendDescriptor_t config, dnn_plan *out) 
                                                   CUDNN_TYPE_INT64, 1, NULL, &bytes),
                          "plan's workspace");
   if (built) {
-    *out = (dnn_plan){config, plan, (size_t)bytes, engine_of(config)};
+    *out = (dnn_plan){.config = config, .plan = plan, .workspace_bytes = (size_t)bytes};
+    ask_engine(config, out);
   } else if (plan) {
     (void)cudnnBackendDestroyDescriptor(plan);
   }
@@ -265,6 +335,20 @@ static bool plan_by(dnn_graph *g, cudnnBackendDescriptor_t graph, cudnnBackendHe
   for (int i = 0; i < count; i++) {
     if (!built && build(g, config[i], plan))
       built = true;
+    else
+      (void)cudnnBackendDestroyDescriptor(config[i]);
+  }
+  return built;
+}
+
+int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, dnn_plan *plans, int most) {
+  cudnnBackendDescriptor_t graph = make_graph(g, handle);
+  cudnnBackendDescriptor_t config[most_configs];
+  int count = ask(g, graph, CUDNN_HEUR_MODE_A, config), built = 0;
+  for (int i = 0; i < count; i++) {
+    g->status = CUDNN_STATUS_SUCCESS; /* what one engine refuses is no matter to the next */
+    if (built < most && build(g, config[i], &plans[built]))
+      built++;
     else
       (void)cudnnBackendDestroyDescriptor(config[i]);
   }

@@ -29,8 +29,17 @@ typedef struct dnn_graph {
 typedef struct dnn_plan {
   cudnnBackendDescriptor_t config, plan;
   size_t workspace_bytes;
-  int64_t engine; /* its number, for people */
+  int64_t engine; /* its number */
+  uint32_t notes; /* a bit for each cudnnNumericalNote_t of the engine */
 } dnn_plan;
+
+/* What a convolution computes of x, w and y, and its numbers along the two spatial axes. */
+typedef enum dnn_conv_result { DNN_CONV_Y, DNN_CONV_X, DNN_CONV_W } dnn_conv_result;
+typedef struct dnn_conv {
+  dnn_conv_result result;
+  cudnnDataType_t compute; /* CUDNN_DATA_FLOAT */
+  int64_t stride[2], padding[2], dilation[2];
+} dnn_conv;
 
 /* Tensors of four axes with strides in elements. Those in memory have an id, above 0, by which
  * dnn_plan_execute finds their addresses, multiples of 16; the others lie between operations. */
@@ -55,6 +64,13 @@ void dnn_graph_matmul(dnn_graph *g, dnn_tensor a, dnn_tensor b, dnn_tensor c, dn
 void dnn_graph_reduce(dnn_graph *g, cudnnReduceTensorOp_t mode, dnn_tensor x, dnn_tensor y);
 /* y = x seen with y's sizes and strides. */
 void dnn_graph_reshape(dnn_graph *g, dnn_tensor x, dnn_tensor y);
+
+/* One of the three from the others; w is [k, c / groups, h, w]. */
+void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor w, dnn_tensor y);
+
+/* Plans for what the heuristic names, best first, at most `most`; as many as it returns, each the
+ * caller's. */
+int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, dnn_plan *plans, int most);
 
 /* The first plan of the heuristics that cuDNN can build; false, with g->failed, where there is
  * none. The graph may be freed afterwards. */

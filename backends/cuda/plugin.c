@@ -3,6 +3,8 @@
  * priority: a vendor library where there is one, then our own kernel.
  */
 #include "backends/cuda/backend.h"
+#include "kernels/common/quant.h"
+#include "kernels/cuda/matmul/int8.h"
 #include "tenon/op_rows.h"
 
 enum { own = 200, direct = 100, vendor = 300 };
@@ -41,6 +43,14 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
 
+/* Bytes by cuBLASLt, exact as our own tiles are. */
+#define INT8(op, row_flags, ...)                                                                   \
+  ROW(op, "cuda." #op ".cublaslt", vendor, row_flags, .run = cuda_run_matmul_int8,                 \
+      .workspace = cuda_matmul_int8_workspace, .supports = cuda_matmul_int8_supports,              \
+      .note = "8-bit integers, 16 or more rows, columns and terms of a sum, 2^21 terms or more "   \
+              "and not so many to one sum that it may overflow",                                   \
+      .user = &int8_##op, __VA_ARGS__)
+
 /* Attention in 16 bits; deterministic as convolutions are: while the host asks for that,
  * gradients are left to our own kernels. */
 #define ATTENTION(op)                                                                              \
@@ -58,12 +68,23 @@ CONV_ROLE(backward, BACKWARD)
 CONV_ROLE(weight, WEIGHT)
 CONV_ROLE(transpose_weight, TRANSPOSE_WEIGHT)
 
+static const cuda_int8_row int8_matmul_integer = {CUDA_INT8_SUMS, 1, cuda_run_matmul_integer};
+static const cuda_int8_row int8_matmul_zero_points = {CUDA_INT8_SUMS, 1,
+                                                      cuda_run_matmul_zero_points};
+static const cuda_int8_row int8_qlinear_matmul = {CUDA_INT8_QUANTISE, QUANT_B,
+                                                  cuda_run_qlinear_matmul};
+static const cuda_int8_row int8_matmul_int = {CUDA_INT8_WRAP, 1, cuda_run_matmul_int};
+
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    INT8(matmul_integer, FLAGS_STRIDED, ),
+    INT8(matmul_zero_points, FLAGS_STRIDED, ),
+    INT8(qlinear_matmul, FLAGS_STRIDED, ),
+    INT8(matmul_int, FLAGS_DENSE, .types = {TN_SET(TN_I8) | TN_SET(TN_U8)}),
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),

@@ -466,6 +466,7 @@ static tn_status read_rows(const tn_plugin *p) {
 static void read_backend(const tn_backend *b) {
   READ_FUNCTIONS(b, count, graph_destroy);
   if (TN_HAS_FIELD(b, tn_backend, queue_wrap)) READ_FUNCTIONS(b, queue_wrap, queue_wrap);
+  if (TN_HAS_FIELD(b, tn_backend, copy_between)) READ_FUNCTIONS(b, copy_between, copy_between);
 }
 
 tn_status plugin_read_all(const tn_plugin *plugin) {

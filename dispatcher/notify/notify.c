@@ -71,6 +71,14 @@ void notify_passed(const tn_event *waited, uint64_t began_ns) {
   send(waited->device->runtime, &event);
 }
 
+void notify_order(const tn_stream *first, const tn_stream *second) {
+  const char event = 0; /* layers know events by their address */
+  notify_object(TN_LAYER_EVENT_MADE, first->device, &event, 0);
+  notify_stream(TN_LAYER_EVENT_RECORDED, first, &event);
+  notify_stream(TN_LAYER_STREAM_ORDERED, second, &event);
+  notify_object(TN_LAYER_EVENT_DESTROYED, first->device, &event, 0);
+}
+
 void notify_memory(tn_layer_event_kind kind, const tn_device *device, const void *memory) {
   tn_layer_event event = event_of(kind, device);
   event.memory = memory;

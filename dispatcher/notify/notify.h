@@ -31,6 +31,8 @@ void notify_tensor(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream
 void notify_copy(tn_layer_event_kind kind, const tn_tensor *t, const tn_stream *stream,
                  uint64_t began_ns);
 void notify_stream(tn_layer_event_kind kind, const tn_stream *stream, const void *object);
+/* Work of `second` from here on comes behind `first`'s, as if by an event of the program's. */
+void notify_order(const tn_stream *first, const tn_stream *second);
 /* The host waited for the stream, or the event, from then until now. */
 void notify_waited(const tn_stream *stream, uint64_t began_ns);
 void notify_passed(const tn_event *event, uint64_t began_ns);

@@ -63,18 +63,9 @@ static bool is_theirs(const tn_stream *s, const void *native) {
   return s->cache && s->native == native && (native || s->device->type->backend.queue_native);
 }
 
-/* As if an event of the program's had ordered the two. */
-static void tell_order(const tn_stream *first, const tn_stream *second) {
-  const char event = 0; /* layers know events by their address */
-  notify_object(TN_LAYER_EVENT_MADE, first->device, &event, 0);
-  notify_stream(TN_LAYER_EVENT_RECORDED, first, &event);
-  notify_stream(TN_LAYER_STREAM_ORDERED, second, &event);
-  notify_object(TN_LAYER_EVENT_DESTROYED, first->device, &event, 0);
-}
-
 static void tell_if_theirs(const tn_stream *ours, const tn_stream *s, const void *native,
                            bool ours_first) {
-  if (s != ours && is_theirs(s, native)) ours_first ? tell_order(ours, s) : tell_order(s, ours);
+  if (s != ours && is_theirs(s, native)) ours_first ? notify_order(ours, s) : notify_order(s, ours);
 }
 
 /* Layers know our streams alone, so that they are told where their handle is one's, or of several

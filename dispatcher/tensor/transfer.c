@@ -242,13 +242,49 @@ static tn_status copy_to_host_device(tn_stream *from, const tn_tensor *src, tn_s
   return stream_wait(from);
 }
 
-/* From one device to another, through the host unless one of the devices has host memory.
- * pre: dst is contiguous and has elements. */
+/* As if an event of the program's had stood between the copy and the source's stream. */
+static void tell_copied(const tn_stream *from, const tn_tensor *src, const tn_stream *to,
+                        const tn_tensor *dst, uint64_t began) {
+  notify_copy(TN_LAYER_TENSOR_READ, src, from, began);
+  notify_order(from, to);
+  notify_copy(TN_LAYER_TENSOR_WRITTEN, dst, to, began);
+  notify_order(to, from);
+}
+
+/* Whether the backend may be asked to copy between two of its devices. */
+static bool has_between(const tn_tensor *src, const tn_tensor *dst) {
+  return src->contiguous && src->device->type == dst->device->type && !src->device->recorder &&
+         !dst->device->recorder && dst->device->type->backend.copy_between;
+}
+
+/* By the backend itself. TN_ERR_UNSUPPORTED: it cannot, and nothing has happened. */
+static tn_status copy_between(tn_stream *from, const tn_tensor *src, tn_stream *to,
+                              tn_tensor *dst) {
+  tn_device *device = dst->device;
+  uint64_t began = notify_clock(device->runtime);
+  tn_status status = device->type->backend.copy_between(
+      device->handle, stream_queue(to), dst->dl.data, dst->dl.byte_offset, src->device->handle,
+      stream_queue(from), src->dl.data, src->dl.byte_offset, tn_tensor_bytes(dst));
+  if (status == TN_ERR_UNSUPPORTED) {
+    fail_clear();
+    return status;
+  }
+  status = device_result(device, "copy_between", status);
+  if (!status && began) tell_copied(from, src, to, dst, began);
+  return status;
+}
+
+/* From one device to another: by their backend, else through the host unless one of the devices
+ * has host memory. pre: dst is contiguous and has elements. */
 static tn_status copy_across(tn_stream *from, const tn_tensor *src, tn_tensor *dst) {
   tn_stream *to = dst->device->default_stream;
   size_t bytes = tn_tensor_bytes(dst);
   if (src->device->host_memory && src->contiguous) return copy_from_host_device(from, src, to, dst);
   if (dst->device->host_memory) return copy_to_host_device(from, src, to, dst);
+  if (has_between(src, dst)) {
+    tn_status done = copy_between(from, src, to, dst);
+    if (done != TN_ERR_UNSUPPORTED) return done;
+  }
   const host_memory *memory = &src->device->runtime->memory;
   void *staging = memory->alloc(memory->user, bytes, 64);
   if (!staging)

@@ -37,6 +37,10 @@ uint64_t cuda_value_bits(tn_dtype dtype, double value);
  * nothing done, where they do not. */
 bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
 
+/* Fills memory, a multiple of 4 bytes, with numbers of a dtype to measure with, in the order of a
+ * stream. A cudaError_t. */
+int cuda_fill_noise(void *stream, void *memory, size_t bytes, tn_dtype dtype);
+
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
 #define STRIDED(op) CUDA_DECLARE(op);

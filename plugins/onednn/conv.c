@@ -132,6 +132,10 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
     s->dilation[d] = numbers[2 * s->axes + d];
   }
   s->g = numbers[3 * s->axes];
+  /* Images of one column are images of fewer axes: its kernels work along the last one. */
+  while (s->axes > 1 && s->in[s->axes - 1] == 1 && s->out[s->axes - 1] == 1 &&
+         s->window[s->axes - 1] == 1 && s->padding[s->axes - 1] == 0)
+    s->axes--;
   s->lies[0] = lies(c->x), s->lies[1] = lies(c->w), s->lies[2] = lies(c->y);
   if (s->lies[0] < 0 || s->lies[1] < 0 || s->lies[2] < 0) return false;
   if (c->bias && (row->role != CONV_FORWARD || c->bias->strides[0] != 1)) return false;
@@ -453,6 +457,10 @@ static bool is_faster(const conv_shape *s) {
   const bool depthwise = s->g > 1 && s->g == s->c && s->g == s->k;
   const int64_t c = s->c / s->g, k = s->k / s->g, patch = c * count_of(s->window, s->axes);
   if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
+  /* Of larger images ours makes no copy. */
+  if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && s->lies[0] == PLAIN &&
+      count_of(s->out, s->axes) >= 2048)
+    return false;
   if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
   if (s->g > 1 || k < 4) return false;
   if (s->role == CONV_BACKWARD_WEIGHTS)

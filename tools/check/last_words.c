@@ -148,6 +148,7 @@ static const slot backend_slots[] = {
     SLOT(event_query),   SLOT(event_wait),    SLOT(queue_wait_event),
     SLOT(event_elapsed), SLOT(capture_begin), SLOT(capture_end),
     SLOT(graph_launch),  SLOT(graph_destroy), SLOT(queue_wrap),
+    SLOT(copy_between),
 };
 #undef SLOT
 

@@ -19,6 +19,19 @@
 #define CONV_SUM_BYTES (32 * 1024 * 1024)
 #define CONV_SUMS 16
 
+/* Rows of x as a direct convolution reads them: padded, and with a stride apart into its phases, so
+ * that windows side by side read elements side by side. In elements but for the counts. */
+typedef struct conv_lines {
+  bool flat;     /* strides of 1: the windows of several rows are one run */
+  int64_t phase; /* from one phase of a line to the next */
+  int64_t line;  /* from one line to the next */
+  int64_t rows;  /* of y that are made at a time */
+  int64_t lines; /* of one slice that these read */
+  int64_t room;  /* for the lines of all slices and channels */
+  int64_t run;   /* windows side by side, in `runs` runs */
+  int64_t runs;
+} conv_lines;
+
 typedef struct conv_call {
   const tn_host *host;
   const void *x, *w, *bias, *dy; /* in type T, those that the operator has */
@@ -33,6 +46,7 @@ typedef struct conv_call {
   int64_t split; /* ways the channels are divided (grad_input), or k (grad_weight) */
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
+  conv_lines lines; /* of a convolution that is summed directly */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -48,6 +62,23 @@ static void conv_cut(conv_call *call, size_t element) {
   } else {
     call->piece = cpu_max(CONV_LEAST_PIECE, fit / CONV_LEAST_PIECE * CONV_LEAST_PIECE);
     call->pieces = cpu_ceil_div(call->image, call->piece);
+  }
+}
+
+/* The last axis is one that windows run along, where there is such an axis: images of a column are
+ * seen as images of a row. */
+static void conv_turn(conv_call *call) {
+  window_conv *at = &call->at;
+  for (int turns = 0; turns < 2; turns++) {
+    if (call->in[2] != 1 || call->out[2] != 1 || call->kernel[2] != 1 || at->padding[2] != 0)
+      return;
+    for (int d = 2; d > 0; d--) {
+      call->in[d] = call->in[d - 1], call->out[d] = call->out[d - 1];
+      call->kernel[d] = call->kernel[d - 1], at->stride[d] = at->stride[d - 1];
+      at->padding[d] = at->padding[d - 1], at->dilation[d] = at->dilation[d - 1];
+    }
+    call->in[0] = call->out[0] = call->kernel[0] = at->stride[0] = at->dilation[0] = 1;
+    at->padding[0] = 0;
   }
 }
 
@@ -67,6 +98,7 @@ static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLT
     call->window *= call->kernel[d] = sw.size[2 + d];
   }
   call->patch = call->c * call->window;
+  conv_turn(call);
   conv_cut(call, element);
 }
 
@@ -127,6 +159,8 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
   return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of convolution workspace",
                     (long long)bytes);
 }
+
+#include "kernels/cpu/window/conv_direct.h"
 
 #define BODY "kernels/cpu/window/conv.inc"
 #include "kernels/cpu/base/stamp_float.inc"

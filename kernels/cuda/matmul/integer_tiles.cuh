@@ -197,6 +197,18 @@ template <class T> static vector_numbers<T> numbers_of(const DLTensor *t) {
   return {(const T *)t->data, one ? 0 : t->strides[t->ndim - 1]};
 }
 
+/* The batch of matrices `t` as y walks it: steps of 0 where they are shared. */
+static inline batch_axes matrix_batch_of(const DLTensor *t, const DLTensor *y) {
+  batch_axes b = {};
+  b.rank = y->ndim - 2;
+  const int behind = b.rank - (t->ndim - 2);
+  for (int d = 0; d < b.rank; d++) {
+    b.size[d] = y->shape[d];
+    b.stride[d] = d < behind || t->shape[d - behind] == 1 ? 0 : t->strides[d - behind];
+  }
+  return b;
+}
+
 static inline unsigned flip_of(const DLTensor *t) { return t->dtype.code == kDLInt ? 0u : 128u; }
 
 /* What requantises, but for y's place and the scales. */

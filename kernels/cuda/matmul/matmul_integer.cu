@@ -4,17 +4,6 @@
 
 namespace {
 
-batch_axes batch_of(const DLTensor *t, const DLTensor *y) {
-  batch_axes b = {};
-  b.rank = y->ndim - 2;
-  const int behind = b.rank - (t->ndim - 2);
-  for (int d = 0; d < b.rank; d++) {
-    b.size[d] = y->shape[d];
-    b.stride[d] = d < behind || t->shape[d - behind] == 1 ? 0 : t->strides[d - behind];
-  }
-  return b;
-}
-
 matrix_operand operand_of(const DLTensor *t, const DLTensor *zero, bool columns,
                           const DLTensor *y) {
   const int row = t->ndim - 2, col = t->ndim - 1;
@@ -25,7 +14,7 @@ matrix_operand operand_of(const DLTensor *t, const DLTensor *zero, bool columns,
   x.vectors = t->shape[columns ? col : row];
   x.step = t->strides[columns ? col : row];
   x.along = t->strides[columns ? row : col];
-  x.batch = batch_of(t, y);
+  x.batch = matrix_batch_of(t, y);
   return x;
 }
 
@@ -38,7 +27,7 @@ tn_status multiply(const tn_kernel_args *args, const DLTensor *a, const DLTensor
   c.b = operand_of(b, b_zero, true, y);
   c.k = a->shape[a->ndim - 1];
   c.y = sink;
-  c.y.batch = batch_of(y, y);
+  c.y.batch = matrix_batch_of(y, y);
   c.y.row = y->strides[y->ndim - 2];
   c.y.col = y->strides[y->ndim - 1];
   return run_tiles(args, c, cuda_size(y, 0, y->ndim - 2));

@@ -1,6 +1,6 @@
 /*
- * Boxes: what lies in them (roi_align), a thread per bin and channel, and which of those that
- * overlap are left, a block per class: it finds the best box, drops those that overlap it, and
+ * Boxes: what lies in them (roi_align), a thread to one bin of several channels, and which of those
+ * that overlap are left, a block per class: it finds the best box, drops those that overlap it, and
  * begins again.
  */
 #include "kernels/common/boxes.h"
@@ -10,28 +10,45 @@ namespace {
 
 /* --- roi_align --- */
 
+enum { most_channels = 8, enough_threads = 1 << 18 };
+
 struct regions {
   int64_t images, channels, size[2], bins[2], samples;
   double scale;
   int half_pixel;
+  int group;   /* channels that a thread takes */
+  bool narrow; /* all threads are counted by 31 bits */
+  place_divisor by_bins[2], by_groups;
 };
 
 /* A thread's bin. */
 struct region {
   int64_t r, c, bin[2], image; /* image: -1 where there is none */
+  int channels;                /* from c on */
   roi_axis axis[2];
   double first[2], end[2], share; /* share: places that a mean is of */
 };
 
+/* Box, first channel and bin. */
+template <class I> __device__ void place_by(I i, const regions &s, region *b) {
+  I line, bin1, above, bin0, r, group;
+  split(i, s.by_bins[1], &line, &bin1);
+  split(line, s.by_bins[0], &above, &bin0);
+  split(above, s.by_groups, &r, &group);
+  b->r = (int64_t)r;
+  b->c = (int64_t)group * s.group;
+  b->bin[0] = (int64_t)bin0;
+  b->bin[1] = (int64_t)bin1;
+  b->channels = s.channels - b->c < s.group ? (int)(s.channels - b->c) : s.group;
+}
+
 template <class T>
 __device__ region region_of(int64_t i, const T *boxes, const int64_t *batch, const regions &s) {
   region b;
-  int64_t line = i / s.bins[1];
-  b.bin[1] = i - line * s.bins[1];
-  b.bin[0] = line % s.bins[0];
-  line /= s.bins[0];
-  b.r = line / s.channels;
-  b.c = line - b.r * s.channels;
+  if (s.narrow)
+    place_by((uint32_t)i, s, &b);
+  else
+    place_by((uint64_t)i, s, &b);
   b.image = batch[b.r] >= 0 && batch[b.r] < s.images ? batch[b.r] : -1;
   for (int d = 0; d < 2; d++) {
     b.axis[d] =
@@ -59,6 +76,11 @@ __device__ void each_element(const region &b, const regions &s, Visit visit) {
   }
 }
 
+/* Where a thread's first channel has its bin in [r, channels, bins]. */
+__device__ int64_t bin_of(const region &b, const regions &s) {
+  return ((b.r * s.channels + b.c) * s.bins[0] + b.bin[0]) * s.bins[1] + b.bin[1];
+}
+
 template <class T, bool LARGEST>
 __global__ void __launch_bounds__(place_threads)
     roi_align(T *y, const T *x, const T *boxes, const int64_t *batch, int64_t count,
@@ -67,19 +89,27 @@ __global__ void __launch_bounds__(place_threads)
   int64_t i = thread_index<int64_t>();
   if (i >= count) return;
   region b = region_of(i, boxes, batch, s);
-  const T *plane = x + (b.image * s.channels + b.c) * s.size[0] * s.size[1];
-  C sum = 0;
+  const int64_t area = s.size[0] * s.size[1], bins = s.bins[0] * s.bins[1];
+  const T *plane = x + (b.image * s.channels + b.c) * area;
+  C sum[most_channels] = {};
   bool any = false;
   if (b.image >= 0)
     each_element(b, s, [&](int64_t element, double weight) {
-      C term = (C)weight * load(plane[element]);
-      if (!LARGEST)
-        sum += term;
-      else if (!any || term > sum || term != term)
-        sum = term;
+#pragma unroll
+      for (int k = 0; k < most_channels; k++) {
+        if (k >= b.channels) break;
+        C term = (C)weight * load(plane[k * area + element]);
+        if (!LARGEST)
+          sum[k] += term;
+        else if (!any || term > sum[k] || term != term)
+          sum[k] = term;
+      }
       any = true;
     });
-  y[i] = stored<T>::from(LARGEST ? sum : sum / (C)b.share);
+  y += bin_of(b, s);
+#pragma unroll
+  for (int k = 0; k < most_channels; k++)
+    if (k < b.channels) y[k * bins] = stored<T>::from(LARGEST ? sum[k] : sum[k] / (C)b.share);
 }
 
 template <class T>
@@ -90,25 +120,55 @@ __global__ void __launch_bounds__(place_threads)
   if (i >= count) return;
   region b = region_of(i, boxes, batch, s);
   if (b.image < 0) return;
-  int64_t plane = (b.image * s.channels + b.c) * s.size[0] * s.size[1];
-  double unit = fixed_unit(f), d = (double)load(dy[i]) / b.share;
+  const int64_t area = s.size[0] * s.size[1], bins = s.bins[0] * s.bins[1];
+  const int64_t plane = (b.image * s.channels + b.c) * area;
+  const double unit = fixed_unit(f);
+  double d[most_channels];
+  dy += bin_of(b, s);
+#pragma unroll
+  for (int k = 0; k < most_channels; k++)
+    d[k] = k < b.channels ? (double)load(dy[k * bins]) / b.share : 0;
   each_element(b, s, [&](int64_t element, double weight) {
-    fixed_add(f, unit, plane + element, weight * d);
+#pragma unroll
+    for (int k = 0; k < most_channels; k++)
+      if (k < b.channels) fixed_add(f, unit, plane + k * area + element, weight * d[k]);
   });
+}
+
+/* image: what is read; binned: [r, channels, bins]. */
+template <class Attrs>
+regions regions_of(const Attrs *a, const DLTensor *image, const DLTensor *binned) {
+  regions s = {};
+  s.images = image->shape[0];
+  s.channels = image->shape[1];
+  for (int d = 0; d < 2; d++) {
+    s.size[d] = image->shape[2 + d];
+    s.bins[d] = binned->shape[2 + d];
+    s.by_bins[d] = place_divisor_of(s.bins[d]);
+  }
+  s.samples = a->samples;
+  s.scale = a->scale;
+  s.half_pixel = a->half_pixel;
+  const int64_t spare = cuda_size(binned, 0, 4) / enough_threads;
+  s.group = (int)(spare < 1 ? 1 : spare > most_channels ? most_channels : spare);
+  s.by_groups = place_divisor_of(ceil_div(s.channels, s.group));
+  return s;
+}
+
+/* How many threads there are to so many boxes. */
+int64_t threads_of(regions *s, int64_t boxes) {
+  const int64_t n = boxes * ceil_div(s->channels, s->group) * s->bins[0] * s->bins[1];
+  s->narrow = n <= CUDA_MAX_INDEX;
+  return n;
 }
 
 /* The gradient's attributes are the operator's behind another number and a pair. */
 tn_status run_spread(const tn_kernel_args *args) {
   const tn_roi_align_grad_attrs *a = (const tn_roi_align_grad_attrs *)args->attrs;
   const DLTensor *dy = args->in[0], *dx = args->out[0];
-  int64_t n = cuda_size(dy, 0, 4);
-  regions s = {dx->shape[0],
-               dx->shape[1],
-               {dx->shape[2], dx->shape[3]},
-               {dy->shape[2], dy->shape[3]},
-               a->samples,
-               a->scale,
-               a->half_pixel};
+  const int64_t n = cuda_size(dy, 0, 4);
+  regions s = regions_of(a, dx, dy);
+  const int64_t walked = threads_of(&s, dy->shape[0]);
   /* A bin gives its share no more than once in all. */
   double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
   fixed_sums f = fixed_sums_of(args->workspace, cuda_size(dx, 0, 4), bins);
@@ -116,8 +176,8 @@ tn_status run_spread(const tn_kernel_args *args) {
     using T = decltype(t);
     const T *from = (const T *)dy->data;
     return fixed_run(args, f, from, n, (T *)dx->data, [&] {
-      return launch(args, roi_spread<T>, place_blocks(n), place_threads, 0, from,
-                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, n, f, s);
+      return launch(args, roi_spread<T>, place_blocks(walked), place_threads, 0, from,
+                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, walked, f, s);
     });
   });
 }
@@ -125,11 +185,9 @@ tn_status run_spread(const tn_kernel_args *args) {
 template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
   const tn_roi_align_attrs *a = (const tn_roi_align_attrs *)args->attrs;
   const DLTensor *x = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, 4);
-  if (n == 0) return TN_OK;
-  regions s = {
-      x->shape[0], x->shape[1],  {x->shape[2], x->shape[3]}, {y->shape[2], y->shape[3]}, a->samples,
-      a->scale,    a->half_pixel};
+  if (cuda_size(y, 0, 4) == 0) return TN_OK;
+  regions s = regions_of(a, x, y);
+  const int64_t n = threads_of(&s, y->shape[0]);
   return for_float(args, y, [&](auto t) {
     using T = decltype(t);
     return launch(args, roi_align<T, LARGEST>, place_blocks(n), place_threads, 0, (T *)y->data,

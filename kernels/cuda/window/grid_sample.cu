@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { grid_threads = 128 };
+enum { grid_threads = 128, slope_places = 32, slope_shares = 8 };
 
 struct sampling {
   grid_plan plan;
@@ -78,32 +78,40 @@ __global__ void __launch_bounds__(grid_threads)
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(grid_threads)
+/* A block has slope_places places next to each other, whose channels its rows of threads share. */
+template <class T, bool PLAIN>
+__global__ void __launch_bounds__(slope_places *slope_shares)
     slope(T *dgrid, const T *dy, const T *x, const T *grid, const __grid_constant__ sampling s) {
-  int64_t i = (int64_t)blockIdx.x * grid_threads + threadIdx.x;
-  if (i >= s.images * s.points) return;
-  int64_t image = i / s.points, point = i - image * s.points;
-  around<false> a(grid + i * s.plan.axes, s);
+  __shared__ double parts[slope_shares][3][slope_places];
+  const int64_t i = (int64_t)blockIdx.x * slope_places + threadIdx.x;
+  const bool has = i < s.images * s.points;
+  const int axes = PLAIN ? 2 : s.plan.axes;
   double sum[3] = {};
-  for (int64_t c = 0; c < s.channels; c++) {
-    const T *plane = x + (image * s.channels + c) * s.area;
-    double d = (double)load(dy[(image * s.channels + c) * s.points + point]);
-    a.each(s, [&](int64_t element, int p, int q, int r) {
-      double v = d * (double)load(plane[element]);
-      double w0 = a.r[0].weight[p], w1 = a.r[1].weight[q], w2 = a.r[2].weight[r];
-      sum[0] += a.r[0].slope[p] * w1 * w2 * v;
-      sum[1] += w0 * a.r[1].slope[q] * w2 * v;
-      sum[2] += w0 * w1 * a.r[2].slope[r] * v;
-    });
+  if (has) {
+    int64_t image = i / s.points, point = i - image * s.points;
+    around<PLAIN> a(grid + i * axes, s);
+    for (int64_t c = threadIdx.y; c < s.channels; c += slope_shares) {
+      const T *plane = x + (image * s.channels + c) * s.area;
+      double d = (double)load(dy[(image * s.channels + c) * s.points + point]);
+      a.each(s, [&](int64_t element, int p, int q, int r) {
+        double v = d * (double)load(plane[element]);
+        double w0 = a.r[0].weight[p], w1 = a.r[1].weight[q], w2 = a.r[2].weight[r];
+        sum[0] += a.r[0].slope[p] * w1 * w2 * v;
+        sum[1] += w0 * a.r[1].slope[q] * w2 * v;
+        sum[2] += w0 * w1 * a.r[2].slope[r] * v;
+      });
+    }
   }
-#pragma unroll
-  for (int d = 0; d < 3; d++)
-    if (d < s.plan.axes)
-      dgrid[i * s.plan.axes + s.plan.axes - 1 - d] = stored<T>::from((compute_t<T>)sum[d]);
+  for (int d = 0; d < 3; d++) parts[threadIdx.y][d][threadIdx.x] = sum[d];
+  __syncthreads();
+  const int d = threadIdx.y;
+  if (!has || d >= axes) return;
+  double all = 0;
+  for (int k = 0; k < slope_shares; k++) all += parts[k][d][threadIdx.x];
+  dgrid[i * axes + axes - 1 - d] = stored<T>::from((compute_t<T>)all);
 }
 
-template <class T>
+template <class T, bool PLAIN>
 __global__ void __launch_bounds__(grid_threads)
     spread(const T *dy, const T *grid, const __grid_constant__ fixed_sums f,
            const __grid_constant__ sampling s) {
@@ -111,7 +119,7 @@ __global__ void __launch_bounds__(grid_threads)
   if (i >= s.images * s.points) return;
   int64_t image = i / s.points, point = i - image * s.points;
   double unit = fixed_unit(f);
-  around<false> a(grid + i * s.plan.axes, s);
+  around<PLAIN> a(grid + i * (PLAIN ? 2 : s.plan.axes), s);
   for (int64_t c = blockIdx.y; c < s.channels; c += gridDim.y) {
     int64_t plane = image * s.channels + c;
     double d = (double)load(dy[plane * s.points + point]);
@@ -135,12 +143,15 @@ fixed_sums sums_of(const tn_kernel_args *args, const sampling &s) {
   return fixed_sums_of(args->workspace, s.images * s.channels * s.area, terms * 2.5);
 }
 
+bool is_plain(const sampling &s) { return s.plan.axes == 2 && s.plan.taps == 2; }
+
 template <class T> tn_status run_spread(const tn_kernel_args *args, const sampling &s) {
   const T *dy = (const T *)args->in[0]->data, *grid = (const T *)args->in[1]->data;
   int64_t n = s.images * s.channels * s.points;
   fixed_sums f = sums_of(args, s);
+  auto kernel = is_plain(s) ? spread<T, true> : spread<T, false>;
   return fixed_run(args, f, dy, n, (T *)args->out[0]->data, [&] {
-    return launch(args, spread<T>, grid_of(s), grid_threads, 0, dy, grid, f, s);
+    return launch(args, kernel, grid_of(s), grid_threads, 0, dy, grid, f, s);
   });
 }
 
@@ -151,11 +162,14 @@ template <class T> tn_status run_as(const tn_kernel_args *args, const sampling &
   T *out = (T *)args->out[0]->data;
   if (way == BY_INPUT) return run_spread<T>(args, s);
   if (s.images * s.points == 0) return TN_OK;
-  if (way == BY_GRID)
-    return launch(args, slope<T>, grid_of(s).x, grid_threads, 0, out, in[0], in[1],
+  if (way == BY_GRID) {
+    auto by_grid = is_plain(s) ? slope<T, true> : slope<T, false>;
+    return launch(args, by_grid, (unsigned)ceil_div(s.images * s.points, slope_places),
+                  dim3(slope_places, slope_shares), 0, out, in[0], in[1],
                   (const T *)args->in[2]->data, s);
+  }
   if (s.channels == 0) return TN_OK;
-  auto kernel = s.plan.axes == 2 && s.plan.taps == 2 ? sample<T, true> : sample<T, false>;
+  auto kernel = is_plain(s) ? sample<T, true> : sample<T, false>;
   return launch(args, kernel, grid_of(s), grid_threads, 0, out, in[0], in[1], s);
 }
 

@@ -17,8 +17,9 @@ struct pool_shape {
   int area_in, area_out; /* products of the above */
   int kernel[3], stride[3], pad[3];
   bool count_padding;
-  bool narrow[3];            /* adaptive: size times out fits 32 bits */
-  cuda_divisor by[3];        /* sizes of the plane that threads walk */
+  bool narrow[3];     /* adaptive: size times out fits 31 bits */
+  cuda_divisor by[3]; /* sizes of the plane that threads walk */
+  cuda_divisor by_size[3], by_out[3];
   cuda_divisor by_stride[3]; /* unless adaptive */
 };
 
@@ -48,21 +49,22 @@ struct span {
   int begin, end, count;
 };
 
-/* floor(o size / out). */
-__device__ int share(uint32_t o, uint32_t size, uint32_t out, bool narrow) {
-  return narrow ? (int)(o * size / out) : (int)((uint64_t)o * size / out);
+/* floor(o size / out), o <= out. */
+__device__ int share(uint32_t o, uint32_t size, cuda_divisor out, bool narrow) {
+  return narrow ? (int)quotient(o * size, out) : (int)((uint64_t)o * size / out.value);
 }
 
 /* ceil(o size / out) for o >= 1: the floor of one less, and one. */
-__device__ int share_up(uint32_t o, uint32_t size, uint32_t out, bool narrow) {
-  return (narrow ? (int)((o * size - 1) / out) : (int)(((uint64_t)o * size - 1) / out)) + 1;
+__device__ int share_up(uint32_t o, uint32_t size, cuda_divisor out, bool narrow) {
+  return (narrow ? (int)quotient(o * size - 1, out) : (int)(((uint64_t)o * size - 1) / out.value)) +
+         1;
 }
 
 /* Input positions of window o along axis d, cut to the plane. */
 template <bool ADAPTIVE> __device__ span inside(int o, int d, const pool_shape &s) {
   if (ADAPTIVE) {
-    int begin = share((uint32_t)o, (uint32_t)s.size[d], (uint32_t)s.out[d], s.narrow[d]);
-    int end = share_up((uint32_t)o + 1, (uint32_t)s.size[d], (uint32_t)s.out[d], s.narrow[d]);
+    int begin = share((uint32_t)o, (uint32_t)s.size[d], s.by_out[d], s.narrow[d]);
+    int end = share_up((uint32_t)o + 1, (uint32_t)s.size[d], s.by_out[d], s.narrow[d]);
     return {begin, end, end - begin};
   }
   int begin = o * s.stride[d] - s.pad[d];
@@ -76,8 +78,8 @@ template <bool ADAPTIVE> __device__ span inside(int o, int d, const pool_shape &
  * sharing out the windows among the elements would give i o. */
 template <bool ADAPTIVE> __device__ span windows(int i, int d, const pool_shape &s) {
   if (ADAPTIVE) {
-    return {share((uint32_t)i, (uint32_t)s.out[d], (uint32_t)s.size[d], s.narrow[d]),
-            share_up((uint32_t)i + 1, (uint32_t)s.out[d], (uint32_t)s.size[d], s.narrow[d]), 0};
+    return {share((uint32_t)i, (uint32_t)s.out[d], s.by_size[d], s.narrow[d]),
+            share_up((uint32_t)i + 1, (uint32_t)s.out[d], s.by_size[d], s.narrow[d]), 0};
   }
   int last = (int)quotient((uint32_t)(i + s.pad[d]), s.by_stride[d]) + 1;
   int before = i + s.pad[d] - s.kernel[d]; /* a window that starts here or earlier ends too early */
@@ -242,7 +244,9 @@ pool_shape shape_of(const tn_kernel_args *args, const DLTensor *image, const DLT
     s.kernel[d] = (int)w.kernel[d];
     s.stride[d] = (int)w.stride[d];
     s.pad[d] = (int)w.padding[d];
-    s.narrow[d] = large.size[2 + d] * small.size[2 + d] <= UINT32_MAX;
+    s.narrow[d] = large.size[2 + d] * small.size[2 + d] <= CUDA_MAX_INDEX;
+    s.by_size[d] = cuda_divisor_of((uint32_t)large.size[2 + d]);
+    s.by_out[d] = cuda_divisor_of((uint32_t)small.size[2 + d]);
     s.by[d] = cuda_divisor_of((uint32_t)by.size[2 + d]);
     s.by_stride[d] = cuda_divisor_of((uint32_t)s.stride[d]);
   }

@@ -1,29 +1,41 @@
 /*
- * Reading one axis at places of contiguous tensors, a thread per element of the result. The
- * gradient gathers: the thread of an element of x visits the outputs that may read it, in order, so
- * nothing is atomic. Places are found in double, as everywhere (kernels/common/resample.h).
+ * Reading one axis at places of contiguous tensors. A thread has one place of the axis in several
+ * lines, for which it finds the weights once. The gradient gathers: the thread of an element of x
+ * visits the outputs that may read it, in order, so nothing is atomic. Places are found in double,
+ * as everywhere (kernels/common/resample.h).
  */
 #include "kernels/common/resample.h"
 #include "kernels/cuda/base/place.cuh"
 
 namespace {
 
-/* [outer, axis, inner] of the tensor that threads walk, and the other one's size along the axis. */
+enum { most_lines = 8, enough_threads = 1 << 19 };
+
+/* [outer, axis, inner] of the tensor that threads walk, and the other one's size along the axis.
+ * A thread takes `group` of the outer ones. */
 struct walk {
-  int64_t inner, axis, other;
+  int64_t inner, axis, other, outer;
+  int group;
+  bool narrow; /* all threads are counted by 31 bits */
+  place_divisor by_inner, by_axis;
 };
 
 struct spot {
   int64_t outer, at, inner;
+  int lines;
 };
 
-__device__ spot spot_of(int64_t i, const walk &w) {
-  spot s;
-  int64_t line = i / w.inner;
-  s.inner = i - line * w.inner;
-  s.outer = line / w.axis;
-  s.at = line - s.outer * w.axis;
+template <class I> __device__ spot spot_by(I i, const walk &w) {
+  I line, inner, group, at;
+  split(i, w.by_inner, &line, &inner);
+  split(line, w.by_axis, &group, &at);
+  spot s = {(int64_t)group * w.group, (int64_t)at, (int64_t)inner, w.group};
+  if (w.outer - s.outer < s.lines) s.lines = (int)(w.outer - s.outer);
   return s;
+}
+
+__device__ spot spot_of(int64_t i, const walk &w) {
+  return w.narrow ? spot_by((uint32_t)i, w) : spot_by((uint64_t)i, w);
 }
 
 template <class T>
@@ -35,13 +47,20 @@ __global__ void __launch_bounds__(place_threads)
   if (i >= count) return;
   spot s = spot_of(i, w);
   x += s.outer * w.other * w.inner + s.inner;
+  y += (s.outer * w.axis + s.at) * w.inner + s.inner;
   resample_reading r = resample_read(&p, s.at);
-  C sum = 0;
+  C sum[most_lines] = {};
   for (int64_t j = r.first; j <= r.last; j++) {
     C weight = (C)(resample_weight(&p, r.place, j) / r.total);
-    sum += weight * load(x[resample_inside(&p, j) * w.inner]);
+    const T *from = x + resample_inside(&p, j) * w.inner;
+#pragma unroll
+    for (int k = 0; k < most_lines; k++)
+      if (k < s.lines) sum[k] += weight * load(from[k * w.other * w.inner]);
   }
-  y[i] = stored<T>::from(r.first <= r.last ? sum : (C)value);
+#pragma unroll
+  for (int k = 0; k < most_lines; k++)
+    if (k < s.lines)
+      y[k * w.axis * w.inner] = stored<T>::from(r.first <= r.last ? sum[k] : (C)value);
 }
 
 /* begin <= i < end. */
@@ -71,23 +90,47 @@ __global__ void __launch_bounds__(place_threads)
   if (i >= count) return;
   spot s = spot_of(i, w);
   dy += s.outer * w.other * w.inner + s.inner;
+  dx += (s.outer * w.axis + s.at) * w.inner + s.inner;
   span all = readers(p, s.at);
-  C sum = 0;
+  C sum[most_lines] = {};
   for (int64_t o = all.begin; o < all.end; o++) {
     resample_reading r = resample_read(&p, o);
     int64_t first = s.at == 0 || r.first > s.at ? r.first : s.at;
     int64_t last = s.at == p.size - 1 || r.last < s.at ? r.last : s.at;
-    double weight = 0;
-    for (int64_t j = first; j <= last; j++) weight += resample_weight(&p, r.place, j);
-    if (first <= last) sum += (C)(weight / r.total) * load(dy[o * w.inner]);
+    if (first > last) continue;
+    double parts = 0;
+    for (int64_t j = first; j <= last; j++) parts += resample_weight(&p, r.place, j);
+    const C weight = (C)(parts / r.total);
+    const T *from = dy + o * w.inner;
+#pragma unroll
+    for (int k = 0; k < most_lines; k++)
+      if (k < s.lines) sum[k] += weight * load(from[k * w.other * w.inner]);
   }
-  dx[i] = stored<T>::from(sum);
+#pragma unroll
+  for (int k = 0; k < most_lines; k++)
+    if (k < s.lines) dx[k * w.axis * w.inner] = stored<T>::from(sum[k]);
 }
 
 walk walk_of(const tn_kernel_args *args, int64_t axis) {
   const DLTensor *from = args->in[0], *to = args->out[0];
   int at = (int)(axis < 0 ? axis + to->ndim : axis);
-  return {cuda_size(to, at + 1, to->ndim), to->shape[at], from->shape[at]};
+  walk w = {};
+  w.inner = cuda_size(to, at + 1, to->ndim);
+  w.axis = to->shape[at];
+  w.other = from->shape[at];
+  w.outer = cuda_size(to, 0, at);
+  const int64_t spare = cuda_size(to, 0, to->ndim) / enough_threads;
+  w.group = (int)(spare < 1 ? 1 : spare > most_lines ? most_lines : spare);
+  w.by_inner = place_divisor_of(w.inner);
+  w.by_axis = place_divisor_of(w.axis);
+  return w;
+}
+
+/* How many threads walk. */
+int64_t threads_of(walk *w) {
+  const int64_t n = ceil_div(w->outer, w->group) * w->axis * w->inner;
+  w->narrow = n <= CUDA_MAX_INDEX;
+  return n;
 }
 
 } // namespace
@@ -95,9 +138,9 @@ walk walk_of(const tn_kernel_args *args, int64_t axis) {
 tn_status cuda_run_resample(const tn_kernel_args *args) {
   const tn_resample_attrs *a = (const tn_resample_attrs *)args->attrs;
   const DLTensor *x = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, y->ndim);
-  if (n == 0) return TN_OK;
+  if (cuda_size(y, 0, y->ndim) == 0) return TN_OK;
   walk w = walk_of(args, a->axis);
+  const int64_t n = threads_of(&w);
   resample_plan plan = RESAMPLE_PLAN(a, w.other, w.axis);
   return for_float(args, y, [&](auto t) {
     using T = decltype(t);
@@ -109,9 +152,9 @@ tn_status cuda_run_resample(const tn_kernel_args *args) {
 tn_status cuda_run_resample_grad(const tn_kernel_args *args) {
   const tn_resample_grad_attrs *a = (const tn_resample_grad_attrs *)args->attrs;
   const DLTensor *dy = args->in[0], *dx = args->out[0];
-  int64_t n = cuda_size(dx, 0, dx->ndim);
-  if (n == 0) return TN_OK;
+  if (cuda_size(dx, 0, dx->ndim) == 0) return TN_OK;
   walk w = walk_of(args, a->axis);
+  const int64_t n = threads_of(&w);
   resample_plan plan = RESAMPLE_PLAN(a, w.axis, w.other);
   return for_float(args, dx, [&](auto t) {
     using T = decltype(t);

@@ -1,15 +1,15 @@
 /*
- * Resizing of contiguous [n, c, h, w] and its gradient. A thread per element of the
- * result; the gradient gathers: the thread of an input element visits the outputs that
- * read it, in order, so nothing is atomic. Places are whole numbers (kernels/common/resize.h), so
- * every device reads the same elements.
+ * Resizing of contiguous [n, c, h, w] and its gradient. A thread has one place of the result in
+ * several planes, for which it finds the weights once; the gradient gathers: the thread of an input
+ * element visits the outputs that read it, in order, so nothing is atomic. Places are whole numbers
+ * (kernels/common/resize.h), so every device reads the same elements.
  */
 #include "kernels/common/resize.h"
 #include "kernels/cuda/base/dispatch.cuh"
 
 namespace {
 
-enum { threads = 256 };
+enum { threads = 256, most_planes = 8, enough_threads = 1 << 19 };
 
 struct axis {
   int64_t scale, shift, unit;
@@ -22,6 +22,7 @@ struct resize_shape {
   axis rows, columns;
   int area_in, area_out;
   cuda_divisor by_column, by_row; /* of the plane that threads walk */
+  uint32_t planes, group;         /* all of them, and how many a thread takes */
 };
 
 /* Where output i reads: elements from `first` on, unbounded, with TAPS weights. */
@@ -45,16 +46,18 @@ template <class C, int TAPS> __device__ reading<C, TAPS> reading_at(int i, const
 
 __device__ int bounded(int i, int size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
 
-/* Row, column and plane of a thread's element. */
+/* Row, column and planes of a thread's elements. */
 struct spot {
   uint32_t plane;
+  int planes;
   int row, column;
 };
 
 __device__ spot spot_of(uint32_t i, const resize_shape &s) {
   uint32_t line = quotient(i, s.by_column);
-  uint32_t plane = quotient(line, s.by_row);
-  return {plane, (int)(line - plane * s.by_row.value), (int)(i - line * s.by_column.value)};
+  uint32_t group = quotient(line, s.by_row), plane = group * s.group, left = s.planes - plane;
+  return {plane, (int)(left < s.group ? left : s.group), (int)(line - group * s.by_row.value),
+          (int)(i - line * s.by_column.value)};
 }
 
 template <class T, int TAPS>
@@ -65,20 +68,26 @@ __global__ void __launch_bounds__(threads)
   if (i >= count) return;
   spot o = spot_of(i, s);
   x += (int64_t)o.plane * s.area_in;
+  y += (int64_t)o.plane * s.area_out + o.row * s.columns.out + o.column;
   reading<C, TAPS> v = reading_at<C, TAPS>(o.row, s.rows);
   reading<C, TAPS> h = reading_at<C, TAPS>(o.column, s.columns);
-  C sum = 0;
+  int row[TAPS], column[TAPS];
 #pragma unroll
   for (int p = 0; p < TAPS; p++) {
-    int row = bounded(v.first + p, s.rows.size) * s.columns.size;
-    C line = 0;
-#pragma unroll
-    for (int q = 0; q < TAPS; q++) {
-      line += h.weight[q] * load(x[row + bounded(h.first + q, s.columns.size)]);
-    }
-    sum += v.weight[p] * line;
+    row[p] = bounded(v.first + p, s.rows.size) * s.columns.size;
+    column[p] = bounded(h.first + p, s.columns.size);
   }
-  y[i] = stored<T>::from(sum);
+  for (int k = 0; k < o.planes; k++, x += s.area_in, y += s.area_out) {
+    C sum = 0;
+#pragma unroll
+    for (int p = 0; p < TAPS; p++) {
+      C line = 0;
+#pragma unroll
+      for (int q = 0; q < TAPS; q++) line += h.weight[q] * load(x[row[p] + column[q]]);
+      sum += v.weight[p] * line;
+    }
+    *y = stored<T>::from(sum);
+  }
 }
 
 /* begin <= i < end. */
@@ -111,25 +120,36 @@ __global__ void __launch_bounds__(threads)
   if (i >= count) return;
   spot p = spot_of(i, s);
   dy += (int64_t)p.plane * s.area_out;
+  dx += (int64_t)p.plane * s.area_in + p.row * s.columns.size + p.column;
   span rows = readers<TAPS>(p.row, s.rows), columns = readers<TAPS>(p.column, s.columns);
-  C sum = 0;
+  C sum[most_planes] = {};
   for (int r = rows.begin; r < rows.end; r++) {
     reading<C, TAPS> v = reading_at<C, TAPS>(r, s.rows);
-    C line = 0;
+    C line[most_planes] = {};
     for (int c = columns.begin; c < columns.end; c++) {
       reading<C, TAPS> h = reading_at<C, TAPS>(c, s.columns);
-      C slope = load(dy[r * s.columns.out + c]);
+      bool reads[TAPS];
 #pragma unroll
-      for (int k = 0; k < TAPS; k++) {
-        if (bounded(h.first + k, s.columns.size) == p.column) line += h.weight[k] * slope;
+      for (int k = 0; k < TAPS; k++) reads[k] = bounded(h.first + k, s.columns.size) == p.column;
+#pragma unroll
+      for (int plane = 0; plane < most_planes; plane++) {
+        if (plane >= p.planes) break;
+        C slope = load(dy[(int64_t)plane * s.area_out + r * s.columns.out + c]);
+#pragma unroll
+        for (int k = 0; k < TAPS; k++)
+          if (reads[k]) line[plane] += h.weight[k] * slope;
       }
     }
 #pragma unroll
     for (int k = 0; k < TAPS; k++) {
-      if (bounded(v.first + k, s.rows.size) == p.row) sum += v.weight[k] * line;
+      if (bounded(v.first + k, s.rows.size) != p.row) continue;
+#pragma unroll
+      for (int plane = 0; plane < most_planes; plane++) sum[plane] += v.weight[k] * line[plane];
     }
   }
-  dx[i] = stored<T>::from(sum);
+#pragma unroll
+  for (int plane = 0; plane < most_planes; plane++)
+    if (plane < p.planes) dx[(int64_t)plane * s.area_in] = stored<T>::from(sum[plane]);
 }
 
 axis axis_of(int64_t mode, bool align_corners, int64_t size, int64_t out) {
@@ -147,16 +167,23 @@ axis axis_of(int64_t mode, bool align_corners, int64_t size, int64_t out) {
   return a;
 }
 
+/* How many planes a thread takes: several where that leaves threads enough. */
+uint32_t group_of(int64_t planes, int area) {
+  const int64_t spare = planes * area / enough_threads;
+  return (uint32_t)(spare < 1 ? 1 : spare > most_planes ? most_planes : spare);
+}
+
 /* Pieces of planes that 32 bits index. */
 template <class T>
 tn_status run_pieces(const tn_kernel_args *args,
-                     void (*kernel)(T *, const T *, uint32_t, const resize_shape),
-                     const resize_shape &s, int area_from, int area_to) {
+                     void (*kernel)(T *, const T *, uint32_t, const resize_shape), resize_shape s,
+                     int area_from, int area_to) {
   const DLTensor *from = args->in[0], *to = args->out[0];
-  int64_t planes = to->shape[0] * to->shape[1], most_planes = CUDA_MAX_INDEX / area_to;
-  for (int64_t first = 0; first < planes; first += most_planes) {
-    int64_t taken = planes - first < most_planes ? planes - first : most_planes;
-    uint32_t count = (uint32_t)(taken * area_to);
+  int64_t planes = to->shape[0] * to->shape[1], piece = CUDA_MAX_INDEX / area_to;
+  s.group = group_of(planes, area_to);
+  for (int64_t first = 0; first < planes; first += piece) {
+    s.planes = (uint32_t)(planes - first < piece ? planes - first : piece);
+    uint32_t count = (uint32_t)(ceil_div(s.planes, s.group) * area_to);
     tn_status status = launch(args, kernel, (unsigned)ceil_div(count, threads), threads, 0,
                               (T *)to->data + first * area_to,
                               (const T *)from->data + first * area_from, count, s);

@@ -1,0 +1,72 @@
+/*
+ * What the files of the convolutions by cuDNN share: conv.c describes calls, conv_plan.c makes and
+ * runs plans, conv_tune.c measures.
+ */
+#ifndef BACKENDS_CUDA_CONV_H
+#define BACKENDS_CUDA_CONV_H
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/dnn_graph.h"
+
+enum { most_algorithms = 8, conv_workspace_limit = 1 << 30 };
+
+/* Tensors of a graph. */
+enum { CONV_ID_X = 1, CONV_ID_W, CONV_ID_Y };
+
+/* All that the plan depends on. Sizes are x [n, c, d, h, w], w [k, c / groups, kd, kh, kw],
+ * y [n, k, od, oh, ow]; unless `deep`, depths are 1 and left out of what cuDNN sees. */
+typedef struct convolution {
+  int32_t role, dtype, math, deterministic, channels_last, deep;
+  int32_t x[5], w[5], y[5];
+  int32_t stride[3], padding[3], dilation[3], groups;
+} convolution;
+
+typedef struct conv_plan {
+  cuda_plan plan;
+  convolution key;
+  cudnnTensorDescriptor_t x, y;
+  cudnnFilterDescriptor_t w;
+  cudnnConvolutionDescriptor_t conv;
+  int algorithm;          /* of the operator's own enumeration */
+  bool direct;            /* cuDNN cannot: our kernels do */
+  size_t workspace_bytes; /* of the algorithm */
+  /* The device's, where it is faster and addresses are multiples of 16; else without a plan. */
+  dnn_plan graph;
+} conv_plan;
+
+/* What the heuristics of all three operators say of one algorithm. */
+typedef struct conv_candidate {
+  int algorithm;
+  cudnnStatus_t status;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t math;
+} conv_candidate;
+
+#define DNN_TRY(host, call)                                                                        \
+  do {                                                                                             \
+    cudnnStatus_t status_ = (call);                                                                \
+    if (status_ != CUDNN_STATUS_SUCCESS) return cuda_dnn_status(host, status_, #call);             \
+  } while (0)
+
+/* The plan of a call, made on first sight. The queue's lock is held, as below. */
+tn_status cuda_conv_plan_of(cuda_queue *queue, const convolution *key, conv_plan **out);
+
+/* What a call needs as workspace. */
+size_t cuda_conv_plan_bytes(const conv_plan *p);
+
+/* Has the plan's descriptors and workspace be those of a candidate; false where it is not within
+ * the limits. */
+bool cuda_conv_take(cudnnHandle_t dnn, conv_plan *p, const conv_candidate *a);
+
+/* Takes the fastest of cuDNN's algorithms and engines where there is reason to measure; the plan
+ * has the heuristic's first. */
+void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count);
+
+cudnnDataType_t cuda_conv_data_type(int32_t dtype);
+
+/* The result of x, w and y from the others, in the queue's stream. */
+tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, void *x, void *w, void *y,
+                            void *workspace);
+
+#endif /* BACKENDS_CUDA_CONV_H */

@@ -1,0 +1,243 @@
+/*
+ * Plans of convolutions by cuDNN: the algorithm that its heuristic puts first, within the limits on
+ * memory, precision and determinism, or the one that conv_tune.c finds faster, kept in the queue.
+ */
+#include <stdlib.h>
+
+#include "backends/cuda/conv.h"
+
+tn_status cuda_dnn_status(const tn_host *host, cudnnStatus_t status, const char *call) {
+  if (status == CUDNN_STATUS_SUCCESS) return TN_OK;
+  cudaError_t error = cudaPeekAtLastError();
+  if (error != cudaSuccess) return cuda_status(host, (int)error, call);
+  tn_status code =
+      status == CUDNN_STATUS_ALLOC_FAILED ? TN_ERR_DEVICE_OUT_OF_MEMORY : TN_ERR_BACKEND;
+  return host->fail(code, "%s: %s", call, cudnnGetErrorString(status));
+}
+
+void cuda_convolution_destroy(cuda_plan *plan) {
+  conv_plan *p = (conv_plan *)plan;
+  if (p->x) (void)cudnnDestroyTensorDescriptor(p->x);
+  if (p->y) (void)cudnnDestroyTensorDescriptor(p->y);
+  if (p->w) (void)cudnnDestroyFilterDescriptor(p->w);
+  if (p->conv) (void)cudnnDestroyConvolutionDescriptor(p->conv);
+  free(p);
+}
+
+cudnnDataType_t cuda_conv_data_type(int32_t dtype) {
+  switch (dtype) {
+  case TN_F16:
+    return CUDNN_DATA_HALF;
+  case TN_BF16:
+    return CUDNN_DATA_BFLOAT16;
+  case TN_F64:
+    return CUDNN_DATA_DOUBLE;
+  default:
+    return CUDNN_DATA_FLOAT;
+  }
+}
+
+static cudnnMathType_t math_type(const convolution *c) {
+  if (c->dtype == TN_F64) return CUDNN_DEFAULT_MATH;
+  if (c->dtype != TN_F32 || c->math == TN_MATH_TF32) return CUDNN_TENSOR_OP_MATH;
+  return c->math == TN_MATH_FAST ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION : CUDNN_FMA_MATH;
+}
+
+static tn_status create_descriptors(const tn_host *host, conv_plan *p) {
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->x));
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->y));
+  DNN_TRY(host, cudnnCreateFilterDescriptor(&p->w));
+  DNN_TRY(host, cudnnCreateConvolutionDescriptor(&p->conv));
+  return TN_OK;
+}
+
+/* [n, c, ...] with the last `axes` of three spatial sizes. */
+static void spatial_sizes(int out[5], const int32_t size[5], int axes) {
+  out[0] = size[0];
+  out[1] = size[1];
+  for (int i = 0; i < axes; i++) out[2 + i] = size[5 - axes + i];
+}
+
+static tn_status describe_plan(const tn_host *host, conv_plan *p) {
+  const convolution *c = &p->key;
+  cudnnDataType_t type = cuda_conv_data_type(c->dtype);
+  cudnnTensorFormat_t format = c->channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  tn_status status = create_descriptors(host, p);
+  if (status != TN_OK) return status;
+  /* Depth, where there is none, stands in front of the other spatial axes. */
+  const int axes = c->deep ? 3 : 2, first = 3 - axes;
+  int x[5], w[5], y[5];
+  spatial_sizes(x, c->x, axes);
+  spatial_sizes(w, c->w, axes);
+  spatial_sizes(y, c->y, axes);
+  DNN_TRY(host, cudnnSetTensorNdDescriptorEx(p->x, format, type, axes + 2, x));
+  DNN_TRY(host, cudnnSetTensorNdDescriptorEx(p->y, format, type, axes + 2, y));
+  DNN_TRY(host, cudnnSetFilterNdDescriptor(p->w, type, format, axes + 2, w));
+  DNN_TRY(host,
+          cudnnSetConvolutionNdDescriptor(
+              p->conv, axes, c->padding + first, c->stride + first, c->dilation + first,
+              CUDNN_CROSS_CORRELATION, c->dtype == TN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
+  DNN_TRY(host, cudnnSetConvolutionGroupCount(p->conv, c->groups));
+  DNN_TRY(host, cudnnSetConvolutionMathType(p->conv, math_type(c)));
+  return TN_OK;
+}
+
+#define CANDIDATE_OF(perf)                                                                         \
+  (conv_candidate) {                                                                               \
+    (int)(perf).algo, (perf).status, (perf).memory, (perf).determinism, (perf).mathType            \
+  }
+
+static cudnnStatus_t ask(cudnnHandle_t dnn, const conv_plan *p, conv_candidate *list, int *count) {
+  cudnnStatus_t status;
+  if (p->key.role == CUDA_CONV_FORWARD) {
+    cudnnConvolutionFwdAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionForwardAlgorithm_v7(dnn, p->x, p->w, p->conv, p->y, most_algorithms,
+                                                    count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  } else if (p->key.role == CUDA_CONV_BACKWARD) {
+    cudnnConvolutionBwdDataAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, p->w, p->y, p->conv, p->x,
+                                                         most_algorithms, count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  } else {
+    cudnnConvolutionBwdFilterAlgoPerf_t perf[most_algorithms];
+    status = cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, p->x, p->y, p->conv, p->w,
+                                                           most_algorithms, count, perf);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    for (int i = 0; i < *count; i++) list[i] = CANDIDATE_OF(perf[i]);
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* The heuristic's memory is an estimate; this is what the call will demand. */
+static cudnnStatus_t ask_workspace(cudnnHandle_t dnn, conv_plan *p) {
+  size_t *bytes = &p->workspace_bytes;
+  if (p->key.role == CUDA_CONV_FORWARD) {
+    return cudnnGetConvolutionForwardWorkspaceSize(dnn, p->x, p->w, p->conv, p->y,
+                                                   (cudnnConvolutionFwdAlgo_t)p->algorithm, bytes);
+  }
+  if (p->key.role == CUDA_CONV_BACKWARD) {
+    return cudnnGetConvolutionBackwardDataWorkspaceSize(
+        dnn, p->w, p->y, p->conv, p->x, (cudnnConvolutionBwdDataAlgo_t)p->algorithm, bytes);
+  }
+  return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+      dnn, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)p->algorithm, bytes);
+}
+
+/* Products of float32 that must be float32's own. */
+static bool is_strict(const convolution *c) {
+  return c->dtype == TN_F32 && c->math == TN_MATH_IEEE;
+}
+
+static bool is_usable(const convolution *c, const conv_candidate *a) {
+  if (a->status != CUDNN_STATUS_SUCCESS || a->memory > conv_workspace_limit) return false;
+  if (c->deterministic && a->determinism != CUDNN_DETERMINISTIC) return false;
+  return !is_strict(c) || a->math == CUDNN_FMA_MATH || a->math == CUDNN_DEFAULT_MATH;
+}
+
+/* What the chosen algorithm runs with: the default maths would let it round to tf32. */
+static cudnnMathType_t math_of(const convolution *c, const conv_candidate *a) {
+  return is_strict(c) ? CUDNN_FMA_MATH : a->math;
+}
+
+bool cuda_conv_take(cudnnHandle_t dnn, conv_plan *p, const conv_candidate *a) {
+  p->algorithm = a->algorithm;
+  return is_usable(&p->key, a) &&
+         cudnnSetConvolutionMathType(p->conv, math_of(&p->key, a)) == CUDNN_STATUS_SUCCESS &&
+         ask_workspace(dnn, p) == CUDNN_STATUS_SUCCESS &&
+         p->workspace_bytes <= conv_workspace_limit;
+}
+
+static void choose(cuda_queue *queue, conv_plan *p) {
+  conv_candidate list[most_algorithms];
+  int count = 0;
+  p->direct = true;
+  if (ask(queue->dnn, p, list, &count) != CUDNN_STATUS_SUCCESS) return;
+  for (int i = 0; i < count && p->direct; i++) p->direct = !cuda_conv_take(queue->dnn, p, &list[i]);
+  if (p->direct)
+    p->workspace_bytes = 0;
+  else
+    cuda_conv_tune(queue, p, list, count);
+}
+
+tn_status cuda_open_dnn(cuda_queue *queue) {
+  if (queue->dnn) return TN_OK;
+  const tn_host *host = queue->device->host;
+  DNN_TRY(host, cudnnCreate(&queue->dnn));
+  cudnnStatus_t status = cudnnSetStream(queue->dnn, queue->stream);
+  if (status == CUDNN_STATUS_SUCCESS) return TN_OK;
+  (void)cudnnDestroy(queue->dnn);
+  queue->dnn = NULL;
+  return cuda_dnn_status(host, status, "cudnnSetStream");
+}
+
+tn_status cuda_conv_plan_of(cuda_queue *queue, const convolution *key, conv_plan **out) {
+  const tn_host *host = queue->device->host;
+  *out = (conv_plan *)cuda_plans_find(&queue->convolutions, key, sizeof *key);
+  if (*out) return TN_OK;
+  tn_status status = cuda_open_dnn(queue);
+  if (status != TN_OK) return status;
+  conv_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a convolution's plan");
+  plan->key = *key;
+  plan->plan.key = &plan->key;
+  plan->plan.key_bytes = sizeof plan->key;
+  status = describe_plan(host, plan);
+  if (status != TN_OK) {
+    cuda_convolution_destroy(&plan->plan);
+    return status;
+  }
+  choose(queue, plan);
+  host->log(host, TN_LOG_DEBUG, "cuda: conv role %d: cuDNN %s %lld, %zu bytes%s", key->role,
+            plan->graph.plan ? "engine" : "algorithm",
+            plan->graph.plan ? (long long)plan->graph.engine : (long long)plan->algorithm,
+            cuda_conv_plan_bytes(plan), plan->direct ? ", none fits: direct" : "");
+  cuda_plans_add(&queue->convolutions, &plan->plan);
+  *out = plan;
+  return TN_OK;
+}
+
+size_t cuda_conv_plan_bytes(const conv_plan *p) {
+  return p->graph.workspace_bytes > p->workspace_bytes ? p->graph.workspace_bytes
+                                                       : p->workspace_bytes;
+}
+
+/* ----------------------------------------------------------------- running --- */
+
+static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p, void *x, void *w,
+                                   void *y, void *workspace) {
+  static const double number64[] = {0, 1};
+  static const float number32[] = {0, 1};
+  const tn_host *host = queue->device->host;
+  cudnnHandle_t dnn = queue->dnn;
+  bool is64 = p->key.dtype == TN_F64;
+  const void *zero = is64 ? (const void *)&number64[0] : &number32[0];
+  const void *one = is64 ? (const void *)&number64[1] : &number32[1];
+  size_t bytes = p->workspace_bytes;
+  if (p->key.role == CUDA_CONV_BACKWARD) {
+    DNN_TRY(host, cudnnConvolutionBackwardData(dnn, one, p->w, w, p->y, y, p->conv,
+                                               (cudnnConvolutionBwdDataAlgo_t)p->algorithm,
+                                               workspace, bytes, zero, p->x, x));
+  } else if (p->key.role == CUDA_CONV_WEIGHT) {
+    DNN_TRY(host, cudnnConvolutionBackwardFilter(dnn, one, p->x, x, p->y, y, p->conv,
+                                                 (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
+                                                 workspace, bytes, zero, p->w, w));
+  } else {
+    DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, x, p->w, w, p->conv,
+                                          (cudnnConvolutionFwdAlgo_t)p->algorithm, workspace, bytes,
+                                          zero, p->y, y));
+  }
+  return TN_OK;
+}
+
+tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, void *x, void *w, void *y,
+                            void *workspace) {
+  static const int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y};
+  void *const address[] = {x, w, y};
+  if (!p->graph.plan || (((uintptr_t)x | (uintptr_t)w | (uintptr_t)y) & 15) != 0)
+    return execute_algorithm(queue, p, x, w, y, workspace);
+  DNN_TRY(queue->device->host, dnn_plan_execute(&p->graph, queue->dnn, 3, ids, address, workspace));
+  return TN_OK;
+}

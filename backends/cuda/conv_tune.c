@@ -1,0 +1,247 @@
+/*
+ * The fastest way of a convolution by measuring: the algorithms that cuDNN's older heuristic names,
+ * and for two axes the engines that its graphs have, which are more and of which many run on newer
+ * units. Engines that compute less exactly than the call asks for are left out by their notes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/conv.h"
+#include "backends/cuda/tune.h"
+#include "kernels/cuda/base/choices.h"
+
+enum { most_engines = 10 };
+
+/* What is remembered: a candidate's place in the heuristic's list and its number, by which it is
+ * known again. */
+typedef struct chosen {
+  int64_t number;
+  int32_t is_engine, place;
+} chosen;
+
+/* All that there is to try. */
+typedef struct field {
+  const conv_candidate *list;
+  int count;
+  dnn_plan engine[most_engines];
+  int engines;
+} field;
+
+typedef struct trial {
+  const cuda_queue *queue;
+  conv_plan *plan;
+  unsigned char *x, *w, *y, *workspace;
+} trial;
+
+static bool run_trial(void *user) {
+  const trial *t = user;
+  return cuda_conv_execute(t->queue, t->plan, t->x, t->w, t->y, t->workspace) == TN_OK;
+}
+
+#define NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
+
+/* Notes that a call cannot do with. */
+static uint32_t forbidden_notes(const convolution *c) {
+  uint32_t notes = NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD_TILE_6x6) |
+                   NOTE(WINOGRAD_TILE_13x13);
+  if (c->deterministic) notes |= NOTE(NONDETERMINISTIC);
+  if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
+    notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
+  return notes;
+}
+
+/* Sizes and strides of a tensor over two spatial axes, packed. */
+static dnn_tensor tensor_of(dnn_graph *g, int64_t id, const convolution *c, const int32_t size[5]) {
+  const int64_t n[4] = {size[0], size[1], size[3], size[4]};
+  const int64_t rows[4] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
+  const int64_t last[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
+  return dnn_graph_memory(g, id, cuda_conv_data_type(c->dtype), n, c->channels_last ? last : rows);
+}
+
+static void list_engines(cuda_queue *queue, const convolution *c, field *f) {
+  static const dnn_conv_result results[] = {[CUDA_CONV_FORWARD] = DNN_CONV_Y,
+                                            [CUDA_CONV_BACKWARD] = DNN_CONV_X,
+                                            [CUDA_CONV_WEIGHT] = DNN_CONV_W};
+  dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
+  dnn_plan plans[most_engines];
+  dnn_graph g;
+  f->engines = 0;
+  if (c->deep || c->dtype == TN_F64) return;
+  for (int i = 0; i < 2; i++) {
+    conv.stride[i] = c->stride[1 + i];
+    conv.padding[i] = c->padding[1 + i];
+    conv.dilation[i] = c->dilation[1 + i];
+  }
+  memset(&g, 0, sizeof g);
+  dnn_graph_conv(&g, &conv, tensor_of(&g, CONV_ID_X, c, c->x), tensor_of(&g, CONV_ID_W, c, c->w),
+                 tensor_of(&g, CONV_ID_Y, c, c->y));
+  int built = dnn_graph_plans(&g, queue->dnn, plans, most_engines);
+  for (int i = 0; i < built; i++) {
+    if (!(plans[i].notes & forbidden_notes(c)) && plans[i].workspace_bytes <= conv_workspace_limit)
+      f->engine[f->engines++] = plans[i];
+    else
+      dnn_plan_destroy(&plans[i]);
+  }
+  dnn_graph_free(&g);
+}
+
+/* Frees the engines but for the one at `kept`. */
+static void drop_engines(field *f, int kept) {
+  for (int i = 0; i < f->engines; i++)
+    if (i != kept) dnn_plan_destroy(&f->engine[i]);
+}
+
+/* Algorithms that the heuristic would put last for being less exact are left to it. */
+static bool is_exact(const conv_plan *p, const conv_candidate *a) {
+  if (p->key.role == CUDA_CONV_FORWARD)
+    return a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT &&
+           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING &&
+           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+  if (p->key.role == CUDA_CONV_BACKWARD)
+    return a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT &&
+           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING &&
+           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+  return a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT &&
+         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING &&
+         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
+/* The place of the candidate that the plan has. */
+static int first_place(cudnnHandle_t dnn, conv_plan *p, const field *f) {
+  for (int i = 0; i < f->count; i++)
+    if (cuda_conv_take(dnn, p, &f->list[i])) return i;
+  return 0;
+}
+
+static size_t bytes_of(const convolution *c, const int32_t size[5]) {
+  size_t elements = 1;
+  for (int i = 0; i < 5; i++) elements *= (size_t)size[i];
+  return (elements * tn_dtype_size((tn_dtype)c->dtype) + 255) / 256 * 256;
+}
+
+/* The most workspace that any candidate wants. */
+static size_t most_workspace(cudnnHandle_t dnn, conv_plan *p, const field *f) {
+  size_t most = 0;
+  for (int i = 0; i < f->engines; i++)
+    if (f->engine[i].workspace_bytes > most) most = f->engine[i].workspace_bytes;
+  for (int i = 0; i < f->count; i++)
+    if (cuda_conv_take(dnn, p, &f->list[i]) && p->workspace_bytes > most) most = p->workspace_bytes;
+  return most;
+}
+
+/* Has every candidate run; false where none could. */
+static bool race(cuda_tuner *tuner, trial *t, const field *f, chosen *best) {
+  cudnnHandle_t dnn = tuner->queue->dnn;
+  bool any = false;
+  const int first = first_place(dnn, t->plan, f);
+  for (int i = first; i < f->count; i++) {
+    if (i > first && !is_exact(t->plan, &f->list[i])) continue;
+    if (!cuda_conv_take(dnn, t->plan, &f->list[i])) continue;
+    if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
+    *best = (chosen){.number = f->list[i].algorithm, .place = i};
+    any = true;
+  }
+  for (int i = 0; i < f->engines; i++) {
+    t->plan->graph = f->engine[i];
+    if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
+    *best = (chosen){.number = f->engine[i].engine, .is_engine = 1, .place = i};
+    any = true;
+  }
+  t->plan->graph = (dnn_plan){.plan = NULL};
+  return any;
+}
+
+static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *best) {
+  const convolution *c = &p->key;
+  const size_t x = bytes_of(c, c->x), w = bytes_of(c, c->w), y = bytes_of(c, c->y);
+  cuda_tuner tuner;
+  if (!cuda_tuner_open(&tuner, queue, x + w + y + most_workspace(queue->dnn, p, f),
+                       (tn_dtype)c->dtype))
+    return false;
+  unsigned char *at = tuner.memory;
+  trial t = {queue, p, at, at + x, at + x + w, at + x + w + y};
+  bool any = race(&tuner, &t, f, best);
+  cuda_tuner_close(&tuner);
+  return any;
+}
+
+/* An engine's plan as the device keeps it, for all its queues and until it is closed. */
+typedef struct shared_engine {
+  cuda_plan plan;
+  convolution key;
+  dnn_plan engine;
+} shared_engine;
+
+void cuda_engine_destroy(cuda_plan *plan) {
+  shared_engine *e = (shared_engine *)plan;
+  dnn_plan_destroy(&e->engine);
+  free(e);
+}
+
+/* Has the plan use the device's engine for it, if there is one. */
+static bool take_shared(cuda_device *device, conv_plan *p) {
+  (void)pthread_mutex_lock(&device->lock);
+  cuda_plan *found = cuda_plans_find(&device->engines, &p->key, sizeof p->key);
+  if (found) p->graph = ((shared_engine *)found)->engine;
+  (void)pthread_mutex_unlock(&device->lock);
+  return found != NULL;
+}
+
+/* Hands the plan's engine to the device; false where that has one already or no room. */
+static bool share(cuda_device *device, const conv_plan *p) {
+  shared_engine *e = calloc(1, sizeof *e);
+  if (!e) return false;
+  e->key = p->key;
+  e->engine = p->graph;
+  e->plan.key = &e->key;
+  e->plan.key_bytes = sizeof e->key;
+  (void)pthread_mutex_lock(&device->lock);
+  bool adds = device->engines.count < cuda_plan_limit &&
+              !cuda_plans_find(&device->engines, &p->key, sizeof p->key);
+  if (adds) cuda_plans_add(&device->engines, &e->plan);
+  (void)pthread_mutex_unlock(&device->lock);
+  if (!adds) free(e);
+  return adds;
+}
+
+/* Has the plan be what was chosen, with the heuristic's algorithm beside an engine; false where
+ * there is no such candidate. */
+static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen *c) {
+  const int first = first_place(dnn, p, f);
+  if (c->is_engine) {
+    if (c->place < 0 || c->place >= f->engines || f->engine[c->place].engine != c->number)
+      return false;
+    p->graph = f->engine[c->place];
+    return true;
+  }
+  if (c->place >= 0 && c->place < f->count && f->list[c->place].algorithm == c->number &&
+      cuda_conv_take(dnn, p, &f->list[c->place]))
+    return true;
+  (void)cuda_conv_take(dnn, p, &f->list[first]);
+  return false;
+}
+
+static double operations_of(const convolution *c) {
+  double n = 2;
+  for (int i = 0; i < 5; i++) n *= c->y[i];
+  for (int i = 1; i < 5; i++) n *= c->w[i];
+  return n;
+}
+
+void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
+  if (!cuda_tune_applies(queue, operations_of(&p->key)) || take_shared(queue->device, p)) return;
+  const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "convolution"),
+                               &p->key, sizeof p->key};
+  field f = {.list = list, .count = count};
+  chosen best = {.number = 0};
+  list_engines(queue, &p->key, &f);
+  bool is_known = cuda_choice_find(&key, &best, sizeof best) && settle(queue->dnn, p, &f, &best);
+  if (!is_known && measure(queue, p, &f, &best)) {
+    is_known = settle(queue->dnn, p, &f, &best);
+    cuda_choice_add(&key, &best, sizeof best);
+  }
+  if (!is_known) (void)first_place(queue->dnn, p, &f); /* takes it again */
+  const bool kept = p->graph.plan && share(queue->device, p);
+  if (!kept) p->graph = (dnn_plan){.plan = NULL};
+  drop_engines(&f, kept ? best.place : -1);
+}

@@ -1,0 +1,91 @@
+/*
+ * The measuring of tune.h: each candidate once to warm up, then a few times between two events. The
+ * heuristic's first comes first, and others must be faster by a twentieth.
+ */
+#include "backends/cuda/tune.h"
+
+#include "kernels/cuda/base/choices.h"
+
+enum { most_runs = 5, rest_bytes = 64 << 20 };
+static const double least_operations = (double)(1 << 28);
+static const float enough_ms = 2, budget_ms = 400, margin = 0.95f;
+
+bool cuda_tune_applies(const cuda_queue *queue, double operations) {
+  if (queue->device->host->deterministic || cuda_choice_is_off()) return false;
+  return operations >= least_operations || cuda_choice_takes_all();
+}
+
+static bool is_recorded(const cuda_queue *queue) {
+  enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  if (queue->capturing) return true;
+  if (cudaStreamIsCapturing(queue->stream, &captured) == cudaSuccess)
+    return captured != cudaStreamCaptureStatusNone;
+  (void)cudaGetLastError();
+  return true;
+}
+
+/* Measuring takes at most a quarter of what is free. */
+static bool take_memory(cuda_tuner *t, size_t bytes) {
+  size_t free_now = 0, total = 0;
+  if (cudaMemGetInfo(&free_now, &total) == cudaSuccess && bytes <= free_now / 4 &&
+      free_now > rest_bytes && cudaMalloc((void **)&t->memory, bytes) == cudaSuccess)
+    return true;
+  (void)cudaGetLastError();
+  t->memory = NULL;
+  return false;
+}
+
+bool cuda_tuner_open(cuda_tuner *t, cuda_queue *queue, size_t bytes, tn_dtype dtype) {
+  if (is_recorded(queue)) return false;
+  *t = (cuda_tuner){.queue = queue, .mode = cudaStreamCaptureModeRelaxed, .best_ms = -1};
+  /* Another thread may be recording: that is no reason for the runtime to refuse memory here. */
+  (void)cudaThreadExchangeStreamCaptureMode(&t->mode);
+  if (take_memory(t, bytes) && cudaEventCreate(&t->begin) == cudaSuccess &&
+      cudaEventCreate(&t->end) == cudaSuccess &&
+      cuda_fill_noise(queue->stream, t->memory, bytes, dtype) == (int)cudaSuccess)
+    return true;
+  cuda_tuner_close(t);
+  return false;
+}
+
+void cuda_tuner_close(cuda_tuner *t) {
+  (void)cudaStreamSynchronize(t->queue->stream);
+  if (t->begin) (void)cudaEventDestroy(t->begin);
+  if (t->end) (void)cudaEventDestroy(t->end);
+  if (t->memory) (void)cudaFree(t->memory);
+  (void)cudaThreadExchangeStreamCaptureMode(&t->mode);
+  (void)cudaGetLastError();
+}
+
+/* Milliseconds of one of `runs` runs; below 0 where one fails. */
+static float time_runs(cuda_tuner *t, cuda_candidate_fn run, void *user, int runs) {
+  cudaStream_t stream = t->queue->stream;
+  float ms = -1;
+  bool ran = cudaEventRecord(t->begin, stream) == cudaSuccess;
+  for (int i = 0; i < runs && ran; i++) ran = run(user);
+  ran = ran && cudaEventRecord(t->end, stream) == cudaSuccess &&
+        cudaEventSynchronize(t->end) == cudaSuccess &&
+        cudaEventElapsedTime(&ms, t->begin, t->end) == cudaSuccess;
+  if (!ran) {
+    (void)cudaStreamSynchronize(stream);
+    (void)cudaGetLastError();
+    return -1;
+  }
+  t->spent_ms += ms;
+  return ms / (float)runs;
+}
+
+bool cuda_tuner_is_best(cuda_tuner *t, cuda_candidate_fn run, void *user) {
+  if (t->best_ms >= 0 && t->spent_ms > budget_ms) return false;
+  /* The first run may load code: it only says whether the candidate is out of the question. */
+  float ms = time_runs(t, run, user, 1);
+  if (ms < 0) return false;
+  ms = time_runs(t, run, user, 1);
+  if (ms < 0 || (t->best_ms >= 0 && ms > 2 * t->best_ms)) return false;
+  int runs = ms > 0 ? (int)(enough_ms / ms) : most_runs;
+  if (runs > most_runs) runs = most_runs;
+  if (runs > 1) ms = time_runs(t, run, user, runs);
+  if (ms < 0 || (t->best_ms >= 0 && ms > margin * t->best_ms)) return false;
+  t->best_ms = ms;
+  return true;
+}

@@ -1,0 +1,32 @@
+/*
+ * Measuring candidates for a plan on scratch memory, once per shape (choices.h keeps the results).
+ */
+#ifndef BACKENDS_CUDA_TUNE_H
+#define BACKENDS_CUDA_TUNE_H
+
+#include "backends/cuda/backend.h"
+
+typedef struct cuda_tuner {
+  cuda_queue *queue;
+  unsigned char *memory;
+  cudaEvent_t begin, end;
+  enum cudaStreamCaptureMode mode; /* the thread's, from before */
+  float best_ms, spent_ms;         /* best_ms < 0: none ran yet */
+} cuda_tuner;
+
+/* Puts the candidate's work into the queue's stream; false where it fails. */
+typedef bool (*cuda_candidate_fn)(void *user);
+
+/* Whether choices may be measured, or taken from those that were, for so many additions and
+ * multiplications: not where results must be the same for ever, or little is to be gained. */
+bool cuda_tune_applies(const cuda_queue *queue, double operations);
+
+/* Takes `bytes` of scratch, filled with numbers of a dtype in [1, 2) and their negatives. False,
+ * with nothing to close, while the stream is recorded and where memory is short. */
+bool cuda_tuner_open(cuda_tuner *t, cuda_queue *queue, size_t bytes, tn_dtype dtype);
+void cuda_tuner_close(cuda_tuner *t);
+
+/* Whether the candidate is the fastest so far, by more than the clock is off. */
+bool cuda_tuner_is_best(cuda_tuner *t, cuda_candidate_fn run, void *user);
+
+#endif /* BACKENDS_CUDA_TUNE_H */

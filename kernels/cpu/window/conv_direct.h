@@ -1,0 +1,81 @@
+/*
+ * Which convolutions are summed window by window, without a matrix of patches, and how: kernels of
+ * few terms, as depthwise ones and the first of a network, whose patches cost more than their
+ * products. The rows of x that some rows of y read are copied, padded and taken apart by the
+ * stride, into lines that stay in cache; then each tap of the kernel is one product of a run of
+ * them, summed in registers.
+ */
+#ifndef TENON_CPU_CONV_DIRECT_H
+#define TENON_CPU_CONV_DIRECT_H
+
+/* Bytes of a vector register, and how many of them sum at a time: enough that none waits. */
+#if defined(__AVX512F__)
+#define DIRECT_VECTOR 64
+#elif defined(__AVX__)
+#define DIRECT_VECTOR 32
+#else
+#define DIRECT_VECTOR 16
+#endif
+#define DIRECT_SUMS 8
+/* Channels of y whose sums share what is read. */
+#define DIRECT_CHANNELS 4
+/* Terms at the most; with one channel of y to a group a product of matrices does even worse. */
+#define DIRECT_TERMS 32
+#define DIRECT_TERMS_ALONE 64
+/* Terms of one place of an image at the most, and channels of y to a term: with more the product of
+ * matrices is faster, which packs what it multiplies. */
+#define DIRECT_POINTS 16
+#define DIRECT_SHARES 8
+/* Bytes of lines that are worth having at a time, and at the most. */
+#define DIRECT_BYTES (24 * 1024)
+#define DIRECT_BYTES_MOST (1024 * 1024)
+
+/* GCC would compute two taps in one pass over the sums, and for that keep these in memory. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define DIRECT_TAP_BY_TAP __attribute__((optimize("no-loop-unroll-and-jam")))
+#else
+#define DIRECT_TAP_BY_TAP
+#endif
+
+/* Whether patches are the image itself. */
+static inline bool conv_is_pointwise(const conv_call *call) {
+  bool is = call->window == 1;
+  for (int d = 0; d < 3; d++) is &= call->at.stride[d] == 1 && call->at.padding[d] == 0;
+  return is;
+}
+
+/* Lines for `rows` rows of y. */
+static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
+  const window_conv *at = &call->at;
+  const int64_t wide = call->in[2] + 2 * at->padding[2];
+  conv_lines l = {.rows = rows};
+  l.flat = at->stride[1] == 1 && at->stride[2] == 1;
+  l.phase = cpu_ceil_div(wide, at->stride[2]);
+  l.line = l.phase * at->stride[2];
+  l.lines = (rows - 1) * at->stride[1] + (call->kernel[1] - 1) * at->dilation[1] + 1;
+  l.runs = l.flat ? 1 : rows;
+  l.run = l.flat ? (rows - 1) * l.line + call->out[2] : call->out[2];
+  /* The last run reads on to the end of its last vectors. */
+  l.room = call->c * call->kernel[0] * l.lines * l.line + lanes;
+  return l;
+}
+
+static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *lines) {
+  const int64_t terms = call->k == 1 ? DIRECT_TERMS_ALONE : DIRECT_TERMS;
+  const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
+  if (call->patch > terms || (conv_is_pointwise(call) && call->patch > DIRECT_POINTS) ||
+      call->k > DIRECT_SHARES * call->patch)
+    return false;
+  /* Padding that is larger than an image, and windows far apart, are left to the patches. */
+  const double least = (double)call->patch * (double)(call->in[2] + 2 * call->at.padding[2]);
+  if (least * (double)element > DIRECT_BYTES_MOST) return false;
+  int64_t rows = 1;
+  while (rows < call->out[1] &&
+         conv_lines_of(call, rows + 1, lanes).room * (int64_t)element <= DIRECT_BYTES)
+    rows++;
+  rows = cpu_ceil_div(call->out[1], cpu_ceil_div(call->out[1], rows));
+  *lines = conv_lines_of(call, rows, lanes);
+  return lines->room * (int64_t)element <= DIRECT_BYTES_MOST;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * Products of bytes of the sizes that cuBLASLt takes (kernels/cuda/matmul/int8.h) against those of
+ * the reference, bit for bit: sizes that need padding, batches that share an operand, zero points
+ * of each row and column, transposed operands. Skipped where no GPU is.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support.h"
+
+static tn_runtime *rt;
+static tn_device *gpu, *host;
+
+static tn_status open_cuda(tn_runtime **runtime) {
+  tn_runtime_options options = {
+      .struct_size = sizeof options, .plugins = "cuda,reference", .device = "cuda"};
+  return tn_runtime_open(&options, runtime);
+}
+static void setup(void) {
+  ok(open_cuda(&rt));
+  gpu = tn_runtime_device(rt);
+  ok(tn_device_find(rt, "reference", &host));
+}
+static void teardown(void) { tn_runtime_close(rt); }
+
+typedef struct product {
+  tn_dtype a, b;
+  int64_t items_a, items_b, m, n, k;
+  bool zeros, turned;
+} product;
+
+static const product products[] = {
+    {TN_U8, TN_U8, 1, 1, 128, 128, 128, false, false},
+    {TN_U8, TN_U8, 1, 1, 129, 131, 133, true, false},
+    {TN_I8, TN_I8, 1, 1, 192, 160, 128, false, false},
+    {TN_I8, TN_I8, 1, 1, 192, 161, 127, false, true},
+    {TN_I8, TN_U8, 1, 1, 97, 260, 211, true, true},
+    {TN_U8, TN_I8, 3, 1, 64, 132, 130, true, false},
+    {TN_U8, TN_I8, 1, 3, 66, 100, 129, true, false},
+    {TN_I8, TN_I8, 3, 3, 64, 128, 128, false, false},
+    {TN_U8, TN_U8, 2, 2, 17, 19, 7000, true, true},
+};
+
+static unsigned seed;
+static unsigned char *bytes_of(int64_t count) {
+  unsigned char *bytes = malloc((size_t)count);
+  ck_assert_ptr_nonnull(bytes);
+  for (int64_t i = 0; i < count; i++)
+    bytes[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
+  return bytes;
+}
+
+/* The same numbers on a device each time; [items, columns, rows] turned where `turned`. */
+static tn_tensor *matrices(tn_device *d, tn_dtype dtype, int64_t items, int64_t rows,
+                           int64_t columns, bool turned, unsigned with) {
+  tn_tensor *t = NULL, *view = NULL;
+  seed = with;
+  unsigned char *bytes = bytes_of(items * rows * columns);
+  ok(tn_tensor_from_host(
+      d, dtype, 3, turned ? SHAPE(items, columns, rows) : SHAPE(items, rows, columns), bytes, &t));
+  free(bytes);
+  if (!turned) return t;
+  ok(tn_tensor_permute(t, (const int32_t[]){0, 2, 1}, &view));
+  tn_tensor_release(t);
+  return view;
+}
+static tn_tensor *vector(tn_device *d, tn_dtype dtype, int64_t size, unsigned with) {
+  tn_tensor *t = NULL;
+  seed = with;
+  unsigned char *bytes = bytes_of(size);
+  ok(tn_tensor_from_host(d, dtype, 1, SHAPE(size), bytes, &t));
+  free(bytes);
+  return t;
+}
+
+/* y on a device, in bytes; the caller's. */
+static unsigned char *multiply(tn_device *d, const product *p, bool wraps, size_t *size) {
+  tn_tensor *a = matrices(d, p->a, p->items_a, p->m, p->k, p->turned, 1);
+  tn_tensor *b = matrices(d, p->b, p->items_b, p->k, p->n, p->turned, 2);
+  tn_tensor *za = p->zeros ? vector(d, p->a, p->m, 3) : NULL;
+  tn_tensor *zb = p->zeros ? vector(d, p->b, p->n, 4) : NULL, *y = NULL;
+  if (wraps)
+    ok(tn_matmul_int(NULL, a, b, &y));
+  else
+    ok(tn_matmul_zero_points(NULL, a, b, za, zb, &y));
+  *size = tn_tensor_bytes(y);
+  unsigned char *read = malloc(*size);
+  ck_assert_ptr_nonnull(read);
+  ok(tn_tensor_to_host(y, read, *size));
+  tn_tensor_release(a), tn_tensor_release(b), tn_tensor_release(y);
+  tn_tensor_release(za), tn_tensor_release(zb);
+  return read;
+}
+
+static void compare(const product *p, bool wraps) {
+  size_t sizes[2];
+  unsigned char *got = multiply(gpu, p, wraps, &sizes[0]);
+  unsigned char *wanted = multiply(host, p, wraps, &sizes[1]);
+  ck_assert_uint_eq(sizes[0], sizes[1]);
+  ck_assert(memcmp(got, wanted, sizes[0]) == 0);
+  free(got);
+  free(wanted);
+}
+
+START_TEST(sums_are_the_references) { compare(&products[_i], false); }
+END_TEST
+
+START_TEST(wrapped_products_are_the_references) {
+  if (products[_i].a == products[_i].b) compare(&products[_i], true);
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  const int count = sizeof products / sizeof *products;
+  tcase_add_checked_fixture(t, setup, teardown);
+  tcase_add_loop_test(t, sums_are_the_references, 0, count);
+  tcase_add_loop_test(t, wrapped_products_are_the_references, 0, count);
+}
+
+/* Whether there is a device, asked in a child: the driver does not survive the fork that Check
+ * runs each test in. */
+static bool have_device(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    tn_runtime *runtime = NULL;
+    _exit(open_cuda(&runtime) == TN_OK ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+int main(void) {
+  if (!have_device()) {
+    puts("no CUDA device here");
+    return 77;
+  }
+  return run_suite("cuda-int8", add_tests);
+}

@@ -1,0 +1,141 @@
+/*
+ * Convolutions of few terms, which devices may sum window by window: strides, padding, dilation and
+ * groups by turns, rows longer than any vector and images higher than what lies in cache, one axis
+ * to three, columns. Inputs are small whole numbers and patches at most 64 elements, so that every
+ * type and every device has the reference's result exactly; outputs hold NaN before the call.
+ */
+#include "numeric.h"
+
+typedef struct thin {
+  int axes;
+  int64_t n, c, k, groups; /* c and k of a group */
+  int64_t image[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool bias;
+} thin;
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+static tn_tensor *whole_numbers(tn_device *device, tn_dtype dtype, int rank, const int64_t *shape,
+                                uint32_t seed) {
+  int64_t count = 1;
+  for (int d = 0; d < rank; ++d) count *= shape[d];
+  double *values = malloc((size_t)count * sizeof *values);
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (double)((seed >> 16) % 5) - 2;
+  }
+  tn_tensor *t = numbers(device, dtype, rank, shape, values);
+  free(values);
+  return t;
+}
+
+/* tn_conv1d_attrs and its kin: the numbers of one, two or three axes in a row. */
+typedef struct conv_attrs {
+  uint32_t struct_size;
+  int64_t number[10];
+} conv_attrs;
+
+static conv_attrs attrs_of(const thin *s) {
+  conv_attrs attrs = {.number = {0}};
+  int at = 0;
+  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->stride[d];
+  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->padding[d];
+  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->dilation[d];
+  attrs.number[at++] = s->groups;
+  attrs.struct_size = (uint32_t)(offsetof(conv_attrs, number) + (size_t)at * sizeof(int64_t));
+  return attrs;
+}
+
+static tn_tensor *convolve(tn_device *device, tn_dtype dtype, const thin *s) {
+  static const uint32_t ops[] = {0, TN_OP_CONV1D, TN_OP_CONV2D, TN_OP_CONV3D};
+  int64_t x[5] = {s->n, s->c * s->groups}, w[5] = {s->k * s->groups, s->c};
+  int64_t y[5] = {s->n, s->k * s->groups};
+  for (int d = 0; d < s->axes; ++d) {
+    x[2 + d] = s->image[d], w[2 + d] = s->kernel[d];
+    y[2 + d] =
+        (s->image[d] + 2 * s->padding[d] - (s->kernel[d] - 1) * s->dilation[d] - 1) / s->stride[d] +
+        1;
+    ck_assert_int_gt(y[2 + d], 0);
+  }
+  const conv_attrs attrs = attrs_of(s);
+  tn_tensor *in[3] = {whole_numbers(device, dtype, 2 + s->axes, x, 1),
+                      whole_numbers(device, dtype, 2 + s->axes, w, 2)};
+  if (s->bias) in[2] = whole_numbers(device, dtype, 1, &y[1], 3);
+  tn_tensor *out = unwritten(device, dtype, 2 + s->axes, y);
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = ops[s->axes],
+                        .stream = tn_device_default_stream(device),
+                        .in = (const tn_tensor *const *)in,
+                        .out = &out,
+                        .attrs = &attrs,
+                        .num_in = 3,
+                        .num_out = 1};
+  ok(tn_invoke(&call));
+  for (int i = 0; i < 3; ++i) tn_tensor_release(in[i]);
+  return out;
+}
+
+static void compare(const char *what, const thin *s) {
+  static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
+  for (int t = 0; t < 4; ++t) {
+    tn_tensor *y = convolve(b.devices[0], types[t], s);
+    const int64_t count = tn_tensor_elements(y);
+    double *want = values_of(y);
+    tn_tensor_release(y);
+    for (int d = 1; d < b.count; ++d)
+      must_be(&b, what, d, convolve(b.devices[d], types[t], s), count, want, 0);
+    free(want);
+  }
+}
+
+#define ONES                                                                                       \
+  { 1, 1, 1 }
+static const struct {
+  const char *name;
+  thin s;
+} cases[] = {
+    {"depthwise, rows of several vectors",
+     {2, 2, 1, 1, 5, {9, 150}, {3, 3}, ONES, ONES, ONES, true}},
+    {"depthwise, many rows", {2, 1, 1, 1, 3, {700, 33}, {3, 3}, ONES, ONES, ONES, false}},
+    {"depthwise, stride 2", {2, 1, 1, 1, 4, {41, 70}, {3, 3}, {2, 2}, ONES, ONES, true}},
+    {"depthwise, stride 2, rows long",
+     {2, 1, 1, 1, 2, {90, 301}, {5, 5}, {2, 2}, {2, 2}, ONES, true}},
+    {"strides apart", {2, 1, 1, 1, 3, {17, 40}, {3, 3}, {1, 3}, {1, 2}, ONES, false}},
+    {"the other way", {2, 1, 1, 1, 3, {17, 40}, {3, 3}, {3, 1}, {2, 1}, ONES, false}},
+    {"dilated", {2, 1, 1, 2, 3, {20, 37}, {3, 5}, ONES, {4, 2}, {4, 2}, true}},
+    {"dilated with stride", {2, 1, 1, 1, 3, {20, 37}, {3, 3}, {2, 3}, {3, 1}, {2, 2}, true}},
+    {"more padding than image", {2, 1, 1, 1, 2, {2, 3}, {7, 7}, ONES, {6, 6}, ONES, true}},
+    {"a seventh of a picture", {2, 1, 1, 1, 2, {30, 30}, {8, 8}, {4, 4}, {3, 3}, ONES, false}},
+    {"first of a network", {2, 2, 3, 16, 1, {37, 41}, {3, 3}, {2, 2}, ONES, ONES, true}},
+    {"channels but for one of four", {2, 1, 3, 7, 1, {20, 130}, {3, 3}, ONES, ONES, ONES, true}},
+    {"groups of two and three", {2, 2, 2, 3, 4, {11, 18}, {3, 3}, ONES, ONES, ONES, true}},
+    {"places", {2, 2, 16, 9, 1, {13, 21}, {1, 1}, ONES, {0}, ONES, true}},
+    {"places of more terms", {2, 1, 40, 9, 2, {13, 21}, {1, 1}, ONES, {0}, ONES, true}},
+    {"places with stride", {2, 1, 8, 9, 2, {13, 21}, {1, 1}, {2, 2}, {0}, ONES, true}},
+    {"places with padding", {2, 1, 8, 9, 1, {3, 5}, {1, 1}, ONES, ONES, ONES, true}},
+    {"more channels than terms", {2, 1, 1, 100, 1, {9, 9}, {3, 3}, ONES, ONES, ONES, true}},
+    {"a column", {2, 1, 4, 6, 1, {200, 1}, {5, 1}, ONES, {2, 0}, ONES, true}},
+    {"a column with stride", {2, 2, 1, 1, 6, {90, 1}, {3, 1}, {2, 5}, {1, 0}, ONES, true}},
+    {"a thick column", {2, 1, 20, 6, 1, {100, 1}, {3, 1}, ONES, {1, 0}, ONES, true}},
+    {"a column with padding", {2, 1, 4, 3, 1, {50, 1}, {3, 3}, ONES, {1, 1}, ONES, false}},
+    {"signals", {1, 2, 1, 2, 7, {400}, {9}, ONES, {4}, ONES, true}},
+    {"signals, stride 5", {1, 1, 3, 5, 1, {999}, {10}, {5}, {2}, ONES, true}},
+    {"volumes", {3, 1, 1, 1, 4, {6, 9, 35}, {3, 3, 3}, ONES, ONES, ONES, true}},
+    {"volumes with strides",
+     {3, 2, 2, 3, 1, {7, 8, 9}, {2, 2, 2}, {2, 1, 2}, {1, 0, 1}, {1, 2, 1}, true}},
+    {"a pile of rows", {3, 1, 2, 3, 1, {5, 60, 1}, {3, 3, 1}, ONES, {1, 1, 0}, ONES, true}},
+    {"a pile of single elements",
+     {3, 1, 2, 3, 2, {80, 1, 1}, {5, 1, 1}, {3, 1, 1}, {2, 0, 0}, ONES, true}},
+};
+
+START_TEST(as_the_reference) { compare(cases[_i].name, &cases[_i].s); }
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_loop_test(tcase, as_the_reference, 0, (int)(sizeof cases / sizeof *cases));
+}
+
+int main(void) { return run_suite("thin_conv", add_tests); }
