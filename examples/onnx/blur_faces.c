@@ -16,7 +16,7 @@
 
 #include "../output.h"
 #include "models.h"
-#include "picture.h"
+#include "tools/picture.h"
 
 enum { STRIDE = 4, MOST_FACES = 10000 };
 static const float LEAST_HEAT = 0.5F;

@@ -16,7 +16,7 @@
 
 #include "../output.h"
 #include "models.h"
-#include "picture.h"
+#include "tools/picture.h"
 
 enum { LEAST_SIDE = 736, LINE_HEIGHT = 48, TURN_WIDTH = 192, MOST_WIDTH = 4096 };
 static const double LEAST_TEXT = 0.3, LEAST_LINE = 0.5, LEAST_TURNED = 0.5, LEAST_READ = 0.5;
