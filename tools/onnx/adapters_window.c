@@ -355,7 +355,8 @@ static tn_status pool_places(onnx_node *c, const window *w, bool up) {
     after[i] = end > 0 ? end : 0;
     wide[i] = w->size[i] + w->before[i] + after[i];
   }
-  tn_tensor *x = padded(c, c->x[0], w->rank, w->before, after, least(c->in[0].dtype)), *index;
+  tn_tensor *x = padded(c, c->x[0], w->rank, w->before, after, least(c->in[0].dtype)),
+            *index = NULL;
   if (gaps) {
     tn_tensor *most = x ? compared(c, x, w, count, wide, &index) : NULL;
     if (!most || node_give(c, 0, most)) return c->status;
