@@ -60,6 +60,13 @@ enum { own = 200, direct = 100, vendor = 300 };
       .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
               "multiple of 8")
 
+/* Sums and products of floats by atomic updates, in no order; deterministic runtimes leave these
+ * rows out. */
+#define SCATTER_ATOMIC(op, family, why)                                                            \
+  ROW(op, "cuda." #op ".atomic", own + 10, TN_KERNEL_CAPTURE_SAFE, .run = cuda_run_##op##_atomic,  \
+      .workspace = cuda_##family##_atomic_workspace, .supports = cuda_##family##_atomic_supports,  \
+      .types = {TN_SET_FLOAT}, .note = why)
+
 #define CONV_ROLE(name, NAME)                                                                      \
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
   static const cuda_conv_row conv_##name##_nhwc = {CUDA_CONV_##NAME, true, cuda_run_conv_##name};
@@ -85,6 +92,10 @@ static const tn_kernel cuda_kernels[] = {
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),
     INT8(matmul_int, FLAGS_DENSE, .types = {TN_SET(TN_I8) | TN_SET(TN_U8)}),
+    SCATTER_ATOMIC(scatter_add, scatter, "in 16 bits half as many updates as y has elements"),
+    SCATTER_ATOMIC(scatter_mul, scatter, "in 16 bits half as many updates as y has elements"),
+    SCATTER_ATOMIC(scatter_nd_add, scatter_nd, "slices of less than 32 elements"),
+    SCATTER_ATOMIC(scatter_nd_mul, scatter_nd, "slices of less than 32 elements"),
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),

@@ -59,6 +59,16 @@ bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 
+/* Scattering of floats whose sums come in whatever order threads do. */
+CUDA_DECLARE(scatter_add_atomic);
+CUDA_DECLARE(scatter_mul_atomic);
+CUDA_DECLARE(scatter_nd_add_atomic);
+CUDA_DECLARE(scatter_nd_mul_atomic);
+bool cuda_scatter_atomic_supports(const tn_kernel_args *args);
+bool cuda_scatter_nd_atomic_supports(const tn_kernel_args *args);
+tn_status cuda_scatter_atomic_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_scatter_nd_atomic_workspace(const tn_kernel_args *args, size_t *bytes);
+
 /* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
  * attention over vectors that fit the kernels' tiles. */
 bool cuda_scatter_supports(const tn_kernel_args *args);

@@ -87,6 +87,8 @@ awk 'NR == 1 { if ($0 !~ /^call .*least us .*median us .*most us .*GB\/s .*copy 
      END { exit !n }' "$scratch/out" || die "bench: heads and spread: $(cat "$scratch/out")"
 expect 0 bench --device reference --op copy --dtype f32
 ! grep -qE '[0-9]{4}%|1[1-9][0-9]%' "$scratch/out" || die "bench: more than all of the memory's speed"
+expect 0 bench --device reference --op multi_sgd --dtype f32 --json
+! grep -q '"case": "multi_sgd f32,f16' "$scratch/out" || die "bench: a state narrower than parameters"
 expect 3 bench --device reference --op nothing
 grep -q 'no operator is called nothing' "$scratch/err" || die "bench --op nothing: not a word"
 expect 2 bench --device reference --dtype zz

@@ -174,9 +174,12 @@ static tn_dtype first_of(tn_dtype_set set) {
   return TN_DTYPE_NONE;
 }
 
-/* What further type variables are: int32 for indexes, float16 to convert to. */
-static tn_dtype usual(tn_dtype_set set, tn_dtype first) {
+/* What further type variables are: int64 for indexes, float16 to convert to; the state of
+ * optimisers is no narrower than their parameters. */
+static tn_dtype usual(const tn_operator *op, int variable, tn_dtype first) {
   static const tn_dtype list[] = {TN_I64, TN_F16, TN_F32};
+  const tn_dtype_set set = op->types[variable];
+  if (op->shape == TN_SHAPE_UPDATE_LISTS) return tn_dtype_wide(first);
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (set >> list[i] & 1 && list[i] != first) return list[i];
   return first_of(set);
@@ -190,7 +193,7 @@ static bool has_kernel(const bench *b, const tn_operator *op, tn_dtype dtype) {
 static void run_types(bench *b, const tn_operator *op, tn_dtype first) {
   tn_dtype types[TN_MAX_TYPE_VARS] = {first};
   if (!has_kernel(b, op, first)) return;
-  for (int i = 1; i < TN_MAX_TYPE_VARS && op->types[i]; i++) types[i] = usual(op->types[i], first);
+  for (int i = 1; i < TN_MAX_TYPE_VARS && op->types[i]; i++) types[i] = usual(op, i, first);
   sizes_emit(op, types, b->large, (case_sink){take_size, b});
 }
 

@@ -17,6 +17,7 @@ struct job {
   tn_device *device;
   tn_tensor *arg[CASE_ARGS]; /* inputs, in-out arguments, outputs */
   const tn_tensor *in[CASE_ARGS];
+  bool updated[CASE_ARGS]; /* read and written in full */
   uint32_t num_args;
   tn_call call;
   _Alignas(16) unsigned char attrs[256];
@@ -83,11 +84,20 @@ static tn_status set_up(job *j, const op_case *c) {
   return status == TN_OK ? tn_invoke(&j->call) : status;
 }
 
+/* Scatters leave most of what they write to as it is, and what is filled is not read. */
+static bool is_updated(const tn_operator *op, const tn_arg *arg) {
+  const bool fills = op->shape == TN_SHAPE_GIVEN || op->flags & TN_OPERATOR_RANDOM;
+  const bool whole = op->flags & TN_OPERATOR_ELEMENTWISE || op->shape == TN_SHAPE_UPDATE_LISTS ||
+                     op->shape == TN_SHAPE_SCALARS;
+  return arg->kind == TN_ARG_INOUT && whole && !fills;
+}
+
 job *job_make(const bench *b, const op_case *c) {
   job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
   j->device = b->device;
   j->num_args = c->op->num_args;
+  for (uint32_t i = 0; i < j->num_args; i++) j->updated[i] = is_updated(c->op, &c->op->args[i]);
   if (set_up(j, c) == TN_OK) return j;
   job_free(j);
   return NULL;
@@ -109,7 +119,7 @@ const char *job_kernel(job *j) {
 double job_bytes(const job *j) {
   double bytes = 0;
   for (uint32_t i = 0; i < j->num_args; i++)
-    bytes += j->arg[i] ? (double)tn_tensor_bytes(j->arg[i]) : 0;
+    bytes += j->arg[i] ? (j->updated[i] ? 2.0 : 1.0) * (double)tn_tensor_bytes(j->arg[i]) : 0;
   return bytes;
 }
 

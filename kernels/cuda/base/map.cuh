@@ -3,7 +3,8 @@
  * types F::Y, F::A, F::B, with three inputs F::Third as well, and how many inputs it
  * reads (F::inputs, 0 to 3); with fewer than three it is called as f(a, b). Tensors
  * that are one dense run, in whatever order, take 16-byte accesses; all others go
- * through strides with 32-bit index arithmetic, in pieces where they are larger.
+ * through strides with 32-bit index arithmetic (map_strided.cuh), in pieces where they
+ * are larger.
  *
  * A place is read before it is written and by the same thread, so the output may be
  * one of the inputs.
@@ -34,7 +35,7 @@ template <class F> struct map_width {
       most((int)sizeof(typename F::Y),
            most((int)sizeof(typename F::A),
                 most((int)sizeof(typename F::B), (int)sizeof(map_third_t<F>))));
-  static constexpr int value = least(8, 16 / bytes);
+  static constexpr int value = 16 / bytes;
 };
 
 template <class F>
@@ -42,57 +43,37 @@ __global__ void __launch_bounds__(map_threads)
     map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
              const map_third_t<F> *c, int64_t n) {
   constexpr int N = map_width<F>::value;
-  int64_t first = ((int64_t)blockIdx.x * map_threads + threadIdx.x) * N;
-  if (first + N <= n) {
-    pack<typename F::A, N> pa{};
-    pack<typename F::B, N> pb{};
-    pack<map_third_t<F>, N> pc{};
-    pack<typename F::Y, N> py;
+  const int64_t first = ((int64_t)blockIdx.x * map_threads + threadIdx.x) * N;
+  const bool whole = first + N <= n;
+  pack<typename F::A, N> pa{};
+  pack<typename F::B, N> pb{};
+  pack<map_third_t<F>, N> pc{};
+  pack<typename F::Y, N> py;
+  if (whole) {
     if (F::inputs > 0) pa = *(const pack<typename F::A, N> *)(a + first);
     if (F::inputs > 1) pb = *(const pack<typename F::B, N> *)(b + first);
     if (F::inputs > 2) pc = *(const pack<map_third_t<F>, N> *)(c + first);
+  } else {
 #pragma unroll
-    for (int i = 0; i < N; i++) py.v[i] = map_apply(f, pa.v[i], pb.v[i], pc.v[i]);
+    for (int i = 0; i < N; i++) {
+      if (first + i >= n) break;
+      if (F::inputs > 0) pa.v[i] = a[first + i];
+      if (F::inputs > 1) pb.v[i] = b[first + i];
+      if (F::inputs > 2) pc.v[i] = c[first + i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; i++) py.v[i] = map_apply(f, pa.v[i], pb.v[i], pc.v[i]);
+  if (whole) {
     *(pack<typename F::Y, N> *)(y + first) = py;
     return;
   }
-#pragma unroll 1
-  for (int64_t i = first; i < n; i++) {
-    typename F::A va{};
-    typename F::B vb{};
-    map_third_t<F> vc{};
-    if (F::inputs > 0) va = a[i];
-    if (F::inputs > 1) vb = b[i];
-    if (F::inputs > 2) vc = c[i];
-    y[i] = map_apply(f, va, vb, vc);
-  }
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    if (first + i < n) y[first + i] = py.v[i];
 }
 
-template <class F>
-__global__ void __launch_bounds__(map_threads)
-    map_strided(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
-                const map_third_t<F> *c, const __grid_constant__ cuda_layout l) {
-  uint32_t i = blockIdx.x * map_threads + threadIdx.x;
-  if (i >= l.count) return;
-  uint32_t rest = i;
-#pragma unroll 1
-  for (int d = l.rank - 1; d >= 0; d--) {
-    uint32_t q = d > 0 ? quotient(rest, l.size[d]) : 0;
-    int64_t r = rest - q * l.size[d].value;
-    rest = q;
-    y += r * l.stride[0][d];
-    if (F::inputs > 0) a += r * l.stride[1][d];
-    if (F::inputs > 1) b += r * l.stride[2][d];
-    if (F::inputs > 2) c += r * l.stride[3][d];
-  }
-  typename F::A va{};
-  typename F::B vb{};
-  map_third_t<F> vc{};
-  if (F::inputs > 0) va = *a;
-  if (F::inputs > 1) vb = *b;
-  if (F::inputs > 2) vc = *c;
-  *y = map_apply(f, va, vb, vc);
-}
+#include "kernels/cuda/base/map_strided.cuh"
 
 template <class F>
 static tn_status map_run_flat(const tn_kernel_args *args, F f, typename F::Y *y,
@@ -100,31 +81,6 @@ static tn_status map_run_flat(const tn_kernel_args *args, F f, typename F::Y *y,
                               const map_third_t<F> *c, int64_t n) {
   unsigned blocks = (unsigned)ceil_div(n, (int64_t)map_threads * map_width<F>::value);
   return launch(args, map_flat<F>, blocks, map_threads, 0, f, y, a, b, c, n);
-}
-
-/* Halves the outermost dimension until 32 bits index every piece. */
-template <class F>
-static tn_status map_run_strided(const tn_kernel_args *args, F f, typename F::Y *y,
-                                 const typename F::A *a, const typename F::B *b,
-                                 const map_third_t<F> *c, const cuda_shape *shape) {
-  if (cuda_shape_count(shape) <= CUDA_MAX_INDEX) {
-    cuda_layout l;
-    cuda_layout_of(&l, shape, 1 + F::inputs);
-    return launch(args, map_strided<F>, (unsigned)ceil_div(l.count, map_threads), map_threads, 0, f,
-                  y, a, b, c, l);
-  }
-  cuda_shape part = *shape;
-  int dim = 0; /* one of a large size: an outermost size of 1 cannot be halved */
-  while (part.size[dim] < 2) dim++;
-  int64_t half = part.size[dim] / 2;
-  part.size[dim] = half;
-  tn_status status = map_run_strided(args, f, y, a, b, c, &part);
-  if (status != TN_OK) return status;
-  part.size[dim] = shape->size[dim] - half;
-  return map_run_strided(args, f, y + half * part.stride[0][dim],
-                         F::inputs > 0 ? a + half * part.stride[1][dim] : a,
-                         F::inputs > 1 ? b + half * part.stride[2][dim] : b,
-                         F::inputs > 2 ? c + half * part.stride[3][dim] : c, &part);
 }
 
 /* Runs f over the call's first output and first F::inputs inputs. */

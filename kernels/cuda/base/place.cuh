@@ -42,7 +42,16 @@ struct indexes {
 
   /* A place on the axis; -1 outside it. */
   __device__ __forceinline__ int64_t at(int64_t i) const {
-    int64_t k = wide ? ((const int64_t *)data)[i] : (int64_t)((const int32_t *)data)[i];
+    return inside(wide ? ((const int64_t *)data)[i] : (int64_t)((const int32_t *)data)[i]);
+  }
+
+  /* The same of what is read no second time soon. */
+  __device__ __forceinline__ int64_t at_once(int64_t i) const {
+    return inside(wide ? __ldcs((const long long *)data + i)
+                       : (int64_t)__ldcs((const int32_t *)data + i));
+  }
+
+  __device__ __forceinline__ int64_t inside(int64_t k) const {
     if (k < 0) k += n;
     return k >= 0 && k < n ? k : -1;
   }

@@ -1,19 +1,20 @@
 /*
- * Activations, floats in double as in the CPU kernels: see kernels/common/wide. Common ones of
- * 16-bit elements are computed in float.
+ * Activations, in float where attributes allow: see single.cuh; the others in double as in the CPU
+ * kernels: see kernels/common/wide.
  */
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/narrow.cuh"
+#include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-NARROWED_OP(sigmoid, false)
-NARROWED_OP(silu, false)
-NARROWED_OP(gelu, false)
+NARROWED_SINGLE_OP(sigmoid)
+NARROWED_SINGLE_OP(silu)
+SINGLE_OP(gelu)
 NARROWED_OP(gelu_tanh, true)
 RUN_UNARY(sigmoid)
 RUN_UNARY(silu)
-WIDE_UNARY(mish)
-WIDE_UNARY(selu)
+SINGLE_UNARY(mish)
+SINGLE_UNARY(selu)
 WIDE_UNARY(hardswish)
 WIDE_UNARY(hardsigmoid)
 
@@ -21,13 +22,22 @@ namespace {
 
 struct softplus_op {
   double beta, threshold;
+  bool plain; /* beta is 1, and no float stands between the threshold and `most` */
+  float most;
   __device__ __forceinline__ float operator()(float x) const {
+    if (plain) return x > most ? x : single_softplus(x);
     return (float)wide_softplus((double)x, beta, threshold);
   }
   __device__ __forceinline__ double operator()(double x) const {
     return double_softplus(x, beta, threshold);
   }
 };
+
+/* The greatest float that is not above x. */
+float float_below(double x) {
+  const float y = (float)x;
+  return (double)y > x ? nextafterf(y, -INFINITY) : y;
+}
 
 struct leaky_relu_op {
   double slope;
@@ -38,7 +48,9 @@ struct leaky_relu_op {
 
 struct elu_op {
   double alpha;
+  bool plain;
   __device__ __forceinline__ float operator()(float x) const {
+    if (plain) return single_elu(x, (float)alpha);
     return (float)wide_elu((double)x, alpha);
   }
   __device__ __forceinline__ double operator()(double x) const { return double_elu(x, alpha); }
@@ -52,11 +64,13 @@ tn_status cuda_run_gelu(const tn_kernel_args *args) {
 }
 tn_status cuda_run_softplus(const tn_kernel_args *args) {
   const auto *k = (const tn_softplus_attrs *)args->attrs;
-  return run_float<unary>(args, softplus_op{k->beta, k->threshold});
+  return run_float<unary>(
+      args, softplus_op{k->beta, k->threshold, k->beta == 1, float_below(k->threshold)});
 }
 tn_status cuda_run_leaky_relu(const tn_kernel_args *args) {
   return run_float<unary>(args, leaky_relu_op{((const tn_leaky_relu_attrs *)args->attrs)->slope});
 }
 tn_status cuda_run_elu(const tn_kernel_args *args) {
-  return run_float<unary>(args, elu_op{((const tn_elu_attrs *)args->attrs)->alpha});
+  const double alpha = ((const tn_elu_attrs *)args->attrs)->alpha;
+  return run_float<unary>(args, elu_op{alpha, is_plain_factor(alpha)});
 }

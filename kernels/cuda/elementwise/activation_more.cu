@@ -3,6 +3,7 @@
  * attributes are compared and added in double.
  */
 #include "kernels/common/wide/composed.h"
+#include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 PLAIN_UNARY(softsign, isinf(x) ? copysign((C)1, x) : x / ((C)1 + fabs(x)))
@@ -12,6 +13,7 @@ namespace {
 struct celu_op {
   double alpha;
   __device__ __forceinline__ float operator()(float x) const {
+    if (alpha == 1) return single_elu(x, 1.0f);
     return x > 0 ? x : (float)wide_elu((double)x / alpha, alpha);
   }
   __device__ __forceinline__ double operator()(double x) const {

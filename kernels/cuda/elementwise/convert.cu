@@ -42,6 +42,15 @@ template <class From, class To> struct quick_to_int {
   }
 };
 
+/* From int64 to 16 bits, with one rounding. */
+template <class To> struct wide_cast {
+  using Y = To;
+  using A = int64_t;
+  using B = int64_t;
+  static constexpr int inputs = 1;
+  __device__ __forceinline__ Y operator()(A a, B) const { return convert<To>::from(a); }
+};
+
 /* --- the general cast: element types at run time --- */
 
 __device__ void store_as(void *y, int64_t at, int to, double x) {
@@ -137,22 +146,21 @@ __device__ void cast_one(void *y, int64_t to_at, int to, const void *x, int64_t 
   }
 }
 
-/* base_y and base_x count elements from the tensors' first ones. */
+enum { cast_items = 4 };
+
+/* base_y and base_x count elements from the tensors' first ones. Neighbours take neighbouring
+ * elements, and each of them several, a block apart. */
 __global__ void __launch_bounds__(map_threads)
     any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
              const __grid_constant__ cuda_layout l) {
-  uint32_t i = blockIdx.x * map_threads + threadIdx.x;
-  if (i >= l.count) return;
-  uint32_t rest = i;
 #pragma unroll 1
-  for (int d = l.rank - 1; d >= 0; d--) {
-    uint32_t q = d > 0 ? quotient(rest, l.size[d]) : 0;
-    int64_t r = rest - q * l.size[d].value;
-    rest = q;
-    base_y += r * l.stride[0][d];
-    base_x += r * l.stride[1][d];
+  for (int k = 0; k < cast_items; k++) {
+    uint32_t i[1] = {(blockIdx.x * cast_items + k) * map_threads + threadIdx.x};
+    int64_t offset[1][CUDA_MAX_OPERANDS];
+    if (i[0] >= l.count) return;
+    map_offsets<2, 1>(l, i, offset);
+    cast_one(y, base_y + offset[0][0], to, x, base_x + offset[0][1], from);
   }
-  cast_one(y, base_y, to, x, base_x, from);
 }
 
 tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_x,
@@ -160,9 +168,9 @@ tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_
   if (cuda_shape_count(shape) <= CUDA_MAX_INDEX) {
     cuda_layout l;
     cuda_layout_of(&l, shape, 2);
-    return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads), map_threads, 0,
-                  args->out[0]->data, base_y, (int)cuda_dtype(args->out[0]), args->in[0]->data,
-                  base_x, (int)cuda_dtype(args->in[0]), l);
+    return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads * cast_items),
+                  map_threads, 0, args->out[0]->data, base_y, (int)cuda_dtype(args->out[0]),
+                  args->in[0]->data, base_x, (int)cuda_dtype(args->in[0]), l);
   }
   cuda_shape part = *shape;
   int dim = 0;
@@ -236,6 +244,24 @@ tn_status run_cast(const tn_kernel_args *args) {
     return map_run(args, quick_cast<int32_t, int64_t>{});
   case pair_of(TN_I64, TN_I32):
     return map_run(args, quick_cast<int64_t, int32_t>{});
+  case pair_of(TN_F16, TN_I64):
+    return map_run(args, quick_to_int<half_t, int64_t>{});
+  case pair_of(TN_BF16, TN_I64):
+    return map_run(args, quick_to_int<bfloat_t, int64_t>{});
+  case pair_of(TN_I64, TN_F16):
+    return map_run(args, wide_cast<half_t>{});
+  case pair_of(TN_I64, TN_BF16):
+    return map_run(args, wide_cast<bfloat_t>{});
+  case pair_of(TN_U8, TN_F16):
+  case pair_of(TN_BOOL, TN_F16):
+    return map_run(args, quick_cast<uint8_t, half_t>{});
+  case pair_of(TN_U8, TN_BF16):
+  case pair_of(TN_BOOL, TN_BF16):
+    return map_run(args, quick_cast<uint8_t, bfloat_t>{});
+  case pair_of(TN_F16, TN_BOOL):
+    return map_run(args, quick_to_bool<half_t>{});
+  case pair_of(TN_BF16, TN_BOOL):
+    return map_run(args, quick_to_bool<bfloat_t>{});
   case pair_of(TN_F32, TN_I32):
     return map_run(args, quick_to_int<float, int32_t>{});
   case pair_of(TN_F32, TN_I64):

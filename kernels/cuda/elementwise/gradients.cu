@@ -20,12 +20,20 @@ template <bool write, class T, class Visit>
 __device__ __forceinline__ void each_element(T *x, int64_t n, Visit visit) {
   constexpr int N = width_of<T>();
   int64_t whole = ((uintptr_t)x & 15) ? 0 : n / N * N;
-#pragma unroll 2
-  for (int64_t i = (int64_t)threadIdx.x * N; i < whole; i += multi_threads * N) {
-    pack<T, N> v = *(const pack<T, N> *)(x + i);
+  constexpr int64_t step = multi_threads * N;
+#pragma unroll 1
+  for (int64_t first = (int64_t)threadIdx.x * N; first < whole; first += multi_rounds * step) {
+    pack<T, N> v[multi_rounds];
 #pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = visit(v.v[k]);
-    if (write) *(pack<T, N> *)(x + i) = v;
+    for (int r = 0; r < multi_rounds; r++)
+      if (first + r * step < whole) v[r] = *(const pack<T, N> *)(x + first + r * step);
+#pragma unroll
+    for (int r = 0; r < multi_rounds; r++) {
+      if (first + r * step >= whole) break;
+#pragma unroll
+      for (int k = 0; k < N; k++) v[r].v[k] = visit(v[r].v[k]);
+      if (write) *(pack<T, N> *)(x + first + r * step) = v[r];
+    }
   }
   for (int64_t i = whole + threadIdx.x; i < n; i += multi_threads) {
     T v = visit(x[i]);
@@ -87,12 +95,16 @@ __global__ void __launch_bounds__(multi_threads)
     unscale(const float *scale, unsigned char *found,
             const __grid_constant__ multi_table<1, CAPACITY> t) {
   multi_share s = multi_find(t, chunk_of<T>());
-  compute_t<T> by = *scale;
+  const float given = *scale;
+  const compute_t<T> by = given, inverse = (compute_t<T>)1 / by;
+  /* A power of two, as scales mostly are: the product is the quotient. */
+  const bool exact = (__float_as_uint(given) & 0x7fffffu) == 0 && fabsf(given) >= 0x1p-126f &&
+                     fabsf(given) <= 0x1p126f;
   bool bad = false;
   each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
     compute_t<T> x = load(v);
     bad = bad || !isfinite(x);
-    return stored<T>::from(x / by);
+    return stored<T>::from(exact ? x * inverse : x / by);
   });
   if (__syncthreads_or(bad) && threadIdx.x == 0) *found = 1; /* all that write write 1 */
 }

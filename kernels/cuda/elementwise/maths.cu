@@ -1,26 +1,25 @@
 /*
  * Elementary functions. Where CUDA documents a bound for float that the operator's row
- * allows, its own function serves; the others compute in double, as the CPU kernels do.
+ * allows, its own function serves; the others are of single.cuh.
  */
 #include "kernels/common/wide/double.h"
-#include "kernels/common/wide/erf.h"
 #include "kernels/common/wide/exp.h"
-#include "kernels/common/wide/log.h"
+#include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 WIDE_UNARY(exp)
-WIDE_UNARY(exp2)
+PLAIN_UNARY(exp2, exp2(x))
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))
 PLAIN_UNARY(log2, log2(x))
 PLAIN_UNARY(log1p, log1p(x))
 PLAIN_UNARY(cbrt, cbrt(x))
-WIDE_UNARY(log10)
-WIDE_UNARY(sinh)
-WIDE_UNARY(cosh)
-WIDE_UNARY(tanh)
-WIDE_UNARY(asinh)
-WIDE_UNARY(acosh)
-WIDE_UNARY(atanh)
-WIDE_UNARY(erf)
-WIDE_UNARY(erfc)
+PLAIN_UNARY(log10, log10(x))
+SINGLE_UNARY(sinh)
+SINGLE_UNARY(cosh)
+SINGLE_UNARY(tanh)
+SINGLE_UNARY(asinh)
+SINGLE_UNARY(acosh)
+SINGLE_UNARY(atanh)
+SINGLE_UNARY(erf)
+SINGLE_UNARY(erfc)

@@ -32,11 +32,6 @@ __device__ __forceinline__ float narrow_silu_slope(float x) {
 /* The distribution function of the normal distribution. */
 __device__ __forceinline__ float narrow_normal(float x) { return 0.5f * erfcf(x * -0.70710678f); }
 
-__device__ __forceinline__ float narrow_gelu(float x) {
-  const float c = narrow_clamp(x);
-  return c * narrow_normal(c);
-}
-
 __device__ __forceinline__ float narrow_gelu_slope(float x) {
   const float c = fminf(narrow_clamp(x), 100.0f);
   return x != x ? x : fmaf(0.39894228f * c, expf(-0.5f * c * c), narrow_normal(c));

@@ -1,12 +1,14 @@
 /*
- * Division with remainder, powers, angles and lengths. Floats are computed in double: the
- * functions of float32 are out by up to 4 units in the last place. Nothing here may be
- * contracted, so that quotients come out as on every device.
+ * Division with remainder, powers, angles and lengths. Floats are computed in float where that is
+ * exact or right to less than the rows' bounds, else in double: CUDA's functions of float32 are out
+ * by up to 4 units in the last place. Quotients come out as on every device.
  */
 #include <math_constants.h>
 
+#include "kernels/common/wide/exp.h"
 #include "kernels/cuda/base/map.cuh"
 #include "kernels/cuda/base/narrow.cuh"
+#include "kernels/cuda/elementwise/single.cuh"
 
 namespace {
 
@@ -44,6 +46,19 @@ __device__ __forceinline__ double remainder_of(int op, double a, double b) {
   return op == op_mod ? modulo(rest, b) : floor_quotient(a, b, rest);
 }
 
+/* The same in float. The remainder lies within 3/4 of b and is right or one b off. */
+__device__ __forceinline__ float remainder_single(int op, float a, float b) {
+  const single_division d = single_divide(a, b);
+  if (op == op_fmod) {
+    const bool off = d.rest != 0 && (d.rest < 0) != (a < 0);
+    return copysignf(off ? fabsf(d.rest) - fabsf(b) : d.rest, a);
+  }
+  const bool off = d.rest != 0 && (d.rest < 0) != (b < 0);
+  if (op == op_mod) return d.rest == 0 ? copysignf(0.0f, b) : off ? __fadd_rn(d.rest, b) : d.rest;
+  const float whole = off ? d.whole - 1.0f : d.whole;
+  return whole == 0 ? copysignf(0.0f, copysignf(1.0f, a) * copysignf(1.0f, b)) : whole;
+}
+
 /* The three remainders share one kernel per type. */
 template <class T> struct remainder_float {
   using Y = T;
@@ -52,9 +67,41 @@ template <class T> struct remainder_float {
   static constexpr int inputs = 2;
   int op;
   __device__ __forceinline__ Y operator()(A a, B b) const {
+    if constexpr (sizeof(T) < 8) {
+      const float x = load(a), y = load(b);
+      if (single_divides(x, y)) return stored<T>::from(remainder_single(op, x, y));
+    }
     return narrowed<T>::from(remainder_of(op, (double)load(a), (double)load(b)));
   }
 };
+
+/* 1 / x to 2^-40. */
+__device__ __forceinline__ double reciprocal_of(double x) {
+  double y;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  return fma(y, fma(-x, y, 1.0), y);
+}
+
+/* ln x to 2^-31 of it, x being a normal number: as wide_log. */
+__device__ __forceinline__ double logarithm_of(double x) {
+  const int high = __double2hiint(x), power = (high - 0x3fe6a09e) >> 20;
+  const double f = __hiloint2double(high - (power << 20), __double2loint(x)) - 1.0;
+  const double k = __hiloint2double(0x43300000, power ^ (int)0x80000000) - (0x1p52 + 0x1p31);
+  const double s = f * reciprocal_of(2.0 + f), z = s * s;
+  double p = fma(0.23330581938280376, z, 0.28550816599709566);
+  p = fma(p, z, 0.40000121876972028);
+  p = fma(p, z, 0.66666666554451648);
+  return fma(k, 0.69314718055994531, fma(s * z, p, 2.0 * s));
+}
+
+/* a^b of numbers that were floats; what is left to pow has no logarithm or power of its own. */
+__device__ __forceinline__ double power_of(double a, double b) {
+  const double size = fabs(a);
+  if (!(size > 0 && size < CUDART_INF && fabs(b) < CUDART_INF)) return pow(a, b);
+  const double y = wide_exp(b * logarithm_of(size)), half = 0.5 * b;
+  if (a > 0) return y;
+  return rint(b) != b ? CUDART_NAN : rint(half) != half ? -y : y;
+}
 
 template <power_op op, class T> struct power_float {
   using Y = T;
@@ -62,7 +109,12 @@ template <power_op op, class T> struct power_float {
   using B = T;
   static constexpr int inputs = 2;
   __device__ __forceinline__ Y operator()(A x, B y) const {
+    if constexpr (op == op_atan2 && sizeof(T) < 8) {
+      const float a = load(x), b = load(y);
+      if (single_atan2_serves(a, b)) return stored<T>::from(single_atan2(a, b));
+    }
     double a = (double)load(x), b = (double)load(y);
+    if (op == op_pow && sizeof(T) < 8) return stored<T>::from((float)power_of(a, b));
     if (op == op_pow) return narrowed<T>::from(pow(a, b));
     if (op == op_atan2) return narrowed<T>::from(atan2(a, b));
     return narrowed<T>::from(sizeof(T) == 8 ? length(a, b) : hypot(a, b));

@@ -1,17 +1,16 @@
 /*
- * Trigonometric functions and their inverses, floats in double as in the CPU kernels. Only
- * angles beyond WIDE_TRIG_MOST take CUDA's own functions with their longer reduction.
+ * Trigonometric functions and their inverses. Only angles beyond SINGLE_TURN_MOST take CUDA's own
+ * functions with their longer reduction, in double.
  */
 #include "kernels/common/wide/double.h"
-#include "kernels/common/wide/trig.h"
+#include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 #define ANGLE(name)                                                                                \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
     __device__ __forceinline__ float operator()(float x) const {                                   \
-      return fabsf(x) > (float)WIDE_TRIG_MOST ? (float)name((double)x)                             \
-                                              : (float)wide_##name((double)x);                     \
+      return fabsf(x) <= SINGLE_TURN_MOST ? single_##name(x) : (float)name((double)x);             \
     }                                                                                              \
     __device__ __forceinline__ double operator()(double x) const { return name(x); }               \
   };                                                                                               \
@@ -20,6 +19,6 @@
 ANGLE(sin)
 ANGLE(cos)
 ANGLE(tan)
-WIDE_UNARY(asin)
-WIDE_UNARY(acos)
-WIDE_UNARY(atan)
+PLAIN_UNARY(asin, asin(x))
+PLAIN_UNARY(acos, acos(x))
+PLAIN_UNARY(atan, atan(x))

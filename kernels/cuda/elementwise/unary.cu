@@ -5,7 +5,7 @@
 
 PLAIN_UNARY(reciprocal, (C)1 / x)
 PLAIN_UNARY(sqrt, sqrt(x))
-PLAIN_UNARY(rsqrt, (C)1 / sqrt(x))
+PLAIN_UNARY(rsqrt, rsqrt(x))
 
 /* Of integers too, which have kernels of their own below. */
 PLAIN_OP(neg, -x)

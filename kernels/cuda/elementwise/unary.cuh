@@ -91,6 +91,24 @@ static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
   };                                                                                               \
   }
+/* A function of kernels/cuda/elementwise/single.cuh, in double the maths library's. */
+#define SINGLE_OP(name)                                                                            \
+  namespace {                                                                                      \
+  struct name##_op {                                                                               \
+    __device__ __forceinline__ float operator()(float x) const { return single_##name(x); }        \
+    __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
+  };                                                                                               \
+  }
+/* The same with a function of narrow.cuh for 16 bits. */
+#define NARROWED_SINGLE_OP(name)                                                                   \
+  namespace {                                                                                      \
+  struct name##_op {                                                                               \
+    static constexpr bool wide_in_half = false;                                                    \
+    __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
+    __device__ __forceinline__ float operator()(float x) const { return single_##name(x); }        \
+    __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
+  };                                                                                               \
+  }
 #define PLAIN_OP(name, expression)                                                                 \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
@@ -110,6 +128,7 @@ static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
 
 /* A whole operator: what it computes, and its run function. */
 #define WIDE_UNARY(name) WIDE_OP(name) RUN_UNARY(name)
+#define SINGLE_UNARY(name) SINGLE_OP(name) RUN_UNARY(name)
 #define PLAIN_UNARY(name, expression) PLAIN_OP(name, expression) RUN_UNARY(name)
 
 #endif /* KERNELS_CUDA_UNARY_CUH */

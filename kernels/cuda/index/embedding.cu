@@ -1,11 +1,10 @@
 /*
  * Rows of a table by their numbers, the gradient of that, and rotary positions. The
- * gradient sorts the places by row with CUB's radix sort, which is stable, so that a row's
+ * gradient sorts the places by row, stably, so that a row's
  * gradients are summed in the order of their places whatever the threads do.
  */
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/index/radix.h"
 
 namespace {
 
@@ -76,17 +75,23 @@ __device__ uint32_t first_place(const uint32_t *key, uint32_t n, uint32_t row) {
   return low;
 }
 
+/* Where each row's places begin; start[rows] is where those of no row do. */
+__global__ void __launch_bounds__(threads)
+    find_starts(uint32_t *start, const uint32_t *key, uint32_t count, int64_t rows) {
+  int64_t row = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (row <= rows) start[row] = first_place(key, count, (uint32_t)row);
+}
+
 /* Each row of the table by the threads of one y; N elements to an access. */
 template <class T, int N>
 __global__ void __launch_bounds__(threads)
-    sum_rows(T *dtable, const T *dy, const uint32_t *key, const uint32_t *place, uint32_t count,
-             int64_t rows, int64_t d) {
+    sum_rows(T *dtable, const T *dy, const uint32_t *start, const uint32_t *place, int64_t rows,
+             int64_t d) {
   using C = compute_t<T>;
   using V = pack<T, N>;
   int64_t row = row_index();
   if (row >= rows) return;
-  uint32_t first = first_place(key, count, (uint32_t)row);
-  uint32_t last = first_place(key, count, (uint32_t)row + 1);
+  uint32_t first = start[row], last = start[row + 1];
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
     C sum[N], part[N];
     V result;
@@ -111,75 +116,58 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/* The sorted places, and where rows begin among them. */
 struct grad_scratch {
-  uint32_t *key[2], *place[2];
-  void *temp;
-  size_t temp_bytes, bytes;
+  cuda_radix sort;
+  uint32_t *start;
+  int bits;
+  size_t bytes;
 };
-
-int bits_of(int64_t rows) {
-  int bits = 1;
-  while (bits < 32 && rows >> bits) bits++;
-  return bits;
-}
-
-size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
 
 /* Lays the scratch memory out; `memory` may be NULL to ask for its size. */
 tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, void *memory,
                      grad_scratch *s) {
-  size_t list = rounded((size_t)count * sizeof(uint32_t));
-  char *at = (char *)memory;
-  for (int i = 0; i < 2; i++) {
-    s->key[i] = (uint32_t *)(at + (size_t)i * list);
-    s->place[i] = (uint32_t *)(at + (size_t)(2 + i) * list);
-  }
-  s->temp = at + 4 * list;
-  s->temp_bytes = 0;
-  cudaError_t error =
-      cub::DeviceRadixSort::SortPairs(NULL, s->temp_bytes, s->key[0], s->key[1], s->place[0],
-                                      s->place[1], (uint32_t)count, 0, bits_of(rows));
-  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
-  s->bytes = 4 * list + s->temp_bytes;
-  return TN_OK;
+  s->bits = cuda_radix_bits((uint64_t)rows + 1);
+  tn_status status = cuda_radix_of(args, memory, count, s->bits, true, &s->sort);
+  s->start = (uint32_t *)((char *)memory + s->sort.bytes);
+  s->bytes = s->sort.bytes + (size_t)(rows + 1) * sizeof(uint32_t);
+  return status;
 }
 
-template <class T, int N>
-tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
+template <class T, int N> tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s) {
   const DLTensor *dtable = args->out[0];
   int64_t rows = dtable->shape[0], d = dtable->shape[1];
   dim3 block = row_block(d / N);
   return launch(args, sum_rows<T, N>, row_blocks(rows, block), block, 0, (T *)dtable->data,
-                (const T *)args->in[0]->data, s.key[1], s.place[1], (uint32_t)count, rows, d);
+                (const T *)args->in[0]->data, (const uint32_t *)s.start,
+                (const uint32_t *)s.sort.item[0], rows, d);
 }
 
-template <class T>
-tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s, int64_t count) {
+template <class T> tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s) {
   constexpr int N = 16 / (int)sizeof(T);
   bool wide = args->out[0]->shape[1] % N == 0 && is_aligned(args->out[0]->data, 16) &&
               is_aligned(args->in[0]->data, 16);
-  return wide ? run_sum_as<T, N>(args, s, count) : run_sum_as<T, 1>(args, s, count);
+  return wide ? run_sum_as<T, N>(args, s) : run_sum_as<T, 1>(args, s);
 }
 
-tn_status sort_places(const tn_kernel_args *args, const grad_scratch &s, int64_t count,
-                      int64_t rows) {
+tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count, int64_t rows) {
   const DLTensor *index = args->in[1];
   const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
   int64_t skip = attrs->padding_index;
   bool from_end = TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0) != 0;
   unsigned blocks = (unsigned)ceil_div(count, threads);
-  tn_status status =
-      index->dtype.bits == 32
-          ? launch(args, list_places<int32_t>, blocks, threads, 0, s.key[0], s.place[0],
-                   (const int32_t *)index->data, count, rows, skip, from_end)
-          : launch(args, list_places<int64_t>, blocks, threads, 0, s.key[0], s.place[0],
-                   (const int64_t *)index->data, count, rows, skip, from_end);
+  uint32_t *key = (uint32_t *)s->sort.key[0], *place = s->sort.item[0];
+  tn_status status = TN_OK;
+  if (count && index->dtype.bits == 32)
+    status = launch(args, list_places<int32_t>, blocks, threads, 0, key, place,
+                    (const int32_t *)index->data, count, rows, skip, from_end);
+  else if (count)
+    status = launch(args, list_places<int64_t>, blocks, threads, 0, key, place,
+                    (const int64_t *)index->data, count, rows, skip, from_end);
+  if (status == TN_OK) status = cuda_radix_sort(args, &s->sort, s->bits);
   if (status != TN_OK) return status;
-  size_t bytes = s.temp_bytes;
-  cudaError_t error = cub::DeviceRadixSort::SortPairs(s.temp, bytes, s.key[0], s.key[1], s.place[0],
-                                                      s.place[1], (uint32_t)count, 0, bits_of(rows),
-                                                      (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
+  return launch(args, find_starts, (unsigned)ceil_div(rows + 1, threads), threads, 0, s->start,
+                (const uint32_t *)s->sort.key[0], (uint32_t)count, rows);
 }
 
 /* ------------------------------------------------------------------ rope --- */
@@ -214,6 +202,67 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/* N pairs to a thread, where pairs are all of a vector, lie half a vector apart and fill whole
+ * accesses. */
+struct rope_walk {
+  uint32_t count;                /* threads */
+  cuda_divisor chunks, s, heads; /* chunks: threads of a vector */
+};
+
+template <class T, class W, class I, int N>
+__global__ void __launch_bounds__(threads)
+    turn_wide(T *y, const T *x, const W *cosine, const W *sine, const I *positions, rope_params p,
+              rope_walk w) {
+  const uint32_t i = blockIdx.x * threads + threadIdx.x;
+  if (i >= w.count) return;
+  const uint32_t v = quotient(i, w.chunks), c = (i - v * w.chunks.value) * N;
+  const uint32_t line = quotient(v, w.s), place = v - line * w.s.value;
+  const int64_t b = quotient(line, w.heads);
+  const int64_t row = positions ? (int64_t)positions[b * p.s + place] : (int64_t)place;
+  const bool inside = row >= 0 && row < p.rows;
+  x += (int64_t)v * p.d + c;
+  y += (int64_t)v * p.d + c;
+  const pack<T, N> first = *(const pack<T, N> *)x, second = *(const pack<T, N> *)(x + p.half);
+  pack<W, N> cs, sn;
+  if (inside) {
+    cs = *(const pack<W, N> *)(cosine + row * p.half + c);
+    sn = *(const pack<W, N> *)(sine + row * p.half + c);
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; k++) cs.v[k] = sn.v[k] = (W)NAN;
+  }
+  pack<T, N> a, e;
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    const W re = load(first.v[k]), im = load(second.v[k]), turned = (W)p.sign * sn.v[k];
+    a.v[k] = stored<T>::from(re * cs.v[k] - im * turned);
+    e.v[k] = stored<T>::from(im * cs.v[k] + re * turned);
+  }
+  *(pack<T, N> *)y = a;
+  *(pack<T, N> *)(y + p.half) = e;
+}
+
+template <class T, class W, class I>
+tn_status run_turn(const tn_kernel_args *args, const rope_params &p, const I *positions) {
+  constexpr int N = 16 / (int)sizeof(T);
+  T *y = (T *)args->out[0]->data;
+  const T *x = (const T *)args->in[0]->data;
+  const W *cosine = (const W *)args->in[1]->data, *sine = (const W *)args->in[2]->data;
+  const bool fits = !p.interleaved && p.d == 2 * p.half && p.half % N == 0 && is_aligned(x, 16) &&
+                    is_aligned(y, 16) && is_aligned(cosine, sizeof(W) * N) &&
+                    is_aligned(sine, sizeof(W) * N) && p.vectors * p.d <= CUDA_MAX_INDEX;
+  if (fits) {
+    const int64_t chunks = p.half / N;
+    const rope_walk w = {(uint32_t)(p.vectors * chunks), cuda_divisor_of((uint32_t)chunks),
+                         cuda_divisor_of((uint32_t)p.s), cuda_divisor_of((uint32_t)p.heads)};
+    return launch(args, turn_wide<T, W, I, N>, (unsigned)ceil_div(w.count, threads), threads, 0, y,
+                  x, cosine, sine, positions, p, w);
+  }
+  dim3 block = row_block(p.d - p.half);
+  return launch(args, turn<T, W, I>, row_blocks(p.vectors, block), block, 0, y, x, cosine, sine,
+                positions, p);
+}
+
 template <class T, class W> tn_status run_rope(const tn_kernel_args *args) {
   const tn_rope_attrs *attrs = (const tn_rope_attrs *)args->attrs;
   const DLTensor *x = args->in[0], *cosine = args->in[1], *positions = args->in[3];
@@ -226,15 +275,9 @@ template <class T, class W> tn_status run_rope(const tn_kernel_args *args) {
                    attrs->interleaved != 0,
                    attrs->inverse ? -1.f : 1.f};
   if (p.vectors * p.d == 0) return TN_OK;
-  dim3 block = row_block(p.d - p.half);
-  unsigned blocks = row_blocks(p.vectors, block);
   if (positions && positions->dtype.bits == 64)
-    return launch(args, turn<T, W, int64_t>, blocks, block, 0, (T *)args->out[0]->data,
-                  (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
-                  (const int64_t *)positions->data, p);
-  return launch(args, turn<T, W, int32_t>, blocks, block, 0, (T *)args->out[0]->data,
-                (const T *)x->data, (const W *)cosine->data, (const W *)args->in[2]->data,
-                positions ? (const int32_t *)positions->data : (const int32_t *)NULL, p);
+    return run_turn<T, W, int64_t>(args, p, (const int64_t *)positions->data);
+  return run_turn<T, W, int32_t>(args, p, positions ? (const int32_t *)positions->data : NULL);
 }
 
 } // namespace
@@ -259,9 +302,8 @@ bool cuda_embedding_grad_supports(const tn_kernel_args *args) {
 tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
   const DLTensor *index = args->in[1];
   grad_scratch s;
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status == TN_OK)
-    status = scratch_of(args, cuda_size(index, 0, index->ndim), args->out[0]->shape[0], NULL, &s);
+  tn_status status =
+      scratch_of(args, cuda_size(index, 0, index->ndim), args->out[0]->shape[0], NULL, &s);
   *bytes = status == TN_OK ? s.bytes : 0;
   return status;
 }
@@ -271,11 +313,10 @@ tn_status cuda_run_embedding_grad(const tn_kernel_args *args) {
   int64_t count = cuda_size(index, 0, index->ndim), rows = dtable->shape[0];
   grad_scratch s;
   if (rows * dtable->shape[1] == 0) return TN_OK;
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status == TN_OK) status = scratch_of(args, count, rows, args->workspace, &s);
-  if (status == TN_OK && count > 0) status = sort_places(args, s, count, rows);
+  tn_status status = scratch_of(args, count, rows, args->workspace, &s);
+  if (status == TN_OK) status = sort_places(args, &s, count, rows);
   if (status != TN_OK) return status;
-  return for_float(args, dtable, [&](auto t) { return run_sum<decltype(t)>(args, s, count); });
+  return for_float(args, dtable, [&](auto t) { return run_sum<decltype(t)>(args, s); });
 }
 
 tn_status cuda_run_rope(const tn_kernel_args *args) {

@@ -1,8 +1,8 @@
 /*
- * gather, index_select, take_along_axis, one_hot: one thread for each access of y. An
+ * gather, index_select, take_along_axis: one thread for each access of y. An
  * index outside its axis reads 0.
  */
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/index/strips.cuh"
 
 namespace {
 
@@ -63,54 +63,59 @@ struct taking {
   int64_t stride[TN_MAX_RANK];
 };
 
-template <class U, class I>
+template <class I> __device__ __forceinline__ int64_t offset_of(const taking &t, I i) {
+  int64_t offset = 0;
+#pragma unroll 1
+  for (int d = t.rank - 1; d > 0; d--) {
+    I q, at;
+    split(i, t.size[d], &q, &at);
+    i = q;
+    offset += (int64_t)at * t.stride[d];
+  }
+  return offset + (int64_t)i * t.stride[0];
+}
+
+/* In strips, with all loads of a thread under way at once. What is read and written once leaves
+ * the cache to x. */
+template <class U>
 __global__ void __launch_bounds__(place_threads)
-    take(U *y, const U *x, I n, const __grid_constant__ taking t) {
-  I i = thread_index<I>(), rest = i;
+    take(U *y, const U *x, const __grid_constant__ taking t, const __grid_constant__ strips walk) {
+  strip_cursor c = strips_cursor(walk);
+  int64_t at[strip_items];
+  U v[strip_items];
+#pragma unroll
+  for (uint32_t k = 0; k < strip_items; k++)
+    at[k] = k < c.left ? t.index.at_once(c.first + k * c.step) : -1;
+#pragma unroll
+  for (uint32_t k = 0; k < strip_items; k++)
+    if (at[k] >= 0) at[k] = at[k] * t.step + offset_of(t, c.first + k * c.step);
+#pragma unroll
+  for (uint32_t k = 0; k < strip_items; k++) v[k] = at[k] >= 0 ? x[at[k]] : U(0);
+#pragma unroll
+  for (uint32_t k = 0; k < strip_items; k++)
+    if (k < c.left) __stcs(y + c.first + k * c.step, v[k]);
+}
+
+/* More elements than 32 bits index. */
+template <class U>
+__global__ void __launch_bounds__(place_threads)
+    take_far(U *y, const U *x, uint64_t n, const __grid_constant__ taking t) {
+  uint64_t i = thread_index<uint64_t>();
   if (i >= n) return;
   int64_t k = t.index.at((int64_t)i);
-#pragma unroll 1
-  for (int d = t.rank - 1; d >= 0; d--) {
-    I q, at;
-    split(rest, t.size[d], &q, &at);
-    rest = q;
-    x += (int64_t)at * t.stride[d];
-  }
-  y[i] = k < 0 ? U(0) : x[k * t.step];
+  y[i] = k < 0 ? U(0) : x[k * t.step + offset_of(t, i)];
 }
 
-template <class U> tn_status run_take(const tn_kernel_args *args, int64_t n, const taking &t) {
+template <class U>
+tn_status run_take(const tn_kernel_args *args, int64_t n, const taking &t, int axis) {
+  const DLTensor *index = args->in[1];
   U *y = (U *)args->out[0]->data;
   const U *x = (const U *)args->in[0]->data;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, take<U, uint32_t>, place_blocks(n), place_threads, 0, y, x, (uint32_t)n, t);
-  return launch(args, take<U, uint64_t>, place_blocks(n), place_threads, 0, y, x, (uint64_t)n, t);
-}
-
-/* --- one_hot: y as [outer, classes, inner], the index as [outer, inner] --- */
-
-struct marking {
-  indexes index;
-  place_divisor classes, inner;
-  uint64_t on, off;
-};
-
-template <class U, class I>
-__global__ void __launch_bounds__(place_threads)
-    mark(U *y, I n, const __grid_constant__ marking m) {
-  I i = thread_index<I>(), row, at, outer, which;
-  if (i >= n) return;
-  split(i, m.inner, &row, &at);
-  split(row, m.classes, &outer, &which);
-  int64_t k = m.index.at((int64_t)outer * (int64_t)m.inner.value + (int64_t)at);
-  y[i] = (U)(k == (int64_t)which ? m.on : m.off);
-}
-
-template <class U> tn_status run_mark(const tn_kernel_args *args, int64_t n, const marking &m) {
-  U *y = (U *)args->out[0]->data;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, mark<U, uint32_t>, place_blocks(n), place_threads, 0, y, (uint32_t)n, m);
-  return launch(args, mark<U, uint64_t>, place_blocks(n), place_threads, 0, y, (uint64_t)n, m);
+  if (n > CUDA_MAX_INDEX)
+    return launch(args, take_far<U>, place_blocks(n), place_threads, 0, y, x, (uint64_t)n, t);
+  strips walk = strips_of(cuda_size(index, 0, axis), index->shape[axis],
+                          cuda_size(index, axis + 1, index->ndim));
+  return launch(args, take<U>, strips_blocks(walk), place_threads, 0, y, x, t, walk);
 }
 
 } // namespace
@@ -135,18 +140,5 @@ tn_status cuda_run_take_along_axis(const tn_kernel_args *args) {
     t.size[d] = place_divisor_of(s.size[d]);
     t.stride[d] = s.stride[0][d];
   }
-  return for_size(y, [&](auto e) { return run_take<decltype(e)>(args, n, t); });
-}
-
-tn_status cuda_run_one_hot(const tn_kernel_args *args) {
-  const tn_one_hot_attrs *attrs = (const tn_one_hot_attrs *)args->attrs;
-  const DLTensor *index = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, y->ndim),
-          axis = attrs->axis < 0 ? attrs->axis + y->ndim : attrs->axis;
-  if (n == 0) return TN_OK;
-  marking m = {indexes_of(index, attrs->classes), place_divisor_of(attrs->classes),
-               place_divisor_of(cuda_size(y, (int)axis + 1, y->ndim)),
-               cuda_value_bits(cuda_dtype(y), attrs->on),
-               cuda_value_bits(cuda_dtype(y), attrs->off)};
-  return for_size(y, [&](auto e) { return run_mark<decltype(e)>(args, n, m); });
+  return for_size(y, [&](auto e) { return run_take<decltype(e)>(args, n, t, axis); });
 }

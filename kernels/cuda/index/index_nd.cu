@@ -4,6 +4,8 @@
  */
 #include "kernels/cuda/index/slices.cuh"
 
+#include "kernels/cuda/index/compact.cuh"
+
 namespace {
 
 struct numbering {
@@ -110,91 +112,34 @@ tn_status cuda_run_gather_nd(const tn_kernel_args *args) {
   return status == TN_OK ? cuda_run_gather(&s.args) : status;
 }
 
-/* --- masked_select in three launches, as nonzero: counts of parts, places, writes --- */
+/* --- masked_select --- */
 
 namespace {
 
-enum { STEPS = 16, PART = place_threads * STEPS, WARPS = place_threads / 32 };
-
-__global__ void __launch_bounds__(place_threads)
-    count_part(const uint8_t *mask, int64_t *first, int64_t n) {
-  int64_t at = (int64_t)blockIdx.x * PART + threadIdx.x;
-  int hits = 0;
-#pragma unroll
-  for (int k = 0; k < STEPS; k++, at += place_threads)
-    hits += __syncthreads_count(at < n && mask[at] != 0);
-  if (threadIdx.x == 0) first[blockIdx.x] = hits;
-}
-
-/* One block: counts become the number of hits before each part; the total goes to count. */
-__global__ void __launch_bounds__(1024) sum_parts(int64_t *first, int64_t parts, int64_t *count) {
-  __shared__ int64_t sum[1024];
-  int64_t each = (parts + 1023) / 1024, begin = threadIdx.x * each, total = 0;
-  int64_t end = begin + each < parts ? begin + each : parts;
-  for (int64_t i = begin; i < end; i++) total += first[i];
-  sum[threadIdx.x] = total;
-  __syncthreads();
-  for (int step = 1; step < 1024; step *= 2) {
-    int64_t left = threadIdx.x >= step ? sum[threadIdx.x - step] : 0;
-    __syncthreads();
-    sum[threadIdx.x] += left;
-    __syncthreads();
-  }
-  int64_t before = sum[threadIdx.x] - total;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t hits = first[i];
-    first[i] = before;
-    before += hits;
-  }
-  if (threadIdx.x == 1023) *count = sum[1023];
-}
-
-template <class U>
-__global__ void __launch_bounds__(place_threads)
-    write_part(const U *x, const uint8_t *mask, const int64_t *first, U *y, int64_t n) {
-  __shared__ int in_warp[2][WARPS];
-  int64_t at = (int64_t)blockIdx.x * PART + threadIdx.x, row = first[blockIdx.x];
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int k = 0; k < STEPS; k++, at += place_threads) {
-    bool hit = at < n && mask[at] != 0;
-    unsigned hits = __ballot_sync(~0u, hit);
-    int *counts = in_warp[k % 2]; /* two, so that one barrier a step is enough */
-    if (lane == 0) counts[warp] = __popc(hits);
-    __syncthreads();
-    int before = __popc(hits & ((1u << lane) - 1)), all = 0;
-#pragma unroll
-    for (int w = 0; w < WARPS; w++) {
-      before += w < warp ? counts[w] : 0;
-      all += counts[w];
-    }
-    if (hit) y[row + before] = x[at];
-    row += all;
-  }
-}
-
-template <class U> tn_status run_selection(const tn_kernel_args *args) {
-  const DLTensor *x = args->in[0];
-  const uint8_t *mask = (const uint8_t *)args->in[1]->data;
-  int64_t n = cuda_size(x, 0, x->ndim), parts = ceil_div(n, PART);
-  int64_t *first = (int64_t *)args->workspace;
-  tn_status status = TN_OK;
-  if (parts) status = launch(args, count_part, (unsigned)parts, place_threads, 0, mask, first, n);
-  if (status == TN_OK)
-    status = launch(args, sum_parts, 1, 1024, 0, first, parts, (int64_t *)args->out[1]->data);
-  if (status == TN_OK && parts)
-    status = launch(args, write_part<U>, (unsigned)parts, place_threads, 0, (const U *)x->data,
-                    mask, (const int64_t *)first, (U *)args->out[0]->data, n);
-  return status;
-}
+template <class U> struct masked_elements {
+  using V = U;
+  const uint8_t *mask;
+  const U *x;
+  U *y;
+  __device__ __forceinline__ bool hit(int64_t i) const { return mask[i] != 0; }
+  __device__ __forceinline__ V fetch(int64_t i) const { return x[i]; }
+  __device__ __forceinline__ void write(int64_t to, int64_t, V v) const { y[to] = v; }
+};
 
 } // namespace
 
 tn_status cuda_masked_select_workspace(const tn_kernel_args *args, size_t *bytes) {
-  *bytes = (size_t)ceil_div(cuda_size(args->in[0], 0, args->in[0]->ndim), PART) * sizeof(int64_t);
+  *bytes = compact_bytes(cuda_size(args->in[0], 0, args->in[0]->ndim));
   return TN_OK;
 }
 
 tn_status cuda_run_masked_select(const tn_kernel_args *args) {
-  return for_size(args->in[0], [&](auto t) { return run_selection<decltype(t)>(args); });
+  const DLTensor *x = args->in[0];
+  const uint8_t *mask = (const uint8_t *)args->in[1]->data;
+  int64_t n = cuda_size(x, 0, x->ndim), *count = (int64_t *)args->out[1]->data;
+  return for_size(x, [&](auto t) {
+    using U = decltype(t);
+    return compact(args, args->workspace, n, count,
+                   masked_elements<U>{mask, (const U *)x->data, (U *)args->out[0]->data});
+  });
 }

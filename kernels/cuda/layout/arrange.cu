@@ -1,9 +1,10 @@
 /*
- * pad, tile, repeat, flip, roll: one thread for each access of y, which asks axis by axis
- * where it reads. Axes that are taken as they are join; where the innermost one is such an
- * axis, accesses are as wide as it allows.
+ * pad, tile, repeat, flip, roll: a thread to 16 bytes of y, which asks axis by axis where it reads.
+ * Axes that are taken as they are join each other and what the axis before them does where that
+ * may be. Along the innermost axis most vectors are elements of x in a row, or that backwards, and
+ * are read at once.
  */
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/base/vector.cuh"
 
 namespace {
 
@@ -16,8 +17,9 @@ struct arrangement {
   place_divisor by[TN_MAX_RANK];  /* size of x for tile, repeats for repeat */
   int64_t in[TN_MAX_RANK];        /* sizes of x */
   int64_t shift[TN_MAX_RANK];     /* before of pad, shift of roll */
-  int64_t step[TN_MAX_RANK];      /* of x, in accesses */
+  int64_t step[TN_MAX_RANK];      /* of x, in units */
   uint64_t value;                 /* bits of one element, repeated to 8 bytes */
+  readable from;                  /* x */
 };
 
 __device__ __forceinline__ int64_t pad_source(int64_t i, int64_t n, int mode) {
@@ -50,38 +52,120 @@ template <class I> __device__ __forceinline__ int64_t source(const arrangement &
   }
 }
 
-template <class U> __device__ __forceinline__ U filled(uint64_t value) { return (U)value; }
-template <> __device__ __forceinline__ wide_bits filled<wide_bits>(uint64_t value) {
-  return {{value, value}};
+/* A place of y: its index along the innermost axis, and the row of x that is read along it. */
+template <class I> struct spot {
+  I i;
+  int64_t row; /* -1 for none */
+};
+
+template <class I> __device__ __forceinline__ spot<I> spot_of(const arrangement &a, I flat) {
+  int last = a.rank - 1;
+  I rest, at;
+  spot<I> s = {flat, 0};
+  if (last == 0) return s;
+  split(flat, a.out[last], &rest, &s.i);
+  bool found = true;
+#pragma unroll 1
+  for (int d = last - 1; d >= 0; d--) {
+    I q = 0;
+    at = rest;
+    if (d > 0) split(rest, a.out[d], &q, &at);
+    rest = q;
+    int64_t from = source(a, d, at);
+    found = found && from >= 0;
+    s.row += from * a.step[d];
+  }
+  if (!found) s.row = -1;
+  return s;
+}
+
+/* Elements whose sources do not lie in a row. */
+template <class U, class I>
+__device__ __forceinline__ vector_of<U> scattered(const U *x, const arrangement &a, spot<I> s,
+                                                  I flat) {
+  constexpr int N = vector_width<U>::value;
+  int last = a.rank - 1;
+  gathered_vector<U> v = {0, 0};
+#pragma unroll 1
+  for (int k = 0; k < N; k++, s.i++) {
+    if (s.i == (I)a.out[last].value) s = spot_of(a, (I)(flat + k));
+    int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
+    v.take(from < 0 ? (uint64_t)(U)a.value : (uint64_t)x[s.row + from]);
+  }
+  union {
+    gathered_vector<U> bits;
+    vector_of<U> elements;
+  } all = {v};
+  return all.elements;
+}
+
+/* Elements each of which is read several times. */
+template <class U, class I>
+__device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I i) {
+  constexpr int N = vector_width<U>::value;
+  vector_of<U> v;
+  I q, r;
+  split(i, by, &q, &r);
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    v.v[k] = x[q];
+    if (k < N - 1 && ++r == (I)by.value) r = 0, q++;
+  }
+  return v;
 }
 
 template <class U, class I>
 __global__ void __launch_bounds__(place_threads)
-    arrange(U *y, const U *x, I n, const __grid_constant__ arrangement a) {
-  I i = thread_index<I>(), rest = i;
-  if (i >= n) return;
-  bool found = true;
+    arrange(U *y, const U *x, vector_cut<I> cut, const __grid_constant__ arrangement a) {
+  constexpr int N = vector_width<U>::value;
+  const int last = a.rank - 1;
+  const I base = thread_index<I>() * N;
+  if (base < (I)cut.shift || base - cut.shift + N > cut.n) {
 #pragma unroll 1
-  for (int d = a.rank - 1; d >= 0; d--) {
-    I q, at;
-    split(rest, a.out[d], &q, &at);
-    rest = q;
-    int64_t from = source(a, d, at);
-    found = found && from >= 0;
-    x += from * a.step[d];
+    for (int k = 0; k < N; k++) {
+      if (base + k < (I)cut.shift || base + k - cut.shift >= cut.n) continue;
+      spot<I> s = spot_of(a, (I)(base + k - cut.shift));
+      int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
+      y[base + k - cut.shift] = from < 0 ? (U)a.value : x[s.row + from];
+    }
+    return;
   }
-  y[i] = found ? *x : filled<U>(a.value);
+  const I flat = base - cut.shift;
+  const spot<I> s = spot_of(a, flat);
+  vector_of<U> v;
+  int64_t first = -1, end = -1;
+  const bool inside = s.i + N <= (I)a.out[last].value;
+  if (inside && s.row >= 0) {
+    first = source(a, last, s.i);
+    end = source(a, last, (I)(s.i + N - 1));
+  }
+  if (inside && s.row < 0) {
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = (U)a.value;
+  } else if (first >= 0 && end == first + N - 1) {
+    v = vector_at(x + s.row + first, a.from);
+  } else if (a.kind[last] != AXIS_ROLL && a.kind[last] != AXIS_TILE && end >= 0 &&
+             end == first - (N - 1)) {
+    vector_of<U> back = vector_at(x + s.row + end, a.from);
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = back.v[N - 1 - k];
+  } else if (inside && a.kind[last] == AXIS_REPEAT) {
+    v = repeated(x + s.row, a.by[last], s.i);
+  } else {
+    v = scattered(x, a, s, flat);
+  }
+  vector_put(y + flat, v);
 }
 
 template <class U>
-tn_status run_access(const tn_kernel_args *args, int64_t n, const arrangement &a) {
+tn_status run_units(const tn_kernel_args *args, int64_t n, const arrangement &a) {
   U *y = (U *)args->out[0]->data;
   const U *x = (const U *)args->in[0]->data;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, arrange<U, uint32_t>, place_blocks(n), place_threads, 0, y, x, (uint32_t)n,
-                  a);
-  return launch(args, arrange<U, uint64_t>, place_blocks(n), place_threads, 0, y, x, (uint64_t)n,
-                a);
+  if (vector_is_narrow(n))
+    return launch(args, arrange<U, uint32_t>, vector_blocks(y, n), place_threads, 0, y, x,
+                  vector_cut_of<U, uint32_t>(y, n), a);
+  return launch(args, arrange<U, uint64_t>, vector_blocks(y, n), place_threads, 0, y, x,
+                vector_cut_of<U, uint64_t>(y, n), a);
 }
 
 /* The axes as they come, outermost first, before they are given to the device. */
@@ -91,37 +175,64 @@ struct axis {
 };
 struct axes {
   int rank;
+  int mode; /* of pad */
   axis list[TN_MAX_RANK];
 };
 
-/* The innermost axis if it is taken as it is, else NULL. */
-axis *innermost_same(axes *l) {
-  axis *last = l->rank ? &l->list[l->rank - 1] : NULL;
-  return last && last->kind == AXIS_SAME ? last : NULL;
+/* Whether an axis inside that is taken as it is can join one: places of both are then one
+ * count, to which the outer one's rule applies. */
+bool takes_inner(const axes *l, const axis *outer) {
+  switch (outer->kind) {
+  case AXIS_SAME:
+  case AXIS_TILE:
+  case AXIS_ROLL:
+    return true;
+  case AXIS_PAD:
+    return l->mode == TN_PAD_CONSTANT;
+  default:
+    return false;
+  }
 }
 
 void add_axis(axes *l, axis_kind kind, int64_t in, int64_t out, int64_t shift) {
   if (kind == AXIS_TILE && in == out) kind = AXIS_SAME;
-  axis *last = kind == AXIS_SAME ? innermost_same(l) : NULL;
-  if (last) {
+  axis *last = l->rank ? &l->list[l->rank - 1] : NULL;
+  if (kind == AXIS_SAME && last && takes_inner(l, last)) {
     last->in *= in;
     last->out *= out;
+    last->shift *= in;
   } else {
     l->list[l->rank++] = {kind, in, out, shift};
   }
 }
 
-tn_status arrange_run(const tn_kernel_args *args, axes *l, int mode, double value) {
+/* Elements of an innermost axis that can move together as one unit of up to 8 bytes: rows shorter
+ * than a vector then take fewer steps. */
+int64_t unit_bytes(const tn_kernel_args *args, const axis *last, int64_t size) {
+  if (last->kind == AXIS_REPEAT || last->kind == AXIS_FLIP) return size;
+  int64_t w = 8;
+  int64_t all = last->in | last->out | (last->kind == AXIS_SAME ? 0 : last->shift);
+  while (w > size && (all * size % w || !is_aligned(args->in[0]->data, (size_t)w) ||
+                      !is_aligned(args->out[0]->data, (size_t)w)))
+    w /= 2;
+  return w;
+}
+
+tn_status arrange_run(const tn_kernel_args *args, axes *l, double value) {
   const DLTensor *x = args->in[0], *y = args->out[0];
-  int64_t n = cuda_size(y, 0, y->ndim), size = y->dtype.bits / 8, w = size;
+  int64_t n = cuda_size(y, 0, y->ndim), size = y->dtype.bits / 8;
   if (n == 0) return TN_OK;
-  axis *last = innermost_same(l);
-  if (last) {
-    w = widest_access(last->out * size, x->data, y->data);
-    last->in = last->out = last->out * size / w;
-  }
-  arrangement a = {l->rank, mode};
+  if (l->rank == 0) add_axis(l, AXIS_SAME, 1, 1, 0);
+  axis *last = &l->list[l->rank - 1];
+  /* Reflections and edges of a padded axis are made of elements. */
+  bool whole = last->kind != AXIS_PAD || l->mode == TN_PAD_CONSTANT;
+  int64_t w = whole ? unit_bytes(args, last, size) : size;
+  last->in = last->in * size / w;
+  last->out = last->out * size / w;
+  if (w != size) last->shift = last->shift * size / w;
+  arrangement a = {l->rank, l->mode};
   a.value = cuda_value_bits(cuda_dtype(y), value);
+  a.from = readable_of(x);
   for (int64_t bits = 8 * size; bits < 64; bits *= 2) a.value |= a.value << bits;
   int64_t step = 1;
   for (int d = l->rank - 1; d >= 0; d--) {
@@ -134,7 +245,11 @@ tn_status arrange_run(const tn_kernel_args *args, axes *l, int mode, double valu
     a.step[d] = step;
     step *= from->in;
   }
-  return BY_BYTES(w, run_access, args, n * size / w, a);
+  n = n * size / w;
+  return w == 1   ? run_units<uint8_t>(args, n, a)
+         : w == 2 ? run_units<uint16_t>(args, n, a)
+         : w == 4 ? run_units<uint32_t>(args, n, a)
+                  : run_units<uint64_t>(args, n, a);
 }
 
 } // namespace
@@ -143,11 +258,12 @@ tn_status cuda_run_pad(const tn_kernel_args *args) {
   const tn_pad_attrs *attrs = (const tn_pad_attrs *)args->attrs;
   const DLTensor *x = args->in[0], *y = args->out[0];
   axes l = {};
+  l.mode = (int)attrs->mode;
   for (int d = 0; d < y->ndim; d++) {
     axis_kind kind = x->shape[d] == y->shape[d] ? AXIS_SAME : AXIS_PAD;
     add_axis(&l, kind, x->shape[d], y->shape[d], attrs->before.count ? attrs->before.dim[d] : 0);
   }
-  return arrange_run(args, &l, (int)attrs->mode, attrs->value);
+  return arrange_run(args, &l, attrs->value);
 }
 
 tn_status cuda_run_tile(const tn_kernel_args *args) {
@@ -156,7 +272,7 @@ tn_status cuda_run_tile(const tn_kernel_args *args) {
   axes l = {};
   for (int d = 0; d < y->ndim; d++)
     add_axis(&l, AXIS_TILE, d < added ? 1 : x->shape[d - added], y->shape[d], 0);
-  return arrange_run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0);
 }
 
 tn_status cuda_run_repeat(const tn_kernel_args *args) {
@@ -169,7 +285,7 @@ tn_status cuda_run_repeat(const tn_kernel_args *args) {
     add_axis(&l, repeated ? AXIS_REPEAT : AXIS_SAME, x->shape[d], y->shape[d],
              repeated ? attrs->repeats : 0);
   }
-  return arrange_run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0);
 }
 
 tn_status cuda_run_flip(const tn_kernel_args *args) {
@@ -183,7 +299,7 @@ tn_status cuda_run_flip(const tn_kernel_args *args) {
     bool flipped = (marked >> d & 1) && x->shape[d] != 1;
     add_axis(&l, flipped ? AXIS_FLIP : AXIS_SAME, x->shape[d], x->shape[d], 0);
   }
-  return arrange_run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0);
 }
 
 tn_status cuda_run_roll(const tn_kernel_args *args) {
@@ -199,5 +315,5 @@ tn_status cuda_run_roll(const tn_kernel_args *args) {
   axes l = {};
   for (int d = 0; d < x->ndim; d++)
     add_axis(&l, shift[d] ? AXIS_ROLL : AXIS_SAME, x->shape[d], x->shape[d], shift[d]);
-  return arrange_run(args, &l, 0, 0);
+  return arrange_run(args, &l, 0);
 }

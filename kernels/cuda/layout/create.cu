@@ -1,5 +1,5 @@
-/* Tensors made from a rule, and triangles: one thread for each element of a dense y. */
-#include "kernels/cuda/base/place.cuh"
+/* Tensors made from a rule, triangles, and one_hot: a thread to 16 bytes of a dense y. */
+#include "kernels/cuda/base/vector.cuh"
 #include "kernels/cuda/elementwise/convert.cuh"
 
 namespace {
@@ -19,22 +19,28 @@ template <> struct is_real<float> { static constexpr bool value = true; };
 template <> struct is_real<half_t> { static constexpr bool value = true; };
 template <> struct is_real<bfloat_t> { static constexpr bool value = true; };
 
-template <class T>
-__global__ void __launch_bounds__(place_threads) count_up(T *y, const __grid_constant__ series s) {
-  int64_t i = thread_index<int64_t>();
-  if (i >= s.n) return;
-  if (!is_real<T>::value) {
-    y[i] = convert<T>::from((int64_t)(s.whole_start + (uint64_t)i * s.whole_step));
-    return;
-  }
-  double x = fma((double)i, s.step, s.start);
-  if (i == s.last) x = s.stop;
-  if (i == 0 && s.last >= 0) x = s.start;
-  y[i] = convert<T>::from(x);
-}
+template <class T> struct count_up {
+  template <class I> struct by {
+    series s;
+    template <int N> __device__ __forceinline__ void fill(I first, T (&v)[N]) const {
+#pragma unroll
+      for (int k = 0; k < N; k++) v[k] = at((int64_t)first + k);
+    }
+    __device__ __forceinline__ T at(int64_t i) const {
+      if constexpr (!is_real<T>::value) {
+        return convert<T>::from((int64_t)(s.whole_start + (uint64_t)i * s.whole_step));
+      } else {
+        double x = fma((double)i, s.step, s.start);
+        if (i == s.last) x = s.stop;
+        if (i == 0 && s.last >= 0) x = s.start;
+        return convert<T>::from(x);
+      }
+    }
+  };
+};
 
 template <class T> tn_status run_count(const tn_kernel_args *args, const series &s) {
-  return launch(args, count_up<T>, place_blocks(s.n), place_threads, 0, (T *)args->out[0]->data, s);
+  return vector_run<T, count_up<T>::template by>(args, (T *)args->out[0]->data, s.n, s);
 }
 
 tn_status run_series(const tn_kernel_args *args, series s) {
@@ -47,35 +53,59 @@ tn_status run_series(const tn_kernel_args *args, series s) {
 
 enum triangle { LOWER, UPPER, DIAGONAL };
 
-/* x is NULL for eye, and may be y itself otherwise. */
-template <class U, class I>
-__global__ void __launch_bounds__(place_threads)
-    cut(U *y, const U *x, I n, int which, int64_t diagonal, U one, place_divisor rows,
-        place_divisor columns) {
-  I i = thread_index<I>(), line, column, matrix, row;
-  if (i >= n) return;
-  split(i, columns, &line, &column);
-  split(line, rows, &matrix, &row);
-  int64_t d = (int64_t)column - (int64_t)row;
-  bool kept = which == LOWER ? d <= diagonal : which == UPPER ? d >= diagonal : d == diagonal;
-  U value{};
-  if (kept) value = x ? x[i] : one;
-  y[i] = value;
-}
+/* x is NULL for eye, and may be y itself otherwise: it is not read where nothing of it is kept. */
+template <class U> struct cut_out {
+  template <class I> struct by {
+    const U *x;
+    readable from;
+    int which;
+    int64_t diagonal;
+    U one;
+    place_divisor rows, columns;
+    __device__ __forceinline__ bool keeps(I row, I column) const {
+      int64_t d = (int64_t)column - (int64_t)row;
+      return which == LOWER ? d <= diagonal : which == UPPER ? d >= diagonal : d == diagonal;
+    }
+    template <int N> __device__ __forceinline__ void fill(I first, U (&v)[N]) const {
+      I line, column, matrix, row;
+      split(first, columns, &line, &column);
+      split(line, rows, &matrix, &row);
+      uint32_t kept = 0;
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        kept |= (uint32_t)keeps(row, column) << k;
+        if (++column < (I)columns.value) continue;
+        column = 0;
+        if (++row == (I)rows.value) row = 0;
+      }
+#pragma unroll
+      for (int k = 0; k < N; k++) v[k] = one;
+      if (x && kept) {
+        if constexpr (N == 1) {
+          v[0] = x[first];
+        } else {
+          vector_of<U> read = vector_at(x + first, from);
+#pragma unroll
+          for (int k = 0; k < N; k++) v[k] = read.v[k];
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < N; k++)
+        if (!(kept >> k & 1)) v[k] = 0;
+    }
+  };
+};
 
 template <class U> tn_status run_cut(const tn_kernel_args *args, int which, int64_t diagonal) {
   const DLTensor *out = args->out[0];
   int64_t n = cuda_size(out, 0, out->ndim);
-  U *y = (U *)out->data, one = (U)cuda_value_bits(cuda_dtype(out), 1);
+  U one = (U)cuda_value_bits(cuda_dtype(out), 1);
   const U *x = which == DIAGONAL ? NULL : (const U *)args->in[0]->data;
-  place_divisor rows = place_divisor_of(out->shape[out->ndim - 2]);
-  place_divisor columns = place_divisor_of(out->shape[out->ndim - 1]);
+  readable from = readable_of(which == DIAGONAL ? out : args->in[0]);
   if (n == 0) return TN_OK;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, cut<U, uint32_t>, place_blocks(n), place_threads, 0, y, x, (uint32_t)n,
-                  which, diagonal, one, rows, columns);
-  return launch(args, cut<U, uint64_t>, place_blocks(n), place_threads, 0, y, x, (uint64_t)n, which,
-                diagonal, one, rows, columns);
+  return vector_run<U, cut_out<U>::template by>(args, (U *)out->data, n, x, from, which, diagonal,
+                                                one, place_divisor_of(out->shape[out->ndim - 2]),
+                                                place_divisor_of(out->shape[out->ndim - 1]));
 }
 
 tn_status run_matrices(const tn_kernel_args *args, int which) {
@@ -83,6 +113,37 @@ tn_status run_matrices(const tn_kernel_args *args, int which) {
   return for_size(args->out[0],
                   [&](auto t) { return run_cut<decltype(t)>(args, which, diagonal); });
 }
+
+/* --- one_hot: y as [outer, classes, inner], index as [outer, inner] --- */
+
+template <class U> struct mark {
+  template <class I> struct by {
+    indexes index;
+    place_divisor classes, inner;
+    U on, off;
+    template <int N> __device__ __forceinline__ void fill(I first, U (&v)[N]) const {
+      I row, at, outer, which;
+      split(first, inner, &row, &at);
+      split(row, classes, &outer, &which);
+      int64_t place = (int64_t)outer * (int64_t)inner.value + (int64_t)at, base = place - at;
+      int64_t here = index.at(place);
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        v[k] = here == (int64_t)which ? on : off;
+        if (k == N - 1) break;
+        if (++at == (I)inner.value) {
+          at = 0;
+          if (++which == (I)classes.value) {
+            which = 0;
+            base += (int64_t)inner.value;
+          }
+          if (inner.value == 1 && which) continue; /* the same index */
+        }
+        here = index.at(base + (int64_t)at);
+      }
+    }
+  };
+};
 
 } // namespace
 
@@ -110,3 +171,19 @@ tn_status cuda_run_linspace(const tn_kernel_args *args) {
 tn_status cuda_run_eye(const tn_kernel_args *args) { return run_matrices(args, DIAGONAL); }
 tn_status cuda_run_tril(const tn_kernel_args *args) { return run_matrices(args, LOWER); }
 tn_status cuda_run_triu(const tn_kernel_args *args) { return run_matrices(args, UPPER); }
+
+tn_status cuda_run_one_hot(const tn_kernel_args *args) {
+  const tn_one_hot_attrs *attrs = (const tn_one_hot_attrs *)args->attrs;
+  const DLTensor *index = args->in[0], *y = args->out[0];
+  int64_t n = cuda_size(y, 0, y->ndim),
+          axis = attrs->axis < 0 ? attrs->axis + y->ndim : attrs->axis;
+  if (n == 0) return TN_OK;
+  return for_size(y, [&](auto e) {
+    using U = decltype(e);
+    return vector_run<U, mark<U>::template by>(
+        args, (U *)y->data, n, indexes_of(index, attrs->classes), place_divisor_of(attrs->classes),
+        place_divisor_of(cuda_size(y, (int)axis + 1, y->ndim)),
+        (U)cuda_value_bits(cuda_dtype(y), attrs->on),
+        (U)cuda_value_bits(cuda_dtype(y), attrs->off));
+  });
+}

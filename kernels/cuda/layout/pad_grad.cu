@@ -1,8 +1,9 @@
 /*
- * pad_grad: one thread for each element of dx sums what was read from it. Along an axis
- * those are its own place, and the places behind an edge that repeat or mirror it.
+ * pad_grad: each element of dx sums what was read from it. Along an axis those are its own place,
+ * and the places behind an edge that repeat or mirror it. A thread has 16 bytes of dx: away from
+ * the edges each element has one reader, and these lie in a row.
  */
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/base/vector.cuh"
 
 namespace {
 
@@ -10,6 +11,7 @@ struct unpadding {
   int rank, mode;
   place_divisor size[TN_MAX_RANK];                                    /* of dx */
   int64_t before[TN_MAX_RANK], after[TN_MAX_RANK], step[TN_MAX_RANK]; /* step of dy */
+  readable from;                                                      /* dy */
 };
 
 /* Places of dy along one axis: from begin on, `count` of them; then up to two more. */
@@ -18,83 +20,138 @@ struct readers {
   int num_more;
 };
 
-__device__ readers readers_of(const unpadding &u, int d, int64_t j) {
+__device__ __forceinline__ readers readers_of(const unpadding &u, int d, int64_t j) {
   int64_t n = (int64_t)u.size[d].value, before = u.before[d], after = u.after[d];
   readers r = {j + before, 1, {0, 0}, 0};
   if (u.mode == TN_PAD_EDGE) {
     if (j == n - 1) r.count += after;
     if (j == 0) r.begin = 0, r.count += before;
   } else if (u.mode == TN_PAD_REFLECT) {
-    if (j > 0 && j <= before) r.more[r.num_more++] = before - j;
     int64_t back = n - 1 - j; /* how far from the far edge */
-    if (back > 0 && back <= after) r.more[r.num_more++] = before + n - 1 + back;
+    bool mirrored = j > 0 && j <= before, far = back > 0 && back <= after;
+    r.more[0] = mirrored ? before - j : before + n - 1 + back;
+    r.more[1] = before + n - 1 + back;
+    r.num_more = (int)mirrored + (int)far;
   }
   return r;
 }
 
-/* Sums over the readers of each axis in turn: an odometer over all of them. Away from the
- * edges an element has one reader, which needs no odometer. */
+/* Whether no place but its own reads any of j .. last along an axis. */
+__device__ __forceinline__ bool is_alone(const unpadding &u, int d, int64_t j, int64_t last) {
+  int64_t n = (int64_t)u.size[d].value;
+  if (u.mode == TN_PAD_CONSTANT || (u.before[d] == 0 && u.after[d] == 0)) return true;
+  if (u.mode == TN_PAD_EDGE)
+    return (j > 0 || u.before[d] == 0) && (last < n - 1 || u.after[d] == 0);
+  return j > u.before[d] && last < n - 1 - u.after[d];
+}
+
+/* Where the first readers of an element lie in dy, and whether it and the elements up to `more`
+ * behind it along the innermost axis have no others. */
+template <class I> struct read_place {
+  int64_t offset;
+  bool alone;
+};
+
+template <class I>
+__device__ __forceinline__ read_place<I> read_place_of(const unpadding &u, I flat, int more) {
+  read_place<I> p = {0, true};
+  I rest = flat;
+#pragma unroll 1
+  for (int d = u.rank - 1; d >= 0; d--) {
+    I q = 0, j = rest;
+    if (d > 0) split(rest, u.size[d], &q, &j);
+    rest = q;
+    int64_t last = (int64_t)j + (d == u.rank - 1 ? more : 0);
+    p.alone = p.alone && last < (int64_t)u.size[d].value && is_alone(u, d, (int64_t)j, last);
+    p.offset += ((int64_t)j + u.before[d]) * u.step[d];
+  }
+  return p;
+}
+
+/* Sums over the readers of all axes, the innermost axis' fastest: each one's number is taken
+ * apart into a number along each axis. */
+template <class T, class I>
+__device__ __noinline__ T sum_of_readers(const T *dy, const unpadding &u, I flat) {
+  compute_t<T> sum = 0;
+  int64_t all = 1;
+#pragma unroll 1
+  for (int64_t t = 0; t < all; t++) {
+    int64_t left = t, offset = 0, combined = 1;
+    I rest = flat;
+#pragma unroll 1
+    for (int d = u.rank - 1; d >= 0; d--) {
+      I q = 0, j = rest;
+      if (d > 0) split(rest, u.size[d], &q, &j);
+      rest = q;
+      const readers r = readers_of(u, d, (int64_t)j);
+      const int64_t count = r.count + r.num_more;
+      int64_t k = 0;
+      if (count > 1) {
+        k = (int64_t)((uint64_t)left % (uint64_t)count);
+        left = (int64_t)((uint64_t)left / (uint64_t)count);
+        combined *= count;
+      }
+      offset += (k < r.count ? r.begin + k : k == r.count ? r.more[0] : r.more[1]) * u.step[d];
+    }
+    all = combined;
+    sum += load(dy[offset]);
+  }
+  return stored<T>::from(sum);
+}
+
+template <class T, class I>
+__device__ __forceinline__ T element_of(const T *dy, const unpadding &u, I flat) {
+  const read_place<I> p = read_place_of(u, flat, 0);
+  return p.alone ? dy[p.offset] : sum_of_readers(dy, u, flat);
+}
+
+template <class T> struct word_of { using type = T; };
+template <> struct word_of<half_t> { using type = uint16_t; };
+template <> struct word_of<bfloat_t> { using type = uint16_t; };
+template <> struct word_of<float> { using type = uint32_t; };
+template <> struct word_of<double> { using type = uint64_t; };
+
+__device__ __forceinline__ uint64_t bits_of(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ uint64_t bits_of(double x) { return (uint64_t)__double_as_longlong(x); }
+__device__ __forceinline__ uint64_t bits_of(half_t x) { return x.bits; }
+__device__ __forceinline__ uint64_t bits_of(bfloat_t x) { return x.bits; }
+
 template <class T, class I>
 __global__ void __launch_bounds__(place_threads)
-    unpad(T *dx, const T *dy, I n, const __grid_constant__ unpadding u) {
-  I i = thread_index<I>(), rest = i;
-  if (i >= n) return;
-  int64_t offset = 0;
-  bool alone = true;
+    unpad(T *dx, const T *dy, vector_cut<I> cut, const __grid_constant__ unpadding u) {
+  using U = typename word_of<T>::type;
+  constexpr int N = vector_width<T>::value;
+  const I base = thread_index<I>() * N;
+  if (base < (I)cut.shift || base - cut.shift + N > cut.n) {
 #pragma unroll 1
-  for (int d = u.rank - 1; d >= 0; d--) {
-    I q, j;
-    split(rest, u.size[d], &q, &j);
-    rest = q;
-    readers one = readers_of(u, d, (int64_t)j);
-    alone = alone && one.count + one.num_more == 1;
-    offset += one.begin * u.step[d];
-  }
-  if (alone) {
-    dx[i] = dy[offset];
+    for (int k = 0; k < N; k++)
+      if (base + k >= (I)cut.shift && base + k - cut.shift < cut.n)
+        dx[base + k - cut.shift] = element_of(dy, u, (I)(base + k - cut.shift));
     return;
   }
-  readers r[TN_MAX_RANK];
-  int64_t at[TN_MAX_RANK];
-  rest = i;
-  offset = 0;
-#pragma unroll 1
-  for (int d = u.rank - 1; d >= 0; d--) {
-    I q, j;
-    split(rest, u.size[d], &q, &j);
-    rest = q;
-    r[d] = readers_of(u, d, (int64_t)j);
-    at[d] = 0;
-    offset += r[d].begin * u.step[d];
+  const I flat = base - cut.shift;
+  const read_place<I> p = read_place_of(u, flat, N - 1);
+  if (p.alone) {
+    vector_put((U *)dx + flat, vector_at((const U *)dy + p.offset, u.from));
+    return;
   }
-  compute_t<T> sum = 0;
-  for (;;) {
-    sum += load(dy[offset]);
-    int d = u.rank - 1;
+  union {
+    gathered_vector<U> bits;
+    vector_of<U> elements;
+  } v = {{0, 0}};
 #pragma unroll 1
-    for (; d >= 0; d--) {
-      const readers &a = r[d];
-      int64_t k = at[d]++, here = k < a.count ? a.begin + k : a.more[k - a.count];
-      if (++k < a.count + a.num_more) {
-        offset += ((k < a.count ? a.begin + k : a.more[k - a.count]) - here) * u.step[d];
-        break;
-      }
-      at[d] = 0;
-      offset += (a.begin - here) * u.step[d];
-    }
-    if (d < 0) break;
-  }
-  dx[i] = stored<T>::from(sum);
+  for (int k = 0; k < N; k++) v.bits.take(bits_of(element_of(dy, u, (I)(flat + k))));
+  vector_put((U *)dx + flat, v.elements);
 }
 
 template <class T> tn_status run_unpad(const tn_kernel_args *args, int64_t n, const unpadding &u) {
   T *dx = (T *)args->out[0]->data;
   const T *dy = (const T *)args->in[0]->data;
-  if (n <= CUDA_MAX_INDEX)
-    return launch(args, unpad<T, uint32_t>, place_blocks(n), place_threads, 0, dx, dy, (uint32_t)n,
-                  u);
-  return launch(args, unpad<T, uint64_t>, place_blocks(n), place_threads, 0, dx, dy, (uint64_t)n,
-                u);
+  if (vector_is_narrow(n))
+    return launch(args, unpad<T, uint32_t>, vector_blocks(dx, n), place_threads, 0, dx, dy,
+                  vector_cut_of<T, uint32_t>(dx, n), u);
+  return launch(args, unpad<T, uint64_t>, vector_blocks(dx, n), place_threads, 0, dx, dy,
+                vector_cut_of<T, uint64_t>(dx, n), u);
 }
 
 } // namespace
@@ -102,15 +159,33 @@ template <class T> tn_status run_unpad(const tn_kernel_args *args, int64_t n, co
 tn_status cuda_run_pad_grad(const tn_kernel_args *args) {
   const tn_pad_grad_attrs *attrs = (const tn_pad_grad_attrs *)args->attrs;
   const DLTensor *dy = args->in[0], *dx = args->out[0];
-  int64_t n = cuda_size(dx, 0, dx->ndim), step = 1;
+  int64_t n = cuda_size(dx, 0, dx->ndim);
   if (n == 0) return TN_OK;
-  unpadding u = {dx->ndim, (int)attrs->mode};
-  for (int d = dx->ndim - 1; d >= 0; d--) {
-    u.size[d] = place_divisor_of(dx->shape[d]);
-    u.before[d] = attrs->before.count ? attrs->before.dim[d] : 0;
-    u.after[d] = attrs->after.count ? attrs->after.dim[d] : 0;
-    u.step[d] = step;
-    step *= dy->shape[d];
+  unpadding u = {0, (int)attrs->mode};
+  u.from = readable_of(dy);
+  for (int d = 0; d < dx->ndim; d++) {
+    int64_t before = attrs->before.count ? attrs->before.dim[d] : 0;
+    int64_t after = attrs->after.count ? attrs->after.dim[d] : 0, size = dx->shape[d];
+    int64_t step = cuda_size(dy, d + 1, dy->ndim);
+    int last = u.rank - 1;
+    bool joins = last >= 0 && before == 0 && after == 0 && dy->shape[d] == size &&
+                 (u.mode == TN_PAD_CONSTANT || (u.before[last] == 0 && u.after[last] == 0));
+    if (!joins) {
+      u.size[u.rank] = place_divisor_of(size);
+      u.before[u.rank] = before;
+      u.after[u.rank] = after;
+      u.step[u.rank++] = step;
+      continue;
+    }
+    u.size[last] = place_divisor_of((int64_t)u.size[last].value * size);
+    u.before[last] *= size;
+    u.after[last] *= size;
+    u.step[last] = step;
+  }
+  if (u.rank == 0) {
+    u.rank = 1;
+    u.size[0] = place_divisor_of(1);
+    u.step[0] = 1;
   }
   return for_float(args, dx, [&](auto t) { return run_unpad<decltype(t)>(args, n, u); });
 }

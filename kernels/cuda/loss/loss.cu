@@ -1,9 +1,11 @@
 /*
  * nll_loss, cross_entropy and their gradients. x is contiguous [n, c, inner], a target
  * stands at (n, inner). Where inner is 1 a warp owns a target and reads its row
- * together; otherwise a thread does and neighbours read neighbouring elements. Long rows of logits
- * have a block each (long_rows.cuh). Sums over targets are taken in two kernels, in fixed order.
+ * together; otherwise a thread does and neighbours read neighbouring elements. Rows of logits wait
+ * in registers (held_rows.cuh) or, where they are too long, have a block each (long_rows.cuh). Sums
+ * over targets are taken in two kernels, in fixed order.
  */
+#include "kernels/cuda/loss/held_rows.cuh"
 #include "kernels/cuda/loss/long_rows.cuh"
 
 namespace {
@@ -155,10 +157,39 @@ unsigned loss_blocks(const loss_plan &p) {
   return (unsigned)(blocks < 1 ? 1 : blocks);
 }
 
+/* Blocks for `all` blocks' worth of held rows. */
+unsigned held_blocks(const loss_plan &p, int64_t all) {
+  if (p.reduction == TN_REDUCTION_NONE) return (unsigned)all;
+  if (p.targets * p.classes <= 4096) return 1;
+  return (unsigned)(all < most_held_blocks ? all : most_held_blocks);
+}
+
+template <class T> tn_status held_loss(const tn_kernel_args *args, const loss_plan &p) {
+  using H = class_t<T>;
+  using C = accumulator_t<T>;
+  const row_plan rows = row_plan_of<H>(args->in[0], p.targets, p.classes);
+  const unsigned blocks = held_blocks(p, row_blocks(rows));
+  partial<C> *partials = (partial<C> *)args->workspace;
+  tn_status status = launch(args, held_losses<H>, blocks, rows.block, 0, (H *)args->out[0]->data,
+                            partials, (const H *)args->in[0]->data, args->in[1]->data, p, rows);
+  if (status != TN_OK || blocks == 1 || p.reduction == TN_REDUCTION_NONE) return status;
+  return launch(args, sum_partials<T>, 1, threads, 0, (T *)args->out[0]->data, partials,
+                (int)blocks, p.reduction);
+}
+
+/* Whether registers hold rows of x, and of `out` where it has them as well. */
+template <class T> bool holds_rows(const loss_plan &p, const DLTensor *x, const void *out) {
+  return p.inner == 1 && p.classes > 0 && p.targets > 0 && p.targets <= CUDA_MAX_INDEX &&
+         rows_fit(row_plan_of<class_t<T>>(x, p.targets, p.classes)) && lie_alike(x->data, out);
+}
+
 template <class T, bool from_logits>
 tn_status loss_as(const tn_kernel_args *args, const loss_plan &p) {
   using C = accumulator_t<T>;
   if (p.reduction == TN_REDUCTION_NONE && p.targets == 0) return TN_OK;
+  if constexpr (from_logits) {
+    if (holds_rows<T>(p, args->in[0], args->in[0]->data)) return held_loss<T>(args, p);
+  }
   T *y = (T *)args->out[0]->data;
   partial<C> *partials = (partial<C> *)args->workspace;
   unsigned blocks = loss_blocks(p);
@@ -190,6 +221,14 @@ tn_status loss_grad_as(const tn_kernel_args *args, const loss_plan &p) {
   T *dx = (T *)args->out[0]->data;
   const T *dy = (const T *)args->in[0]->data, *x = (const T *)args->in[1]->data;
   const void *target = args->in[2]->data;
+  if constexpr (from_logits) {
+    if (holds_rows<T>(p, args->in[1], dx)) {
+      using H = class_t<T>;
+      const row_plan rows = row_plan_of<H>(args->in[1], p.targets, p.classes);
+      return launch(args, held_losses_grad<H>, (unsigned)row_blocks(rows), rows.block, 0, (H *)dx,
+                    (const H *)dy, (const H *)x, target, counted, p, rows);
+    }
+  }
   if (from_logits && rows_are_long(p) && p.targets <= CUDA_MAX_INDEX) {
     bool packs = has_packs(p, x) && is_aligned(dx, 16);
     auto kernel = packs ? long_losses_grad<T, pack_of<T>()> : long_losses_grad<T, 1>;
@@ -230,7 +269,9 @@ tn_status cuda_loss_workspace(const tn_kernel_args *args, size_t *bytes) {
   static_assert(sizeof(partial<double>) <= bytes_per_partial, "scratch is too small");
   loss_plan p = plan_of(args, args->in[0], args->in[1], 0);
   bool sums = p.reduction != TN_REDUCTION_NONE;
-  *bytes = sums && loss_blocks(p) > 1 ? (size_t)loss_blocks(p) * bytes_per_partial : 0;
+  int64_t blocks = p.targets < most_held_blocks ? p.targets : most_held_blocks; /* or fewer */
+  if (loss_blocks(p) > blocks) blocks = loss_blocks(p);
+  *bytes = sums && p.targets * p.classes > 4096 ? (size_t)blocks * bytes_per_partial : 0;
   return TN_OK;
 }
 

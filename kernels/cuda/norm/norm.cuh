@@ -6,7 +6,7 @@
 #ifndef KERNELS_CUDA_NORM_CUH
 #define KERNELS_CUDA_NORM_CUH
 
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/halves.cuh"
 
 enum { norm_batch = -1 };
 
@@ -103,6 +103,36 @@ __device__ __forceinline__ void read_numbers(C *out, const C *from, int64_t at, 
   for (int j = 0; j < N; j++) out[j] = from[at];
 }
 
+/* Sums of what 16 bits made are added as floats first, some neighbours at a time. */
+template <class T, int N> constexpr bool adds_floats = sizeof(T) == 2 && N > 1;
+
+/* The sum of squared distances from a mean. */
+template <int N> __device__ __forceinline__ double squares_of(const float *v, double mean) {
+  const float high = (float)mean, low = (float)(mean - (double)high);
+  float d[N], q;
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    d[j] = (v[j] - high) - low;
+    d[j] *= d[j];
+  }
+  q = tree_sum<N>(d);
+  if (holds_squares(q)) return (double)q;
+  double sum = 0;
+#pragma unroll
+  for (int j = 0; j < N; j++) sum += ((double)v[j] - mean) * ((double)v[j] - mean);
+  return sum;
+}
+
+/* The sum of N floats, which may be more than a float holds. */
+template <int N> __device__ __forceinline__ double sum_of(const float *v) {
+  const float s = tree_sum<N>(v);
+  if (fabsf(s) < 0x1p120f) return (double)s;
+  double sum = 0;
+#pragma unroll
+  for (int j = 0; j < N; j++) sum += (double)v[j];
+  return sum;
+}
+
 /* The sum over `lanes` threads side by side: 32, or all of the block. Every one gets it. */
 template <class C> __device__ C join_lanes(C v, int lanes) {
   __shared__ C shared[32];
@@ -173,12 +203,7 @@ struct shifted_sums {
   }
 
   template <int N> __device__ __forceinline__ void add(const float *v, double shift) {
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-      double d = (double)v[j] - shift;
-      sum += d;
-      squares += d * d;
-    }
+    add_distances<N>(&sum, &squares, v, shift);
   }
 
   __device__ __forceinline__ shifted_sums from_lane(int mask) const {

@@ -76,13 +76,20 @@ __global__ void __launch_bounds__(threads) channel_sums(const __grid_constant__ 
     int64_t sample = sample_of(a, i), set = set_at(a, sample, channel);
     int64_t at = (sample * a.c + channel) * a.inner + i - sample * a.inner;
     C g[V], v[V];
-    double mean = a.centred ? (double)a.mean[set] : 0, rstd = (double)a.rstd[set];
+    const C mean = a.centred ? a.mean[set] : (C)0, rstd = a.rstd[set];
     read_elements<T, V>(g, a.dy + at);
     read_elements<T, V>(v, a.x + at);
+    if constexpr (adds_floats<T, V>) {
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-      one += (double)g[j];
-      by_z += (double)g[j] * (((double)v[j] - mean) * rstd);
+      for (int j = 0; j < V; j++) v[j] = g[j] * ((v[j] - mean) * rstd);
+      one += (double)tree_sum<V>(g);
+      by_z += (double)tree_sum<V>(v);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        one += (double)g[j];
+        by_z += (double)g[j] * (((double)v[j] - (double)mean) * (double)rstd);
+      }
     }
   }
   one = join_lanes(one, threads);
@@ -136,6 +143,36 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/* Takes 4 rows at a time, as many as there are, in float; says which row is next. */
+template <class T, int V>
+__device__ __forceinline__ int64_t add_rows(const channel_args<T> &a, int64_t channel, int64_t r,
+                                            int64_t end, double *one, double *by_z) {
+  constexpr int R = 4;
+  for (; r + (R - 1) * column_lanes < end; r += R * column_lanes) {
+    float g[R][V], v[R][V], mean[R], rstd[R];
+#pragma unroll
+    for (int k = 0; k < R; k++) {
+      const int64_t row = r + k * column_lanes;
+      mean[k] = a.centred ? a.mean[row] : 0.0f;
+      rstd[k] = a.rstd[row];
+      read_elements<T, V>(g[k], a.dy + row * a.c + channel);
+      read_elements<T, V>(v[k], a.x + row * a.c + channel);
+    }
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      float s = 0, z = 0;
+#pragma unroll
+      for (int k = 0; k < R; k++) {
+        s += g[k][j];
+        z += g[k][j] * ((v[k][j] - mean[k]) * rstd[k]);
+      }
+      one[j] += (double)s;
+      by_z[j] += (double)z;
+    }
+  }
+  return r;
+}
+
 template <class T, int V>
 __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ channel_args<T> a) {
   using C = accumulator_t<T>;
@@ -146,8 +183,12 @@ __global__ void __launch_bounds__(threads) column_sums(const __grid_constant__ c
   double one[V] = {}, by_z[V] = {};
   bool by_row = !a.batch && a.groups == 1;
   if (channel < a.c) {
+    int64_t r = begin + threadIdx.y;
+    if constexpr (adds_floats<T, V>) {
+      if (by_row) r = add_rows<T, V>(a, channel, r, end, one, by_z);
+    }
 #pragma unroll 4
-    for (int64_t r = begin + threadIdx.y; r < end; r += column_lanes) {
+    for (; r < end; r += column_lanes) {
       C g[V], v[V];
       read_elements<T, V>(g, a.dy + r * a.c + channel);
       read_elements<T, V>(v, a.x + r * a.c + channel);

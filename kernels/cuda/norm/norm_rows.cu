@@ -67,9 +67,13 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
     int i = (k * a.lanes + lane) * V;
     if (i < a.size) read_elements<T, V>(v[k], x + i);
 #pragma unroll
-    for (int j = 0; j < V; j++) {
+    for (int j = 0; j < V; j++)
       if (i >= a.size) v[k][j] = first;
-      sum += (double)v[k][j] - (double)first;
+    if constexpr (adds_floats<T, V>) {
+      sum += sum_of<V>(v[k]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; j++) sum += (double)v[k][j] - (double)first;
     }
   }
   if (a.centred) {
@@ -86,12 +90,18 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
   }
   sum = 0;
 #pragma unroll
-  for (int k = 0; k < K; k++)
+  for (int k = 0; k < K; k++) {
+    if ((k * a.lanes + lane) * V >= a.size) continue;
+    if constexpr (adds_floats<T, V>) {
+      sum += squares_of<V>(v[k], mean);
+    } else {
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-      double d = (double)v[k][j] - mean;
-      sum += (k * a.lanes + lane) * V < a.size ? d * d : 0.0;
+      for (int j = 0; j < V; j++) {
+        double d = (double)v[k][j] - mean;
+        sum += d * d;
+      }
     }
+  }
   centre<C> at(mean, 1.0 / sqrt(join_lanes(sum, a.lanes) / count + a.eps));
   if (lane == 0) keep(a, row, at.mean, at.root);
 #pragma unroll
@@ -115,6 +125,8 @@ __global__ void __launch_bounds__(most_threads) rows_long(const __grid_constant_
     read_elements<T, V>(v, x + i);
     if (a.centred) {
       m.template add<V>(v, shift);
+    } else if constexpr (adds_floats<T, V>) {
+      square += squares_of<V>(v, 0);
     } else {
 #pragma unroll
       for (int j = 0; j < V; j++) square += (double)v[j] * (double)v[j];
@@ -156,16 +168,30 @@ __device__ __forceinline__ void read_slopes(const row_args<T> &a, int64_t row, i
   read_elements<T, V>(s.g, a.dy + row * a.size + i);
   read_elements<T, V>(s.z, a.x + row * a.size + i);
   read_weights<T, V>(gamma, a.gamma, channel, a.inner == 1, (C)1);
+  if constexpr (adds_floats<T, V>) {
+    C by_z[V];
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    C dy = s.g[j];
-    double z = ((double)s.z[j] - (double)mean) * (double)rstd, g;
-    s.g[j] = dy * gamma[j];
-    s.g_low[j] = sizeof(C) == 8 ? (C)0 : (C)fma(dy, gamma[j], -s.g[j]);
-    g = sizeof(C) == 8 ? (double)s.g[j] : (double)dy * (double)gamma[j];
-    sum.g += g;
-    sum.gz += g * z;
-    s.z[j] = (s.z[j] - mean) * rstd;
+    for (int j = 0; j < V; j++) {
+      const C dy = s.g[j];
+      s.g[j] = dy * gamma[j];
+      s.g_low[j] = fmaf(dy, gamma[j], -s.g[j]);
+      s.z[j] = (s.z[j] - mean) * rstd;
+      by_z[j] = s.g[j] * s.z[j];
+    }
+    sum.g += (double)tree_sum<V>(s.g);
+    sum.gz += (double)tree_sum<V>(by_z);
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      C dy = s.g[j];
+      double z = ((double)s.z[j] - (double)mean) * (double)rstd, g;
+      s.g[j] = dy * gamma[j];
+      s.g_low[j] = sizeof(C) == 8 ? (C)0 : (C)fma(dy, gamma[j], -s.g[j]);
+      g = sizeof(C) == 8 ? (double)s.g[j] : (double)dy * (double)gamma[j];
+      sum.g += g;
+      sum.gz += g * z;
+      s.z[j] = (s.z[j] - mean) * rstd;
+    }
   }
 }
 

@@ -61,6 +61,16 @@ __global__ void __launch_bounds__(threads) apply(const __grid_constant__ apply_a
   C v[V], gamma[V], beta[V];
   double mean[V], rstd[V];
   read_elements<T, V>(v, a.x + i);
+  if (!each) { /* one channel's: a root for all */
+    read_statistics<T, 1>(a, channel, false, mean, rstd);
+    read_weights<T, 1>(gamma, a.gamma, channel, false, (C)1);
+    read_weights<T, 1>(beta, a.beta, channel, false, (C)0);
+    const centre<C> at(mean[0], rstd[0]);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = at.normal(v[j], gamma[0], beta[0]);
+    write_elements<T, V>(a.y + i, v);
+    return;
+  }
   read_statistics<T, V>(a, channel, each, mean, rstd);
   read_weights<T, V>(gamma, a.gamma, channel, each, (C)1);
   read_weights<T, V>(beta, a.beta, channel, each, (C)0);
@@ -79,6 +89,17 @@ __global__ void __launch_bounds__(threads) apply_grad(const __grid_constant__ ap
   C v[V], g[V], mean[V], rstd[V], gamma[V];
   read_elements<T, V>(v, a.x + i);
   read_elements<T, V>(g, a.dy + i);
+  if (!each) {
+    read_weights<T, 1>(gamma, a.gamma, channel, false, (C)1);
+    const pair_sum m = a.means[channel];
+    const C high = (C)m.one, slope = (C)m.by_z, middle = a.mean[channel], root = a.rstd[channel];
+    const C low = isfinite(high) ? (C)(m.one - (double)high) : (C)0;
+#pragma unroll
+    for (int j = 0; j < V; j++)
+      v[j] = root * ((fma(g[j], gamma[0], -high) - low) - (v[j] - middle) * root * slope);
+    write_elements<T, V>(a.y + i, v);
+    return;
+  }
   read_numbers<C, V>(mean, a.mean, channel, each);
   read_numbers<C, V>(rstd, a.rstd, channel, each);
   read_weights<T, V>(gamma, a.gamma, channel, each, (C)1);

@@ -30,35 +30,89 @@ template <class T, class U> struct quant_call {
   int64_t count;
   quant_place place;
   quant_range range;
-  bool one; /* scale for all */
+  bool one, narrow;                /* scale for all; whether 32 bits index everything */
+  cuda_divisor size, inner, block; /* of place, where narrow */
+};
+
+/* Where an element's scale lies, and how to go on to the next one's. */
+struct scale_place {
+  uint32_t outer, d, i;
 };
 
 template <class T, class U>
-__device__ __forceinline__ int64_t scale_at(const quant_call<T, U> &c, int64_t i) {
-  if (c.one) return 0;
-  int64_t rest, inner;
-  if (c.count <= CUDA_MAX_INDEX) { /* 64 bits divide slowly */
-    rest = (uint32_t)i / (uint32_t)c.place.inner;
-    inner = i - rest * c.place.inner;
-    const int64_t outer = (uint32_t)rest / (uint32_t)c.place.size;
-    const int64_t d = rest - outer * c.place.size;
-    return outer * c.place.steps[0] +
-           (c.place.block == 1 ? d : d / c.place.block) * c.place.steps[1] +
-           inner * c.place.steps[2];
-  }
-  rest = i / c.place.inner;
+__device__ __forceinline__ scale_place scale_place_of(const quant_call<T, U> &c, uint32_t at) {
+  const uint32_t rest = quotient(at, c.inner), outer = quotient(rest, c.size);
+  return {outer, rest - outer * c.size.value, at - rest * c.inner.value};
+}
+
+template <class T, class U>
+__device__ __forceinline__ uint32_t scale_at(const quant_call<T, U> &c, const scale_place &p) {
+  return p.outer * (uint32_t)c.place.steps[0] +
+         quotient(p.d, c.block) * (uint32_t)c.place.steps[1] + p.i * (uint32_t)c.place.steps[2];
+}
+
+template <class T, class U>
+__device__ __forceinline__ void advance(const quant_call<T, U> &c, scale_place *p) {
+  if (++p->i < c.inner.value) return;
+  p->i = 0;
+  if (++p->d < c.size.value) return;
+  p->d = 0;
+  p->outer++;
+}
+
+/* The same where 32 bits do not do. */
+template <class T, class U>
+__device__ __forceinline__ int64_t far_scale_at(const quant_call<T, U> &c, int64_t i) {
+  const int64_t rest = i / c.place.inner;
   return rest / c.place.size * c.place.steps[0] +
          rest % c.place.size / c.place.block * c.place.steps[1] +
          i % c.place.inner * c.place.steps[2];
 }
 
+template <class T, class U> struct level {
+  compute_t<T> scale;
+  U zero;
+};
+
+template <class T, class U>
+__device__ __forceinline__ level<T, U> level_at(const quant_call<T, U> &c, int64_t at) {
+  return {load(c.scale[at]), c.zero ? c.zero[at] : (U)0};
+}
+
+/* Those of N elements from i on. */
+template <class T, class U, int N>
+__device__ __forceinline__ void levels_at(const quant_call<T, U> &c, int64_t i, int n,
+                                          level<T, U> (&l)[N]) {
+  if (c.one) {
+    l[0] = level_at(c, 0);
+#pragma unroll
+    for (int e = 1; e < N; e++) l[e] = l[0];
+    return;
+  }
+  if (!c.narrow) {
+#pragma unroll
+    for (int e = 0; e < N; e++)
+      if (e < n) l[e] = level_at(c, far_scale_at(c, i + e));
+    return;
+  }
+  scale_place p = scale_place_of(c, (uint32_t)i);
+  l[0] = level_at(c, scale_at(c, p));
+  const bool still = p.i + N <= c.inner.value && c.place.steps[2] == 0;
+#pragma unroll
+  for (int e = 1; e < N; e++) {
+    l[e] = l[0];
+    if (still || e >= n) continue;
+    advance(c, &p);
+    l[e] = level_at(c, scale_at(c, p));
+  }
+}
+
 template <class T, class U> struct quantise {
   using X = T;
   using Y = U;
-  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, int64_t i, T x) {
-    const int64_t s = scale_at(c, i);
-    return (U)saturated(divide<compute_t<T>>(load(x), load(c.scale[s])),
-                        c.zero ? (int)c.zero[s] : 0, c.range.low, c.range.high);
+  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, const level<T, U> &l, T x) {
+    return (U)saturated(divide<compute_t<T>>(load(x), l.scale), (int)l.zero, c.range.low,
+                        c.range.high);
   }
 };
 
@@ -66,33 +120,47 @@ template <class T, class U> struct quantise {
 template <class T, class U> struct dequantise {
   using X = U;
   using Y = T;
-  static __device__ __forceinline__ T apply(const quant_call<T, U> &c, int64_t i, U x) {
+  static __device__ __forceinline__ T apply(const quant_call<T, U> &, const level<T, U> &l, U x) {
     using C = compute_t<T>;
-    const int64_t s = scale_at(c, i);
-    const C scale = load(c.scale[s]);
     if (sizeof(U) == 4)
-      return stored<T>::from(times<C>((C)((int64_t)x - (c.zero ? (int64_t)c.zero[s] : 0)), scale));
-    return stored<T>::from(times<C>((C)((int)x - (c.zero ? (int)c.zero[s] : 0)), scale));
+      return stored<T>::from(times<C>((C)((int64_t)x - (int64_t)l.zero), l.scale));
+    return stored<T>::from(times<C>((C)((int)x - (int)l.zero), l.scale));
   }
 };
 
-template <template <class, class> class Op, class T, class U, bool packed>
+/* Elements that a thread handles at once. */
+template <class T> struct quant_width { static constexpr int value = sizeof(T) == 2 ? 8 : 4; };
+
+template <template <class, class> class Op, class T, class U>
 __global__ void __launch_bounds__(threads)
     quant_flat(const typename Op<T, U>::X *x, typename Op<T, U>::Y *y,
-               const __grid_constant__ quant_call<T, U> c) {
+               const __grid_constant__ quant_call<T, U> c, bool packed) {
   using X = typename Op<T, U>::X;
   using Y = typename Op<T, U>::Y;
-  const int64_t step = (int64_t)gridDim.x * threads * each;
-  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * each; i < c.count; i += step) {
-    if (packed && i + each <= c.count) {
-      const pack<X, each> from = *(const pack<X, each> *)(x + i);
-      pack<Y, each> to;
-      for (int e = 0; e < each; e++) to.v[e] = Op<T, U>::apply(c, i + e, from.v[e]);
-      *(pack<Y, each> *)(y + i) = to;
+  constexpr int N = quant_width<T>::value;
+  const int64_t step = (int64_t)gridDim.x * threads * N;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * N; i < c.count; i += step) {
+    const int n = c.count - i < N ? (int)(c.count - i) : N;
+    pack<X, N> from{};
+    pack<Y, N> to;
+    level<T, U> l[N];
+    if (packed && n == N) {
+      from = *(const pack<X, N> *)(x + i);
     } else {
-      for (int e = 0; e < each && i + e < c.count; e++)
-        y[i + e] = Op<T, U>::apply(c, i + e, x[i + e]);
+#pragma unroll
+      for (int e = 0; e < N; e++)
+        if (e < n) from.v[e] = x[i + e];
     }
+    levels_at(c, i, n, l);
+#pragma unroll
+    for (int e = 0; e < N; e++) to.v[e] = Op<T, U>::apply(c, l[e], from.v[e]);
+    if (packed && n == N) {
+      *(pack<Y, N> *)(y + i) = to;
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++)
+      if (e < n) y[i + e] = to.v[e];
   }
 }
 
@@ -116,20 +184,26 @@ tn_status run_flat(const tn_kernel_args *args) {
       quant_place_of(x, scale, attrs->axis < 0 ? attrs->axis + x->ndim : attrs->axis, attrs->block);
   c.one = c.place.steps[1] == 0;
   c.range = quant_range_of(cuda_dtype(args->out[0]));
+  c.narrow = c.count <= CUDA_MAX_INDEX;
+  if (c.narrow) {
+    c.size = cuda_divisor_of((uint32_t)c.place.size);
+    c.inner = cuda_divisor_of((uint32_t)c.place.inner);
+    c.block = cuda_divisor_of((uint32_t)c.place.block);
+  }
+  constexpr int N = quant_width<T>::value;
   const X *from = (const X *)x->data;
   Y *to = (Y *)args->out[0]->data;
-  const bool packed = is_aligned(from, sizeof(X) * each) && is_aligned(to, sizeof(Y) * each);
-  return launch(args, packed ? quant_flat<Op, T, U, true> : quant_flat<Op, T, U, false>,
-                blocks_for(c.count), threads, 0, from, to, c);
+  const bool packed = is_aligned(from, sizeof(X) * N) && is_aligned(to, sizeof(Y) * N);
+  return launch(args, quant_flat<Op, T, U>, blocks_for(c.count), threads, 0, from, to, c, packed);
 }
 
 /* --- by the extremes --- */
 
 template <class C> struct extremes {
   C low, high;
-  __device__ __forceinline__ void take(C l, C h) {
-    low = l < low ? l : low;
-    high = h > high ? h : high;
+  __device__ __forceinline__ void take(C l, C h) { /* NaN is neither */
+    low = fmin(low, l);
+    high = fmax(high, h);
   }
 };
 
@@ -148,14 +222,44 @@ template <class C> __device__ extremes<C> block_extremes(extremes<C> e) {
   return e;
 }
 
+/* Elements that a thread reads at a time. */
+enum { dynamic_width = 8 };
+
+template <class T>
+__device__ __forceinline__ void read_some(compute_t<T> *v, const T *x, int64_t n, bool packs) {
+  constexpr int V = least(dynamic_width, 16 / (int)sizeof(T));
+  if (packs && n >= dynamic_width) {
+#pragma unroll
+    for (int k = 0; k < dynamic_width / V; k++) {
+      const pack<T, V> p = ((const pack<T, V> *)x)[k];
+#pragma unroll
+      for (int j = 0; j < V; j++) v[k * V + j] = load(p.v[j]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < dynamic_width; j++) v[j] = j < n ? (compute_t<T>)load(x[j]) : 0;
+}
+
 template <class T>
 __global__ void __launch_bounds__(threads)
-    part_extremes(const T *x, int64_t count, extremes<compute_t<T>> *partials) {
+    part_extremes(const T *x, int64_t count, bool packs, extremes<compute_t<T>> *partials) {
   extremes<compute_t<T>> e = {0, 0};
-  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
-       i += (int64_t)gridDim.x * threads) {
-    const compute_t<T> v = load(x[i]);
-    e.take(v, v);
+  const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
+       i += 2 * step) {
+    compute_t<T> v[2][dynamic_width];
+    read_some(v[0], x + i, count - i, packs);
+    if (i + step < count)
+      read_some(v[1], x + i + step, count - i - step, packs);
+    else
+#pragma unroll
+      for (int j = 0; j < dynamic_width; j++) v[1][j] = 0;
+#pragma unroll
+    for (int j = 0; j < dynamic_width; j++) {
+      e.take(v[0][j], v[0][j]);
+      e.take(v[1][j], v[1][j]);
+    }
   }
   e = block_extremes(e);
   if (threadIdx.x == 0) partials[blockIdx.x] = e;
@@ -173,19 +277,47 @@ __global__ void __launch_bounds__(threads)
   *zero = (uint8_t)saturated(divide<C>(-e.low, s), 0, 0, 255);
 }
 
+/* Divides by one number often: right to the last bit where the quotient is neither tiny nor huge
+ * (Markstein 1990), as those by a scale made from the extremes are. */
+template <class C> struct divisor_of {
+  C by, part;
+  bool plain;
+  __device__ __forceinline__ explicit divisor_of(C d) : by(d), part((C)1 / d) {
+    plain = sizeof(C) == 8 || !(d > (C)0x1p-60 && d < (C)0x1p60);
+  }
+  __device__ __forceinline__ C operator()(C v) const {
+    if (plain) return divide<C>(v, by);
+    const C q = v * part;
+    return fma(fma(-q, by, v), part, q);
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads)
-    quantise_by(const T *x, uint8_t *y, int64_t count, const compute_t<T> *scale,
+    quantise_by(const T *x, uint8_t *y, int64_t count, bool packs, const compute_t<T> *scale,
                 const uint8_t *zero) {
-  const compute_t<T> s = *scale;
+  const divisor_of<compute_t<T>> over(*scale);
   const int z = *zero;
-  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < count;
-       i += (int64_t)gridDim.x * threads)
-    y[i] = (uint8_t)saturated(divide<compute_t<T>>(load(x[i]), s), z, 0, 255);
+  const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
+  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
+       i += step) {
+    compute_t<T> v[dynamic_width];
+    pack<uint8_t, dynamic_width> to;
+    read_some(v, x + i, count - i, packs);
+#pragma unroll
+    for (int j = 0; j < dynamic_width; j++) to.v[j] = (uint8_t)saturated(over(v[j]), z, 0, 255);
+    if (packs && i + dynamic_width <= count) {
+      *(pack<uint8_t, dynamic_width> *)(y + i) = to;
+    } else {
+#pragma unroll
+      for (int j = 0; j < dynamic_width; j++)
+        if (i + j < count) y[i + j] = to.v[j];
+    }
+  }
 }
 
 int partials_of(int64_t count) {
-  const int64_t blocks = ceil_div(count, threads * each);
+  const int64_t blocks = ceil_div(count, threads * dynamic_width);
   return (int)(blocks < most_partials ? blocks : most_partials);
 }
 
@@ -198,12 +330,16 @@ template <class T> tn_status run_dynamic(const tn_kernel_args *args) {
   extremes<C> *room = (extremes<C> *)args->workspace;
   C *scale = (C *)args->out[1]->data;
   uint8_t *zero = (uint8_t *)args->out[2]->data;
+  uint8_t *to = (uint8_t *)args->out[0]->data;
+  const bool packs = is_aligned(from, 16) && is_aligned(to, dynamic_width);
   tn_status status = TN_OK;
-  if (partials) status = launch(args, part_extremes<T>, partials, threads, 0, from, count, room);
+  if (partials)
+    status = launch(args, part_extremes<T>, partials, threads, 0, from, count, packs, room);
   if (!status) status = launch(args, choose_scale<C>, 1, threads, 0, room, partials, scale, zero);
   if (status || count == 0) return status;
-  return launch(args, quantise_by<T>, blocks_for(count), threads, 0, from,
-                (uint8_t *)args->out[0]->data, count, scale, zero);
+  const int64_t blocks = ceil_div(count, threads * dynamic_width);
+  return launch(args, quantise_by<T>, (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16), threads, 0,
+                from, to, count, packs, scale, zero);
 }
 
 } // namespace

@@ -3,52 +3,111 @@
  * follow from the seed and the element's place alone, as in kernels/common/draws.h; weights are
  * summed as whole numbers, so every device draws the same.
  */
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/common/draws.h"
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/base/scalars.cuh"
+#include "kernels/cuda/index/radix.h"
+#include "kernels/cuda/random/philox.cuh"
 
 namespace {
 
 enum { threads = 256 };
 
 template <class V>
-__global__ void __launch_bounds__(threads)
-    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 4 >= n) return;
-  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
+__global__ void __launch_bounds__(draw_threads)
+    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one, bool wide) {
+  draw_share<4>(y, n, from, wide, [&](const philox_words &r, V *v) {
 #pragma unroll
-  for (int i = 0; i < 4; i++)
-    if (group * 4 + i < n) y[group * 4 + i] = r.w[i] < threshold ? one : (V)0;
+    for (int i = 0; i < 4; i++) v[i] = r.w[i] < threshold ? one : (V)0;
+  });
+}
+
+/* draw_below for n of 32 bits: the same number by half the products. */
+__device__ __forceinline__ uint64_t draw_below_narrow(uint32_t low, uint32_t high, uint32_t n) {
+  return ((uint64_t)high * n + __umulhi(low, n)) >> 32;
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 2 >= n) return;
-  philox_words r = philox_at(from.seed(), from.offset() + (uint64_t)group);
-  uint64_t even = (uint64_t)r.w[1] << 32 | r.w[0], odd = (uint64_t)r.w[3] << 32 | r.w[2];
-  y[group * 2] = (T)(low + draw_below(even, span));
-  if (group * 2 + 1 < n) y[group * 2 + 1] = (T)(low + draw_below(odd, span));
+__global__ void __launch_bounds__(draw_threads)
+    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span, bool wide) {
+  draw_share<2>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const uint32_t *w = r.w + 2 * i;
+      const uint64_t below = span >> 32 ? draw_below((uint64_t)w[1] << 32 | w[0], span)
+                                        : draw_below_narrow(w[0], w[1], (uint32_t)span);
+      v[i] = (T)(low + below);
+    }
+  });
 }
 
-template <class T>
-__global__ void __launch_bounds__(threads)
-    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= n) return;
-  uint64_t seed = from.seed(), offset = from.offset();
-  double u;
-  if (sizeof(T) == 8) {
-    u = ((double)(philox_pair(seed, offset, (uint64_t)i) >> 11) + 0.5) * 0x1p-53;
-  } else {
-    philox_words r = philox_at(seed, offset + (uint64_t)i / 4);
-    u = ((double)(r.w[i % 4] >> 8) + 0.5) * 0x1p-24;
+/* The bounds in float, which serves where the stretch is a good part of all probabilities: there
+ * its rounding moves numbers by less than they are apart. */
+struct truncated_single {
+  float from, above, width; /* Phi(low), 1 - Phi(high), and what lies between */
+  float low, high, sign;
+};
+
+/* PPND7 of AS 241 (Wichura 1988): the inverse of Phi at the smaller of `below` and `above`, which
+ * are p and 1 - p, to some 1e-7. */
+__device__ __forceinline__ float quantile_single(float below, float above) {
+  const float q = 0.5f * (below - above), p = fminf(below, above);
+  if (fabsf(q) <= 0.425f) {
+    const float r = fmaf(-q, q, 0.180625f);
+    const float over =
+        fmaf(fmaf(fmaf(5.9109374720e1f, r, 1.5929113202e2f), r, 5.0434271938e1f), r, 3.3871327179f);
+    const float under =
+        fmaf(fmaf(fmaf(6.7187563600e1f, r, 7.8757757664e1f), r, 1.7895169469e1f), r, 1.0f);
+    return q * __fdividef(over, under);
   }
-  y[i] = stored<T>::from((compute_t<T>)(mean + std * truncated_at(&between, u)));
+  const float t = sqrtf(-logf(fmaxf(p, 1e-37f)));
+  float z;
+  if (t <= 5.0f) {
+    const float r = t - 1.6f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7023821103e-1f, r, 1.3067284816f), r, 2.7568153900f), r, 1.4234372777f),
+        fmaf(fmaf(1.2021132975e-1f, r, 7.3700164250e-1f), r, 1.0f));
+  } else {
+    const float r = t - 5.0f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7337203997e-2f, r, 4.2868294337e-1f), r, 3.0812263860f), r, 6.6579051150f),
+        fmaf(fmaf(1.2258202635e-2f, r, 2.4197894225e-1f), r, 1.0f));
+  }
+  return q < 0 ? -z : z;
+}
+
+__device__ __forceinline__ float truncated_single_at(const truncated_single &t, uint32_t word) {
+  const float k = (float)(word >> 8), rest = (float)(0xffffffu - (word >> 8));
+  const float u = fmaf(k, 0x1p-24f, 0x1p-25f), v = fmaf(rest, 0x1p-24f, 0x1p-25f); /* 1 - u */
+  const float z = quantile_single(fmaf(u, t.width, t.from), fmaf(v, t.width, t.above));
+  return t.sign * fminf(fmaxf(z, t.low), t.high);
+}
+
+template <class T>
+__global__ void __launch_bounds__(draw_threads)
+    draw_truncated_single(T *y, int64_t n, draw_origin from, float mean, float std,
+                          truncated_single between, bool wide) {
+  draw_share<4>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      v[i] = stored<T>::from(fmaf(std, truncated_single_at(between, r.w[i]), mean));
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(draw_threads)
+    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between,
+                   bool wide) {
+  constexpr int per = sizeof(T) == 8 ? 2 : 4;
+  draw_share<per>(y, n, from, wide, [&](const philox_words &r, T *v) {
+#pragma unroll 1
+    for (int i = 0; i < per; i++) {
+      uint64_t pair = (uint64_t)r.w[2 * i % 4 + 1] << 32 | r.w[2 * i % 4];
+      double u = per == 2 ? ((double)(pair >> 11) + 0.5) * 0x1p-53
+                          : ((double)(r.w[i] >> 8) + 0.5) * 0x1p-24;
+      v[i] = stored<T>::from((compute_t<T>)(mean + std * truncated_at(&between, u)));
+    }
+  });
 }
 
 int64_t count_of(const tn_kernel_args *args) {
@@ -57,33 +116,54 @@ int64_t count_of(const tn_kernel_args *args) {
 
 template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   const tn_bernoulli_attrs *a = (const tn_bernoulli_attrs *)args->attrs;
+  V *y = (V *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_ones<V>, (unsigned)ceil_div(n, threads * 4), threads, 0,
-                (V *)args->out[0]->data, n, origin_of(a), bernoulli_threshold(a->p), one);
+  return launch(args, draw_ones<V>, draw_blocks<V, 4>(n), draw_threads, 0, y, n, origin_of(a),
+                bernoulli_threshold(a->p), one, draw_is_wide<V, 4>(y));
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {
   const tn_randint_attrs *a = (const tn_randint_attrs *)args->attrs;
+  T *y = (T *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_integers<T>, (unsigned)ceil_div(n, threads * 2), threads, 0,
-                (T *)args->out[0]->data, n, origin_of(a), (uint64_t)a->low,
-                (uint64_t)a->high - (uint64_t)a->low);
+  return launch(args, draw_integers<T>, draw_blocks<T, 2>(n), draw_threads, 0, y, n, origin_of(a),
+                (uint64_t)a->low, (uint64_t)a->high - (uint64_t)a->low, draw_is_wide<T, 2>(y));
+}
+
+/* A twentieth of all probabilities, and numbers that float holds. */
+bool serves_single(const truncated *t, double mean, double std) {
+  return t->width >= 0.05 && fabs(mean) < 1e6 * std && std > 1e-15 && std < 1e15;
 }
 
 template <class T> tn_status run_truncated(const tn_kernel_args *args) {
   const tn_truncated_normal_attrs *a = (const tn_truncated_normal_attrs *)args->attrs;
+  T *y = (T *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
-  return launch(args, draw_truncated<T>, (unsigned)ceil_div(n, threads), threads, 0,
-                (T *)args->out[0]->data, n, origin_of(a), a->mean, a->std,
-                truncated_between(a->low, a->high));
+  const truncated t = truncated_between(a->low, a->high);
+  if constexpr (sizeof(T) < 8) {
+    if (serves_single(&t, a->mean, a->std)) {
+      const truncated_single single = {(float)t.from,  (float)normal_probability(-t.high),
+                                       (float)t.width, (float)t.low,
+                                       (float)t.high,  t.mirrored ? -1.0f : 1.0f};
+      return launch(args, draw_truncated_single<T>, draw_blocks<T, 4>(n), draw_threads, 0, y, n,
+                    origin_of(a), (float)a->mean, (float)a->std, single, draw_is_wide<T, 4>(y));
+    }
+  }
+  constexpr int per = sizeof(T) == 8 ? 2 : 4;
+  return launch(args, draw_truncated<T>, draw_blocks<T, per>(n), draw_threads, 0, y, n,
+                origin_of(a), a->mean, a->std, t, draw_is_wide<T, per>(y));
 }
 
 /* ------------------------------------------------------------ multinomial --- */
 
-enum { stretch = 256 /* weights that share one sum */ };
+enum {
+  stretch = 256,       /* weights that share one sum */
+  row_threads = 1024,  /* of one row, */
+  long_row = 16 * 256, /* where it has more weights; else 256 */
+};
 
 __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
   for (int mask = 16; mask > 0; mask /= 2)
@@ -93,9 +173,9 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
 
 /* The greatest weight of a row, in every thread of the block. */
 template <class T> __device__ double greatest_of(const T *x, int64_t n) {
-  __shared__ double parts[threads / 32];
+  __shared__ double parts[row_threads / 32];
   double most = 0;
-  for (int64_t i = threadIdx.x; i < n; i += threads) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     double v = (double)load(x[i]);
     if (weight_counts(v) && v > most) most = v;
   }
@@ -105,7 +185,7 @@ template <class T> __device__ double greatest_of(const T *x, int64_t n) {
   }
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = most;
   __syncthreads();
-  for (int i = 0; i < threads / 32; i++) most = parts[i] > most ? parts[i] : most;
+  for (unsigned i = 0; i < blockDim.x / 32; i++) most = parts[i] > most ? parts[i] : most;
   return most;
 }
 
@@ -114,7 +194,7 @@ template <class T>
 __device__ void take_weights(const T *x, int64_t n, uint64_t *unit, uint64_t *sums) {
   double greatest = greatest_of(x, n);
   int shift = greatest > 0 ? weight_shift(greatest, n) : 0;
-  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += threads / 32) {
+  for (int64_t s = threadIdx.x / 32; s * stretch < n; s += blockDim.x / 32) {
     uint64_t sum = 0;
     for (int64_t i = s * stretch + threadIdx.x % 32; i < n && i < (s + 1) * stretch; i += 32)
       sum += unit[i] = weight_units((double)load(x[i]), shift);
@@ -152,7 +232,7 @@ __device__ int64_t warp_find(const uint64_t *numbers, int64_t n, uint64_t *at) {
 /* One block draws for one row: with replacement its warps share the samples, without it the
  * first warp draws them one after the other. */
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(row_threads)
     draw_places(int64_t *y, const T *x, int64_t n, uint64_t *room, int64_t samples,
                 bool replacement, draw_origin from) {
   uint64_t seed = from.seed(), offset = from.offset();
@@ -163,7 +243,7 @@ __global__ void __launch_bounds__(threads)
   int warp = threadIdx.x / 32;
   if (!replacement && warp > 0) return;
   uint64_t total = total_of(sums, stretches);
-  for (int64_t k = warp; k < samples; k += replacement ? threads / 32 : 1) {
+  for (int64_t k = warp; k < samples; k += replacement ? blockDim.x / 32 : 1) {
     int64_t place = -1;
     if (total > 0) {
       uint64_t at = draw_below(philox_pair(seed, offset, (uint64_t)(row * samples + k)), total);
@@ -189,52 +269,44 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t count = count_of(args);
   if (count == 0) return TN_OK;
-  return launch(args, draw_places<T>, (unsigned)(count / a->samples), threads, 0,
-                (int64_t *)args->out[0]->data, (const T *)x->data, x->shape[x->ndim - 1],
-                (uint64_t *)args->workspace, a->samples, a->replacement != 0, origin_of(a));
+  int64_t n = x->shape[x->ndim - 1];
+  return launch(args, draw_places<T>, (unsigned)(count / a->samples),
+                n > long_row ? (unsigned)row_threads : (unsigned)threads, 0,
+                (int64_t *)args->out[0]->data, (const T *)x->data, n, (uint64_t *)args->workspace,
+                a->samples, a->replacement != 0, origin_of(a));
 }
 
 /* --------------------------------------------------------------- randperm --- */
 
-template <class I>
 __global__ void __launch_bounds__(threads)
-    list_keys(uint64_t *key, I *place, int64_t n, draw_origin from) {
+    list_keys(uint64_t *key, uint32_t *place, int64_t n, draw_origin from) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
   key[i] = philox_pair(from.seed(), from.offset(), (uint64_t)i);
-  place[i] = (I)i;
+  place[i] = (uint32_t)i;
 }
-
-size_t rounded(size_t bytes) { return (bytes + 255) & ~(size_t)255; }
 
 template <class I>
-cudaError_t sort_keys(void *temp, size_t *bytes, const uint64_t *from, uint64_t *to, const I *place,
-                      I *y, int64_t n, cudaStream_t stream) {
-  return cub::DeviceRadixSort::SortPairs(temp, *bytes, from, to, place, y, (uint32_t)n, 0, 64,
-                                         stream);
+__global__ void __launch_bounds__(threads) copy_places(I *y, const uint32_t *place, int64_t n) {
+  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i < n) y[i] = (I)place[i];
 }
 
-/* Keys before and after the sort, places before it, and what CUB asks for. */
-template <class I> tn_status permute(const tn_kernel_args *args, size_t *bytes, void *memory) {
+/* Places by random keys. pre: n < 2^32. */
+template <class I> tn_status permute(const tn_kernel_args *args) {
   const tn_randperm_attrs *a = (const tn_randperm_attrs *)args->attrs;
   int64_t n = count_of(args);
-  size_t keys = rounded((size_t)n * sizeof(uint64_t)), places = rounded((size_t)n * sizeof(I));
-  char *at = (char *)memory;
-  uint64_t *from = (uint64_t *)at, *to = (uint64_t *)(at + keys);
-  I *place = (I *)(at + 2 * keys), *y = (I *)args->out[0]->data;
-  size_t temp = 0;
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  unsigned blocks = (unsigned)ceil_div(n, threads);
+  if (n == 0) return TN_OK;
+  cuda_radix r;
+  tn_status status = cuda_radix_of(args, args->workspace, n, 64, true, &r);
+  if (status == TN_OK)
+    status = launch(args, list_keys, blocks, threads, 0, (uint64_t *)r.key[0], r.item[0], n,
+                    origin_of(a));
+  if (status == TN_OK) status = cuda_radix_sort(args, &r, 64);
   if (status != TN_OK) return status;
-  cudaError_t error = sort_keys<I>(NULL, &temp, from, to, place, y, n, NULL);
-  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cub: size of scratch");
-  if (bytes) *bytes = 2 * keys + places + temp;
-  if (!memory || n == 0) return TN_OK;
-  status = launch(args, list_keys<I>, (unsigned)ceil_div(n, threads), threads, 0, from, place, n,
-                  origin_of(a));
-  if (status != TN_OK) return status;
-  error = sort_keys<I>(at + 2 * keys + places, &temp, from, to, place, y, n,
-                       (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cub: radix sort");
+  return launch(args, copy_places<I>, blocks, threads, 0, (I *)args->out[0]->data,
+                (const uint32_t *)r.item[0], n);
 }
 
 } // namespace
@@ -267,12 +339,12 @@ tn_status cuda_run_multinomial(const tn_kernel_args *args) {
 }
 
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {
-  *bytes = 0;
-  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, bytes, NULL)
-                                            : permute<uint64_t>(args, bytes, NULL);
+  cuda_radix r;
+  tn_status status = cuda_radix_of(args, NULL, count_of(args), 64, true, &r);
+  *bytes = status == TN_OK ? r.bytes : 0;
+  return status;
 }
 
 tn_status cuda_run_randperm(const tn_kernel_args *args) {
-  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args, NULL, args->workspace)
-                                            : permute<uint64_t>(args, NULL, args->workspace);
+  return cuda_dtype(args->out[0]) == TN_I32 ? permute<uint32_t>(args) : permute<uint64_t>(args);
 }

@@ -9,6 +9,7 @@
 #include "kernels/common/uniform.h"
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/base/scalars.cuh"
+#include "kernels/cuda/random/philox.cuh"
 
 namespace {
 
@@ -64,20 +65,24 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     dropout(T *y, bool_t *mask, const T *x, int64_t n, draw_origin from, uint32_t threshold,
             compute_t<T> scale, bool wide) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 4 >= n) return;
-  uint4 r = philox(from.seed(), from.offset() + (uint64_t)group);
-  uint32_t w[4] = {r.x, r.y, r.z, r.w};
-  pack<T, 4> v = read<T, 4>(x, group * 4, n, wide);
-  pack<bool_t, 4> kept;
+  const uint64_t offset = from.offset();
+  const philox_keys keys = philox_keys_of(from.seed());
+#pragma unroll 1
+  for (int round = 0; round < draw_rounds; round++) {
+    int64_t group = ((int64_t)blockIdx.x * draw_rounds + round) * threads + threadIdx.x;
+    if (group * 4 >= n) return;
+    pack<T, 4> v = read<T, 4>(x, group * 4, n, wide);
+    philox_words r = philox_with(keys, offset + (uint64_t)group);
+    pack<bool_t, 4> kept;
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    bool keep = (w[i] >> 8) >= threshold;
-    kept.v[i].byte = keep;
-    v.v[i] = stored<T>::from(keep ? load(v.v[i]) * scale : (compute_t<T>)0);
+    for (int i = 0; i < 4; i++) {
+      bool keep = (r.w[i] >> 8) >= threshold;
+      kept.v[i].byte = keep;
+      v.v[i] = stored<T>::from(keep ? load(v.v[i]) * scale : (compute_t<T>)0);
+    }
+    write<T, 4>(y, group * 4, n, v, wide);
+    write<bool_t, 4>(mask, group * 4, n, kept, wide);
   }
-  write<T, 4>(y, group * 4, n, v, wide);
-  write<bool_t, 4>(mask, group * 4, n, kept, wide);
 }
 
 template <class T>
@@ -107,29 +112,31 @@ template <class C> struct draw_params {
   }
 };
 
+/* Two numbers of the normal distribution by Box and Muller. */
+__device__ __forceinline__ void normal_pair(uint32_t first, uint32_t second, float *even,
+                                            float *odd) {
+  const float square = -2.f * logf((float)((first >> 8) + 1) * 0x1p-24f);
+  float radius, s, c;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(radius) : "f"(square)); /* 1 ULP, 0 at 0 */
+  sincospif(2.f * unit24(second), &s, &c);
+  *even = radius * c;
+  *odd = radius * s;
+}
+
 template <class T, bool normal>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(draw_threads)
     draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, bool wide) {
-  int64_t group = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (group * 4 >= n) return;
-  uint4 r = philox(p.from.seed(), p.from.offset() + (uint64_t)group);
-  uint32_t w[4] = {r.x, r.y, r.z, r.w};
-  pack<T, 4> v;
+  draw_share<4>(y, n, p.from, wide, [&](const philox_words &r, T *v) {
 #pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    float even = unit24(w[i]), odd = unit24(w[i + 1]);
-    if (normal) {
-      float radius = sqrtf(-2.f * logf((float)((w[i] >> 8) + 1) * 0x1p-24f)), s, c;
-      sincospif(2.f * odd, &s, &c);
-      even = radius * c;
-      odd = radius * s;
+    for (int i = 0; i < 4; i += 2) {
+      float even = unit24(r.w[i]), odd = unit24(r.w[i + 1]);
+      if (normal) normal_pair(r.w[i], r.w[i + 1], &even, &odd);
+      even = fmaf(p.b, even, p.a);
+      odd = fmaf(p.b, odd, p.a);
+      v[i] = stored<T>::from(normal ? even : p.within(even));
+      v[i + 1] = stored<T>::from(normal ? odd : p.within(odd));
     }
-    even = fmaf(p.b, even, p.a);
-    odd = fmaf(p.b, odd, p.a);
-    v.v[i] = stored<T>::from(normal ? even : p.within(even));
-    v.v[i + 1] = stored<T>::from(normal ? odd : p.within(odd));
-  }
-  write<T, 4>(y, group * 4, n, v, wide);
+  });
 }
 
 template <bool normal>
@@ -166,8 +173,8 @@ template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   if (n == 0) return TN_OK;
   bool wide = is_aligned(y, sizeof(T) * 4) && is_aligned(x, sizeof(T) * 4) && is_aligned(mask, 4);
   uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
-  return launch(args, dropout<T>, blocks_for(n, 4), threads, 0, y, mask, x, n, origin_of(attrs),
-                threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
+  return launch(args, dropout<T>, blocks_for(n, 4 * draw_rounds), threads, 0, y, mask, x, n,
+                origin_of(attrs), threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
 }
 
 template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
@@ -189,8 +196,8 @@ template <class C> draw_params<C> params_of(uniform_range r, const draw_origin &
 template <class T, bool normal>
 tn_status run_draw_as(const tn_kernel_args *args, int64_t n, const draw_params<float> &p) {
   T *y = (T *)args->out[0]->data;
-  return launch(args, draw<T, normal>, blocks_for(n, 4), threads, 0, y, n, p,
-                is_aligned(y, sizeof(T) * 4));
+  return launch(args, draw<T, normal>, draw_blocks<T, 4>(n), draw_threads, 0, y, n, p,
+                draw_is_wide<T, 4>(y));
 }
 
 template <bool normal>

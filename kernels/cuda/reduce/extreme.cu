@@ -13,18 +13,30 @@ __device__ float mirrored(float x) { return -x; }
 __device__ double mirrored(double x) { return -x; }
 __device__ int64_t mirrored(int64_t x) { return ~x; }
 
+/* The largest of some, NaN where one is. */
+template <int N, class C> __device__ __forceinline__ C largest(const C *v, bool mirror) {
+  C m = mirror ? mirrored(v[0]) : v[0];
+  if (mirror) {
+#pragma unroll
+    for (int j = 1; j < N; j++) m = larger(m, mirrored(v[j]));
+  } else {
+#pragma unroll
+    for (int j = 1; j < N; j++) m = larger(m, v[j]);
+  }
+  return m;
+}
+
 template <class T> struct extreme_of {
   using C = accumulator_t<T>;
   using A = C;
   int dtype;
   bool mirror;
-  __device__ void start(const void *, int64_t) {}
+  __device__ void start(C) {}
   __device__ A init() const { return lowest(A()); }
-  __device__ A read(const void *x, int64_t at, int64_t) const {
-    C v = element<T>::read(x, at, dtype);
-    return mirror ? mirrored(v) : v;
+  template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
+    a = larger(a, largest<N>(v, mirror));
   }
-  __device__ A join(A a, A b) const { return a != a || a >= b ? a : b; }
+  __device__ A join(A a, A b) const { return larger(a, b); }
   __device__ void write(void *y, int64_t at, A a) const {
     element<T>::write(y, at, mirror ? mirrored(a) : a, dtype);
   }
@@ -35,17 +47,26 @@ template <class C> struct place {
   int64_t index;
 };
 
-/* The first of equals wins, and the first NaN over everything. */
+/* The first of equals wins, and the first NaN over everything. Which of some elements it is
+ * matters only where their largest is above all before. */
 template <class T> struct argextreme_of {
   using C = accumulator_t<T>;
   using A = place<C>;
   int dtype;
   bool mirror;
-  __device__ void start(const void *, int64_t) {}
+  __device__ void start(C) {}
   __device__ A init() const { return {lowest(C()), INT64_MAX}; }
-  __device__ A read(const void *x, int64_t at, int64_t index) const {
-    C v = element<T>::read(x, at, dtype);
-    return {mirror ? mirrored(v) : v, index};
+  template <int N, int G>
+  __device__ void take(A &a, const C *v, int64_t first, int64_t step) const {
+    const C m = largest<N>(v, mirror);
+    const bool above = m > a.value || m != m || a.index == INT64_MAX;
+    if (!above || a.value != a.value) return;
+    const C sought = mirror ? mirrored(m) : m;
+    int at = 0;
+#pragma unroll
+    for (int n = N - 1; n >= 0; n--)
+      if (v[n] == sought || v[n] != v[n]) at = n;
+    a = {m, first + at / G * step + at % G};
   }
   __device__ A join(A a, A b) const {
     bool a_nan = a.value != a.value, b_nan = b.value != b.value;

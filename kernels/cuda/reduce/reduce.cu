@@ -14,10 +14,15 @@ template <class T> struct sum_of {
   using A = C;
   int dtype, result; /* of x and y */
   int64_t divisor;   /* of mean: the count; of sum: 1 */
-  __device__ void start(const void *, int64_t) {}
+  __device__ void start(C) {}
   __device__ A init() const { return 0; }
-  __device__ A read(const void *x, int64_t at, int64_t) const {
-    return element<T>::read(x, at, dtype);
+  template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
+    if constexpr (std::is_floating_point_v<C>) {
+      a += tree_sum<N>(v);
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; j++) a = add(a, v[j]);
+    }
   }
   __device__ A join(A a, A b) const { return add(a, b); }
   __device__ void write(void *y, int64_t at, A a) const {
@@ -36,58 +41,66 @@ template <class T> struct prod_of {
   using C = accumulator_t<T>;
   using A = typename wide<C>::type;
   int dtype, result; /* of x and y */
-  __device__ void start(const void *, int64_t) {}
+  __device__ void start(C) {}
   __device__ A init() const { return 1; }
-  __device__ A read(const void *x, int64_t at, int64_t) const {
-    return element<T>::read(x, at, dtype);
+  template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
+    A part[least(N, 4)];
+#pragma unroll
+    for (int j = 0; j < N; j++) part[j % 4] = j < 4 ? (A)v[j] : multiply(part[j % 4], (A)v[j]);
+#pragma unroll
+    for (int j = 1; j < least(N, 4); j++) part[0] = multiply(part[0], part[j]);
+    a = multiply(a, part[0]);
   }
   __device__ A join(A a, A b) const { return multiply(a, b); }
   __device__ void write(void *y, int64_t at, A a) const { element<T>::write(y, at, (C)a, result); }
 };
 
-/* any counts what is not 0 as 1 and takes the larger; all takes the smaller. */
+/* any looks for what is not 0, all for what is. */
 template <class T> struct truth_of {
+  using C = accumulator_t<T>;
   using A = int;
   int dtype;
-  int all;
-  __device__ void start(const void *, int64_t) {}
-  __device__ A init() const { return all; }
-  __device__ A read(const void *x, int64_t at, int64_t) const {
-    return element<T>::read(x, at, dtype) != 0;
+  bool all;
+  __device__ void start(C) {}
+  __device__ A init() const { return 0; }
+  template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
+    bool found = false;
+    if (all) {
+#pragma unroll
+      for (int j = 0; j < N; j++) found |= v[j] == 0;
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; j++) found |= v[j] != 0;
+    }
+    a |= (int)found;
   }
-  __device__ A join(A a, A b) const { return all ? a & b : a | b; }
-  __device__ void write(void *y, int64_t at, A a) const { ((uint8_t *)y)[at] = (uint8_t)a; }
+  __device__ A join(A a, A b) const { return a | b; }
+  __device__ void write(void *y, int64_t at, A a) const { ((uint8_t *)y)[at] = (a != 0) != all; }
 };
 
 } // namespace
 
-static bool is_widened(const tn_kernel_args *args) {
-  return cuda_dtype(args->in[0]) != cuda_dtype(args->out[0]);
-}
-
 tn_status cuda_run_sum(const tn_kernel_args *args) {
   cuda_reduce_plan plan = plan_of_axes(args);
-  if (is_widened(args)) return run_widened_plan<sum_of>(args, &plan, (int64_t)1);
-  return run_plan<sum_of>(args, &plan, cuda_dtype(args->out[0]), (int64_t)1);
+  return run_widened_plan<sum_of>(args, &plan, (int64_t)1);
 }
 
 tn_status cuda_run_mean(const tn_kernel_args *args) {
   cuda_reduce_plan plan = plan_of_axes(args);
-  return run_float_plan<sum_of>(args, &plan, cuda_dtype(args->out[0]), plan.reduced.count);
+  return run_float_plan<sum_of>(args, &plan, (int)cuda_dtype(args->out[0]), plan.reduced.count);
 }
 
 tn_status cuda_run_prod(const tn_kernel_args *args) {
   cuda_reduce_plan plan = plan_of_axes(args);
-  if (is_widened(args)) return run_widened_plan<prod_of>(args, &plan);
-  return run_plan<prod_of>(args, &plan, cuda_dtype(args->out[0]));
+  return run_widened_plan<prod_of>(args, &plan);
 }
 
 tn_status cuda_run_any(const tn_kernel_args *args) {
   cuda_reduce_plan plan = plan_of_axes(args);
-  return run_plan<truth_of>(args, &plan, 0);
+  return run_plan<truth_of>(args, &plan, false);
 }
 
 tn_status cuda_run_all(const tn_kernel_args *args) {
   cuda_reduce_plan plan = plan_of_axes(args);
-  return run_plan<truth_of>(args, &plan, 1);
+  return run_plan<truth_of>(args, &plan, true);
 }

@@ -29,9 +29,9 @@ typedef struct cuda_reduce_plan {
   int lanes;         /* threads of a block along the reduced elements; the others along outputs */
   int by_row;        /* 1: neighbouring threads take neighbouring reduced elements */
   int packs;         /* 1: x can be read 16 bytes at a time, along rows or across columns */
-  int width;         /* outputs of a thread: of columns in packs as many as one has, else 1 */
   int64_t blocks;    /* along the outputs */
   int64_t splits;    /* blocks that share one output; above 1 needs scratch and a second kernel */
+  int64_t share;     /* elements of an output that one of them takes */
 } cuda_reduce_plan;
 
 enum { cuda_reduce_threads = 256 };

@@ -57,39 +57,57 @@ static bool steps_by(const cuda_walk *walk, int64_t element, int64_t bytes, bool
   return true;
 }
 
-/* Whether packs lie in rows, whole ones where these have several axes, or across columns. Integers
- * are read one by one, whatever their width. */
+/* Whether packs lie in rows or across columns. A row of one axis may begin and end anywhere; other
+ * packs are whole. Integers are read one by one, whatever their width. */
 static bool has_packs(const cuda_reduce_plan *plan, const DLTensor *x) {
   const int64_t bytes = 16, element = x->dtype.bits / 8, pack = bytes / element;
   const cuda_walk *along = plan->by_row ? &plan->reduced : &plan->kept;
   const cuda_walk *across = plan->by_row ? &plan->kept : &plan->reduced;
   const uintptr_t data = (uintptr_t)x->data + x->byte_offset;
   const bool is_float = x->dtype.code == kDLFloat || x->dtype.code == kDLBfloat;
-  if (!is_float || data % (uintptr_t)bytes || along->count < pack) return false;
   const int last = along->rank - 1;
-  if (along->stride[0][last] != 1 || !steps_by(across, element, bytes, true)) return false;
-  if (!plan->by_row) return along->rank == 1 && along->size[0] % pack == 0;
-  return along->rank == 1 ||
-         (along->size[last] % pack == 0 && steps_by(along, element, bytes, false));
+  if (!is_float || along->count < pack || along->stride[0][last] != 1) return false;
+  if (plan->by_row && along->rank == 1) return data % (uintptr_t)element == 0;
+  return data % (uintptr_t)bytes == 0 && along->size[last] % pack == 0 &&
+         steps_by(along, element, bytes, false) && steps_by(across, element, bytes, true);
+}
+
+/* Threads of a row of some packs or elements: enough of them for 8 each, and more where rows are
+ * too few for the device. */
+static int lanes_of_row(int64_t units, int64_t rows, int multiprocessors) {
+  int lanes = 32;
+  while (lanes < cuda_reduce_threads && units > lanes &&
+         (units > 8 * lanes || rows * lanes < (int64_t)4 * multiprocessors * cuda_reduce_threads))
+    lanes *= 2;
+  return lanes;
+}
+
+/* Threads of a column: the others of a block stand side by side, as wide as there are columns. */
+static int lanes_of_column(int64_t elements, int64_t columns, bool packs) {
+  if (elements <= 16) return 1;
+  int across = packs ? 64 : 32;
+  while (across > 1 && across / 2 >= columns) across /= 2;
+  return cuda_reduce_threads / across;
 }
 
 static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessors) {
-  int64_t count = plan->reduced.count;
+  const int64_t count = plan->reduced.count;
   plan->by_row = is_by_row(&plan->kept, &plan->reduced);
   plan->packs = has_packs(plan, x);
-  plan->width = plan->packs && !plan->by_row ? 16 / (x->dtype.bits / 8) : 1;
-  if (plan->by_row) {
-    plan->lanes = count > 1024 ? cuda_reduce_threads : 32;
-  } else {
-    plan->lanes = count > 16 ? cuda_reduce_threads / 32 : 1;
-  }
-  plan->blocks =
-      ceil_div(plan->kept.count, (int64_t)(cuda_reduce_threads / plan->lanes) * plan->width);
+  const int64_t pack = plan->packs ? 16 / (x->dtype.bits / 8) : 1;
+  const int64_t width = plan->by_row ? 1 : pack; /* outputs of a thread */
+  const int64_t step = plan->by_row ? pack : 1;  /* elements that it reads at a time */
+  const int64_t columns = ceil_div(plan->kept.count, width);
+  plan->lanes = plan->by_row
+                    ? lanes_of_row(ceil_div(count, step), plan->kept.count, multiprocessors)
+                    : lanes_of_column(count, columns, plan->packs);
+  plan->blocks = ceil_div(columns, cuda_reduce_threads / plan->lanes);
   plan->splits = 1;
-  int64_t turns = count / plan->lanes; /* of each thread */
-  if (turns > 32 && plan->blocks < multiprocessors) {
-    plan->splits = least(ceil_div(4 * multiprocessors, plan->blocks), turns / 16);
-  }
+  const int64_t turns = count / (plan->lanes * step); /* of each thread */
+  if (turns >= 32 && plan->blocks > 0 && plan->blocks < 4 * (int64_t)multiprocessors)
+    plan->splits = least(ceil_div(8 * (int64_t)multiprocessors, plan->blocks), turns / 16);
+  /* Packs of a row may begin in front of it. */
+  plan->share = ceil_div(ceil_div(count + step - 1, plan->splits), step) * step;
 }
 
 void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,

@@ -1,101 +1,16 @@
 /*
  * Scans along one axis of contiguous tensors, seen as [outer, n, inner]: cumsum, cumprod
- * and cummax. Long rows (inner 1) belong to a warp or a block, which goes through them in
- * tiles and carries the result on; otherwise a thread owns one column, so that
+ * and cummax. Rows (inner 1) longer than a block are tiles of one pass (base/lookback.cuh);
+ * shorter ones belong to a warp or a block, which goes through them in parts and carries the
+ * result on; otherwise a thread owns one column, so that
  * neighbouring threads read neighbouring elements. Where there are too few lines to fill
  * the device they are cut in pieces: a first kernel finds what each piece comes to, a
  * second one begins each piece with what stands before it. The pieces depend on shapes
  * alone: the same call gives the same bits.
  */
-#include "kernels/cuda/reduce/reduce.cuh"
+#include "kernels/cuda/reduce/scan.cuh"
 
 namespace {
-
-enum {
-  scan_items = 4,                   /* elements of a thread in one tile */
-  scan_warp_tile = 32 * scan_items, /* of a warp */
-  scan_column_row = 32,             /* longest row of a single thread */
-  scan_ahead = 8,                   /* elements that a thread loads at once */
-  scan_warp_row = 512,              /* longest row of a single warp */
-  scan_least_piece = 8 * threads * scan_items,
-};
-
-struct scan_plan {
-  int64_t outer, n, inner;
-  int64_t pieces, piece; /* of each line, and elements of one */
-  int lanes;             /* threads of a row: 32 or all of a block; 0: a thread per line */
-  int reverse, exclusive, first_pass;
-};
-
-/* Sums and products. `i` counts along the axis as it lies in memory. */
-template <class C> struct scan_wide { using type = double; };
-template <> struct scan_wide<int64_t> { using type = int64_t; };
-
-template <class T> struct running_join {
-  using C = accumulator_t<T>;
-  using A = typename scan_wide<C>::type;
-  int dtype, result; /* of x and y */
-  bool product;
-  __device__ A init() const { return product ? 1 : 0; }
-  __device__ A read(const void *x, int64_t at, int64_t) const {
-    return element<T>::read(x, at, dtype);
-  }
-  __device__ double joined(double a, double b) const { return product ? a * b : a + b; }
-  __device__ int64_t joined(int64_t a, int64_t b) const {
-    uint64_t x = (uint64_t)a, y = (uint64_t)b;
-    return (int64_t)(product ? x * y : x + y);
-  }
-  __device__ A join(A a, A b) const { return joined(a, b); }
-  __device__ void write(void *y, int64_t *, int64_t at, A a) const {
-    element<T>::write(y, at, (C)a, result);
-  }
-};
-
-template <class C> struct running_place {
-  C value;
-  int64_t index; /* below 0: nothing yet */
-};
-
-/* Maxima. Of equals the first stays; nothing exceeds NaN. */
-template <class T> struct running_max {
-  using C = accumulator_t<T>;
-  using A = running_place<C>;
-  int dtype;
-  __device__ A init() const { return {0, -1}; }
-  __device__ A read(const void *x, int64_t at, int64_t i) const {
-    return {element<T>::read(x, at, dtype), i};
-  }
-  __device__ A join(A a, A b) const {
-    if (a.index < 0) return b;
-    bool exceeds = b.index >= 0 && a.value == a.value && !(b.value <= a.value);
-    return exceeds ? b : a;
-  }
-  __device__ void write(void *y, int64_t *index, int64_t at, A a) const {
-    element<T>::write(y, at, a.value, dtype);
-    if (index) index[at] = a.index;
-  }
-};
-
-template <class A> __device__ A shuffle_from(A a, int lane) {
-  constexpr int words = sizeof(A) / 4;
-  int w[words];
-  memcpy(w, &a, sizeof a);
-#pragma unroll
-  for (int i = 0; i < words; i++) w[i] = __shfl_sync(0xffffffffu, w[i], lane);
-  memcpy(&a, w, sizeof a);
-  return a;
-}
-
-/* Lane l gets what lanes 0 to l come to. */
-template <class S> __device__ typename S::A scan_warp(const S &s, typename S::A a) {
-  int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int delta = 1; delta < 32; delta *= 2) {
-    typename S::A before = shuffle_from(a, lane - delta);
-    if (lane >= delta) a = s.join(before, a);
-  }
-  return a;
-}
 
 /* What stands before this warp in the block, and onto `carry` what the whole block comes
  * to; `total` is the warp's own. Alone in its row, a warp knows both. */
@@ -248,6 +163,13 @@ scan_plan plan_of_scan(const tn_kernel_args *args) {
   p.inner = cuda_size(x, axis + 1, x->ndim);
   p.reverse = attrs->reverse;
   p.exclusive = args->kernel->op == TN_OP_CUMMAX ? 0 : attrs->exclusive;
+  p.pieces = 1;
+  p.piece = p.n;
+  int64_t tile = tile_size(args);
+  if (p.inner == 1 && p.n > tile / 2 && p.outer * ceil_div(p.n, tile) <= CUDA_MAX_INDEX) {
+    p.tiles = ceil_div(p.n, tile);
+    return p;
+  }
   if (p.inner == 1 && p.n > scan_column_row) p.lanes = p.n > scan_warp_row ? threads : 32;
   int multiprocessors = ((const cuda_info *)args->device)->multiprocessors;
   bool by_row = p.lanes == threads;
@@ -265,6 +187,7 @@ template <class S> tn_status run_scan(const tn_kernel_args *args, S s, scan_plan
   void *y = args->out[0]->data;
   int64_t *index =
       args->num_out > 1 && args->out[1] ? (int64_t *)args->out[1]->data : (int64_t *)NULL;
+  if (p.tiles) return run_tiles(args, s, p, x, y, index);
   auto kernel = p.lanes ? scan_rows<S> : scan_columns<S>;
   unsigned blocks = (unsigned)(blocks_of(&p) * p.pieces);
   if (p.pieces > 1) {
@@ -318,6 +241,7 @@ tn_status cuda_scan_workspace(const tn_kernel_args *args, size_t *bytes) {
   *bytes = 0;
   if (cuda_size(x, 0, x->ndim) == 0) return TN_OK;
   scan_plan p = plan_of_scan(args);
+  if (p.tiles > 1) *bytes = lookback_bytes(lookback_of(NULL, p.outer, p.tiles));
   if (p.pieces > 1) *bytes = (size_t)(p.outer * p.inner * p.pieces) * cuda_reduce_partial_bytes;
   return TN_OK;
 }

@@ -80,12 +80,19 @@ static void each_shape(const tn_operator *op, const tn_dtype *types, case_sink s
 /* Long rows, long columns, and eight axes of which every second goes. */
 static void large(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const reduced list[] = {{1, {65539}}, {2, {2, 40001}}, {2, {40001, 3}}, {2, {700, 90}}};
+  /* Rows that begin anywhere, rows and columns of whole vectors. */
+  static const reduced wide[] = {{2, {37, 1003}}, {2, {4300, 136}}, {2, {4300, 136}}};
   static const reduced deep = {8, {2, 3, 1, 2, 3, 2, 2, 3}};
   for (unsigned i = 0; i < 4; i++)
     if (op->shape == TN_SHAPE_ARG_REDUCE)
       one_axis(op, types, &list[i], i == 2 ? 0 : list[i].rank - 1, i, sink);
     else
       subset(op, types, &list[i], i < 2 ? 1u << (list[i].rank - 1) : 1, i, sink);
+  for (unsigned i = 0; i < 3; i++)
+    if (op->shape == TN_SHAPE_ARG_REDUCE)
+      one_axis(op, types, &wide[i], i < 2, i, sink);
+    else
+      subset(op, types, &wide[i], i < 2 ? 2 : 1, i + 1, sink);
   for (unsigned k = 0; k < 4 && op->shape != TN_SHAPE_ARG_REDUCE; k++)
     subset(op, types, &deep, (uint32_t[]){0x55, 0xaa, 0x0f, 0x81}[k], k, sink);
   static const reduced huge = {1, {(1 << 21) + 5}};

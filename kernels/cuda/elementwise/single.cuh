@@ -1,0 +1,459 @@
+/*
+ * Elementary functions of floats in float's own arithmetic, for elements of 32 and 16 bits:
+ * double's units are half as many, and conversions to and from it a quarter of those again.
+ * Each errs by less than its row allows, also before the rounding to 16 bits; all products and
+ * sums that may be fused are written so, and those that may not be, too.
+ *
+ * The device's approximate reciprocal and square root only start: a step in exact remainders
+ * follows, so that results hardly depend on them.
+ */
+#ifndef KERNELS_CUDA_SINGLE_CUH
+#define KERNELS_CUDA_SINGLE_CUH
+
+#include <cuda_runtime.h>
+
+namespace {
+
+#define SINGLE_FN static __device__ __forceinline__
+
+/* Adding it to a number of at most 2^22 rounds to a whole one, which stands in the low bits. */
+#define SINGLE_ROUND 12582912.0f
+
+/* 1 / x to 1 ULP, for 2^-126 <= |x| <= 2^126; without branches. */
+SINGLE_FN float single_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+SINGLE_FN float single_rsqrt(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/* n / (d + low), |low| <= ULP(d) / 2, hardly worse than correctly rounded where neither the
+ * quotient nor its remainder leaves the normal numbers. */
+SINGLE_FN float single_quotient(float n, float d, float low) {
+  const float r = single_reciprocal(d), q = __fmul_rn(n, r);
+  return fmaf(fmaf(-low, q, fmaf(-d, q, n)), r, q);
+}
+
+/* sqrt(x) within 0.51 ULP for normal x that are not huge; 0 stays. */
+SINGLE_FN float single_root(float x) {
+  const float r = single_rsqrt(x), s = __fmul_rn(x, r);
+  return x == 0.0f ? x : fmaf(fmaf(-s, s, x), 0.5f * r, s);
+}
+
+/* ------------------------------------------------------------ exponentials --- */
+
+/* e^x = scale (1 + rest), scale = 2^(n + more), |rest| < 0.42. */
+struct single_power {
+  float scale, rest;
+};
+
+/* pre: n + more is an exponent of normal numbers. Low is added to x. */
+SINGLE_FN single_power single_power_e(float x, float low, int more) {
+  const float t = fmaf(x, 1.44269504f, SINGLE_ROUND), n = t - SINGLE_ROUND;
+  const float a = fmaf(n, -0.693147182f, x), b = fmaf(n, 1.90465421e-9f, low), r = a + b;
+  float p = fmaf(1.99696253e-4f, r, 1.39308802e-3f);
+  p = fmaf(p, r, 8.3331801e-3f);
+  p = fmaf(p, r, 4.16665077e-2f);
+  p = fmaf(p, r, 0.166666672f);
+  p = fmaf(p, r, 0.5f);
+  single_power y;
+  y.scale = __int_as_float((__float_as_int(t) << 23) + ((127 + more) << 23));
+  y.rest = a + fmaf(__fmul_rn(r, r), p, b);
+  return y;
+}
+
+/* e^-a 2^48 for a >= 0: the factor keeps it normal as long as a e^-a is not 0. */
+SINGLE_FN single_power single_falling(float a) {
+  return single_power_e(fmaxf(-a, -112.0f), 0.0f, 48);
+}
+
+/* (1 or e^-|x|) / (1 + e^-|x|), times `by`; what e^-|x| loses in one float is not lost. */
+SINGLE_FN float single_sigmoid_times(float x, float by) {
+  const bool below = x < 0.0f;
+  const single_power e = single_falling(fabsf(x));
+  const float t = fmaf(e.scale, e.rest, e.scale), lost = fmaf(e.scale, e.rest, e.scale - t);
+  const float u = __fmul_rn(t, 0x1p-48f), d = 1.0f + u;
+  const float low = fmaf(lost, 0x1p-48f, u - (d - 1.0f));
+  const float n = below ? t : 1.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
+  const float y = __fmul_rn(__fmul_rn(fmaf(left, r, q), by), below ? 0x1p-48f : 1.0f);
+  return x != x ? x : y;
+}
+
+SINGLE_FN float single_sigmoid(float x) { return single_sigmoid_times(x, 1.0f); }
+
+/* Far below 0 the result is 0, and x, which may be infinite, must not be multiplied. */
+SINGLE_FN float single_silu(float x) {
+  const float c = x < -130.0f ? -130.0f : x;
+  return single_sigmoid_times(c, c);
+}
+
+/* tanh(softplus x) is n / (n + 2), n = e^x (e^x + 2). */
+SINGLE_FN float single_mish(float x) {
+  const float c = x < -130.0f ? -130.0f : x;
+  const single_power e = single_falling(fabsf(c));
+  const float scale = __fmul_rn(e.scale, 0x1p-48f), t = fmaf(scale, e.rest, scale);
+  const float square = __fmul_rn(t, t);
+  if (c >= 0.0f) {
+    const float n = fmaf(2.0f, t, 1.0f), low = fmaf(2.0f, t, 1.0f - n);
+    const float d = fmaf(2.0f, square, n), rest = fmaf(2.0f, square, n - d) + low;
+    const float r = single_reciprocal(d), q = __fmul_rn(n, r);
+    return __fmul_rn(c, fmaf(fmaf(-rest, q, fmaf(-d, q, n)) + low, r, q));
+  }
+  const float n = t + 2.0f, d = fmaf(t, n, 2.0f), r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float lost = t - (n - 2.0f), rest = fmaf(t, lost, fmaf(t, n, 2.0f - d));
+  const float left = fmaf(-rest, q, fmaf(-d, q, n)) + lost;
+  const float y = fmaf(left, r, q), by = __fmul_rn(e.scale, c), w = __fmul_rn(by, y);
+  return x != x ? x : __fmul_rn(w + fmaf(w, e.rest, fmaf(by, y, -w)), 0x1p-48f);
+}
+
+/* e^x - 1 for x <= 0. */
+SINGLE_FN float single_expm1_below(float x) {
+  const single_power e = single_power_e(fmaxf(x, -30.0f), 0.0f, 0);
+  return x == 0.0f ? x : fmaf(e.scale, e.rest, e.scale - 1.0f);
+}
+
+/* Whether a factor may be rounded to float: neither it nor products with it leave its range. */
+static inline bool is_plain_factor(double x) { return fabs(x) > 1e-6 && fabs(x) < 1e6; }
+
+SINGLE_FN float single_elu(float x, float alpha) {
+  return x > 0.0f ? x : x != x ? x : __fmul_rn(alpha, single_expm1_below(x));
+}
+
+SINGLE_FN float single_selu(float x) {
+  const float y = __fmul_rn(1.75809932f, single_expm1_below(x));
+  return x > 0.0f ? __fmul_rn(1.05070102f, x) : x != x ? x : y;
+}
+
+SINGLE_FN float single_tanh(float x) {
+  const float a = fabsf(x), z = __fmul_rn(x, x);
+  if (a < 0.55f) {
+    float p = fmaf(2.90327100e-3f, z, -8.83987918e-3f);
+    p = fmaf(p, z, 2.19133180e-2f);
+    p = fmaf(p, z, -5.39772622e-2f);
+    p = fmaf(p, z, 0.133333921f);
+    p = fmaf(p, z, -0.333333343f);
+    return fmaf(x, __fmul_rn(p, z), x);
+  }
+  const float c = fminf(a, 20.0f);
+  const single_power e = single_power_e(2.0f * c, 0.0f, 0);
+  const float t = fmaf(e.scale, e.rest, e.scale), d = t + 1.0f;
+  const float low = 1.0f - (d - t) + fmaf(e.scale, e.rest, e.scale - t);
+  const float r = single_reciprocal(d), s = fmaf(fmaf(-low, r, fmaf(-d, r, 1.0f)), r, r);
+  return x != x ? x : copysignf(fmaf(-2.0f, s, 1.0f), x);
+}
+
+SINGLE_FN float single_sinh(float x) {
+  const float a = fabsf(x), z = __fmul_rn(x, x);
+  if (a < 1.0f) {
+    float p = fmaf(2.75910747e-6f, z, 1.98463589e-4f);
+    p = fmaf(p, z, 8.33329838e-3f);
+    p = fmaf(p, z, 0.166666672f);
+    return fmaf(x, __fmul_rn(p, z), x);
+  }
+  const single_power e = single_power_e(fminf(a, 90.0f), 0.0f, -4);
+  const float h = fmaf(e.scale, e.rest, e.scale); /* e^a / 16 */
+  const float y = fmaf(-0x1p-8f, single_reciprocal(h), h);
+  return x != x ? x : copysignf(8.0f * y, x);
+}
+
+SINGLE_FN float single_cosh(float x) {
+  const single_power e = single_power_e(fminf(fabsf(x), 90.0f), 0.0f, -4);
+  const float h = fmaf(e.scale, e.rest, e.scale);
+  return x != x ? x : 8.0f * fmaf(0x1p-8f, single_reciprocal(h), h);
+}
+
+/* -------------------------------------------------------------- logarithms --- */
+
+/* ln(1 + f) for 1 + f from sqrt(1/2) to sqrt 2, and k ln 2 to that. */
+SINGLE_FN float single_log_sum(float k, float f, float low) {
+  float p = fmaf(7.14671835e-2f, f, -0.115661435f);
+  p = fmaf(p, f, 0.116602592f);
+  p = fmaf(p, f, -0.124118336f);
+  p = fmaf(p, f, 0.142501935f);
+  p = fmaf(p, f, -0.166684434f);
+  p = fmaf(p, f, 0.200006947f);
+  p = fmaf(p, f, -0.249999896f);
+  p = fmaf(p, f, 0.333333313f);
+  const float s = __fmul_rn(f, f);
+  const float rest = fmaf(s, fmaf(p, f, -0.5f), fmaf(k, 1.42860677e-6f, low));
+  const float whole = __fmul_rn(k, 0.693145752f); /* exact, as is the sum but for its rounding */
+  const float sum = whole + f, lost = f - (sum - whole);
+  return k == 0.0f ? f + rest : sum + (rest + lost);
+}
+
+/* ln((u + low) 2^k), |low| hardly more than ULP(u) / 2; u is normal. */
+SINGLE_FN float single_log_pair(float u, float low, float k) {
+  const int bits = __float_as_int(u), power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float f = __int_as_float(bits - power) - 1.0f;
+  const float rest = __fmul_rn(low, __int_as_float(0x3f800000 - power));
+  return single_log_sum((float)(power >> 23) + k, f, fmaf(-f, rest, rest));
+}
+
+/* ln(1 + v + low), v >= 0. */
+SINGLE_FN float single_log1p_pair(float v, float low) {
+  const float u = 1.0f + v;
+  return single_log_pair(u, (v < 1.0f ? v - (u - 1.0f) : 1.0f - (u - v)) + low, 0.0f);
+}
+
+/* ln(1 + t), 0 <= t <= 1. */
+SINGLE_FN float single_log1p_unit(float t) {
+  const bool far = t > 0.41421356f;
+  const float f = far ? fmaf(0.5f, t, -0.5f) : t;
+  return single_log_sum(far ? 1.0f : 0.0f, f, 0.0f);
+}
+
+SINGLE_FN float single_softplus(float x) {
+  const single_power e = single_falling(fabsf(x));
+  const float z = fmaf(e.scale, e.rest, e.scale); /* e^-|x| 2^48 */
+  const float t = __fmul_rn(z, 0x1p-48f), l = single_log1p_unit(t);
+  return x > 0.0f ? x + l : x < -17.0f ? t : x != x ? x : l;
+}
+
+/* From a root that keeps what it loses. */
+SINGLE_FN float single_asinh(float x) {
+  const float a = fabsf(x), z = __fmul_rn(x, x);
+  if (a < 0.75f) {
+    float p = fmaf(2.67122150e-3f, z, -8.85121059e-3f);
+    p = fmaf(p, z, 1.56616867e-2f);
+    p = fmaf(p, z, -2.20902860e-2f);
+    p = fmaf(p, z, 3.03694755e-2f);
+    p = fmaf(p, z, -4.46450710e-2f);
+    p = fmaf(p, z, 7.50002414e-2f);
+    p = fmaf(p, z, -0.166666672f);
+    return fmaf(x, __fmul_rn(p, z), x);
+  }
+  const bool far = !(a < 4096.0f);
+  const float b = far ? 4096.0f : a, h = fmaf(b, b, 1.0f);
+  const float lost = b < 1.0f ? fmaf(b, b, 1.0f - h) : fmaf(b, b, -h) + 1.0f;
+  const float s = single_root(h);
+  const float low = __fmul_rn(fmaf(-s, s, h) + lost, 0.5f * single_reciprocal(s));
+  const float sum = b + s, left = b - (sum - s) + low;
+  const float y = single_log_pair(far ? 0.25f * a : sum, far ? 0.0f : left, far ? 3.0f : 0.0f);
+  return a < INFINITY ? copysignf(y, x) : x;
+}
+
+SINGLE_FN float single_acosh(float x) {
+  const bool far = !(x < 4096.0f);
+  const float t = (far ? 4096.0f : x) - 1.0f, v = t + single_root(fmaf(t, t, 2.0f * t));
+  const float y = far ? single_log_pair(0.25f * x, 0.0f, 3.0f) : single_log1p_pair(v, 0.0f);
+  return x >= 1.0f ? (x < INFINITY ? y : x) : NAN;
+}
+
+SINGLE_FN float single_atanh(float x) {
+  const float a = fabsf(x), d = 1.0f - a, low = (1.0f - d) - a;
+  const float q = single_quotient(2.0f * a, d, low);
+  if (a < 0x1p-12f) return fmaf(__fmul_rn(x, 0.33333334f), __fmul_rn(x, x), x);
+  return a < 1.0f ? copysignf(0.5f * single_log1p_pair(q, 0.0f), x)
+                  : (a == 1.0f ? copysignf(INFINITY, x) : NAN);
+}
+
+/* ---------------------------------------------------- the normal distribution --- */
+
+/* erfc a for 0 <= a: (1 + a) erfc a e^(a^2) is a polynomial of (a - 2) / (a + 2), whose last
+ * sum keeps what it loses. Float has only 0 beyond 10.06. */
+SINGLE_FN float single_erfc_tail(float x) {
+  const float a = fminf(x, 10.2f), h = __fmul_rn(a, a);
+  const single_power e = single_power_e(-h, -fmaf(a, a, -h), 48);
+  const float u = single_quotient(a - 2.0f, a + 2.0f, 0.0f);
+  float p = fmaf(-1.6176948e-4f, u, -6.026029e-4f);
+  p = fmaf(p, u, 2.07264602e-4f);
+  p = fmaf(p, u, 3.90918786e-3f);
+  p = fmaf(p, u, -5.44970797e-4f);
+  p = fmaf(p, u, -2.52420064e-2f);
+  p = fmaf(p, u, 4.2540215e-2f);
+  p = fmaf(p, u, 3.78141589e-2f);
+  p = fmaf(p, u, -0.259974986f);
+  const float n = fmaf(p, u, 0.766187012f), lost = fmaf(p, u, 0.766187012f - n);
+  const float d = 1.0f + a, low = a < 1.0f ? a - (d - 1.0f) : 1.0f - (d - a);
+  const float r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n)) + lost;
+  const float w = __fmul_rn(e.scale, fmaf(left, r, q));
+  return __fmul_rn(fmaf(w, e.rest, w), 0x1p-48f);
+}
+
+SINGLE_FN float single_erfc(float x) {
+  const float y = single_erfc_tail(fabsf(x));
+  return x != x ? x : x < 0.0f ? 2.0f - y : y;
+}
+
+SINGLE_FN float single_erf(float x) {
+  const float a = fabsf(x), z = __fmul_rn(x, x);
+  if (a < 1.0f) {
+    float p = fmaf(7.91990169e-5f, z, -8.03065428e-4f);
+    p = fmaf(p, z, 5.1907259e-3f);
+    p = fmaf(p, z, -2.68551242e-2f);
+    p = fmaf(p, z, 0.112836182f);
+    p = fmaf(p, z, -0.376126289f);
+    p = fmaf(p, z, 0.128379166f);
+    return fmaf(x, p, x);
+  }
+  const float b = fminf(a, 4.0f) - 1.0f;
+  float p = fmaf(1.59351771e-06f, b, -3.24149696e-05f); /* ln erfc(b + 1) */
+  p = fmaf(p, b, 0.000317438738f);
+  p = fmaf(p, b, -0.002046715f);
+  p = fmaf(p, b, 0.0100661879f);
+  p = fmaf(p, b, -0.0415657386f);
+  p = fmaf(p, b, -0.84310925f);
+  p = fmaf(p, b, -2.6389668f);
+  const float l = fmaf(p, b, -1.84960556f), low = fmaf(p, b, -1.84960556f - l);
+  const single_power e = single_power_e(l, low, 0);
+  return x != x ? x : copysignf(1.0f - fmaf(e.scale, e.rest, e.scale), x);
+}
+
+/* gelu(-a), a >= 0, is -a Phi(-a), and gelu(a) is that and a; a Phi(-a) e^(a^2 / 2) is a
+ * polynomial of u = (a - 3) / (a + 3), whose slope is about 0.2 - 0.31 u. Around 0, Phi x is 1/2
+ * and an odd polynomial. */
+SINGLE_FN float single_gelu(float x) {
+  const float z = __fmul_rn(x, x);
+  if (z < 0.5f) {
+    float p = fmaf(1.09654786e-4f, z, -1.188586e-3f);
+    p = fmaf(p, z, 9.97497793e-3f);
+    p = fmaf(p, z, -6.64906427e-2f);
+    p = fmaf(p, z, 0.398942292f);
+    return __fmul_rn(x, fmaf(p, x, 0.5f));
+  }
+  const float a = fminf(fabsf(x), 15.0f), h = __fmul_rn(a, a);
+  const single_power e = single_power_e(-0.5f * h, -0.5f * fmaf(a, a, -h), 48);
+  const float n = a - 3.0f, d = a + 3.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float low = a - (d - 3.0f), u = fmaf(fmaf(-d, q, n), r, q); /* off by off / d */
+  const float off = fmaf(-low, u, fmaf(-d, u, n)) + (a - (n + 3.0f));
+  float p = fmaf(-5.46874478e-4f, u, -3.85861058e-5f);
+  p = fmaf(p, u, 3.96570191e-3f);
+  p = fmaf(p, u, -1.73808262e-3f);
+  p = fmaf(p, u, -2.88583897e-2f);
+  p = fmaf(p, u, 9.13766772e-2f);
+  p = fmaf(p, u, -0.139657319f);
+  p = fmaf(p, u, 0.109875873f);
+  const float g = fmaf(p, u, 0.364541858f);
+  const float lost = fmaf(p, u, 0.364541858f - g) +
+                     fmaf(__fmul_rn(fmaf(u, -0.31f, 0.2f), r), off, -1.35388385e-8f);
+  const float y = __fmul_rn(__fmul_rn(e.scale, g + fmaf(g, e.rest, lost)), 0x1p-48f);
+  return x > 0.0f ? x - y : x != x ? x : -y;
+}
+
+/* ----------------------------------------------------------------- angles --- */
+
+/* x less its nearest multiple of pi / 2, in two parts, and that multiple, whose last two bits
+ * say in which quarter x lies. */
+struct single_turn {
+  float r, low;
+  int quarter;
+};
+
+#define SINGLE_TURN_MOST 32768.0f
+
+SINGLE_FN single_turn single_turn_of(float x) {
+  const float t = fmaf(x, 0.636619747f, SINGLE_ROUND), n = t - SINGLE_ROUND;
+  const float a = fmaf(n, -1.57079637f, x), b = __fmul_rn(n, 4.37113883e-8f), r = a + b;
+  const bool first = fabsf(a) > fabsf(b);
+  const float lost = (first ? b : a) - (r - (first ? a : b));
+  single_turn y;
+  y.r = r;
+  y.low = fmaf(n, 1.71512451e-15f, fmaf(n, 4.37113883e-8f, -b) + lost);
+  y.quarter = __float_as_int(t);
+  return y;
+}
+
+SINGLE_FN float single_sine(single_turn a) {
+  const float z = __fmul_rn(a.r, a.r);
+  float p = fmaf(2.9144644e-6f, z, -1.98607406e-4f);
+  p = fmaf(p, z, 8.33339617e-3f);
+  p = fmaf(p, z, -0.166666672f);
+  return a.r + fmaf(__fmul_rn(a.r, z), p, fmaf(-0.5f * z, a.low, a.low));
+}
+
+SINGLE_FN float single_cosine(single_turn a) {
+  const float z = __fmul_rn(a.r, a.r);
+  float p = fmaf(-3.20099048e-7f, z, 2.48519373e-5f);
+  p = fmaf(p, z, -1.38890476e-3f);
+  p = fmaf(p, z, 4.16666679e-2f);
+  const float h = 0.5f * z, c = 1.0f - h;
+  return c + fmaf(z * z, p, ((1.0f - c) - h) - a.r * a.low);
+}
+
+SINGLE_FN float single_turned(float y, int quarter) {
+  return __int_as_float(__float_as_int(y) ^ (quarter & 2) << 30);
+}
+
+/* pre, for these: |x| <= SINGLE_TURN_MOST. */
+SINGLE_FN float single_sin(float x) {
+  const single_turn a = single_turn_of(x);
+  return x == 0.0f ? x
+                   : single_turned(a.quarter & 1 ? single_cosine(a) : single_sine(a), a.quarter);
+}
+
+SINGLE_FN float single_cos(float x) {
+  const single_turn a = single_turn_of(x);
+  return single_turned(a.quarter & 1 ? single_sine(a) : single_cosine(a), a.quarter + 1);
+}
+
+SINGLE_FN float single_tan(float x) {
+  const single_turn a = single_turn_of(x);
+  const float z = __fmul_rn(a.r, a.r);
+  float p = fmaf(3.91938537e-3f, z, 1.04831334e-3f);
+  p = fmaf(p, z, 1.00549823e-2f);
+  p = fmaf(p, z, 2.15917844e-2f);
+  p = fmaf(p, z, 5.39987758e-2f);
+  p = fmaf(p, z, 0.133332059f);
+  p = fmaf(p, z, 0.333333343f);
+  const float rest = fmaf(__fmul_rn(a.r, z), p, fmaf(z, a.low, a.low)), y = a.r + rest;
+  if (a.quarter & 1) return single_quotient(-1.0f, y, rest - (y - a.r));
+  return x == 0.0f ? x : y;
+}
+
+/* The angle of (x, y) where single_atan2_serves. */
+SINGLE_FN float single_atan2(float y, float x) {
+  const float a = fabsf(x), b = fabsf(y), big = fmaxf(a, b), small = fminf(a, b);
+  const float t = single_quotient(small, big, 0.0f), z = __fmul_rn(t, t);
+  float p = fmaf(1.69246073e-3f, z, -1.0104687e-2f);
+  p = fmaf(p, z, 2.82071698e-2f);
+  p = fmaf(p, z, -5.10183424e-2f);
+  p = fmaf(p, z, 7.16395229e-2f);
+  p = fmaf(p, z, -8.98289904e-2f);
+  p = fmaf(p, z, 0.110998258f);
+  p = fmaf(p, z, -0.142854154f);
+  p = fmaf(p, z, 0.200000271f);
+  p = fmaf(p, z, -0.333333343f);
+  const float arc = fmaf(__fmul_rn(t, z), p, t);
+  const bool steep = b > a, back = x < 0.0f;
+  const float from = steep ? 1.57079637f : back ? 3.14159274f : 0.0f; /* too much by low */
+  const float low = steep ? 4.37113883e-8f : back ? 8.74227766e-8f : 0.0f;
+  return copysignf(from + ((steep != back ? -arc : arc) - low), y);
+}
+
+/* Quotients stay normal. */
+SINGLE_FN bool single_atan2_serves(float y, float x) {
+  const float a = fabsf(x), b = fabsf(y), big = fmaxf(a, b), small = fminf(a, b);
+  return big >= 0x1p-60f && big <= 0x1p60f && (small >= 0x1p-60f || small == 0.0f) && a == a &&
+         b == b;
+}
+
+/* -------------------------------------------------------------- remainders --- */
+
+/* a - b q and q, the whole number next to a / b or one beside it; the difference is exact. */
+struct single_division {
+  float rest, whole;
+};
+
+/* Quotients that are known to a quarter, and remainders that are normal numbers or exact. */
+SINGLE_FN bool single_divides(float a, float b) {
+  const float c = fabsf(b);
+  return fabsf(a) < __fmul_rn(c, 0x1p20f) && c >= 0x1p-100f && c <= 0x1p100f;
+}
+
+SINGLE_FN single_division single_divide(float a, float b) {
+  single_division y;
+  y.whole = rintf(__fmul_rn(a, single_reciprocal(b)));
+  y.rest = fmaf(-y.whole, b, a);
+  return y;
+}
+
+} // namespace
+
+#endif /* KERNELS_CUDA_SINGLE_CUH */

@@ -1,0 +1,318 @@
+/*
+ * scatter_add, scatter_mul, index_add, and scatter_nd with these. Integers wrap, so that updates
+ * may come in any order. Floats have two rows each:
+ *
+ *   the row of the operator's name sorts updates by place, stably, and sums each place in the order
+ *   of its updates: the same bits every time;
+ *   the `atomic` row, which promises no order, updates each place as threads come; places of 16
+ *   bits are floats in workspace meanwhile, and rounded once.
+ */
+#include "kernels/cuda/index/scatter.cuh"
+
+namespace {
+
+template <class T> struct times {
+  __device__ __forceinline__ bool operator()(T there, T x, T *next) const {
+    *next = (T)((uint64_t)there * (uint64_t)x);
+    return x != 1;
+  }
+  __device__ __forceinline__ void put(T *y, T x) const { update_word(y, x, *this); }
+};
+template <class T> struct plus {
+  __device__ __forceinline__ bool operator()(T there, T x, T *next) const {
+    *next = (T)((uint64_t)there + (uint64_t)x);
+    return x != 0;
+  }
+  __device__ __forceinline__ void put(T *y, T x) const { update_word(y, x, *this); }
+};
+template <> struct plus<uint32_t> {
+  __device__ __forceinline__ void put(uint32_t *y, uint32_t x) const { atomicAdd(y, x); }
+};
+template <> struct plus<unsigned long long> {
+  __device__ __forceinline__ void put(unsigned long long *y, unsigned long long x) const {
+    atomicAdd(y, x);
+  }
+};
+
+template <class T, class F> tn_status run_update(const tn_kernel_args *args, const scattering &s) {
+  return launch(args, update<T, T, F>, strips_blocks(s.walk), place_threads, 0,
+                (T *)args->out[0]->data, (const T *)args->in[0]->data, F{}, s);
+}
+
+/* --- floats, sorted by place --- */
+
+template <bool product, class C> __device__ __forceinline__ C joined(C a, C b) {
+  return product ? a * b : a + b;
+}
+
+/* The thread at the first update of a place sums them all, or multiplies. */
+template <class T, bool product>
+__global__ void __launch_bounds__(place_threads)
+    add_places(T *y, const T *x, sorted_keys key, const uint32_t *item, uint32_t n,
+               uint64_t places) {
+  uint32_t i = thread_index<uint32_t>();
+  if (i >= n) return;
+  uint64_t place = key.at(i);
+  if (place >= places || (i > 0 && key.at(i - 1) == place)) return;
+  compute_t<T> sum = load(y[place]);
+  do sum = joined<product>(sum, (compute_t<T>)load(x[item[i]]));
+  while (++i < n && key.at(i) == place);
+  y[place] = stored<T>::from(sum);
+}
+
+__global__ void __launch_bounds__(place_threads)
+    index_keys(uint32_t *key, uint32_t *item, uint32_t n, const __grid_constant__ indexes index) {
+  uint32_t i = thread_index<uint32_t>();
+  if (i >= n) return;
+  int64_t k = index.at(i);
+  key[i] = (uint32_t)(k < 0 ? index.n : k);
+  item[i] = i;
+}
+
+/* y as [outer, n, inner], updates as [outer, count, inner], inner in accesses of N elements. */
+struct row_sums {
+  sorted_keys key;
+  const uint32_t *item;
+  uint32_t count, n;
+  int64_t inner, all; /* all: outer * inner */
+};
+
+/* The threads of one y of a block at the first update of an index sum that index's rows, or
+ * multiply them. */
+template <class T, int N, bool product>
+__global__ void __launch_bounds__(place_threads)
+    add_rows(T *y, const T *x, const __grid_constant__ row_sums r) {
+  using V = pack<T, N>;
+  uint32_t first = blockIdx.x * blockDim.y + threadIdx.y;
+  if (first >= r.count) return;
+  uint64_t place = r.key.at(first);
+  if (place >= r.n || (first > 0 && r.key.at(first - 1) == place)) return;
+  for (int64_t j = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; j < r.all;
+       j += (int64_t)gridDim.y * blockDim.x) {
+    int64_t o = r.all == r.inner ? 0 : j / r.inner, at = j - o * r.inner;
+    V *to = (V *)y + (o * (int64_t)r.n + (int64_t)place) * r.inner + at;
+    const V *from = (const V *)x + o * (int64_t)r.count * r.inner + at;
+    compute_t<T> sum[N];
+    V v = *to;
+#pragma unroll
+    for (int e = 0; e < N; e++) sum[e] = load(v.v[e]);
+    uint32_t i = first;
+    do {
+      v = from[(int64_t)r.item[i] * r.inner];
+#pragma unroll
+      for (int e = 0; e < N; e++) sum[e] = joined<product>(sum[e], (compute_t<T>)load(v.v[e]));
+    } while (++i < r.count && r.key.at(i) == place);
+#pragma unroll
+    for (int e = 0; e < N; e++) v.v[e] = stored<T>::from(sum[e]);
+    *to = v;
+  }
+}
+
+template <class T, bool product>
+tn_status run_sum(const tn_kernel_args *args, const scattering &s) {
+  cuda_radix r;
+  tn_status status = sort_updates(args, s, &r);
+  if (status != TN_OK) return status;
+  return launch(args, add_places<T, product>, place_blocks(s.n), place_threads, 0,
+                (T *)args->out[0]->data, (const T *)args->in[0]->data, sorted_keys_of(r),
+                (const uint32_t *)r.item[0], s.n, s.places);
+}
+
+template <class T, int N, bool product>
+tn_status run_add_rows(const tn_kernel_args *args, row_sums r) {
+  r.inner /= N;
+  r.all /= N;
+  unsigned x = 32;
+  while (x < place_threads && x < r.all) x *= 2;
+  if (x > 64 && r.all % x) x = 64; /* fewer idle threads at the end of a row */
+  dim3 block(x, place_threads / x);
+  int64_t across = ceil_div(r.all, (int64_t)x * 4);
+  return launch(
+      args, add_rows<T, N, product>,
+      dim3((unsigned)ceil_div(r.count, block.y), (unsigned)(across < 65535 ? across : 65535)),
+      block, 0, (T *)args->out[0]->data, (const T *)args->in[0]->data, r);
+}
+
+/* Rows are numbered with 32 bits: pre: s.index.n < 2^32. */
+template <class T, bool product>
+tn_status run_row_sum(const tn_kernel_args *args, const scattering &s) {
+  uint32_t count = s.count.value;
+  int64_t inner = s.inner.value, outer = s.n / ((int64_t)count * inner);
+  int bits = scatter_key_bits((uint64_t)s.index.n);
+  cuda_radix m;
+  tn_status status = cuda_radix_of(args, args->workspace, count, bits, true, &m);
+  if (status == TN_OK)
+    status = launch(args, index_keys, place_blocks(count), place_threads, 0, (uint32_t *)m.key[0],
+                    m.item[0], count, s.index);
+  if (status == TN_OK) status = cuda_radix_sort(args, &m, bits);
+  if (status != TN_OK) return status;
+  row_sums r = {sorted_keys_of(m), m.item[0], count, (uint32_t)s.index.n, inner, outer * inner};
+  constexpr int N = 16 / (int)sizeof(T);
+  bool packs =
+      inner % N == 0 && is_aligned(args->out[0]->data, 16) && is_aligned(args->in[0]->data, 16);
+  return packs ? run_add_rows<T, N, product>(args, r) : run_add_rows<T, 1, product>(args, r);
+}
+
+/* Whether updates are summed row by row. */
+bool by_rows(const scattering &s) { return has_rows(s) && s.index.n < CUDA_MAX_INDEX; }
+
+template <bool product> tn_status run_fold(const tn_kernel_args *args, bool shared) {
+  scattering s = scattering_of(args, shared);
+  if (s.n == 0 || s.places == 0) return TN_OK;
+  bool rows = by_rows(s);
+  return for_number(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>) {
+      /* The sign of an integer makes no difference to what wraps. */
+      using U = std::conditional_t<sizeof(T) == 8, unsigned long long, std::make_unsigned_t<T>>;
+      return run_update<U, std::conditional_t<product, times<U>, plus<U>>>(args, s);
+    } else {
+      return rows ? run_row_sum<T, product>(args, s) : run_sum<T, product>(args, s);
+    }
+  });
+}
+
+tn_status sum_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) {
+  *bytes = 0;
+  scattering s = scattering_of(args, shared);
+  if (s.n == 0 || s.places == 0 || !(TN_SET(cuda_dtype(args->out[0])) & TN_SET_FLOAT)) return TN_OK;
+  bool rows = by_rows(s);
+  cuda_radix r;
+  tn_status status =
+      cuda_radix_of(args, NULL, rows ? s.count.value : s.n,
+                    scatter_key_bits(rows ? (uint64_t)s.index.n : s.places), true, &r);
+  if (status == TN_OK) *bytes = r.bytes;
+  return status;
+}
+
+/* --- floats, as threads come --- */
+
+/* The atomic addition of floats takes subnormals for zeros. What is at least 2^-100 adds to no
+ * subnormal so that it shows, and sums to none; smaller terms go by compare and swap. */
+template <class C, class T> struct atomic_plus {
+  __device__ __forceinline__ bool operator()(C there, C x, C *next) const {
+    *next = there + x;
+    return x != 0 || there == 0;
+  }
+  __device__ __forceinline__ void put(C *y, T element) const {
+    C x = (C)load(element);
+    if (sizeof(C) == 8 || !(fabsf((float)x) < 0x1p-100f))
+      atomicAdd(y, x);
+    else
+      update_word(y, x, *this);
+  }
+};
+
+template <class C, class T> struct atomic_times {
+  __device__ __forceinline__ bool operator()(C there, C x, C *next) const {
+    *next = there * x;
+    return x != 1;
+  }
+  __device__ __forceinline__ void put(C *y, T element) const {
+    update_word(y, (C)load(element), *this);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(place_threads) widen(float *wide, const T *y, int64_t n) {
+  int64_t i = thread_index<int64_t>();
+  if (i < n) wide[i] = load(y[i]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(place_threads) narrow(T *y, const float *wide, int64_t n) {
+  int64_t i = thread_index<int64_t>();
+  if (i < n) y[i] = stored<T>::from(wide[i]);
+}
+
+template <class T, class F>
+tn_status run_wide(const tn_kernel_args *args, const scattering &s, F f) {
+  T *y = (T *)args->out[0]->data;
+  float *wide = (float *)args->workspace;
+  int64_t n = (int64_t)s.places;
+  tn_status status = launch(args, widen<T>, place_blocks(n), place_threads, 0, wide, y, n);
+  if (status == TN_OK)
+    status = launch(args, update<float, T, F>, strips_blocks(s.walk), place_threads, 0, wide,
+                    (const T *)args->in[0]->data, f, s);
+  if (status != TN_OK) return status;
+  return launch(args, narrow<T>, place_blocks(n), place_threads, 0, y, wide, n);
+}
+
+template <template <class, class> class F>
+tn_status run_atomic(const tn_kernel_args *args, bool shared) {
+  scattering s = scattering_of(args, shared);
+  if (s.n == 0 || s.places == 0) return TN_OK;
+  return for_float(args, args->out[0], [&](auto t) {
+    using T = decltype(t);
+    if constexpr (sizeof(T) == 2)
+      return run_wide<T>(args, s, F<float, T>{});
+    else
+      return launch(args, update<T, T, F<T, T>>, strips_blocks(s.walk), place_threads, 0,
+                    (T *)args->out[0]->data, (const T *)args->in[0]->data, F<T, T>{}, s);
+  });
+}
+
+/* Rows are as fast sorted; few updates in 16 bits do not pay for a copy of y. */
+bool atomic_pays(const tn_kernel_args *args, bool shared) {
+  scattering s = scattering_of(args, shared);
+  if (s.n == 0) return true;
+  return !by_rows(s) && (args->out[0]->dtype.bits > 16 || s.n >= s.places / 2);
+}
+
+tn_status atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
+  const DLTensor *y = args->out[0];
+  *bytes = y->dtype.bits == 16 ? (size_t)cuda_size(y, 0, y->ndim) * sizeof(float) : 0;
+  return TN_OK;
+}
+
+} // namespace
+
+tn_status cuda_scatter_add_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return sum_workspace(args, false, bytes);
+}
+tn_status cuda_index_add_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return sum_workspace(args, true, bytes);
+}
+tn_status cuda_run_scatter_add(const tn_kernel_args *args) { return run_fold<false>(args, false); }
+tn_status cuda_run_index_add(const tn_kernel_args *args) { return run_fold<false>(args, true); }
+tn_status cuda_run_scatter_mul(const tn_kernel_args *args) { return run_fold<true>(args, false); }
+
+tn_status cuda_scatter_nd_add_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return slices_workspace(args, bytes, cuda_index_add_workspace);
+}
+tn_status cuda_run_scatter_nd_add(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) { return run_fold<false>(call, true); });
+}
+tn_status cuda_run_scatter_nd_mul(const tn_kernel_args *args) {
+  return run_slices(args, [](const tn_kernel_args *call) { return run_fold<true>(call, true); });
+}
+
+bool cuda_scatter_atomic_supports(const tn_kernel_args *args) {
+  return cuda_scatter_supports(args) && atomic_pays(args, false);
+}
+bool cuda_scatter_nd_atomic_supports(const tn_kernel_args *args) {
+  if (!cuda_scatter_supports(args)) return false;
+  cuda_slices s;
+  cuda_slices_begin(args, args->in[0], args->out[0], &s);
+  return atomic_pays(&s.args, true);
+}
+tn_status cuda_scatter_atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return atomic_workspace(args, bytes);
+}
+tn_status cuda_scatter_nd_atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return slices_workspace(args, bytes, atomic_workspace);
+}
+tn_status cuda_run_scatter_add_atomic(const tn_kernel_args *args) {
+  return run_atomic<atomic_plus>(args, false);
+}
+tn_status cuda_run_scatter_mul_atomic(const tn_kernel_args *args) {
+  return run_atomic<atomic_times>(args, false);
+}
+tn_status cuda_run_scatter_nd_add_atomic(const tn_kernel_args *args) {
+  return run_slices(args,
+                    [](const tn_kernel_args *call) { return run_atomic<atomic_plus>(call, true); });
+}
+tn_status cuda_run_scatter_nd_mul_atomic(const tn_kernel_args *args) {
+  return run_slices(
+      args, [](const tn_kernel_args *call) { return run_atomic<atomic_times>(call, true); });
+}

@@ -1,0 +1,283 @@
+/*
+ * The first k elements of a sorted row, found digit by digit (radix selection): every element is
+ * its key with its place below it, so that no two are the same and of equal elements the first
+ * counts. A pass counts the digits of those that share the digits found so far, and picks the
+ * digit that the k-th one has; it ends where all that share the digits are wanted. The k elements
+ * are then put in order by counting, for each, those before it.
+ *
+ * Rows of at most `short_row` elements are one block's, in registers; longer ones are gone through
+ * once for each digit by many blocks, of which the last one picks.
+ */
+#include "kernels/cuda/index/radix.h"
+#include "kernels/cuda/index/sort.cuh"
+
+namespace {
+
+typedef unsigned long long u64;
+
+enum {
+  most_wanted = 1024,
+  least_row = 64,
+  short_items = 8,
+  short_row = 2048,
+  short_digit = 8,
+  long_threads = 256,
+  long_items = 8, /* that a thread reads at once */
+  long_digit = 11,
+  long_bins = 1 << long_digit,
+  least_chunk = 8192,
+};
+
+/* What a pass knows: digits found, how many elements lie below them. */
+struct found {
+  u64 prefix;
+  uint32_t below, done;
+  uint32_t shift; /* where the digits end */
+  uint32_t ticket, taken, pad;
+};
+
+struct search {
+  rows r;
+  int place_bits; /* below the key */
+  int64_t chunk, chunks;
+  found *state;   /* of each row, zero at first, as bins are */
+  uint32_t *bins; /* of each row */
+  u64 *wanted;    /* k of each row */
+};
+
+__device__ __forceinline__ u64 composite(const rows &r, int64_t row, int64_t i, int place_bits) {
+  u64 key = order_key(bits_at(r.x, place_of(r, row, i, r.n), r.type.bits), r.type);
+  return key << place_bits | (u64)i;
+}
+
+/* By one warp: which of `bins` counts the need-th element falls in, from 1 on. `before` gets how
+ * many stand in front of that bin. */
+__device__ __forceinline__ uint32_t find_bin(const uint32_t *count, uint32_t bins, uint32_t need,
+                                             uint32_t *before) {
+  uint32_t lane = threadIdx.x % 32, each = bins / 32, own = 0;
+  for (uint32_t b = 0; b < each; b++) own += count[lane * each + b];
+  uint32_t upto = own;
+#pragma unroll
+  for (uint32_t step = 1; step < 32; step *= 2) {
+    uint32_t left = __shfl_up_sync(~0u, upto, step);
+    if (lane >= step) upto += left;
+  }
+  uint32_t reached = __ballot_sync(~0u, upto >= need);
+  uint32_t leader = (uint32_t)__ffs((int)reached) - 1, bin = 0, at = upto - own;
+  if (lane == leader) {
+    bin = lane * each;
+    while (at + count[bin] < need) at += count[bin++];
+  }
+  *before = __shfl_sync(~0u, at, (int)leader);
+  return __shfl_sync(~0u, bin, (int)leader);
+}
+
+/* Writes the k elements of a row, each at its rank. */
+__device__ __forceinline__ void write_ranked(const rows &r, int64_t row, const u64 *wanted,
+                                             int place_bits) {
+  for (int e = threadIdx.x; e < (int)r.k; e += blockDim.x) {
+    u64 own = wanted[e], x;
+    int rank = 0;
+#pragma unroll 4
+    for (int i = 0; i < (int)r.k; i++) rank += wanted[i] < own;
+    int64_t place = (int64_t)(own & (((u64)1 << place_bits) - 1));
+    int64_t to = place_of(r, row, rank, r.k);
+    if (r.index) r.index[to] = place;
+    if (!r.y) continue;
+    uint64_t element;
+    x = own >> place_bits;
+    if (!element_of(x, r.type, &element))
+      element = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
+    bits_put(r.y, to, element, r.type.bits);
+  }
+}
+
+__global__ void __launch_bounds__(short_row / short_items)
+    select_short(const __grid_constant__ rows r, int place_bits) {
+  __shared__ uint32_t bins[1 << short_digit];
+  __shared__ u64 wanted[short_row / 4];
+  __shared__ uint32_t chosen, in_front, taken;
+  int64_t row = blockIdx.x;
+  u64 item[short_items], prefix = 0;
+#pragma unroll
+  for (int j = 0; j < short_items; j++) {
+    int i = j * (int)blockDim.x + (int)threadIdx.x;
+    item[j] = i < (int)r.n ? composite(r, row, i, place_bits) : 0;
+  }
+  if (threadIdx.x == 0) taken = 0;
+  uint32_t need = (uint32_t)r.k;
+  int shift = r.type.bits + place_bits;
+  while (shift > 0) {
+    int width = shift < short_digit ? shift : short_digit, above = shift;
+    shift -= width;
+    for (int b = threadIdx.x; b < 1 << short_digit; b += blockDim.x) bins[b] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < short_items; j++) {
+      bool there = j * (int)blockDim.x + (int)threadIdx.x < (int)r.n;
+      if (there && item[j] >> above == prefix)
+        atomicAdd(&bins[(uint32_t)(item[j] >> shift) & ((1u << width) - 1)], 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      uint32_t before, bin = find_bin(bins, 1 << short_digit, need, &before);
+      if (threadIdx.x == 0) {
+        chosen = bin;
+        in_front = before;
+      }
+    }
+    __syncthreads();
+    prefix = prefix << width | chosen;
+    need -= in_front;
+    bool all = bins[chosen] == need;
+    __syncthreads(); /* before bins and chosen are used again */
+    if (all) break;
+  }
+#pragma unroll
+  for (int j = 0; j < short_items; j++) {
+    bool there = j * (int)blockDim.x + (int)threadIdx.x < (int)r.n;
+    if (there && item[j] >> shift <= prefix) wanted[atomicAdd(&taken, 1u)] = item[j];
+  }
+  __syncthreads();
+  write_ranked(r, row, wanted, place_bits);
+}
+
+/* Calls fn on each element of this block's chunk of its row, with several loads under way. */
+template <class Fn>
+__device__ __forceinline__ void each_of_chunk(const search &s, int64_t row, Fn fn) {
+  int64_t begin = blockIdx.x % s.chunks * s.chunk;
+  int64_t end = begin + s.chunk < s.r.n ? begin + s.chunk : s.r.n;
+  for (int64_t at = begin + threadIdx.x; at < end; at += long_threads * long_items) {
+    u64 item[long_items];
+#pragma unroll
+    for (int j = 0; j < long_items; j++) {
+      int64_t i = at + j * long_threads;
+      item[j] = i < end ? composite(s.r, row, i, s.place_bits) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < long_items; j++)
+      if (at + j * long_threads < end) fn(item[j]);
+  }
+}
+
+/* Whether this block is the last of its row's to come here; what the others wrote can be read by
+ * it past the first-level cache. */
+__device__ __forceinline__ bool is_last(const search &s, found *state) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(&state->ticket, 1u) == (uint32_t)s.chunks - 1;
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+/* One digit, of `width` bits from `shift` on. */
+__global__ void __launch_bounds__(long_threads)
+    select_pass(const __grid_constant__ search s, int shift, int width) {
+  __shared__ uint32_t bins[long_bins];
+  int64_t row = blockIdx.x / s.chunks;
+  found *state = s.state + row;
+  uint32_t *all = s.bins + row * long_bins;
+  if (state->done) return;
+  u64 prefix = state->prefix;
+  uint32_t need = (uint32_t)s.r.k - state->below;
+  bool first = shift + width == s.r.type.bits + s.place_bits; /* may be all 64 bits */
+  for (int b = threadIdx.x; b < long_bins; b += long_threads) bins[b] = 0;
+  __syncthreads();
+  each_of_chunk(s, row, [&](u64 item) {
+    if (first || item >> (shift + width) == prefix)
+      atomicAdd(&bins[(uint32_t)(item >> shift) & ((1u << width) - 1)], 1u);
+  });
+  __syncthreads();
+  for (int b = threadIdx.x; b < long_bins; b += long_threads)
+    if (bins[b]) atomicAdd(&all[b], bins[b]);
+  if (!is_last(s, state)) return;
+  for (int b = threadIdx.x; b < long_bins; b += long_threads) {
+    bins[b] = __ldcg(&all[b]);
+    all[b] = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  uint32_t before, bin = find_bin(bins, long_bins, need, &before);
+  if (threadIdx.x) return;
+  state->prefix = prefix << width | bin;
+  state->below += before;
+  state->shift = (uint32_t)shift;
+  state->done = bins[bin] == need - before;
+  state->ticket = 0;
+}
+
+__global__ void __launch_bounds__(long_threads) select_take(const __grid_constant__ search s) {
+  __shared__ u64 wanted[most_wanted];
+  int64_t row = blockIdx.x / s.chunks;
+  found *state = s.state + row;
+  u64 prefix = state->prefix, *list = s.wanted + row * s.r.k;
+  uint32_t shift = state->shift;
+  each_of_chunk(s, row, [&](u64 item) {
+    if (item >> shift <= prefix) list[atomicAdd(&state->taken, 1u)] = item;
+  });
+  if (!is_last(s, state)) return;
+  for (int e = threadIdx.x; e < (int)s.r.k; e += long_threads) wanted[e] = __ldcg(&list[e]);
+  __syncthreads();
+  write_ranked(s.r, row, wanted, s.place_bits);
+}
+
+/* Lays out memory; `base` may be NULL. Returns how many bytes there are, and in `cleared` how many
+ * of them begin as zeros. */
+size_t search_of(const tn_kernel_args *args, const rows &r, void *base, search *s,
+                 size_t *cleared) {
+  int64_t count = r.outer * r.inner;
+  int blocks = 8 * ((const cuda_info *)args->device)->multiprocessors;
+  int64_t chunk = ceil_div(r.n, ceil_div(blocks, count)), step = long_threads * long_items;
+  size_t states = (size_t)count * sizeof(found), bins = (size_t)count * long_bins * 4;
+  s->r = r;
+  s->place_bits = cuda_radix_bits((uint64_t)r.n);
+  s->chunk = ceil_div(chunk < least_chunk ? least_chunk : chunk, step) * step;
+  s->chunks = ceil_div(r.n, s->chunk);
+  s->state = (found *)base;
+  s->bins = (uint32_t *)((char *)base + states);
+  s->wanted = (u64 *)((char *)base + states + bins);
+  *cleared = states + bins;
+  return states + bins + (size_t)(count * r.k) * sizeof(u64);
+}
+
+tn_status select_long(const tn_kernel_args *args, const rows &r) {
+  search s;
+  size_t cleared;
+  search_of(args, r, args->workspace, &s, &cleared);
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status != TN_OK) return status;
+  cudaError_t error =
+      cudaMemsetAsync(args->workspace, 0, cleared, (cudaStream_t)args->native_stream);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cudaMemsetAsync");
+  unsigned blocks = (unsigned)(r.outer * r.inner * s.chunks);
+  for (int shift = r.type.bits + s.place_bits; status == TN_OK && shift > 0;) {
+    int width = shift < long_digit ? shift : long_digit;
+    shift -= width;
+    status = launch(args, select_pass, blocks, long_threads, 0, s, shift, width);
+  }
+  return status == TN_OK ? launch(args, select_take, blocks, long_threads, 0, s) : status;
+}
+
+} // namespace
+
+bool cuda_select_takes(const rows &r) {
+  return r.type.bits <= 32 && r.n >= least_row && r.k <= r.n / 4 && r.k <= most_wanted &&
+         r.outer * r.inner * ceil_div(r.n, least_chunk) <= CUDA_MAX_INDEX;
+}
+
+tn_status cuda_select_workspace(const tn_kernel_args *args, const rows &r, size_t *bytes) {
+  search s;
+  size_t cleared;
+  *bytes = r.n <= short_row ? 0 : search_of(args, r, NULL, &s, &cleared);
+  return TN_OK;
+}
+
+tn_status cuda_select_run(const tn_kernel_args *args, const rows &r) {
+  if (r.n > short_row) return select_long(args, r);
+  unsigned block = 32;
+  while (block * short_items < r.n) block *= 2;
+  return launch(args, select_short, (unsigned)(r.outer * r.inner), block, 0, r,
+                cuda_radix_bits((uint64_t)r.n));
+}
