@@ -289,6 +289,29 @@ test_sharpen() {
     passed "failures leave no file"; fi
 }
 
+# What they say to those who use them wrongly; what they do: tests/onnx/wheels.sh.
+test_models() {
+  for program in blur_faces file_type read_page speak; do
+    expect "$program without arguments" 2 "^usage: $program" "$examples/$program"
+  done
+  "$data_tool" png "$work/in.png" rgb 33 17
+  printf 'no model' >"$work/bad.onnx"
+  printf '{"phoneme_id_map": {"_": [0], "^": [1], "$": [2]}}' >"$work/bad.onnx.json"
+  printf '{"target_labels_space": []}' >"$work/config.min.json"
+  expect "blur_faces without a model" 1 'none.onnx: No such file' \
+    "$examples/blur_faces" "$work/none.onnx" "$work/in.png" "$work/o.png"
+  expect "blur_faces of no picture" 1 'bad.onnx is no PNG or JPEG' \
+    "$examples/blur_faces" "$work/bad.onnx" "$work/bad.onnx" "$work/o.png"
+  expect "read_page of a damaged model" 1 'No such file' "$examples/read_page" "$work" "$work/in.png"
+  expect "file_type without labels" 1 'has no target_labels_space' "$examples/file_type" "$work" "$0"
+  expect "speak with a damaged voice" 1 'bad.onnx: this is no ONNX model' \
+    "$examples/speak" "$work/bad.onnx" 'a' "$work/o.wav"
+  expect "speak into a folder that does not exist" 1 'cannot write' \
+    "$examples/speak" "$work/bad.onnx" 'a' "$work/none/o.wav"
+  if [ -e "$work/o.png" ] || [ -e "$work/o.wav" ]; then failed "failures leave no file"; else
+    passed "failures leave no file"; fi
+}
+
 mkdir "$work/idx" "$work/idx80"
 "$data_tool" idx "$work/idx" 200 50 || exit 1
 "$data_tool" idx "$work/idx80" 80 20 || exit 1
@@ -312,4 +335,5 @@ else
   skipped "train" "it was not built"
 fi
 if [ -x "$examples/sharpen" ]; then test_sharpen; else skipped "sharpen" "it was not built"; fi
+if [ -x "$examples/speak" ]; then test_models; else skipped "models" "they were not built"; fi
 finish

@@ -3,13 +3,10 @@
  * over inputs, leaks, options. What the dispatcher itself refuses is put to the layer
  * directly, by a call as the dispatcher would make it.
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdarg.h>
 
-#include "tenon/plugin.h"
-#include "validate_support.h"
+#include "validate_alone.h"
 
 static tn_tensor *vector(tn_device *device, tn_dtype dtype, int64_t size, const void *values) {
   tn_tensor *t;
@@ -286,33 +283,6 @@ END_TEST
 
 /* --- the layer alone --- */
 
-static char alone[1024];
-
-static tn_status fake_fail(tn_status status, const char *format, ...) {
-  (void)format;
-  return status;
-}
-__attribute__((format(printf, 3, 4))) static void fake_log(const tn_host *host, tn_log_level level,
-                                                           const char *format, ...) {
-  (void)host, (void)level;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(alone, sizeof alone, format, args);
-  va_end(args);
-}
-static void *fake_alloc(const tn_host *host, size_t bytes, size_t align) {
-  (void)host, (void)align;
-  return aligned_alloc(64, (bytes + 64) & ~(size_t)63);
-}
-static void fake_free(const tn_host *host, void *ptr) {
-  (void)host;
-  free(ptr);
-}
-static tn_status fake_next(const tn_layer_call *call, void *ctx) {
-  (void)call, (void)ctx;
-  return TN_OK;
-}
-
 static DLTensor laid(float *data, int64_t *shape, int64_t *strides) {
   return (DLTensor){.data = data,
                     .device = {kDLCPU, 0},
@@ -341,37 +311,23 @@ static const char *verdict(const tn_layer *layer, void *state, uint32_t flags, D
                               .in = in,
                               .out = out,
                               .kernel = &kernel,
-                              .device = &alone};
-  tn_layer_call call = {.struct_size = sizeof call,
-                        .op = &op,
-                        .device_type = "fake",
-                        .args = &call_args,
-                        .plugin = "fake",
-                        .stream = &alone,
-                        .backend = &backend};
-  char site[32]; /* another one each time, so that each is said */
-  static int number;
-  snprintf(site, sizeof site, "case %d", number++);
-  call.site = site;
-  alone[0] = 0;
-  ck_assert_int_eq(layer->call(state, &call, fake_next, NULL), TN_OK);
-  return alone;
+                              .device = heard};
+  const tn_layer_call call = {.struct_size = sizeof call,
+                              .op = &op,
+                              .device_type = "fake",
+                              .args = &call_args,
+                              .plugin = "fake",
+                              .stream = heard,
+                              .backend = &backend};
+  return alone_call(layer, state, call);
 }
 
 START_TEST(outputs_over_inputs_are_reported) {
   void *library = dlopen(VALIDATE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-  ck_assert_msg(library != NULL, "%s", dlerror());
-  const tn_host host = {.struct_size = sizeof host,
-                        .fail = fake_fail,
-                        .log = fake_log,
-                        .alloc = fake_alloc,
-                        .free = fake_free};
-  tn_plugin_query_fn query;
-  *(void **)&query = dlsym(library, TN_PLUGIN_QUERY);
-  const tn_layer *layer = query(&host)->layers;
+  const tn_layer *layer = alone_layer(library);
   void *state;
   setenv("TENON_VALIDATE", "alias", 1);
-  ck_assert_int_eq(layer->open(&host, &state), TN_OK);
+  ck_assert_int_eq(layer->open(&alone_host, &state), TN_OK);
   float data[32] = {0};
   DLTensor x = laid(data, SHAPE(8), SHAPE(1)), same = laid(data, SHAPE(8), SHAPE(1));
   DLTensor next = laid(data + 8, SHAPE(8), SHAPE(1)), shifted = laid(data + 4, SHAPE(8), SHAPE(1));

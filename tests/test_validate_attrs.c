@@ -2,12 +2,9 @@
  * The layer validate and tensors that attributes point to (lr_from, seed_from, skip_if): what it
  * says of operands it says of them. Races are in race_programs.h.
  */
-#include <dlfcn.h>
 #include <math.h>
-#include <stdarg.h>
 
-#include "tenon/plugin.h"
-#include "validate_support.h"
+#include "validate_alone.h"
 
 static tn_tensor *scalar(tn_device *device, tn_dtype dtype, const void *value) {
   tn_tensor *t = NULL;
@@ -148,33 +145,6 @@ END_TEST
 
 /* --- the layer by itself, since the dispatcher refuses such calls --- */
 
-static char heard[1024];
-
-static tn_status fake_fail(tn_status status, const char *format, ...) {
-  (void)format;
-  return status;
-}
-__attribute__((format(printf, 3, 4))) static void fake_log(const tn_host *host, tn_log_level level,
-                                                           const char *format, ...) {
-  (void)host, (void)level;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(heard, sizeof heard, format, args);
-  va_end(args);
-}
-static void *fake_alloc(const tn_host *host, size_t bytes, size_t align) {
-  (void)host, (void)align;
-  return aligned_alloc(64, (bytes + 64) & ~(size_t)63);
-}
-static void fake_free(const tn_host *host, void *ptr) {
-  (void)host;
-  free(ptr);
-}
-static tn_status fake_next(const tn_layer_call *call, void *ctx) {
-  (void)call, (void)ctx;
-  return TN_OK;
-}
-
 typedef struct probe_attrs {
   uint32_t struct_size;
   double rate;
@@ -209,36 +179,22 @@ static const char *verdict(const tn_layer *layer, void *state, float *y_data, fl
                                     .attrs = &given,
                                     .kernel = &kernel,
                                     .device = heard};
-  char site[32]; /* another one each time, so that each is said */
-  static int number;
-  snprintf(site, sizeof site, "case %d", number++);
   const tn_layer_call call = {.struct_size = sizeof call,
                               .op = &op,
                               .device_type = "fake",
                               .args = &call_args,
                               .plugin = "fake",
                               .stream = heard,
-                              .site = site,
                               .backend = &backend};
-  heard[0] = 0;
-  ck_assert_int_eq(layer->call(state, &call, fake_next, NULL), TN_OK);
-  return heard;
+  return alone_call(layer, state, call);
 }
 
 START_TEST(outputs_over_attributes_are_reported) {
   void *library = dlopen(VALIDATE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-  ck_assert_msg(library != NULL, "%s", dlerror());
-  const tn_host host = {.struct_size = sizeof host,
-                        .fail = fake_fail,
-                        .log = fake_log,
-                        .alloc = fake_alloc,
-                        .free = fake_free};
-  tn_plugin_query_fn query;
-  *(void **)&query = dlsym(library, TN_PLUGIN_QUERY);
-  const tn_layer *layer = query(&host)->layers;
+  const tn_layer *layer = alone_layer(library);
   void *state;
   setenv("TENON_VALIDATE", "alias", 1);
-  ck_assert_int_eq(layer->open(&host, &state), TN_OK);
+  ck_assert_int_eq(layer->open(&alone_host, &state), TN_OK);
   float data[9] = {0};
   ck_assert_str_eq(verdict(layer, state, data, NULL), "");
   ck_assert_str_eq(verdict(layer, state, data, data + 8), "");

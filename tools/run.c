@@ -37,29 +37,36 @@ enum {
   OPTION_SCALE,
   OPTION_RESIZE,
   OPTION_BGR,
+  OPTION_DRAW,
+  OPTION_DRAW_OUTPUT,
+  OPTION_THRESHOLD,
 };
 
-static const struct option options[] = {{"input", required_argument, NULL, 'i'},
-                                        {"output-dir", required_argument, NULL, 'o'},
-                                        {"device", required_argument, NULL, 'd'},
-                                        {"shape", required_argument, NULL, OPTION_SHAPE},
-                                        {"compare", required_argument, NULL, OPTION_COMPARE},
-                                        {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
-                                        {"math", required_argument, NULL, OPTION_MATH},
-                                        {"repeat", required_argument, NULL, OPTION_REPEAT},
-                                        {"profile", required_argument, NULL, OPTION_PROFILE},
-                                        {"top", required_argument, NULL, OPTION_TOP},
-                                        {"labels", required_argument, NULL, OPTION_LABELS},
-                                        {"list", no_argument, NULL, OPTION_LIST},
-                                        {"list-operators", no_argument, NULL, OPTION_OPERATORS},
-                                        {"by-node", no_argument, NULL, OPTION_BY_NODE},
-                                        {"mean", required_argument, NULL, OPTION_MEAN},
-                                        {"std", required_argument, NULL, OPTION_STD},
-                                        {"scale", required_argument, NULL, OPTION_SCALE},
-                                        {"resize", required_argument, NULL, OPTION_RESIZE},
-                                        {"bgr", no_argument, NULL, OPTION_BGR},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"input", required_argument, NULL, 'i'},
+    {"output-dir", required_argument, NULL, 'o'},
+    {"device", required_argument, NULL, 'd'},
+    {"shape", required_argument, NULL, OPTION_SHAPE},
+    {"compare", required_argument, NULL, OPTION_COMPARE},
+    {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
+    {"math", required_argument, NULL, OPTION_MATH},
+    {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"profile", required_argument, NULL, OPTION_PROFILE},
+    {"top", required_argument, NULL, OPTION_TOP},
+    {"labels", required_argument, NULL, OPTION_LABELS},
+    {"list", no_argument, NULL, OPTION_LIST},
+    {"list-operators", no_argument, NULL, OPTION_OPERATORS},
+    {"by-node", no_argument, NULL, OPTION_BY_NODE},
+    {"mean", required_argument, NULL, OPTION_MEAN},
+    {"std", required_argument, NULL, OPTION_STD},
+    {"scale", required_argument, NULL, OPTION_SCALE},
+    {"resize", required_argument, NULL, OPTION_RESIZE},
+    {"bgr", no_argument, NULL, OPTION_BGR},
+    {"draw", required_argument, NULL, OPTION_DRAW},
+    {"draw-output", required_argument, NULL, OPTION_DRAW_OUTPUT},
+    {"threshold", required_argument, NULL, OPTION_THRESHOLD},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0}};
 
 /* One number for all channels, or three. */
 static bool read_three(const char *text, double *to) {
@@ -86,15 +93,24 @@ static bool read_math(const char *text, int *math) {
 
 static bool read_picture_option(int option, picture_options *p) {
   char end;
-  if (option == OPTION_MEAN) return read_three(optarg, p->mean);
+  picture_norm *n = &p->norm;
+  if (option == OPTION_MEAN) return read_three(optarg, n->mean);
   if (option == OPTION_STD)
-    return read_three(optarg, p->std) && p->std[0] != 0 && p->std[1] != 0 && p->std[2] != 0;
-  if (option == OPTION_SCALE) return sscanf(optarg, "%lf%c", &p->scale, &end) == 1;
+    return read_three(optarg, n->std) && n->std[0] != 0 && n->std[1] != 0 && n->std[2] != 0;
+  if (option == OPTION_SCALE) return sscanf(optarg, "%lf%c", &n->scale, &end) == 1 && n->scale != 0;
   if (option == OPTION_RESIZE)
     return sscanf(optarg, "%dx%d%c", &p->width, &p->height, &end) == 2 && p->width > 0 &&
            p->height > 0 && p->width <= 1 << 15 && p->height <= 1 << 15;
-  if (option == OPTION_BGR) return p->bgr = true;
+  if (option == OPTION_BGR) return n->bgr = true;
   return false;
+}
+
+static bool read_draw_option(int option, draw_wishes *d) {
+  char end;
+  if (option == OPTION_DRAW) return draw_read(optarg, d);
+  if (option == OPTION_DRAW_OUTPUT) return (d->output = optarg) != NULL;
+  d->has_threshold = true;
+  return sscanf(optarg, "%lf%c", &d->threshold, &end) == 1;
 }
 
 static bool read_option(int option, run_wishes *w) {
@@ -132,6 +148,10 @@ static bool read_option(int option, run_wishes *w) {
     return w->list_operators = true;
   case OPTION_BY_NODE:
     return w->by_node = true;
+  case OPTION_DRAW:
+  case OPTION_DRAW_OUTPUT:
+  case OPTION_THRESHOLD:
+    return read_draw_option(option, &w->draw);
   default:
     return read_picture_option(option, &w->picture);
   }
@@ -140,7 +160,7 @@ static bool read_option(int option, run_wishes *w) {
 /* false: the command is over, *status being its exit status. */
 static bool read_wishes(int argc, char **argv, run_wishes *w, int *status) {
   *w = (run_wishes){
-      .repeat = 1, .tolerance = 1e-3, .picture = {.scale = 1.0 / 255, .std = {1, 1, 1}}};
+      .repeat = 1, .tolerance = 1e-3, .picture.norm = {.scale = 1.0 / 255, .std = {1, 1, 1}}};
   *status = EXIT_USAGE;
   optind = 1;
   for (int option; (option = getopt_long(argc, argv, "i:o:d:h", options, NULL)) != -1;) {
@@ -151,11 +171,15 @@ static bool read_wishes(int argc, char **argv, run_wishes *w, int *status) {
     }
     if (option == '?') return fputs(help_run, stderr), false;
     if (read_option(option, w)) continue;
+    if (option == OPTION_DRAW) return false;
     fprintf(stderr, "tenon run: %s is not what the option before it takes; see tenon run --help\n",
             optarg ? plain(optarg) : "an option");
     return false;
   }
   if (w->labels && !w->top) w->top = 5;
+  const char *misfit = w->draw.kind && w->list ? "--list runs nothing that --draw could draw"
+                                               : draw_misfit(&w->draw);
+  if (misfit) return fprintf(stderr, "tenon run: %s\n", misfit), false;
   if (w->list_operators) return true;
   if (argc - optind != 1) return fputs(help_run, stderr), false;
   w->model = argv[optind];
@@ -231,9 +255,12 @@ static tn_tensor *make_input(tn_device *device, const run_wishes *w, const tn_on
   const char *path = text_for(w->inputs, w->num_inputs, input, place);
   tn_cast_attrs to = {.struct_size = sizeof to, .dtype = input->dtype};
   if (!path) return random_input(device, w, input, place);
-  if (!is_picture(path)) return run_load(device, path);
-  tn_tensor *x = run_picture(device, path, input, &w->picture), *y = NULL;
+  bool drawn = is_picture(path);
+  tn_tensor *y = NULL,
+            *x = drawn ? run_picture(device, path, input, &w->picture) : run_load(device, path);
   if (!x || !input->dtype || tn_tensor_dtype(x) == input->dtype) return x;
+  /* NumPy has no bfloat16: it goes to files and comes from them as float32. */
+  if (!drawn && (input->dtype != TN_BF16 || tn_tensor_dtype(x) != TN_F32)) return x;
   if (tn_cast(NULL, x, &to, &y)) fprintf(stderr, "tenon run: %s\n", plain(tn_last_error()));
   tn_tensor_release(x);
   return y;
@@ -259,6 +286,8 @@ typedef struct session {
   tn_onnx *model;
   size_t num_in, num_out;
   tn_tensor *in[RUN_INPUTS], **out;
+  const char *picture; /* the first input's that is one, and its place */
+  size_t picture_at;
   double load_ms, first_ms;
 } session;
 
@@ -359,11 +388,17 @@ static bool session_inputs(session *s) {
   }
   for (size_t i = 0; i < s->num_in; i++) {
     if (tn_onnx_input_at(s->model, i, &v)) return false;
+    if (v.unserved) {
+      fprintf(stderr, "tenon run: input %s is %s\n", plain(v.name), v.unserved);
+      return false;
+    }
     s->in[i] = make_input(s->device, s->wishes, &v, i);
     if (!s->in[i]) return false;
+    const char *path = text_for(s->wishes->inputs, s->wishes->num_inputs, &v, i);
+    if (path && !s->picture && is_picture(path)) s->picture = path, s->picture_at = i;
     printf("input %s: ", plain(v.name));
     run_print_shape(s->in[i]);
-    puts(text_for(s->wishes->inputs, s->wishes->num_inputs, &v, i) ? "" : ", random");
+    puts(path ? "" : ", random");
   }
   return true;
 }
@@ -405,6 +440,17 @@ static void print_outputs(session *s) {
   }
 }
 
+static bool draw(session *s) {
+  const draw_source source = {.model = s->model,
+                              .out = s->out,
+                              .num_out = s->num_out,
+                              .picture = s->picture,
+                              .input = s->in[s->picture_at],
+                              .norm = &s->wishes->picture.norm,
+                              .labels = s->wishes->labels};
+  return run_draw(&s->wishes->draw, &source);
+}
+
 static int session_run(session *s) {
   if (s->wishes->list) return run_list(s->model);
   if (!session_inputs(s) || (s->first_ms = run_once(s)) < 0) return EXIT_FAILED;
@@ -413,6 +459,7 @@ static int session_run(session *s) {
   print_outputs(s);
   run_print_fallbacks(s->runtime, s->device);
   bool ok = write_outputs(s);
+  if (s->wishes->draw.kind) ok = draw(s) && ok;
   if (s->wishes->compare)
     ok = run_compare(s->model, s->out, s->wishes->compare, s->wishes->tolerance) && ok;
   return ok ? EXIT_OK : EXIT_FAILED;

@@ -4,15 +4,16 @@
 
 #include <stdbool.h>
 
+#include "picture.h"
+#include "run_draw.h"
 #include "tenon/onnx.h"
 
 enum { RUN_INPUTS = 64 };
 
 /* How pictures become tensors. */
 typedef struct picture_options {
-  double mean[3], std[3], scale; /* (pixel scale - mean) / std */
-  int width, height;             /* 0: as the model says, else the picture's own */
-  bool bgr;
+  picture_norm norm;
+  int width, height; /* 0: as the model says, else the picture's own */
 } picture_options;
 
 typedef struct run_wishes {
@@ -22,6 +23,7 @@ typedef struct run_wishes {
   double tolerance;
   bool list, list_operators, by_node;
   picture_options picture;
+  draw_wishes draw;
 } run_wishes;
 
 /* ------------------------------------------------------- run_files.c --- */
@@ -43,6 +45,8 @@ tn_tensor *run_picture(tn_device *device, const char *path, const tn_onnx_value 
 
 int run_list(tn_onnx *model);
 int run_list_operators(void);
+/* The name that line `index` of a file of labels has; nothing without a file. */
+void run_print_label(const char *path, int64_t index);
 void run_print_top(const tn_tensor *output, const char *labels, int top);
 /* Compares outputs with the files of a folder; false where they differ or are not there. */
 bool run_compare(tn_onnx *model, tn_tensor *const *out, const char *folder, double tolerance);

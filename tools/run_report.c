@@ -19,26 +19,39 @@ static void print_value(const char *what, const tn_onnx_value *v) {
     else
       fputs(v->symbols[i] ? plain(v->symbols[i]) : "?", stdout);
   }
-  puts(v->rank == TN_RANK_OPEN ? "...]" : "]");
+  fputs(v->rank == TN_RANK_OPEN ? "...]" : "]", stdout);
+  if (v->unserved) printf(", %s", v->unserved);
+  putchar('\n');
 }
 
 int run_list(tn_onnx *model) {
   tn_onnx_info info = {.struct_size = sizeof info};
   tn_onnx_value v = {.struct_size = sizeof v};
   tn_onnx_node n = {.struct_size = sizeof n};
-  size_t unserved = 0;
+  size_t unserved = 0, odd = 0;
   if (tn_onnx_report(model, &info)) return EXIT_FAILED;
   printf("%u nodes, opset %lld, %llu weights of %.1f MB%s%s\n", info.nodes, (long long)info.opset,
          (unsigned long long)info.weights, (double)info.weight_bytes / 1e6,
          *info.producer ? ", written by " : "", plain(info.producer));
-  for (size_t i = 0; !tn_onnx_input_at(model, i, &v); i++) print_value("input", &v);
-  for (size_t i = 0; !tn_onnx_output_at(model, i, &v); i++) print_value("output", &v);
+  for (size_t i = 0; !tn_onnx_input_at(model, i, &v); i++)
+    print_value("input", &v), odd += v.unserved != NULL;
+  for (size_t i = 0; !tn_onnx_output_at(model, i, &v); i++)
+    print_value("output", &v), odd += v.unserved != NULL;
+  const char *key, *text;
+  for (size_t i = 0; !tn_onnx_metadata_at(model, i, &key, &text); i++) {
+    size_t length = strlen(text), lines = 1;
+    for (const char *c = text; (c = strchr(c, '\n')); c++) lines++;
+    if (lines > 1 || length > 80)
+      printf("says    %s: %zu lines, %zu bytes\n", plain(key), lines, length);
+    else
+      printf("says    %s: %s\n", plain(key), plain(text));
+  }
   for (; !tn_onnx_unserved_at(model, unserved, &n); unserved++)
     printf("not served: node %s: %s of opset %lld%s%s: %s\n", *n.name ? plain(n.name) : "(no name)",
            plain(n.op), (long long)n.opset, *n.domain ? ", domain " : "", plain(n.domain),
            n.reason);
   if (!unserved) puts("all operators are served");
-  return unserved ? EXIT_FAILED : EXIT_OK;
+  return unserved || odd ? EXIT_FAILED : EXIT_OK;
 }
 
 int run_list_operators(void) {
@@ -64,7 +77,7 @@ void run_print_shape(const tn_tensor *tensor) {
 }
 
 /* Line `index` of a file of names. */
-static void print_label(const char *path, int64_t index) {
+void run_print_label(const char *path, int64_t index) {
   char line[300];
   FILE *file = path ? fopen(path, "r") : NULL;
   for (int64_t i = 0; file && fgets(line, sizeof line, file); i++)
@@ -85,7 +98,7 @@ void run_print_top(const tn_tensor *output, const char *labels, int top) {
       if (!isnan(numbers[i]) && (best < 0 || numbers[i] > numbers[best])) best = i;
     if (best < 0) break;
     printf("%4d. class %lld: %.5g", k + 1, (long long)best, numbers[best]);
-    print_label(labels, best);
+    run_print_label(labels, best);
     putchar('\n');
     numbers[best] = (double)NAN;
   }

@@ -78,6 +78,7 @@ typedef struct tn_onnx_value {
   uint32_t reserved;
   const int64_t *shape;       /* [rank], TN_SIZE_OPEN where it is open */
   const char *const *symbols; /* [rank], names of open sizes, or NULL */
+  const char *unserved;       /* why a run refuses it (a sequence, strings); NULL: it does not */
 } tn_onnx_value;
 
 /* Inputs that runs give; weights that the file lists among them are none. */
@@ -86,6 +87,13 @@ size_t tn_onnx_num_outputs(const tn_onnx *model);
 /* TN_ERR_NOT_FOUND past the last. */
 tn_status tn_onnx_input_at(const tn_onnx *model, size_t index, tn_onnx_value *value);
 tn_status tn_onnx_output_at(const tn_onnx *model, size_t index, tn_onnx_value *value);
+
+/* What the file's writer says of it in words: a dictionary of labels, names of classes. The value
+ * of a key, as long as the model lives; NULL where the file has no such key. */
+const char *tn_onnx_metadata(const tn_onnx *model, const char *key);
+/* All of it, in the file's order; TN_ERR_NOT_FOUND past the last. */
+tn_status tn_onnx_metadata_at(const tn_onnx *model, size_t index, const char **key,
+                              const char **value);
 
 /* A node that cannot run: what it is, and why. */
 typedef struct tn_onnx_node {

@@ -61,7 +61,12 @@ if [ -d "$cases/test_gemm_all_attributes" ]; then
   if "$tenon" run --list "$cases/test_sequence_insert_at_back/model.onnx" >"$out" 2>&1; then
     fail "sequences are served"
   fi
-  says "$out" 'sequences'
+  says "$out" '^input   sequence: ? \[...\], no tensor: sequences'
+  says "$out" '^not served: node .*: SequenceInsert of opset'
+  if "$tenon" run "$cases/test_sequence_insert_at_back/model.onnx" >"$out" 2>&1; then
+    fail "a sequence as an input"
+  fi
+  says "$out" 'sequence is no tensor'
   # A trace, and a table.
   "$tenon" run "$relu/model.onnx" --profile "$scratch/trace.json" >"$out" 2>&1
   says "$out" relu

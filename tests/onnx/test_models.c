@@ -455,6 +455,37 @@ START_TEST(threads_may_share_a_model) {
 }
 END_TEST
 
+static void metadata_add(Onnx__Model *m, size_t at, Onnx__Entry *entry, char *key, char *value) {
+  static Onnx__Entry *list[3];
+  onnx__entry__init(entry);
+  entry->key = key;
+  entry->value = value;
+  list[at] = entry;
+  m->metadata = list;
+  m->n_metadata = at + 1;
+}
+
+START_TEST(metadata_is_told) {
+  Onnx__Model *m = model_new(adding());
+  Onnx__Entry entries[3];
+  const char *key, *value;
+  metadata_add(m, 0, &entries[0], builder_text("character"), builder_text("a\nb"));
+  metadata_add(m, 1, &entries[1], builder_text("empty"), NULL);
+  metadata_add(m, 2, &entries[2], NULL, builder_text("keyless"));
+  tn_onnx *model = loaded(m);
+  ck_assert_str_eq(tn_onnx_metadata(model, "character"), "a\nb");
+  ck_assert_str_eq(tn_onnx_metadata(model, "empty"), "");
+  ck_assert_ptr_null(tn_onnx_metadata(model, "none"));
+  ck_assert_ptr_null(tn_onnx_metadata(NULL, "none"));
+  ck_assert_ptr_null(tn_onnx_metadata(model, NULL));
+  ck_assert_int_eq(tn_onnx_metadata_at(model, 2, &key, &value), TN_OK);
+  ck_assert_str_eq(key, "");
+  ck_assert_str_eq(value, "keyless");
+  ck_assert_int_eq(tn_onnx_metadata_at(model, 3, &key, &value), TN_ERR_NOT_FOUND);
+  tn_onnx_close(model);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, set_up, tear_down);
   tcase_add_test(t, a_program_is_kept_for_each_shape);
@@ -475,6 +506,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, nodes_that_are_not_served_are_listed);
   tcase_add_test(t, messages_name_the_node);
   tcase_add_test(t, threads_may_share_a_model);
+  tcase_add_test(t, metadata_is_told);
 }
 
 int main(void) { return run_suite("onnx models", add_tests); }

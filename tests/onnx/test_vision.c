@@ -366,7 +366,8 @@ START_TEST(windows_may_be_padded_and_spread_at_will) {
     pools(&(pooled){{3, 2}, {2, 3}, {1, 1, 1, 1}, {1, 1}, up, counts}, true);
     pools(&(pooled){{3, 3}, {2, 2}, {0, 0, 1, 1}, {1, 1}, up, counts}, true);
     pools(&(pooled){{2, 4}, {3, 2}, {1, 0, 0, 3}, {1, 1}, up, counts}, true);
-    pools(&(pooled){{2, 3}, {1, 2}, {1, 2, 0, 1}, {3, 2}, up, counts}, false);
+    pools(&(pooled){{2, 3}, {1, 2}, {1, 2, 0, 1}, {3, 2}, up, counts}, true);
+    pools(&(pooled){{3, 2}, {2, 1}, {0, 1, 2, 0}, {1, 3}, up, counts}, true);
     pools(&(pooled){{2, 2}, {2, 4}, {0, 0, 0, 0}, {1, 1}, up, counts}, true);
   }
 }

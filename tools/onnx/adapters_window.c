@@ -297,31 +297,80 @@ static tn_tensor *without_border(onnx_node *c, tn_tensor *index, const window *w
   return place;
 }
 
-/* Maxima and their places where the padding is not even: of the input with its border. */
+/* What all windows have at one of their places, `at`. */
+static tn_tensor *window_part(onnx_node *c, tn_tensor *x, const window *w, const int64_t *count,
+                              const int64_t *at) {
+  for (int i = 0; i < w->rank && x; i++) {
+    int64_t begin = at[i] * w->dilation[i], end = begin + (count[i] - 1) * w->stride[i] + 1;
+    tn_tensor *part = NULL;
+    if (!node_check(c, tn_tensor_slice(x, i + 2, begin, end, w->stride[i], &part))) return NULL;
+    x = node_keep(c, part);
+  }
+  return x;
+}
+
+static tn_tensor *choose(onnx_node *c, tn_tensor *which, tn_tensor *a, tn_tensor *b) {
+  op_call k = call_begin(c, "where");
+  call_in(&k, which), call_in(&k, a), call_in(&k, b);
+  return which && a && b ? node_made(&k) : NULL;
+}
+
+/* Maxima of windows with gaps, compared place by place, the first of equals; *index: where in the
+ * padded input. */
+static tn_tensor *compared(onnx_node *c, tn_tensor *x, const window *w, const int64_t *count,
+                           const int64_t *wide, tn_tensor **index) {
+  int64_t at[3] = {0}, shape[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < w->rank; i++) shape[i + 2] = wide[i];
+  tn_tensor *places = node_empty(c, TN_I64, w->rank + 2, shape), *most = NULL;
+  op_call k = call_begin(c, "arange");
+  call_set(&k, "step", 0, 1);
+  call_update(&k, places);
+  if (!places || !node_check(c, call_run(&k, NULL, 0))) return NULL;
+  for (int axis = w->rank; axis >= 0;) {
+    tn_tensor *part = window_part(c, x, w, count, at), *of = window_part(c, places, w, count, at);
+    if (!part || !of) return NULL;
+    tn_tensor *more = most ? node_do(c, "greater", part, most) : NULL;
+    *index = most ? choose(c, more, of, *index) : of;
+    most = most ? choose(c, more, part, most) : part;
+    for (axis = w->rank - 1; axis >= 0 && ++at[axis] == w->kernel[axis]; axis--) at[axis] = 0;
+  }
+  return most;
+}
+
+/* Maxima and their places where the padding is not even or windows have gaps: of the input with its
+ * border. */
 static tn_status pool_places(onnx_node *c, const window *w, bool up) {
   static const int64_t none[3] = {0};
-  int64_t after[3] = {0}, wide[3] = {0};
+  int64_t after[3] = {0}, wide[3] = {0}, count[3] = {0};
   tn_tensor *y[2] = {NULL, NULL};
   char name[32];
+  bool gaps = false;
   if (!(TN_SET(c->in[0].dtype) & TN_SET_FLOAT))
     return node_cannot(c, "places of maxima of other than floats");
   for (int i = 0; i < w->rank; i++) {
-    int64_t count = windows(w, i, up);
-    if (w->dilation[i] != 1) return node_cannot(c, "places of maxima in windows with gaps");
-    if (count < 1) return node_cannot(c, "a window larger than its input");
-    int64_t end = (count - 1) * w->stride[i] + w->kernel[i] - w->before[i] - w->size[i];
+    count[i] = windows(w, i, up);
+    gaps = gaps || w->dilation[i] != 1;
+    if (count[i] < 1) return node_cannot(c, "a window larger than its input");
+    int64_t end = (count[i] - 1) * w->stride[i] + reach(w, i) - w->before[i] - w->size[i];
     after[i] = end > 0 ? end : 0;
     wide[i] = w->size[i] + w->before[i] + after[i];
   }
+  tn_tensor *x = padded(c, c->x[0], w->rank, w->before, after, least(c->in[0].dtype)),
+            *index = NULL;
+  if (gaps) {
+    tn_tensor *most = x ? compared(c, x, w, count, wide, &index) : NULL;
+    if (!most || node_give(c, 0, most)) return c->status;
+    return node_give(c, 1, whole_index(c, without_border(c, index, w, wide)));
+  }
   snprintf(name, sizeof name, "max_pool%dd", w->rank);
   op_call k = call_begin(c, name);
-  call_in(&k, padded(c, c->x[0], w->rank, w->before, after, least(c->in[0].dtype)));
+  call_in(&k, x);
   set_all(&k, "kernel", w->rank, w->kernel);
   set_all(&k, "stride", w->rank, w->stride);
   set_all(&k, "padding", w->rank, none);
   if (c->status || *c->cannot || !node_check(c, call_run(&k, y, 2))) return c->status;
   c->y[0] = y[0];
-  tn_tensor *index = node_cast(c, node_keep(c, y[1]), TN_I64);
+  index = node_cast(c, node_keep(c, y[1]), TN_I64);
   return node_give(c, 1, whole_index(c, without_border(c, index, w, wide)));
 }
 

@@ -33,12 +33,10 @@ static tn_status describe(const Onnx__ValueInfo *info, const char *name, tn_onnx
   const Onnx__TensorType *type = info && info->type ? info->type->tensor_type : NULL;
   *to = (tn_onnx_value){.struct_size = sizeof *to, .name = name, .rank = TN_RANK_OPEN};
   if (info && info->type && !type)
-    return onnx_fail(TN_ERR_UNSUPPORTED,
-                     "%s is no tensor: sequences, maps and optional values are not served", name);
+    to->unserved = "no tensor: sequences, maps and optional values are not served";
   if (!type) return TN_OK;
   to->dtype = onnx_dtype(type->elem_type);
-  if (type->elem_type == 8)
-    return onnx_fail(TN_ERR_UNSUPPORTED, "%s is of strings, which Tenon does not have", name);
+  if (type->elem_type == 8) to->unserved = "of strings, which Tenon does not have";
   return type->shape ? take_dims(type->shape, to) : TN_OK;
 }
 
@@ -64,7 +62,16 @@ tn_status describe_model(tn_onnx *m) {
   }
   for (uint32_t i = 0; i < g->num_out && !status; i++)
     status = describe(graph->output[i], graph->output[i]->name, &m->out[m->num_out++]);
+  for (size_t i = 0; i < m->num_in; i++)
+    if (m->in[i].unserved) m->no_tensor = &m->in[i];
+  for (size_t i = 0; i < m->num_out; i++)
+    if (m->out[i].unserved) m->no_tensor = &m->out[i];
   return status;
+}
+
+tn_status describe_check(const tn_onnx *m) {
+  if (!m->no_tensor) return TN_OK;
+  return onnx_fail(TN_ERR_UNSUPPORTED, "%s is %s", m->no_tensor->name, m->no_tensor->unserved);
 }
 
 void description_free(tn_onnx *m) {
@@ -105,6 +112,25 @@ tn_status tn_onnx_output_at(const tn_onnx *m, size_t index, tn_onnx_value *info)
   if (index >= m->num_out)
     return onnx_fail(TN_ERR_NOT_FOUND, "tn_onnx_output_at: the model has %zu outputs", m->num_out);
   return give(info, &m->out[index], sizeof *info, "tn_onnx_output_at");
+}
+
+const char *tn_onnx_metadata(const tn_onnx *m, const char *key) {
+  for (size_t i = 0; m && key && i < m->proto->n_metadata; i++) {
+    const Onnx__Entry *entry = m->proto->metadata[i];
+    if (entry->key && !strcmp(entry->key, key)) return entry->value ? entry->value : "";
+  }
+  return NULL;
+}
+
+tn_status tn_onnx_metadata_at(const tn_onnx *m, size_t index, const char **key, const char **text) {
+  if (!m || !key || !text) return onnx_fail(TN_ERR_INVALID_ARGUMENT, "tn_onnx_metadata_at: NULL");
+  if (index >= m->proto->n_metadata)
+    return onnx_fail(TN_ERR_NOT_FOUND, "tn_onnx_metadata_at: the model has %zu entries",
+                     m->proto->n_metadata);
+  const Onnx__Entry *entry = m->proto->metadata[index];
+  *key = entry->key ? entry->key : "";
+  *text = entry->value ? entry->value : "";
+  return TN_OK;
 }
 
 tn_status tn_onnx_unserved_at(const tn_onnx *m, size_t index, tn_onnx_node *node) {

@@ -112,6 +112,32 @@ static bool draws(const Onnx__Node *node) {
   return false;
 }
 
+/* Elements of input `in` as numbers; 0 where they are of another type. */
+static int64_t known_at(const onnx_node *c, int in, int64_t i) {
+  const onnx_tensor *t = &c->in[in];
+  if (t->dtype == TN_I64) return ((const int64_t *)t->data)[i];
+  return t->dtype == TN_I32 ? ((const int32_t *)t->data)[i] : 0;
+}
+
+/* Whether a node of known inputs makes much more than it reads: such ones are not tried. */
+static bool grows(const onnx_node *c) {
+  const char *op = c->node->op_type;
+  int64_t elements = 1;
+  if (!strcmp(op, "Range") && c->num_in == 3) {
+    int64_t step = known_at(c, 2, 0), span;
+    if (!step || __builtin_sub_overflow(known_at(c, 1, 0), known_at(c, 0, 0), &span)) return step;
+    return span / step > MAX_KNOWN;
+  }
+  if (c->num_in != 2 || (strcmp(op, "Tile") && strcmp(op, "Expand"))) return false;
+  if (*op == 'T') elements = c->in[0].elements;
+  for (int64_t i = 0; i < c->in[1].elements; i++) {
+    int64_t size = known_at(c, 1, i);
+    if (size < 0) return false;
+    if (__builtin_mul_overflow(elements, size, &elements)) return true;
+  }
+  return elements > MAX_KNOWN;
+}
+
 /* Whether everything that the node reads is known, and little. */
 static bool folds(const onnx_node *c) {
   int64_t elements = 0;
@@ -120,7 +146,7 @@ static bool folds(const onnx_node *c) {
     if (!c->in[i].data) return false;
     elements += c->in[i].elements;
   }
-  return elements <= MAX_FOLDED && !draws(c->node);
+  return elements <= MAX_FOLDED && !draws(c->node) && !grows(c);
 }
 
 /* Outputs of a call on the host device, as numbers. false: they are too many. */

@@ -16,11 +16,12 @@
 enum {
   OLDEST_OPSET = 1,
   NEWEST_OPSET = 21,
-  MAX_DEPTH = 32,       /* of graphs in graphs, and of functions in functions */
-  MAX_BUILT = 1 << 17,  /* nodes evaluated for one program: what loops and functions come to */
-  MAX_FOLDED = 1 << 16, /* elements that nodes read to be computed while building */
-  MAX_KNOWN = 1 << 20,  /* elements that such a node makes */
-  MAX_SPECIAL = 16,     /* elements of an input whose numbers programs may be made for */
+  MAX_DEPTH = 32,        /* of graphs in graphs, and of functions in functions */
+  MAX_BUILT = 1 << 17,   /* nodes evaluated for one program: what loops and functions come to */
+  MAX_FOLDED = 1 << 16,  /* elements that nodes read to be computed while building */
+  MAX_KNOWN = 1 << 20,   /* elements that such a node makes */
+  KNOWN_ROOM = 64 << 20, /* bytes of known numbers at a time, beside four times the file */
+  MAX_SPECIAL = 16,      /* elements of an input whose numbers programs may be made for */
 };
 
 /* ------------------------------------------------------------- error.c --- */
@@ -137,6 +138,7 @@ typedef struct value {
   int refs;
   onnx_tensor host; /* type and shape; data: where the numbers are known */
   bool owned;       /* data is the value's own */
+  uint64_t *known;  /* the evaluation's count, in which its numbers are; NULL: they are not */
   onnx_weight *weight;
   tn_tensor *tensor; /* on the evaluation's device; NULL until somebody wants it */
 } value;
@@ -174,7 +176,8 @@ typedef struct evaluation {
   tn_stream *stream;
   tn_status status;
   bool wants_run; /* failed since numbers are not known before a run */
-  uint64_t built, folded, constants;
+  uint64_t built, folded;
+  uint64_t known;  /* bytes of numbers that the host holds, and the graph as constants */
   value **weights; /* by index, as they were made */
   const plan_node *at;
 } evaluation;
@@ -213,6 +216,7 @@ struct tn_onnx {
   tn_onnx_value *in, *out;
   size_t num_unserved;
   const plan_node **unserved;
+  const tn_onnx_value *no_tensor;   /* an input or output that runs cannot have; NULL: none */
   uint64_t read_bytes, read_all;    /* for progress */
   struct plan_graph **functions;    /* of proto->functions, NULL until planned */
   pthread_mutex_t lock, build_lock; /* build_lock is taken first */
@@ -224,6 +228,8 @@ struct tn_onnx {
   char by_node_reason[300];
 };
 
+/* Whether its inputs and outputs are what Tenon has. */
+tn_status describe_check(const tn_onnx *m);
 /* Reads what the file declares of inputs and outputs. */
 tn_status describe_model(tn_onnx *m);
 void description_free(tn_onnx *m);

@@ -191,7 +191,7 @@ tn_status tn_onnx_compile(tn_onnx *m, size_t num_in, const int32_t *ranks,
     return onnx_fail(TN_ERR_INVALID_ARGUMENT, "the model has %zu inputs, and %zu were given",
                      m->num_in, num_in);
   given_input *in = calloc(num_in + 1, sizeof *in);
-  tn_status status = in ? TN_OK : onnx_fail(TN_ERR_OUT_OF_MEMORY, "no memory");
+  tn_status status = in ? describe_check(m) : onnx_fail(TN_ERR_OUT_OF_MEMORY, "no memory");
   built_program *p = NULL;
   for (size_t i = 0; i < num_in && !status; i++) {
     in[i] = (given_input){m->in[i].dtype, ranks[i], shapes[i], NULL};
@@ -246,7 +246,8 @@ tn_status tn_onnx_run(tn_onnx *m, tn_stream *stream, size_t num_in, const tn_ten
   tn_tensor **moved = calloc(num_in + 1, sizeof *moved);
   given_input *given = calloc(num_in + 1, sizeof *given);
   built_program *p = NULL;
-  tn_status status = there && moved && given ? TN_OK : onnx_fail(TN_ERR_OUT_OF_MEMORY, "no memory");
+  tn_status status =
+      there && moved && given ? describe_check(m) : onnx_fail(TN_ERR_OUT_OF_MEMORY, "no memory");
   if (!status) status = take_inputs(m, in, there, moved, given);
   if (!status) status = program_for(m, given, &p);
   if (!status) status = run_program(m, p, stream, there, out);

@@ -23,6 +23,7 @@ value *value_keep(value *v) {
 void value_release(value *v) {
   if (!v || --v->refs) return;
   tn_tensor_release(v->tensor);
+  if (v->known) *v->known -= host_bytes(&v->host);
   if (v->owned) free(v->host.data);
   free(v);
 }
@@ -51,6 +52,16 @@ value *value_of_tensor(evaluation *e, tn_tensor *tensor) {
   return v;
 }
 
+/* A small file could otherwise have loops and fills that come to any amount. */
+static bool known_fits(evaluation *e, size_t bytes) {
+  uint64_t most = 4 * e->model->read_all + KNOWN_ROOM;
+  if (bytes <= most && e->known <= most - bytes) return true;
+  eval_fail(e, TN_ERR_UNSUPPORTED,
+            "numbers known before the run that come to more than %llu MB for a file of %.1f MB",
+            (unsigned long long)most >> 20, (double)e->model->read_all / (1 << 20));
+  return false;
+}
+
 value *value_of_numbers(evaluation *e, tn_dtype dtype, int32_t rank, const int64_t *shape,
                         const void *data) {
   value *v = value_new(e);
@@ -58,6 +69,12 @@ value *value_of_numbers(evaluation *e, tn_dtype dtype, int32_t rank, const int64
   v->host = (onnx_tensor){.present = true, .dtype = dtype, .rank = rank, .elements = 1};
   for (int32_t i = 0; i < rank; i++) v->host.elements *= v->host.shape[i] = shape[i];
   size_t bytes = host_bytes(&v->host);
+  if (!known_fits(e, bytes)) {
+    value_release(v);
+    return NULL;
+  }
+  e->known += bytes;
+  v->known = &e->known;
   v->host.data = calloc(bytes + 1, 1);
   v->owned = true;
   if (!v->host.data) {
@@ -73,9 +90,12 @@ value *value_of_numbers(evaluation *e, tn_dtype dtype, int32_t rank, const int64
 static tn_status constant_make(evaluation *e, value *v) {
   char name[64];
   tn_tensor *real = NULL;
-  if (v->host.data) /* small: the graph keeps a copy of its own */
+  if (v->host.data) { /* small: the graph keeps a copy of its own */
+    if (!known_fits(e, host_bytes(&v->host))) return e->status;
+    e->known += host_bytes(&v->host);
     return tn_tensor_from_host(e->device, v->host.dtype, v->host.rank, v->host.shape, v->host.data,
                                &v->tensor);
+  }
   tn_status status = weight_tensor(e->model, v->weight, &real);
   snprintf(name, sizeof name, "weight%llu", (unsigned long long)v->weight->index);
   return status ? status : tn_graph_constant(e->graph, name, real, &v->tensor);
@@ -93,7 +113,7 @@ tn_tensor *value_tensor(evaluation *e, value *v) {
     status = tn_tensor_from_host(e->device, v->host.dtype, v->host.rank, v->host.shape,
                                  v->host.data, &v->tensor);
   }
-  if (status) eval_fail(e, status, "a constant: %s", tn_last_error());
+  if (status && !e->status) eval_fail(e, status, "a constant: %s", tn_last_error());
   return v->tensor;
 }
 
