@@ -133,7 +133,9 @@ static bool is_strict(const convolution *c) {
 
 static bool is_usable(const convolution *c, const conv_candidate *a) {
   if (a->status != CUDNN_STATUS_SUCCESS || a->memory > conv_workspace_limit) return false;
-  if (c->deterministic && a->determinism != CUDNN_DETERMINISTIC) return false;
+  /* Those that are not add by atomics, and in 16 bits round every time. */
+  const bool rounds = c->dtype == TN_F16 || c->dtype == TN_BF16;
+  if ((c->deterministic || rounds) && a->determinism != CUDNN_DETERMINISTIC) return false;
   return !is_strict(c) || a->math == CUDNN_FMA_MATH || a->math == CUDNN_DEFAULT_MATH;
 }
 

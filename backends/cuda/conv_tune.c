@@ -44,7 +44,8 @@ static bool run_trial(void *user) {
 static uint32_t forbidden_notes(const convolution *c) {
   uint32_t notes = NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD_TILE_6x6) |
                    NOTE(WINOGRAD_TILE_13x13);
-  if (c->deterministic) notes |= NOTE(NONDETERMINISTIC);
+  if (c->deterministic || c->dtype == TN_F16 || c->dtype == TN_BF16)
+    notes |= NOTE(NONDETERMINISTIC);
   if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
     notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
   return notes;

@@ -4,17 +4,18 @@
  */
 #include "kernels/common/wide/double.h"
 #include "kernels/common/wide/exp.h"
+#include "kernels/common/wide/log.h"
 #include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 WIDE_UNARY(exp)
-PLAIN_UNARY(exp2, exp2(x))
+WIDE_UNARY(exp2)
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))
 PLAIN_UNARY(log2, log2(x))
 PLAIN_UNARY(log1p, log1p(x))
 PLAIN_UNARY(cbrt, cbrt(x))
-PLAIN_UNARY(log10, log10(x))
+WIDE_UNARY(log10)
 SINGLE_UNARY(sinh)
 SINGLE_UNARY(cosh)
 SINGLE_UNARY(tanh)

@@ -273,8 +273,9 @@ SINGLE_FN float single_erfc_tail(float x) {
   const float d = 1.0f + a, low = a < 1.0f ? a - (d - 1.0f) : 1.0f - (d - a);
   const float r = single_reciprocal(d), q = __fmul_rn(n, r);
   const float left = fmaf(-low, q, fmaf(-d, q, n)) + lost;
-  const float w = __fmul_rn(e.scale, fmaf(left, r, q));
-  return __fmul_rn(fmaf(w, e.rest, w), 0x1p-48f);
+  const float v = fmaf(left, r, q), more = fmaf(left, r, q - v);
+  const float w = __fmul_rn(e.scale, v), off = fmaf(e.scale, more, fmaf(e.scale, v, -w));
+  return __fmul_rn(w + fmaf(w, e.rest, off), 0x1p-48f);
 }
 
 SINGLE_FN float single_erfc(float x) {
