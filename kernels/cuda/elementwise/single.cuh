@@ -238,10 +238,14 @@ SINGLE_FN float single_asinh(float x) {
   return a < INFINITY ? copysignf(y, x) : x;
 }
 
+/* So is the root here, of h = t^2 + 2 t; from 2 on what h loses no longer shows. */
 SINGLE_FN float single_acosh(float x) {
   const bool far = !(x < 4096.0f);
-  const float t = (far ? 4096.0f : x) - 1.0f, v = t + single_root(fmaf(t, t, 2.0f * t));
-  const float y = far ? single_log_pair(0.25f * x, 0.0f, 3.0f) : single_log1p_pair(v, 0.0f);
+  const float t = (far ? 4096.0f : x) - 1.0f, h = fmaf(t, t, 2.0f * t);
+  const float lost = t < 2.0f ? fmaf(t, t, 2.0f * t - h) : 0.0f, s = single_root(h);
+  const float low = __fmul_rn(fmaf(-s, s, h) + lost, 0.5f * single_reciprocal(fmaxf(s, 0x1p-30f)));
+  const float v = s + t, left = t - (v - s) + low;
+  const float y = far ? single_log_pair(0.25f * x, 0.0f, 3.0f) : single_log1p_pair(v, left);
   return x >= 1.0f ? (x < INFINITY ? y : x) : NAN;
 }
 
