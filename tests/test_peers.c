@@ -32,7 +32,7 @@ static void setup(void) {
                                 .log_level = TN_LOG_INFO + 1};
   rt = open_runtime(&options);
   for (int i = 0; i < 3; i++) {
-    char id[16];
+    char id[24];
     snprintf(id, sizeof id, "peers:%d", i);
     ok(tn_device_find(rt, id, &devices[i]));
   }
