@@ -3,6 +3,7 @@
  * losses or slopes first, weights next, then out or into a sum. Sums are taken over parts
  * of fixed size, so that they do not depend on the number of threads.
  */
+#include "kernels/common/wide/log.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/cpu.h"
 
