@@ -3,46 +3,63 @@
  * in two kernels, in fixed order.
  */
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/loss/pair_terms.cuh"
 
 namespace {
 
 enum { threads = 256, most_blocks = 1024, few_elements = 16384 };
 
 /* A pair with its weight of positive targets, and the operator's own attribute. */
-template <class C> struct pair { C x, t, pos, option; };
+template <class T> struct pair {
+  using C = accumulator_t<T>;
+  C x, t, pos, option;
+};
+template <class T> using computed = typename pair<T>::C;
 
 struct squared {
-  template <class C> static __device__ C loss(pair<C> p) { return (p.x - p.t) * (p.x - p.t); }
-  template <class C> static __device__ C slope(pair<C> p) { return (C)2 * (p.x - p.t); }
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    return (p.x - p.t) * (p.x - p.t);
+  }
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    return (computed<T>)2 * (p.x - p.t);
+  }
 };
 struct cross_entropy {
-  template <class C> static __device__ C loss(pair<C> p) {
-    C tail = log1p(exp(-fabs(p.x))); /* parts that do not cancel: see the reference */
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
+    C tail = softplus_tail(p.x); /* parts that do not cancel: see the reference */
     return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
            p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    C e = exp(-fabs(p.x)), below = (p.x < (C)0 ? (C)1 : e) / ((C)1 + e); /* 1 / (1 + e^x) */
-    return (C)1 - p.t - ((C)1 + (p.pos - (C)1) * p.t) * below;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    if constexpr (sizeof(T) == 2)
+      return entropy_slope_short(p.x, p.t, p.pos);
+    else
+      return entropy_slope(p.x, p.t, p.pos);
   }
 };
 struct huber {
-  template <class C> static __device__ C loss(pair<C> p) {
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
     C d = fabs(p.x - p.t);
     return d <= p.option ? (C)0.5 * d * d : p.option * (d - (C)0.5 * p.option);
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    C d = p.x - p.t;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    computed<T> d = p.x - p.t;
     return d > p.option ? p.option : d < -p.option ? -p.option : d;
   }
 };
 struct divergence { /* option: target holds logarithms */
-  template <class C> static __device__ C loss(pair<C> p) {
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
     if (p.option != (C)0) return exp(p.t) * (p.t - p.x);
-    return p.t == (C)0 ? (C)0 : p.t * (log(p.t) - p.x);
+    if constexpr (sizeof(T) == 2)
+      return p.t == (C)0 ? (C)0 : p.t * single_log_less<!std::is_same_v<T, half_t>>(p.t, p.x);
+    else
+      return p.t == (C)0 ? (C)0 : (C)((double)p.t * (log_of(p.t) - (double)p.x));
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    return p.option != (C)0 ? -exp(p.t) : -p.t;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    return p.option != (computed<T>)0 ? -exp(p.t) : -p.t;
   }
 };
 
@@ -63,7 +80,7 @@ __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out)
   if (a.weight) w = *(const pack<T, V> *)(a.weight + i);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    pair<C> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
+    pair<T> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
     if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
     out[j] = slopes ? Op::slope(p) : Op::loss(p);
     if (a.weight) out[j] *= (C)load(w.v[j]);
