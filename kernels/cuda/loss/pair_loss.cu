@@ -71,13 +71,28 @@ template <class T> struct pair_args {
   int64_t count, c; /* elements, and the length of pos */
   C option, scale;
   bool one_dy; /* dy is one number for all */
+  bool packs;  /* all lie so that packs are read and written at once */
 };
 
-/* V weighted losses, or slopes, from element i on. */
+/* What there is of V elements from i on, at once where they are all there. */
+template <class T, int V>
+__device__ __forceinline__ pack<T, V> fetch(const T *x, int64_t i, const pair_args<T> &a) {
+  pack<T, V> p{};
+  if (a.packs && i + V <= a.count) {
+    p = *(const pack<T, V> *)(x + i);
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j++)
+      if (i + j < a.count) p.v[j] = x[i + j];
+  }
+  return p;
+}
+
+/* V weighted losses, or slopes, from element i on; beyond the last they mean nothing. */
 template <class T, int V, class Op, bool slopes, class C>
 __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
-  pack<T, V> x = *(const pack<T, V> *)(a.x + i), t = *(const pack<T, V> *)(a.target + i), w;
-  if (a.weight) w = *(const pack<T, V> *)(a.weight + i);
+  pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a), w{};
+  if (a.weight) w = fetch<T, V>(a.weight, i, a);
 #pragma unroll
   for (int j = 0; j < V; j++) {
     pair<T> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
@@ -107,7 +122,8 @@ __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pa
     C v[V];
     values<T, V, Op, false>(a, i, v);
 #pragma unroll
-    for (int j = 0; j < V; j++) total += v[j];
+    for (int j = 0; j < V; j++)
+      if (i + j < a.count) total += v[j];
   }
   total = join_block(total);
   if (threadIdx.x != 0) return;
@@ -135,15 +151,21 @@ __global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pai
   if (i >= a.count) return;
   C v[V];
   values<T, V, Op, slopes>(a, i, v);
-  pack<T, V> dy, out;
-  if (slopes && !a.one_dy) dy = *(const pack<T, V> *)(a.dy + i);
+  pack<T, V> dy{}, out;
+  if (slopes && !a.one_dy) dy = fetch<T, V>(a.dy, i, a);
   C all = slopes && a.one_dy ? (C)load(*a.dy) / a.scale : (C)1;
 #pragma unroll
   for (int j = 0; j < V; j++) {
     if (slopes) v[j] *= a.one_dy ? all : (C)load(dy.v[j]);
     out.v[j] = stored<T>::from(v[j]);
   }
-  *(pack<T, V> *)(a.y + i) = out;
+  if (a.packs && i + V <= a.count) {
+    *(pack<T, V> *)(a.y + i) = out;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++)
+    if (i + j < a.count) a.y[i + j] = out.v[j];
 }
 
 template <class T> constexpr int width_of() { return 16 / (int)sizeof(T); }
@@ -173,20 +195,19 @@ pair_args<T> pairs_of(const tn_kernel_args *args, const DLTensor *const *in, int
 }
 
 template <class T> bool fits_packs(const pair_args<T> &a, const void *y) {
-  return a.count % width_of<T>() == 0 && is_aligned(a.x, 16) && is_aligned(a.target, 16) &&
-         is_aligned(a.weight, 16) && is_aligned(y, 16);
+  return is_aligned(a.x, 16) && is_aligned(a.target, 16) && is_aligned(a.weight, 16) &&
+         is_aligned(y, 16);
 }
 
 template <class T, class Op, bool slopes>
 tn_status launch_each(const tn_kernel_args *args, pair_args<T> &a) {
   constexpr int V = width_of<T>();
   if (a.count == 0) return TN_OK;
-  bool packs = fits_packs(a, a.y) && (!slopes || a.one_dy || is_aligned(a.dy, 16));
-  int64_t blocks = ceil_div(a.count, (int64_t)threads * (packs ? V : 1));
+  a.packs = fits_packs(a, a.y) && (!slopes || a.one_dy || is_aligned(a.dy, 16));
+  int64_t blocks = ceil_div(a.count, (int64_t)threads * V);
   if (blocks > CUDA_MAX_INDEX)
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: too many elements", args->kernel->name);
-  auto kernel = packs ? each_pair<T, V, Op, slopes> : each_pair<T, 1, Op, slopes>;
-  return launch(args, kernel, (unsigned)blocks, threads, 0, a);
+  return launch(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
 }
 
 template <class T, class Op>
@@ -196,8 +217,8 @@ tn_status forward_as(const tn_kernel_args *args, int64_t reduction, double optio
   if (reduction == TN_REDUCTION_NONE) return launch_each<T, Op, false>(args, a);
   a.partials = (accumulator_t<T> *)args->workspace;
   unsigned blocks = (unsigned)sum_blocks(a.count, V);
-  auto kernel = fits_packs(a, NULL) ? sum_losses<T, V, Op> : sum_losses<T, 1, Op>;
-  tn_status status = launch(args, kernel, blocks, threads, 0, a);
+  a.packs = fits_packs(a, NULL);
+  tn_status status = launch(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
   if (status != TN_OK || blocks == 1) return status;
   return launch(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
 }
