@@ -6,14 +6,17 @@
 
 #define WIDE_LN2 0.69314718055994531
 
-/* ln(1 + f) + k ln 2, sqrt(1/2) <= 1 + f < sqrt 2: ln(1 + f) = 2 artanh(f / (2 + f)). */
-WIDE_FN double wide_log_sum(double k, double f) {
-  const double s = f / (2.0 + f), z = s * s;
+/* 2 artanh(s) + k ln 2, |s| < 0.1716. */
+WIDE_FN double wide_log_ratio(double k, double s) {
+  const double z = s * s;
   double p = WIDE_FMA(0.23330581938280376, z, 0.28550816599709566);
   p = WIDE_FMA(p, z, 0.40000121876972028);
   p = WIDE_FMA(p, z, 0.66666666554451648);
   return WIDE_FMA(k, WIDE_LN2, WIDE_FMA(s * z, p, 2.0 * s));
 }
+
+/* ln(1 + f) + k ln 2, sqrt(1/2) <= 1 + f < sqrt 2: ln(1 + f) = 2 artanh(f / (2 + f)). */
+WIDE_FN double wide_log_sum(double k, double f) { return wide_log_ratio(k, f / (2.0 + f)); }
 
 /* x = 2^k (1 + f). */
 typedef struct wide_parts {

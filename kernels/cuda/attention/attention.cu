@@ -65,16 +65,16 @@ __global__ void __launch_bounds__(tile_threads, sizeof(C) * D <= 512 ? 2 : 1)
     top[i] = -(C)INFINITY;
     sum[i] = 0;
   }
-  tile_load<T, C, D>(q, (const T *)p.q + (at.head * p.s + first) * p.d, rows, p.d);
+  tile_load<T, C, D>(p, q, (const T *)p.q + (at.head * p.s + first) * p.d, rows);
   for (int j = 0; j < end; j += S::side) {
     tile_scores<C, D> s;
     int64_t from = (at.group * p.t + j) * p.d;
-    tile_load<T, C, D>(kv, (const T *)p.k + from, p.t - j, p.d);
+    tile_load<T, C, D>(p, kv, (const T *)p.k + from, p.t - j);
     __syncthreads();
     tile_products<C, D>(s, q, kv);
     tile_soften<T, C, D>(p, at, first, j, s, top, sum, y);
     __syncthreads();
-    tile_load<T, C, D>(kv, (const T *)p.v + from, p.t - j, p.d);
+    tile_load<T, C, D>(p, kv, (const T *)p.v + from, p.t - j);
     tile_put<C, D>(weights, s, false);
     __syncthreads();
     tile_add<C, D>(y, weights, kv);
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(tile_threads, sizeof(C) * D <= 512 ? 2 : 1)
     if (p.lse && row < rows && tile_x() == 0)
       ((C *)p.lse)[at.head * p.s + first + row] = sum[i] == 0 ? -(C)INFINITY : top[i] + log(sum[i]);
   }
-  tile_store<T, C, D>((T *)p.out + (at.head * p.s + first) * p.d, y, factor, rows, p.d);
+  tile_store<T, C, D>(p, (T *)p.out + (at.head * p.s + first) * p.d, y, factor, rows);
 }
 
 template <class T, class C, int D>
@@ -122,7 +122,7 @@ tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
 template <class T> tn_status run_half(const tn_kernel_args *args, attention_params p) {
   p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
            is_aligned(p.out, 16);
-  if (!suits_tensor_cores(p)) return run_tiles_by_size<T, float>(args, p);
+  if (!suits_tensor_cores(p)) return run_tiles_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_mma_by_count<T, 64>(args, p) : run_mma_by_count<T, 128>(args, p);
 }
 

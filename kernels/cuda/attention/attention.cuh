@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "kernels/common/broadcast.h"
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/halves.cuh"
 
 namespace {
 
@@ -25,6 +25,7 @@ struct attention_params {
   int blocks;        /* of one head's queries, or of one group's keys */
   int shift;         /* of a causal call: query i sees keys up to i + shift */
   bool causal, wide; /* wide: rows allow accesses of 16 bytes */
+  bool brain;        /* elements of any_half are those of bf16 */
   double scale;
 };
 
@@ -61,13 +62,20 @@ __device__ __forceinline__ bool is_hidden(const attention_params &p, const atten
   return p.mask && p.mask[score_offset(at, p.mask_step, i, j)].byte == 0;
 }
 
+template <class T> __device__ __forceinline__ compute_t<T> load_of(const attention_params &p, T x) {
+  if constexpr (std::is_same_v<T, any_half>)
+    return load(x, p.brain);
+  else
+    return load(x);
+}
+
 /* The score of a product of query i and key j; -infinity where the key is hidden. */
 template <class T, class C>
 __device__ __forceinline__ C score_of(const attention_params &p, const attention_place &at, int i,
                                       int j, C product) {
   if (is_hidden(p, at, i, j)) return -(C)INFINITY;
   C score = product * (C)p.scale;
-  if (p.bias) score += (C)load(((const T *)p.bias)[score_offset(at, p.bias_step, i, j)]);
+  if (p.bias) score += (C)load_of(p, ((const T *)p.bias)[score_offset(at, p.bias_step, i, j)]);
   return score;
 }
 
@@ -91,6 +99,7 @@ static attention_params attention_params_of(const tn_kernel_args *args, int firs
   p.t = (int)k->shape[2];
   p.d = (int)q->shape[3];
   p.causal = attrs->causal;
+  p.brain = is_brain(q);
   p.shift = TN_FIELD_OR(attrs, tn_scaled_dot_product_attention_attrs, causal_upper_left, 0)
                 ? 0
                 : p.t - p.s;

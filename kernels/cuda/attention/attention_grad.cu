@@ -12,12 +12,12 @@ namespace {
 /* delta = sum dy y, a warp to a query. */
 template <class T, class C>
 __global__ void __launch_bounds__(tile_threads)
-    sum_deltas(C *delta, const T *dy, const T *y, int64_t rows, int d) {
+    sum_deltas(C *delta, const T *dy, const T *y, int64_t rows, int d, bool brain) {
   int64_t row = (int64_t)blockIdx.x * (tile_threads / 32) + threadIdx.x / 32;
   if (row >= rows) return; /* whole warps */
   C sum = 0;
   for (int i = threadIdx.x % 32; i < d; i += 32)
-    sum += (C)load(dy[row * d + i]) * (C)load(y[row * d + i]);
+    sum += (C)load(dy[row * d + i], brain) * (C)load(y[row * d + i], brain);
   for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
   if (threadIdx.x % 32 == 0) delta[row] = sum;
 }
@@ -66,13 +66,13 @@ __global__ void __launch_bounds__(tile_threads)
   tile_sums<C, D> dq;
   tile_clear<C, D>(dq);
   all_ones<C, D>(factor);
-  tile_load<T, C, D>(q, (const T *)p.q + queries, rows, p.d);
-  tile_load<T, C, D>(dy, (const T *)p.dy + queries, rows, p.d);
+  tile_load<T, C, D>(p, q, (const T *)p.q + queries, rows);
+  tile_load<T, C, D>(p, dy, (const T *)p.dy + queries, rows);
   for (int j = 0; j < end; j += S::side) {
     tile_scores<C, D> s, ds;
     int64_t from = (at.group * p.t + j) * p.d;
-    tile_load<T, C, D>(k, (const T *)p.k + from, p.t - j, p.d);
-    tile_load<T, C, D>(v, (const T *)p.v + from, p.t - j, p.d);
+    tile_load<T, C, D>(p, k, (const T *)p.k + from, p.t - j);
+    tile_load<T, C, D>(p, v, (const T *)p.v + from, p.t - j);
     __syncthreads();
     tile_products<C, D>(s, q, k);
     tile_products<C, D>(ds, dy, v);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(tile_threads)
     tile_add<C, D>(dq, grads, k);
     __syncthreads();
   }
-  tile_store<T, C, D>((T *)p.out + queries, dq, factor, rows, p.d);
+  tile_store<T, C, D>(p, (T *)p.out + queries, dq, factor, rows);
 }
 
 template <class T, class C, int D>
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(tile_threads)
   tile_clear<C, D>(dk);
   tile_clear<C, D>(dv);
   all_ones<C, D>(factor);
-  tile_load<T, C, D>(k, (const T *)p.k + from, keys, p.d);
-  tile_load<T, C, D>(v, (const T *)p.v + from, keys, p.d);
+  tile_load<T, C, D>(p, k, (const T *)p.k + from, keys);
+  tile_load<T, C, D>(p, v, (const T *)p.v + from, keys);
   for (int h = g * shared; h < (g + 1) * shared; h++) {
     attention_place at = place_of_head(p, b * p.heads + h);
     for (int i = 0; i < p.s; i += S::side) {
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(tile_threads)
       int rows = least(S::side, p.s - i);
       int64_t queries = (at.head * p.s + i) * p.d;
       if (keys_seen(p, i + rows) <= j) continue;
-      tile_load<T, C, D>(q, (const T *)p.q + queries, rows, p.d);
-      tile_load<T, C, D>(dy, (const T *)p.dy + queries, rows, p.d);
+      tile_load<T, C, D>(p, q, (const T *)p.q + queries, rows);
+      tile_load<T, C, D>(p, dy, (const T *)p.dy + queries, rows);
       __syncthreads();
       tile_products<C, D>(s, q, k);
       tile_products<C, D>(ds, dy, v);
@@ -126,16 +126,17 @@ __global__ void __launch_bounds__(tile_threads)
       __syncthreads();
     }
   }
-  tile_store<T, C, D>((T *)p.dk + from, dk, factor, keys, p.d);
-  tile_store<T, C, D>((T *)p.dv + from, dv, factor, keys, p.d);
+  tile_store<T, C, D>(p, (T *)p.dk + from, dk, factor, keys);
+  tile_store<T, C, D>(p, (T *)p.dv + from, dv, factor, keys);
 }
 
 template <class T, class C>
 tn_status run_deltas(const tn_kernel_args *args, const attention_params &p) {
   int64_t rows = p.batch * p.heads * p.s;
   if (rows == 0) return TN_OK;
-  return launch(args, sum_deltas<T, C>, (unsigned)ceil_div(rows, tile_threads / 32), tile_threads,
-                0, (C *)p.delta, (const T *)p.dy, (const T *)p.y, rows, p.d);
+  using E = std::conditional_t<sizeof(T) == 2, any_half, T>;
+  return launch(args, sum_deltas<E, C>, (unsigned)ceil_div(rows, tile_threads / 32), tile_threads,
+                0, (C *)p.delta, (const E *)p.dy, (const E *)p.y, rows, p.d, p.brain);
 }
 
 template <class T, class C, int D>
@@ -177,7 +178,7 @@ template <class T> tn_status run_grad_half(const tn_kernel_args *args, attention
   p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
            is_aligned(p.dy, 16) && is_aligned(p.out, 16) && is_aligned(p.dk, 16) &&
            is_aligned(p.dv, 16);
-  if (!suits_tensor_cores(p)) return run_grad_by_size<T, float>(args, p);
+  if (!suits_tensor_cores(p)) return run_grad_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_grad_mma<T, 64>(args, p) : run_grad_mma<T, 128>(args, p);
 }
 

@@ -35,11 +35,12 @@ __device__ __forceinline__ int tile_y() { return threadIdx.x / 16; }
 
 /* Rows of d elements to shared memory, zeros behind the last row and column. */
 template <class T, class C, int D>
-__device__ void tile_load(C *to, const T *from, int rows, int d) {
+__device__ void tile_load(const attention_params &p, C *to, const T *from, int rows) {
+  const int d = p.d;
   using S = tile_sizes<C, D>;
   for (int i = threadIdx.x; i < S::side * D; i += tile_threads) {
     int r = i / D, c = i % D;
-    to[r * S::pitch + c] = r < rows && c < d ? (C)load(from[(int64_t)r * d + c]) : (C)0;
+    to[r * S::pitch + c] = r < rows && c < d ? (C)load_of(p, from[(int64_t)r * d + c]) : (C)0;
   }
 }
 
@@ -105,7 +106,9 @@ template <class C, int D> __device__ __forceinline__ void tile_clear(tile_sums<C
 
 /* Writes the thread's part of `rows` rows, each times its factor. */
 template <class T, class C, int D>
-__device__ void tile_store(T *to, const tile_sums<C, D> &y, const C *factor, int rows, int d) {
+__device__ void tile_store(const attention_params &p, T *to, const tile_sums<C, D> &y,
+                           const C *factor, int rows) {
+  const int d = p.d;
   using S = tile_sizes<C, D>;
 #pragma unroll
   for (int i = 0; i < S::own; i++) {
@@ -116,7 +119,7 @@ __device__ void tile_store(T *to, const tile_sums<C, D> &y, const C *factor, int
       for (int f = 0; f < S::vec; f++) {
         int column = (tile_x() + 16 * c) * S::vec + f;
         if (r < rows && column < d)
-          to[(int64_t)r * d + column] = stored<T>::from(y.v[i][c][f] * factor[i]);
+          to[(int64_t)r * d + column] = rounded<T>(y.v[i][c][f] * factor[i], p.brain);
       }
   }
 }

@@ -13,8 +13,9 @@
 #define KERNELS_CUDA_MAP_CUH
 
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/map.h"
 
-enum { map_threads = 256 };
+enum { map_threads = MAP_THREADS };
 
 template <class F, bool three = (F::inputs > 2)> struct map_third { using type = uint8_t; };
 template <class F> struct map_third<F, true> { using type = typename F::Third; };
@@ -75,33 +76,32 @@ __global__ void __launch_bounds__(map_threads)
 
 #include "kernels/cuda/base/map_strided.cuh"
 
-template <class F>
-static tn_status map_run_flat(const tn_kernel_args *args, F f, typename F::Y *y,
-                              const typename F::A *a, const typename F::B *b,
-                              const map_third_t<F> *c, int64_t n) {
-  unsigned blocks = (unsigned)ceil_div(n, (int64_t)map_threads * map_width<F>::value);
-  return launch(args, map_flat<F>, blocks, map_threads, 0, f, y, a, b, c, n);
+/* What runs in place of F over tensors that are no dense run: functors that do the same for several
+ * element types may say so, that they share one kernel there. */
+template <class F> struct map_shared {
+  static F of(const F &f) { return f; }
+};
+
+/* With a strided kernel alone. */
+template <class F> static map_form map_form_of(const F *f) {
+  return {NULL,
+          (const void *)map_strided<F>,
+          NULL,
+          f,
+          F::inputs,
+          map_width<F>::value,
+          map_strided_width<F>::value,
+          {sizeof(typename F::Y), sizeof(typename F::A), sizeof(typename F::B),
+           sizeof(map_third_t<F>)}};
 }
 
 /* Runs f over the call's first output and first F::inputs inputs. */
 template <class F> static tn_status map_run(const tn_kernel_args *args, F f) {
-  constexpr int N = map_width<F>::value;
-  const DLTensor *tensors[4] = {args->out[0], NULL, NULL, NULL};
-  for (int i = 0; i < F::inputs; i++) tensors[1 + i] = args->in[i];
-  cuda_shape shape;
-  cuda_shape_of(&shape, 1 + F::inputs, tensors, true);
-  int64_t n = cuda_shape_count(&shape);
-  if (n == 0) return TN_OK;
-  auto *y = (typename F::Y *)tensors[0]->data;
-  auto *a = F::inputs > 0 ? (const typename F::A *)tensors[1]->data : NULL;
-  auto *b = F::inputs > 1 ? (const typename F::B *)tensors[2]->data : NULL;
-  auto *c = F::inputs > 2 ? (const map_third_t<F> *)tensors[3]->data : NULL;
-  bool wide = is_aligned(y, sizeof(typename F::Y) * N) &&
-              is_aligned(a, sizeof(typename F::A) * N) &&
-              is_aligned(b, sizeof(typename F::B) * N) && is_aligned(c, sizeof(map_third_t<F>) * N);
-  if (wide && cuda_shape_is_flat(&shape, 1 + F::inputs))
-    return map_run_flat(args, f, y, a, b, c, n);
-  return map_run_strided(args, f, y, a, b, c, &shape);
+  const auto shared = map_shared<F>::of(f);
+  map_form form = map_form_of(&shared);
+  form.flat = (const void *)map_flat<F>;
+  form.functor = &f;
+  return cuda_map_run(args, &form);
 }
 
 #endif /* KERNELS_CUDA_MAP_CUH */

@@ -3,6 +3,7 @@
  * one per type, which takes the operator at run time, because they are not hot and
  * build time counts.
  */
+#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/base/map.cuh"
 
 namespace {
@@ -26,6 +27,18 @@ template <binary_op op, class T> struct binary_float {
   static constexpr int inputs = 2;
   __device__ __forceinline__ Y operator()(A a, B b) const {
     return stored<T>::from(compute<op, compute_t<T>>(load(a), load(b)));
+  }
+};
+
+/* Of f16 and bf16, which share it where tensors are no dense run. */
+template <binary_op op> struct binary_float<op, any_half> {
+  using Y = any_half;
+  using A = any_half;
+  using B = any_half;
+  static constexpr int inputs = 2;
+  bool brain;
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    return rounded<any_half>(compute<op, float>(load(a, brain), load(b, brain)), brain);
   }
 };
 
@@ -57,6 +70,17 @@ template <class T> struct binary_int {
     return (T)(a / b);
   }
 };
+
+} // namespace
+
+template <binary_op op> struct map_shared<binary_float<op, half_t>> {
+  static binary_float<op, any_half> of(const binary_float<op, half_t> &) { return {false}; }
+};
+template <binary_op op> struct map_shared<binary_float<op, bfloat_t>> {
+  static binary_float<op, any_half> of(const binary_float<op, bfloat_t> &) { return {true}; }
+};
+
+namespace {
 
 template <binary_op op> tn_status binary_run(const tn_kernel_args *args) {
   return for_number(args, args->out[0], [&](auto t) {

@@ -155,11 +155,17 @@ __global__ void __launch_bounds__(map_threads)
              const __grid_constant__ cuda_layout l) {
 #pragma unroll 1
   for (int k = 0; k < cast_items; k++) {
-    uint32_t i[1] = {(blockIdx.x * cast_items + k) * map_threads + threadIdx.x};
-    int64_t offset[1][CUDA_MAX_OPERANDS];
-    if (i[0] >= l.count) return;
-    map_offsets<2, 1>(l, i, offset);
-    cast_one(y, base_y + offset[0][0], to, x, base_x + offset[0][1], from);
+    uint32_t rest = (blockIdx.x * cast_items + k) * map_threads + threadIdx.x;
+    int64_t at_y = base_y, at_x = base_x;
+    if (rest >= l.count) return;
+    for (int d = l.rank - 1; d >= 0; d--) {
+      const uint32_t q = d > 0 ? quotient(rest, l.size[d]) : 0;
+      const int64_t r = rest - q * l.size[d].value;
+      rest = q;
+      at_y += r * l.stride[0][d];
+      at_x += r * l.stride[1][d];
+    }
+    cast_one(y, at_y, to, x, at_x, from);
   }
 }
 

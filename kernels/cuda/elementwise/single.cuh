@@ -72,16 +72,30 @@ SINGLE_FN single_power single_falling(float a) {
   return single_power_e(fmaxf(-a, -112.0f), 0.0f, 48);
 }
 
-/* (1 or e^-|x|) / (1 + e^-|x|), times `by`; what e^-|x| loses in one float is not lost. */
-SINGLE_FN float single_sigmoid_times(float x, float by) {
+/* (1 or e^-|x|) / (1 + e^-|x|) as a quotient and what it lacks times `reciprocal`, both yet to be
+ * scaled; what e^-|x| loses in one float is not lost. */
+struct single_share {
+  float quotient, left, reciprocal, scale;
+};
+
+SINGLE_FN single_share single_share_of(float x) {
   const bool below = x < 0.0f;
   const single_power e = single_falling(fabsf(x));
   const float t = fmaf(e.scale, e.rest, e.scale), lost = fmaf(e.scale, e.rest, e.scale - t);
   const float u = __fmul_rn(t, 0x1p-48f), d = 1.0f + u;
   const float low = fmaf(lost, 0x1p-48f, u - (d - 1.0f));
   const float n = below ? t : 1.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
-  const float left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
-  const float y = __fmul_rn(__fmul_rn(fmaf(left, r, q), by), below ? 0x1p-48f : 1.0f);
+  single_share y;
+  y.quotient = q;
+  y.left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
+  y.reciprocal = r;
+  y.scale = below ? 0x1p-48f : 1.0f;
+  return y;
+}
+
+SINGLE_FN float single_sigmoid_times(float x, float by) {
+  const single_share s = single_share_of(x);
+  const float y = __fmul_rn(__fmul_rn(fmaf(s.left, s.reciprocal, s.quotient), by), s.scale);
   return x != x ? x : y;
 }
 
@@ -170,8 +184,13 @@ SINGLE_FN float single_cosh(float x) {
 
 /* -------------------------------------------------------------- logarithms --- */
 
+/* A number and what it lacks, which sums with others that nearly cancel it need. */
+struct single_parts {
+  float whole, rest;
+};
+
 /* ln(1 + f) for 1 + f from sqrt(1/2) to sqrt 2, and k ln 2 to that. */
-SINGLE_FN float single_log_sum(float k, float f, float low) {
+SINGLE_FN single_parts single_log_parts(float k, float f, float low) {
   float p = fmaf(7.14671835e-2f, f, -0.115661435f);
   p = fmaf(p, f, 0.116602592f);
   p = fmaf(p, f, -0.124118336f);
@@ -184,7 +203,15 @@ SINGLE_FN float single_log_sum(float k, float f, float low) {
   const float rest = fmaf(s, fmaf(p, f, -0.5f), fmaf(k, 1.42860677e-6f, low));
   const float whole = __fmul_rn(k, 0.693145752f); /* exact, as is the sum but for its rounding */
   const float sum = whole + f, lost = f - (sum - whole);
-  return k == 0.0f ? f + rest : sum + (rest + lost);
+  single_parts y;
+  y.whole = sum;
+  y.rest = rest + lost;
+  return y;
+}
+
+SINGLE_FN float single_log_sum(float k, float f, float low) {
+  const single_parts y = single_log_parts(k, f, low);
+  return y.whole + y.rest;
 }
 
 /* ln((u + low) 2^k), |low| hardly more than ULP(u) / 2; u is normal. */

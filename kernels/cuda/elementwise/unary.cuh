@@ -5,6 +5,7 @@
 #ifndef KERNELS_CUDA_UNARY_CUH
 #define KERNELS_CUDA_UNARY_CUH
 
+#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/base/map.cuh"
 
 /* Functors may say apart, as `narrow`, what they compute in float where the result is rounded to 16
@@ -57,6 +58,59 @@ template <class Op, class T> struct gradient {
     }
   }
 };
+
+/* The same of f16 and bf16, which share them where tensors are no dense run. */
+template <class Op> struct unary<Op, any_half> {
+  using Y = any_half;
+  using A = any_half;
+  using B = any_half;
+  static constexpr int inputs = 1;
+  Op op;
+  bool brain;
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    const float x = load(a, brain);
+    if constexpr (is_narrowed<any_half, Op>::value) {
+      return rounded<any_half>(op.narrow(x), brain);
+    } else {
+      return rounded<any_half>(op(x), brain);
+    }
+  }
+};
+template <class Op> struct question<Op, any_half> {
+  using Y = bool_t;
+  using A = any_half;
+  using B = any_half;
+  static constexpr int inputs = 1;
+  Op op;
+  bool brain;
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    return stored<bool_t>::from(op(load(a, brain)));
+  }
+};
+template <class Op> struct gradient<Op, any_half> {
+  using Y = any_half;
+  using A = any_half;
+  using B = any_half;
+  static constexpr int inputs = 2;
+  Op op;
+  bool brain;
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    const float dy = load(a, brain), x = load(b, brain);
+    if constexpr (is_narrowed<any_half, Op>::value) {
+      return rounded<any_half>(op.narrow(dy, x), brain);
+    } else {
+      return rounded<any_half>((float)op((double)dy, (double)x, x), brain);
+    }
+  }
+};
+template <template <class, class> class Form, class Op> struct map_shared_half {
+  static Form<Op, any_half> of(const Form<Op, half_t> &f) { return {f.op, false}; }
+  static Form<Op, any_half> of(const Form<Op, bfloat_t> &f) { return {f.op, true}; }
+};
+template <template <class, class> class Form, class Op>
+struct map_shared<Form<Op, half_t>> : map_shared_half<Form, Op> {};
+template <template <class, class> class Form, class Op>
+struct map_shared<Form<Op, bfloat_t>> : map_shared_half<Form, Op> {};
 
 template <template <class, class> class Form, class Op>
 static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {

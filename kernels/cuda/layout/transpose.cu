@@ -111,8 +111,10 @@ template <class T> struct moved {
 };
 
 template <class T> tn_status run_joined(const tn_kernel_args *args, const cuda_shape *s) {
-  return map_run_strided(args, moved<T>{}, (T *)args->out[0]->data, (const T *)args->in[0]->data,
-                         (const T *)NULL, (const map_third_t<moved<T>> *)NULL, s);
+  const moved<T> f{};
+  const map_form form = map_form_of(&f);
+  char *data[CUDA_MAX_OPERANDS] = {(char *)args->out[0]->data, (char *)args->in[0]->data};
+  return cuda_map_run_strided(args, &form, data, s);
 }
 
 } // namespace

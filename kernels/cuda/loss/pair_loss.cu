@@ -3,46 +3,63 @@
  * in two kernels, in fixed order.
  */
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/loss/pair_terms.cuh"
 
 namespace {
 
 enum { threads = 256, most_blocks = 1024, few_elements = 16384 };
 
 /* A pair with its weight of positive targets, and the operator's own attribute. */
-template <class C> struct pair { C x, t, pos, option; };
+template <class T> struct pair {
+  using C = accumulator_t<T>;
+  C x, t, pos, option;
+};
+template <class T> using computed = typename pair<T>::C;
 
 struct squared {
-  template <class C> static __device__ C loss(pair<C> p) { return (p.x - p.t) * (p.x - p.t); }
-  template <class C> static __device__ C slope(pair<C> p) { return (C)2 * (p.x - p.t); }
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    return (p.x - p.t) * (p.x - p.t);
+  }
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    return (computed<T>)2 * (p.x - p.t);
+  }
 };
 struct cross_entropy {
-  template <class C> static __device__ C loss(pair<C> p) {
-    C tail = log1p(exp(-fabs(p.x))); /* parts that do not cancel: see the reference */
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
+    C tail = softplus_tail(p.x); /* parts that do not cancel: see the reference */
     return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
            p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    C e = exp(-fabs(p.x)), below = (p.x < (C)0 ? (C)1 : e) / ((C)1 + e); /* 1 / (1 + e^x) */
-    return (C)1 - p.t - ((C)1 + (p.pos - (C)1) * p.t) * below;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    if constexpr (sizeof(T) == 2)
+      return entropy_slope_short(p.x, p.t, p.pos);
+    else
+      return entropy_slope(p.x, p.t, p.pos);
   }
 };
 struct huber {
-  template <class C> static __device__ C loss(pair<C> p) {
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
     C d = fabs(p.x - p.t);
     return d <= p.option ? (C)0.5 * d * d : p.option * (d - (C)0.5 * p.option);
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    C d = p.x - p.t;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    computed<T> d = p.x - p.t;
     return d > p.option ? p.option : d < -p.option ? -p.option : d;
   }
 };
 struct divergence { /* option: target holds logarithms */
-  template <class C> static __device__ C loss(pair<C> p) {
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    using C = computed<T>;
     if (p.option != (C)0) return exp(p.t) * (p.t - p.x);
-    return p.t == (C)0 ? (C)0 : p.t * (log(p.t) - p.x);
+    if constexpr (sizeof(T) == 2)
+      return p.t == (C)0 ? (C)0 : p.t * single_log_less<!std::is_same_v<T, half_t>>(p.t, p.x);
+    else
+      return p.t == (C)0 ? (C)0 : (C)((double)p.t * (log_of(p.t) - (double)p.x));
   }
-  template <class C> static __device__ C slope(pair<C> p) {
-    return p.option != (C)0 ? -exp(p.t) : -p.t;
+  template <class T> static __device__ computed<T> slope(pair<T> p) {
+    return p.option != (computed<T>)0 ? -exp(p.t) : -p.t;
   }
 };
 
@@ -54,16 +71,31 @@ template <class T> struct pair_args {
   int64_t count, c; /* elements, and the length of pos */
   C option, scale;
   bool one_dy; /* dy is one number for all */
+  bool packs;  /* all lie so that packs are read and written at once */
 };
 
-/* V weighted losses, or slopes, from element i on. */
+/* What there is of V elements from i on, at once where they are all there. */
+template <class T, int V>
+__device__ __forceinline__ pack<T, V> fetch(const T *x, int64_t i, const pair_args<T> &a) {
+  pack<T, V> p{};
+  if (a.packs && i + V <= a.count) {
+    p = *(const pack<T, V> *)(x + i);
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j++)
+      if (i + j < a.count) p.v[j] = x[i + j];
+  }
+  return p;
+}
+
+/* V weighted losses, or slopes, from element i on; beyond the last they mean nothing. */
 template <class T, int V, class Op, bool slopes, class C>
 __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
-  pack<T, V> x = *(const pack<T, V> *)(a.x + i), t = *(const pack<T, V> *)(a.target + i), w;
-  if (a.weight) w = *(const pack<T, V> *)(a.weight + i);
+  pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a), w{};
+  if (a.weight) w = fetch<T, V>(a.weight, i, a);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    pair<C> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
+    pair<T> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
     if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
     out[j] = slopes ? Op::slope(p) : Op::loss(p);
     if (a.weight) out[j] *= (C)load(w.v[j]);
@@ -90,7 +122,8 @@ __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pa
     C v[V];
     values<T, V, Op, false>(a, i, v);
 #pragma unroll
-    for (int j = 0; j < V; j++) total += v[j];
+    for (int j = 0; j < V; j++)
+      if (i + j < a.count) total += v[j];
   }
   total = join_block(total);
   if (threadIdx.x != 0) return;
@@ -118,15 +151,21 @@ __global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pai
   if (i >= a.count) return;
   C v[V];
   values<T, V, Op, slopes>(a, i, v);
-  pack<T, V> dy, out;
-  if (slopes && !a.one_dy) dy = *(const pack<T, V> *)(a.dy + i);
+  pack<T, V> dy{}, out;
+  if (slopes && !a.one_dy) dy = fetch<T, V>(a.dy, i, a);
   C all = slopes && a.one_dy ? (C)load(*a.dy) / a.scale : (C)1;
 #pragma unroll
   for (int j = 0; j < V; j++) {
     if (slopes) v[j] *= a.one_dy ? all : (C)load(dy.v[j]);
     out.v[j] = stored<T>::from(v[j]);
   }
-  *(pack<T, V> *)(a.y + i) = out;
+  if (a.packs && i + V <= a.count) {
+    *(pack<T, V> *)(a.y + i) = out;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++)
+    if (i + j < a.count) a.y[i + j] = out.v[j];
 }
 
 template <class T> constexpr int width_of() { return 16 / (int)sizeof(T); }
@@ -156,20 +195,19 @@ pair_args<T> pairs_of(const tn_kernel_args *args, const DLTensor *const *in, int
 }
 
 template <class T> bool fits_packs(const pair_args<T> &a, const void *y) {
-  return a.count % width_of<T>() == 0 && is_aligned(a.x, 16) && is_aligned(a.target, 16) &&
-         is_aligned(a.weight, 16) && is_aligned(y, 16);
+  return is_aligned(a.x, 16) && is_aligned(a.target, 16) && is_aligned(a.weight, 16) &&
+         is_aligned(y, 16);
 }
 
 template <class T, class Op, bool slopes>
 tn_status launch_each(const tn_kernel_args *args, pair_args<T> &a) {
   constexpr int V = width_of<T>();
   if (a.count == 0) return TN_OK;
-  bool packs = fits_packs(a, a.y) && (!slopes || a.one_dy || is_aligned(a.dy, 16));
-  int64_t blocks = ceil_div(a.count, (int64_t)threads * (packs ? V : 1));
+  a.packs = fits_packs(a, a.y) && (!slopes || a.one_dy || is_aligned(a.dy, 16));
+  int64_t blocks = ceil_div(a.count, (int64_t)threads * V);
   if (blocks > CUDA_MAX_INDEX)
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: too many elements", args->kernel->name);
-  auto kernel = packs ? each_pair<T, V, Op, slopes> : each_pair<T, 1, Op, slopes>;
-  return launch(args, kernel, (unsigned)blocks, threads, 0, a);
+  return launch(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
 }
 
 template <class T, class Op>
@@ -179,8 +217,8 @@ tn_status forward_as(const tn_kernel_args *args, int64_t reduction, double optio
   if (reduction == TN_REDUCTION_NONE) return launch_each<T, Op, false>(args, a);
   a.partials = (accumulator_t<T> *)args->workspace;
   unsigned blocks = (unsigned)sum_blocks(a.count, V);
-  auto kernel = fits_packs(a, NULL) ? sum_losses<T, V, Op> : sum_losses<T, 1, Op>;
-  tn_status status = launch(args, kernel, blocks, threads, 0, a);
+  a.packs = fits_packs(a, NULL);
+  tn_status status = launch(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
   if (status != TN_OK || blocks == 1) return status;
   return launch(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
 }

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/base/scalars.cuh"
 #include "kernels/cuda/optimiser/multi.cuh"
 
@@ -14,8 +15,7 @@ namespace {
  * off by the same 1e-8 for every element of every step, which training amplifies; float
  * where parameters have no more than 11 bits. */
 template <class T> struct decay_of { using type = double; };
-template <> struct decay_of<half_t> { using type = float; };
-template <> struct decay_of<bfloat_t> { using type = float; };
+template <> struct decay_of<any_half> { using type = float; };
 
 template <class C, class D> struct sgd_rule {
   static constexpr int states = 1;
@@ -78,17 +78,25 @@ template <class T, class U, int states, int N> struct elements {
 };
 
 template <class T, class U, class Rule, int N>
-__device__ __forceinline__ void step_pack(const Rule &rule, elements<T, U, Rule::states, N> &e) {
+__device__ __forceinline__ void step_pack(const Rule &rule, elements<T, U, Rule::states, N> &e,
+                                          bool brain) {
+  compute_t<T> grad[N], param[N], state[Rule::states][N];
+  unpack(grad, e.grad, brain);
+  unpack(param, e.param, brain);
+#pragma unroll
+  for (int k = 0; k < Rule::states; k++) unpack(state[k], e.state[k], brain);
 #pragma unroll
   for (int i = 0; i < N; i++) {
-    compute_t<T> p = load(e.param.v[i]), s[Rule::states];
+    compute_t<T> s[Rule::states];
 #pragma unroll
-    for (int k = 0; k < Rule::states; k++) s[k] = load(e.state[k].v[i]);
-    rule(load(e.grad.v[i]), p, s);
-    e.param.v[i] = stored<T>::from(p);
+    for (int k = 0; k < Rule::states; k++) s[k] = state[k][i];
+    rule(grad[i], param[i], s);
 #pragma unroll
-    for (int k = 0; k < Rule::states; k++) e.state[k].v[i] = stored<U>::from(s[k]);
+    for (int k = 0; k < Rule::states; k++) state[k][i] = s[k];
   }
+  e.param = packed<T, N>(param, brain);
+#pragma unroll
+  for (int k = 0; k < Rule::states; k++) e.state[k] = packed<U, N>(state[k], brain);
 }
 
 /* The tensors of one block's share. */
@@ -126,7 +134,7 @@ template <class T, class U> __host__ __device__ constexpr int64_t chunk_of() {
 }
 
 template <class T, class U, class Rule, int CAPACITY>
-__device__ __forceinline__ void step_share(const Rule &rule,
+__device__ __forceinline__ void step_share(const Rule &rule, bool brain,
                                            const multi_table<2 + Rule::states, CAPACITY> &t) {
   constexpr int N = width_of<T, U>(), states = Rule::states;
   multi_share share = multi_find(t, chunk_of<T, U>());
@@ -143,15 +151,15 @@ __device__ __forceinline__ void step_share(const Rule &rule,
     int64_t j = i + multi_threads * N;
     auto a = fetch<N>(p, i), b = a;
     if (j < whole) b = fetch<N>(p, j);
-    step_pack<T, U, Rule, N>(rule, a);
+    step_pack<T, U, Rule, N>(rule, a, brain);
     put<N>(p, i, a);
     if (j >= whole) break;
-    step_pack<T, U, Rule, N>(rule, b);
+    step_pack<T, U, Rule, N>(rule, b, brain);
     put<N>(p, j, b);
   }
   for (int64_t i = whole + threadIdx.x; i < share.n; i += multi_threads) {
     auto e = fetch<1>(p, i);
-    step_pack<T, U, Rule, 1>(rule, e);
+    step_pack<T, U, Rule, 1>(rule, e, brain);
     put<1>(p, i, e);
   }
 }
@@ -165,15 +173,16 @@ template <class Make> struct step_call {
 
 template <class T, class U, class Rule, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
-    step(const __grid_constant__ Rule rule,
+    step(const __grid_constant__ Rule rule, bool brain,
          const __grid_constant__ multi_table<2 + Rule::states, CAPACITY> t) {
-  step_share<T, U>(rule, t);
+  step_share<T, U>(rule, brain, t);
 }
 
-/* The same with a rule that the block makes. */
+/* The same with a rule that the block makes: with small tables alone, of which long lists take
+ * several. */
 template <class T, class U, class Make, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
-    step_from(const __grid_constant__ step_call<Make> call,
+    step_from(const __grid_constant__ step_call<Make> call, bool brain,
               const __grid_constant__ multi_table<2 + Make::rule::states, CAPACITY> t) {
   __shared__ typename Make::rule rule;
   if (call.from.skips()) return;
@@ -181,7 +190,7 @@ __global__ void __launch_bounds__(multi_threads)
     rule = Make::of(call.attrs, call.from.rate(call.attrs.lr),
                     call.from.number(Make::number(call.attrs)));
   __syncthreads();
-  step_share<T, U>(rule, t);
+  step_share<T, U>(rule, brain, t);
 }
 
 template <int BYTES, class T, class U, class Make>
@@ -195,9 +204,12 @@ tn_status run_tables(const tn_kernel_args *args, const step_call<Make> &call) {
   return multi_each_table<LISTS, CAPACITY>(
       lists, args->num_in, chunk_of<T, U>(),
       [&](const multi_table<LISTS, CAPACITY> &t, unsigned blocks) {
-        if (call.from.any())
-          return launch(args, step_from<T, U, Make, CAPACITY>, blocks, multi_threads, 0, call, t);
-        return launch(args, step<T, U, Rule, CAPACITY>, blocks, multi_threads, 0, rule, t);
+        if constexpr (BYTES == multi_small_bytes)
+          if (call.from.any())
+            return launch(args, step_from<T, U, Make, CAPACITY>, blocks, multi_threads, 0, call,
+                          is_brain(args->in[0]), t);
+        return launch(args, step<T, U, Rule, CAPACITY>, blocks, multi_threads, 0, rule,
+                      is_brain(args->in[0]), t);
       });
 }
 
@@ -205,7 +217,8 @@ template <class T, class U, class Make>
 tn_status run_step(const tn_kernel_args *args, const step_scalars &from) {
   const step_call<Make> call = {attrs_copy<typename Make::attrs>(args->attrs), from};
   constexpr int lists = 2 + Make::rule::states, bytes = multi_small_bytes;
-  bool small = args->num_in <= multi_capacity(lists, bytes - (int)sizeof(typename Make::rule));
+  bool small =
+      from.any() || args->num_in <= multi_capacity(lists, bytes - (int)sizeof(typename Make::rule));
   return small ? run_tables<multi_small_bytes, T, U>(args, call)
                : run_tables<multi_large_bytes, T, U>(args, call);
 }
@@ -215,7 +228,7 @@ tn_status run_step(const tn_kernel_args *args, const step_scalars &from) {
 template <template <class, class> class Make>
 tn_status run_typed(const tn_kernel_args *args, const step_scalars &from) {
   bool same = cuda_dtype(args->in[0]) == cuda_dtype(args->out[args->num_in]);
-  return for_float(args, args->in[0], [&](auto t) {
+  return for_class(args, args->in[0], [&](auto t) {
     using T = decltype(t);
     using Made = Make<compute_t<T>, typename decay_of<T>::type>;
     if (sizeof(T) > 2 || same) return run_step<T, T, Made>(args, from);

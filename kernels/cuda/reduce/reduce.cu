@@ -65,13 +65,8 @@ template <class T> struct truth_of {
   __device__ A init() const { return 0; }
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
     bool found = false;
-    if (all) {
 #pragma unroll
-      for (int j = 0; j < N; j++) found |= v[j] == 0;
-    } else {
-#pragma unroll
-      for (int j = 0; j < N; j++) found |= v[j] != 0;
-    }
+    for (int j = 0; j < N; j++) found |= (v[j] != 0) != all;
     a |= (int)found;
   }
   __device__ A join(A a, A b) const { return a | b; }

@@ -17,13 +17,21 @@
 
 namespace {
 
+/* i / walk.size[d] for 0 <= i < 2^52: the product with the reciprocal is off by less than 1, so
+ * that its whole part is right or one beside it. */
+__device__ __forceinline__ int64_t wide_quotient(const cuda_walk &walk, int d, int64_t i) {
+  const int64_t q = (int64_t)((double)i * walk.reciprocal[d]), rest = i - q * walk.size[d];
+  return q - (rest < 0) + (rest >= walk.size[d]);
+}
+
 /* The offset of element i of a walk in operand k. */
 __device__ __forceinline__ int64_t offset_of(const cuda_walk &walk, int k, int64_t i) {
   if (walk.rank == 1) return i * walk.stride[k][0];
   int64_t offset = 0;
 #pragma unroll 1
   for (int d = walk.rank - 1; d > 0; d--) {
-    int64_t q = walk.wide ? i / walk.size[d] : (int64_t)quotient((uint32_t)i, walk.divisor[d]);
+    int64_t q =
+        walk.wide ? wide_quotient(walk, d, i) : (int64_t)quotient((uint32_t)i, walk.divisor[d]);
     offset += (i - q * walk.size[d]) * walk.stride[k][d];
     i = q;
   }

@@ -12,13 +12,14 @@
 extern "C" {
 #endif
 
-/* Dimensions of either side, merged. Counts that 31 bits do not hold are divided the
- * slow way (`wide`). Operand 0 is x, operand 1 is y. */
+/* Dimensions of either side, merged. Counts that 31 bits do not hold (`wide`) are divided by
+ * reciprocals. Operand 0 is x, operand 1 is y. */
 typedef struct cuda_walk {
   int64_t count;
   int rank;
   int wide;
   int64_t size[TN_MAX_RANK];
+  double reciprocal[TN_MAX_RANK];
   cuda_divisor divisor[TN_MAX_RANK]; /* unset where wide */
   int64_t stride[2][TN_MAX_RANK];
 } cuda_walk;

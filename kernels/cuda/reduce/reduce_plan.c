@@ -10,6 +10,7 @@ static void walk_of(cuda_walk *walk, cuda_shape *shape, int operands) {
   walk->wide = walk->count > CUDA_MAX_INDEX;
   for (int d = 0; d < shape->rank; d++) {
     walk->size[d] = shape->size[d];
+    walk->reciprocal[d] = shape->size[d] > 0 ? 1 / (double)shape->size[d] : 0;
     if (!walk->wide && shape->size[d] > 0) {
       walk->divisor[d] = cuda_divisor_of((uint32_t)shape->size[d]);
     }

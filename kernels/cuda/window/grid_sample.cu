@@ -15,6 +15,12 @@ struct sampling {
   int64_t images, channels, area, points, size[3];
 };
 
+/* One function for all kernels that the compiler knows no plan of. */
+__device__ __noinline__ void read_axis(grid_reading *reading, const grid_plan &plan, double place,
+                                       int64_t size) {
+  *reading = grid_read(&plan, place, size);
+}
+
 /* What the place of a thread reads along each axis; one that there is not reads its one element.
  * PLAIN: two elements along each of two axes, which the compiler knows then. */
 template <bool PLAIN> struct around {
@@ -30,12 +36,14 @@ template <bool PLAIN> struct around {
     }
     taps = p.taps;
     axes = p.axes;
-#pragma unroll
+#pragma unroll(PLAIN ? 3 : 1)
     for (int d = 0; d < 3; d++) {
-      if (d < axes)
+      if (d >= axes)
+        r[d] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 0, 0, 0}};
+      else if (PLAIN)
         r[d] = grid_read(&p, (double)load(place[axes - 1 - d]), s.size[d]);
       else
-        r[d] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 0, 0, 0}};
+        read_axis(&r[d], s.plan, (double)load(place[axes - 1 - d]), s.size[d]);
     }
   }
 

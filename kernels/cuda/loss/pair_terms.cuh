@@ -1,0 +1,77 @@
+/*
+ * What losses of pairs and their slopes are made of. Where two terms may nearly cancel, the greater
+ * of them keeps what one float loses.
+ */
+#ifndef KERNELS_CUDA_PAIR_TERMS_CUH
+#define KERNELS_CUDA_PAIR_TERMS_CUH
+
+#include "kernels/common/wide/log.h"
+#include "kernels/cuda/elementwise/single.cuh"
+
+namespace {
+
+/* ln(1 + e^-|x|) */
+__device__ __forceinline__ float softplus_tail(float x) {
+  const single_power e = single_falling(fabsf(x));
+  const float t = __fmul_rn(fmaf(e.scale, e.rest, e.scale), 0x1p-48f);
+  return x != x ? x : single_log1p_unit(t);
+}
+__device__ __forceinline__ double softplus_tail(double x) { return log1p(exp(-fabs(x))); }
+
+/* a + b, and what it lacks: NaN where one is infinite. */
+__device__ __forceinline__ single_parts added(float a, float b) {
+  const float sum = a + b, of_b = sum - a;
+  return {sum, (a - (sum - of_b)) + (b - of_b)};
+}
+
+/* 1 - t - (1 + (pos - 1) t) / (1 + e^x), plainly for elements of 16 bits. */
+__device__ __forceinline__ float entropy_slope_short(float x, float t, float pos) {
+  return fmaf(-fmaf(pos - 1.0f, t, 1.0f), single_sigmoid(-x), 1.0f - t);
+}
+__device__ __forceinline__ float entropy_slope(float x, float t, float pos) {
+  const single_share s = single_share_of(-x);
+  const float below = __fmul_rn(s.quotient, s.scale);
+  const float below_rest = __fmul_rn(__fmul_rn(s.left, s.reciprocal), s.scale);
+  const single_parts other = added(1.0f, -t), more = added(pos, -1.0f);
+  const float times = __fmul_rn(more.whole, t);
+  const single_parts by = added(1.0f, times);
+  const float by_rest = by.rest + fmaf(more.rest, t, fmaf(more.whole, t, -times));
+  const float y = fmaf(-by.whole, below, other.whole);
+  const float rest = other.rest - fmaf(by.whole, below_rest, by_rest * below);
+  return x != x ? x : rest == rest ? y + rest : y;
+}
+__device__ __forceinline__ double entropy_slope(double x, double t, double pos) {
+  const double e = exp(-fabs(x)), below = (x < 0.0 ? 1.0 : e) / (1.0 + e); /* 1 / (1 + e^x) */
+  return 1.0 - t - (1.0 + (pos - 1.0) * t) * below;
+}
+
+/* ln x - y for elements of 16 bits, right to some 1e-8 of the logarithm also where the two nearly
+ * cancel; `tiny`: x may be less than float's normal numbers. */
+template <bool tiny> __device__ __forceinline__ float single_log_less(float x, float y) {
+  const bool lift = tiny && x < 0x1p-100f;
+  const int bits = __float_as_int(lift ? x * 0x1p100f : x);
+  const int power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float k = (float)(power >> 23), f = __int_as_float(bits - power) - 1.0f;
+  const single_parts l = single_log_parts(lift ? k - 100.0f : k, f, 0.0f);
+  const float end = x == 0.0f ? -INFINITY : x > 0.0f ? x : NAN;
+  return x > 0.0f && x < INFINITY ? (l.whole - y) + l.rest : end - y;
+}
+
+/* ln x in double: of a double by the maths library; of a float to some 1e-10, in so few steps that
+ * memory stays slower. The reciprocal's estimate and one step of Newton's hold 40 bits. */
+__device__ __forceinline__ double log_of(double x) { return log(x); }
+__device__ __forceinline__ double log_of(float x) {
+  const double a = (double)x;
+  const int high = __double2hiint(a), power = (high - 0x3fe6a09e) >> 20;
+  const double f = __hiloint2double(high - (power << 20), __double2loint(a)) - 1.0;
+  const double k = __hiloint2double(0x43300000, power ^ (int)0x80000000) - (0x1p52 + 0x1p31);
+  const double d = 2.0 + f;
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(d));
+  r = fma(fma(-d, r, 1.0), r, r);
+  return wide_log_ends(a, wide_log_ratio(k, f * r));
+}
+
+} // namespace
+
+#endif /* KERNELS_CUDA_PAIR_TERMS_CUH */
