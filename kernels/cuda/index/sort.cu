@@ -16,16 +16,21 @@ namespace {
 
 enum { threads = 256, block_items = 8, block_row = threads * block_items };
 
-__device__ __forceinline__ void write_item(const rows &r, int64_t row, int64_t i, int64_t place) {
+/* Element i of the sorted row, which has `key` and stood at `place`. */
+__device__ __forceinline__ void write_item(const rows &r, int64_t row, int64_t i, uint64_t key,
+                                           int64_t place) {
   int64_t to = place_of(r, row, i, r.k);
-  if (r.y) bits_put(r.y, to, bits_at(r.x, place_of(r, row, place, r.n), r.type.bits), r.type.bits);
   if (r.index) r.index[to] = place;
+  if (!r.y) return;
+  uint64_t x;
+  if (!element_of(key, r.type, &x)) x = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
+  bits_put(r.y, to, x, r.type.bits);
 }
 
-/* One row per block. Places beyond the row get the greatest key; they stay behind real
- * elements that have it too, for the sort is stable. */
-template <class K> __global__ void __launch_bounds__(threads) sort_block(rows r) {
-  using sorter = cub::BlockRadixSort<K, threads, block_items, uint32_t>;
+/* One row per block of BLOCK threads. Places beyond the row get the greatest key; they stay behind
+ * real elements that have it too, for the sort is stable. */
+template <class K, int BLOCK> __global__ void __launch_bounds__(BLOCK) sort_block(rows r) {
+  using sorter = cub::BlockRadixSort<K, BLOCK, block_items, uint32_t>;
   __shared__ typename sorter::TempStorage memory;
   for (int64_t row = blockIdx.x; row < r.outer * r.inner; row += gridDim.x) {
     K key[block_items];
@@ -38,11 +43,11 @@ template <class K> __global__ void __launch_bounds__(threads) sort_block(rows r)
       if (i < r.n)
         key[j] = (K)order_key(bits_at(r.x, place_of(r, row, i, r.n), r.type.bits), r.type);
     }
-    sorter(memory).Sort(key, place, 0, r.type.bits);
+    sorter(memory).SortBlockedToStriped(key, place, 0, r.type.bits);
 #pragma unroll
     for (int j = 0; j < block_items; j++) {
-      int i = threadIdx.x * block_items + j;
-      if (i < r.k) write_item(r, row, i, place[j]);
+      int i = j * BLOCK + threadIdx.x;
+      if (i < r.k) write_item(r, row, i, key[j], place[j]);
     }
     __syncthreads(); /* before memory is used again */
   }
@@ -166,8 +171,10 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
   if (cuda_select_takes(r)) return cuda_select_run(args, r);
   if (r.n > block_row) return sort_together(args, r);
   unsigned blocks = (unsigned)(count < (1 << 20) ? count : (1 << 20));
-  return r.type.bits <= 32 ? launch(args, sort_block<uint32_t>, blocks, threads, 0, r)
-                           : launch(args, sort_block<uint64_t>, blocks, threads, 0, r);
+  if (r.type.bits > 32) return launch(args, sort_block<uint64_t, threads>, blocks, threads, 0, r);
+  if (r.n > block_row / 2)
+    return launch(args, sort_block<uint32_t, threads>, blocks, threads, 0, r);
+  return launch(args, sort_block<uint32_t, threads / 2>, blocks, threads / 2, 0, r);
 }
 
 /* unique: sorted keys that differ from the one before. */
