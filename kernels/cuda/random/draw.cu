@@ -51,32 +51,36 @@ struct truncated_single {
   float low, high, sign;
 };
 
-/* The inverse of Phi at `below`, of which `above` is the rest up to 1, to some 4e-7: erfinv of
- * Giles 2012 ("Approximating the erfinv function"), whose argument is known on both sides. */
+/* The inverse of Phi at `below`, of which `above` is the rest up to 1, to some 5e-7: erfinv of
+ * Giles 2012 ("Approximating the erfinv function"), whose argument is known on both sides, and far
+ * out PPND7 of AS 241 (Wichura 1988). */
 __device__ __forceinline__ float quantile_single(float below, float above) {
-  float w = -__logf(fmaxf(4.0f * below * above, 1e-37f)), p;
+  float w = -__logf(4.0f * below * above), z;
   if (w < 5.0f) {
     w -= 2.5f;
-    p = fmaf(2.81022636e-08f, w, 3.43273939e-07f);
-    p = fmaf(p, w, -3.5233877e-06f);
-    p = fmaf(p, w, -4.39150654e-06f);
-    p = fmaf(p, w, 0.00021858087f);
-    p = fmaf(p, w, -0.00125372503f);
-    p = fmaf(p, w, -0.00417768164f);
-    p = fmaf(p, w, 0.246640727f);
-    p = fmaf(p, w, 1.50140941f);
-  } else {
-    w = sqrtf(w) - 3.0f;
-    p = fmaf(-0.000200214257f, w, 0.000100950558f);
-    p = fmaf(p, w, 0.00134934322f);
-    p = fmaf(p, w, -0.00367342844f);
-    p = fmaf(p, w, 0.00573950773f);
-    p = fmaf(p, w, -0.0076224613f);
-    p = fmaf(p, w, 0.00943887047f);
-    p = fmaf(p, w, 1.00167406f);
-    p = fmaf(p, w, 2.83297682f);
+    z = fmaf(2.81022636e-08f, w, 3.43273939e-07f);
+    z = fmaf(z, w, -3.5233877e-06f);
+    z = fmaf(z, w, -4.39150654e-06f);
+    z = fmaf(z, w, 0.00021858087f);
+    z = fmaf(z, w, -0.00125372503f);
+    z = fmaf(z, w, -0.00417768164f);
+    z = fmaf(z, w, 0.246640727f);
+    z = fmaf(z, w, 1.50140941f);
+    return z * (below - above) * 1.41421356f;
   }
-  return p * (below - above) * 1.41421356f;
+  const float t = sqrtf(-logf(fmaxf(fminf(below, above), 1e-37f)));
+  if (t <= 5.0f) {
+    const float r = t - 1.6f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7023821103e-1f, r, 1.3067284816f), r, 2.7568153900f), r, 1.4234372777f),
+        fmaf(fmaf(1.2021132975e-1f, r, 7.3700164250e-1f), r, 1.0f));
+  } else {
+    const float r = t - 5.0f;
+    z = __fdividef(
+        fmaf(fmaf(fmaf(1.7337203997e-2f, r, 4.2868294337e-1f), r, 3.0812263860f), r, 6.6579051150f),
+        fmaf(fmaf(1.2258202635e-2f, r, 2.4197894225e-1f), r, 1.0f));
+  }
+  return below < above ? -z : z;
 }
 
 __device__ __forceinline__ float truncated_single_at(const truncated_single &t, uint32_t word) {
