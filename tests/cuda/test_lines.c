@@ -14,19 +14,13 @@
 static tn_runtime *rt;
 static tn_device *gpu, *host;
 
-static const char *device_name(void) {
-  const char *name = getenv("TENON_TEST_DEVICE");
-  return name ? name : "cuda";
-}
-static tn_status open_device(tn_runtime **runtime) {
-  char plugins[64];
-  snprintf(plugins, sizeof plugins, "%s,reference", device_name());
+static tn_status open_cuda(tn_runtime **runtime) {
   tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = plugins, .device = device_name()};
+      .struct_size = sizeof options, .plugins = "cuda,reference", .device = "cuda"};
   return tn_runtime_open(&options, runtime);
 }
 static void setup(void) {
-  ok(open_device(&rt));
+  ok(open_cuda(&rt));
   gpu = tn_runtime_device(rt);
   ok(tn_device_find(rt, "reference", &host));
 }
@@ -308,7 +302,7 @@ static bool have_device(void) {
   pid_t child = fork();
   if (child == 0) {
     tn_runtime *runtime = NULL;
-    _exit(open_device(&runtime) == TN_OK ? 0 : 1);
+    _exit(open_cuda(&runtime) == TN_OK ? 0 : 1);
   }
   int status = 1;
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
