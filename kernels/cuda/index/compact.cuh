@@ -30,7 +30,6 @@ struct compact_sum {
 __device__ __forceinline__ int64_t compact_start(const lookback &l, uint32_t tile, int own,
                                                  int64_t *count) {
   __shared__ int in_warp[compact_warps];
-  __shared__ int64_t start;
   int warp = threadIdx.x / 32, before = 0, all = 0;
   if (threadIdx.x % 32 == 0) in_warp[warp] = own;
   __syncthreads();
@@ -39,14 +38,8 @@ __device__ __forceinline__ int64_t compact_start(const lookback &l, uint32_t til
     before += w < warp ? in_warp[w] : 0;
     all += in_warp[w];
   }
-  if (warp == 0) {
-    int64_t first = lookback_before<int64_t>(compact_sum(), l, 0, tile, (int64_t)all);
-    if (threadIdx.x == 0) {
-      start = first;
-      if (tile == l.tiles - 1) *count = first + all;
-    }
-  }
-  __syncthreads();
+  int64_t start = lookback_before(compact_sum(), l, 0, tile, (int64_t)all);
+  if (threadIdx.x == 0 && tile == l.tiles - 1) *count = start + all;
   return start + before;
 }
 
@@ -54,7 +47,7 @@ template <class P>
 __global__ void __launch_bounds__(place_threads)
     compact_tiles(int64_t n, int64_t *count, const __grid_constant__ P p,
                   const __grid_constant__ lookback l) {
-  uint32_t tile = lookback_tile(l), lane = threadIdx.x % 32, hits[compact_rounds];
+  uint32_t tile = published_tile(l.results), lane = threadIdx.x % 32, hits[compact_rounds];
   int64_t first = (int64_t)tile * compact_tile + threadIdx.x / 32 * (compact_rounds * 32) + lane;
   bool hit[compact_rounds];
   int own = 0;
@@ -89,7 +82,7 @@ static inline lookback compact_lookback(void *memory, int64_t n) {
 }
 
 static inline size_t compact_bytes(int64_t n) {
-  return n ? lookback_bytes(compact_lookback(NULL, n)) : 0;
+  return n ? lookback_bytes(compact_lookback(NULL, n), published_words<int64_t>()) : 0;
 }
 
 /* Elements of [0, n) that p picks; how many there are goes to count. `memory` has compact_bytes. */
@@ -103,7 +96,7 @@ static tn_status compact(const tn_kernel_args *args, void *memory, int64_t n, in
     return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cudaMemsetAsync");
   }
   lookback l = compact_lookback(memory, n);
-  status = lookback_begin(args, &l);
+  status = lookback_begin(args, l, published_words<int64_t>());
   if (status != TN_OK) return status;
   return launch(args, compact_tiles<P>, l.tiles, place_threads, 0, n, count, p, l);
 }

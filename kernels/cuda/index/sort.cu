@@ -16,18 +16,33 @@ namespace {
 
 enum { threads = 256, block_items = 8, block_row = threads * block_items };
 
-__device__ __forceinline__ void write_item(const rows &r, int64_t row, int64_t i, int64_t place) {
-  int64_t to = place_of(r, row, i, r.k);
-  if (r.y) bits_put(r.y, to, bits_at(r.x, place_of(r, row, place, r.n), r.type.bits), r.type.bits);
-  if (r.index) r.index[to] = place;
+/* Where element 0 of a row lies in x and in what is written, and how far apart the others are. */
+struct row_place {
+  int64_t x, y, step;
+};
+
+__device__ __forceinline__ row_place place_of_row(const rows &r, int64_t row) {
+  return {place_of(r, row, 0, r.n), place_of(r, row, 0, r.k), r.inner};
 }
 
-/* One row per block. Places beyond the row get the greatest key; they stay behind real
- * elements that have it too, for the sort is stable. */
-template <class K> __global__ void __launch_bounds__(threads) sort_block(rows r) {
-  using sorter = cub::BlockRadixSort<K, threads, block_items, uint32_t>;
+/* Element i of the sorted row, which has `key` and stood at `place`. */
+__device__ __forceinline__ void write_item(const rows &r, const row_place &at, int i, uint64_t key,
+                                           uint32_t place) {
+  const int64_t to = at.y + i * at.step;
+  if (r.index) r.index[to] = place;
+  if (!r.y) return;
+  uint64_t x;
+  if (!element_of(key, r.type, &x)) x = bits_at(r.x, at.x + place * at.step, r.type.bits);
+  bits_put(r.y, to, x, r.type.bits);
+}
+
+/* One row per block of BLOCK threads. Places beyond the row get the greatest key; they stay behind
+ * real elements that have it too, for the sort is stable. */
+template <class K, int BLOCK> __global__ void __launch_bounds__(BLOCK) sort_block(rows r) {
+  using sorter = cub::BlockRadixSort<K, BLOCK, block_items, uint32_t>;
   __shared__ typename sorter::TempStorage memory;
   for (int64_t row = blockIdx.x; row < r.outer * r.inner; row += gridDim.x) {
+    const row_place at = place_of_row(r, row);
     K key[block_items];
     uint32_t place[block_items];
 #pragma unroll
@@ -35,14 +50,13 @@ template <class K> __global__ void __launch_bounds__(threads) sort_block(rows r)
       int i = threadIdx.x * block_items + j;
       place[j] = i;
       key[j] = (K)(~(uint64_t)0 >> (64 - r.type.bits));
-      if (i < r.n)
-        key[j] = (K)order_key(bits_at(r.x, place_of(r, row, i, r.n), r.type.bits), r.type);
+      if (i < r.n) key[j] = (K)order_key(bits_at(r.x, at.x + i * at.step, r.type.bits), r.type);
     }
-    sorter(memory).Sort(key, place, 0, r.type.bits);
+    sorter(memory).SortBlockedToStriped(key, place, 0, r.type.bits);
 #pragma unroll
     for (int j = 0; j < block_items; j++) {
-      int i = threadIdx.x * block_items + j;
-      if (i < r.k) write_item(r, row, i, place[j]);
+      int i = j * BLOCK + threadIdx.x;
+      if (i < r.k) write_item(r, at, i, key[j], place[j]);
     }
     __syncthreads(); /* before memory is used again */
   }
@@ -166,8 +180,10 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
   if (cuda_select_takes(r)) return cuda_select_run(args, r);
   if (r.n > block_row) return sort_together(args, r);
   unsigned blocks = (unsigned)(count < (1 << 20) ? count : (1 << 20));
-  return r.type.bits <= 32 ? launch(args, sort_block<uint32_t>, blocks, threads, 0, r)
-                           : launch(args, sort_block<uint64_t>, blocks, threads, 0, r);
+  if (r.type.bits > 32) return launch(args, sort_block<uint64_t, threads>, blocks, threads, 0, r);
+  if (r.n > block_row / 2)
+    return launch(args, sort_block<uint32_t, threads>, blocks, threads, 0, r);
+  return launch(args, sort_block<uint32_t, threads / 2>, blocks, threads / 2, 0, r);
 }
 
 /* unique: sorted keys that differ from the one before. */

@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { most_held_blocks = 4096 };
+enum { most_held_blocks = 2048 };
 
 /* The class of kernels that T's rows take. */
 template <class T> struct class_of_type { using type = T; };
@@ -63,10 +63,11 @@ __global__ void __launch_bounds__(most_row_lanes)
     const bool leads = at.lane == 0 && at.row < p.targets;
     const int64_t t = leads ? class_of(target, at.row, p.wide) : -1;
     const bool valid = t >= 0 && t < p.classes;
-    const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
     C total = 0;
     const held_sums<C> s = hold_row<T>(v, x, rows, at, p.smoothing > 0 ? &total : (C *)NULL);
     if (!leads) continue; /* to the next turn's joins, with all others */
+    /* Read last: a load that waits for the target would keep the row's from starting. */
+    const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
     C wanted = s.top - logit;
     if (p.smoothing > 0) wanted = keep * wanted - share * total;
     const C loss = is_ignored(t, p) ? (C)0 : wanted + log(s.sum);

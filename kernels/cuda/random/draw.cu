@@ -11,7 +11,10 @@
 
 namespace {
 
-enum { threads = 256 };
+enum {
+  threads = 256,
+  permute_bits = 32, /* of a key, that are sorted by */
+};
 
 template <class V>
 __global__ void __launch_bounds__(draw_threads)
@@ -48,20 +51,24 @@ struct truncated_single {
   float low, high, sign;
 };
 
-/* PPND7 of AS 241 (Wichura 1988): the inverse of Phi at the smaller of `below` and `above`, which
- * are p and 1 - p, to some 1e-7. */
+/* The inverse of Phi at `below`, of which `above` is the rest up to 1, to some 5e-7: erfinv of
+ * Giles 2012 ("Approximating the erfinv function"), whose argument is known on both sides, and far
+ * out PPND7 of AS 241 (Wichura 1988). */
 __device__ __forceinline__ float quantile_single(float below, float above) {
-  const float q = 0.5f * (below - above), p = fminf(below, above);
-  if (fabsf(q) <= 0.425f) {
-    const float r = fmaf(-q, q, 0.180625f);
-    const float over =
-        fmaf(fmaf(fmaf(5.9109374720e1f, r, 1.5929113202e2f), r, 5.0434271938e1f), r, 3.3871327179f);
-    const float under =
-        fmaf(fmaf(fmaf(6.7187563600e1f, r, 7.8757757664e1f), r, 1.7895169469e1f), r, 1.0f);
-    return q * __fdividef(over, under);
+  float w = -__logf(4.0f * below * above), z;
+  if (w < 5.0f) {
+    w -= 2.5f;
+    z = fmaf(2.81022636e-08f, w, 3.43273939e-07f);
+    z = fmaf(z, w, -3.5233877e-06f);
+    z = fmaf(z, w, -4.39150654e-06f);
+    z = fmaf(z, w, 0.00021858087f);
+    z = fmaf(z, w, -0.00125372503f);
+    z = fmaf(z, w, -0.00417768164f);
+    z = fmaf(z, w, 0.246640727f);
+    z = fmaf(z, w, 1.50140941f);
+    return z * (below - above) * 1.41421356f;
   }
-  const float t = sqrtf(-logf(fmaxf(p, 1e-37f)));
-  float z;
+  const float t = sqrtf(-logf(fmaxf(fminf(below, above), 1e-37f)));
   if (t <= 5.0f) {
     const float r = t - 1.6f;
     z = __fdividef(
@@ -73,7 +80,7 @@ __device__ __forceinline__ float quantile_single(float below, float above) {
         fmaf(fmaf(fmaf(1.7337203997e-2f, r, 4.2868294337e-1f), r, 3.0812263860f), r, 6.6579051150f),
         fmaf(fmaf(1.2258202635e-2f, r, 2.4197894225e-1f), r, 1.0f));
   }
-  return q < 0 ? -z : z;
+  return below < above ? -z : z;
 }
 
 __device__ __forceinline__ float truncated_single_at(const truncated_single &t, uint32_t word) {
@@ -278,12 +285,30 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
 
 /* --------------------------------------------------------------- randperm --- */
 
+/* The upper halves of the keys: few are the same. */
 __global__ void __launch_bounds__(threads)
-    list_keys(uint64_t *key, uint32_t *place, int64_t n, draw_origin from) {
+    list_keys(uint32_t *key, uint32_t *place, int64_t n, draw_origin from) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
-  key[i] = philox_pair(from.seed(), from.offset(), (uint64_t)i);
+  key[i] = (uint32_t)(philox_pair(from.seed(), from.offset(), (uint64_t)i) >> 32);
   place[i] = (uint32_t)i;
+}
+
+/* Puts the places whose upper halves are the same in order of the lower ones: the first of them
+ * does it for all, by insertion, for they are a few. */
+__global__ void __launch_bounds__(threads)
+    order_ties(const uint32_t *key, uint32_t *place, int64_t n, draw_origin from) {
+  const int64_t first = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (first + 1 >= n || key[first] != key[first + 1]) return;
+  if (first > 0 && key[first - 1] == key[first]) return;
+  const uint64_t seed = from.seed(), offset = from.offset();
+  for (int64_t i = first + 1; i < n && key[i] == key[first]; i++) {
+    const uint32_t own = place[i], low = (uint32_t)philox_pair(seed, offset, own);
+    int64_t to = i;
+    for (; to > first && (uint32_t)philox_pair(seed, offset, place[to - 1]) > low; to--)
+      place[to] = place[to - 1];
+    place[to] = own;
+  }
 }
 
 template <class I>
@@ -299,11 +324,14 @@ template <class I> tn_status permute(const tn_kernel_args *args) {
   unsigned blocks = (unsigned)ceil_div(n, threads);
   if (n == 0) return TN_OK;
   cuda_radix r;
-  tn_status status = cuda_radix_of(args, args->workspace, n, 64, true, &r);
+  tn_status status = cuda_radix_of(args, args->workspace, n, permute_bits, true, &r);
   if (status == TN_OK)
-    status = launch(args, list_keys, blocks, threads, 0, (uint64_t *)r.key[0], r.item[0], n,
+    status = launch(args, list_keys, blocks, threads, 0, (uint32_t *)r.key[0], r.item[0], n,
                     origin_of(a));
-  if (status == TN_OK) status = cuda_radix_sort(args, &r, 64);
+  if (status == TN_OK) status = cuda_radix_sort(args, &r, permute_bits);
+  if (status == TN_OK)
+    status = launch(args, order_ties, blocks, threads, 0, (const uint32_t *)r.key[0], r.item[0], n,
+                    origin_of(a));
   if (status != TN_OK) return status;
   return launch(args, copy_places<I>, blocks, threads, 0, (I *)args->out[0]->data,
                 (const uint32_t *)r.item[0], n);
@@ -340,7 +368,7 @@ tn_status cuda_run_multinomial(const tn_kernel_args *args) {
 
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {
   cuda_radix r;
-  tn_status status = cuda_radix_of(args, NULL, count_of(args), 64, true, &r);
+  tn_status status = cuda_radix_of(args, NULL, count_of(args), permute_bits, true, &r);
   *bytes = status == TN_OK ? r.bytes : 0;
   return status;
 }

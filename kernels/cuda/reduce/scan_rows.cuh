@@ -1,0 +1,298 @@
+/*
+ * Scans of rows, in tiles of 64 bytes to a thread. A tile is read and written by neighbouring
+ * threads side by side, but scanned by threads that have neighbouring elements each: a warp's share
+ * of it lies in shared memory in between, where each thread finds its own. A block has the tiles
+ * of a row one after the other, or one of them and looks back at those of others
+ * (base/lookback.cuh); of shorter rows each warp has its own. Included by scan.cu alone.
+ */
+#ifndef KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
+#define KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
+
+#include "kernels/cuda/reduce/scan.cuh"
+
+namespace {
+
+enum {
+  tile_units = 4, /* of 16 bytes, of a thread */
+  tile_warps = threads / 32,
+  tile_bytes = threads * tile_units * 16,
+};
+
+template <class S> struct tile_of : scanned<S> {
+  using raw = typename scanned<S>::raw;
+  using wrote = typename scanned<S>::wrote;
+  static constexpr int width = 16 / (int)sizeof(raw); /* of a unit */
+  static constexpr int items = width * tile_units;    /* of a thread */
+  static constexpr int per_warp = 32 * items, size = threads * items;
+  /* Results take the place of what was read where they are as wide; others go out in parts. */
+  static constexpr bool in_place = sizeof(raw) == sizeof(wrote);
+  static constexpr int out_bytes = in_place ? (int)sizeof(uint32_t) : (int)sizeof(wrote);
+  static constexpr int part = least(items, 64 / out_bytes);
+  static constexpr int out_units = in_place && !S::places ? 0 : 32 * part * out_bytes / 16;
+};
+
+/* tile_of<S>::size, from types known at run time. */
+int64_t tile_size(const tn_kernel_args *args) {
+  const DLDataType type = args->in[0]->dtype;
+  bool real = type.code == kDLFloat || type.code == kDLBfloat;
+  return tile_bytes / (real ? type.bits / 8 : 8);
+}
+
+/* Where element e of a warp's share lies: units are dealt out so that neither threads with
+ * neighbouring units nor those with every fourth one meet in a bank. */
+template <class V> __device__ __forceinline__ V *tile_place(uint4 *room, int e) {
+  constexpr int width = 16 / (int)sizeof(V);
+  int unit = e / width;
+  return (V *)(room + (unit ^ (unit >> 3 & 7))) + e % width;
+}
+
+/* A warp's share of a row that begins at `base`, from place i0 of the scan on. */
+template <class S>
+__device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t base, int64_t i0,
+                                          const scan_plan &p, uint4 *room) {
+  using Tile = tile_of<S>;
+  using raw = typename Tile::raw;
+  constexpr int N = Tile::width;
+  const int lane = threadIdx.x % 32;
+  const raw neutral = Tile::neutral(s);
+  if (!Tile::any && p.packs) {
+    pack<raw, N> v[tile_units];
+#pragma unroll
+    for (int r = 0; r < tile_units; r++) {
+      const int64_t i = i0 + (r * 32 + lane) * N;
+#pragma unroll
+      for (int e = 0; e < N; e++) v[r].v[e] = neutral;
+      if (i < p.n)
+        v[r] = *(const pack<raw, N> *)((const raw *)x + base + (p.reverse ? p.n - N - i : i));
+    }
+#pragma unroll
+    for (int r = 0; r < tile_units; r++) {
+      if (p.reverse) turn_round(&v[r]);
+      *(pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N) = v[r];
+    }
+  } else {
+#pragma unroll 4
+    for (int e = lane; e < Tile::per_warp; e += 32) {
+      const int64_t i = i0 + e;
+      raw v = neutral;
+      if (i < p.n) v = Tile::fetch(s, x, base + (p.reverse ? p.n - 1 - i : i));
+      *tile_place<raw>(room, e) = v;
+    }
+  }
+  __syncwarp();
+}
+
+/* Calls put(e, i, v) with pieces of `part` elements from `from` on of every thread of the warp,
+ * which lie in `room`: v is the N of them that belong to place i of the scan and after, N being 1
+ * where memory cannot take more. */
+template <class S, class V, int PART, class Put>
+__device__ __forceinline__ void tile_flush(int64_t i0, int from, const scan_plan &p, uint4 *room,
+                                           Put put) {
+  using Tile = tile_of<S>;
+  constexpr int N = 16 / (int)sizeof(V);
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+  if (!Tile::any && p.packs) {
+#pragma unroll
+    for (int r = 0; r < PART / N; r++) {
+      const int q = (r * 32 + lane) * N;
+      const int64_t i = i0 + q / PART * Tile::items + from + q % PART;
+      if (i < p.n) put(i, *(const pack<V, N> *)tile_place<V>(room, q));
+    }
+  } else {
+#pragma unroll 4
+    for (int q = lane; q < 32 * PART; q += 32) {
+      const int64_t i = i0 + q / PART * Tile::items + from + q % PART;
+      if (i < p.n) put(i, pack<V, 1>{{*tile_place<V>(room, q)}});
+    }
+  }
+  __syncwarp();
+}
+
+/* Results of type V as they stand in `room`, to y. */
+template <class S, int PART>
+__device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int64_t i0, int from,
+                                         const scan_plan &p, uint4 *room) {
+  using Tile = tile_of<S>;
+  using wrote = typename Tile::wrote;
+  tile_flush<S, wrote, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+    constexpr int N = sizeof v.v / sizeof *v.v;
+    const int64_t at = base + (p.reverse ? p.n - N - i : i);
+    if constexpr (N == 1) {
+      Tile::put(s, y, at, v.v[0]);
+    } else {
+      if (p.reverse) turn_round(&v);
+      *(pack<wrote, N> *)((wrote *)y + at) = v;
+    }
+  });
+}
+
+/* The same of places, which are counted along the scan in `room` and along the row in memory. */
+template <class S, int PART>
+__device__ __forceinline__ void tile_put_places(int64_t *index, int64_t base, int64_t i0, int from,
+                                                const scan_plan &p, uint4 *room) {
+  tile_flush<S, uint32_t, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+    constexpr int N = sizeof v.v / sizeof *v.v;
+    const int64_t at = base + (p.reverse ? p.n - N - i : i);
+    if (p.reverse) turn_round(&v);
+    int64_t w[N];
+#pragma unroll
+    for (int e = 0; e < N; e++) w[e] = p.reverse ? p.n - 1 - (int64_t)v.v[e] : (int64_t)v.v[e];
+    if constexpr (N == 1) {
+      index[at] = w[0];
+    } else {
+#pragma unroll
+      for (int e = 0; e < N; e += 2) *(pack<int64_t, 2> *)(index + at + e) = {w[e], w[e + 1]};
+    }
+  });
+}
+
+/* This thread's elements of the tile: what they come to. */
+template <class S>
+__device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4 *room) {
+  using Tile = tile_of<S>;
+  using raw = typename Tile::raw;
+  constexpr int N = Tile::width;
+  const int first = (int)(threadIdx.x % 32) * Tile::items;
+  typename S::A total = s.init();
+  s.each_way([&](auto how) {
+#pragma unroll
+    for (int r = 0; r < tile_units; r++) {
+      const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        const typename S::A own = Tile::read(s, v.v[e], i + r * N + e);
+        total = r + e == 0 ? own : how.take(total, own);
+      }
+    }
+  });
+  return total;
+}
+
+/* Scans this thread's elements from `carry` on, and writes the warp's. */
+template <class S>
+__device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, int64_t base,
+                                           int64_t i0, typename S::A carry, const scan_plan &p,
+                                           uint4 *room, uint4 *out) {
+  using Tile = tile_of<S>;
+  using raw = typename Tile::raw;
+  using wrote = typename Tile::wrote;
+  constexpr int N = Tile::width, PART = Tile::part;
+  const int lane = threadIdx.x % 32, first = lane * Tile::items;
+#pragma unroll 1
+  for (int from = 0; from < Tile::items; from += PART) {
+    s.each_way([&](auto how) {
+#pragma unroll
+      for (int r = 0; r < PART; r += N) {
+        raw *own = tile_place<raw>(room, first + from + r);
+        const pack<raw, N> v = *(const pack<raw, N> *)own;
+        pack<wrote, N> w;
+#pragma unroll
+        for (int e = 0; e < N; e++) {
+          const typename S::A before = carry;
+          carry = how.take(carry, Tile::read(s, v.v[e], i0 + first + from + r + e));
+          w.v[e] = Tile::written(s, p.exclusive ? before : carry);
+          if constexpr (S::places) *tile_place<uint32_t>(out, lane * PART + r + e) = s.where(carry);
+        }
+        if constexpr (Tile::in_place) {
+          *(pack<wrote, N> *)own = w;
+        } else {
+          constexpr int M = 16 / (int)sizeof(wrote);
+#pragma unroll
+          for (int e = 0; e < N; e += M) {
+            pack<wrote, M> unit;
+#pragma unroll
+            for (int k = 0; k < M; k++) unit.v[k] = w.v[e + k];
+            *(pack<wrote, M> *)tile_place<wrote>(out, lane * PART + r + e) = unit;
+          }
+        }
+      }
+    });
+    if constexpr (!Tile::in_place) tile_put<S, PART>(s, y, base, i0, from, p, out);
+    if constexpr (S::places) {
+      if (index) tile_put_places<S, PART>(index, base, i0, from, p, out);
+    }
+  }
+  if constexpr (Tile::in_place) tile_put<S, Tile::items>(s, y, base, i0, 0, p, room);
+}
+
+/* What stands before this warp's part of its tile; onto `carry` what the row comes to after the
+ * tile, unless the block has only this one. `odd` turns from tile to tile. */
+template <class S>
+__device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A own, uint32_t row,
+                                                     uint32_t t, bool odd, const lookback &l,
+                                                     typename S::A *carry) {
+  using A = typename S::A;
+  __shared__ __align__(16) unsigned char memory[2 * tile_warps * sizeof(A)];
+  A *shared = (A *)memory + (odd ? tile_warps : 0), before = s.init(), all = s.init();
+  const int warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0) shared[warp] = own;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < tile_warps; w++) {
+    if (w == warp) before = all;
+    all = s.join(all, shared[w]);
+  }
+  if (l.tiles > 1) return s.join(lookback_before(s, l, row, t, all), before);
+  before = s.join(*carry, before);
+  *carry = s.join(*carry, all);
+  return before;
+}
+
+template <class S>
+__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
+    scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
+               const __grid_constant__ lookback l) {
+  using Tile = tile_of<S>;
+  using A = typename S::A;
+  __shared__ uint4 rooms[tile_warps][32 * tile_units], outs[tile_warps][most(Tile::out_units, 1)];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const bool alone = p.way == scan_by_warps;
+  int64_t row = alone ? (int64_t)blockIdx.x * tile_warps + warp : blockIdx.x, at = 0, end = p.n;
+  if (row >= p.outer && alone) return; /* whole warps, that wait for nobody */
+  uint32_t t = 0;
+  if (l.tiles > 1) {
+    const uint32_t tile = published_tile(l.results);
+    row = tile / l.tiles;
+    t = tile - (uint32_t)row * l.tiles;
+    at = (int64_t)t * Tile::size;
+    end = at + Tile::size < p.n ? at + Tile::size : p.n;
+  }
+  const int64_t base = row * p.n;
+  A carry = s.init();
+  bool odd = false;
+#pragma unroll 1
+  for (; at < end; at += alone ? Tile::per_warp : Tile::size, odd = !odd) {
+    const int64_t i0 = at + (alone ? 0 : warp * Tile::per_warp);
+    tile_read(s, x, base, i0, p, rooms[warp]);
+    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, rooms[warp]));
+    const A lead = shuffle_from(upto, lane - 1), total = shuffle_from(upto, 31);
+    A before = carry;
+    if (alone)
+      carry = s.join(carry, total);
+    else
+      before = before_warp(s, total, (uint32_t)row, t, odd, l, &carry);
+    if (lane) before = s.join(before, lead);
+    tile_write(s, y, index, base, i0, before, p, rooms[warp], outs[warp]);
+    __syncwarp();
+  }
+}
+
+template <class S>
+tn_status run_tiles(const tn_kernel_args *args, S s, scan_plan p, const void *x, void *y,
+                    int64_t *index) {
+  using Tile = tile_of<S>;
+  constexpr int words = published_words<typename S::A>();
+  p.packs = !Tile::any && p.n % most(Tile::width, 4) == 0 && is_aligned(x, 16) &&
+            is_aligned(y, 16) && is_aligned(index, 16);
+  lookback l = lookback_of(args->workspace, p.outer, p.walks ? 1 : p.tiles);
+  tn_status status = l.tiles > 1 ? lookback_begin(args, l, words) : TN_OK;
+  if (status != TN_OK) return status;
+  int64_t blocks = p.outer * (int64_t)l.tiles;
+  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, tile_warps);
+  return launch(args, scan_tiles<S>, (unsigned)blocks, threads, 0, s, x, y, index, p, l);
+}
+
+} // namespace
+
+#endif /* KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH */
