@@ -118,8 +118,8 @@ test_train_outputs() {
   verify "devices are written to, not replaced" "$examples/train" --data "$work/idx" --steps 1 \
     --losses /dev/null
   if [ -c /dev/null ]; then passed "/dev/null is still there"; else failed "/dev/null"; fi
-  expect "train --json" 0 '^\{"device": ".+", .*"steps": 14, .*"accuracy": [0-9.]+\}$' \
-    "$examples/train" --data "$work/idx" --epochs 2 --batch 32 --json --plot "$work/plot.svg"
+  expect "train --json" 0 '^\{"device": ".+", .*"steps": 6, .*"accuracy": [0-9.]+\}$' \
+    "$examples/train" --data "$work/idx80" --epochs 2 --batch 32 --json --plot "$work/plot.svg"
   if [ "$(wc -l <"$work/out")" -eq 1 ]; then passed "the JSON stands alone"; else
     failed "the JSON stands alone"; fi
   expect "the plot is complete" 0 '</svg>' tail -n 1 "$work/plot.svg"
@@ -127,18 +127,18 @@ test_train_outputs() {
     verify "the plot is well-formed" xmllint --noout "$work/plot.svg"
   fi
   expect "the last line is the accuracy" 0 '^test accuracy [0-9]+\.[0-9][0-9] %$' \
-    "$examples/train" --data "$work/idx" --epochs 1
+    "$examples/train" --data "$work/idx80" --epochs 1
   expect "--epochs 0 only tests" 0 '^test accuracy' "$examples/train" --data "$work/idx" --epochs 0
   if ls "$work"/*.tmp "$work"/idx/*.tmp >/dev/null 2>&1; then failed "temporary files are left"; else
     passed "no temporary files are left"; fi
 }
 
-# 13 steps make an epoch of 200 images here; the cuts fall inside and between epochs.
+# 5 steps make an epoch of 80 images here; the cuts fall inside and between epochs.
 test_train_checkpoints() {
-  set -- --data "$work/idx" --batch 16 --epochs 9
-  run 0 "$examples/train" "$@" --steps 30 --losses "$work/whole"
-  for cut in 6 13 20; do
-    rest=$((30 - cut))
+  set -- --data "$work/idx80" --batch 16 --epochs 9
+  run 0 "$examples/train" "$@" --steps 12 --losses "$work/whole"
+  for cut in 2 5 8; do
+    rest=$((12 - cut))
     run 0 "$examples/train" "$@" --steps $cut --losses "$work/a" --save "$work/ckpt"
     run 0 "$examples/train" "$@" --steps $rest --losses "$work/b" --load "$work/ckpt"
     cat "$work/a" "$work/b" >"$work/parts"
@@ -146,8 +146,8 @@ test_train_checkpoints() {
       "$work/whole" "$work/parts"
   done
   expect "a checkpoint inside an epoch needs data of that length" 1 \
-    'stands in the middle of an epoch of 200 images, .* has 80' \
-    "$examples/train" --data "$work/idx80" --load "$work/ckpt" --steps 1
+    'stands in the middle of an epoch of 80 images, .* has 200' \
+    "$examples/train" --data "$work/idx" --load "$work/ckpt" --steps 1
 
   head -c 100000 "$work/ckpt" >"$work/short"
   expect "a checkpoint cut short is refused" 1 'no checkpoint: .*short: tensor .* are outside' \
@@ -193,7 +193,7 @@ a_little_off() {
 
 # By 16 images, whose gradients the first scale of the loss does not make infinite.
 test_train_float16() {
-  set -- env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --batch 16 --seed 2 --steps 8
+  set -- env TENON_DEVICE=cpu,reference "$examples/train" --data "$work/idx" --batch 16 --seed 2 --steps 4
   run 0 "$@" --losses "$work/float32"
   run 0 "$@" --amp f16 --losses "$work/f16"
   a_little_off "train --amp f16 changes losses a little" 0.01 "$work/float32" "$work/f16"
@@ -201,7 +201,7 @@ test_train_float16() {
   same "and as much by a tape" "$work/f16" "$work/f16.eager"
   # A batch that is smaller than the others has a program of its own, of which nothing is to be told.
   expect "train tells of its program" 0 '^step: [0-9]+ nodes' \
-    "$examples/train" --data "$work/idx" --batch 64 --epochs 1
+    "$examples/train" --data "$work/idx80" --batch 64 --epochs 1
 }
 
 # A save that is killed leaves nothing beside the file, and what others left is swept away.

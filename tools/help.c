@@ -32,6 +32,7 @@ const char help_check[] =
     "                 first in every run but those that --op, --dtype or --case narrows\n"
     "  --seed N       draws other numbers (default 0)\n"
     "  --case N       only the Nth case of each operator and choice of types\n"
+    "  --every N      only every Nth case of each operator and choice of types, and typical ones\n"
     "  --large        adds cases of more than 2^31 elements, where there is memory\n"
     "  --no-thresholds  leaves out cases on either side of the sizes from which on a kernel takes\n"
     "                 a call or leaves it to the next\n"

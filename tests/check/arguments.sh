@@ -21,7 +21,7 @@ expect() { # STATUS ARGUMENTS...
 }
 
 expect 0 check --help
-for option in device op dtype slots seed case large list complete expect junit json jobs timeout no-fork all minutes \
+for option in device op dtype slots seed case every large list complete expect junit json jobs timeout no-fork all minutes \
   fuzz-step sequence; do
   grep -q -- "--$option" "$scratch/out" || die "--help does not explain --$option"
 done
@@ -29,6 +29,7 @@ expect 2 check --nosuch
 expect 2 check --seed
 expect 2 check --seed twelve
 expect 2 check --case -1
+expect 2 check --every -1
 expect 2 check --jobs 1000
 expect 2 check one.so two.so
 expect 2 check --slots nosuch

@@ -94,6 +94,8 @@ static bool take_option(int option, check_options *o) {
   case 'c':
     o->has_case = true;
     return number("case", optarg, UINT64_MAX, &o->only_case);
+  case 'n':
+    return number("every", optarg, UINT64_MAX, &o->every);
   case 'm':
     return minutes(optarg, &o->minutes);
   case 'K':
@@ -127,18 +129,29 @@ static bool take_plugin(int argc, char **argv, check_options *o) {
 
 /* 0: go on; else what to exit with, plus 1. */
 static int read_options(int argc, char **argv, check_options *o) {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'},   {"op", required_argument, NULL, 'o'},
-      {"dtype", required_argument, NULL, 't'},    {"seed", required_argument, NULL, 's'},
-      {"case", required_argument, NULL, 'c'},     {"expect", required_argument, NULL, 'e'},
-      {"junit", required_argument, NULL, 'u'},    {"json", no_argument, NULL, 'J'},
-      {"list", no_argument, NULL, 'l'},           {"all", no_argument, NULL, 'a'},
-      {"minutes", required_argument, NULL, 'm'},  {"fuzz-step", required_argument, NULL, 'K'},
-      {"sequence", required_argument, NULL, 'q'}, {"slots", required_argument, NULL, 'S'},
-      {"complete", no_argument, NULL, 'C'},       {"large", no_argument, NULL, 'L'},
-      {"jobs", required_argument, NULL, 'j'},     {"timeout", required_argument, NULL, 'T'},
-      {"no-fork", no_argument, NULL, 'F'},        {"no-thresholds", no_argument, NULL, 'H'},
-      {"help", no_argument, NULL, 'h'},           {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"case", required_argument, NULL, 'c'},
+                                          {"expect", required_argument, NULL, 'e'},
+                                          {"junit", required_argument, NULL, 'u'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {"minutes", required_argument, NULL, 'm'},
+                                          {"fuzz-step", required_argument, NULL, 'K'},
+                                          {"sequence", required_argument, NULL, 'q'},
+                                          {"slots", required_argument, NULL, 'S'},
+                                          {"complete", no_argument, NULL, 'C'},
+                                          {"large", no_argument, NULL, 'L'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"timeout", required_argument, NULL, 'T'},
+                                          {"no-fork", no_argument, NULL, 'F'},
+                                          {"no-thresholds", no_argument, NULL, 'H'},
+                                          {"every", required_argument, NULL, 'n'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   for (int option; (option = getopt_long(argc, argv, "hj:", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_check, stdout), EXIT_OK + 1;
     if (!take_option(option, o)) return fputs(help_check, stderr), EXIT_USAGE + 1;

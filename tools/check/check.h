@@ -14,6 +14,7 @@ typedef struct check_options {
   const char *device, *op, *dtype, *expect, *junit;
   const char *slots; /* which checks of a backend's slots, or NULL */
   uint64_t seed, only_case;
+  uint64_t every; /* which cases of a sample: each Nth; 0: all */
   bool has_case, has_seed;
   bool json, list, complete, large, no_fork, no_thresholds;
   bool all;       /* names every operator without a kernel */

@@ -9,8 +9,8 @@
 
 /* Only where every case of a type was made can a kernel be missed. */
 static bool all_cases_ran(const check_options *o, const unit *u) {
-  return !o->has_case && !o->no_thresholds && !(o->dtype && strchr(o->dtype, ',')) &&
-         u->crashes < CHECK_CRASHES;
+  return !o->has_case && o->every <= 1 && !o->no_thresholds &&
+         !(o->dtype && strchr(o->dtype, ',')) && u->crashes < CHECK_CRASHES;
 }
 
 static void complain(const check_options *o, const agenda *a, unit *u, const row_use *r,

@@ -250,11 +250,17 @@ static void load_largest(trial *t) {
   find_effects(t);
 }
 
+/* Of a sample the first of all, and what stands for its operator, are never left out. */
+static bool is_wanted(const check_options *o, const op_case *c, uint64_t number) {
+  if (o->has_case) return number == o->only_case;
+  return o->every <= 1 || number % o->every == 0 || c->typical;
+}
+
 static void take_case(void *ctx, const op_case *c) {
   trial *t = ctx;
   const check_options *o = t->bench->options;
   uint64_t number = t->number++;
-  if (o->has_case && number != o->only_case) return;
+  if (!is_wanted(o, c, number)) return;
   op_case mine = seeded(c, o->seed);
   t->unit->number = t->unit->tally.number = number;
   run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
@@ -289,7 +295,7 @@ static void run_side(trial *t, const op_case *c) {
   op_case mine = seeded(c, t->bench->options->seed);
   const check_options *o = t->bench->options;
   uint64_t number = t->number++;
-  if (o->has_case && number != o->only_case) return;
+  if (!is_wanted(o, c, number)) return;
   mine.variants = VARIANT_MADE;
   t->unit->number = t->unit->tally.number = number;
   run_case(&mine, t->bench->device, t->bench->reference, &t->unit->tally);
