@@ -166,8 +166,8 @@ static tn_status multinomial_run(const tn_kernel_args *args, tn_range_fn fn) {
  * upper 16 bits, which leaves little to insertion.
  */
 enum {
-  BUCKET = 4096,         /* keys, about */
-  MOST_BUCKET_BITS = 12, /* more would be too many places to write to at a time */
+  BUCKET = 8,            /* keys, where there are few */
+  MOST_BUCKET_BITS = 10, /* more would be too many places to write to at a time */
   DEALT = 1 << 16,       /* keys that are drawn and dealt by one thread at the least */
 };
 
