@@ -7,9 +7,9 @@
 #include "numeric.h"
 
 enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
-static const uint32_t threads[] = {1, 2, 3, 8};
-enum { COUNTS = sizeof threads / sizeof *threads };
-static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I8, TN_I32, TN_I64};
+static const uint32_t threads[] = {1, 3, 2, 8}; /* the first two against the reference */
+enum { COUNTS = sizeof threads / sizeof *threads, COMPARED = 2 };
+static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_I32};
 enum { TYPES = sizeof types / sizeof *types };
 
 typedef struct world {
@@ -73,14 +73,17 @@ static double *read_numbers(const tn_tensor *t, int64_t *count) {
   return values;
 }
 
-/* Equal within `bound` of the larger; NaN equals NaN. Releases both. */
+/* Equal within `bound` of the larger, or of the least normal number of its type; NaN equals
+ * NaN. Releases both. */
 static void same(tn_tensor *got, tn_tensor *want, double bound, const char *what) {
+  const tn_dtype type = tn_tensor_dtype(got);
+  const double least = type == TN_F16 ? 0x1p-14 : type == TN_F32 ? 0x1p-126 : 0x1p-1022;
   int64_t n, m;
   double *a = read_numbers(got, &n), *b = read_numbers(want, &m);
   ck_assert_int_eq(n, m);
   for (int64_t i = 0; i < n; ++i) {
     const bool equal = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ||
-                       fabs(a[i] - b[i]) <= bound * fmax(fabs(a[i]), fabs(b[i]));
+                       fabs(a[i] - b[i]) <= bound * fmax(fmax(fabs(a[i]), fabs(b[i])), least);
     ck_assert_msg(equal, "%s [%lld]: %.17g, not %.17g", what, (long long)i, a[i], b[i]);
   }
   free(a);
@@ -142,7 +145,7 @@ START_TEST(different_elements_are_the_references) {
 END_TEST
 
 START_TEST(permutations_are_the_references) {
-  static const int64_t sizes[] = {0, 1, 2, 47, 1000, 8193, 200003};
+  static const int64_t sizes[] = {0, 1, 2, 47, 1000, 8193, 70001};
   world w = open_world(threads[_i]);
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s)
     for (int wide = 0; wide < 2; ++wide) {
@@ -162,7 +165,7 @@ END_TEST
 static const struct {
   int rank;
   int64_t shape[3], axis;
-} lines[] = {{1, {PARTS}, 0}, {2, {2, 40009}, 1}, {3, {2, 9001, 3}, 1}, {2, {300, 1033}, 0}};
+} lines[] = {{1, {PARTS}, 0}, {2, {2, 20009}, 1}, {3, {2, 6001, 3}, 1}, {2, {30, 1033}, 0}};
 
 typedef tn_status (*scan_fn)(tn_device *device, int line, tn_dtype type, bool reverse,
                              tn_tensor **y);
@@ -219,7 +222,7 @@ static const struct {
 
 START_TEST(scans_are_the_references) {
   world w = open_world(threads[_i]);
-  static const double bounds[] = {2e-7, 1e-11, 1e-3, 8e-3, 0, 0, 0};
+  static const double bounds[] = {2e-7, 1e-3, 1e-11, 0};
   for (size_t s = 0; s < sizeof scans / sizeof *scans; ++s)
     for (int line = 0; line < (int)(sizeof lines / sizeof *lines); ++line)
       for (int k = 0; k < TYPES; ++k) {
@@ -263,9 +266,9 @@ END_TEST
 START_TEST(gradients_are_the_references) {
   static const int64_t sizes[] = {5, 0, 40001, 1, 16384, 33333};
   enum { LIST = sizeof sizes / sizeof *sizes };
-  static const double bounds[] = {1e-6, 1e-12, 1e-3, 8e-3};
+  static const double bounds[] = {1e-6, 1e-3, 1e-12};
   world w = open_world(threads[_i]);
-  for (int k = 0; k < 4; ++k)
+  for (int k = 0; k < 3; ++k)
     for (int broken = 0; broken < 2; ++broken) {
       tn_tensor *grads[2][LIST], *norm[2] = {0}, *found[2], *scale[2];
       const float factor = 96;
@@ -293,12 +296,12 @@ START_TEST(gradients_are_the_references) {
 END_TEST
 
 static void add_tests(TCase *tcase) {
-  tcase_add_loop_test(tcase, orders_are_the_references, 0, COUNTS);
-  tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COUNTS);
-  tcase_add_loop_test(tcase, permutations_are_the_references, 0, COUNTS);
-  tcase_add_loop_test(tcase, scans_are_the_references, 0, COUNTS);
+  tcase_add_loop_test(tcase, orders_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
   tcase_add_test(tcase, scans_have_the_same_bits_for_any_threads);
-  tcase_add_loop_test(tcase, gradients_are_the_references, 0, COUNTS);
+  tcase_add_loop_test(tcase, gradients_are_the_references, 0, COMPARED);
 }
 
 int main(void) { return run_suite("long_lines", add_tests); }
