@@ -65,15 +65,14 @@ static inline double whole_wide(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 static inline double pow_wide(double a, double b) {
   const double size = fabs(a), steps = fabs(b), near = steps > 0x1p40 ? 0x1p40 : steps;
-  const int whole = whole_wide(near) == near;
-  const int odd = whole & (whole_wide(near * 0.5) != near * 0.5);
-  const int negative = bits_of_double(a) >> 63 != 0;
   double log2a = log2_wide(size);
   log2a = size == 0 ? (double)-INFINITY : log2a;
   log2a = size == (double)INFINITY ? (double)INFINITY : log2a;
   double y = exp2_wide(b * log2a);
-  y = negative & odd ? -y : y;
-  y = (a < 0) & (size < (double)INFINITY) & !whole ? (double)NAN : y;
+  /* Selections among doubles: of truth values kept as integers no loop is vectorised. */
+  const double odd = whole_wide(near * 0.5) != near * 0.5 ? copysign(y, a) : y;
+  const double broken = (a < 0) & (size < (double)INFINITY) ? (double)NAN : y;
+  y = whole_wide(near) == near ? odd : broken;
   y = (a != a) | (b != b) ? (double)NAN : y;
   return (b == 0) | (a == 1) | ((size == 1) & (steps == (double)INFINITY)) ? 1 : y;
 }

@@ -7,7 +7,7 @@
 
 #include "kernels/common/scalars.h"
 #include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/optimiser/places.h"
 
 typedef struct multi_sgd {
   double lr, momentum, decay;
@@ -44,31 +44,28 @@ typedef struct multi_call {
   const void *ctx;
 } multi_call;
 
-/* Elements begin <= i < end of all places laid one after the other. */
-static tn_status step_range(void *ctx, int64_t begin, int64_t end) {
+static void step_place(void *ctx, int place, int64_t first, int64_t n) {
   const multi_call *call = ctx;
   const tn_kernel_args *args = call->args;
   const int length = args->num_in, lists = args->num_out / length;
-  for (int i = 0; i < length && end > 0; i++) {
-    const int64_t size = cpu_count(args->in[i]), first = cpu_max(begin, 0),
-                  n = cpu_min(end, size) - first;
-    void *p[3];
-    for (int k = 0; n > 0 && k < lists; k++) {
-      const DLTensor *t = args->out[k * length + i];
-      p[k] = (char *)t->data + first * (t->dtype.bits / 8);
-    }
-    const char *grad = args->in[i]->data;
-    if (n > 0) call->fn(n, grad + first * (args->in[i]->dtype.bits / 8), p, call->ctx);
-    begin -= size;
-    end -= size;
+  void *p[3];
+  for (int k = 0; k < lists; k++) {
+    const DLTensor *t = args->out[k * length + place];
+    p[k] = (char *)t->data + first * (t->dtype.bits / 8);
   }
+  const DLTensor *grad = args->in[place];
+  call->fn(n, (const char *)grad->data + first * (grad->dtype.bits / 8), p, call->ctx);
+}
+
+static tn_status step_range(void *ctx, int64_t begin, int64_t end) {
+  const multi_call *call = ctx;
+  places_each(call->args->in, call->args->num_in, begin, end, step_place, ctx);
   return TN_OK;
 }
 
 static tn_status multi_run(const tn_kernel_args *args, multi_fn fn, const void *ctx) {
   multi_call call = {args, fn, ctx};
-  int64_t n = 0;
-  for (int i = 0; i < args->num_in; i++) n += cpu_count(args->in[i]);
+  const int64_t n = places_count(args->in, args->num_in);
   if (n <= CPU_GRAIN_MATHS) return step_range(&call, 0, n);
   return args->host->parallel_for(args->host, n, CPU_GRAIN_MATHS, step_range, &call);
 }

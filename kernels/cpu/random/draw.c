@@ -8,6 +8,7 @@
 #include "kernels/common/draws.h"
 #include "kernels/common/scalars.h"
 #include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/radix.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/random/philox_block.h"
 
@@ -158,85 +159,166 @@ static tn_status multinomial_run(const tn_kernel_args *args, tn_range_fn fn) {
 
 /* --------------------------------------------------------------- randperm --- */
 
-typedef struct keyed {
-  uint64_t key;
-  int64_t place;
-} keyed;
+/*
+ * Keys are uniform, so that their upper bits deal them into buckets of about as many, which fit
+ * a cache. An item is the next bits of a key, 32 in general, above its place; where those are
+ * equal, all of the two keys decide, which are then drawn again. A bucket is sorted by its items'
+ * upper 16 bits, which leaves little to insertion.
+ */
+enum {
+  BUCKET = 8,            /* keys, where there are few */
+  MOST_BUCKET_BITS = 10, /* more would be too many places to write to at a time */
+  DEALT = 1 << 16,       /* keys that are drawn and dealt by one thread at the least */
+};
 
-static bool comes_before(keyed a, keyed b) {
-  return a.key < b.key || (a.key == b.key && a.place < b.place);
+typedef struct permuting {
+  draw_call draw;
+  int bits, low; /* bits that name a bucket; of an item, those that are its place */
+  int64_t parts, longest;
+  int64_t *at;    /* [parts, buckets]: keys of a part in a bucket, then where they go */
+  int64_t *start; /* [buckets + 1] */
+  uint64_t *items;
+  int wide; /* y is of 64 bits */
+  const tn_host *host;
+} permuting;
+
+static inline uint64_t item_of(const permuting *p, uint64_t key, int64_t place) {
+  return key << p->bits >> p->low << p->low | (uint64_t)place;
 }
 
-static void insertion_sort(keyed *list, int64_t n) {
-  for (int64_t i = 1; i < n; i++) {
-    const keyed x = list[i];
-    int64_t j = i;
-    for (; j > 0 && comes_before(x, list[j - 1]); j--) list[j] = list[j - 1];
-    list[j] = x;
-  }
+static inline uint64_t place_of_item(const permuting *p, uint64_t item) {
+  return item & (((uint64_t)1 << p->low) - 1);
 }
 
-typedef void (*key_fn)(void *ctx, uint64_t key, int64_t place);
+static bool comes_before(const permuting *p, uint64_t a, uint64_t b) {
+  if (a >> p->low != b >> p->low) return a < b;
+  const uint64_t i = place_of_item(p, a), j = place_of_item(p, b);
+  const uint64_t x = philox_pair(p->draw.seed, p->draw.offset, i);
+  const uint64_t y = philox_pair(p->draw.seed, p->draw.offset, j);
+  return x < y || (x == y && i < j);
+}
 
-static void each_key(const draw_call *call, key_fn fn, void *ctx) {
+/* pre: p->parts share all blocks of words. */
+static int64_t first_block(const permuting *p, int64_t part) {
+  return radix_begin(cpu_ceil_div(p->draw.n, PAIRS), p->parts, part);
+}
+
+static tn_status count_keys(void *ctx, int64_t begin, int64_t end) {
+  const permuting *p = ctx;
   uint32_t words[PHILOX_WORDS];
-  for (int64_t i = 0; i < call->n; i++) {
-    if (i % PAIRS == 0) draw_words(call, i / PAIRS, words);
-    fn(ctx, pair_of(words, i % PAIRS), i);
+  for (int64_t part = begin; part < end; part++) {
+    int64_t *at = p->at + (part << p->bits);
+    memset(at, 0, sizeof *at << p->bits);
+    for (int64_t b = first_block(p, part); b < first_block(p, part + 1); b++) {
+      const int64_t n = cpu_min(PAIRS, p->draw.n - b * PAIRS);
+      draw_words(&p->draw, b, words);
+      for (int64_t i = 0; i < n; i++) at[words[2 * i + 1] >> (32 - p->bits)]++;
+    }
+  }
+  return TN_OK;
+}
+
+static tn_status deal_keys(void *ctx, int64_t begin, int64_t end) {
+  const permuting *p = ctx;
+  uint32_t words[PHILOX_WORDS];
+  for (int64_t part = begin; part < end; part++) {
+    int64_t *at = p->at + (part << p->bits);
+    for (int64_t b = first_block(p, part); b < first_block(p, part + 1); b++) {
+      const int64_t first = b * PAIRS, n = cpu_min(PAIRS, p->draw.n - first);
+      draw_words(&p->draw, b, words);
+      for (int64_t i = 0; i < n; i++) {
+        const int64_t place = at[words[2 * i + 1] >> (32 - p->bits)]++;
+        __builtin_prefetch(p->items + place + 8, 1);
+        p->items[place] = item_of(p, pair_of(words, i), first + i);
+      }
+    }
+  }
+  return TN_OK;
+}
+
+/* Where each part's first key of a bucket goes. */
+static void place_keys(permuting *p) {
+  int64_t sum = 0;
+  for (int64_t b = 0; b < (int64_t)1 << p->bits; b++) {
+    p->start[b] = sum;
+    for (int64_t part = 0; part < p->parts; part++) {
+      int64_t *at = &p->at[(part << p->bits) + b];
+      const int64_t count = *at;
+      *at = sum;
+      sum += count;
+    }
+    p->longest = cpu_max(p->longest, sum - p->start[b]);
+  }
+  p->start[(int64_t)1 << p->bits] = sum;
+}
+
+#define OWN_KEY(x) (x)
+RADIX_SORTER(item, uint64_t, OWN_KEY)
+
+static void sort_bucket(const permuting *p, int64_t b, uint64_t *space, radix_room *room) {
+  const int64_t first = p->start[b], n = p->start[b + 1] - first;
+  uint64_t *a = p->items + first;
+  if (n > RADIX_SHORT) a = item_sort(a, space, n, 48, 16, 1, room);
+  for (int64_t i = 1; i < n; i++) {
+    const uint64_t x = a[i];
+    int64_t k = i;
+    for (; k > 0 && comes_before(p, x, a[k - 1]); k--) a[k] = a[k - 1];
+    a[k] = x;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t place = (int64_t)place_of_item(p, a[i]);
+    if (p->wide)
+      ((int64_t *)p->draw.y)[first + i] = place;
+    else
+      ((int32_t *)p->draw.y)[first + i] = (int32_t)place;
   }
 }
 
-/* Keys dealt into buckets by their upper bits: keys are uniform, so buckets are small. */
-typedef struct buckets {
-  keyed *list;
-  int64_t *start; /* of bucket b at [b + 1] while dealing, at [b] afterwards */
-  int shift;
-} buckets;
-
-static void count_key(void *ctx, uint64_t key, int64_t place) {
-  buckets *b = ctx;
-  (void)place;
-  b->start[(key >> b->shift) + 2]++;
+static tn_status sort_buckets(void *ctx, int64_t begin, int64_t end) {
+  const permuting *p = ctx;
+  const size_t histograms = radix_room_bytes(1);
+  char *room = p->host->alloc(p->host, histograms + (size_t)p->longest * sizeof(uint64_t), 64);
+  if (!room) return p->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to sort keys in");
+  for (int64_t b = begin; b < end; b++)
+    sort_bucket(p, b, (uint64_t *)(void *)(room + histograms), (radix_room *)(void *)room);
+  p->host->free(p->host, room);
+  return TN_OK;
 }
 
-static void deal_key(void *ctx, uint64_t key, int64_t place) {
-  buckets *b = ctx;
-  b->list[b->start[(key >> b->shift) + 1]++] = (keyed){key, place};
-}
-
-static void sort_keys(const draw_call *call, buckets *b, int64_t count) {
-  memset(b->start, 0, (size_t)(count + 2) * sizeof *b->start);
-  each_key(call, count_key, b);
-  for (int64_t i = 2; i < count + 2; i++) b->start[i] += b->start[i - 1];
-  each_key(call, deal_key, b);
-  for (int64_t i = 0; i < count; i++)
-    insertion_sort(b->list + b->start[i], b->start[i + 1] - b->start[i]);
+static tn_status permute(permuting *p) {
+  const tn_host *host = p->host;
+  const int64_t buckets = (int64_t)1 << p->bits;
+  tn_status status = host->parallel_for(host, p->parts, 1, count_keys, p);
+  if (status) return status;
+  place_keys(p);
+  status = host->parallel_for(host, p->parts, 1, deal_keys, p);
+  if (status) return status;
+  return host->parallel_for(host, buckets, cpu_max(1, DEALT * buckets / cpu_max(1, p->draw.n)),
+                            sort_buckets, p);
 }
 
 tn_status ISA(randperm_any)(const tn_kernel_args *args) {
   const tn_randperm_attrs *a = args->attrs;
+  const tn_host *host = args->host;
   const DLTensor *y = args->out[0];
-  const draw_call call = {.n = y->shape[0],
-                          .seed = SCALAR_SEED(a, tn_randperm_attrs),
-                          .offset = SCALAR_OFFSET(a, tn_randperm_attrs)};
-  int bits = 1;
-  while ((int64_t)8 << bits < call.n) bits++;
-  const int64_t count = (int64_t)1 << bits;
-  const size_t list_bytes = (size_t)call.n * sizeof(keyed);
-  char *room =
-      args->host->alloc(args->host, list_bytes + (size_t)(count + 2) * sizeof(int64_t), 64);
-  if (!room)
-    return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld keys", (long long)call.n);
-  buckets b = {(keyed *)(void *)room, (int64_t *)(void *)(room + list_bytes), 64 - bits};
-  sort_keys(&call, &b, count);
-  for (int64_t i = 0; i < call.n; i++) {
-    if (y->dtype.bits == 32)
-      ((int32_t *)y->data)[i] = (int32_t)b.list[i].place;
-    else
-      ((int64_t *)y->data)[i] = b.list[i].place;
-  }
-  args->host->free(args->host, room);
-  return TN_OK;
+  permuting p = {.host = host, .wide = y->dtype.bits == 64, .bits = 1};
+  p.draw = (draw_call){.y = y->data,
+                       .n = y->shape[0],
+                       .seed = SCALAR_SEED(a, tn_randperm_attrs),
+                       .offset = SCALAR_OFFSET(a, tn_randperm_attrs)};
+  p.low = p.draw.n <= UINT32_MAX ? 32 : 44;
+  while (p.bits < MOST_BUCKET_BITS && (int64_t)BUCKET << p.bits < p.draw.n) p.bits++;
+  p.parts = cpu_min(cpu_max(1, p.draw.n / DEALT), (int64_t)host->num_threads);
+  const int64_t buckets = (int64_t)1 << p.bits;
+  const int64_t numbers = p.draw.n + p.parts * buckets + buckets + 1;
+  p.items = host->alloc(host, (size_t)numbers * sizeof(int64_t), 64);
+  if (!p.items)
+    return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld keys", (long long)p.draw.n);
+  p.at = (int64_t *)p.items + p.draw.n;
+  p.start = p.at + p.parts * buckets;
+  const tn_status status = permute(&p);
+  host->free(host, p.items);
+  return status;
 }
 
 #define BODY "kernels/cpu/random/draw.inc"

@@ -1,37 +1,65 @@
-/* The frame of scans along one axis of dense tensors, seen as [outer, size, inner]. */
+/*
+ * The frame of scans along one axis of dense tensors, seen as [outer, size, inner]. Lines that
+ * lie side by side are worked on together, as a tile. Where there are too few tiles for the
+ * threads, lines fall into parts: what the parts come to is found first, side by side, and
+ * then each is scanned from what those before it come to. The parts follow from the shape,
+ * so that results are the same for any number of threads.
+ */
 #ifndef TENON_KERNELS_CPU_SCAN_H
 #define TENON_KERNELS_CPU_SCAN_H
 
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 
-/* Lines that are worked on side by side. */
-#define SCAN_TILE 128
+#define SCAN_TILE 512 /* lines of a tile at the most */
+#define SCAN_BLOCK 32 /* elements of a line that are looked at together */
+#define SCAN_LANES 16 /* sums of a line that are made side by side */
 
-typedef struct scan_call {
+typedef struct scan_call scan_call;
+
+/* Steps first <= i < first + n of the lines of one tile: the first element in the order of the
+ * scan, from there `step` elements to the next. */
+typedef struct scan_stretch {
+  int64_t at, step, lines, first, n;
+} scan_stretch;
+
+/* What stretches of a scan come to, an item of `item` bytes for each line. */
+typedef struct scan_fns {
+  size_t item;
+  /* False where the items may not be joined to others: too small or too large. */
+  bool (*fold)(const scan_call *call, const scan_stretch *s, void *items);
+  /* items = before joined with items. */
+  void (*join)(const void *before, void *items, int64_t lines);
+  /* Writes the results of a stretch behind `before`, NULL at the start. */
+  void (*scan)(const scan_call *call, const scan_stretch *s, const void *before);
+} scan_fns;
+
+struct scan_call {
   const void *x;
   void *y;
   int64_t *index; /* of cummax, or NULL */
   cpu_axis_view view;
   bool reverse, exclusive;
-} scan_call;
+  scan_fns fns;
+  int64_t width, tiles; /* lines of a tile; tiles of all lines */
+  int64_t part, parts;  /* steps of a part, parts of a line */
+  int64_t round;        /* parts of a line that are at work together */
+  int64_t begin, count; /* the first of them, and how many */
+  char *items;          /* [tiles, round + 1, width]: before a part, behind it its own */
+  bool *unsafe;         /* [tiles, round]: what fold said */
+};
 
-/* The lines of one tile: the first element in the order of the scan, from there `step`
- * elements to the next. */
-typedef struct scan_tile {
-  int64_t at, step, lines;
-} scan_tile;
-
-static inline scan_tile scan_tile_of(const scan_call *call, int64_t t) {
+static inline scan_stretch scan_stretch_of(const scan_call *call, int64_t tile, int64_t first,
+                                           int64_t n) {
   const cpu_axis_view v = call->view;
-  const int64_t per = cpu_ceil_div(v.inner, SCAN_TILE), first = t % per * SCAN_TILE;
-  scan_tile tile = {t / per * v.size * v.inner + first, v.inner,
-                    cpu_min(SCAN_TILE, v.inner - first)};
-  if (call->reverse) {
-    tile.at += (v.size - 1) * v.inner;
-    tile.step = -v.inner;
-  }
-  return tile;
+  const int64_t per = cpu_ceil_div(v.inner, call->width), line = tile % per * call->width;
+  const int64_t step = call->reverse ? -v.inner : v.inner;
+  const int64_t start = call->reverse ? (v.size - 1) * v.inner : 0;
+  return (scan_stretch){.at = tile / per * v.size * v.inner + line + start + first * step,
+                        .step = step,
+                        .lines = cpu_min(call->width, v.inner - line),
+                        .first = first,
+                        .n = n};
 }
 
 #endif

@@ -1,0 +1,307 @@
+/*
+ * Operators that share a long line among threads: scans, sorting, permutations, lists of
+ * gradients. The reference says what comes out, whatever the number of threads is; results that
+ * are rounded have the same bits for each. Lines are a little longer than so many parts, or
+ * cross the sizes from which on they are shared.
+ */
+#include "numeric.h"
+
+enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
+static const uint32_t threads[] = {1, 3, 2, 8}; /* the first two against the reference */
+enum { COUNTS = sizeof threads / sizeof *threads, COMPARED = 2 };
+static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_I32};
+enum { TYPES = sizeof types / sizeof *types };
+
+typedef struct world {
+  tn_runtime *runtime;
+  tn_device *cpu, *reference;
+} world;
+
+static world open_world(uint32_t count) {
+  tn_runtime_options options = {.struct_size = sizeof options, .plugins = "reference,cpu"};
+  world w = {NULL, NULL, NULL};
+  options.num_threads = count;
+  w.runtime = open_runtime(&options);
+  ok(tn_device_find(w.runtime, "cpu", &w.cpu));
+  ok(tn_device_find(w.runtime, "reference", &w.reference));
+  return w;
+}
+
+/* What sorting and extremes must heed: ties, both zeros, infinities, NaN. */
+static double special(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  const uint32_t r = *seed >> 12;
+  if (r % 1001 == 0) return -INFINITY;
+  if (r % 1003 == 0) return INFINITY;
+  if (r % 1009 == 0) return NAN;
+  return r % 5 == 0 ? r % 2 ? -0.0 : 0.0 : (double)(r % 2003) / 16 - 60;
+}
+
+static double near_one(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return 0.95 + (double)(*seed >> 8) * 0.1 / (1 << 24);
+}
+
+static double spread(uint32_t *seed) { return ldexp(near_one(seed) - 1, (int)(*seed % 100) - 40); }
+
+typedef double (*value_fn)(uint32_t *seed);
+
+static tn_tensor *drawn(tn_device *device, tn_dtype type, int rank, const int64_t *shape,
+                        value_fn fn) {
+  uint32_t seed = 7;
+  int64_t n = 1;
+  for (int d = 0; d < rank; ++d) n *= shape[d];
+  double *values = malloc((size_t)(n ? n : 1) * sizeof *values);
+  for (int64_t i = 0; i < n; ++i) {
+    values[i] = fn(&seed);
+    if (type < TN_F16 && !(fabs(values[i]) < 127)) values[i] = 3;
+  }
+  tn_tensor *t = numbers(device, type, rank, shape, values);
+  free(values);
+  return t;
+}
+
+static double *read_numbers(const tn_tensor *t, int64_t *count) {
+  const tn_cast_attrs to = {sizeof to, TN_F64};
+  tn_tensor *wide = NULL;
+  ok(tn_cast(NULL, t, &to, &wide));
+  const size_t bytes = tn_tensor_bytes(wide);
+  double *values = malloc(bytes ? bytes : 1);
+  ok(tn_tensor_to_host(wide, values, bytes));
+  tn_tensor_release(wide);
+  *count = (int64_t)(bytes / sizeof *values);
+  return values;
+}
+
+/* Equal within `bound` of the larger, or of the least normal number of its type; NaN equals
+ * NaN. Releases both. */
+static void same(tn_tensor *got, tn_tensor *want, double bound, const char *what) {
+  const tn_dtype type = tn_tensor_dtype(got);
+  const double least = type == TN_F16 ? 0x1p-14 : type == TN_F32 ? 0x1p-126 : 0x1p-1022;
+  int64_t n, m;
+  double *a = read_numbers(got, &n), *b = read_numbers(want, &m);
+  ck_assert_int_eq(n, m);
+  for (int64_t i = 0; i < n; ++i) {
+    const bool equal = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ||
+                       fabs(a[i] - b[i]) <= bound * fmax(fmax(fabs(a[i]), fabs(b[i])), least);
+    ck_assert_msg(equal, "%s [%lld]: %.17g, not %.17g", what, (long long)i, a[i], b[i]);
+  }
+  free(a);
+  free(b);
+  tn_tensor_release(got);
+  tn_tensor_release(want);
+}
+
+START_TEST(orders_are_the_references) {
+  world w = open_world(threads[_i]);
+  const int64_t n = LONG;
+  for (int k = 0; k < TYPES; ++k)
+    for (int falling = 0; falling < 2; ++falling) {
+      tn_tensor *x[2] = {drawn(w.cpu, types[k], 1, &n, special),
+                         drawn(w.reference, types[k], 1, &n, special)};
+      tn_tensor *y[2] = {0}, *at[2] = {0}, *order[2] = {0}, *best[2] = {0}, *most[2] = {0};
+      tn_sort_attrs sort = TN_SORT_DEFAULTS;
+      tn_argsort_attrs argsort = TN_ARGSORT_DEFAULTS;
+      tn_topk_attrs few = TN_TOPK_DEFAULTS, many = TN_TOPK_DEFAULTS;
+      sort.descending = argsort.descending = few.largest = many.largest = falling;
+      few.k = 13, many.k = 5001;
+      for (int d = 0; d < 2; ++d) {
+        tn_tensor *place = NULL;
+        ok(tn_sort(NULL, x[d], &sort, &y[d], &at[d]));
+        ok(tn_argsort(NULL, x[d], &argsort, &order[d]));
+        ok(tn_topk(NULL, x[d], &few, &best[d], NULL));
+        tn_tensor *unread = NULL;
+        ok(tn_topk(NULL, x[d], &many, &unread, &place));
+        tn_tensor_release(unread);
+        most[d] = place;
+        tn_tensor_release(x[d]);
+      }
+      same(y[0], y[1], 0, "sort");
+      same(at[0], at[1], 0, "sort's index");
+      same(order[0], order[1], 0, "argsort");
+      same(best[0], best[1], 0, "topk");
+      same(most[0], most[1], 0, "topk's index");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+START_TEST(different_elements_are_the_references) {
+  world w = open_world(threads[_i]);
+  const int64_t n = LONG;
+  for (int k = 0; k < TYPES; ++k) {
+    tn_tensor *y[2] = {0}, *counts[2] = {0}, *count[2] = {0};
+    for (int d = 0; d < 2; ++d) {
+      tn_tensor *x = drawn(d ? w.reference : w.cpu, types[k], 1, &n, special);
+      ok(tn_unique(NULL, x, &y[d], &counts[d], &count[d]));
+      tn_tensor_release(x);
+    }
+    same(y[0], y[1], 0, "unique");
+    same(counts[0], counts[1], 0, "unique's counts");
+    same(count[0], count[1], 0, "unique's count");
+  }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+START_TEST(permutations_are_the_references) {
+  static const int64_t sizes[] = {0, 1, 2, 47, 1000, 8193, 70001};
+  world w = open_world(threads[_i]);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s)
+    for (int wide = 0; wide < 2; ++wide) {
+      tn_randperm_attrs attrs = TN_RANDPERM_DEFAULTS;
+      attrs.seed = 5 + (int64_t)s;
+      tn_tensor *y[2];
+      for (int d = 0; d < 2; ++d) {
+        y[d] = shaped(d ? w.reference : w.cpu, wide ? TN_I64 : TN_I32, 1, &sizes[s]);
+        ok(tn_randperm(NULL, y[d], &attrs));
+      }
+      same(y[0], y[1], 0, "randperm");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+static const struct {
+  int rank;
+  int64_t shape[3], axis;
+} lines[] = {{1, {PARTS}, 0}, {2, {2, 20009}, 1}, {3, {2, 6001, 3}, 1}, {2, {30, 1033}, 0}};
+
+typedef tn_status (*scan_fn)(tn_device *device, int line, tn_dtype type, bool reverse,
+                             tn_tensor **y);
+
+static tn_status sum_scan(tn_device *device, int line, tn_dtype type, bool reverse, tn_tensor **y) {
+  tn_cumsum_attrs attrs = TN_CUMSUM_DEFAULTS;
+  attrs.axis = lines[line].axis, attrs.reverse = reverse, attrs.exclusive = line % 2;
+  tn_tensor *x = drawn(device, type, lines[line].rank, lines[line].shape, near_one);
+  const tn_status status = tn_cumsum(NULL, x, &attrs, y);
+  tn_tensor_release(x);
+  return status;
+}
+
+static tn_status product(tn_device *device, int line, tn_dtype type, bool reverse, tn_tensor **y,
+                         value_fn fn) {
+  tn_cumprod_attrs attrs = TN_CUMPROD_DEFAULTS;
+  attrs.axis = lines[line].axis, attrs.reverse = reverse, attrs.exclusive = line % 2;
+  tn_tensor *x = drawn(device, type, lines[line].rank, lines[line].shape, fn);
+  const tn_status status = tn_cumprod(NULL, x, &attrs, y);
+  tn_tensor_release(x);
+  return status;
+}
+
+static tn_status product_scan(tn_device *device, int line, tn_dtype type, bool reverse,
+                              tn_tensor **y) {
+  return product(device, line, type, reverse, y, near_one);
+}
+
+/* What parts come to leaves the range of a double though the running product need not. */
+static tn_status wild_scan(tn_device *device, int line, tn_dtype type, bool reverse,
+                           tn_tensor **y) {
+  return product(device, line, type, reverse, y, spread);
+}
+
+static tn_status most_scan(tn_device *device, int line, tn_dtype type, bool reverse,
+                           tn_tensor **y) {
+  tn_cummax_attrs attrs = TN_CUMMAX_DEFAULTS;
+  attrs.axis = lines[line].axis, attrs.reverse = reverse;
+  tn_tensor *x = drawn(device, type, lines[line].rank, lines[line].shape, special), *most = NULL;
+  const tn_status status = tn_cummax(NULL, x, &attrs, &most, y); /* the places tell the values */
+  tn_tensor_release(most);
+  tn_tensor_release(x);
+  return status;
+}
+
+static const struct {
+  const char *name;
+  scan_fn fn;
+  bool exact;
+} scans[] = {{"cumsum", sum_scan, false},
+             {"cumprod", product_scan, false},
+             {"cumprod of any numbers", wild_scan, false},
+             {"cummax", most_scan, true}};
+
+START_TEST(scans_are_the_references) {
+  world w = open_world(threads[_i]);
+  static const double bounds[] = {2e-7, 1e-3, 1e-11, 0};
+  for (size_t s = 0; s < sizeof scans / sizeof *scans; ++s)
+    for (int line = 0; line < (int)(sizeof lines / sizeof *lines); ++line)
+      for (int k = 0; k < TYPES; ++k) {
+        tn_tensor *y[2] = {0};
+        for (int d = 0; d < 2; ++d)
+          ok(scans[s].fn(d ? w.reference : w.cpu, line, types[k], (line + k) % 2, &y[d]));
+        same(y[0], y[1], scans[s].exact ? 0 : bounds[k], scans[s].name);
+      }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+START_TEST(scans_have_the_same_bits_for_any_threads) {
+  static const tn_dtype rounded[] = {TN_F32, TN_F64};
+  for (int s = 0; s < 2; ++s)
+    for (int line = 0; line < 3; ++line)
+      for (int k = 0; k < 2; ++k) {
+        char *first = NULL;
+        for (int c = 0; c < COUNTS; ++c) {
+          world w = open_world(threads[c]);
+          tn_tensor *y = NULL;
+          ok(scans[s].fn(w.cpu, line, rounded[k], false, &y));
+          const size_t bytes = tn_tensor_bytes(y);
+          char *bits = malloc(bytes);
+          ok(tn_tensor_to_host(y, bits, bytes));
+          tn_tensor_release(y);
+          tn_runtime_close(w.runtime);
+          if (!first) {
+            first = bits;
+            continue;
+          }
+          ck_assert_msg(!memcmp(first, bits, bytes), "%s by %u threads", scans[s].name, threads[c]);
+          free(bits);
+        }
+        free(first);
+      }
+}
+END_TEST
+
+/* Gradients with and without what is not finite, empty ones among them. */
+START_TEST(gradients_are_the_references) {
+  static const int64_t sizes[] = {5, 0, 40001, 1, 16384, 33333};
+  enum { LIST = sizeof sizes / sizeof *sizes };
+  static const double bounds[] = {1e-6, 1e-3, 1e-12};
+  world w = open_world(threads[_i]);
+  for (int k = 0; k < 3; ++k)
+    for (int broken = 0; broken < 2; ++broken) {
+      tn_tensor *grads[2][LIST], *norm[2] = {0}, *found[2], *scale[2];
+      const float factor = 96;
+      for (int d = 0; d < 2; ++d) {
+        tn_device *device = d ? w.reference : w.cpu;
+        const uint8_t no = 0;
+        for (int i = 0; i < LIST; ++i)
+          grads[d][i] =
+              drawn(device, types[k], 1, &sizes[i], broken && i == LIST - 1 ? special : near_one);
+        ok(tn_tensor_from_host(device, TN_BOOL, 0, NULL, &no, &found[d]));
+        ok(tn_tensor_from_host(device, TN_F32, 0, NULL, &factor, &scale[d]));
+        ok(tn_unscale_grads(NULL, scale[d], grads[d], LIST, found[d]));
+        ok(tn_clip_grad_norm(NULL, grads[d], LIST, NULL, &norm[d]));
+        tn_tensor_release(scale[d]);
+      }
+      uint8_t seen;
+      ok(tn_tensor_to_host(found[0], &seen, 1));
+      ck_assert_int_eq(seen, broken);
+      same(found[0], found[1], 0, "found_inf");
+      same(norm[0], norm[1], 1e-6, "norm");
+      for (int i = 0; i < LIST; ++i) same(grads[0][i], grads[1][i], bounds[k], "gradients");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_loop_test(tcase, orders_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
+  tcase_add_test(tcase, scans_have_the_same_bits_for_any_threads);
+  tcase_add_loop_test(tcase, gradients_are_the_references, 0, COMPARED);
+}
+
+int main(void) { return run_suite("long_lines", add_tests); }
