@@ -20,8 +20,8 @@ enum { most_engines = 10, most_fused = 6 };
 /* What is fused pays where the convolution alone is too small to be measured. */
 static const double least_fused = 1.0 / 64;
 
-/* What is remembered: a candidate's place in the heuristic's list and its number, by which it is
- * known again. */
+/* What is remembered: a candidate's place in the heuristic's list of its kind and its number, by
+ * which it is known again. */
 typedef struct chosen {
   int64_t number;
   int32_t is_engine, place, fused, zero;
@@ -121,6 +121,14 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, in
   dnn_graph_free(&g);
 }
 
+/* All engines, or of either kind alone. */
+static void list_field(cuda_queue *queue, const convolution *c, bool plain, bool fused, field *f) {
+  f->engines = 0;
+  if (plain) list_engines(queue, c, false, most_engines, f);
+  f->first_fused = f->engines;
+  if (fused) list_engines(queue, c, true, most_fused, f);
+}
+
 /* Frees the engines but for the one at `kept`. */
 static void drop_engines(field *f, int kept) {
   for (int i = 0; i < f->engines; i++)
@@ -165,15 +173,20 @@ static size_t most_workspace(cudnnHandle_t dnn, conv_plan *p, const field *f) {
   return most;
 }
 
+/* Which of the field's engines it is. */
+static int engine_at(const field *f, const chosen *c) {
+  return c->place + (c->fused ? f->first_fused : 0);
+}
+
 /* Has the plan be what was chosen, with the heuristic's algorithm beside an engine; false where
  * there is no such candidate. */
 static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen *c) {
   const int first = first_place(dnn, p, f);
   if (c->is_engine) {
-    if (c->place < 0 || c->place >= f->engines || f->engine[c->place].engine != c->number)
-      return false;
-    p->graph = f->engine[c->place];
-    p->fused = c->place >= f->first_fused;
+    const int at = engine_at(f, c), end = c->fused ? f->engines : f->first_fused;
+    if (c->place < 0 || at >= end || f->engine[at].engine != c->number) return false;
+    p->graph = f->engine[at];
+    p->fused = c->fused;
     return true;
   }
   p->fused = c->fused && p->activation;
@@ -209,7 +222,8 @@ static bool race(cuda_tuner *tuner, trial *t, const field *f, bool fused, chosen
     t->plan->graph = f->engine[i];
     t->plan->fused = i >= f->first_fused;
     if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
-    *best = (chosen){f->engine[i].engine, 1, i, t->plan->fused, 0};
+    *best = (chosen){.number = f->engine[i].engine, .is_engine = 1, .fused = t->plan->fused};
+    best->place = t->plan->fused ? i - f->first_fused : i;
   }
   t->plan->graph = (dnn_plan){.plan = NULL};
   t->plan->fused = false;
@@ -316,10 +330,15 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
                                &p->key, sizeof p->key};
   field f = {.list = list, .count = count};
   chosen best = {.number = 0};
-  list_engines(queue, &p->key, false, most_engines, &f);
-  f.first_fused = f.engines;
-  if (fusable) list_engines(queue, &p->key, true, most_fused, &f);
-  bool is_known = cuda_choice_find(&key, &best, sizeof best) && settle(queue->dnn, p, &f, &best);
+  /* What is known needs no more than its own kind, which take their time to build. */
+  const bool found = cuda_choice_find(&key, &best, sizeof best), engine = found && best.is_engine;
+  list_field(queue, &p->key, !found || (engine && !best.fused),
+             fusable && (!found || (engine && best.fused)), &f);
+  bool is_known = found && settle(queue->dnn, p, &f, &best);
+  if (found && !is_known) {
+    drop_engines(&f, -1);
+    list_field(queue, &p->key, true, fusable, &f);
+  }
   if (!is_known && measure(queue, p, &f, &best)) {
     is_known = settle(queue->dnn, p, &f, &best);
     cuda_choice_add(&key, &best, sizeof best);
@@ -327,5 +346,5 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
   if (!is_known) (void)first_place(queue->dnn, p, &f); /* takes it again */
   const bool by_engine = p->graph.plan, kept = by_engine && share(queue->device, p);
   if (by_engine && !kept) p->graph = (dnn_plan){.plan = NULL}, p->fused = false;
-  drop_engines(&f, kept ? best.place : -1);
+  drop_engines(&f, kept ? engine_at(&f, &best) : -1);
 }

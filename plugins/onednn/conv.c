@@ -6,9 +6,9 @@
  * weights add up by pieces of the batch in float32.
  */
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
+#include "activation.h"
 #include "onednn.h"
 #include "plan.h"
 
@@ -123,9 +123,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   c->args = args;
   name_tensors(c);
   if (has_activation(args->kernel->op)) c->activation = numbers[3 * (c->x->ndim - 2) + 1];
-  if (c->activation != TN_ACTIVATION_NONE && c->activation != TN_ACTIVATION_RELU &&
-      c->activation != TN_ACTIVATION_RELU6)
-    return false;
+  if (!activation_is_ours(c->activation)) return false;
   conv_shape *s = &c->shape;
   if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
@@ -366,28 +364,6 @@ static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
 
 /* --- the activation --- */
 
-/* oneDNN's own take NaN for 0, so ours are done on each piece of y while it is in cache. */
-static void relu_f32(float *y, int64_t count, float most) {
-  for (int64_t i = 0; i < count; i++) y[i] = y[i] <= 0 ? 0 : y[i] > most ? most : y[i];
-}
-
-/* In the order of their bits positive numbers come first, then NaN, then negative ones. */
-static void relu_bf16(uint16_t *y, int64_t count, uint16_t most) {
-  enum { INFINITE = 0x7f80, SIGN = 0x8000 };
-  for (int64_t i = 0; i < count; i++) {
-    const uint16_t magnitude = y[i] & (SIGN - 1), above = magnitude > most ? most : magnitude;
-    if (magnitude <= INFINITE) y[i] = y[i] & SIGN ? 0 : above;
-  }
-}
-
-static void activate_run(const conv_call *c, char *y, int64_t count) {
-  const bool clips = c->activation == TN_ACTIVATION_RELU6;
-  if (c->shape.type == dnnl_f32)
-    relu_f32((float *)(void *)y, count, clips ? 6 : INFINITY);
-  else
-    relu_bf16((uint16_t *)(void *)y, count, clips ? 0x40c0 : 0x7f80);
-}
-
 /* Part p of the channels of a piece's images: runs of whole channels, or of a place's channels. */
 static void activate(const conv_call *c, int64_t piece, int64_t p) {
   const conv_shape *s = &c->shape;
@@ -398,7 +374,8 @@ static void activate(const conv_call *c, int64_t piece, int64_t p) {
   if (c->activation == TN_ACTIVATION_NONE) return;
   for (int64_t i = piece * s->images; i < (piece + 1) * s->images; i++)
     for (int64_t r = 0; r < runs; r++)
-      activate_run(c, at_channel(c->y, i, p * channels) + r * apart, run);
+      activate_run(c->activation, (dnnl_data_type_t)s->type,
+                   at_channel(c->y, i, p * channels) + r * apart, run);
 }
 
 /* Images i of x or y in, part p of y or x out. */
