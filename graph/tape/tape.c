@@ -201,8 +201,7 @@ static void node_done(gradient_walk *w, uint32_t k) {
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (n->in[i] != TN_GRAPH_NONE && gradient_needs(n, needs_in, i)) tape_drop(tape, n->in[i]);
   for (uint32_t i = 0; i < n->num_out; ++i)
-    if (n->out[i] != TN_GRAPH_NONE && gradient_needs(n, needs_out, i))
-      tape_drop(tape, n->out[i]);
+    if (n->out[i] != TN_GRAPH_NONE && gradient_needs(n, needs_out, i)) tape_drop(tape, n->out[i]);
 }
 
 static bool alike(const tn_tensor *a, const tn_tensor *b) {

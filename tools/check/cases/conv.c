@@ -102,7 +102,7 @@ void cases_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       c.seed += i * 2 + round;
       c.typical = i == 0 && round == 0;
       c.variants = round % 2 ? VARIANT_MADE | VARIANT_PERMUTED | VARIANT_PREPARED
-                         : VARIANT_GIVEN | VARIANT_SLICED | VARIANT_CHANNELS_LAST;
+                             : VARIANT_GIVEN | VARIANT_SLICED | VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
 }
