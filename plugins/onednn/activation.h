@@ -15,16 +15,27 @@ static inline bool activation_is_ours(int64_t activation) {
          activation == TN_ACTIVATION_RELU6;
 }
 
-static inline void relu_f32(float *y, int64_t count, float most) {
-  for (int64_t i = 0; i < count; i++) y[i] = y[i] <= 0 ? 0 : y[i] > most ? most : y[i];
+/* Loops worth vectors, which GCC makes of such at its third level alone. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ACTIVATION_LOOP __attribute__((noinline, optimize("O3", "no-trapping-math")))
+#else
+#define ACTIVATION_LOOP
+#endif
+
+ACTIVATION_LOOP static void relu_f32(float *y, int64_t count, float most) {
+  for (int64_t i = 0; i < count; i++) {
+    const float low = y[i] < 0 ? 0 : y[i];
+    y[i] = low > most ? most : low;
+  }
 }
 
 /* In the order of their bits positive numbers come first, then NaN, then negative ones. */
-static inline void relu_bf16(uint16_t *y, int64_t count, uint16_t most) {
+ACTIVATION_LOOP static void relu_bf16(uint16_t *y, int64_t count, uint16_t most) {
   enum { INFINITE = 0x7f80, SIGN = 0x8000 };
   for (int64_t i = 0; i < count; i++) {
     const uint16_t magnitude = y[i] & (SIGN - 1), above = magnitude > most ? most : magnitude;
-    if (magnitude <= INFINITE) y[i] = y[i] & SIGN ? 0 : above;
+    const uint16_t number = y[i] & SIGN ? 0 : above;
+    y[i] = magnitude > INFINITE ? y[i] : number;
   }
 }
 
