@@ -9,12 +9,13 @@
 
 /* What a row says of its gradient; several GRADs, or one of the others. */
 typedef struct part {
-  char kind; /* g GRAD, f FUNCTION, s STOPS, r REFUSES, n NOTE */
+  char kind; /* g GRAD, f FUNCTION, a ACTIVATED, s STOPS, r REFUSES, n NOTE */
   const char *arg, *text;
 } part;
 
 #define GRAD(arg, ...) {'g', #arg, #__VA_ARGS__},
 #define FUNCTION(name, ...) {'f', #name, "" #__VA_ARGS__},
+#define ACTIVATED(...) {'a', NULL, #__VA_ARGS__},
 #define STOPS(why) {'s', NULL, why},
 #define REFUSES(why) {'r', NULL, why},
 #define NOTE(text) {'n', NULL, text},
@@ -176,6 +177,11 @@ static void print_needs(int i, const part *parts) {
   int count = 0;
   printf("0x%x, 0x%x", needs_in(i, parts), needs_out(i, parts));
   for (const part *p = parts; p->kind == 'g'; ++p) ++count;
+  if (parts->kind == 'f' && parts[1].kind == 'a') {
+    const part more[] = {{'f', NULL, parts[1].text}, {0, NULL, NULL}};
+    printf(", .activation = offsetof(tn_%s_attrs, activation)", rows[i].name);
+    printf(", .activated_in = 0x%x, .activated_out = 0x%x", needs_in(i, more), needs_out(i, more));
+  }
   if (count < 2) return;
   printf(", NULL, NULL, %d, (const gradient_part[]){", count);
   for (const part *p = parts; p->kind == 'g'; ++p) {
@@ -186,7 +192,7 @@ static void print_needs(int i, const part *parts) {
 }
 
 void print_gradients(void) {
-  printf("%s#include \"graph/gradient/expressions.h\"\n", banner);
+  printf("%s#include <stddef.h>\n\n#include \"graph/gradient/expressions.h\"\n", banner);
   for (int i = 0; i < num_rows; ++i)
     if (strchr("gf", parts_of(i)->kind)) print_rule(i, parts_of(i));
   puts("\n/* By operator number. */\nconst gradient_rule gradient_rules[] = {");

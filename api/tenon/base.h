@@ -205,6 +205,10 @@ typedef enum tn_activation {
   TN_ACTIVATION_RELU = 1,
   TN_ACTIVATION_GELU = 2,      /* x Phi(x) */
   TN_ACTIVATION_GELU_TANH = 3, /* its approximation by tanh */
+  TN_ACTIVATION_RELU6 = 4,     /* x clamped to 0 and 6; this and what follows: convolutions alone */
+  TN_ACTIVATION_HARDSWISH = 5, /* x relu6(x + 3) / 6 */
+  TN_ACTIVATION_SILU = 6,      /* x sigmoid(x) */
+  TN_ACTIVATION_SIGMOID = 7,
 } tn_activation;
 
 typedef enum tn_log_level {

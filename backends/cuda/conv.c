@@ -78,6 +78,8 @@ static bool describe(convolution *c, const tn_kernel_args *args) {
   c->channels_last = row_of(args)->channels_last;
   c->deep = t.x->ndim == 5;
   c->groups = (int32_t)attrs.groups;
+  c->bias = t.bias && c->role == CUDA_CONV_FORWARD;
+  c->activation = (int32_t)window_activation(args);
   bool fits = triple_of(c->stride, attrs.stride);
   fits = triple_of(c->padding, attrs.padding) && fits;
   fits = triple_of(c->dilation, attrs.dilation) && fits;
@@ -114,10 +116,13 @@ static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
 
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   conv_tensors t = tensors_of(args);
-  tn_status status =
-      cuda_conv_execute(args->queue, p, t.x->data, t.w->data, t.y->data, args->workspace);
-  if (status != TN_OK || !t.bias || p->key.role == CUDA_CONV_WEIGHT) return status;
-  return add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);
+  const conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL,
+                         args->workspace};
+  tn_status status = cuda_conv_execute(args->queue, p, &m);
+  if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
+    return status;
+  if (t.bias) status = add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);
+  return status == TN_OK ? cuda_conv_activate(args, p->key.activation) : status;
 }
 
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {

@@ -21,6 +21,8 @@ void cuda_convolution_destroy(cuda_plan *plan) {
   if (p->y) (void)cudnnDestroyTensorDescriptor(p->y);
   if (p->w) (void)cudnnDestroyFilterDescriptor(p->w);
   if (p->conv) (void)cudnnDestroyConvolutionDescriptor(p->conv);
+  if (p->bias) (void)cudnnDestroyTensorDescriptor(p->bias);
+  if (p->activation) (void)cudnnDestroyActivationDescriptor(p->activation);
   free(p);
 }
 
@@ -58,6 +60,29 @@ static void spatial_sizes(int out[5], const int32_t size[5], int axes) {
   for (int i = 0; i < axes; i++) out[2 + i] = size[5 - axes + i];
 }
 
+bool cuda_conv_has_epilogue(const convolution *c) {
+  return c->role == CUDA_CONV_FORWARD && c->dtype != TN_F64 &&
+         (c->bias || c->activation != TN_ACTIVATION_NONE);
+}
+
+/* cuDNN's own call adds a bias and has no other activations than these. */
+static tn_status describe_epilogue(const tn_host *host, conv_plan *p, int axes) {
+  const convolution *c = &p->key;
+  const cudnnActivationMode_t mode =
+      c->activation == TN_ACTIVATION_RELU ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
+  const int size[5] = {1, c->y[1], 1, 1, 1};
+  if (!cuda_conv_has_epilogue(c) || !c->bias ||
+      (c->activation != TN_ACTIVATION_RELU && c->activation != TN_ACTIVATION_NONE))
+    return TN_OK;
+  DNN_TRY(host, cudnnCreateTensorDescriptor(&p->bias));
+  DNN_TRY(host, cudnnCreateActivationDescriptor(&p->activation));
+  DNN_TRY(host, cudnnSetTensorNdDescriptorEx(
+                    p->bias, c->channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
+                    cuda_conv_data_type(c->dtype), axes + 2, size));
+  DNN_TRY(host, cudnnSetActivationDescriptor(p->activation, mode, CUDNN_PROPAGATE_NAN, 0));
+  return TN_OK;
+}
+
 static tn_status describe_plan(const tn_host *host, conv_plan *p) {
   const convolution *c = &p->key;
   cudnnDataType_t type = cuda_conv_data_type(c->dtype);
@@ -79,7 +104,7 @@ static tn_status describe_plan(const tn_host *host, conv_plan *p) {
               CUDNN_CROSS_CORRELATION, c->dtype == TN_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
   DNN_TRY(host, cudnnSetConvolutionGroupCount(p->conv, c->groups));
   DNN_TRY(host, cudnnSetConvolutionMathType(p->conv, math_type(c)));
-  return TN_OK;
+  return describe_epilogue(host, p, axes);
 }
 
 #define CANDIDATE_OF(perf)                                                                         \
@@ -193,7 +218,8 @@ tn_status cuda_conv_plan_of(cuda_queue *queue, const convolution *key, conv_plan
   }
   choose(queue, plan);
   host->log(host, TN_LOG_DEBUG, "cuda: conv role %d: cuDNN %s %lld, %zu bytes%s", key->role,
-            plan->graph.plan ? "engine" : "algorithm",
+            plan->graph.plan ? (plan->fused ? "fused engine" : "engine")
+                             : (plan->fused ? "fused algorithm" : "algorithm"),
             plan->graph.plan ? (long long)plan->graph.engine : (long long)plan->algorithm,
             cuda_conv_plan_bytes(plan), plan->direct ? ", none fits: direct" : "");
   cuda_plans_add(&queue->convolutions, &plan->plan);
@@ -208,8 +234,8 @@ size_t cuda_conv_plan_bytes(const conv_plan *p) {
 
 /* ----------------------------------------------------------------- running --- */
 
-static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p, void *x, void *w,
-                                   void *y, void *workspace) {
+static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
+                                   const conv_memory *m) {
   static const double number64[] = {0, 1};
   static const float number32[] = {0, 1};
   const tn_host *host = queue->device->host;
@@ -217,6 +243,7 @@ static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p, 
   bool is64 = p->key.dtype == TN_F64;
   const void *zero = is64 ? (const void *)&number64[0] : &number32[0];
   const void *one = is64 ? (const void *)&number64[1] : &number32[1];
+  void *x = m->x, *w = m->w, *y = m->y, *workspace = m->workspace;
   size_t bytes = p->workspace_bytes;
   if (p->key.role == CUDA_CONV_BACKWARD) {
     DNN_TRY(host, cudnnConvolutionBackwardData(dnn, one, p->w, w, p->y, y, p->conv,
@@ -234,12 +261,49 @@ static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p, 
   return TN_OK;
 }
 
-tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, void *x, void *w, void *y,
-                            void *workspace) {
-  static const int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y};
-  void *const address[] = {x, w, y};
-  if (!p->graph.plan || (((uintptr_t)x | (uintptr_t)w | (uintptr_t)y) & 15) != 0)
-    return execute_algorithm(queue, p, x, w, y, workspace);
-  DNN_TRY(queue->device->host, dnn_plan_execute(&p->graph, queue->dnn, 3, ids, address, workspace));
+/* pre: the plan describes its epilogue. What y held does not count, by a factor of 0. */
+static tn_status execute_fused(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+  static const float zero = 0, one = 1;
+  DNN_TRY(queue->device->host,
+          cudnnConvolutionBiasActivationForward(queue->dnn, &one, p->x, m->x, p->w, m->w, p->conv,
+                                                (cudnnConvolutionFwdAlgo_t)p->algorithm,
+                                                m->workspace, p->workspace_bytes, &zero, p->y, m->y,
+                                                p->bias, m->bias, p->activation, p->y, m->y));
   return TN_OK;
+}
+
+static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+  static const int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS};
+  void *const address[] = {m->x, m->w, m->y, (void *)(uintptr_t)m->bias};
+  const int count = p->fused && p->key.bias ? 4 : 3;
+  DNN_TRY(queue->device->host,
+          dnn_plan_execute(&p->graph, queue->dnn, count, ids, address, m->workspace));
+  return TN_OK;
+}
+
+/* Bias and activation in a pass of their own. */
+static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+  const convolution *c = &p->key;
+  const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4];
+  const cuda_conv_result result = {.stream = queue->stream,
+                                   .y = m->y,
+                                   .bias = c->bias ? m->bias : NULL,
+                                   .outer = c->channels_last ? c->y[0] * plane : c->y[0],
+                                   .channels = c->y[1],
+                                   .inner = c->channels_last ? 1 : plane,
+                                   .dtype = (tn_dtype)c->dtype,
+                                   .activation = c->activation};
+  return cuda_status(queue->device->host, cuda_conv_finish(&result), "a convolution's epilogue");
+}
+
+tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+  const uintptr_t bits = (uintptr_t)m->x | (uintptr_t)m->w | (uintptr_t)m->y;
+  const uintptr_t bias = p->fused && p->key.bias ? (uintptr_t)m->bias : 0;
+  const bool by_graph = p->graph.plan && ((bits | bias) & 15) == 0;
+  const bool fused = p->fused && (by_graph || !p->graph.plan);
+  tn_status status = by_graph ? execute_graph(queue, p, m)
+                     : fused  ? execute_fused(queue, p, m)
+                              : execute_algorithm(queue, p, m);
+  if (status != TN_OK || fused || !cuda_conv_has_epilogue(&p->key)) return status;
+  return finish(queue, p, m);
 }

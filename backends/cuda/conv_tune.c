@@ -2,7 +2,12 @@
  * The fastest way of a convolution by measuring: the algorithms that cuDNN's older heuristic names,
  * and for two axes the engines that its graphs have, which are more and of which many run on newer
  * units. Engines that compute less exactly than the call asks for are left out by their notes.
+ *
+ * Where there is a bias or an activation, each stands beside those that have it in them: what is
+ * measured is the whole call. Some of these take NaN for 0, so that one is only kept after it was
+ * seen not to.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,32 +15,35 @@
 #include "backends/cuda/tune.h"
 #include "kernels/cuda/base/choices.h"
 
-enum { most_engines = 10 };
+enum { most_engines = 10, most_fused = 6 };
 
-/* What is remembered: a candidate's place in the heuristic's list and its number, by which it is
- * known again. */
+/* What is fused pays where the convolution alone is too small to be measured. */
+static const double least_fused = 1.0 / 64;
+
+/* What is remembered: a candidate's place in the heuristic's list of its kind and its number, by
+ * which it is known again. */
 typedef struct chosen {
   int64_t number;
-  int32_t is_engine, place;
+  int32_t is_engine, place, fused, zero;
 } chosen;
 
 /* All that there is to try. */
 typedef struct field {
   const conv_candidate *list;
   int count;
-  dnn_plan engine[most_engines];
-  int engines;
+  dnn_plan engine[most_engines + most_fused];
+  int engines, first_fused; /* all of them; those from here on have the epilogue in them */
 } field;
 
 typedef struct trial {
   const cuda_queue *queue;
   conv_plan *plan;
-  unsigned char *x, *w, *y, *workspace;
+  conv_memory memory;
 } trial;
 
 static bool run_trial(void *user) {
   const trial *t = user;
-  return cuda_conv_execute(t->queue, t->plan, t->x, t->w, t->y, t->workspace) == TN_OK;
+  return cuda_conv_execute(t->queue, t->plan, &t->memory) == TN_OK;
 }
 
 #define NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
@@ -51,22 +59,46 @@ static uint32_t forbidden_notes(const convolution *c) {
   return notes;
 }
 
-/* Sizes and strides of a tensor over two spatial axes, packed. */
+/* Sizes and strides of a tensor over two spatial axes, packed; without an id, one between
+ * operations, in the type computed in. */
 static dnn_tensor tensor_of(dnn_graph *g, int64_t id, const convolution *c, const int32_t size[5]) {
   const int64_t n[4] = {size[0], size[1], size[3], size[4]};
   const int64_t rows[4] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
   const int64_t last[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
-  return dnn_graph_memory(g, id, cuda_conv_data_type(c->dtype), n, c->channels_last ? last : rows);
+  const int64_t *stride = c->channels_last ? last : rows;
+  if (!id) return dnn_graph_between(g, CUDNN_DATA_FLOAT, n, stride);
+  return dnn_graph_memory(g, id, cuda_conv_data_type(c->dtype), n, stride);
 }
 
-static void list_engines(cuda_queue *queue, const convolution *c, field *f) {
+/* Those of cuDNN's operations that are ours to the bit. */
+static bool is_fusable(const convolution *c) {
+  return cuda_conv_has_epilogue(c) &&
+         (c->activation == TN_ACTIVATION_NONE || c->activation == TN_ACTIVATION_RELU ||
+          c->activation == TN_ACTIVATION_RELU6);
+}
+
+/* Bias and activation of what the convolution gave. */
+static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_tensor y) {
+  const int32_t size[5] = {1, c->y[1], 1, 1, 1};
+  const bool activates = c->activation != TN_ACTIVATION_NONE;
+  if (c->bias) {
+    dnn_tensor sum = activates ? tensor_of(g, 0, c, c->y) : y;
+    dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
+                        tensor_of(g, CONV_ID_BIAS, c, size), NULL, sum);
+    x = sum;
+  }
+  if (activates)
+    dnn_graph_relu(g, CUDNN_DATA_FLOAT, c->activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY, x, y);
+}
+
+/* Appends at most `most`. */
+static void list_engines(cuda_queue *queue, const convolution *c, bool fused, int most, field *f) {
   static const dnn_conv_result results[] = {[CUDA_CONV_FORWARD] = DNN_CONV_Y,
                                             [CUDA_CONV_BACKWARD] = DNN_CONV_X,
                                             [CUDA_CONV_WEIGHT] = DNN_CONV_W};
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
   dnn_plan plans[most_engines];
   dnn_graph g;
-  f->engines = 0;
   if (c->deep || c->dtype == TN_F64) return;
   for (int i = 0; i < 2; i++) {
     conv.stride[i] = c->stride[1 + i];
@@ -74,9 +106,12 @@ static void list_engines(cuda_queue *queue, const convolution *c, field *f) {
     conv.dilation[i] = c->dilation[1 + i];
   }
   memset(&g, 0, sizeof g);
-  dnn_graph_conv(&g, &conv, tensor_of(&g, CONV_ID_X, c, c->x), tensor_of(&g, CONV_ID_W, c, c->w),
-                 tensor_of(&g, CONV_ID_Y, c, c->y));
-  int built = dnn_graph_plans(&g, queue->dnn, plans, most_engines);
+  dnn_tensor x = tensor_of(&g, CONV_ID_X, c, c->x), w = tensor_of(&g, CONV_ID_W, c, c->w);
+  dnn_tensor y = tensor_of(&g, CONV_ID_Y, c, c->y);
+  dnn_tensor sums = fused ? tensor_of(&g, 0, c, c->y) : y;
+  dnn_graph_conv(&g, &conv, x, w, sums);
+  if (fused) add_epilogue(&g, c, sums, y);
+  int built = dnn_graph_plans(&g, queue->dnn, plans, most);
   for (int i = 0; i < built; i++) {
     if (!(plans[i].notes & forbidden_notes(c)) && plans[i].workspace_bytes <= conv_workspace_limit)
       f->engine[f->engines++] = plans[i];
@@ -84,6 +119,14 @@ static void list_engines(cuda_queue *queue, const convolution *c, field *f) {
       dnn_plan_destroy(&plans[i]);
   }
   dnn_graph_free(&g);
+}
+
+/* All engines, or of either kind alone. */
+static void list_field(cuda_queue *queue, const convolution *c, bool plain, bool fused, field *f) {
+  f->engines = 0;
+  if (plain) list_engines(queue, c, false, most_engines, f);
+  f->first_fused = f->engines;
+  if (fused) list_engines(queue, c, true, most_fused, f);
 }
 
 /* Frees the engines but for the one at `kept`. */
@@ -130,38 +173,102 @@ static size_t most_workspace(cudnnHandle_t dnn, conv_plan *p, const field *f) {
   return most;
 }
 
-/* Has every candidate run; false where none could. */
-static bool race(cuda_tuner *tuner, trial *t, const field *f, chosen *best) {
+/* Which of the field's engines it is. */
+static int engine_at(const field *f, const chosen *c) {
+  return c->place + (c->fused ? f->first_fused : 0);
+}
+
+/* Has the plan be what was chosen, with the heuristic's algorithm beside an engine; false where
+ * there is no such candidate. */
+static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen *c) {
+  const int first = first_place(dnn, p, f);
+  if (c->is_engine) {
+    const int at = engine_at(f, c), end = c->fused ? f->engines : f->first_fused;
+    if (c->place < 0 || at >= end || f->engine[at].engine != c->number) return false;
+    p->graph = f->engine[at];
+    p->fused = c->fused;
+    return true;
+  }
+  p->fused = c->fused && p->activation;
+  if (c->place >= 0 && c->place < f->count && f->list[c->place].algorithm == c->number &&
+      cuda_conv_take(dnn, p, &f->list[c->place]))
+    return true;
+  (void)cuda_conv_take(dnn, p, &f->list[first]);
+  p->fused = false;
+  return false;
+}
+
+static void race_algorithms(cuda_tuner *tuner, trial *t, const field *f, bool fused, chosen *best) {
   cudnnHandle_t dnn = tuner->queue->dnn;
-  bool any = false;
   const int first = first_place(dnn, t->plan, f);
+  t->plan->fused = fused;
   for (int i = first; i < f->count; i++) {
     if (i > first && !is_exact(t->plan, &f->list[i])) continue;
     if (!cuda_conv_take(dnn, t->plan, &f->list[i])) continue;
     if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
-    *best = (chosen){.number = f->list[i].algorithm, .place = i};
-    any = true;
+    *best = (chosen){.number = f->list[i].algorithm, .place = i, .fused = fused};
   }
-  for (int i = 0; i < f->engines; i++) {
+  t->plan->fused = false;
+}
+
+/* Has every candidate run, those with an epilogue in them only where `fused`; false where none
+ * could. */
+static bool race(cuda_tuner *tuner, trial *t, const field *f, bool fused, chosen *best) {
+  tuner->best_ms = -1, tuner->spent_ms = 0;
+  race_algorithms(tuner, t, f, false, best);
+  if (fused && t->plan->activation) race_algorithms(tuner, t, f, true, best);
+  (void)first_place(tuner->queue->dnn, t->plan, f);
+  for (int i = 0; i < (fused ? f->engines : f->first_fused); i++) {
     t->plan->graph = f->engine[i];
+    t->plan->fused = i >= f->first_fused;
     if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
-    *best = (chosen){.number = f->engine[i].engine, .is_engine = 1, .place = i};
-    any = true;
+    *best = (chosen){.number = f->engine[i].engine, .is_engine = 1, .fused = t->plan->fused};
+    best->place = t->plan->fused ? i - f->first_fused : i;
   }
   t->plan->graph = (dnn_plan){.plan = NULL};
-  return any;
+  t->plan->fused = false;
+  return tuner->best_ms >= 0;
+}
+
+/* Whether NaN in x is NaN in the middle of y. pre: the plan is to be judged by it; x is lost. */
+static bool keeps_nan(const trial *t) {
+  const convolution *c = &t->plan->key;
+  const size_t size = tn_dtype_size((tn_dtype)c->dtype);
+  cudaStream_t stream = t->queue->stream;
+  int64_t at = c->y[0] / 2, place = 0;
+  for (int i = 2; i < 5; i++) place = place * c->y[i] + c->y[i] / 2;
+  const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4], channel = c->y[1] / 2;
+  at = c->channels_last ? (at * plane + place) * c->y[1] + channel
+                        : (at * c->y[1] + channel) * plane + place;
+  uint32_t bits = 0;
+  if (cudaMemsetAsync(t->memory.x, 0xff, bytes_of(c, c->x), stream) != cudaSuccess ||
+      !run_trial((void *)(uintptr_t)t) ||
+      cudaMemcpyAsync(&bits, (char *)t->memory.y + (size_t)at * size, size, cudaMemcpyDeviceToHost,
+                      stream) != cudaSuccess ||
+      cudaStreamSynchronize(stream) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  const uint32_t infinite = c->dtype == TN_F16 ? 0x7c00 : c->dtype == TN_BF16 ? 0x7f80 : 0x7f800000;
+  return (bits & (size == 2 ? 0x7fffu : 0x7fffffffu)) > infinite;
 }
 
 static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *best) {
   const convolution *c = &p->key;
   const size_t x = bytes_of(c, c->x), w = bytes_of(c, c->w), y = bytes_of(c, c->y);
+  const int32_t bias_size[5] = {1, c->y[1], 1, 1, 1};
+  const size_t bias = bytes_of(c, bias_size);
   cuda_tuner tuner;
-  if (!cuda_tuner_open(&tuner, queue, x + w + y + most_workspace(queue->dnn, p, f),
+  if (!cuda_tuner_open(&tuner, queue, x + w + y + bias + most_workspace(queue->dnn, p, f),
                        (tn_dtype)c->dtype))
     return false;
   unsigned char *at = tuner.memory;
-  trial t = {queue, p, at, at + x, at + x + w, at + x + w + y};
-  bool any = race(&tuner, &t, f, best);
+  trial t = {queue, p, {at, at + x, at + x + w, at + x + w + y, at + x + w + y + bias}};
+  bool any = race(&tuner, &t, f, true, best);
+  if (any && best->fused && !(settle(queue->dnn, p, f, best) && keeps_nan(&t)))
+    any = race(&tuner, &t, f, false, best);
+  p->graph = (dnn_plan){.plan = NULL};
+  p->fused = false;
   cuda_tuner_close(&tuner);
   return any;
 }
@@ -171,6 +278,7 @@ typedef struct shared_engine {
   cuda_plan plan;
   convolution key;
   dnn_plan engine;
+  bool fused;
 } shared_engine;
 
 void cuda_engine_destroy(cuda_plan *plan) {
@@ -184,6 +292,7 @@ static bool take_shared(cuda_device *device, conv_plan *p) {
   (void)pthread_mutex_lock(&device->lock);
   cuda_plan *found = cuda_plans_find(&device->engines, &p->key, sizeof p->key);
   if (found) p->graph = ((shared_engine *)found)->engine;
+  if (found) p->fused = ((shared_engine *)found)->fused;
   (void)pthread_mutex_unlock(&device->lock);
   return found != NULL;
 }
@@ -194,6 +303,7 @@ static bool share(cuda_device *device, const conv_plan *p) {
   if (!e) return false;
   e->key = p->key;
   e->engine = p->graph;
+  e->fused = p->fused;
   e->plan.key = &e->key;
   e->plan.key_bytes = sizeof e->key;
   (void)pthread_mutex_lock(&device->lock);
@@ -205,23 +315,6 @@ static bool share(cuda_device *device, const conv_plan *p) {
   return adds;
 }
 
-/* Has the plan be what was chosen, with the heuristic's algorithm beside an engine; false where
- * there is no such candidate. */
-static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen *c) {
-  const int first = first_place(dnn, p, f);
-  if (c->is_engine) {
-    if (c->place < 0 || c->place >= f->engines || f->engine[c->place].engine != c->number)
-      return false;
-    p->graph = f->engine[c->place];
-    return true;
-  }
-  if (c->place >= 0 && c->place < f->count && f->list[c->place].algorithm == c->number &&
-      cuda_conv_take(dnn, p, &f->list[c->place]))
-    return true;
-  (void)cuda_conv_take(dnn, p, &f->list[first]);
-  return false;
-}
-
 static double operations_of(const convolution *c) {
   double n = 2;
   for (int i = 0; i < 5; i++) n *= c->y[i];
@@ -230,19 +323,28 @@ static double operations_of(const convolution *c) {
 }
 
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
-  if (!cuda_tune_applies(queue, operations_of(&p->key)) || take_shared(queue->device, p)) return;
+  const bool fusable = is_fusable(&p->key);
+  const double operations = operations_of(&p->key) / (fusable ? least_fused : 1);
+  if (!cuda_tune_applies(queue, operations) || take_shared(queue->device, p)) return;
   const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "convolution"),
                                &p->key, sizeof p->key};
   field f = {.list = list, .count = count};
   chosen best = {.number = 0};
-  list_engines(queue, &p->key, &f);
-  bool is_known = cuda_choice_find(&key, &best, sizeof best) && settle(queue->dnn, p, &f, &best);
+  /* What is known needs no more than its own kind, which take their time to build. */
+  const bool found = cuda_choice_find(&key, &best, sizeof best), engine = found && best.is_engine;
+  list_field(queue, &p->key, !found || (engine && !best.fused),
+             fusable && (!found || (engine && best.fused)), &f);
+  bool is_known = found && settle(queue->dnn, p, &f, &best);
+  if (found && !is_known) {
+    drop_engines(&f, -1);
+    list_field(queue, &p->key, true, fusable, &f);
+  }
   if (!is_known && measure(queue, p, &f, &best)) {
     is_known = settle(queue->dnn, p, &f, &best);
     cuda_choice_add(&key, &best, sizeof best);
   }
   if (!is_known) (void)first_place(queue->dnn, p, &f); /* takes it again */
-  const bool kept = p->graph.plan && share(queue->device, p);
-  if (!kept) p->graph = (dnn_plan){.plan = NULL};
-  drop_engines(&f, kept ? best.place : -1);
+  const bool by_engine = p->graph.plan, kept = by_engine && share(queue->device, p);
+  if (by_engine && !kept) p->graph = (dnn_plan){.plan = NULL}, p->fused = false;
+  drop_engines(&f, kept ? engine_at(&f, &best) : -1);
 }

@@ -3,6 +3,7 @@
  */
 #include "backends/cuda/dnn_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { address_alignment = 16, most_configs = 16 };
@@ -107,9 +108,11 @@ dnn_tensor dnn_graph_number(dnn_graph *g, int64_t id, cudnnDataType_t type) {
 
 /* ---------------------------------------------------------------- operations --- */
 
-/* What pointwise operations and indexes share. `axis` is an index's, or NULL. */
+/* What pointwise operations and indexes share. `axis` is an index's, or NULL, `most` the bound of a
+ * relu that has one, or NULL. */
 static void add_pointwise(dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute,
-                          const int64_t *axis, const dnn_tensor in[3], dnn_tensor y) {
+                          const int64_t *axis, const double *most, const dnn_tensor in[3],
+                          dnn_tensor y) {
   static const float one = 1;
   char what[48];
   (void)snprintf(what, sizeof what, "pointwise mode %d", (int)mode);
@@ -117,6 +120,7 @@ static void add_pointwise(dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType
   set(g, d, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
   set(g, d, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
   if (axis) set(g, d, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, axis, what);
+  if (most) set(g, d, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, most, what);
   finalize(g, d, what);
   cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
   set_descriptor(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, d, what);
@@ -131,13 +135,19 @@ static void add_pointwise(dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType
 
 void dnn_graph_pointwise(dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute,
                          dnn_tensor x, dnn_tensor b, dnn_tensor t, dnn_tensor y) {
-  add_pointwise(g, mode, compute, NULL, (const dnn_tensor[]){x, b, t}, y);
+  add_pointwise(g, mode, compute, NULL, NULL, (const dnn_tensor[]){x, b, t}, y);
+}
+
+void dnn_graph_relu(dnn_graph *g, cudnnDataType_t compute, double most, dnn_tensor x,
+                    dnn_tensor y) {
+  add_pointwise(g, CUDNN_POINTWISE_RELU_FWD, compute, NULL, isinf(most) ? NULL : &most,
+                (const dnn_tensor[]){x, NULL, NULL}, y);
 }
 
 void dnn_graph_index(dnn_graph *g, int64_t axis, cudnnDataType_t compute, dnn_tensor x,
                      dnn_tensor y) {
-  add_pointwise(g, CUDNN_POINTWISE_GEN_INDEX, compute, &axis, (const dnn_tensor[]){x, NULL, NULL},
-                y);
+  add_pointwise(g, CUDNN_POINTWISE_GEN_INDEX, compute, &axis, NULL,
+                (const dnn_tensor[]){x, NULL, NULL}, y);
 }
 
 /* The operation and the names of its attributes. */

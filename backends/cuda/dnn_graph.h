@@ -53,6 +53,8 @@ dnn_tensor dnn_graph_number(dnn_graph *g, int64_t id, cudnnDataType_t type);
 /* Operations, with the type they compute in. y = mode(x, b, t); b and t may be NULL. */
 void dnn_graph_pointwise(dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute,
                          dnn_tensor x, dnn_tensor b, dnn_tensor t, dnn_tensor y);
+/* y = x between 0 and `most`, INFINITY for no such bound. */
+void dnn_graph_relu(dnn_graph *g, cudnnDataType_t compute, double most, dnn_tensor x, dnn_tensor y);
 /* y = the index along `axis` of each element of x. */
 void dnn_graph_index(dnn_graph *g, int64_t axis, cudnnDataType_t compute, dnn_tensor x,
                      dnn_tensor y);

@@ -22,23 +22,26 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define DENSE_WITH(op, ...)                                                                        \
   ROW(op, "cuda." #op, own, FLAGS_DENSE, .run = cuda_run_##op, __VA_ARGS__),
 #define STRIDED(op) STRIDED_WITH(op, )
+#define HEEDS_ALL(op) .attrs_size = sizeof(tn_##op##_attrs)
 #define DENSE(op) DENSE_WITH(op, )
 /* cuDNN's rows are deterministic because the plan takes only such algorithms while
  * the host asks for that. */
 #define CONV(op, role)                                                                             \
   ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                         \
-      .workspace = cuda_conv_workspace, .user = &conv_##role),                                     \
-      ROW(op, "cuda." #op ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role)
+      .workspace = cuda_conv_workspace, .user = &conv_##role, HEEDS_ALL(op)),                      \
+      ROW(op, "cuda." #op ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role,           \
+          HEEDS_ALL(op))
 /* Two axes: channels-last as well. */
 #define CONV2D(op, role)                                                                           \
   ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED, .run = cuda_run_conv,             \
       .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
-      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc),  \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
+      HEEDS_ALL(op)),                                                                              \
       CONV(op, role)
 /* Our own kernels first where there is little to reuse. */
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
-      .supports = when)
+      .supports = when, HEEDS_ALL(op))
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)

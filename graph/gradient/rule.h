@@ -53,6 +53,9 @@ typedef struct gradient_rule {
   const char *refuses;          /* why there is no rule though there is a gradient */
   uint32_t num_parts;           /* 0: it reads the same whatever gradient is asked for */
   const gradient_part *parts;
+  /* Where in its attributes the activation is, 0 for nowhere, and what it reads besides where that
+   * is not TN_ACTIVATION_NONE. */
+  uint32_t activation, activated_in, activated_out;
 } gradient_rule;
 
 extern const gradient_rule gradient_rules[];

@@ -103,9 +103,10 @@ static void take_shapes(const gradient_walk *w, const record_node *n, uint32_t k
 }
 
 /* What the gradients that are wanted read. */
-static void find_needs(const gradient_rule *how, const rule *r, uint32_t *in, uint32_t *out) {
-  *in = how->num_parts ? 0 : how->needs_in;
-  *out = how->num_parts ? 0 : how->needs_out;
+static void find_needs(const gradient_rule *how, const record_node *n, const rule *r, uint32_t *in,
+                       uint32_t *out) {
+  *in = how->num_parts ? 0 : gradient_needs_in(how, n);
+  *out = how->num_parts ? 0 : gradient_needs_out(how, n);
   for (uint32_t i = 0; i < how->num_parts; ++i) {
     if (!rule_wants(r, how->parts[i].input)) continue;
     *in |= how->parts[i].needs_in;
@@ -118,7 +119,7 @@ static tn_status take_tensors(gradient_walk *w, const record_node *n, const grad
   tn_status status = TN_OK;
   size_t in = c->rule.num_in, all = in + c->rule.num_out;
   uint32_t needs_in, needs_out;
-  find_needs(how, &c->rule, &needs_in, &needs_out);
+  find_needs(how, n, &c->rule, &needs_in, &needs_out);
   for (size_t i = 0; !status && i < all; ++i) {
     uint32_t value = value_at(n, in, i);
     bool wanted = i < in ? gradient_needs(n, needs_in, i) : gradient_needs(n, needs_out, i - in);

@@ -6,6 +6,8 @@
 #ifndef TENON_GRAPH_GRADIENT_WALK_H
 #define TENON_GRAPH_GRADIENT_WALK_H
 
+#include <string.h>
+
 #include "graph/gradient/rule.h"
 #include "graph/record.h"
 
@@ -43,6 +45,20 @@ struct gradient_walk {
  * none is left. w: all but its own filled in. */
 tn_status gradient_walk_run(gradient_walk *w, uint32_t loss, const tn_tensor *seed, size_t n,
                             const uint32_t *wrt, tn_tensor **gradients);
+
+/* The tensors that the rule of a node reads, whatever gradient is asked for. */
+static inline bool gradient_is_activated(const gradient_rule *how, const record_node *n) {
+  int64_t activation = 0;
+  if (how->activation)
+    memcpy(&activation, (const char *)n->attrs + how->activation, sizeof activation);
+  return activation != 0;
+}
+static inline uint32_t gradient_needs_in(const gradient_rule *how, const record_node *n) {
+  return how->needs_in | (gradient_is_activated(how, n) ? how->activated_in : 0);
+}
+static inline uint32_t gradient_needs_out(const gradient_rule *how, const record_node *n) {
+  return how->needs_out | (gradient_is_activated(how, n) ? how->activated_out : 0);
+}
 
 /* Whether the rule reads tensor i, one of a node's inputs or of what it wrote, by the mask for
  * these. Masks are by argument: where there are lists, of which any is read, all tensors are. */

@@ -4,6 +4,9 @@
  * takes them too. What stands between the two is then never rounded to the element type, nor
  * written to memory.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "dispatcher/call/plan.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/passes/passes.h"
@@ -36,18 +39,60 @@ static int32_t bias_axis(const record_node *n, int32_t rank) {
   }
 }
 
+/* Where a product's attributes have its activation; 0 for nowhere. */
+static size_t activation_offset(const record_node *product) {
+  switch (product->op->id) {
+  case TN_OP_MATMUL:
+    return offsetof(tn_matmul_attrs, activation);
+  case TN_OP_CONV1D:
+    return offsetof(tn_conv1d_attrs, activation);
+  case TN_OP_CONV2D:
+    return offsetof(tn_conv2d_attrs, activation);
+  case TN_OP_CONV3D:
+    return offsetof(tn_conv3d_attrs, activation);
+  default:
+    return 0;
+  }
+}
+
+static bool is_activated(const record_node *product) {
+  int64_t activation = TN_ACTIVATION_NONE;
+  const size_t at = activation_offset(product);
+  if (at) memcpy(&activation, (const char *)product->attrs + at, sizeof activation);
+  return activation != TN_ACTIVATION_NONE;
+}
+
 /* Whether the bias comes last in what the product computes. */
 static bool takes_bias(const record_node *n) {
-  if (n->in[BIAS] != TN_GRAPH_NONE) return false;
-  return n->op->id != TN_OP_MATMUL || !((const tn_matmul_attrs *)n->attrs)->activation;
+  return n->in[BIAS] == TN_GRAPH_NONE && !is_activated(n);
 }
 
 /* TN_ACTIVATION_NONE of what no product has for its own. */
 static int64_t activation_of(const record_node *n) {
-  if (n->op->id == TN_OP_RELU) return TN_ACTIVATION_RELU;
-  if (n->op->id != TN_OP_GELU) return TN_ACTIVATION_NONE;
-  const tn_gelu_attrs *attrs = n->attrs;
-  return attrs->tanh ? TN_ACTIVATION_GELU_TANH : TN_ACTIVATION_GELU;
+  const tn_clamp_attrs *bounds = n->attrs;
+  switch (n->op->id) {
+  case TN_OP_RELU:
+    return TN_ACTIVATION_RELU;
+  case TN_OP_GELU:
+    return ((const tn_gelu_attrs *)n->attrs)->tanh ? TN_ACTIVATION_GELU_TANH : TN_ACTIVATION_GELU;
+  case TN_OP_CLAMP:
+    return bounds->min == 0 && bounds->max == 6 ? TN_ACTIVATION_RELU6 : TN_ACTIVATION_NONE;
+  case TN_OP_HARDSWISH:
+    return TN_ACTIVATION_HARDSWISH;
+  case TN_OP_SILU:
+    return TN_ACTIVATION_SILU;
+  case TN_OP_SIGMOID:
+    return TN_ACTIVATION_SIGMOID;
+  default:
+    return TN_ACTIVATION_NONE;
+  }
+}
+
+/* Whether the product has it among its own. */
+static bool takes_activation(const record_node *product, int64_t activation) {
+  const bool is_matmul = product->op->id == TN_OP_MATMUL;
+  return activation != TN_ACTIVATION_NONE && activation_offset(product) && !is_activated(product) &&
+         activation <= (is_matmul ? TN_ACTIVATION_GELU_TANH : TN_ACTIVATION_SIGMOID);
 }
 
 static bool is_product(const passes *p, uint32_t k) {
@@ -238,18 +283,18 @@ static tn_status take_activation(fusing *f, uint32_t p, uint32_t k, uint32_t *pl
   record *r = f->p->r;
   const record_node *product = &r->nodes[p], *act = &r->nodes[k];
   const int64_t activation = activation_of(act);
-  if (product->op->id != TN_OP_MATMUL || !activation ||
+  _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  bool takes;
+  if (!takes_activation(product, activation) ||
       !same_value(&r->values[product->out[0]], &r->values[act->in[0]]))
     return TN_OK;
-  tn_matmul_attrs *own = product->attrs, attrs = *own;
-  if (attrs.activation) return TN_OK;
-  attrs.activation = activation;
-  bool takes;
+  memcpy(attrs, product->attrs, product->op->attrs_size);
+  memcpy(attrs + activation_offset(product), &activation, sizeof activation);
   uint32_t at = find_place(f, p, k, NULL);
   if (at == TN_GRAPH_NONE) return TN_OK;
-  tn_status status = ask_kernel(f, product, NULL, &attrs, &takes);
+  tn_status status = ask_kernel(f, product, NULL, attrs, &takes);
   if (status || !takes) return status;
-  *own = attrs;
+  memcpy(product->attrs, attrs, product->op->attrs_size);
   join_nodes(f, p, k, at);
   *place = at;
   return TN_OK;

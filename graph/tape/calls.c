@@ -124,12 +124,14 @@ static tn_status take_written(tn_tape *tape, const tn_call *call, uint32_t made,
 /* Keeps what the rule reads. In-out tensors as they were are gone. */
 static tn_status save(tn_tape *tape, const gradient_rule *rule_of, const tn_call *call,
                       const record_node *node) {
+  const uint32_t needs_in = gradient_needs_in(rule_of, node),
+                 needs_out = gradient_needs_out(rule_of, node);
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < call->num_in; ++i)
-    if (call->in[i] && gradient_needs(node, rule_of->needs_in, i))
+    if (call->in[i] && gradient_needs(node, needs_in, i))
       status = tape_save(tape, node->in[i], (tn_tensor *)(uintptr_t)call->in[i]);
   for (uint32_t i = 0; !status && i < call->num_out; ++i)
-    if (call->out[i] && gradient_needs(node, rule_of->needs_out, i))
+    if (call->out[i] && gradient_needs(node, needs_out, i))
       status = tape_save(tape, node->out[i], call->out[i]);
   return status;
 }

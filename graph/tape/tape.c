@@ -197,11 +197,11 @@ static void node_done(gradient_walk *w, uint32_t k) {
   if (n->block) tape_drop_for_block(tape, n);
   if (!n->saved) return;
   const gradient_rule *how = gradient_rule_of(n->op);
+  const uint32_t needs_in = gradient_needs_in(how, n), needs_out = gradient_needs_out(how, n);
   for (uint32_t i = 0; i < n->num_in; ++i)
-    if (n->in[i] != TN_GRAPH_NONE && gradient_needs(n, how->needs_in, i)) tape_drop(tape, n->in[i]);
+    if (n->in[i] != TN_GRAPH_NONE && gradient_needs(n, needs_in, i)) tape_drop(tape, n->in[i]);
   for (uint32_t i = 0; i < n->num_out; ++i)
-    if (n->out[i] != TN_GRAPH_NONE && gradient_needs(n, how->needs_out, i))
-      tape_drop(tape, n->out[i]);
+    if (n->out[i] != TN_GRAPH_NONE && gradient_needs(n, needs_out, i)) tape_drop(tape, n->out[i]);
 }
 
 static bool alike(const tn_tensor *a, const tn_tensor *b) {

@@ -45,6 +45,17 @@ static_assert(offsetof(tn_conv1d_attrs, groups) == 8 * 4, "three numbers of one 
 static_assert(offsetof(tn_conv2d_attrs, groups) == 8 * 7, "three numbers of two axes each");
 static_assert(offsetof(tn_conv3d_attrs, groups) == 8 * 10, "three numbers of three axes each");
 
+static_assert(offsetof(tn_conv1d_attrs, activation) == 8 * 5, "behind the groups");
+static_assert(offsetof(tn_conv2d_attrs, activation) == 8 * 8, "behind the groups");
+static_assert(offsetof(tn_conv3d_attrs, activation) == 8 * 11, "behind the groups");
+
+/* The tn_activation of a call: of convolutions alone, of their kin none. */
+static inline int64_t window_activation(const tn_kernel_args *args) {
+  const uint32_t op = args->kernel->op;
+  if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D) return TN_ACTIVATION_NONE;
+  return window_numbers(args->attrs)[3 * window_axes(args->out[0]) + 1];
+}
+
 static inline window_conv window_conv_of(const void *attrs, int axes) {
   const int64_t *numbers = window_numbers(attrs);
   window_conv c;

@@ -55,6 +55,19 @@ CUDA_DECLARE(conv_forward);          /* x, w, bias: y */
 CUDA_DECLARE(conv_backward);         /* y, w, bias: x */
 CUDA_DECLARE(conv_weight);           /* y, x: w */
 CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
+/* A convolution's result [outer, channels, inner] of 32 or 16 bits, at most 2^31 - 1 elements, and
+ * the bias [channels], or NULL. */
+typedef struct cuda_conv_result {
+  void *stream, *y;
+  const void *bias;
+  int64_t outer, channels, inner;
+  tn_dtype dtype;
+  int activation; /* a tn_activation */
+} cuda_conv_result;
+/* y = activation(y + bias). A cudaError_t. */
+int cuda_conv_finish(const cuda_conv_result *r);
+/* The same of the result of a call, without a bias, of any strides and type. */
+tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation);
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);

@@ -14,15 +14,30 @@ static double sigmoid(double x) {
   return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-void activate(int64_t activation, int64_t n, double *x) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (activation == TN_ACTIVATION_RELU)
-      x[i] = x[i] <= 0 ? 0 : x[i];
-    else if (activation == TN_ACTIVATION_GELU)
-      x[i] = double_gelu(x[i]);
-    else if (activation == TN_ACTIVATION_GELU_TANH)
-      x[i] = double_gelu_tanh(x[i]);
+static double activated(int64_t activation, double x) {
+  switch (activation) {
+  case TN_ACTIVATION_RELU:
+    return x <= 0 ? 0 : x;
+  case TN_ACTIVATION_GELU:
+    return double_gelu(x);
+  case TN_ACTIVATION_GELU_TANH:
+    return double_gelu_tanh(x);
+  case TN_ACTIVATION_RELU6:
+    return x <= 0 ? 0 : x > 6 ? 6 : x;
+  case TN_ACTIVATION_HARDSWISH:
+    return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6;
+  case TN_ACTIVATION_SILU:
+    return double_silu(x);
+  case TN_ACTIVATION_SIGMOID:
+    return sigmoid(x);
+  default:
+    return x;
   }
+}
+
+void activate(int64_t activation, int64_t n, double *x) {
+  for (int64_t i = 0; i < n && activation != TN_ACTIVATION_NONE; ++i)
+    x[i] = activated(activation, x[i]);
 }
 
 ONE_NUMBER(neg, -x, (int64_t)(0 - (uint64_t)x))

@@ -10,6 +10,7 @@
  *
  * A transposed convolution is the gradient by the input, and the other way round.
  */
+#include "activation.h"
 #include "iterate.h"
 #include "kernels.h"
 #include "kernels/common/window.h"
@@ -25,6 +26,7 @@ typedef struct conv {
   int64_t images, channels, kernels;          /* channels and kernels of one group */
   int64_t size[3], out[3], kernel[3], window; /* of x, y, w; window = kd kh kw */
   int64_t chunk_rows;                         /* rows of y in one chunk */
+  int64_t activation;                         /* a tn_activation */
 } conv;
 
 /* A chunk: rows first <= i < first + rows at one depth of y. */
@@ -174,6 +176,7 @@ static void forward_chunk(const conv *c, int64_t item, chunk at, double *room) {
   im2col(c, part_of(c->x, image, group, c->channels), at, columns);
   fill_bias(c, group, c->kernels, windows, sums);
   product_add(c->kernels, windows, terms, weight, columns, sums);
+  activate(c->activation, c->kernels * windows, sums);
   scatter(chunk_of(part_of(c->y, image, group, c->kernels), at), sums);
 }
 
@@ -192,6 +195,7 @@ static tn_status forward_range(void *ctx, int64_t begin, int64_t end) {
 /* Inputs x, w and perhaps a bias. */
 static tn_status forward(const tn_kernel_args *args) {
   conv c = conv_of(args, args->in[0], args->in[1], args->out[0]);
+  c.activation = window_activation(args);
   if (view_count(&c.y) == 0) return TN_OK;
   int64_t chunks = c.images * c.at.groups * chunk_count(&c);
   return c.host->parallel_for(c.host, chunks, 1, forward_range, &c);

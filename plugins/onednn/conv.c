@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "activation.h"
 #include "onednn.h"
 #include "plan.h"
 
@@ -32,6 +33,7 @@ typedef struct conv_call {
   const DLTensor *x, *w, *bias, *y;
   plan *plan;
   char *weights, *sums; /* per part; per piece of the batch and part */
+  int64_t activation;   /* a tn_activation */
 } conv_call;
 
 /* --- the shape --- */
@@ -111,11 +113,17 @@ static void name_tensors(conv_call *c) {
   }
 }
 
+static bool has_activation(uint32_t op) {
+  return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D;
+}
+
 static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   const conv_row *row = args->kernel->user;
   const int64_t *numbers = (const int64_t *)args->attrs + 1; /* behind struct_size */
   c->args = args;
   name_tensors(c);
+  if (has_activation(args->kernel->op)) c->activation = numbers[3 * (c->x->ndim - 2) + 1];
+  if (!activation_is_ours(c->activation)) return false;
   conv_shape *s = &c->shape;
   if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
@@ -354,6 +362,22 @@ static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
   return runner_load(r, SLOT_B, at_weights(c, p));
 }
 
+/* --- the activation --- */
+
+/* Part p of the channels of a piece's images: runs of whole channels, or of a place's channels. */
+static void activate(const conv_call *c, int64_t piece, int64_t p) {
+  const conv_shape *s = &c->shape;
+  const int64_t places = count_of(s->out, s->axes), channels = s->k / s->parts;
+  const bool last = s->lies[2] == CHANNELS_LAST && channels != s->k;
+  const int64_t runs = last ? places : 1, run = last ? channels : places * channels;
+  const int64_t apart = s->k * (c->y->dtype.bits / 8);
+  if (c->activation == TN_ACTIVATION_NONE) return;
+  for (int64_t i = piece * s->images; i < (piece + 1) * s->images; i++)
+    for (int64_t r = 0; r < runs; r++)
+      activate_run(c->activation, (dnnl_data_type_t)s->type,
+                   at_channel(c->y, i, p * channels) + r * apart, run);
+}
+
 /* Images i of x or y in, part p of y or x out. */
 static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
@@ -375,6 +399,7 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
       status = runner_load(&r, SLOT_BIAS,
                            (char *)c->bias->data + p * channels * (c->bias->dtype.bits / 8));
     if (status == TN_OK) status = runner_run(&r, at_channel(to, i * s->images, p * channels));
+    if (status == TN_OK) activate(c, i, p);
   }
   runner_close(&r);
   return status;

@@ -53,7 +53,13 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
   }
 #define AVG_POOLS(OP, stem)                                                                        \
   AVG_POOL(OP, stem ".f32", TN_SET(TN_F32)), AVG_POOL(OP, stem ".bf16", TN_SET(TN_BF16))
+/* Of these, those of a convolution heed its activation. */
 #define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
+#define ACTIVATED(OP, op, name)                                                                    \
+  ROW(OP, name ".f32", ONLY(TN_SET(TN_F32)), conv_run, conv_supports, .user = &forward,            \
+      .note = NOTE_forward, .attrs_size = sizeof(tn_##op##_attrs)),                                \
+      ROW(OP, name ".bf16", ONLY(TN_SET(TN_BF16)), conv_run, conv_supports, .user = &forward,      \
+          .note = GROUPS, .attrs_size = sizeof(tn_##op##_attrs))
 #define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
 /* Three axes in bf16 have no row: oneDNN 2.6 is wrong there with AMX and without, where windows
@@ -72,13 +78,13 @@ static const tn_kernel kernels[] = {
     AVG_POOLS(AVG_POOL1D, "avg_pool1d"),
     AVG_POOLS(AVG_POOL2D, "avg_pool2d"),
     AVG_POOLS(AVG_POOL3D, "avg_pool3d"),
-    FORWARD(CONV1D, "conv1d"),
+    ACTIVATED(CONV1D, conv1d, "conv1d"),
     BACKWARD(CONV1D_GRAD_INPUT, "conv1d_grad_input"),
     WEIGHTS(CONV1D_GRAD_WEIGHT, "conv1d_grad_weight", weights),
-    FORWARD(CONV2D, "conv2d"),
+    ACTIVATED(CONV2D, conv2d, "conv2d"),
     BACKWARD(CONV2D_GRAD_INPUT, "conv2d_grad_input"),
     WEIGHTS(CONV2D_GRAD_WEIGHT, "conv2d_grad_weight", weights),
-    FORWARD(CONV3D, "conv3d"),
+    ACTIVATED(CONV3D, conv3d, "conv3d"),
     BACKWARD(CONV3D_GRAD_INPUT, "conv3d_grad_input"),
     WEIGHTS_F32(CONV3D_GRAD_WEIGHT, "conv3d_grad_weight", weights),
     BACKWARD(CONV_TRANSPOSE1D, "conv_transpose1d"),

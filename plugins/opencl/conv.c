@@ -30,10 +30,11 @@ typedef struct product_shape {
   cl_long a_begin, a_slot, a_group, a_row, a_column, a_block, block;
   cl_long c_begin, c_item, c_row;
   cl_int add, has_bias;
+  cl_int activation, nothing; /* a tn_activation, where nothing is added */
 } product_shape;
 
 static_assert(sizeof(conv_shape) == 23 * 8, "no padding");
-static_assert(sizeof(product_shape) == 15 * 8, "no padding");
+static_assert(sizeof(product_shape) == 16 * 8, "no padding");
 
 /* A call: tensors by their forward names, what is done at a time, and where scratch lies. */
 typedef struct conv {
@@ -45,6 +46,7 @@ typedef struct conv {
   int64_t window_panels, k_panels;  /* of the columns' windows and of the kernels */
   size_t real_bytes;                /* of what is computed in */
   size_t first_bytes, second_bytes; /* of two pieces of scratch, for all slots */
+  int32_t activation;               /* a tn_activation, of the forward pass alone */
 } conv;
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -102,12 +104,18 @@ static tn_status scratch_bytes(const conv *c, size_t *bytes) {
 
 /* ------------------------------------------------------------------ launches --- */
 
+/* Those that wide functions compute, which need not be compiled for the others. */
+static bool is_wide(int32_t activation) {
+  return activation != TN_ACTIVATION_NONE && activation != TN_ACTIVATION_RELU &&
+         activation != TN_ACTIVATION_RELU6;
+}
+
 static tn_status begin(ocl_launch *launch, const conv *c, const char *function, tn_dtype t0,
                        tn_dtype t1) {
-  const ocl_key key = {.source = &ocl_source_conv,
+  const ocl_key key = {.source = is_wide(c->activation) ? &ocl_source_conv_wide : &ocl_source_conv,
                        .function = function,
                        .types = {(uint8_t)t0, (uint8_t)t1},
-                       .constants = {c->lanes, c->rows}};
+                       .constants = {c->lanes, c->rows, is_wide(c->activation)}};
   return ocl_begin(launch, c->args, &key);
 }
 
@@ -199,6 +207,17 @@ static tn_status multiply(const conv *c, const product_shape *p, int64_t count, 
 
 /* ------------------------------------------------------------------ forward --- */
 
+/* Of convolutions alone, behind what their kin have too. */
+static int32_t activation_of(const tn_kernel_args *args) {
+  const uint32_t op = args->kernel->op;
+  if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D) return TN_ACTIVATION_NONE;
+  return (int32_t)window_numbers(args->attrs)[3 * window_axes(args->out[0]) + 1];
+}
+
+bool ocl_conv_supports(const tn_kernel_args *args) {
+  return ocl_takes_types(args) && (!is_wide(activation_of(args)) || ocl_has_double(args));
+}
+
 /* Inputs x, w and perhaps a bias. Scratch: the columns. */
 static conv forward_of(const tn_kernel_args *args) {
   conv c = conv_of(args, args->in[0], args->in[1], args->out[0]);
@@ -220,18 +239,21 @@ static product_shape forward_product(const conv *c, int64_t first) {
                          .c_begin = first * s->groups * item,
                          .c_item = item,
                          .c_row = s->windows,
-                         .has_bias = c->bias != NULL};
+                         .has_bias = c->bias != NULL,
+                         .activation = c->activation};
 }
 
 tn_status ocl_run_conv_forward(const tn_kernel_args *args) {
   const conv c = forward_of(args);
+  conv activated = c;
   tn_status status = TN_OK;
+  activated.activation = activation_of(args);
   if (ocl_count(c.y) == 0) return TN_OK;
   for (int64_t i = 0; i < c.images && !status; i += c.slots) {
     const int64_t count = c.images - i < c.slots ? c.images - i : c.slots;
-    const product_shape p = forward_product(&c, i);
+    const product_shape p = forward_product(&activated, i);
     status = pack_windows(&c, i, count);
-    if (!status) status = multiply(&c, &p, count, c.w, 0, c.y, 0);
+    if (!status) status = multiply(&activated, &p, count, c.w, 0, c.y, 0);
   }
   return status;
 }

@@ -23,6 +23,8 @@
 #undef ROW
 #undef NAMED
 
+/* Whether the device computes the activation. */
+bool ocl_conv_supports(const tn_kernel_args *args);
 /* What rows ask for as workspace. */
 tn_status ocl_conv_forward_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status ocl_conv_grad_input_workspace(const tn_kernel_args *args, size_t *bytes);

@@ -10,6 +10,7 @@
 extern const ocl_source ocl_source_cast;
 extern const ocl_source ocl_source_class_loss;
 extern const ocl_source ocl_source_conv;
+extern const ocl_source ocl_source_conv_wide;
 extern const ocl_source ocl_source_gradients;
 extern const ocl_source ocl_source_index;
 extern const ocl_source ocl_source_loss;

@@ -5,7 +5,7 @@
  * today's, and with one from the future (grow.awk), where everything it passes is longer and
  * says things that no host knows yet.
  *
- * Two kernels are of operators whose attributes grew after 0.9.
+ * Three kernels are of operators whose attributes grew after 0.9.
  *
  * It obeys docs/abi.md: what a host of version 0.9 lacks is looked for with TN_HAS_FIELD, and
  * rows that somebody else made are found by the distance that their operator states.
@@ -227,6 +227,14 @@ static tn_status prod(const tn_kernel_args *args) {
 #define HEEDS_ALL
 #endif
 
+/* Of one channel and windows of one element; of an activation it knows nothing. */
+static tn_status conv1d(const tn_kernel_args *args) {
+  const float *x = args->in[0]->data, *w = args->in[1]->data;
+  float *y = args->out[0]->data;
+  for (int64_t i = 0, n = elements(args->in[0]); i < n; i++) y[i] = x[i] * w[0];
+  return check_args(args);
+}
+
 static const tn_kernel kernels[] = {
     {.struct_size = sizeof(tn_kernel),
      .op = TN_OP_ADD,
@@ -282,6 +290,15 @@ static const tn_kernel kernels[] = {
      .types = {TN_SET(TN_F32)},
      .run = prod,
      HEEDS_ALL LATER},
+    {.struct_size = sizeof(tn_kernel),
+     .op = TN_OP_CONV1D,
+     .device_type = "sample",
+     .name = "sample.conv1d.f32",
+     .priority = 500,
+     .flags = TN_KERNEL_DETERMINISTIC,
+     .types = {TN_SET(TN_F32)},
+     .run = conv1d,
+     LATER},
     {.struct_size = sizeof(tn_kernel),
      .op_name = "sample_blend",
      .device_type = TN_DEVICE_ANY_HOST,

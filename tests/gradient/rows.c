@@ -11,6 +11,7 @@ typedef struct part {
 
 #define GRAD(arg, ...) {ROW_RULE, ""},
 #define FUNCTION(name, ...) {ROW_RULE, ""},
+#define ACTIVATED(...) {ROW_NONE, ""},
 #define STOPS(why) {ROW_STOPS, why},
 #define REFUSES(why) {ROW_REFUSES, why},
 #define NOTE(text) {ROW_NONE, text},

@@ -199,6 +199,84 @@ static void signals(const operands *o, tn_tensor *out[2]) {
   RELEASE(x, w, b, h);
 }
 
+/* Convolutions of [1, 1, M, K] by windows of 2 x 2 for each of N channels, scaled so that all
+ * pieces of the activations are met. */
+static tn_tensor *windows(const operands *o, bool transposed) {
+  tn_tensor *x = NULL, *w = NULL, *b = NULL, *h = NULL, *big = NULL;
+  ok(tn_add(NULL, o->x, o->x, &big));
+  ok(tn_mul(NULL, big, big, &big));
+  ok(tn_add(NULL, big, o->x, &big));
+  ok(tn_tensor_reshape(big, 4, SHAPE(1, 1, M, K), &x));
+  ok(tn_tensor_reshape(o->s, 4, transposed ? SHAPE(1, N, 2, 2) : SHAPE(N, 1, 2, 2), &w));
+  ok(tn_tensor_reshape(o->b, 1, SHAPE(N), &b));
+  ok(transposed ? tn_conv_transpose2d(NULL, x, w, b, NULL, &h)
+                : tn_conv2d(NULL, x, w, b, NULL, &h));
+  RELEASE(x, w, b, big);
+  return h;
+}
+#define ACTIVATED(name, call)                                                                      \
+  static void name(const operands *o, tn_tensor *out[2]) {                                         \
+    tn_tensor *h = windows(o, false);                                                              \
+    ok(call);                                                                                      \
+    tn_tensor_release(h);                                                                          \
+  }
+static const tn_clamp_attrs to_six = {sizeof to_six, 0, 6}, to_five = {sizeof to_five, 0, 5};
+static const tn_gelu_attrs by_tanh = {sizeof by_tanh, 1};
+ACTIVATED(image_relu, tn_relu(NULL, h, &out[0]))
+ACTIVATED(image_relu6, tn_clamp(NULL, h, &to_six, &out[0]))
+ACTIVATED(image_clamp, tn_clamp(NULL, h, &to_five, &out[0]))
+ACTIVATED(image_gelu, tn_gelu(NULL, h, NULL, &out[0]))
+ACTIVATED(image_gelu_tanh, tn_gelu(NULL, h, &by_tanh, &out[0]))
+ACTIVATED(image_hardswish, tn_hardswish(NULL, h, &out[0]))
+ACTIVATED(image_silu, tn_silu(NULL, h, &out[0]))
+ACTIVATED(image_sigmoid, tn_sigmoid(NULL, h, &out[0]))
+ACTIVATED(image_tanh, tn_tanh(NULL, h, &out[0]))
+/* The convolution's own result is read, or goes out, too. */
+static void image_read_twice(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *h = windows(o, false);
+  ok(tn_relu(NULL, h, &out[0]));
+  ok(tn_tanh(NULL, h, &out[1]));
+  tn_tensor_release(h);
+}
+static void image_goes_out(const operands *o, tn_tensor *out[2]) {
+  out[1] = windows(o, false);
+  ok(tn_relu(NULL, out[1], &out[0]));
+}
+/* One activation to a convolution. */
+static void image_two(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *h = windows(o, false), *t = NULL;
+  ok(tn_sigmoid(NULL, h, &t));
+  ok(tn_silu(NULL, t, &out[0]));
+  RELEASE(h, t);
+}
+static void image_transposed(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *h = windows(o, true);
+  ok(tn_relu(NULL, h, &out[0]));
+  tn_tensor_release(h);
+}
+/* Of those that products of matrices lack. */
+static void matrix_relu6(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *h = product(o);
+  ok(tn_clamp(NULL, h, &to_six, &out[0]));
+  tn_tensor_release(h);
+}
+static void signals_relu(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *x = NULL, *w = NULL, *h = NULL;
+  ok(tn_tensor_reshape(o->x, 3, SHAPE(M, 1, K), &x));
+  ok(tn_tensor_reshape(o->s, 3, SHAPE(2 * N, 1, 2), &w));
+  ok(tn_conv1d(NULL, x, w, NULL, NULL, &h));
+  ok(tn_relu(NULL, h, &out[0]));
+  RELEASE(x, w, h);
+}
+static void volumes_silu(const operands *o, tn_tensor *out[2]) {
+  tn_tensor *x = NULL, *w = NULL, *h = NULL;
+  ok(tn_tensor_reshape(o->x, 5, SHAPE(1, 1, 2, M / 2, K), &x));
+  ok(tn_tensor_reshape(o->s, 5, SHAPE(2, 1, 2, 2, 2), &w));
+  ok(tn_conv3d(NULL, x, w, NULL, NULL, &h));
+  ok(tn_silu(NULL, h, &out[0]));
+  RELEASE(x, w, h);
+}
+
 static operands real_operands(void) {
   tn_tensor *b = numbers(device, 1, N, -0.7f), *c = numbers(device, 1, N, 0.2f);
   operands o = {.x = numbers(device, M, K, -1),
@@ -212,7 +290,7 @@ static operands real_operands(void) {
 static void free_operands(const operands *o) { RELEASE(o->x, o->w, o->b, o->c, o->s); }
 
 static void near(const tn_tensor *a, const tn_tensor *b, double tolerance) {
-  float x[M * K * N], y[M * K * N];
+  float x[2 * M * K * N], y[2 * M * K * N];
   size_t bytes = tn_tensor_bytes(a);
   ck_assert_uint_eq(bytes, tn_tensor_bytes(b));
   ck_assert_uint_le(bytes, sizeof x);
@@ -233,8 +311,13 @@ static const struct {
     {view_between, 0},     {column, 0},          {higher_rank, 0},
     {whole_matrix, 0},     {one_number, 0},      {every_other, 0},
     {onto_an_operand, 0},  {nowhere_to_go, 0},   {into_what_was_read, 1},
-    {into_a_part, 0},      {nothing_at_all, 2},  {image, 1},
-    {rows_of_an_image, 0}, {signals, 1},
+    {into_a_part, 0},      {nothing_at_all, 2},  {image, 2},
+    {rows_of_an_image, 0}, {signals, 1},         {image_relu, 1},
+    {image_relu6, 1},      {image_clamp, 0},     {image_gelu, 1},
+    {image_gelu_tanh, 1},  {image_hardswish, 1}, {image_silu, 1},
+    {image_sigmoid, 1},    {image_tanh, 0},      {image_read_twice, 0},
+    {image_goes_out, 0},   {image_two, 1},       {image_transposed, 0},
+    {matrix_relu6, 0},     {signals_relu, 1},    {volumes_silu, 1},
 };
 
 START_TEST(what_is_taken_up) {

@@ -87,6 +87,12 @@ static inline float sigmoid_f(float x) {
   return (x < 0.0f ? t : 1.0f) / (1.0f + t);
 }
 
+/* Below, it is 0. */
+static inline float silu_f(float x) {
+  const float c = x < -104.0f ? -104.0f : x;
+  return c * sigmoid_f(c);
+}
+
 /* The normal distribution: density and half of erfc(|x| / sqrt 2), |x| <= 14.5, beyond
  * which both are 0. (1 + 2 z) e^(z^2) erfc z is a polynomial in (z - 3) / (z + 3). */
 typedef struct normal_f {
@@ -174,6 +180,7 @@ static inline double sigmoid_d(double x) {
   const double t = exp(-fabs(x));
   return (x < 0 ? t : 1) / (1 + t);
 }
+static inline double silu_d(double x) { return double_silu(x); }
 static inline double gelu_d(double x) { return double_gelu(x); }
 static inline double gelu_tanh_d(double x) { return double_gelu_tanh(x); }
 

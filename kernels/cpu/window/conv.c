@@ -9,6 +9,7 @@
 
 #include "kernels/common/window.h"
 #include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
 
 /* Bytes of patches at a time: with the weight they should stay in a core's cache. */
@@ -38,6 +39,7 @@ typedef struct conv_call {
   void *y;                       /* what it writes */
   const void *weight;            /* w in type C */
   window_conv at;
+  int64_t activation;               /* a tn_activation */
   int64_t n, c, k;                  /* c and k of one group */
   int64_t in[3], out[3], kernel[3]; /* depth, height and width of x, y and w */
   int64_t plane, image, window;     /* their products */
@@ -88,6 +90,7 @@ static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLT
   const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
   call->host = args->host;
   call->at = window_conv_of(args->attrs, window_axes(x));
+  call->activation = window_activation(args);
   call->n = sx.size[0];
   call->c = sw.size[1];
   call->k = sw.size[0] / call->at.groups;

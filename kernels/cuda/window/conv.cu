@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (bias) sum += load(bias[o.i[1] * bias_stride]);
-  y[offset_of<DEEP>(s.y, o)] = stored<T>::from(sum);
+  y[offset_of<DEEP>(s.y, o)] = stored<T>::from(simply_activated(s.activation, sum));
 }
 
 /* The window along one axis that reads input `at` through kernel element `tap`; false if
@@ -196,7 +196,11 @@ tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTens
 } // namespace
 
 tn_status cuda_run_conv_forward(const tn_kernel_args *args) {
-  return for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, false); });
+  const int activation = (int)window_activation(args);
+  tn_status status =
+      for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, false); });
+  if (status != TN_OK || is_simple_activation(activation)) return status;
+  return cuda_conv_activate(args, activation);
 }
 
 tn_status cuda_run_conv_backward(const tn_kernel_args *args) {

@@ -4,6 +4,7 @@
 
 #include "kernels/common/window.h"
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/elementwise/activated.cuh"
 
 /* x [n, c, d, h, w], w [k, c / groups, kd, kh, kw], y [n, k, od, oh, ow]. */
 struct conv_shape {
@@ -11,6 +12,7 @@ struct conv_shape {
   int n, size[3], kernel[3], out[3];
   int group_c, group_k; /* channels of one group on either side */
   int stride[3], pad[3], dilation[3];
+  int activation;                /* what is applied as y is stored: a simple one */
   int64_t x[5], weight[5], y[5]; /* strides in elements */
   bool narrow;                   /* count fits 31 bits: divide by multiplication */
   cuda_divisor by[5];            /* sizes of the result */
@@ -49,6 +51,8 @@ static inline conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x,
     s.pad[d] = narrowed(a.padding[d]);
     s.dilation[d] = narrowed(a.dilation[d]);
   }
+  const int activation = (int)window_activation(args);
+  s.activation = is_simple_activation(activation) ? activation : TN_ACTIVATION_NONE;
   copy_strides(s.x, sx);
   copy_strides(s.weight, sw);
   copy_strides(s.y, sy);

@@ -6,7 +6,8 @@
  * after the other, the last panel filled up with zeros. pack_windows and pack_matrix make
  * them, multiply reads them, and fold and collect add up what it gives. See conv.c.
  *
- * Constants: C0 numbers in a vector, C1 rows of one work-item's tile of the product.
+ * Constants: C0 numbers in a vector, C1 rows of one work-item's tile of the product, C2 whether
+ * products may have an activation that functions.cl computes.
  */
 #pragma OPENCL FP_CONTRACT ON
 
@@ -127,7 +128,31 @@ typedef struct {
   long a_begin, a_slot, a_group, a_row, a_column, a_block, block;
   long c_begin, c_item, c_row;
   int add, has_bias;
+  int activation, nothing; /* a tn_activation, where nothing is added */
 } product_t;
+
+inline real activated(int activation, real v) {
+  switch (activation) {
+  case 1:
+    return v <= 0 ? 0 : v;
+  case 4:
+    return v <= 0 ? 0 : v > 6 ? 6 : v;
+#if C2
+  case 2:
+    return (real)f_gelu((WIDE)v);
+  case 3:
+    return (real)f_gelu_tanh((WIDE)v);
+  case 5:
+    return (real)f_hardswish((WIDE)v);
+  case 6:
+    return (real)f_silu((WIDE)v);
+  case 7:
+    return (real)f_sigmoid((WIDE)v);
+#endif
+  default:
+    return v;
+  }
+}
 
 /* One work-item per ROWS rows of a panel. T0 is a's type, T1 c's and the bias's. */
 __kernel void multiply(CONST_TENSOR(T0, a), CONST_SCRATCH(b), CONST_TENSOR(T1, bias),
@@ -170,7 +195,7 @@ __kernel void multiply(CONST_TENSOR(T0, a), CONST_SCRATCH(b), CONST_TENSOR(T1, b
     if (p.add)
       for (int i = 0; i < count; ++i) SAVE(T1, to, i, sums[i] + LOAD(T1, to, i));
     else
-      for (int i = 0; i < count; ++i) SAVE(T1, to, i, sums[i]);
+      for (int i = 0; i < count; ++i) SAVE(T1, to, i, activated(p.activation, sums[i]));
   }
 }
 

@@ -5,6 +5,8 @@
 #include "combine.h"
 #include "op_case.h"
 
+enum { ACTIVATIONS = 7 }; /* those of tn_activation that convolutions have */
+
 typedef struct conv {
   int64_t n, c, k, size[3], kernel[3], stride[3], padding[3], dilation[3], groups;
 } conv;
@@ -90,14 +92,17 @@ static void shapes(op_case *c, const conv *v) {
 
 void cases_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   for (unsigned i = 0; i < sizeof convs / sizeof *convs; i++)
-    for (unsigned round = 0; round < 2; round++) {
+    for (unsigned round = 0; round < 4; round++) {
       op_case c = case_begin(op, types);
+      if (round > 1 && !case_has(&c, "activation")) break;
       shapes(&c, &convs[i]);
-      c.arg[2].absent = op_inputs(op) > 2 && round == 1;
+      c.arg[2].absent = op_inputs(op) > 2 && round % 2 == 1;
+      /* Each of them with and without a bias, with windows of all kinds. */
+      if (round > 1) case_set(&c, "activation", 0, 1 + (i + 3 * round) % ACTIVATIONS);
       c.seed += i * 2 + round;
       c.typical = i == 0 && round == 0;
-      c.variants = round ? VARIANT_MADE | VARIANT_PERMUTED | VARIANT_PREPARED
-                         : VARIANT_GIVEN | VARIANT_SLICED | VARIANT_CHANNELS_LAST;
+      c.variants = round % 2 ? VARIANT_MADE | VARIANT_PERMUTED | VARIANT_PREPARED
+                             : VARIANT_GIVEN | VARIANT_SLICED | VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
 }
@@ -129,6 +134,8 @@ static bool degenerate(op_case *c, const int64_t *size, unsigned round) {
   fit_windows(&v, round);
   shapes(c, &v);
   c->arg[2].absent = op_inputs(c->op) > 2 && !bias;
+  if (combination_choice(round, 5, 2))
+    case_set(c, "activation", 0, 1 + combination_choice(round, 6, ACTIVATIONS));
   return true;
 }
 

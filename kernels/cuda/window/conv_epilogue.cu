@@ -1,0 +1,113 @@
+/*
+ * What a convolution ends with where nothing fuses it: the bias of each channel and the activation,
+ * in one pass over its result, in place. Threads take 16 bytes each where the result begins at a
+ * multiple of that.
+ */
+#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/elementwise/activated.cuh"
+
+namespace {
+
+enum { threads = 256 };
+
+/* Elements of the result, [outer, channels, inner]. */
+struct channel_walk {
+  uint32_t count;
+  cuda_divisor inner, channels;
+};
+
+template <class T, int N> struct alignas(N * sizeof(T)) run_of { T v[N]; };
+
+/* A thread has elements first .. first + N; those that begin the last thread's run are there. */
+template <class T, int N>
+__global__ void __launch_bounds__(threads)
+    finish(T *y, const T *bias, int activation, const channel_walk of) {
+  const uint64_t begin = ((uint64_t)blockIdx.x * threads + threadIdx.x) * N;
+  if (begin >= of.count) return;
+  const uint32_t first = (uint32_t)begin, row = quotient(first, of.inner);
+  uint32_t at = first - row * of.inner.value;
+  uint32_t channel = row - quotient(row, of.channels) * of.channels.value;
+  const int here = of.count - first < (uint32_t)N ? (int)(of.count - first) : N;
+  run_of<T, N> run;
+  if (here == N) {
+    run = *(const run_of<T, N> *)(y + first);
+  } else {
+    for (int i = 0; i < here; i++) run.v[i] = y[first + i];
+  }
+  float more = bias ? load(bias[channel]) : 0.0f;
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    if (i < here) run.v[i] = stored<T>::from(activated(activation, load(run.v[i]) + more));
+    if (++at == of.inner.value) {
+      at = 0;
+      if (++channel == of.channels.value) channel = 0;
+      more = bias ? load(bias[channel]) : 0.0f;
+    }
+  }
+  if (here == N) {
+    *(run_of<T, N> *)(y + first) = run;
+  } else {
+    for (int i = 0; i < here; i++) y[first + i] = run.v[i];
+  }
+}
+
+template <class T> void launch_finish(const cuda_conv_result *r, const channel_walk &of) {
+  constexpr int wide = 16 / (int)sizeof(T);
+  T *y = (T *)r->y;
+  const T *bias = (const T *)r->bias;
+  cudaStream_t stream = (cudaStream_t)r->stream;
+  const bool aligned = ((uintptr_t)y & 15) == 0;
+  const int64_t runs = ceil_div((int64_t)of.count, aligned ? wide : 1);
+  const unsigned blocks = (unsigned)ceil_div(runs, (int64_t)threads);
+  if (aligned)
+    finish<T, wide><<<blocks, threads, 0, stream>>>(y, bias, r->activation, of);
+  else
+    finish<T, 1><<<blocks, threads, 0, stream>>>(y, bias, r->activation, of);
+}
+
+} // namespace
+
+int cuda_conv_finish(const cuda_conv_result *r) {
+  const int64_t count = r->outer * r->channels * r->inner;
+  if (count == 0) return 0;
+  const channel_walk of = {(uint32_t)count, cuda_divisor_of((uint32_t)r->inner),
+                           cuda_divisor_of((uint32_t)r->channels)};
+  if (r->dtype == TN_F16)
+    launch_finish<half_t>(r, of);
+  else if (r->dtype == TN_BF16)
+    launch_finish<bfloat_t>(r, of);
+  else
+    launch_finish<float>(r, of);
+  return (int)cudaGetLastError();
+}
+
+tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation) {
+  const DLTensor *in[] = {args->out[0]};
+  tn_gelu_attrs gelu = TN_GELU_DEFAULTS;
+  tn_clamp_attrs relu6 = TN_CLAMP_DEFAULTS;
+  tn_kernel_args sub = *args;
+  sub.in = in;
+  sub.num_in = 1;
+  sub.attrs = NULL;
+  switch (activation) {
+  case TN_ACTIVATION_RELU:
+    return cuda_run_relu(&sub);
+  case TN_ACTIVATION_RELU6:
+    relu6.min = 0, relu6.max = 6;
+    sub.attrs = &relu6;
+    return cuda_run_clamp(&sub);
+  case TN_ACTIVATION_HARDSWISH:
+    return cuda_run_hardswish(&sub);
+  case TN_ACTIVATION_SILU:
+    return cuda_run_silu(&sub);
+  case TN_ACTIVATION_SIGMOID:
+    return cuda_run_sigmoid(&sub);
+  case TN_ACTIVATION_GELU:
+  case TN_ACTIVATION_GELU_TANH:
+    gelu.tanh = activation == TN_ACTIVATION_GELU_TANH;
+    sub.attrs = &gelu;
+    return cuda_run_gelu(&sub);
+  default:
+    return TN_OK;
+  }
+}
