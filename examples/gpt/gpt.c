@@ -14,6 +14,7 @@
 
 #include "../interrupt.h"
 #include "../json.h"
+#include "../memory_line.h"
 #include "../output.h"
 #include "../program_line.h"
 #include "../progress.h"
@@ -45,6 +46,7 @@ typedef struct session {
   /* Steps queued since losses were fetched last. */
   int waiting;
   tn_tensor *losses[FEED_STEPS], *norms[FEED_STEPS];
+  double bytes_before;                        /* in use on the device before the first step */
   double timed_from_s, ms_per_step, held_out; /* NaN where there is none */
 } session;
 
@@ -205,7 +207,8 @@ static void print_json(const session *s) {
   json_number("ms_per_step", s->ms_per_step, ", ");
   json_number("bytes_per_s", bytes * 1e3 / s->ms_per_step, ", ");
   json_number("loss", curve_recent(&s->curve, 20), ", ");
-  json_number("held_out_loss", s->held_out, "}\n");
+  json_number("held_out_loss", s->held_out, ", ");
+  json_number("peak_bytes", memory_peak(s->device), "}\n");
 }
 
 /* Everything asked for is written, even if one file fails. */
@@ -221,6 +224,7 @@ static void report(const session *s) {
   program_story story = {0};
   program_remember(&story, s->trainer.step);
   program_line(s->out, "step", &story);
+  memory_line(s->out, s->device, s->bytes_before);
   if (isfinite(s->ms_per_step))
     fprintf(s->out, "%.1f ms/step, %.0f bytes/s\n", s->ms_per_step,
             (double)(s->opt.recipe.batch * s->opt.recipe.length) * 1e3 / s->ms_per_step);
@@ -250,6 +254,7 @@ static bool create_trainer(session *s) {
               ok(trainer_create(&s->trainer, s->device, o->size, &o->recipe, s->seed)) &&
               (!o->load || run_file_take(&file, &s->trainer));
   if (o->load) run_file_close(&file);
+  s->bytes_before = memory_now(s->device);
   return done;
 }
 

@@ -15,6 +15,7 @@
 
 #include "../interrupt.h"
 #include "../json.h"
+#include "../memory_line.h"
 #include "../output.h"
 #include "../program_line.h"
 #include "../progress.h"
@@ -42,9 +43,10 @@ typedef struct session {
   model net;
   run_position at;
   history past;
-  double ms_per_step; /* of the last epoch; NaN if it was too short to tell */
-  double loss;        /* mean of the last epoch */
-  double accuracy;    /* of the last test, 0..1; NaN before */
+  double bytes_before; /* in use on the device before the first step */
+  double ms_per_step;  /* of the last epoch; NaN if it was too short to tell */
+  double loss;         /* mean of the last epoch */
+  double accuracy;     /* of the last test, 0..1; NaN before */
 } session;
 
 static bool ok(tn_status status) {
@@ -245,7 +247,8 @@ static void print_json(const session *s) {
   json_number("batch", (double)s->opt.batch, ", ");
   json_number("ms_per_step", s->ms_per_step, ", ");
   json_number("loss", s->loss, ", ");
-  json_number("accuracy", s->accuracy, "}\n");
+  json_number("accuracy", s->accuracy, ", ");
+  json_number("peak_bytes", memory_peak(s->device), "}\n");
 }
 
 static void report(const session *s) {
@@ -253,6 +256,7 @@ static void report(const session *s) {
   program_story story = s->net.story;
   program_remember(&story, s->net.program);
   program_line(s->out, "step", &story);
+  memory_line(s->out, s->device, s->bytes_before);
   if (isfinite(s->accuracy)) fprintf(s->out, "test accuracy %.2f %%\n", 100 * s->accuracy);
   if (s->opt.json) print_json(s);
 }
@@ -298,6 +302,7 @@ static bool create_model(session *s) {
       !ok(feed_create(&s->test, s->device, &s->test_set)) ||
       !ok(model_create(&s->net, s->device, s->opt.seed, s->opt.lr, s->opt.eager, s->opt.products)))
     return false;
+  s->bytes_before = memory_now(s->device);
   s->at.images = s->train.count;
   if (s->opt.load && !run_file_load(s->opt.load, &s->net, &s->at)) return false;
   return position_fits(s);

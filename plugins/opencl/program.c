@@ -47,27 +47,34 @@ static void identity_of(const ocl_device *device, const ocl_key *key, const char
                  key->source->name, strlen(key->source->text), (unsigned long long)hash);
 }
 
-/* The compiler's last words, which are at the end of its log where there is much. */
-static tn_status build_failed(const ocl_device *device, const ocl_key *key, cl_program program,
-                              const char *options, cl_int error) {
+/* What the compiler said, to be freed by the host; NULL if that cannot be had. */
+static char *build_log(const ocl_device *device, cl_program program) {
   const tn_host *host = device->host;
   size_t bytes = 0;
-  char *log = NULL;
-  if (clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) ==
-      CL_SUCCESS)
-    log = host->alloc(host, bytes + 1, 1);
-  if (log) {
-    log[bytes] = 0;
-    if (clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL) !=
-        CL_SUCCESS)
-      log[0] = 0;
-    host->log(host, TN_LOG_DEBUG, "opencl: building %s (%s): %s", key->source->name, options, log);
-  }
+  if (clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes))
+    return NULL;
+  char *log = host->alloc(host, bytes + 1, 1);
+  if (!log) return NULL;
+  log[bytes] = 0;
+  if (clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL))
+    log[0] = 0;
+  return log;
+}
+
+static void tell_log(const ocl_device *device, const ocl_key *key, const char *options,
+                     const char *log) {
+  if (log && log[strspn(log, " \t\r\n")])
+    device->host->log(device->host, TN_LOG_DEBUG, "opencl: building %s (%s): %s", key->source->name,
+                      options, log);
+}
+
+/* The compiler's last words, which are at the end of its log where there is much. */
+static tn_status build_failed(const ocl_device *device, const ocl_key *key, const char *options,
+                              const char *log, cl_int error) {
+  const tn_host *host = device->host;
   tn_status status = ocl_status(host, error, "clBuildProgram");
-  status = host->fail(status, "opencl: building %s with %s: %s: %.*s", key->source->name, options,
-                      ocl_error_name(error), LOG_MAX, log ? log : "no log");
-  host->free(host, log);
-  return status;
+  return host->fail(status, "opencl: building %s with %s: %s: %.*s", key->source->name, options,
+                    ocl_error_name(error), LOG_MAX, log ? log : "no log");
 }
 
 /* Nanoseconds of a clock that is never set back. */
@@ -84,11 +91,11 @@ static tn_status compile(ocl_device *device, const ocl_key *key, const char *opt
   cl_program program = clCreateProgramWithSource(device->context, 2, texts, NULL, &error);
   if (error) return ocl_status(device->host, error, "clCreateProgramWithSource");
   error = clBuildProgram(program, 1, &device->id, options, NULL, NULL);
-  if (error) {
-    tn_status status = build_failed(device, key, program, options, error);
-    (void)clReleaseProgram(program);
-    return status;
-  }
+  char *log = build_log(device, program);
+  tell_log(device, key, options, log);
+  tn_status status = error ? build_failed(device, key, options, log, error) : TN_OK;
+  device->host->free(device->host, log);
+  if (status) return (void)clReleaseProgram(program), status;
   device->num_built++;
   *out = program;
   return TN_OK;

@@ -14,9 +14,11 @@ inline WIDE loss_mse(pair_t p, WIDE option) { return (p.x - p.target) * (p.x - p
 
 inline WIDE slope_mse(pair_t p, WIDE option) { return 2 * (p.x - p.target); }
 
+/* Both parts are 0 or more: nothing cancels, not even where x is infinite. */
 inline WIDE loss_bce(pair_t p, WIDE option) {
-  const WIDE softplus = log1p(exp(-fabs(p.x))) + (p.x < 0 ? -p.x : 0); /* of -x */
-  return (1 - p.target) * p.x + (1 + (p.pos_weight - 1) * p.target) * softplus;
+  const WIDE tail = log1p(exp(-fabs(p.x)));
+  return (1 - p.target) * (p.x > 0 ? p.x + tail : tail) +
+         p.pos_weight * p.target * (p.x < 0 ? tail - p.x : tail);
 }
 
 inline WIDE slope_bce(pair_t p, WIDE option) {

@@ -19,6 +19,12 @@ typedef ulong sum_t;
 #define STORE_SUM(p, v) SAVE(T0, p, 0, (WORK(T0))(v))
 #endif
 
+#if IS_FLOAT(T1)
+#define IS_NAN(v) ((v) != (v))
+#else
+#define IS_NAN(v) false
+#endif
+
 /* An element and where it stands; nothing yet where at < 0. NaN is beyond everything, and of
  * equals the first wins. */
 typedef struct {
@@ -37,7 +43,7 @@ static inline bool is_before(num a, num b, bool smallest) { return smallest ? a 
 static inline found_t further(found_t a, found_t b, bool smallest) {
   if (a.at < 0) return b;
   if (b.at < 0) return a;
-  const bool nan_a = a.value != a.value, nan_b = b.value != b.value;
+  const bool nan_a = IS_NAN(a.value), nan_b = IS_NAN(b.value);
   if (nan_a || nan_b) return nan_a && (!nan_b || a.at < b.at) ? a : b;
   if (is_before(a.value, b.value, smallest)) return a;
   if (is_before(b.value, a.value, smallest)) return b;
