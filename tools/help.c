@@ -59,7 +59,8 @@ const char help_check[] =
     "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
 
 const char help_bench[] =
-    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json]\n"
+    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json] [--compare FILE]\n"
+    "       tenon bench --compare OLD NEW\n"
     "\n"
     "Times the operators of a device: the least, median and greatest time of a call, GB/s of\n"
     "what it must read and write, GFLOP/s where it multiplies, and what part that is of the\n"
@@ -71,7 +72,15 @@ const char help_bench[] =
     "  --op GLOB   only operators of this name\n"
     "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
     "              first where it does not take that)\n"
-    "  --json      JSON lines in place of columns\n";
+    "  --json      JSON lines in place of columns\n"
+    "  --compare FILE  says afterwards what became slower and faster since the run whose JSON\n"
+    "              lines the file holds, and what is missing; with a second file compares\n"
+    "              those two and times nothing\n"
+    "  --threshold P  percent that a median must differ by to count (default 10); the\n"
+    "              fastest round now must be slower than the median then, too\n"
+    "\n"
+    "Exit status: 0 timed, 1 some call failed or became slower, 2 used wrongly, 3 nothing to\n"
+    "time or to compare.\n";
 
 const char help_run[] =
     "usage: tenon run MODEL.onnx [OPTIONS]\n"

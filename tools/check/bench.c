@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../command.h"
@@ -17,10 +18,13 @@
 #include "../json.h"
 #include "../plain.h"
 #include "../progress.h"
+#include "bench_compare.h"
 #include "check.h"
 
 typedef struct bench_options {
   const char *device, *op, *dtype;
+  const char *was, *is; /* files to compare with and to compare; NULL: none, and this run */
+  double threshold;     /* a part: 0.1 */
   bool as_json;
 } bench_options;
 
@@ -145,6 +149,19 @@ static void compare(bench *b, const op_case *c, const job *j, row *r) {
   if (c->types[0] && b->peak[c->types[0]] > 0) r->of_peak = r->gflops / b->peak[c->types[0]];
 }
 
+/* For a comparison; without memory for that the run counts as failed. */
+static void keep(bench *b, const op_case *c, row *r) {
+  const timing us = {r->ns.least / 1e3, r->ns.median / 1e3, r->ns.most / 1e3};
+  const char *dtype = c->types[0] ? tn_dtype_name(c->types[0]) : "-";
+  const figure f = {.device = b->info.id,
+                    .op = c->op->name,
+                    .dtype = dtype,
+                    .what = r->what,
+                    .kernel = r->kernel,
+                    .us = us};
+  if (b->kept && !figures_add(b->kept, &f)) ++b->failures;
+}
+
 static void take_size(void *ctx, const op_case *c) {
   bench *b = ctx;
   row r = {.kernel = ""};
@@ -157,6 +174,7 @@ static void take_size(void *ctx, const op_case *c) {
   progress_clear();
   if (r.ns.median > 0) {
     b->as_json ? print_json(b, c, &r) : print_columns(b, &r);
+    keep(b, c, &r);
     ++b->rows;
   } else {
     fprintf(stderr, "%s: %s\n", plain(r.what), plain(tn_last_error()));
@@ -251,8 +269,9 @@ static bool has_operator(const bench *b, const char *glob) {
   return found;
 }
 
-static int run(const bench_options *o) {
-  bench b = {.as_json = o->as_json, .info = {.struct_size = sizeof b.info}};
+/* kept: takes the figures; NULL where nobody wants them. */
+static int run(const bench_options *o, figures *kept) {
+  bench b = {.as_json = o->as_json, .info = {.struct_size = sizeof b.info}, .kept = kept};
   tn_runtime_options options = {.struct_size = sizeof options, .device = o->device};
   options.fallback = TN_FALLBACK_ERROR;
   if (tn_runtime_open(&options, &b.runtime) != TN_OK) return failed();
@@ -274,15 +293,43 @@ static int run(const bench_options *o) {
   return status;
 }
 
+/* A file with another, or with a run that is made now; both are read before anything is timed. */
+static int run_compared(const bench_options *o) {
+  const comparison c = {o->op, o->dtype, o->threshold};
+  figures was = {0}, is = {0};
+  int status =
+      figures_read(o->was, &was) && (!o->is || figures_read(o->is, &is)) ? EXIT_OK : EXIT_FAILED;
+  if (status == EXIT_OK && !o->is) status = run(o, &is);
+  if (is.count) {
+    FILE *out = o->as_json && !o->is ? stderr : stdout; /* rows alone go to the JSON */
+    if (!o->is) fputc('\n', out);
+    const int compared = figures_compare(&was, &is, &c, out);
+    if (status == EXIT_OK) status = compared;
+  }
+  figures_free(&was);
+  figures_free(&is);
+  return status;
+}
+
+static bool read_threshold(const char *text, double *part) {
+  char *end;
+  *part = strtod(text, &end) / 100;
+  if (end != text && (!*end || !strcmp(end, "%")) && *part >= 0 && isfinite(*part)) return true;
+  fprintf(stderr, "tenon bench: --threshold %s: not a number of percent\n", plain(text));
+  return false;
+}
+
 int command_bench(int argc, char **argv) {
   static const struct option options[] = {{"device", required_argument, NULL, 'd'},
                                           {"op", required_argument, NULL, 'o'},
                                           {"dtype", required_argument, NULL, 't'},
                                           {"json", no_argument, NULL, 'j'},
+                                          {"compare", required_argument, NULL, 'c'},
+                                          {"threshold", required_argument, NULL, 'p'},
                                           {"table", no_argument, NULL, 'T'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-  bench_options o = {0};
+  bench_options o = {.threshold = 0.1};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_bench, stdout), EXIT_OK;
     if (option == '?') return fputs(help_bench, stderr), EXIT_USAGE;
@@ -290,8 +337,11 @@ int command_bench(int argc, char **argv) {
     if (option == 'o') o.op = optarg;
     if (option == 't') o.dtype = optarg;
     if (option == 'j') o.as_json = true;
+    if (option == 'c') o.was = optarg;
+    if (option == 'p' && !read_threshold(optarg, &o.threshold)) return EXIT_USAGE;
   }
+  if (o.was && optind < argc) o.is = argv[optind++];
   if (optind < argc) return fputs(help_bench, stderr), EXIT_USAGE;
   if (o.dtype && !is_dtype(o.dtype)) return EXIT_USAGE;
-  return run(&o);
+  return o.was ? run_compared(&o) : run(&o, NULL);
 }

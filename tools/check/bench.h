@@ -15,11 +15,15 @@ typedef struct bench {
   double copy_bytes;           /* that it reads and writes, far more than caches hold */
   double peak[TN_DTYPE_SLOTS]; /* GFLOP/s of a large product, by element type */
   bool as_json;
+  struct figures *kept;    /* takes every row, for a comparison; or NULL */
   uint64_t rows, failures; /* printed, and calls that could not be made */
 } bench;
 
 /* One call, ready to be made many times. */
 typedef struct job job;
+
+/* bench_input.c: argument `arg` of the case as a new tensor on the device. */
+tn_status bench_input(tn_device *device, const op_case *c, uint32_t arg, tn_tensor **tensor);
 
 /* Inputs on the device, outputs made; NULL, with a message in tn_last_error(), when the
  * device cannot. */

@@ -1,8 +1,6 @@
 /*
  * Timing one call. Figures are medians over rounds, so that a disturbed round does not
  * count; a round is long enough for the clock and ends when the device has done its work.
- * Large inputs are drawn once for a block that is then repeated: never zeros, on which
- * hardware is faster than on anything else.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +8,7 @@
 #include "bench.h"
 #include "check.h"
 
-enum { ROUNDS = 11, BLOCK = 1 << 20 };
+enum { ROUNDS = 11 };
 static const double BUDGET_NS = 6e7;
 
 struct job {
@@ -23,34 +21,9 @@ struct job {
   _Alignas(16) unsigned char attrs[256];
 };
 
-/* The case's own numbers where places matter; else a block of them over and over. */
-static void fill(const op_case *c, uint32_t arg, char *values, size_t size, int64_t n) {
-  if (n <= BLOCK || c->arg[arg].index) {
-    case_fill(c, arg, values);
-    return;
-  }
-  op_case block = *c;
-  int64_t shape[] = {BLOCK};
-  block.arg[arg].expanded = 0;
-  case_shape(&block, arg, 1, shape);
-  case_fill(&block, arg, values);
-  for (int64_t at = BLOCK; at < n; at += BLOCK) {
-    int64_t count = n - at < BLOCK ? n - at : BLOCK;
-    memcpy(values + (size_t)at * size, values, (size_t)count * size);
-  }
-}
-
 static tn_status place(job *j, const op_case *c, uint32_t i) {
-  const case_arg *a = &c->arg[i];
-  tn_dtype dtype = case_dtype(c, i);
-  int64_t n = case_elements(a);
-  if (a->absent || arg_is_output(&c->op->args[i])) return TN_OK;
-  char *values = malloc((size_t)n * tn_dtype_size(dtype) + 1);
-  if (!values) return TN_ERR_OUT_OF_MEMORY;
-  fill(c, i, values, tn_dtype_size(dtype), n);
-  tn_status status = tn_tensor_from_host(j->device, dtype, a->rank, a->shape, values, &j->arg[i]);
-  free(values);
-  return status;
+  if (c->arg[i].absent || arg_is_output(&c->op->args[i])) return TN_OK;
+  return bench_input(j->device, c, i, &j->arg[i]);
 }
 
 /* Operators without inputs write what they are given. */

@@ -4,17 +4,19 @@
 # and does not keep the others from running.
 
 # Runs one part of the GPU chore, keeping its output and its verdict; other parts go on.
-part() { # NAME
+part() { # NAME [ARGUMENTS]
   local name=$1 log begin=$SECONDS status=0 verdict=ok
   log=$logs/$name.log
   say "gpu: $name"
-  "gpu_$name" >"$log" 2>&1 || status=$?
+  shift
+  "gpu_$name" "$@" >"$log" 2>&1 || status=$?
   case $status in
     0) ;;
     77) verdict=skipped ;;
     *) verdict="FAILED ($status)" gpu_failed=$((gpu_failed + 1)) ;;
   esac
-  tail -n 12 "$log" | sed 's/^/    /'
+  # The table is what it is for; of the others the end says enough.
+  if [ "$name" = table ]; then cat "$log"; else tail -n 12 "$log" | sed 's/^/    /'; fi
   gpu_table+=$(printf '%-10s %-12s %5d s  %s' "$name" "$verdict" $((SECONDS - begin)) \
     "$(tail -n 1 "$log" | cut -c1-90)")$'\n'
 }
@@ -32,10 +34,45 @@ gpu_suite() { TENON_TEST_DEVICES=cuda:0 run_tests build --timeout-multiplier 10;
 gpu_ops() { build/tools/tenon check --device cuda; }
 
 # One process, which compute-sanitizer can follow.
+sanitized() { # TOOL ARGUMENTS of tenon check...
+  local options=(--tool "$1" --error-exitcode 86)
+  if [ "$1" = memcheck ]; then options+=(--report-api-errors no); fi
+  shift
+  compute-sanitizer "${options[@]}" build/tools/tenon check --device cuda --no-fork "$@"
+}
+
 gpu_memcheck() {
   has compute-sanitizer || { echo "no compute-sanitizer here"; return 77; }
-  compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 86 \
-    build/tools/tenon check --device cuda --no-fork --dtype f32
+  sanitized memcheck --dtype f32
+}
+
+# The four tools over the operators whose names begin with every Nth letter from the SLICE-th on, a
+# process for each letter: time on a GPU comes in pieces. TOOLS and DTYPE (a glob) choose fewer. Says
+# which letters failed, and goes on.
+gpu_sanitizers() { # SLICE/N
+  local slice=${1:-1/1} tool letter letters failed='' ran=0 status
+  has compute-sanitizer || { echo "no compute-sanitizer here"; return 77; }
+  if ! [[ $slice =~ ^[0-9]+/[0-9]+$ ]] || [ "${slice%/*}" -lt 1 ] || [ "${slice%/*}" -gt "${slice#*/}" ]; then
+    echo "sanitizers takes SLICE/N: 1/8 to 8/8"
+    return 2
+  fi
+  mapfile -t letters < <(build/tools/tenon check --device cuda --list --json --dtype "${DTYPE:-f32}" |
+    sed -n 's/.*"op": "\(.\).*/\1/p' | sort -u |
+    awk -v slice="${slice%/*}" -v of="${slice#*/}" 'NR % of == slice % of')
+  [ "${#letters[@]}" -gt 0 ] || { echo "slice $slice has no operators"; return 2; }
+  for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
+    for letter in "${letters[@]}"; do
+      status=0
+      sanitized "$tool" --op "$letter*" --dtype "${DTYPE:-f32}" >"$logs/sanitizer.txt" 2>&1 || status=$?
+      ran=$((ran + 1))
+      [ "$status" -ne 0 ] || continue
+      failed+=" $tool:$letter"
+      echo "== $tool $letter*: status $status"
+      grep -m 60 -E '=========|FAIL' "$logs/sanitizer.txt" || tail -n 20 "$logs/sanitizer.txt"
+    done
+  done
+  echo "slice $slice, $ran runs over ${letters[*]}:${failed:- clean}"
+  [ -z "$failed" ]
 }
 
 # The first losses of one seed must be those of every device. The seed is one of those for
@@ -116,10 +153,29 @@ gpu_peers() {
   return "$status"
 }
 
+# Tenon, PyTorch and bare libraries in one table; its sections, where named, alone.
+gpu_table() {
+  has python3 || { echo "no python3 here"; return 77; }
+  [ -x build/bench/table/serve ] || { echo "build/bench/table/serve was not built"; return 1; }
+  python3 bench/table/table.py --json "$logs/table.json" "$@"
+}
+
+# The page of the manual, from what gpu_table measured last.
+gpu_pages() {
+  has python3 || { echo "no python3 here"; return 77; }
+  [ -s "$logs/table.json" ] || { echo "no $logs/table.json: run ./dev gpu table first"; return 77; }
+  python3 bench/table/pages.py "$logs/table.json"
+}
+
 chore_gpu() {
   local logs=${OUT:-build/gpu-logs} gpu_failed=0 gpu_table='' name
-  local parts=("$@")
-  [ $# -gt 0 ] || parts=(build info suite ops memcheck losses train trace bench peers)
+  local parts=("$@") arguments=()
+  # These take arguments, and are run alone then.
+  if [ "${1:-}" = table ] || [ "${1:-}" = sanitizers ]; then
+    parts=("$1")
+    arguments=("${@:2}")
+  fi
+  [ $# -gt 0 ] || parts=(build info suite ops memcheck losses train trace bench peers table)
   for name in "${parts[@]}"; do
     declare -F "gpu_$name" >/dev/null || die "gpu has no part '$name'"
   done
@@ -128,7 +184,7 @@ chore_gpu() {
   fi
   need
   mkdir -p "$logs"
-  for name in "${parts[@]}"; do part "$name"; done
+  for name in "${parts[@]}"; do part "$name" "${arguments[@]}"; done
   say "gpu: summary, logs in $logs"
   printf '%s' "$gpu_table" | tee "$logs/summary.txt"
   [ "$gpu_failed" -eq 0 ] || die "$gpu_failed parts failed"

@@ -124,6 +124,8 @@ value_kind values_named(const char *name);
 /* Fills `data`, row-major, with the case's numbers for argument `arg`. The same case
  * gives the same numbers whatever the layout. */
 void case_fill(const op_case *c, uint32_t arg, void *data);
+/* The same numbers from element `first` on, so that threads can share a large argument. */
+void case_fill_part(const op_case *c, uint32_t arg, int64_t first, int64_t count, void *data);
 
 /* near_ties.c: numbers that rounding twice takes elsewhere than rounding once. */
 int64_t near_tie_int(tn_dtype dtype, uint64_t random);

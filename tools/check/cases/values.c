@@ -210,20 +210,27 @@ static void fill_plain(const source *s, int64_t n, char *data) {
   }
 }
 
-void case_fill(const op_case *c, uint32_t arg, void *data) {
+void case_fill_part(const op_case *c, uint32_t arg, int64_t first, int64_t count, void *data) {
   const case_arg *a = &c->arg[arg];
   const source s = source_of(c, arg);
   size_t size = tn_dtype_size(s.dtype);
-  if (s.floats && c->values == VALUES_PLAIN && !a->expanded && !a->index) {
-    fill_plain(&s, case_elements(a), data);
-    return;
-  }
-  int64_t at[TN_MAX_RANK] = {0}, n = case_elements(a);
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t place = a->expanded ? 0 : (uint64_t)i;
+  int64_t at[TN_MAX_RANK] = {0}, ahead = first;
+  for (int32_t k = a->rank - 1; k >= 0 && count > 0; ahead /= a->shape[k--])
+    at[k] = ahead % a->shape[k];
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t place = a->expanded ? 0 : (uint64_t)(first + i);
     for (int32_t k = 0; k < a->rank && a->expanded; k++)
       place = a->expanded >> k & 1 ? place : place * (uint64_t)a->shape[k] + (uint64_t)at[k];
     draw(&s, at, place, (char *)data + (size_t)i * size);
     for (int32_t k = a->rank - 1; k >= 0 && ++at[k] == a->shape[k]; k--) at[k] = 0;
   }
+}
+
+void case_fill(const op_case *c, uint32_t arg, void *data) {
+  const case_arg *a = &c->arg[arg];
+  const source s = source_of(c, arg);
+  if (s.floats && c->values == VALUES_PLAIN && !a->expanded && !a->index)
+    fill_plain(&s, case_elements(a), data);
+  else
+    case_fill_part(c, arg, 0, case_elements(a), data);
 }

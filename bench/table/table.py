@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Tenon, PyTorch and bare library calls side by side on one GPU, in one table.
+
+Each side is a process of its own that makes one call and times it when told to, so the three take turns
+ROUNDS times for each row, on random inputs; a figure is the median of its rounds. Prints the table as
+Markdown and writes a JSON line for each row to --json. A side that is not there, or cannot, has no figure;
+a row that failed says why in the JSON.
+
+usage: table.py [--build build] [--json FILE] [--rounds 3] [--seconds 340] [--device cuda] [SECTION...]
+       table.py --list
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from cases import SECTIONS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIDES = ("tenon", "torch", "bare")
+# Dense products in TFLOP/s as the vendor states them, by what a device's name holds.
+PEAKS = {"H100": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9},
+         "H200": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9},
+         "A100": {"f32": 19.5, "tf32": 156, "f16": 312, "bf16": 312, "i8": 624}}
+
+
+class Side:
+    """One process that answers a line to each command; None in place of what it cannot."""
+
+    def __init__(self, command, environment=None):
+        self.fault = ""
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, **(environment or {})))
+
+    def tell(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        word, _, rest = answer.strip().partition(" ")
+        if word == "ok":
+            return rest
+        self.fault = rest or "the process has ended"
+        return None
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def close(self):
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=20)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+
+
+def torch_there():
+    return subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def open_sides(options):
+    bare = os.path.join(options.build, "bench/table/bare")
+    sides = {"tenon": Side([os.path.join(options.build, "bench/table/serve")],
+                           {"TENON_DEVICE": options.device})}
+    if options.device.startswith("cuda"):
+        if torch_there():
+            sides["torch"] = Side([sys.executable, os.path.join(HERE, "torch_side.py")])
+        if os.path.exists(bare):
+            sides["bare"] = Side([bare])
+    return sides
+
+
+def command_of(case, side):
+    """What makes the case on that side."""
+    if side == "tenon":
+        return f"between {case['tenon']}" if case["kind"] == "between" else f"make {case['tenon']}"
+    return f"make {json.dumps(case['torch'])}" if side == "torch" else case["bare"]
+
+
+def churned(case, sides):
+    found = {s: sides[s].tell(f"churn {case['tenon']}") for s in ("tenon", "torch") if s in sides}
+    return {s: [float(x)] for s, x in found.items() if x}
+
+
+def measured(case, sides, options):
+    """Rounds of each side that can, by turns: nanoseconds. And the kernel that Tenon took."""
+    if case["kind"] == "churn":
+        return churned(case, sides), "", {}
+    faults, kernel, ready = {}, "", []
+    for name, side in sides.items():
+        if case[name] is None:
+            continue
+        answer = side.tell(command_of(case, name))
+        if answer is None:
+            faults[name] = side.fault
+            continue
+        kernel = answer if name == "tenon" else kernel
+        ready.append(name)
+    ask = "host" if case["kind"] == "host" else f"time {options.ms:g}"
+    rounds = {name: [] for name in ready}
+    for turn in range(options.rounds):
+        for name in ready[turn % max(1, len(ready)):] + ready[:turn % max(1, len(ready))]:
+            answer = sides[name].tell(ask)
+            if answer is None:
+                faults[name] = sides[name].fault
+            else:
+                rounds[name].append(float(answer))
+    for side in sides.values():
+        side.tell("drop")
+    return {s: r for s, r in rounds.items() if r}, kernel, faults
+
+
+class Limits:
+    """What bounds a row: the copy and the launch of this run, products as the vendor states them."""
+
+    def __init__(self, sides, device):
+        self.copy = self.launch = None
+        self.peaks = next((p for name, p in PEAKS.items() if name in device), {})
+        if "bare" in sides:
+            self.copy = 2 * (1 << 30) / self.best(sides["bare"], f"copy {1 << 30}")
+            self.launch = self.best(sides["bare"], "launch")
+
+    @staticmethod
+    def best(side, what):
+        if side.tell(what) is None:
+            return float("inf")
+        found = [float(side.tell("time 10") or "inf") for _ in range(5)]
+        side.tell("drop")
+        return statistics.median(found)
+
+    def of(self, case):
+        """In the row's unit; None where nothing is known."""
+        if case["kind"] == "churn":
+            return 1
+        if case["kind"] != "time":
+            return None
+        if case["limit"] == "copy":
+            return self.copy
+        if case["limit"] == "launch":
+            return self.launch / 1e3 if self.launch else None
+        return self.peaks.get(case["limit"])
+
+
+def unit_of(case):
+    if case["kind"] == "churn":
+        return "times"
+    return "TFLOP/s" if case["flops"] else "GB/s" if case["bytes"] else "us"
+
+
+def in_unit(case, ns):
+    """A row's figure from the time of a call; small is good for us and times alone."""
+    unit = unit_of(case)
+    if unit == "TFLOP/s":
+        return case["flops"] / ns / 1e3
+    return {"times": ns, "us": ns / 1e3}.get(unit) or case["bytes"] / ns
+
+
+def row_of(case, found, kernel, faults, limits):
+    row = dict(bench="table", section=case["section"], row=case["row"], unit=unit_of(case), kernel=kernel)
+    row["op"] = str(case["tenon"]).split()[0] if case["kind"] in ("time", "host") else case["kind"]
+    medians = {side: statistics.median(times) for side, times in found.items()}
+    for side in SIDES:
+        if side in medians:
+            row[side] = round(in_unit(case, medians[side]), 6)
+            row[side + "_spread"] = round(max(found[side]) / min(found[side]), 3) if min(found[side]) else None
+    row["limit"] = limits.of(case)
+    peers = [medians[s] for s in ("torch", "bare") if s in medians and case["kind"] != "host"]
+    if "torch" in medians and case["kind"] == "host":
+        peers = [medians["torch"]]
+    if peers and "tenon" in medians:
+        row["ratio"] = round(min(peers) / medians["tenon"], 4)  # above 1: Tenon is the fastest
+    if faults:  # where there is one GPU nothing can be copied between two
+        row["absent" if case["kind"] == "between" else "faults"] = faults
+    return row
+
+
+def figure(value):
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def print_head(section):
+    print(f"\n### {section}\n\n| work | unit | Tenon | PyTorch | bare | limit | ratio |\n"
+          "| --- | --- | --- | --- | --- | --- | --- |")
+
+
+def print_row(row):
+    cells = [figure(row.get(side)) for side in SIDES] + [figure(row["limit"])]
+    ratio = f"{row['ratio']:.2f}" if "ratio" in row else "–"
+    print(f"| {row['row']} | {row['unit']} | {' | '.join(cells)} | {ratio} |", flush=True)
+
+
+def run_section(name, sides, limits, options, out):
+    """Its rows, and how many rows there was no time for."""
+    rows, late, math = [], 0, None
+    cases = sorted(SECTIONS[name](), key=lambda case: case["math"])
+    print_head(name)
+    for case in cases:
+        if time.monotonic() > options.until:
+            late += 1
+            continue
+        if case["math"] != math:
+            math = case["math"]
+            for side in ("tenon", "torch"):
+                if side in sides:
+                    sides[side].tell(f"open {math}")
+        row = row_of(case, *measured(case, sides, options), limits)
+        print_row(row)
+        out.write(json.dumps(row) + "\n")
+        out.flush()
+        rows.append(row)
+    return rows, late
+
+
+def summary(rows, late, sides):
+    ratios = [row["ratio"] for row in rows if "ratio" in row]
+    if ratios:
+        print(f"\n{len(rows)} rows; of {len(ratios)} that have a peer Tenon is at least as fast in "
+              f"{sum(r >= 1 for r in ratios)}, within 5 % in {sum(r >= 0.95 for r in ratios)}; geometric mean "
+              f"of the ratios {statistics.geometric_mean(ratios):.2f}")
+    if late:
+        print(f"no time was left for {late} rows: run their sections alone")
+    for name in SIDES:
+        if name not in sides:
+            print(f"no {name} side here")
+    for row in rows:
+        for side, fault in row.get("faults", {}).items():
+            print(f"{row['row']}: {side}: {fault}")
+    return not any("tenon" in row.get("faults", {}) for row in rows)
+
+
+def device_name(options):
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return options.device
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--json", default=os.devnull)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ms", type=float, default=15, help="that a round of calls takes")
+    parser.add_argument("--seconds", type=float, default=340)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("sections", nargs="*")
+    options = parser.parse_args()
+    wrong = [name for name in options.sections if name not in SECTIONS]
+    if wrong:
+        parser.error(f"no section {wrong[0]}; there are: {' '.join(SECTIONS)}")
+    if options.list:
+        for section in options.sections or SECTIONS:
+            for case in SECTIONS[section]():
+                print(f"{section}\t{case['row']}\t{case['tenon']}")
+        return 0
+    options.until = time.monotonic() + options.seconds
+    sides = open_sides(options)
+    rows, late, name = [], 0, device_name(options)
+    try:
+        if sides["tenon"].tell("open ieee") is None:
+            print(f"table.py: Tenon: {sides['tenon'].fault}", file=sys.stderr)
+            return 1
+        limits = Limits(sides, name)
+        print(f"{name}; rounds {options.rounds}; copy {figure(limits.copy)} GB/s, "
+              f"launch {figure(limits.launch and limits.launch / 1e3)} us")
+        with open(options.json, "w", encoding="utf-8") as out:
+            out.write(json.dumps(dict(bench="table", device=name, rounds=options.rounds, copy=limits.copy,
+                                      launch_ns=limits.launch)) + "\n")
+            for section in options.sections or SECTIONS:
+                found, missed = run_section(section, sides, limits, options, out)
+                rows, late = rows + found, late + missed
+    finally:
+        for side in sides.values():
+            side.close()
+    return 0 if summary(rows, late, sides) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

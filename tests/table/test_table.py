@@ -1,0 +1,234 @@
+"""bench/table: its rows, what it asks of its sides, and the page that is made of its figures.
+
+usage: test_table.py SOURCE_ROOT SERVE
+"""
+import argparse
+import collections
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as tree
+
+ROOT, SERVE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.insert(0, os.path.join(ROOT, "bench/table"))
+import cases  # noqa: E402
+import pages  # noqa: E402
+import table  # noqa: E402
+
+SMALL = {  # one call of each kind that cases.py can say
+    "product": cases.product("s", "f32", 5, 7, 3), "batched": cases.product("s", "bf16", 5, 7, 3, 2, 1, 1),
+    "tf32": cases.product("s", "tf32", 4, 4, 4, trans_b=1), "i8": cases.product("s", "i8", 4, 8, 4),
+    "attention": cases.attention("s", 1, 4, 2, 8, 8, 16, "f32", True),
+    "attention grad": cases.attention("s", 1, 4, 2, 8, 8, 16, "f32", True, True),
+    "transpose": cases.moves("s", "copy", "f32", [6, 4], layout="swapped", out="f32:6x4"),
+    "norm": cases.moves("s", "layer_norm", "f32", [6, 4], "axis=1", ["f32:4"] * 2),
+    "sum": cases.moves("s", "sum", "f16", [6, 4], "axes=1", parts=1),
+    **{way: cases.conv("s", "f32", 2, 4, 9, 8, 6, 3, 2, 1, groups=2, way=way)
+       for way in ("forward", "by input", "by weight")},
+}
+
+
+class Rows(unittest.TestCase):
+    def test_sections_have_what_they_promise(self):
+        rows = {name: list(section()) for name, section in cases.SECTIONS.items()}
+        keys = collections.Counter((c["section"], c["row"]) for section in rows.values() for c in section)
+        self.assertEqual([], [key for key, count in keys.items() if count > 1])
+        for name, section in rows.items():
+            self.assertEqual({name}, {c["section"] for c in section})
+        self.assertGreaterEqual(len(rows["products"]), 40)
+        self.assertEqual({"f32", "tf32", "f16", "bf16", "i8"}, {c["limit"] for c in rows["products"]})
+        self.assertGreaterEqual(len(rows["convolutions"]), 30)
+        self.assertGreaterEqual(sum("forward" in c["row"] for c in rows["attention"]), 12)
+        self.assertEqual(20, len(rows["host"]))
+        self.assertEqual(10, len({c["row"].split()[0] for c in rows["bandwidth"]}))
+        self.assertTrue({"add 2^0", "add 2^30"} <= {c["row"] for c in rows["bandwidth"]})
+
+    def test_what_is_counted(self):
+        self.assertEqual(2 * 5 * 7 * 3, SMALL["product"]["flops"])
+        self.assertEqual(2 * 2 * 6 * 5 * 4 * 2 * 9, SMALL["forward"]["flops"])
+        self.assertEqual(SMALL["forward"]["flops"], SMALL["by weight"]["flops"])
+        self.assertEqual(2 * 24 * 4, SMALL["transpose"]["bytes"])
+        self.assertEqual(4 * 4 * 8 * 8 * 16 / 2, SMALL["attention"]["flops"])
+
+
+class Serve(unittest.TestCase):
+    """The real side, on the reference backend."""
+
+    def setUp(self):
+        self.side = table.Side([SERVE], {"TENON_DEVICE": "reference"})
+        self.assertEqual("", self.side.tell("open ieee"))
+
+    def tearDown(self):
+        self.side.close()
+        self.side.process.stdout.close()
+
+    def test_makes_and_times_every_kind(self):
+        for name, case in SMALL.items():
+            with self.subTest(name):
+                self.assertIsNotNone(self.side.tell(table.command_of(case, "tenon")), self.side.fault)
+                self.assertGreater(float(self.side.tell("time 0.1")), 0)
+
+    def test_host_section(self):
+        for case in cases.host():
+            with self.subTest(case["row"]):
+                self.assertIsNotNone(self.side.tell(table.command_of(case, "tenon")), self.side.fault)
+                self.assertGreater(float(self.side.tell("host")), 0)
+
+    def test_churn(self):
+        self.assertGreaterEqual(float(self.side.tell("churn 300")), 1)
+
+    def test_refuses_and_goes_on(self):
+        for line in ("make nosuch", "make add nosuch=1 : f32:2", "make add : f32:2 f99:2", "make add : f32:2 f32:3",
+                     "make add :" + " f32:2" * 30, "time 1", "host", "dance", "make sum axes : f32:2",
+                     "between 1000", "make add : f32:-1 f32:-1"):
+            with self.subTest(line):
+                self.assertIsNone(self.side.tell(line))
+                self.assertTrue(self.side.fault)
+        self.assertEqual("reference.add", self.side.tell("make add : f32:2 f32:2").replace(".any", ""))
+
+
+class Fake:
+    """A side that answers from a list and remembers what it was told."""
+
+    def __init__(self, log, name, times, broken=""):
+        self.log, self.name, self.times, self.broken, self.fault = log, name, list(times), broken, ""
+
+    def tell(self, line):
+        word = line.split()[0]
+        self.log.append((self.name, word))
+        if word == self.broken:
+            self.fault = "no " + word
+            return None
+        return str(self.times.pop(0)) if word in ("time", "host", "churn") else "kernel"
+
+    def close(self):
+        pass
+
+
+class Driver(unittest.TestCase):
+    options = argparse.Namespace(rounds=3, ms=1, until=float("inf"))
+
+    def sides(self, **broken):
+        self.log = []
+        times = {"tenon": [20, 10, 40], "torch": [30, 30, 50], "bare": [15, 14, 13]}
+        return {n: Fake(self.log, n, t, broken.get(n, "")) for n, t in times.items()}
+
+    def row(self, sides, case=SMALL["product"]):
+        limits = table.Limits({}, "NVIDIA H200")
+        return table.row_of(case, *table.measured(case, sides, self.options), limits)
+
+    def test_turns_and_medians(self):
+        row = self.row(self.sides())
+        self.assertEqual([n for n, w in self.log if w == "time"],
+                         ["tenon", "torch", "bare", "torch", "bare", "tenon", "bare", "tenon", "torch"])
+        self.assertAlmostEqual(row["tenon"], 210 / 20 / 1e3)
+        self.assertAlmostEqual(row["ratio"], 14 / 20)
+        self.assertEqual((row["limit"], row["unit"], row["tenon_spread"]), (67, "TFLOP/s", 4))
+        self.assertEqual([n for n, w in self.log if w == "drop"], ["tenon", "torch", "bare"])
+
+    def test_a_side_that_cannot(self):
+        row = self.row(self.sides(torch="make", bare="time"))
+        self.assertEqual(row["faults"], {"torch": "no make", "bare": "no time"})
+        self.assertNotIn("ratio", row)
+        self.assertIn("tenon", row)
+        self.assertTrue(table.summary([row], 0, self.sides()))
+        self.assertFalse(table.summary([self.row(self.sides(tenon="make"))], 0, self.sides()))
+
+    def test_no_time_left(self):
+        late = argparse.Namespace(rounds=3, ms=1, until=time.monotonic() - 1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            rows, missed = table.run_section("host", self.sides(), table.Limits({}, ""), late, io.StringIO())
+        self.assertEqual((rows, missed), ([], 20))
+
+    def test_the_whole_on_the_reference(self):
+        with tempfile.NamedTemporaryFile() as out:
+            done = subprocess.run([sys.executable, os.path.join(ROOT, "bench/table/table.py"), "--build",
+                                   os.path.dirname(os.path.dirname(os.path.dirname(SERVE))), "--device", "reference",
+                                   "--rounds", "1", "--json", out.name, "host"], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(0, done.returncode, done.stdout)
+            head, rows = pages.read(out.name)
+        self.assertEqual((head["rounds"], len(rows)), (1, 20))
+        self.assertIn("| conv2d | us |", done.stdout)
+
+
+def sample():
+    """Figures that nobody measured."""
+    yield dict(bench="table", device="Example <GPU>", rounds=3, copy=4000.0, launch_ns=2500)
+    for power in (0, 10, 20):
+        yield dict(section="bandwidth", row=f"add 2^{power}", unit="GB/s", tenon=10.0 * (power + 1), torch=8.0,
+                   limit=4000.0, ratio=1.2, op="add")
+    for n in (128, 256):
+        yield dict(section="products", row=f"{n}x{n}x{n} bf16", unit="TFLOP/s", tenon=n, torch=n / 2, bare=n * 2,
+                   limit=989, ratio=0.5, op="matmul")
+    yield dict(section="products", row="1x2x3 bf16 ta", unit="TFLOP/s", tenon=1, limit=None, op="matmul")
+    yield dict(section="host", row="neg", unit="us", tenon=1.5, torch=3.0, limit=None, ratio=2.0, op="neg")
+
+
+class Page(unittest.TestCase):
+    def made(self, rows, reasons=""):
+        """The texts of a manual that got the page, and what went to standard error."""
+        with tempfile.TemporaryDirectory() as folder:
+            docs, lines = os.path.join(folder, "docs"), os.path.join(folder, "table.json")
+            os.mkdir(docs)
+            files = {lines: "\n".join(json.dumps({"bench": "table", **r}) for r in rows) + "\n\n{\"bench\": \"ops\"}\n",
+                     os.path.join(folder, "why"): reasons, os.path.join(folder, "mkdocs.yml"): "  - D: devices.md\n",
+                     os.path.join(docs, "index.md"): "See [that](support.md), more\n"}
+            for name, text in files.items():
+                with open(name, "w", encoding="utf-8") as out:
+                    out.write(text)
+            command = [sys.executable, os.path.join(ROOT, "bench/table/pages.py"), lines, "--docs", docs,
+                       "--reasons", os.path.join(folder, "why")]
+            for _ in range(2):  # the second run changes nothing more
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                return {}, done.stderr
+            found = {}
+            for where in (folder, docs):
+                for name in os.listdir(where):
+                    if os.path.isfile(os.path.join(where, name)):
+                        with open(os.path.join(where, name), encoding="utf-8") as text:
+                            found[name] = text.read()
+            return found, done.stderr
+
+    def test_page_and_pictures(self):
+        files, said = self.made(sample(), "# why\nproducts 1*x128* bf16 | it is small\nhost neg | gone\n")
+        page = files["performance-cuda.md"]
+        for heading in ("## Products over sizes", "## Bandwidth", "## Ratio per operator", "## What falls short"):
+            self.assertIn(heading, page)
+        self.assertIn("| 128x128x128 bf16 | TFLOP/s | 128 | 64 | 256 | 989 | 0.50 |", page)
+        self.assertIn("| 1x2x3 bf16 ta | TFLOP/s | 1 | – | – | – | – |", page)
+        self.assertIn("**128x128x128 bf16** (products): 0.50 of the best other. it is small.", page)
+        self.assertIn("**256x256x256 bf16** (products): 0.50 of the best other. no reason is known yet.", page)
+        self.assertNotIn("**add", page)
+        self.assertIn("no row falls short for the reason of 'host neg'", said)
+        for name in ("bandwidth", "products", "ratios"):
+            self.assertIn(f"(performance-cuda-{name}.svg)", page)
+            root = tree.fromstring(files[f"performance-cuda-{name}.svg"])
+            self.assertTrue(root.tag.endswith("svg"))
+        self.assertEqual("  - D: devices.md\n      - Speed on CUDA: performance-cuda.md\n", files["mkdocs.yml"])
+        self.assertEqual("See [that](support.md), [speed on CUDA](performance-cuda.md), more\n", files["index.md"])
+
+    def test_one_section_and_nothing_short(self):
+        files, _ = self.made([r for r in sample() if r.get("section") in (None, "host")])
+        self.assertIn("Nothing that was measured.", files["performance-cuda.md"])
+        self.assertNotIn("performance-cuda-products.svg", files)
+
+    def test_bad_files(self):
+        for rows, reasons, words in (([], "", "no rows"), (list(sample()), "products x\n", "line 1"),
+                                     (list(sample()), "products | because\n", "line 1")):
+            files, said = self.made(rows, reasons)
+            self.assertEqual({}, files)
+            self.assertIn(words, said)
+
+    def test_committed_reasons(self):
+        pages.read_reasons(os.path.join(ROOT, "bench/table/reasons.txt"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
