@@ -267,7 +267,7 @@ static void eval_node(evaluation *e, frame *f, const plan_node *n) {
     eval_fill(e, f, n, out);
   else if (n->kind == PLAN_CALL)
     eval_call(e, f, n, out);
-  else if (n->kind != PLAN_WEIGHT)
+  else if (n->kind != PLAN_WEIGHT && n->kind != PLAN_JOINED)
     eval_control(e, f, n, out);
   e->at = n;
   for (size_t i = 0; i < n->node->n_output && i < NODE_TENSORS; i++) {

@@ -148,38 +148,10 @@ static bool is_known(onnx_node *c, int in, int64_t i) {
   return false;
 }
 
-/* IEEE 754 binary16. */
-static double half_number(uint16_t h) {
-  int exponent = h >> 10 & 31, fraction = h & 1023;
-  double size = exponent == 31  ? (double)(fraction ? NAN : INFINITY)
-                : exponent == 0 ? ldexp(fraction, -24)
-                                : ldexp(1024 + fraction, exponent - 25);
-  return h >> 15 ? -size : size;
-}
-
-/* The upper half of a float. */
-static double bfloat_number(uint16_t b) {
-  uint32_t bits = (uint32_t)b << 16;
-  float number;
-  memcpy(&number, &bits, sizeof number);
-  return (double)number;
-}
-
 double node_number(onnx_node *c, int in, int64_t i) {
-  const onnx_tensor *t = &c->in[in];
   if (!is_known(c, in, i)) return 0;
-  switch (t->dtype) {
-  case TN_F32:
-    return (double)((const float *)t->data)[i];
-  case TN_F64:
-    return ((const double *)t->data)[i];
-  case TN_F16:
-    return half_number(((const uint16_t *)t->data)[i]);
-  case TN_BF16:
-    return bfloat_number(((const uint16_t *)t->data)[i]);
-  default:
-    return (double)node_value(c, in, i);
-  }
+  const onnx_tensor *t = &c->in[in];
+  return TN_SET(t->dtype) & TN_SET_FLOAT ? onnx_tensor_number(t, i) : (double)node_value(c, in, i);
 }
 
 int64_t node_value(onnx_node *c, int in, int64_t i) {
