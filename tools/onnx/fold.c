@@ -126,10 +126,11 @@ static bool take_bias(const folding *f, product *p) {
 
 static bool product_at(const folding *f, int64_t at, product *p) {
   plan_node *n = &f->g->nodes[at];
-  onnx_node c = {.node = n->node};
+  onnx_node c;
   bool transposed = is_op(n, "ConvTranspose"), gemm = is_op(n, "Gemm");
   *p = (product){.node = n, .at = at};
   if (!transposed && !gemm && !is_op(n, "Conv")) return false;
+  node_begin(&c, n->node, f->m->runtime, f->m->device);
   if (n->node->n_output != 1 || n->out[0] == NO_SLOT || has_references(n->node)) return false;
   p->weight = weight_at(f, n, 1);
   if (!p->weight || !is_float(&p->weight->host) || p->weight->host.elements < 1) return false;
@@ -149,7 +150,8 @@ static void follow(product *p, int64_t channel, double factor, double shift) {
 
 static bool take_norm(const folding *f, product *p, const plan_node *n) {
   onnx_tensor of[4]; /* scale, bias, mean, variance */
-  onnx_node c = {.node = n->node};
+  onnx_node c;
+  node_begin(&c, n->node, f->m->runtime, f->m->device);
   if (n->opset < 7 || node_int(&c, "training_mode", 0) || !node_int(&c, "spatial", 1)) return false;
   for (size_t i = 0; i < 4; i++)
     if (!constant_at(f, n, i + 1, &of[i]) || of[i].elements != p->all || of[i].rank != 1)
