@@ -10,7 +10,10 @@ void program_remember(program_story *story, tn_program *program) {
 void program_line(FILE *out, const char *name, const program_story *story) {
   const tn_program_info *info = &story->info;
   if (info->runs < 2) return;
-  fprintf(out, "%s: %u nodes, %.1f MB, ", name, info->nodes, (double)info->planned_bytes * 1e-6);
+  fprintf(out, "%s: %u nodes, %.1f MB", name, info->nodes, (double)info->planned_bytes * 1e-6);
+  if (info->workspace_bytes)
+    fprintf(out, " and %.1f MB of workspace", (double)info->workspace_bytes * 1e-6);
+  fprintf(out, ", ");
   if (info->replays)
     fprintf(out, "%llu of %llu runs as one launch\n", (unsigned long long)info->replays,
             (unsigned long long)info->runs);

@@ -16,8 +16,9 @@ static tn_status no_memory(void) {
 }
 
 void header_show(const instance *i, tn_tensor *header, const tn_tensor *memory, uint64_t at) {
-  header_place(header, memory ? memory : i->memory, memory ? at : 0);
-  header->storage = memory ? memory->storage : i->memory->storage;
+  const tn_tensor *shown = memory ? memory : i->values->tensor;
+  header_place(header, shown, memory ? at : 0);
+  header->storage = shown->storage;
 }
 
 /* --- making one --- */
@@ -41,9 +42,8 @@ static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) 
     stand->offset[b] = stand->bytes;
     stand->bytes += rounded(at->bytes);
   }
-  int64_t planned = (int64_t)(p->plan.bytes ? p->plan.bytes : 1);
   int64_t standing = (int64_t)(stand->bytes ? stand->bytes : 1);
-  tn_status status = tn_tensor_empty_on(p->device, i->stream, TN_U8, 1, &planned, &i->memory);
+  tn_status status = stream_memory_take(i->stream, p->plan.bytes ? p->plan.bytes : 1, &i->values);
   if (!status)
     status = tn_tensor_empty_on(p->device, i->stream, TN_U8, 1, &standing, &stand->memory);
   return status;
@@ -65,7 +65,7 @@ static tn_status make_headers(const tn_program *p, instance *i, const placeholde
     const record_value *v = &p->record.values[k];
     const planned_buffer *at = &p->plan.buffers[v->buffer];
     if (at->place == PLACE_PLANNED)
-      status = place_header(v, i->memory, at->offset, at->bytes, &i->headers[k]);
+      status = place_header(v, i->values->tensor, at->offset, at->bytes, &i->headers[k]);
     else if (at->place == PLACE_REAL)
       status = header_make(v, p->real[v->buffer], 0, &i->headers[k]);
     else if (at->place != PLACE_NOWHERE)
@@ -174,14 +174,12 @@ void instance_add(instance *i, uint32_t node, tn_prepared *call) {
 
 /* The nodes run one after the other: the largest workspace serves them all. */
 static tn_status share_workspace(instance *i) {
-  int64_t most = 0;
   for (uint32_t k = 0; k < i->num_calls; ++k)
-    if ((int64_t)i->scratch[k] > most) most = (int64_t)i->scratch[k];
-  if (!most) return TN_OK;
-  tn_status status =
-      tn_tensor_empty_on(i->stream->device, i->stream, TN_U8, 1, &most, &i->workspace);
+    if (i->scratch[k] > i->workspace_bytes) i->workspace_bytes = i->scratch[k];
+  if (!i->workspace_bytes) return TN_OK;
+  tn_status status = stream_memory_take(i->stream, i->workspace_bytes, &i->scratch_memory);
   for (uint32_t k = 0; !status && k < i->num_calls; ++k)
-    if (i->scratch[k]) prepared_lend_workspace(i->calls[k], i->workspace);
+    if (i->scratch[k]) prepared_lend_workspace(i->calls[k], i->scratch_memory->tensor);
   return status;
 }
 
@@ -229,10 +227,10 @@ static void instance_free(const tn_program *p, instance *i) {
   for (uint32_t k = 0; k < i->num_calls; ++k) tn_prepared_release(i->calls[k]);
   for (uint32_t k = 0; i->headers && k < p->record.num_values; ++k)
     tn_tensor_release(i->headers[k]);
-  tn_tensor_release(i->workspace);
   tn_tensor_release(i->drawn);
   tn_tensor_release(i->dense);
-  tn_tensor_release(i->memory);
+  stream_memory_release(i->scratch_memory);
+  stream_memory_release(i->values);
   host_free(memory, i->expanded);
   host_free(memory, i->calls);
   host_free(memory, i->node_of);
@@ -251,10 +249,10 @@ static tn_status instance_make(const tn_program *p, tn_stream *stream, instance 
   tn_status status = fill(p, i, &stand);
   tn_tensor_release(stand.memory);
   host_free(&p->record.memory, stand.offset);
-  if (status)
-    instance_free(p, i);
-  else
-    *made = i;
+  if (!status) return *made = i, TN_OK;
+  stream_memory_give(i->scratch_memory);
+  stream_memory_give(i->values);
+  instance_free(p, i);
   return status;
 }
 
@@ -263,6 +261,14 @@ static tn_status instance_make(const tn_program *p, tn_stream *stream, instance 
 /* Whether the instance was made for this stream, and not for one before it at its place. */
 static bool serves(const instance *i, const tn_stream *stream) {
   return i->stream == stream && i->serial == stream->serial;
+}
+
+/* Other programs' runs may be under way in its memory. pre: the mutex is held. */
+static bool begin(instance *i) {
+  if (i->busy || !stream_memory_try(i->values)) return false;
+  i->busy = stream_memory_try(i->scratch_memory);
+  if (!i->busy) stream_memory_give(i->values);
+  return i->busy;
 }
 
 /* Takes those of streams that are gone off the list. pre: the mutex is held. */
@@ -290,8 +296,7 @@ static void free_chain(const tn_program *p, instance *first) {
 tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
   pthread_mutex_lock(&p->mutex);
   instance *i = p->instances;
-  while (i && (i->busy || !serves(i, stream))) i = i->next;
-  if (i) i->busy = true;
+  while (i && !(serves(i, stream) && begin(i))) i = i->next;
   instance *stale = i ? NULL : take_stale(p);
   pthread_mutex_unlock(&p->mutex);
   free_chain(p, stale);
@@ -309,6 +314,8 @@ tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
 }
 
 void instance_give(tn_program *p, instance *i) {
+  stream_memory_give(i->scratch_memory);
+  stream_memory_give(i->values);
   pthread_mutex_lock(&p->mutex);
   i->busy = false;
   pthread_mutex_unlock(&p->mutex);

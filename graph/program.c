@@ -356,7 +356,7 @@ static void count_instances(tn_program *p, tn_program_info *info) {
   pthread_mutex_lock(&p->mutex);
   for (const instance *i = p->instances; i; i = i->next) ++info->instances;
   const instance *one = p->instances;
-  if (one && one->workspace) info->workspace_bytes += tn_tensor_bytes(one->workspace);
+  if (one) info->workspace_bytes += one->workspace_bytes;
   if (one && one->dense) info->workspace_bytes += tn_tensor_bytes(one->dense);
   for (uint32_t k = 0; one && k < one->num_calls; ++k)
     info->fallbacks += tn_prepared_kernel(one->calls[k], &kernel) == TN_ERR_UNSUPPORTED;

@@ -8,6 +8,7 @@
 #include "graph/memory_plan.h"
 #include "graph/objects.h"
 #include "graph/replay/replay.h"
+#include "graph/stream_memory.h"
 
 /* Random operators: where a node's offset is, and what the record says it is. */
 typedef struct random_node {
@@ -31,11 +32,12 @@ typedef struct instance {
   struct instance *next;
   bool busy;
   tn_stream *stream;
-  uint64_t serial;        /* of the stream: another may come to lie where it did */
-  tn_tensor *memory;      /* planned_bytes of it, at least one */
-  tn_tensor **headers;    /* by value; NULL where nothing that runs uses it */
-  tn_tensor *workspace;   /* that all calls share, NULL where none has any */
-  tn_tensor *dense;       /* memory of the copies that kernels want, NULL where none does */
+  uint64_t serial;               /* of the stream: another may come to lie where it did */
+  stream_memory *values;         /* planned_bytes of it, at least one */
+  tn_tensor **headers;           /* by value; NULL where nothing that runs uses it */
+  stream_memory *scratch_memory; /* that all calls share, NULL where none has any */
+  uint64_t workspace_bytes;      /* of it */
+  tn_tensor *dense;              /* memory of the copies that kernels want, NULL where none does */
   tn_tensor *drawn;       /* i64, added to random nodes' offsets; NULL where attributes say it */
   tn_prepared **expanded; /* those of them that a run must refresh */
   uint32_t num_expanded;

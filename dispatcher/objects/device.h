@@ -47,7 +47,8 @@ struct tn_device {
   /* Programs record their calls into device graphs on a queue that no stream has, one at a time:
    * whatever is put into a stream meanwhile, or asked of it, is no part of that. */
   pthread_mutex_t recording;
-  void *recording_queue; /* NULL until needed. Guarded by `recording` */
+  void *recording_queue;                /* NULL until needed. Guarded by `recording` */
+  struct stream_memory *program_memory; /* what programs run in (graph/). Guarded by `mutex` */
 };
 
 /* Why a device takes no more calls, or that somebody may watch them (watch.h). */

@@ -70,13 +70,17 @@ static bool outline(const tn_call *call, request *r) {
 #define IN_SET(type) (1u << (type))
 enum { CASTABLE = IN_SET(TN_F16) | IN_SET(TN_BF16) | IN_SET(TN_F32) };
 
-/* given: types of a variable's inputs, set: of tensors to be written. */
+/* The type of a set of one; TN_DTYPE_NONE for others. */
+static tn_dtype only_type(uint32_t types) {
+  for (tn_dtype t = TN_DTYPE_NONE; t < TN_DTYPE_SLOTS; ++t)
+    if (types == IN_SET(t)) return t;
+  return TN_DTYPE_NONE;
+}
+
+/* given: types of a variable's inputs, set: of tensors to be written, which they follow. */
 static tn_dtype choose(precision class, tn_dtype low, uint32_t given, uint32_t set) {
   if (!given || ((given | set) & ~(uint32_t)CASTABLE)) return TN_DTYPE_NONE;
-  if (set) {
-    if (set == IN_SET(TN_F32)) return TN_F32;
-    return class == PRECISION_LOW && set == IN_SET(low) ? low : TN_DTYPE_NONE;
-  }
+  if (set) return only_type(set);
   if (class == PRECISION_LOW) return low;
   bool alike = (given & (given - 1)) == 0;
   return class == PRECISION_F32 || (class == PRECISION_WIDEST && !alike) ? TN_F32 : TN_DTYPE_NONE;
@@ -84,10 +88,8 @@ static tn_dtype choose(precision class, tn_dtype low, uint32_t given, uint32_t s
 
 /* Without autocast they would be of one type: the widest that came. */
 static tn_dtype usual_type(uint32_t given, uint32_t set) {
-  uint32_t types = set ? set : given;
-  for (tn_dtype t = TN_DTYPE_NONE; t < TN_DTYPE_SLOTS; ++t)
-    if (types == IN_SET(t)) return t;
-  return TN_F32;
+  tn_dtype only = only_type(set ? set : given);
+  return only ? only : TN_F32;
 }
 
 /* The caller says what type the result has: that goes by his inputs' types. */

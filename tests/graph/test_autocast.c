@@ -180,6 +180,10 @@ START_TEST(what_is_written_to_keeps_its_type) {
   ok(tn_zeros(tn_graph_device(g), NULL, TN_F32, 2, SHAPE(4, 4), &velocity));
   ok(tn_sgd_step(NULL, h, y, velocity, NULL)); /* by a gradient of 16 bits */
   ck_assert_uint_eq(casts_of(g), 2);
+  ok(tn_add(NULL, h, y, &h)); /* in place: y is narrowed, once */
+  is(h, TN_BF16);
+  ok(tn_mul(NULL, y, y, &low));
+  ck_assert_uint_eq(casts_of(g), 3);
   tn_tensor *wide = as(h, TN_F64);
   refused(tn_add(NULL, h, wide, &z), TN_ERR_INVALID_ARGUMENT, "use tn_cast");
   RELEASE(x, h, y, index, low, wide, velocity);
