@@ -337,8 +337,8 @@ static void print_costs(session *s) {
   if (info.by_node)
     printf("runs go node by node: %s\n", plain(info.by_node_reason));
   else if (!tn_onnx_program_report(s->model, &program))
-    printf("%u calls for %u nodes: %llu computed while building, %u while compiling, %llu joined "
-           "with weights, %u fused, %u merged, %u fall back; %.1f MB planned\n",
+    printf("%u calls for %u nodes: %llu computed while building, %u while compiling, %llu joined, "
+           "%u fused, %u merged, %u fall back; %.1f MB planned\n",
            program.nodes, info.nodes, (unsigned long long)info.folded, program.folded,
            (unsigned long long)info.joined, program.fused, program.merged, program.fallbacks,
            (double)program.planned_bytes / 1e6);

@@ -299,6 +299,42 @@ START_TEST(shared_weights_stay_as_they_are) {
 }
 END_TEST
 
+/* x clip(x + 3, 0, most) / 6 behind a convolution by 1, with x first or second in its sum. */
+static Onnx__Graph *hard_swish(bool second, float most, float by, bool read_twice) {
+  static const int64_t open[] = {0, 1, 0};
+  Onnx__Graph *g = graph_new("swish");
+  input_add(g, "x", F32, 3, open);
+  ones_add(g, "w", 3, 1), ones_add(g, "three", 1, 3);
+  ones_add(g, "low", 0, 0), ones_add(g, "high", 0, most), ones_add(g, "six", 1, by);
+  node_add(g, "Conv", "x,w", "c");
+  node_add(g, "Add", second ? "three,c" : "c,three", "a");
+  node_add(g, "Clip", "a,low,high", "k");
+  node_add(g, "Mul", second ? "k,c" : "c,k", "m");
+  node_add(g, by > 1 ? "Div" : "Mul", "m,six", "y");
+  output_add(g, "y", F32, 3, open);
+  if (read_twice) output_add(g, "k", F32, 3, open);
+  return g;
+}
+
+START_TEST(chains_of_hard_swish_are_one_node) {
+  static const int64_t shape[] = {5, 1, 3};
+  for (int kind = 0; kind < 6; kind++) {
+    int64_t count;
+    bool twice = kind == 4;
+    tn_onnx *model =
+        loaded(hard_swish(kind & 1, kind == 5 ? 5 : 6, kind < 2 ? 6 : 1.0f / 6, twice));
+    ck_assert_uint_eq(joined(model), kind < 4 ? 3 : 0);
+    float *y = result(model, twice ? 2 : 1, 3, shape, &count);
+    for (int64_t i = 0; i < count; i++) {
+      float x = number(i, false), clipped = fminf(x + 3, kind == 5 ? 5 : 6);
+      ck_assert_float_eq_tol(y[i], x * clipped / 6, 1e-6f);
+    }
+    free(y);
+    tn_onnx_close(model);
+  }
+}
+END_TEST
+
 /* More weights than the host keeps: they come back from the device. */
 START_TEST(large_weights_are_folded) {
   enum { IN = 300, OUT = 300 };
@@ -335,6 +371,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, numbers_that_would_be_lost_stay);
   tcase_add_test(t, only_what_nobody_else_reads_is_folded);
   tcase_add_test(t, shared_weights_stay_as_they_are);
+  tcase_add_test(t, chains_of_hard_swish_are_one_node);
   tcase_add_test(t, large_weights_are_folded);
 }
 

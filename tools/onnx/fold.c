@@ -10,17 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib.h"
+#include "fold.h"
 
-enum { LONGEST_CHAIN = 8, NO_NODE = -1 };
-
-typedef struct folding {
-  tn_onnx *m;
-  plan_graph *g;
-  Onnx__Node *const *nodes;
-  int64_t *maker;       /* of each slot: a node of the graph, NO_NODE if none */
-  onnx_weight **weight; /* of each slot, NULL if it is none */
-} folding;
+enum { LONGEST_CHAIN = 8 };
 
 /* A convolution or product: element i of its weights is of the channel
  * i / inner % channels + i / group * channels. */
@@ -41,7 +33,7 @@ static int64_t channel_of(const product *p, int64_t i) {
 
 /* --- what there is --- */
 
-static bool is_op(const plan_node *n, const char *op) {
+bool fold_is_op(const plan_node *n, const char *op) {
   return n->kind == PLAN_CALL && !*n->domain && !strcmp(n->node->op_type, op);
 }
 
@@ -76,12 +68,11 @@ static bool reshaped(const onnx_tensor *to, onnx_tensor *t) {
   return elements == t->elements;
 }
 
-/* Small constant floats that a node reads, whose numbers stay the weight's; by Reshape too. */
-static bool constant_at(const folding *f, const plan_node *n, size_t in, onnx_tensor *t) {
+bool fold_constant(const folding *f, const plan_node *n, size_t in, onnx_tensor *t) {
   const onnx_weight *w = weight_at(f, n, in), *shape = NULL;
   if (!w && is_given(n, in) && !n->in[in].up && f->maker[n->in[in].slot] != NO_NODE) {
     const plan_node *r = &f->g->nodes[f->maker[n->in[in].slot]];
-    if (!is_op(r, "Reshape") || r->opset < 5) return false;
+    if (!fold_is_op(r, "Reshape") || r->opset < 5) return false;
     w = weight_at(f, r, 0);
     shape = weight_at(f, r, 1);
     if (!shape) return false;
@@ -89,6 +80,12 @@ static bool constant_at(const folding *f, const plan_node *n, size_t in, onnx_te
   if (!w || !w->host.data || !is_float(&w->host)) return false;
   *t = w->host;
   return !shape || reshaped(&shape->host, t);
+}
+
+plan_node *fold_reader(const folding *f, uint32_t slot) {
+  if (slot == NO_SLOT || f->g->uses[slot] != 1 || f->g->last[slot] >= f->g->num_nodes) return NULL;
+  plan_node *n = &f->g->nodes[f->g->last[slot]];
+  return n->node->n_output == 1 ? n : NULL;
 }
 
 /* --- convolutions and products --- */
@@ -127,9 +124,9 @@ static bool take_bias(const folding *f, product *p) {
 static bool product_at(const folding *f, int64_t at, product *p) {
   plan_node *n = &f->g->nodes[at];
   onnx_node c;
-  bool transposed = is_op(n, "ConvTranspose"), gemm = is_op(n, "Gemm");
+  bool transposed = fold_is_op(n, "ConvTranspose"), gemm = fold_is_op(n, "Gemm");
   *p = (product){.node = n, .at = at};
-  if (!transposed && !gemm && !is_op(n, "Conv")) return false;
+  if (!transposed && !gemm && !fold_is_op(n, "Conv")) return false;
   node_begin(&c, n->node, f->m->runtime, f->m->device);
   if (n->node->n_output != 1 || n->out[0] == NO_SLOT || has_references(n->node)) return false;
   p->weight = weight_at(f, n, 1);
@@ -154,7 +151,7 @@ static bool take_norm(const folding *f, product *p, const plan_node *n) {
   node_begin(&c, n->node, f->m->runtime, f->m->device);
   if (n->opset < 7 || node_int(&c, "training_mode", 0) || !node_int(&c, "spatial", 1)) return false;
   for (size_t i = 0; i < 4; i++)
-    if (!constant_at(f, n, i + 1, &of[i]) || of[i].elements != p->all || of[i].rank != 1)
+    if (!fold_constant(f, n, i + 1, &of[i]) || of[i].elements != p->all || of[i].rank != 1)
       return false;
   double epsilon = node_float(&c, "epsilon", 1e-5);
   for (int64_t k = 0; k < p->all; k++) {
@@ -180,11 +177,11 @@ static bool take_arithmetic(const folding *f, product *p, const plan_node *n) {
   uint32_t slot = p->length ? f->g->nodes[p->chain[p->length - 1]].out[0] : p->node->out[0];
   onnx_tensor t;
   int op = 0;
-  while (op < 4 && !is_op(n, ops[op])) op++;
+  while (op < 4 && !fold_is_op(n, ops[op])) op++;
   if (op == 4 || n->opset < 7 || n->node->n_input != 2) return false;
   size_t other = !n->in[0].up && n->in[0].slot == slot ? 1 : 0;
   if (!other && op > 1) return false;
-  if (!constant_at(f, n, other, &t) || t.dtype != p->weight->host.dtype || !is_by_channel(p, &t))
+  if (!fold_constant(f, n, other, &t) || t.dtype != p->weight->host.dtype || !is_by_channel(p, &t))
     return false;
   for (int64_t k = 0; k < p->all; k++) {
     double number = onnx_tensor_number(&t, t.elements == 1 ? 0 : k);
@@ -208,7 +205,7 @@ static void chain_take(const folding *f, product *p) {
     for (size_t i = 1; i < n->node->n_output; i++)
       if (n->out[i] != NO_SLOT) return;
     if (!n->node->n_output || n->out[0] == NO_SLOT) return;
-    bool norm = is_op(n, "BatchNormalization") && !n->in[0].up && n->in[0].slot == slot;
+    bool norm = fold_is_op(n, "BatchNormalization") && !n->in[0].up && n->in[0].slot == slot;
     if (!(norm ? take_norm(f, p, n) : take_arithmetic(f, p, n))) return;
     p->chain[p->length++] = f->g->last[slot];
     slot = n->out[0];
@@ -356,6 +353,8 @@ tn_status plan_fold(tn_onnx *m, plan_graph *g, Onnx__Node *const *nodes) {
     for (size_t k = 0; k < g->nodes[i].node->n_output; k++)
       if (g->nodes[i].out[k] != NO_SLOT) f.maker[g->nodes[i].out[k]] = i;
   for (uint32_t i = 0; i < g->num_nodes && !status; i++) status = fold_product(&f, i);
+  for (uint32_t i = 0; i < g->num_nodes && !status; i++)
+    if (!fold_hardswish(&f, i)) status = onnx_fail(TN_ERR_OUT_OF_MEMORY, "no memory for a plan");
   free(f.maker), free(f.weight);
   return status;
 }

@@ -92,7 +92,7 @@ typedef enum plan_kind {
   PLAN_SHAPE,  /* Shape and Size, of which shapes say all */
   PLAN_FILL,   /* ConstantOfShape */
   PLAN_WEIGHT, /* Constant: nothing to do */
-  PLAN_JOINED, /* part of the weights of the node before: nothing to do */
+  PLAN_JOINED, /* part of a node before: nothing to do */
   PLAN_UNSERVED,
 } plan_kind;
 
@@ -144,7 +144,7 @@ void plans_free(plan_graph *list);
 /* ------------------------------------------------------------- fold.c --- */
 
 /* Makes constants that scale and shift the channels of a convolution or product (norms, Mul, Add)
- * part of its weights. nodes: the file's, of which some get a bias. */
+ * part of its weights, and chains of nodes one. nodes: the file's, which are changed. */
 tn_status plan_fold(tn_onnx *m, plan_graph *g, Onnx__Node *const *nodes);
 
 /* ------------------------------------------------------------- value.c --- */
