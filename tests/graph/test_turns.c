@@ -106,7 +106,7 @@ START_TEST(the_largest_serves_all) {
   tn_runtime *rt = open_every(_i);
   tn_device *device = tn_runtime_device(rt);
   tn_tensor *w = numbers(device, WIDTH, WIDTH, 1);
-  enum { ROWS = 1024, SLACK = 8192 };
+  enum { ROWS = 512, SLACK = 8192 };
   uint64_t before = in_use(device);
   turn large, small, middle;
   uint64_t first = taken(device, w, ROWS, 1, &large);
@@ -135,9 +135,9 @@ START_TEST(streams_are_apart) {
   tn_runtime *rt = open_every(_i);
   tn_device *device = tn_runtime_device(rt);
   tn_tensor *w = numbers(device, WIDTH, WIDTH, 1);
-  turn a = make_turn(device, w, 300, 1), b = make_turn(device, w, 200, 2);
+  turn a = make_turn(device, w, 70, 1), b = make_turn(device, w, 50, 2);
   ok(tn_device_synchronize(device));
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 2; ++round) {
     tn_stream *stream[2];
     for (int s = 0; s < 2; ++s) ok(tn_stream_create(device, &stream[s]));
     for (int k = 0; k < 6; ++k) {
@@ -159,7 +159,7 @@ START_TEST(streams_are_apart) {
 }
 END_TEST
 
-enum { THREADS = 4, RUNS = 40 };
+enum { THREADS = 4, RUNS = 25 };
 
 typedef struct worker {
   turn turn;
@@ -180,7 +180,7 @@ START_TEST(threads_share_a_stream) {
   worker workers[THREADS];
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; ++i)
-    workers[i] = (worker){.turn = make_turn(device, w, 40 + 30 * i, (float)i)};
+    workers[i] = (worker){.turn = make_turn(device, w, 20 + 10 * i, (float)i)};
   ok(tn_device_synchronize(device));
   for (int i = 0; i < THREADS; ++i)
     ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
@@ -198,7 +198,9 @@ static void add_tests(TCase *t) {
   tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, the_largest_serves_all, 0, EVERY_DEVICE);
   tcase_add_loop_test(t, streams_are_apart, 0, EVERY_DEVICE);
-  tcase_add_loop_test(t, threads_share_a_stream, 0, EVERY_DEVICE);
+  for (int i = 0; i < EVERY_DEVICE; ++i) /* the lazy devices' queues are for one thread at a time */
+    if (i < 2 || strcmp(every_device[i].plugin, LAZY_PLUGIN) != 0)
+      tcase_add_loop_test(t, threads_share_a_stream, i, i + 1);
 }
 
 int main(void) { return run_suite("turns", add_tests); }
