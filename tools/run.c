@@ -337,10 +337,11 @@ static void print_costs(session *s) {
   if (info.by_node)
     printf("runs go node by node: %s\n", plain(info.by_node_reason));
   else if (!tn_onnx_program_report(s->model, &program))
-    printf("%u calls for %u nodes: %llu computed while building, %u while compiling, %u fused, %u "
-           "merged, %u fall back; %.1f MB planned\n",
+    printf("%u calls for %u nodes: %llu computed while building, %u while compiling, %llu joined, "
+           "%u fused, %u merged, %u fall back; %.1f MB planned\n",
            program.nodes, info.nodes, (unsigned long long)info.folded, program.folded,
-           program.fused, program.merged, program.fallbacks, (double)program.planned_bytes / 1e6);
+           (unsigned long long)info.joined, program.fused, program.merged, program.fallbacks,
+           (double)program.planned_bytes / 1e6);
   if (!tn_device_memory_stats(s->device, &memory))
     printf("memory of the device: %.1f MB at the most, weights %.1f MB\n",
            (double)memory.peak_reserved / 1e6, (double)info.weight_bytes / 1e6);

@@ -134,6 +134,7 @@ typedef struct tn_onnx_info {
   uint64_t build_ns;          /* that the latest took to be built, without compiling */
   uint64_t compile_ns;        /* and to be compiled */
   uint64_t folded;            /* nodes of the file that were computed while building it */
+  uint64_t joined;            /* nodes that became part of one before them when the file was read */
 } tn_onnx_info;
 tn_status tn_onnx_report(tn_onnx *model, tn_onnx_info *info);
 /* Of the program that was run last. TN_ERR_NOT_FOUND where none was. What the struct points to

@@ -1,11 +1,11 @@
 #!/bin/sh
 # LAPACK's own testers (Debian: liblapack-test) over libtenon-blas: no more may fail than do without
-# it, for a host BLAS may have failures of its own. A sample of them; all with --all, which takes an
-# hour. Exit status 77: the testers are not installed.
+# it, for a host BLAS may have failures of its own. A sample of them; all with --all or TENON_TEST_ALL, which
+# takes an hour. Exit status 77: the testers are not installed.
 #
 # usage: lapack.sh TENON DEVICE [--all]
 set -u
-tenon=$(realpath "$1") device=$2 all=${3:-}
+tenon=$(realpath "$1") device=$2 all=${3:-${TENON_TEST_ALL:+--all}}
 for folder in /usr/lib/*/lapack /usr/lib64/lapack; do
   [ ! -x "$folder/xlintsts" ] || break
 done

@@ -1,11 +1,11 @@
 #!/bin/sh
 # numpy's own tests (Debian: python3-numpy, whose BLAS is libblas.so.3; python3-pytest,
 # python3-hypothesis) with libtenon-blas as its BLAS: those of linear algebra and products; all of
-# them with --all. Exit status 77: they are not installed.
+# them with --all or TENON_TEST_ALL. Exit status 77: they are not installed.
 #
 # usage: numpy.sh TENON DEVICE [--all]
 set -u
-tenon=$(realpath "$1") device=$2 all=${3:-}
+tenon=$(realpath "$1") device=$2 all=${3:-${TENON_TEST_ALL:+--all}}
 python=/usr/bin/python3
 $python -c 'import numpy, pytest, hypothesis' 2>/dev/null ||
   { echo "Debian's python3-numpy, python3-pytest and python3-hypothesis are not installed"; exit 77; }

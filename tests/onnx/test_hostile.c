@@ -349,42 +349,6 @@ START_TEST(absurd_shapes_are_refused) {
 }
 END_TEST
 
-START_TEST(known_numbers_have_a_limit) {
-  /* Twenty fills of 8 MB each, which all live until they are added. */
-  Onnx__Graph *g = graph_new("fills");
-  const int64_t size = 1 << 20;
-  char made[40], names[400] = "x";
-  weight_add(g, "size", I64, 1, SHAPE(1), &size, sizeof size);
-  input_add(g, "x", F32, 1, SHAPE(1));
-  for (int i = 0; i < 20; i++) {
-    snprintf(made, sizeof made, "f%d", i);
-    node_add(g, "ConstantOfShape", "size", builder_text(made));
-    strcat(strcat(names, ","), made);
-  }
-  node_add(g, "Sum", builder_text(names), "y");
-  output_add(g, "y", F32, 1, SHAPE(0));
-  run_refuses(model_new(g), "numbers known before the run that come to more than 64 MB");
-  /* Numbers that only their number is asked of are not made. */
-  static const int64_t ends[] = {0, INT64_C(1) << 40, 1};
-  Onnx__Graph *r = graph_new("range");
-  weight_add(r, "from", I64, 0, NULL, &ends[0], 8);
-  weight_add(r, "to", I64, 0, NULL, &ends[1], 8);
-  weight_add(r, "step", I64, 0, NULL, &ends[2], 8);
-  input_add(r, "x", F32, 1, SHAPE(1));
-  node_add(r, "Range", "from,to,step", "all");
-  node_add(r, "Shape", "all", "y");
-  output_add(r, "y", I64, 1, SHAPE(1));
-  size_t bytes;
-  uint8_t *data = model_bytes(model_new(r), &bytes);
-  tn_onnx *model = NULL;
-  ck_assert_int_eq(tn_onnx_load_memory(runtime, device, data, bytes, NULL, &model), TN_OK);
-  const int32_t rank = 1;
-  ck_assert_msg(!tn_onnx_compile(model, 1, &rank, (const int64_t *const[]){SHAPE(1)}), "%s",
-                tn_onnx_last_error());
-  tn_onnx_close(model);
-}
-END_TEST
-
 /* --- external data --- */
 
 static void external_refused(const char *location, const char *offset, const char *length,
@@ -467,7 +431,6 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, functions_may_not_call_themselves);
   tcase_add_test(t, functions_that_double_have_an_end);
   tcase_add_test(t, absurd_shapes_are_refused);
-  tcase_add_test(t, known_numbers_have_a_limit);
   tcase_add_test(t, external_data_stays_in_its_folder);
   tcase_add_test(t, files_that_are_none_are_refused);
 }

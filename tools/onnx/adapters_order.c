@@ -40,11 +40,13 @@ static tn_status reverse_sequence(onnx_node *c, const char *op) {
   if (!node_needs(c, 1)) return TN_OK;
   if (x->rank < 2 || time < 0 || time > 1 || batch < 0 || batch > 1 || time == batch)
     return node_cannot(c, "sequences along axis %lld", (long long)time);
-  int64_t steps = x->shape[time], count = x->shape[batch], inner = 1, shape[TN_MAX_RANK];
-  for (int32_t i = 2; i < x->rank; i++) inner *= x->shape[i];
+  int64_t steps = x->shape[time], count = x->shape[batch], shape[TN_MAX_RANK];
+  int64_t places;
+  if (__builtin_mul_overflow(steps, count, &places) || places > 1 << 24)
+    return node_cannot(c, "%lld sequences of %lld", (long long)count, (long long)steps);
   for (int32_t i = 0; i < x->rank; i++) shape[i] = i < 2 ? x->shape[i] : 1;
   if (c->in[1].elements != count) return node_cannot(c, "lengths of other than all sequences");
-  int64_t *index = calloc((size_t)(steps * count) + 1, sizeof *index);
+  int64_t *index = calloc((size_t)places + 1, sizeof *index);
   if (!index) return TN_ERR_OUT_OF_MEMORY;
   for (int64_t b = 0; b < count; b++) {
     int64_t length = node_value(c, 1, b);

@@ -152,7 +152,8 @@ tn_status tn_onnx_report(tn_onnx *m, tn_onnx_info *info) {
   tn_onnx_info is = {.nodes = (uint32_t)m->num_nodes,
                      .producer = m->proto->producer_name ? m->proto->producer_name : "",
                      .weights = m->num_weights,
-                     .weight_bytes = m->weight_bytes};
+                     .weight_bytes = m->weight_bytes,
+                     .joined = m->num_joined};
   for (size_t i = 0; i < m->proto->n_opset_import; i++) {
     const char *domain = m->proto->opset_import[i]->domain;
     if (!domain || !*domain || !strcmp(domain, "ai.onnx"))

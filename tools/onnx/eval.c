@@ -38,7 +38,9 @@ value *frame_value(const frame *f, const plan_node *n, size_t in) {
 /* Shape, with the part of it that opset 15 may ask for, and Size. */
 static void eval_shape(evaluation *e, frame *f, const plan_node *n, value **out) {
   value *x = frame_value(f, n, 0);
-  onnx_node c = {.node = n->node, .scope = f->scope};
+  onnx_node c;
+  node_begin(&c, n->node, e->model->runtime, e->device);
+  c.scope = f->scope;
   if (!x) {
     eval_fail(e, TN_ERR_INVALID_ARGUMENT, "there is no input");
     return;
@@ -58,7 +60,9 @@ static void eval_shape(evaluation *e, frame *f, const plan_node *n, value **out)
 /* A tensor of one number: known while it is small, else filled by the device. */
 static void eval_fill(evaluation *e, frame *f, const plan_node *n, value **out) {
   value *shape = frame_value(f, n, 0);
-  onnx_node c = {.node = n->node, .scope = f->scope};
+  onnx_node c;
+  node_begin(&c, n->node, e->model->runtime, e->device);
+  c.scope = f->scope;
   const Onnx__Attribute *a = node_attribute(&c, "value");
   onnx_tensor number = {.dtype = TN_F32, .elements = 1};
   int64_t size[TN_MAX_RANK], elements = 1;
@@ -112,41 +116,66 @@ static bool draws(const Onnx__Node *node) {
   return false;
 }
 
-/* Elements of input `in` as numbers; 0 where they are of another type. */
-static int64_t known_at(const onnx_node *c, int in, int64_t i) {
-  const onnx_tensor *t = &c->in[in];
-  if (t->dtype == TN_I64) return ((const int64_t *)t->data)[i];
-  return t->dtype == TN_I32 ? ((const int32_t *)t->data)[i] : 0;
+/* What makes at most as many elements as there are in what it reads, each with each. */
+static bool combines(const char *op) {
+  static const char *const ops[] = {
+      "Abs",       "Add",        "And",       "Cast",      "Ceil",      "Compress",
+      "Concat",    "Div",        "Equal",     "Flatten",   "Floor",     "Gather",
+      "Greater",   "Identity",   "Less",      "Max",       "Min",       "Mod",
+      "Mul",       "Neg",        "NonZero",   "Not",       "Or",        "ReduceMax",
+      "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",   "Slice",     "Split",
+      "Sqrt",      "Squeeze",    "Sub",       "Transpose", "Unsqueeze", "Where"};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (!strcmp(op, ops[i])) return true;
+  return false;
 }
 
-/* Whether a node of known inputs makes much more than it reads: such ones are not tried. */
-static bool grows(const onnx_node *c) {
-  const char *op = c->node->op_type;
-  int64_t elements = 1;
-  if (!strcmp(op, "Range") && c->num_in == 3) {
-    int64_t step = known_at(c, 2, 0), span;
-    if (!step || __builtin_sub_overflow(known_at(c, 1, 0), known_at(c, 0, 0), &span)) return step;
-    return span / step > MAX_KNOWN;
+static bool is_large(const tn_tensor *x) { return x && tn_tensor_elements(x) > MAX_KNOWN; }
+
+/* Whether a node of known inputs makes more than it should, in between or at the end: its calls are
+ * recorded in a graph that nobody runs, where sizes cost nothing. */
+static bool grows(evaluation *e, onnx_node *c) {
+  int64_t most = 1;
+  for (int i = 0; i < c->num_in; i++)
+    if (c->in[i].elements > 1 && __builtin_mul_overflow(most, c->in[i].elements, &most))
+      most = INT64_MAX;
+  if (most <= MAX_KNOWN && combines(c->node->op_type)) return false;
+  tn_graph *graph;
+  bool large = false;
+  if (tn_graph_create(e->model->runtime, "sizes", &graph)) return true;
+  tn_status status = TN_OK;
+  c->device = tn_graph_device(graph);
+  c->symbolic = true;
+  for (int i = 0; i < c->num_in && !status; i++) {
+    const onnx_tensor *t = &c->in[i];
+    char name[16];
+    snprintf(name, sizeof name, "x%d", i);
+    if (t->present) status = tn_graph_input(graph, name, t->dtype, t->rank, t->shape, &c->x[i]);
   }
-  if (c->num_in != 2 || (strcmp(op, "Tile") && strcmp(op, "Expand"))) return false;
-  if (*op == 'T') elements = c->in[0].elements;
-  for (int64_t i = 0; i < c->in[1].elements; i++) {
-    int64_t size = known_at(c, 1, i);
-    if (size < 0) return false;
-    if (__builtin_mul_overflow(elements, size, &elements)) return true;
-  }
-  return elements > MAX_KNOWN;
+  if (!status) status = node_run(c);
+  for (int i = 0; i < c->num_kept; i++) large = large || is_large(c->kept[i]);
+  for (int i = 0; i < c->num_out; i++) large = large || is_large(c->y[i]);
+  /* What depends on numbers makes no more than it reads. */
+  bool grows = large || status || c->status || (*c->cannot && !c->wants_run);
+  for (int i = 0; i < c->num_in; i++) tn_tensor_release(c->x[i]), c->x[i] = NULL;
+  for (int i = 0; i < c->num_out; i++) tn_tensor_release(c->y[i]), c->y[i] = NULL;
+  node_end(c);
+  tn_graph_destroy(graph);
+  *c->cannot = 0;
+  c->wants_run = c->symbolic = false;
+  c->status = TN_OK;
+  return grows;
 }
 
 /* Whether everything that the node reads is known, and little. */
-static bool folds(const onnx_node *c) {
+static bool folds(evaluation *e, onnx_node *c) {
   int64_t elements = 0;
   for (int i = 0; i < c->num_in; i++) {
     if (!c->in[i].present) continue;
     if (!c->in[i].data) return false;
     elements += c->in[i].elements;
   }
-  return elements <= MAX_FOLDED && !draws(c->node) && !grows(c);
+  return elements <= MAX_FOLDED && !draws(c->node) && !grows(e, c);
 }
 
 /* Outputs of a call on the host device, as numbers. false: they are too many. */
@@ -243,7 +272,7 @@ static void eval_call(evaluation *e, frame *f, const plan_node *n, value **out) 
     from[i] = frame_value(f, n, (size_t)i);
     if (from[i]) c->in[i] = from[i]->host;
   }
-  if (!e->status && !(folds(c) && call_known(e, c, out))) call_on_device(e, c, from, out);
+  if (!e->status && !(folds(e, c) && call_known(e, c, out))) call_on_device(e, c, from, out);
   free(c);
 }
 
@@ -267,7 +296,7 @@ static void eval_node(evaluation *e, frame *f, const plan_node *n) {
     eval_fill(e, f, n, out);
   else if (n->kind == PLAN_CALL)
     eval_call(e, f, n, out);
-  else if (n->kind != PLAN_WEIGHT)
+  else if (n->kind != PLAN_WEIGHT && n->kind != PLAN_JOINED)
     eval_control(e, f, n, out);
   e->at = n;
   for (size_t i = 0; i < n->node->n_output && i < NODE_TENSORS; i++) {

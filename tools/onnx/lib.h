@@ -62,6 +62,12 @@ typedef struct weight_source {
 void bools_make(onnx_tensor *t);
 /* Takes a tensor of the file over, of which small ones stay known to the host. */
 tn_status weight_take(tn_onnx *m, const char *name, Onnx__Tensor *t, onnx_weight **weight);
+/* A weight of numbers that nothing in the file is, which are taken over. */
+tn_status weight_make(tn_onnx *m, const char *name, onnx_tensor *host, onnx_weight **weight);
+/* The same shape with other numbers, taken over. pre: nothing has been evaluated. */
+tn_status weight_replace(tn_onnx *m, onnx_weight *weight, void *data);
+/* A copy of the numbers, the caller's to free. */
+tn_status weight_copy(tn_onnx *m, onnx_weight *weight, onnx_tensor *copy);
 /* The value of a Constant node. */
 tn_status weight_of_constant(tn_onnx *m, const Onnx__Node *node, onnx_weight **weight);
 /* The weight on the model's device. */
@@ -86,6 +92,7 @@ typedef enum plan_kind {
   PLAN_SHAPE,  /* Shape and Size, of which shapes say all */
   PLAN_FILL,   /* ConstantOfShape */
   PLAN_WEIGHT, /* Constant: nothing to do */
+  PLAN_JOINED, /* part of a node before: nothing to do */
   PLAN_UNSERVED,
 } plan_kind;
 
@@ -111,6 +118,7 @@ struct plan_graph {
   uint32_t num_slots, room;
   const char **names; /* of slots */
   int64_t *last;      /* the last node that reads a slot; -1: none does */
+  uint32_t *uses;     /* how often a slot is read, here and further in */
   int64_t at;         /* the node at hand while the plan is made */
   uint32_t num_in, num_out, num_nodes, num_weights;
   uint32_t *in;
@@ -129,7 +137,15 @@ struct plan_graph {
 };
 
 tn_status plan_model(tn_onnx *m);
+/* A slot of a weight that no name of the file stands for and that one node reads. */
+tn_status plan_constant(plan_graph *g, onnx_weight *weight, int64_t reader, uint32_t *slot);
 void plans_free(plan_graph *list);
+
+/* ------------------------------------------------------------- fold.c --- */
+
+/* Makes constants that scale and shift the channels of a convolution or product (norms, Mul, Add)
+ * part of its weights, and chains of nodes one. nodes: the file's, which are changed. */
+tn_status plan_fold(tn_onnx *m, plan_graph *g, Onnx__Node *const *nodes);
 
 /* ------------------------------------------------------------- value.c --- */
 
@@ -209,7 +225,7 @@ struct tn_onnx {
   weight_source source;
   plan_graph *main, *graphs;
   onnx_weight *weights;
-  uint64_t weight_bytes, num_weights, num_nodes;
+  uint64_t weight_bytes, num_weights, num_nodes, num_joined;
   tn_onnx_options options;
   tn_compile_options compile;
   size_t num_in, num_out;

@@ -42,6 +42,10 @@ int32_t onnx_dtype_number(tn_dtype dtype);
  * the list of their type, as many as the tensor has elements, and in no other field. */
 void onnx_tensor_take(const Onnx__Tensor *t, onnx_tensor *to);
 
+/* Element i of a tensor of floats whose numbers the host has; put rounds to the nearest. */
+double onnx_tensor_number(const onnx_tensor *t, int64_t i);
+void onnx_tensor_put(const onnx_tensor *t, int64_t i, double number);
+
 /* -------------------------------------------------------------- node.c --- */
 
 /* Most inputs or outputs of a node. */

@@ -54,9 +54,19 @@ static bool slots_grow(plan_graph *g) {
   if (names) g->names = names;
   int64_t *last = realloc(g->last, room * sizeof *last);
   if (last) g->last = last;
-  if (!names || !last) return false;
+  uint32_t *uses = realloc(g->uses, room * sizeof *uses);
+  if (uses) g->uses = uses;
+  if (!names || !last || !uses) return false;
   g->room = room;
   return true;
+}
+
+/* pre: there is room. */
+static uint32_t slot_new(plan_graph *g, const char *name) {
+  g->names[g->num_slots] = name;
+  g->last[g->num_slots] = -1;
+  g->uses[g->num_slots] = 0;
+  return g->num_slots++;
 }
 
 /* A slot for a name that the graph does not have yet. */
@@ -66,9 +76,7 @@ static tn_status slot_add(plan_graph *g, const char *name, uint32_t *slot) {
   uint32_t *place = place_of(g, name);
   if (*place != NO_SLOT)
     return onnx_fail(TN_ERR_INVALID_ARGUMENT, "graph %s: two values are named %s", g->name, name);
-  g->names[g->num_slots] = name;
-  g->last[g->num_slots] = -1;
-  *slot = *place = g->num_slots++;
+  *slot = *place = slot_new(g, name);
   return TN_OK;
 }
 
@@ -93,6 +101,7 @@ static tn_status resolve(plan_graph *g, const source *s, const char *name, int64
     if (ref->slot == NO_SLOT) continue;
     int64_t last = at == g ? reader : at->at;
     if (at->last[ref->slot] < last) at->last[ref->slot] = last;
+    at->uses[ref->slot]++;
     return TN_OK;
   }
   if (made_later(s, name))
@@ -227,6 +236,14 @@ static bool graph_weight_add(plan_graph *g, uint32_t slot, onnx_weight *weight) 
   }
   g->weights[g->num_weights++] = (struct plan_weight){slot, weight};
   return true;
+}
+
+tn_status plan_constant(plan_graph *g, onnx_weight *weight, int64_t reader, uint32_t *slot) {
+  if (g->num_slots == g->room && !slots_grow(g)) return no_memory();
+  *slot = slot_new(g, weight->name);
+  g->last[*slot] = reader;
+  g->uses[*slot] = 1;
+  return graph_weight_add(g, *slot, weight) ? TN_OK : no_memory();
 }
 
 static tn_status plan_outputs(tn_onnx *m, plan_graph *g, plan_node *n) {
@@ -376,6 +393,7 @@ static tn_status plan_of(tn_onnx *m, plan_graph *outer, const source *s,
   }
   g->at = INT64_MAX;
   if (!status) status = plan_results(g, s);
+  if (!status) status = plan_fold(m, g, s->nodes);
   if (!status) status = plan_lifetimes(g);
   free(g->table);
   g->table = NULL;
@@ -398,7 +416,7 @@ void plans_free(plan_graph *list) {
       free(g->nodes[i].out);
       free(g->nodes[i].done);
     }
-    free(g->names), free(g->last), free(g->in), free(g->out);
+    free(g->names), free(g->last), free(g->uses), free(g->in), free(g->out);
     free(g->nodes), free(g->weights), free(g->table);
     free(g);
     list = next;

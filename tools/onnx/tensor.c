@@ -1,4 +1,5 @@
 /* Reading TensorProto, whose numbers lie in raw bytes or in a list by type. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,68 @@ int32_t onnx_dtype_number(tn_dtype dtype) {
   for (int32_t onnx = 1; onnx <= 16; onnx++)
     if (onnx_dtype(onnx) == dtype) return onnx;
   return 0;
+}
+
+/* --- numbers --- */
+
+/* IEEE 754 binary16. */
+static double half_number(uint16_t h) {
+  int exponent = h >> 10 & 31, fraction = h & 1023;
+  double size = exponent == 31  ? (double)(fraction ? NAN : INFINITY)
+                : exponent == 0 ? ldexp(fraction, -24)
+                                : ldexp(1024 + fraction, exponent - 25);
+  return h >> 15 ? -size : size;
+}
+
+/* The upper half of a float. */
+static double bfloat_number(uint16_t b) {
+  uint32_t bits = (uint32_t)b << 16;
+  float number;
+  memcpy(&number, &bits, sizeof number);
+  return (double)number;
+}
+
+double onnx_tensor_number(const onnx_tensor *t, int64_t i) {
+  switch (t->dtype) {
+  case TN_F64:
+    return ((const double *)t->data)[i];
+  case TN_F16:
+    return half_number(((const uint16_t *)t->data)[i]);
+  case TN_BF16:
+    return bfloat_number(((const uint16_t *)t->data)[i]);
+  default:
+    return (double)((const float *)t->data)[i];
+  }
+}
+
+/* Bits of the nearest number, even ones first, of a type with `digits` bits of a fraction and
+ * `least` as the exponent of its smallest normal number. Fractions that round up carry into the
+ * exponent, as they must. */
+static uint16_t narrowed(double x, int digits, int least) {
+  int infinity = (3 - 2 * least) << digits, sign = signbit(x) ? 0x8000 : 0;
+  if (isnan(x)) return (uint16_t)(sign | infinity | 1 << (digits - 1));
+  if (x == 0) return (uint16_t)sign;
+  int exponent = isinf(x) ? 2 - least : ilogb(x);
+  if (exponent > 1 - least) return (uint16_t)(sign | infinity);
+  if (exponent < least) exponent = least;
+  int fraction = (int)nearbyint(ldexp(fabs(x), digits - exponent));
+  return (uint16_t)(sign | (((exponent - least) << digits) + fraction));
+}
+
+void onnx_tensor_put(const onnx_tensor *t, int64_t i, double number) {
+  switch (t->dtype) {
+  case TN_F64:
+    ((double *)t->data)[i] = number;
+    break;
+  case TN_F16:
+    ((uint16_t *)t->data)[i] = narrowed(number, 10, -14);
+    break;
+  case TN_BF16:
+    ((uint16_t *)t->data)[i] = narrowed(number, 7, -126);
+    break;
+  default:
+    ((float *)t->data)[i] = (float)number;
+  }
 }
 
 /* A typed list of TensorProto. */

@@ -167,7 +167,17 @@ void bools_make(onnx_tensor *t) {
   for (int64_t i = 0; t->dtype == TN_BOOL && i < t->elements; i++) byte[i] = byte[i] != 0;
 }
 
-static tn_status weight_add(tn_onnx *m, const char *name, onnx_tensor *host, onnx_weight **weight) {
+/* Large ones leave the host. */
+static tn_status weight_settle(tn_onnx *m, onnx_weight *w) {
+  if (w->host.elements <= MAX_FOLDED) return TN_OK;
+  tn_tensor *device;
+  tn_status status = weight_tensor(m, w, &device);
+  free(w->host.data);
+  w->host.data = NULL;
+  return status;
+}
+
+tn_status weight_make(tn_onnx *m, const char *name, onnx_tensor *host, onnx_weight **weight) {
   onnx_weight *w = calloc(1, sizeof *w);
   char *copy = strdup(name);
   if (!w || !copy) {
@@ -184,12 +194,33 @@ static tn_status weight_add(tn_onnx *m, const char *name, onnx_tensor *host, onn
   if (m->options.progress)
     m->options.progress(m->options.progress_user, m->weight_bytes,
                         m->read_all > m->weight_bytes ? m->read_all : m->weight_bytes);
-  if (host->elements <= MAX_FOLDED) return TN_OK;
-  tn_tensor *device;
-  tn_status status = weight_tensor(m, w, &device);
+  return weight_settle(m, w);
+}
+
+tn_status weight_replace(tn_onnx *m, onnx_weight *w, void *data) {
+  tn_tensor_release(w->device);
   free(w->host.data);
-  w->host.data = NULL;
-  return status;
+  w->device = NULL;
+  w->host.data = data;
+  return weight_settle(m, w);
+}
+
+tn_status weight_copy(tn_onnx *m, onnx_weight *w, onnx_tensor *copy) {
+  size_t bytes = host_bytes(&w->host);
+  tn_tensor *device = NULL;
+  *copy = w->host;
+  copy->data = malloc(bytes + 1);
+  if (!copy->data) return onnx_fail(TN_ERR_OUT_OF_MEMORY, "weight %s: no memory", w->name);
+  if (w->host.data) {
+    memcpy(copy->data, w->host.data, bytes);
+    return TN_OK;
+  }
+  tn_status status = weight_tensor(m, w, &device);
+  if (!status) status = tn_tensor_to_host(device, copy->data, bytes);
+  if (!status) return TN_OK;
+  free(copy->data);
+  copy->data = NULL;
+  return onnx_fail_by(status, "weight %s", w->name);
 }
 
 tn_status weight_take(tn_onnx *m, const char *name, Onnx__Tensor *t, onnx_weight **weight) {
@@ -198,7 +229,7 @@ tn_status weight_take(tn_onnx *m, const char *name, Onnx__Tensor *t, onnx_weight
   if (!status) status = take_numbers(m, name, t, &host);
   if (status) return status;
   bools_make(&host);
-  return weight_add(m, name, &host, weight);
+  return weight_make(m, name, &host, weight);
 }
 
 /* A list of numbers, or one, as a Constant node may have it. */
@@ -213,7 +244,7 @@ static tn_status take_list(tn_onnx *m, const char *name, tn_dtype dtype, int32_t
   host.data = malloc(bytes + 1);
   if (!host.data) return onnx_fail(TN_ERR_OUT_OF_MEMORY, "constant %s: no memory", name);
   if (bytes) memcpy(host.data, numbers, bytes);
-  return weight_add(m, name, &host, weight);
+  return weight_make(m, name, &host, weight);
 }
 
 tn_status weight_of_constant(tn_onnx *m, const Onnx__Node *node, onnx_weight **weight) {
