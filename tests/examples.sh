@@ -118,7 +118,7 @@ test_train_outputs() {
   verify "devices are written to, not replaced" "$examples/train" --data "$work/idx" --steps 1 \
     --losses /dev/null
   if [ -c /dev/null ]; then passed "/dev/null is still there"; else failed "/dev/null"; fi
-  expect "train --json" 0 '^\{"device": ".+", .*"steps": 6, .*"accuracy": [0-9.]+\}$' \
+  expect "train --json" 0 '^\{"device": ".+", .*"steps": 6, .*"accuracy": [0-9.]+, "peak_bytes": [0-9]+\}$' \
     "$examples/train" --data "$work/idx80" --epochs 2 --batch 32 --json --plot "$work/plot.svg"
   if [ "$(wc -l <"$work/out")" -eq 1 ]; then passed "the JSON stands alone"; else
     failed "the JSON stands alone"; fi
@@ -201,7 +201,7 @@ test_train_float16() {
   same "and as much by a tape" "$work/f16" "$work/f16.eager"
   # A batch that is smaller than the others has a program of its own, of which nothing is to be told.
   expect "train tells of its program" 0 '^step: [0-9]+ nodes' \
-    "$examples/train" --data "$work/idx80" --batch 64 --epochs 1
+    "$examples/train" --data "$work/idx80" --batch 64 --epochs 2
 }
 
 # A save that is killed leaves nothing beside the file, and what others left is swept away.

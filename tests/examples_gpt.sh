@@ -89,7 +89,7 @@ test_learning() {
     "$(awk 'NR == 1 { d = $1 - log(256); print d < 0 ? -d : d }' "$work/losses")"
   below "it learns" 3.05 "$(tail -n 20 "$work/losses" | awk '{ s += $1 } END { print s / NR }')"
   below "and not by heart" 3.17 "$(column 3 "$work/curve" | tail -n 1)"
-  expect "gpt --json" 0 '^\{"device": ".+", .*"steps": 120, .*"held_out_loss": null\}$' \
+  expect "gpt --json" 0 '^\{"device": ".+", .*"steps": 120, .*"held_out_loss": null, "peak_bytes": [0-9]+\}$' \
     "$gpt" --load "$work/learnt" --steps 120 --batch 8 --length 32 --sample 0 --json "$text"
   if [ "$(wc -l <"$work/out")" -eq 1 ]; then passed "the JSON stands alone"; else
     failed "the JSON stands alone"; fi

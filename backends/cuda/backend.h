@@ -110,6 +110,8 @@ typedef struct cuda_conv_row {
 } cuda_conv_row;
 
 bool cuda_conv_is_channels_last(const tn_kernel_args *args);
+/* Whether what cuDNN rounds to 16 bits is not computed with further. */
+bool cuda_conv_rounds_once(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
 void cuda_convolution_destroy(cuda_plan *plan);

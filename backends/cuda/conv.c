@@ -44,10 +44,18 @@ static bool is_packed_channels_last(const DLTensor *t) {
   return expected > 0;
 }
 
+/* A rounded number is a relu's or relu6's as well as the number itself. */
+bool cuda_conv_rounds_once(const tn_kernel_args *args) {
+  const int64_t activation = window_activation(args);
+  return args->out[0]->dtype.bits > 16 || activation == TN_ACTIVATION_NONE ||
+         activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_RELU6;
+}
+
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  return t.x->ndim == 4 && is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
-         is_packed_channels_last(t.y) && (!t.bias || t.bias->strides[0] == 1);
+  return t.x->ndim == 4 && cuda_conv_rounds_once(args) && is_packed_channels_last(t.x) &&
+         is_packed_channels_last(t.w) && is_packed_channels_last(t.y) &&
+         (!t.bias || t.bias->strides[0] == 1);
 }
 
 /* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */

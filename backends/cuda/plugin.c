@@ -26,18 +26,20 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define DENSE(op) DENSE_WITH(op, )
 /* cuDNN's rows are deterministic because the plan takes only such algorithms while
  * the host asks for that. */
-#define CONV(op, role)                                                                             \
+#define CONV(op, role, ...)                                                                        \
   ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                         \
-      .workspace = cuda_conv_workspace, .user = &conv_##role, HEEDS_ALL(op)),                      \
+      .workspace = cuda_conv_workspace, .user = &conv_##role, HEEDS_ALL(op), __VA_ARGS__),         \
       ROW(op, "cuda." #op ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role,           \
           HEEDS_ALL(op))
 /* Two axes: channels-last as well. */
-#define CONV2D(op, role)                                                                           \
+#define CONV2D(op, role, ...)                                                                      \
   ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED, .run = cuda_run_conv,             \
       .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
       HEEDS_ALL(op)),                                                                              \
-      CONV(op, role)
+      CONV(op, role, __VA_ARGS__)
+#define ROUNDS_ONCE                                                                                \
+  .supports = cuda_conv_rounds_once, .note = "results of 16 bits: no activation, relu or relu6"
 /* Our own kernels first where there is little to reuse. */
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
@@ -102,32 +104,32 @@ static const tn_kernel cuda_kernels[] = {
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
-    CONV(conv1d, forward),
-    CONV(conv1d_grad_input, backward),
+    CONV(conv1d, forward, ROUNDS_ONCE),
+    CONV(conv1d_grad_input, backward, ),
     CONV_THIN_WEIGHT(conv1d_grad_weight),
-    CONV(conv1d_grad_weight, weight),
-    CONV(conv_transpose1d, backward),
+    CONV(conv1d_grad_weight, weight, ),
+    CONV(conv_transpose1d, backward, ),
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
-    CONV(conv_transpose1d_grad_input, forward),
-    CONV(conv_transpose1d_grad_weight, transpose_weight),
+    CONV(conv_transpose1d_grad_input, forward, ),
+    CONV(conv_transpose1d_grad_weight, transpose_weight, ),
     CONV_THIN(conv2d, forward, cuda_conv_is_thin),
-    CONV2D(conv2d, forward),
-    CONV2D(conv2d_grad_input, backward),
+    CONV2D(conv2d, forward, ROUNDS_ONCE),
+    CONV2D(conv2d_grad_input, backward, ),
     CONV_THIN_WEIGHT(conv2d_grad_weight),
-    CONV2D(conv2d_grad_weight, weight),
-    CONV2D(conv_transpose2d, backward),
+    CONV2D(conv2d_grad_weight, weight, ),
+    CONV2D(conv_transpose2d, backward, ),
     CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin),
-    CONV2D(conv_transpose2d_grad_input, forward),
-    CONV2D(conv_transpose2d_grad_weight, transpose_weight),
+    CONV2D(conv_transpose2d_grad_input, forward, ),
+    CONV2D(conv_transpose2d_grad_weight, transpose_weight, ),
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),
-    CONV(conv3d, forward),
-    CONV(conv3d_grad_input, backward),
+    CONV(conv3d, forward, ROUNDS_ONCE),
+    CONV(conv3d_grad_input, backward, ),
     CONV_THIN_WEIGHT(conv3d_grad_weight),
-    CONV(conv3d_grad_weight, weight),
-    CONV(conv_transpose3d, backward),
+    CONV(conv3d_grad_weight, weight, ),
+    CONV(conv_transpose3d, backward, ),
     CONV_THIN(conv_transpose3d_grad_input, forward, cuda_conv_is_thin),
-    CONV(conv_transpose3d_grad_input, forward),
-    CONV(conv_transpose3d_grad_weight, transpose_weight),
+    CONV(conv_transpose3d_grad_input, forward, ),
+    CONV(conv_transpose3d_grad_weight, transpose_weight, ),
 };
 
 static const tn_backend *const backends[] = {&cuda_backend};

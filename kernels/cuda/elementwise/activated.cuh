@@ -57,6 +57,15 @@ __device__ __forceinline__ float activated(int activation, float x) {
   }
 }
 
+/* As far as a kernel that sums in C stores results of type T so: those of 16 bits, which would else
+ * be rounded twice, by all; others by the simple ones. */
+template <class T, class C> __device__ __forceinline__ C activated_for(int activation, C x) {
+  if constexpr (sizeof(T) == 2)
+    return activated(activation, x);
+  else
+    return simply_activated(activation, x);
+}
+
 } // namespace
 
 #endif /* KERNELS_CUDA_ACTIVATED_CUH */

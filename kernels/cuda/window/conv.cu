@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (bias) sum += load(bias[o.i[1] * bias_stride]);
-  y[offset_of<DEEP>(s.y, o)] = stored<T>::from(simply_activated(s.activation, sum));
+  y[offset_of<DEEP>(s.y, o)] = stored<T>::from(activated_for<T>(s.activation, sum));
 }
 
 /* The window along one axis that reads input `at` through kernel element `tap`; false if
@@ -199,7 +199,7 @@ tn_status cuda_run_conv_forward(const tn_kernel_args *args) {
   const int activation = (int)window_activation(args);
   tn_status status =
       for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, false); });
-  if (status != TN_OK || is_simple_activation(activation)) return status;
+  if (status != TN_OK || stores_activated(args, activation)) return status;
   return cuda_conv_activate(args, activation);
 }
 

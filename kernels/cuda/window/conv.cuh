@@ -12,7 +12,7 @@ struct conv_shape {
   int n, size[3], kernel[3], out[3];
   int group_c, group_k; /* channels of one group on either side */
   int stride[3], pad[3], dilation[3];
-  int activation;                /* what is applied as y is stored: a simple one */
+  int activation;                /* what is applied as y is stored */
   int64_t x[5], weight[5], y[5]; /* strides in elements */
   bool narrow;                   /* count fits 31 bits: divide by multiplication */
   cuda_divisor by[5];            /* sizes of the result */
@@ -25,6 +25,11 @@ __device__ bool is_inside(int i, int size) { return i >= 0 && i < size; }
 /* Attributes beyond 31 bits are never more than one window's or one tap's. */
 static inline int narrowed(int64_t value) {
   return value > CUDA_MAX_INDEX ? CUDA_MAX_INDEX : (int)value;
+}
+
+/* Whether y's activation is applied as it is stored. */
+static inline bool stores_activated(const tn_kernel_args *args, int activation) {
+  return is_simple_activation(activation) || args->out[0]->dtype.bits == 16;
 }
 
 static inline void copy_strides(int64_t *to, const window_shape &from) {
@@ -52,7 +57,7 @@ static inline conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x,
     s.dilation[d] = narrowed(a.dilation[d]);
   }
   const int activation = (int)window_activation(args);
-  s.activation = is_simple_activation(activation) ? activation : TN_ACTIVATION_NONE;
+  s.activation = stores_activated(args, activation) ? activation : TN_ACTIVATION_NONE;
   copy_strides(s.x, sx);
   copy_strides(s.weight, sw);
   copy_strides(s.y, sy);

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads)
         if (there >> t & 1) sum += v[t] * weights[k][t];
     }
     if (bias) sum += load(bias[(first + k) * bias_stride]);
-    out[(first + k) * s.y[1]] = stored<T>::from(simply_activated(s.activation, sum));
+    out[(first + k) * s.y[1]] = stored<T>::from(activated_for<T>(s.activation, sum));
   }
 }
 
