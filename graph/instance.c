@@ -314,9 +314,9 @@ tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
 }
 
 void instance_give(tn_program *p, instance *i) {
+  pthread_mutex_lock(&p->mutex); /* who finds the memory free finds the instance so */
   stream_memory_give(i->scratch_memory);
   stream_memory_give(i->values);
-  pthread_mutex_lock(&p->mutex);
   i->busy = false;
   pthread_mutex_unlock(&p->mutex);
 }

@@ -46,18 +46,26 @@ struct gradient_walk {
 tn_status gradient_walk_run(gradient_walk *w, uint32_t loss, const tn_tensor *seed, size_t n,
                             const uint32_t *wrt, tn_tensor **gradients);
 
-/* The tensors that the rule of a node reads, whatever gradient is asked for. */
-static inline bool gradient_is_activated(const gradient_rule *how, const record_node *n) {
-  int64_t activation = 0;
+static inline int64_t gradient_activation(const gradient_rule *how, const record_node *n) {
+  int64_t activation = TN_ACTIVATION_NONE;
   if (how->activation)
     memcpy(&activation, (const char *)n->attrs + how->activation, sizeof activation);
-  return activation != 0;
+  return activation;
 }
+
+/* These have their slope from what they gave, others from what they were given. */
+static inline bool gradient_from_result(int64_t activation) {
+  return activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_SIGMOID;
+}
+
+/* The tensors that the rule of a node reads, whatever gradient is asked for. */
 static inline uint32_t gradient_needs_in(const gradient_rule *how, const record_node *n) {
-  return how->needs_in | (gradient_is_activated(how, n) ? how->activated_in : 0);
+  const int64_t a = gradient_activation(how, n);
+  return how->needs_in | (a && !gradient_from_result(a) ? how->activated_in : 0);
 }
 static inline uint32_t gradient_needs_out(const gradient_rule *how, const record_node *n) {
-  return how->needs_out | (gradient_is_activated(how, n) ? how->activated_out : 0);
+  const int64_t a = gradient_activation(how, n);
+  return how->needs_out | (gradient_from_result(a) ? how->activated_out : 0);
 }
 
 /* Whether the rule reads tensor i, one of a node's inputs or of what it wrote, by the mask for

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "tenon/plugin.h"
 
@@ -49,11 +50,19 @@ static_assert(offsetof(tn_conv1d_attrs, activation) == 8 * 5, "behind the groups
 static_assert(offsetof(tn_conv2d_attrs, activation) == 8 * 8, "behind the groups");
 static_assert(offsetof(tn_conv3d_attrs, activation) == 8 * 11, "behind the groups");
 
+/* Behind the groups; none where the host is older than that. */
+static inline int64_t window_activation_at(const void *attrs, int axes) {
+  const size_t end = sizeof(int64_t) * (3 * (size_t)axes + 3);
+  uint32_t size;
+  memcpy(&size, attrs, sizeof size);
+  return size < end ? TN_ACTIVATION_NONE : window_numbers(attrs)[3 * axes + 1];
+}
+
 /* The tn_activation of a call: of convolutions alone, of their kin none. */
 static inline int64_t window_activation(const tn_kernel_args *args) {
   const uint32_t op = args->kernel->op;
   if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D) return TN_ACTIVATION_NONE;
-  return window_numbers(args->attrs)[3 * window_axes(args->out[0]) + 1];
+  return window_activation_at(args->attrs, window_axes(args->out[0]));
 }
 
 static inline window_conv window_conv_of(const void *attrs, int axes) {

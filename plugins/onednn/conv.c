@@ -117,12 +117,20 @@ static bool has_activation(uint32_t op) {
   return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D;
 }
 
+/* Behind the groups; none where the host is older than that. */
+static int64_t activation_at(const void *attrs, int axes) {
+  const size_t end = sizeof(int64_t) * (3 * (size_t)axes + 3);
+  uint32_t size;
+  memcpy(&size, attrs, sizeof size);
+  return size < end ? TN_ACTIVATION_NONE : ((const int64_t *)attrs)[3 * axes + 2];
+}
+
 static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   const conv_row *row = args->kernel->user;
   const int64_t *numbers = (const int64_t *)args->attrs + 1; /* behind struct_size */
   c->args = args;
   name_tensors(c);
-  if (has_activation(args->kernel->op)) c->activation = numbers[3 * (c->x->ndim - 2) + 1];
+  if (has_activation(args->kernel->op)) c->activation = activation_at(args->attrs, c->x->ndim - 2);
   if (!activation_is_ours(c->activation)) return false;
   conv_shape *s = &c->shape;
   if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;

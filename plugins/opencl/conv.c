@@ -207,11 +207,15 @@ static tn_status multiply(const conv *c, const product_shape *p, int64_t count, 
 
 /* ------------------------------------------------------------------ forward --- */
 
-/* Of convolutions alone, behind what their kin have too. */
+/* Of convolutions alone, behind what their kin have too; none where the host is older than that. */
 static int32_t activation_of(const tn_kernel_args *args) {
   const uint32_t op = args->kernel->op;
+  const int axes = window_axes(args->out[0]);
+  uint32_t size;
+  memcpy(&size, args->attrs, sizeof size);
   if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D) return TN_ACTIVATION_NONE;
-  return (int32_t)window_numbers(args->attrs)[3 * window_axes(args->out[0]) + 1];
+  if (size < sizeof(int64_t) * (3 * (size_t)axes + 3)) return TN_ACTIVATION_NONE;
+  return (int32_t)window_numbers(args->attrs)[3 * axes + 1];
 }
 
 bool ocl_conv_supports(const tn_kernel_args *args) {

@@ -5,7 +5,8 @@
 #
 # usage: lapack.sh TENON DEVICE [--all]
 set -u
-tenon=$(realpath "$1") device=$2 all=${3:-${TENON_TEST_ALL:+--all}}
+tenon=$(realpath "$1") device=$2 all=${3:-}
+if [ "${TENON_TEST_ALL:-0}" = 1 ]; then all=--all; fi
 for folder in /usr/lib/*/lapack /usr/lib64/lapack; do
   [ ! -x "$folder/xlintsts" ] || break
 done

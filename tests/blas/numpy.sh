@@ -5,7 +5,8 @@
 #
 # usage: numpy.sh TENON DEVICE [--all]
 set -u
-tenon=$(realpath "$1") device=$2 all=${3:-${TENON_TEST_ALL:+--all}}
+tenon=$(realpath "$1") device=$2 all=${3:-}
+if [ "${TENON_TEST_ALL:-0}" = 1 ]; then all=--all; fi
 python=/usr/bin/python3
 $python -c 'import numpy, pytest, hypothesis' 2>/dev/null ||
   { echo "Debian's python3-numpy, python3-pytest and python3-hypothesis are not installed"; exit 77; }

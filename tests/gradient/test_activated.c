@@ -146,7 +146,7 @@ START_TEST(results_are_kept_where_they_are_read) {
   ok(tn_neg(NULL, y, &y));
   ok(tn_sum(NULL, y, NULL, &loss));
   tn_status status = tn_tape_gradient(tape, NULL, loss, NULL, 1, in, &dx, 0);
-  if (_i == TN_ACTIVATION_NONE) ck_assert_msg(status == TN_OK, "%s", tn_last_error());
+  if (!reads) ck_assert_msg(status == TN_OK, "%s", tn_last_error());
   if (reads) ck_assert_msg(status != TN_OK && strstr(tn_last_error(), "conv2d"), "%d", status);
   ok(tn_tape_end(tape));
   RELEASE(in[0], in[1], in[2], y, loss, dx);

@@ -61,6 +61,7 @@ typedef struct call {
   const void *attrs;
   int num_in, num_out;
   tensor *in[4], *out[4];
+  uint32_t op; /* 0 where the kernel does not ask */
 } call;
 
 /* ck_assert without a note of every success, which would slow long loops down. */

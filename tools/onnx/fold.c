@@ -134,6 +134,8 @@ static bool product_at(const folding *f, int64_t at, product *p) {
   const onnx_tensor *w = &p->weight->host;
   if (!(gemm ? take_gemm(p, w, &c) : take_conv(p, w, node_int(&c, "group", 1), transposed)))
     return false;
+  /* What others read as well would be there once more for each. */
+  if (f->g->uses[n->in[1].slot] > 1 && w->elements > MAX_FOLDED) return false;
   return p->all <= MAX_FOLDED && take_bias(f, p);
 }
 
