@@ -32,7 +32,7 @@ typedef struct placeholders {
 
 static uint64_t rounded(uint64_t bytes) { return (bytes / PLAN_ALIGNMENT + 1) * PLAN_ALIGNMENT; }
 
-static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) {
+static tn_status reserve(const tn_program *p, instance *i, placeholders *stand, bool now) {
   stand->offset =
       host_alloc(&p->record.memory, ((size_t)p->record.num_buffers + 1) * sizeof *stand->offset);
   if (!stand->offset) return no_memory();
@@ -43,7 +43,8 @@ static tn_status reserve(const tn_program *p, instance *i, placeholders *stand) 
     stand->bytes += rounded(at->bytes);
   }
   int64_t standing = (int64_t)(stand->bytes ? stand->bytes : 1);
-  tn_status status = stream_memory_take(i->stream, p->plan.bytes ? p->plan.bytes : 1, &i->values);
+  const uint64_t bytes = p->plan.bytes ? p->plan.bytes : 1;
+  tn_status status = stream_memory_take(i->stream, bytes, NULL, now, &i->values);
   if (!status)
     status = tn_tensor_empty_on(p->device, i->stream, TN_U8, 1, &standing, &stand->memory);
   return status;
@@ -173,17 +174,18 @@ void instance_add(instance *i, uint32_t node, tn_prepared *call) {
 }
 
 /* The nodes run one after the other: the largest workspace serves them all. */
-static tn_status share_workspace(instance *i) {
+static tn_status share_workspace(instance *i, bool now) {
   for (uint32_t k = 0; k < i->num_calls; ++k)
     if (i->scratch[k] > i->workspace_bytes) i->workspace_bytes = i->scratch[k];
   if (!i->workspace_bytes) return TN_OK;
-  tn_status status = stream_memory_take(i->stream, i->workspace_bytes, &i->scratch_memory);
+  tn_status status =
+      stream_memory_take(i->stream, i->workspace_bytes, i->values, now, &i->scratch_memory);
   for (uint32_t k = 0; !status && k < i->num_calls; ++k)
     if (i->scratch[k]) prepared_lend_workspace(i->calls[k], i->scratch_memory->tensor);
   return status;
 }
 
-static tn_status prepare_nodes(const tn_program *p, instance *i) {
+static tn_status prepare_nodes(const tn_program *p, instance *i, bool now) {
   tn_status status = TN_OK;
   for (uint32_t k = 0; !status && k < p->plan.num_running; ++k) {
     status = instance_prepare(p, i, p->running[k], NULL, &i->calls[k]);
@@ -192,7 +194,7 @@ static tn_status prepare_nodes(const tn_program *p, instance *i) {
     instance_add(i, p->running[k], i->calls[k]);
   }
   if (!status) status = dense_inputs(p, i);
-  if (!status) status = share_workspace(i);
+  if (!status) status = share_workspace(i, now);
   return status;
 }
 
@@ -204,18 +206,18 @@ static tn_status note_expanded(const tn_program *p, instance *i) {
   return TN_OK;
 }
 
-static tn_status fill(const tn_program *p, instance *i, placeholders *stand) {
+static tn_status fill(const tn_program *p, instance *i, placeholders *stand, bool now) {
   const size_t room = (size_t)p->plan.num_running + 1;
   i->calls = host_alloc(&p->record.memory, room * sizeof *i->calls);
   i->node_of = host_alloc(&p->record.memory, room * sizeof *i->node_of);
   i->call_of = host_alloc(&p->record.memory, room * sizeof *i->call_of);
   i->scratch = host_alloc(&p->record.memory, room * sizeof *i->scratch);
   if (!i->calls || !i->node_of || !i->call_of || !i->scratch) return no_memory();
-  tn_status status = reserve(p, i, stand);
+  tn_status status = reserve(p, i, stand, now);
   if (!status && p->draws_by_tensor)
     status = tn_tensor_empty_on(p->device, i->stream, TN_I64, 0, NULL, &i->drawn);
   if (!status) status = make_headers(p, i, stand);
-  if (!status) status = prepare_nodes(p, i);
+  if (!status) status = prepare_nodes(p, i, now);
   if (status) return status;
   unplace(p, i);
   return note_expanded(p, i);
@@ -240,18 +242,18 @@ static void instance_free(const tn_program *p, instance *i) {
   host_free(memory, i);
 }
 
-static tn_status instance_make(const tn_program *p, tn_stream *stream, instance **made) {
+static tn_status instance_make(const tn_program *p, tn_stream *stream, bool now, instance **made) {
   instance *i = host_alloc(&p->record.memory, sizeof *i);
   placeholders stand = {0};
   if (!i) return no_memory();
   i->stream = stream;
   i->serial = stream->serial;
-  tn_status status = fill(p, i, &stand);
+  tn_status status = fill(p, i, &stand, now);
   tn_tensor_release(stand.memory);
   host_free(&p->record.memory, stand.offset);
   if (!status) return *made = i, TN_OK;
-  stream_memory_give(i->scratch_memory);
-  stream_memory_give(i->values);
+  if (now) stream_memory_give(i->scratch_memory);
+  if (now) stream_memory_give(i->values);
   instance_free(p, i);
   return status;
 }
@@ -293,6 +295,13 @@ static void free_chain(const tn_program *p, instance *first) {
   }
 }
 
+static void add(tn_program *p, instance *i) {
+  pthread_mutex_lock(&p->mutex);
+  i->next = p->instances;
+  p->instances = i;
+  pthread_mutex_unlock(&p->mutex);
+}
+
 tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
   pthread_mutex_lock(&p->mutex);
   instance *i = p->instances;
@@ -302,15 +311,19 @@ tn_status instance_take(tn_program *p, tn_stream *stream, instance **taken) {
   free_chain(p, stale);
   *taken = i;
   if (i) return TN_OK;
-  tn_status status = instance_make(p, stream, &i);
+  tn_status status = instance_make(p, stream, true, &i);
   if (status) return status;
   i->busy = true;
-  pthread_mutex_lock(&p->mutex);
-  i->next = p->instances;
-  p->instances = i;
-  pthread_mutex_unlock(&p->mutex);
+  add(p, i);
   *taken = i;
   return TN_OK;
+}
+
+/* Others' runs may be under way in its memory while its calls are prepared. */
+tn_status instance_make_first(tn_program *p, instance **made) {
+  tn_status status = instance_make(p, p->device->default_stream, false, made);
+  if (!status) add(p, *made);
+  return status;
 }
 
 void instance_give(tn_program *p, instance *i) {

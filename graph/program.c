@@ -240,11 +240,8 @@ static tn_status copy_graph(tn_program *p, const tn_graph *graph) {
 /* The instance that the default stream's runs take. */
 static tn_status make_first(tn_program *p) {
   instance *first;
-  tn_status status = instance_take(p, p->device->default_stream, &first);
-  if (status) return status;
-  status = replay_init(p, first);
-  instance_give(p, first);
-  return status;
+  tn_status status = instance_make_first(p, &first);
+  return status ? status : replay_init(p, first);
 }
 
 static tn_status make_ready(tn_program *p, uint32_t flags) {

@@ -111,6 +111,8 @@ bool program_output_is_direct(const tn_program *program, uint32_t output);
  * taken. pre: it has not run. */
 void program_share_draws(tn_program *program, uint64_t first, _Atomic uint64_t *drawn);
 
+/* instance.c: the one that the default stream's runs take. pre: nobody else knows the program. */
+tn_status instance_make_first(tn_program *program, instance **made);
 /* instance.c: one for the stream that nobody runs, made if there is none. TN_OK; else as
  * tn_graph_compile. */
 tn_status instance_take(tn_program *program, tn_stream *stream, instance **taken);

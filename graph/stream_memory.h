@@ -1,6 +1,8 @@
 /*
  * Memory that programs run in. Nothing in it outlasts a run, and the runs of a stream go one after
- * the other: so programs of one stream share it, and take as much as the largest of them.
+ * the other: so programs of one stream share it. Together they take as much as the largest of
+ * them, and as much again for each thread that puts runs into the stream at the same time; small
+ * programs stay out of memory that is far larger than theirs, which they would keep for themselves.
  */
 #ifndef TENON_GRAPH_STREAM_MEMORY_H
 #define TENON_GRAPH_STREAM_MEMORY_H
@@ -18,9 +20,11 @@ typedef struct stream_memory {
   tn_tensor *tensor;
 } stream_memory;
 
-/* At least so many bytes for a further user, who has them for himself until stream_memory_give:
- * what the stream has and nobody runs in now, or new memory. Thread-safe, as all here. */
-tn_status stream_memory_take(tn_stream *stream, uint64_t bytes, stream_memory **taken);
+/* At least so many bytes, other than `not`, for a further user: what the stream has, or new memory.
+ * With `now` nobody runs in it, and the user has it for a run, until stream_memory_give; without,
+ * each run asks by stream_memory_try. Thread-safe, as all here. */
+tn_status stream_memory_take(tn_stream *stream, uint64_t bytes, const stream_memory * not, bool now,
+                             stream_memory **taken);
 /* A user leaves. pre: it has given it. */
 void stream_memory_release(stream_memory *m);
 

@@ -77,10 +77,15 @@ static tn_dtype only_type(uint32_t types) {
   return TN_DTYPE_NONE;
 }
 
-/* given: types of a variable's inputs, set: of tensors to be written, which they follow. */
+/* given: types of a variable's inputs, set: of tensors to be written, which they follow; but what
+ * is to be computed in float32 is not computed in fewer bits because of where it goes. */
 static tn_dtype choose(precision class, tn_dtype low, uint32_t given, uint32_t set) {
   if (!given || ((given | set) & ~(uint32_t)CASTABLE)) return TN_DTYPE_NONE;
-  if (set) return only_type(set);
+  if (set) {
+    tn_dtype only = only_type(set);
+    bool narrows = class == PRECISION_F32 && (given & IN_SET(TN_F32)) && only != TN_F32;
+    return narrows ? TN_DTYPE_NONE : only;
+  }
   if (class == PRECISION_LOW) return low;
   bool alike = (given & (given - 1)) == 0;
   return class == PRECISION_F32 || (class == PRECISION_WIDEST && !alike) ? TN_F32 : TN_DTYPE_NONE;

@@ -3,6 +3,8 @@
  * own numbers whoever ran before, and programs that several threads run on one stream at once.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "tenon/graph.h"
 #include "tests/every_device.h"
@@ -164,11 +166,13 @@ enum { THREADS = 4, RUNS = 25 };
 typedef struct worker {
   turn turn;
   tn_stream *stream;
+  pthread_barrier_t *start;
   int wrong;
 } worker;
 
 static void *work(void *argument) {
   worker *w = argument;
+  pthread_barrier_wait(w->start);
   for (int k = 0; k < RUNS; ++k) w->wrong += !run(&w->turn, w->stream, true);
   return NULL;
 }
@@ -179,8 +183,10 @@ START_TEST(threads_share_a_stream) {
   tn_tensor *w = numbers(device, WIDTH, WIDTH, 1);
   worker workers[THREADS];
   pthread_t threads[THREADS];
+  pthread_barrier_t start;
+  pthread_barrier_init(&start, NULL, THREADS);
   for (int i = 0; i < THREADS; ++i)
-    workers[i] = (worker){.turn = make_turn(device, w, 20 + 10 * i, (float)i)};
+    workers[i] = (worker){.turn = make_turn(device, w, 20 + 10 * i, (float)i), .start = &start};
   ok(tn_device_synchronize(device));
   for (int i = 0; i < THREADS; ++i)
     ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
@@ -189,7 +195,86 @@ START_TEST(threads_share_a_stream) {
     ck_assert_int_eq(workers[i].wrong, 0);
   }
   for (int i = 0; i < THREADS; ++i) end_turn(&workers[i].turn);
+  pthread_barrier_destroy(&start);
   tn_tensor_release(w);
+  tn_runtime_close(rt);
+}
+END_TEST
+
+/* A thread that runs its program until it is told to stop. */
+typedef struct runner {
+  turn turn;
+  atomic_bool started, stop;
+  int wrong;
+} runner;
+
+static void *run_on(void *argument) {
+  runner *r = argument;
+  while (!atomic_load(&r->stop)) {
+    r->wrong += !run(&r->turn, NULL, true);
+    atomic_store(&r->started, true);
+  }
+  return NULL;
+}
+
+/* Programs are compiled while others run in the memory that they are to share: runs go on in it,
+ * and do not make themselves more. */
+START_TEST(compiling_takes_nothing_from_runs) {
+  tn_runtime *rt = open_every(_i);
+  tn_device *device = tn_runtime_device(rt);
+  tn_tensor *w = numbers(device, WIDTH, WIDTH, 1);
+  runner r = {.turn = make_turn(device, w, 64, 1)};
+  ck_assert(run(&r.turn, NULL, true));
+  const uint64_t before = in_use(device);
+  pthread_t thread;
+  ck_assert_int_eq(pthread_create(&thread, NULL, run_on, &r), 0);
+  while (!atomic_load(&r.started)) sched_yield();
+  for (int k = 0; k < RUNS; ++k) {
+    turn other = make_turn(device, w, 60, 2);
+    end_turn(&other);
+  }
+  atomic_store(&r.stop, true);
+  pthread_join(thread, NULL);
+  ck_assert_int_eq(r.wrong, 0);
+  ck_assert_uint_eq(in_use(device), before);
+  end_turn(&r.turn);
+  tn_tensor_release(w);
+  tn_runtime_close(rt);
+}
+END_TEST
+
+/* y = sum(relu(x)), compiled and never run: one value is planned. */
+static tn_program *unrun(tn_device *device, int64_t size) {
+  tn_graph *g = NULL;
+  tn_tensor *x = NULL, *h = NULL, *y = NULL;
+  tn_program *program = NULL;
+  ok(tn_graph_create(tn_device_runtime(device), "unrun", &g));
+  ok(tn_graph_input(g, "x", TN_F32, 1, SHAPE(size), &x));
+  ok(tn_relu(NULL, x, &h));
+  ok(tn_sum(NULL, h, NULL, &y));
+  ok(tn_graph_output(g, "y", y));
+  ok(tn_graph_compile(g, device, NULL, &program));
+  tn_tensor_release(x);
+  tn_tensor_release(h);
+  tn_tensor_release(y);
+  tn_graph_destroy(g);
+  return program;
+}
+
+/* A small program would keep a large one's memory for itself when that is gone. */
+START_TEST(small_programs_keep_no_large_memory) {
+  tn_runtime *rt = open_every(_i);
+  tn_device *device = tn_runtime_device(rt);
+  const uint64_t before = in_use(device), large_bytes = UINT64_C(80) << 20;
+  tn_program *large = unrun(device, (int64_t)(large_bytes / sizeof(float)));
+  ck_assert_uint_ge(in_use(device), before + large_bytes);
+  tn_program *small = unrun(device, 1000), *near = unrun(device, 3 << 20);
+  ck_assert_uint_le(in_use(device), before + large_bytes + (1 << 16)); /* near in large */
+  tn_program_destroy(near);
+  tn_program_destroy(large);
+  ck_assert_uint_le(in_use(device), before + (1 << 16));
+  tn_program_destroy(small);
+  ck_assert_uint_eq(in_use(device), before);
   tn_runtime_close(rt);
 }
 END_TEST
@@ -199,8 +284,11 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, the_largest_serves_all, 0, EVERY_DEVICE);
   tcase_add_loop_test(t, streams_are_apart, 0, EVERY_DEVICE);
   for (int i = 0; i < EVERY_DEVICE; ++i) /* the lazy devices' queues are for one thread at a time */
-    if (i < 2 || strcmp(every_device[i].plugin, LAZY_PLUGIN) != 0)
+    if (i < 2 || strcmp(every_device[i].plugin, LAZY_PLUGIN) != 0) {
       tcase_add_loop_test(t, threads_share_a_stream, i, i + 1);
+      tcase_add_loop_test(t, compiling_takes_nothing_from_runs, i, i + 1);
+    }
+  tcase_add_test(t, small_programs_keep_no_large_memory);
 }
 
 int main(void) { return run_suite("turns", add_tests); }
