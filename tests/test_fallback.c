@@ -196,6 +196,7 @@ START_TEST(a_lost_device_stays_lost) {
   float values[2];
   refused(tn_log(NULL, x, &y), TN_ERR_DEVICE_LOST, "caught fire");
   refused(tn_add(NULL, x, x, &y), TN_ERR_DEVICE_LOST, "sim:0 is lost");
+  ck_assert(strstr(tn_last_error(), "The fault: ") && strstr(tn_last_error(), "caught fire"));
   refused(tn_tensor_to_host(x, values, 8), TN_ERR_DEVICE_LOST, "lost");
   refused(tn_device_synchronize(sim), TN_ERR_DEVICE_LOST, "lost");
   tn_device_info info = {.struct_size = sizeof info};
@@ -208,6 +209,21 @@ START_TEST(a_lost_device_stays_lost) {
   tn_tensor_release(w);
   tn_tensor_release(z);
   tn_tensor_release(x);
+  tn_runtime_close(rt);
+}
+END_TEST
+
+/* Whoever comes later hears what ran, though the layers saw none of his own call. */
+START_TEST(a_lost_device_names_its_last_operators) {
+  open_with(TN_FALLBACK_WARN, "validate");
+  tn_tensor *x = counting(sim, 2), *y = NULL, *z = NULL;
+  ok(tn_add(NULL, x, x, &z));
+  refused(tn_log(NULL, x, &y), TN_ERR_DEVICE_LOST, "caught fire");
+  for (int i = 0; i < 3; ++i)
+    refused(tn_neg(NULL, x, &y), TN_ERR_DEVICE_LOST, "latest first: log, add");
+  refused(tn_device_synchronize(sim), TN_ERR_DEVICE_LOST, "latest first: log, add");
+  tn_tensor_release(x);
+  tn_tensor_release(z);
   tn_runtime_close(rt);
 }
 END_TEST
@@ -339,6 +355,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, tensors_cross_devices);
   tcase_add_test(t, kernel_failures_tell_the_story);
   tcase_add_test(t, a_lost_device_stays_lost);
+  tcase_add_test(t, a_lost_device_names_its_last_operators);
   tcase_add_test(t, plugins_bring_operators);
   tcase_add_test(t, layers_see_every_call);
   tcase_add_test(t, layers_stand_in_order);

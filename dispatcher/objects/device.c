@@ -1,6 +1,7 @@
 /* Why a device is gone, and failures of its plugin's functions. */
 #include "dispatcher/objects/device.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatcher/objects/recent.h"
@@ -14,7 +15,8 @@ tn_status device_gone(const tn_device *device) {
                 "tensors",
                 device->id, device->type->plugin->name);
   return fail(TN_ERR_DEVICE_LOST,
-              "device %s is lost after a fault; restart the process to use it again", device->id);
+              "device %s is lost after a fault; restart the process to use it again%s%s", device->id,
+              device->lost_by[0] ? ". The fault: " : "", device->lost_by);
 }
 
 /* Whether what failed may be work that the device was given before: it comes out where somebody
@@ -41,11 +43,18 @@ static tn_status say_what_ran(const tn_device *d, tn_status status) {
               d->runtime->recent ? "" : "; TENON_LAYERS=validate names the last operators");
 }
 
+/* The first to say so tells what happened, which every later call says again. */
+static void mark_lost(tn_device *device) {
+  if (atomic_fetch_or(&device->attention, DEVICE_FAULTING) & DEVICE_FAULTING) return;
+  (void)snprintf(device->lost_by, sizeof device->lost_by, "%.511s", tn_last_error());
+  atomic_fetch_or(&device->attention, DEVICE_FAULTED);
+}
+
 tn_status device_failed(tn_device *device, tn_status status, const char *plugin, const char *what) {
   status = fail_of_plugin(status, plugin, what);
   if (may_be_late(device, status, what)) status = say_what_ran(device, status);
   fail_set_reason(false);
-  if (status == TN_ERR_DEVICE_LOST) atomic_fetch_or(&device->attention, DEVICE_FAULTED);
+  if (status == TN_ERR_DEVICE_LOST) mark_lost(device);
   return status;
 }
 

@@ -37,6 +37,7 @@ struct tn_device {
   tn_device_props props;
   char id[96];
   char unavailable[256];
+  char lost_by[512]; /* what was said of the fault; read once DEVICE_FAULTED is set */
   struct {
     _Atomic uint64_t calls, bytes;
     _Atomic bool warned;
@@ -56,6 +57,7 @@ enum {
   DEVICE_FAULTED = 1,
   DEVICE_UNLOADED = 2,
   DEVICE_WATCHED = 4,
+  DEVICE_FAULTING = 8, /* some thread is about to say so, or has */
   DEVICE_GONE = DEVICE_FAULTED | DEVICE_UNLOADED,
 };
 

@@ -5,21 +5,14 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support.h"
+#include "tests/cuda/gpu.h"
 
 static tn_runtime *rt;
 static tn_device *gpu, *host;
 
-static tn_status open_cuda(tn_runtime **runtime) {
-  tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "cuda,reference", .device = "cuda"};
-  return tn_runtime_open(&options, runtime);
-}
 static void setup(void) {
-  ok(open_cuda(&rt));
+  ok(open_cuda(NULL, &rt));
   gpu = tn_runtime_device(rt);
   ok(tn_device_find(rt, "reference", &host));
 }
@@ -119,22 +112,4 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, wrapped_products_are_the_references, 0, count);
 }
 
-/* Whether there is a device, asked in a child: the driver does not survive the fork that Check
- * runs each test in. */
-static bool have_device(void) {
-  pid_t child = fork();
-  if (child == 0) {
-    tn_runtime *runtime = NULL;
-    _exit(open_cuda(&runtime) == TN_OK ? 0 : 1);
-  }
-  int status = 1;
-  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
-int main(void) {
-  if (!have_device()) {
-    puts("no CUDA device here");
-    return 77;
-  }
-  return run_suite("cuda-int8", add_tests);
-}
+int main(void) { return run_suite_on_gpu("cuda-int8", add_tests); }

@@ -6,21 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support.h"
+#include "tests/cuda/gpu.h"
 
 static tn_runtime *rt;
 static tn_device *gpu, *host;
 
-static tn_status open_cuda(tn_runtime **runtime) {
-  tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "cuda,reference", .device = "cuda"};
-  return tn_runtime_open(&options, runtime);
-}
 static void setup(void) {
-  ok(open_cuda(&rt));
+  ok(open_cuda(NULL, &rt));
   gpu = tn_runtime_device(rt);
   ok(tn_device_find(rt, "reference", &host));
 }
@@ -296,22 +289,4 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, sparse_updates, 0, 3);
 }
 
-/* Whether there is a device, asked in a child: the driver does not survive the fork that Check
- * runs each test in. */
-static bool have_device(void) {
-  pid_t child = fork();
-  if (child == 0) {
-    tn_runtime *runtime = NULL;
-    _exit(open_cuda(&runtime) == TN_OK ? 0 : 1);
-  }
-  int status = 1;
-  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
-int main(void) {
-  if (!have_device()) {
-    puts("no CUDA device here");
-    return 77;
-  }
-  return run_suite("cuda-lines", add_tests);
-}
+int main(void) { return run_suite_on_gpu("cuda-lines", add_tests); }

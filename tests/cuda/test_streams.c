@@ -5,10 +5,8 @@
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support.h"
+#include "tests/cuda/gpu.h"
 
 enum { N = 1024, BYTES = N * (int)sizeof(float) };
 
@@ -20,14 +18,8 @@ static const size_t slow_bytes = (size_t)1 << 30;
 
 #define cu(call) ck_assert_msg((call) == cudaSuccess, "%s", #call)
 
-static tn_status open_cuda(tn_runtime **runtime) {
-  tn_runtime_options options = {
-      .struct_size = sizeof options, .plugins = "cuda,reference", .device = "cuda"};
-  return tn_runtime_open(&options, runtime);
-}
-
 static void setup(void) {
-  ok(open_cuda(&rt));
+  ok(open_cuda(NULL, &rt));
   dev = tn_runtime_device(rt);
   cu(cudaSetDevice(0));
   cu(cudaHostAlloc((void **)&pinned, BYTES, cudaHostAllocDefault));
@@ -140,7 +132,7 @@ START_TEST(a_closed_runtime_leaves_it_alone) {
   tn_runtime *other = NULL;
   tn_stream *ours = NULL;
   tn_tensor *x = NULL;
-  ok(open_cuda(&other));
+  ok(open_cuda(NULL, &other));
   ok(tn_stream_wrap(tn_runtime_device(other), theirs, &ours));
   ok(tn_ones(tn_runtime_device(other), ours, TN_F32, 1, SHAPE(N), &x));
   tn_runtime_close(other);
@@ -258,22 +250,4 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, import_by_number);
 }
 
-/* Whether there is a device, asked in a child: the driver does not survive the fork that Check
- * runs each test in. */
-static bool have_device(void) {
-  pid_t child = fork();
-  if (child == 0) {
-    tn_runtime *runtime = NULL;
-    _exit(open_cuda(&runtime) == TN_OK ? 0 : 1);
-  }
-  int status = 1;
-  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
-int main(void) {
-  if (!have_device()) {
-    puts("no CUDA device here");
-    return 77;
-  }
-  return run_suite("cuda-streams", add_tests);
-}
+int main(void) { return run_suite_on_gpu("cuda-streams", add_tests); }
