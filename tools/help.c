@@ -61,6 +61,7 @@ const char help_check[] =
 const char help_bench[] =
     "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json] [--compare FILE]\n"
     "       tenon bench --compare OLD NEW\n"
+    "       tenon bench memory [--device D] [--tensors N] [--seed S] [--svg FILE] [--json]\n"
     "\n"
     "Times the operators of a device: the least, median and greatest time of a call, GB/s of\n"
     "what it must read and write, GFLOP/s where it multiplies, and what part that is of the\n"
@@ -78,6 +79,12 @@ const char help_bench[] =
     "              those two and times nothing\n"
     "  --threshold P  percent that a median must differ by to count (default 10); the\n"
     "              fastest round now must be slower than the median then, too\n"
+    "\n"
+    "memory: the device's caching allocator. The time of a tensor made and released; for N "
+    "tensors\n"
+    "of random sizes (default 20000), a thousand at a time, what they hold at most and what is\n"
+    "taken from the device for them, with a timeline, as a picture in --svg FILE; and 10,000\n"
+    "requests under a limit for which cached memory must be given back.\n"
     "\n"
     "Exit status: 0 timed, 1 some call failed or became slower, 2 used wrongly, 3 nothing to\n"
     "time or to compare.\n";

@@ -3,13 +3,14 @@
  * can take turns with other libraries, each in a process of its own. One command a line on standard
  * input, one answer a line: "ok ..." or "error MESSAGE".
  *
- *   open MATH                          anew, with ieee or tf32, on the device of TENON_DEVICE
- *   make OP [NAME=N[,N...]]... [: ARG...] [=> ARG...]   a call; ARG is dtype:AxBxC[:layout], or
- * `none` time MS    nanoseconds of one call, over calls for about so long, with one wait at their
- * end host       nanoseconds until a call is submitted, over some that the device need not have
- * done drop       the call and cached memory churn N    N random tensors made and released:
- * reserved over live at the worst moment of each between BYTES   makes the copy of so many from
- * this device to the next in place of a call
+ *   open MATH        anew, with ieee or tf32, on the device of TENON_DEVICE
+ *   make OP [NAME=N[,N...]]... [: ARG...] [=> ARG...]
+ *                    a call; ARG is dtype:AxBxC[:layout], or `none`
+ *   time MS          nanoseconds of one call, over calls for about so long, one wait at their end
+ *   host             nanoseconds until a call is submitted, over some that are not waited for
+ *   drop             the call and cached memory
+ *   churn N          N random tensors made and released: reserved over live, each at its most
+ *   between BYTES    makes the copy of so many from this device to the next in place of a call
  *
  * Layouts: `last` has the channels last, `swapped` the last two axes swapped in memory.
  */

@@ -19,6 +19,7 @@
 #include "../plain.h"
 #include "../progress.h"
 #include "bench_compare.h"
+#include "bench_memory.h"
 #include "check.h"
 
 typedef struct bench_options {
@@ -26,6 +27,7 @@ typedef struct bench_options {
   const char *was, *is; /* files to compare with and to compare; NULL: none, and this run */
   double threshold;     /* a part: 0.1 */
   bool as_json;
+  memory_options memory; /* of `tenon bench memory` */
 } bench_options;
 
 /* --- what others are compared with --- */
@@ -319,17 +321,35 @@ static bool read_threshold(const char *text, double *part) {
   return false;
 }
 
+static bool read_count(const char *name, const char *text, uint64_t *count) {
+  char *end;
+  const unsigned long long n = strtoull(text, &end, 10);
+  *count = n;
+  if (*text >= '0' && *text <= '9' && !*end && n && n <= 100000000) return true;
+  fprintf(stderr, "tenon bench: --%s %s: not a number from 1 to 100000000\n", name, plain(text));
+  return false;
+}
+
+static int run_memory(const bench_options *o) {
+  memory_options m = o->memory;
+  if (o->op || o->dtype || o->was) {
+    fputs("tenon bench: memory goes with --device, --json, --tensors, --seed and --svg\n", stderr);
+    return EXIT_USAGE;
+  }
+  m.device = o->device;
+  m.as_json = o->as_json;
+  return bench_memory(&m);
+}
+
 int command_bench(int argc, char **argv) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                          {"op", required_argument, NULL, 'o'},
-                                          {"dtype", required_argument, NULL, 't'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"compare", required_argument, NULL, 'c'},
-                                          {"threshold", required_argument, NULL, 'p'},
-                                          {"table", no_argument, NULL, 'T'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  bench_options o = {.threshold = 0.1};
+  static const struct option options[] = {
+      {"device", required_argument, NULL, 'd'},  {"op", required_argument, NULL, 'o'},
+      {"dtype", required_argument, NULL, 't'},   {"json", no_argument, NULL, 'j'},
+      {"compare", required_argument, NULL, 'c'}, {"threshold", required_argument, NULL, 'p'},
+      {"tensors", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
+      {"svg", required_argument, NULL, 'g'},     {"table", no_argument, NULL, 'T'},
+      {"help", no_argument, NULL, 'h'},          {0}};
+  bench_options o = {.threshold = 0.1, .memory = {.tensors = 20000, .seed = 1}};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_bench, stdout), EXIT_OK;
     if (option == '?') return fputs(help_bench, stderr), EXIT_USAGE;
@@ -338,8 +358,12 @@ int command_bench(int argc, char **argv) {
     if (option == 't') o.dtype = optarg;
     if (option == 'j') o.as_json = true;
     if (option == 'c') o.was = optarg;
+    if (option == 'n' && !read_count("tensors", optarg, &o.memory.tensors)) return EXIT_USAGE;
+    if (option == 's' && !read_count("seed", optarg, &o.memory.seed)) return EXIT_USAGE;
+    if (option == 'g') o.memory.svg = optarg;
     if (option == 'p' && !read_threshold(optarg, &o.threshold)) return EXIT_USAGE;
   }
+  if (optind + 1 == argc && !strcmp(argv[optind], "memory") && !o.was) return run_memory(&o);
   if (o.was && optind < argc) o.is = argv[optind++];
   if (optind < argc) return fputs(help_bench, stderr), EXIT_USAGE;
   if (o.dtype && !is_dtype(o.dtype)) return EXIT_USAGE;
