@@ -83,7 +83,7 @@ const char help_bench[] =
     "memory: the device's caching allocator. The time of a tensor made and released; for N "
     "tensors\n"
     "of random sizes (default 20000), a thousand at a time, what they hold at most and what is\n"
-    "taken from the device for them, with a timeline, as a picture in --svg FILE; and 10,000\n"
+    "taken from the device for them, with a timeline, as a picture in --svg FILE; and N / 2\n"
     "requests under a limit for which cached memory must be given back.\n"
     "\n"
     "Exit status: 0 timed, 1 some call failed or became slower, 2 used wrongly, 3 nothing to\n"

@@ -24,10 +24,9 @@ enum {
   SIZES = 3,
   PAIRS = 100000,
   SHORT_CACHED = 3, /* blocks of chance sizes in the cache */
-  SHORT_TRIES = 10000,
 };
 static const int64_t pair_bytes[SIZES] = {1 << 10, 1 << 20, 100 << 20};
-static const uint64_t short_limit = UINT64_C(256) << 20;
+static const uint64_t short_limit = UINT64_C(64) << 20;
 
 typedef struct memory_bench {
   const memory_options *options;
@@ -151,12 +150,12 @@ static tn_status run_short_often(memory_bench *b) {
                                 .fallback = TN_FALLBACK_ERROR};
   tn_status status = tn_runtime_open(&options, &limited);
   if (status) return status;
-  for (int i = 0; !status && i < SHORT_TRIES; i++) {
+  for (uint64_t i = 0; !status && i < b->options->tensors / 2; i++) {
     bool was_short = false, served = false;
     status = run_short(b, tn_runtime_device(limited), &was_short, &served);
     b->shortages += was_short;
     b->served += was_short && served;
-    if (i % 100 == 0) progress_show("%s: short of memory, %d", b->info.id, i);
+    if (i % 100 == 0) progress_show("%s: short of memory, %" PRIu64, b->info.id, i);
   }
   progress_clear();
   tn_runtime_close(limited);
