@@ -44,6 +44,13 @@ static bool is_packed_channels_last(const DLTensor *t) {
   return expected > 0;
 }
 
+static bool is_row_major(const DLTensor *t) {
+  int64_t expected = 1;
+  for (int d = t->ndim; d-- > 0; expected *= t->shape[d])
+    if (t->shape[d] != 1 && t->strides[d] != expected) return false;
+  return true;
+}
+
 /* A rounded number is a relu's or relu6's as well as the number itself. */
 bool cuda_conv_rounds_once(const tn_kernel_args *args) {
   const int64_t activation = window_activation(args);
@@ -51,11 +58,29 @@ bool cuda_conv_rounds_once(const tn_kernel_args *args) {
          activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_RELU6;
 }
 
+/* Images with channels last; weights as well, or row-major where images are not row-major too: to
+ * turn them is little work beside the convolution. */
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  return t.x->ndim == 4 && cuda_conv_rounds_once(args) && is_packed_channels_last(t.x) &&
-         is_packed_channels_last(t.w) && is_packed_channels_last(t.y) &&
-         (!t.bias || t.bias->strides[0] == 1);
+  if (t.x->ndim != 4 || !cuda_conv_rounds_once(args) || !is_packed_channels_last(t.x) ||
+      !is_packed_channels_last(t.y) || (t.bias && t.bias->strides[0] != 1))
+    return false;
+  if (is_packed_channels_last(t.w)) return true;
+  return is_row_major(t.w) && !(is_row_major(t.x) && is_row_major(t.y));
+}
+
+/* Whether cuDNN gets a copy of the weights with channels last. */
+static bool turns_weights(const tn_kernel_args *args) {
+  return row_of(args)->channels_last && !is_packed_channels_last(tensors_of(args).w);
+}
+
+/* Those lie behind the plan's workspace. */
+static size_t plan_bytes(const conv_plan *p) { return (cuda_conv_plan_bytes(p) + 255) / 256 * 256; }
+
+static size_t workspace_bytes(const tn_kernel_args *args, const conv_plan *p) {
+  const DLTensor *w = tensors_of(args).w;
+  if (p->direct || !turns_weights(args)) return cuda_conv_plan_bytes(p);
+  return plan_bytes(p) + (size_t)cuda_size(w, 0, w->ndim) * tn_dtype_size(cuda_dtype(w));
 }
 
 /* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */
@@ -122,11 +147,40 @@ static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
   return cuda_run_add(&sub);
 }
 
+static tn_status copy_to(const tn_kernel_args *args, const DLTensor *from, DLTensor *to) {
+  tn_kernel_args sub = *args;
+  sub.in = &from;
+  sub.out = &to;
+  sub.num_in = sub.num_out = 1;
+  sub.attrs = NULL;
+  sub.workspace = NULL;
+  sub.workspace_bytes = 0;
+  return cuda_run_copy(&sub);
+}
+
+/* cuDNN's part where the weights are turned: before it, or after it where they are the result. */
+static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, DLTensor *w,
+                                conv_memory *m) {
+  int64_t strides[4];
+  DLTensor turned = *w;
+  const bool is_result = p->key.role == CUDA_CONV_WEIGHT;
+  turned.data = m->w = (char *)args->workspace + plan_bytes(p);
+  turned.strides = strides;
+  strides[1] = 1;
+  strides[3] = w->shape[1];
+  strides[2] = strides[3] * w->shape[3];
+  strides[0] = strides[2] * w->shape[2];
+  tn_status status = is_result ? TN_OK : copy_to(args, w, &turned);
+  if (status == TN_OK) status = cuda_conv_execute(args->queue, p, m);
+  return status == TN_OK && is_result ? copy_to(args, &turned, w) : status;
+}
+
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   conv_tensors t = tensors_of(args);
-  const conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL,
-                         args->workspace};
-  tn_status status = cuda_conv_execute(args->queue, p, &m);
+  conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL, args->workspace};
+  DLTensor w = *t.w;
+  tn_status status =
+      turns_weights(args) ? execute_turned(args, p, &w, &m) : cuda_conv_execute(args->queue, p, &m);
   if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
     return status;
   if (t.bias) status = add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);
@@ -143,7 +197,7 @@ tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {
   if (status != TN_OK) return status;
   pthread_mutex_lock(&queue->lock);
   status = cuda_conv_plan_of(queue, &key, &plan);
-  if (status == TN_OK) *bytes = cuda_conv_plan_bytes(plan);
+  if (status == TN_OK) *bytes = workspace_bytes(args, plan);
   pthread_mutex_unlock(&queue->lock);
   return status;
 }
@@ -155,9 +209,9 @@ static tn_status run_planned(const tn_kernel_args *args, const convolution *key,
   if (status != TN_OK) return status;
   *direct = plan->direct;
   if (plan->direct) return TN_OK;
-  if (cuda_conv_plan_bytes(plan) > args->workspace_bytes) {
+  if (workspace_bytes(args, plan) > args->workspace_bytes) {
     return args->host->fail(TN_ERR_INTERNAL, "convolution: %zu bytes of workspace, needs %zu",
-                            args->workspace_bytes, cuda_conv_plan_bytes(plan));
+                            args->workspace_bytes, workspace_bytes(args, plan));
   }
   return execute(args, plan);
 }
