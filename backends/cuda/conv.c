@@ -58,29 +58,49 @@ bool cuda_conv_rounds_once(const tn_kernel_args *args) {
          activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_RELU6;
 }
 
-/* Images with channels last; weights as well, or row-major where images are not row-major too: to
- * turn them is little work beside the convolution. */
+static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 0; }
+
+static bool is_laid_out(const DLTensor *t) { return is_packed_channels_last(t) || is_row_major(t); }
+
+/* All three with channels last, or an image, so that it pays to turn what is row-major. */
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  if (t.x->ndim != 4 || !cuda_conv_rounds_once(args) || !is_packed_channels_last(t.x) ||
-      !is_packed_channels_last(t.y) || (t.bias && t.bias->strides[0] != 1))
+  if (t.x->ndim != 4 || !cuda_conv_rounds_once(args) || !is_laid_out(t.x) || !is_laid_out(t.w) ||
+      !is_laid_out(t.y) || (t.bias && t.bias->strides[0] != 1))
     return false;
-  if (is_packed_channels_last(t.w)) return true;
-  return is_row_major(t.w) && !(is_row_major(t.x) && is_row_major(t.y));
+  if (!is_row_major(t.x) || !is_row_major(t.y)) return has_elements(t.x) && has_elements(t.y);
+  return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
+         is_packed_channels_last(t.y);
 }
 
-/* Whether cuDNN gets a copy of the weights with channels last. */
-static bool turns_weights(const tn_kernel_args *args) {
-  return row_of(args)->channels_last && !is_packed_channels_last(tensors_of(args).w);
+/* Images with channels last in 16 bits are cuDNN's. */
+bool cuda_conv_is_thin_image(const tn_kernel_args *args) {
+  if (args->out[0]->dtype.bits <= 16 && args->out[0]->ndim == 4 &&
+      !(is_row_major(args->in[0]) && is_row_major(args->out[0])) &&
+      cuda_conv_is_channels_last(args))
+    return false;
+  return cuda_conv_is_thin(args);
 }
 
-/* Those lie behind the plan's workspace. */
-static size_t plan_bytes(const conv_plan *p) { return (cuda_conv_plan_bytes(p) + 255) / 256 * 256; }
+/* What cuDNN gets a copy of, with channels last: those lie behind the plan's workspace. */
+static bool is_turned(const tn_kernel_args *args, const DLTensor *t) {
+  return row_of(args)->channels_last && !is_packed_channels_last(t);
+}
+
+static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static size_t bytes_of(const DLTensor *t) {
+  return rounded((size_t)cuda_size(t, 0, t->ndim) * tn_dtype_size(cuda_dtype(t)));
+}
 
 static size_t workspace_bytes(const tn_kernel_args *args, const conv_plan *p) {
-  const DLTensor *w = tensors_of(args).w;
-  if (p->direct || !turns_weights(args)) return cuda_conv_plan_bytes(p);
-  return plan_bytes(p) + (size_t)cuda_size(w, 0, w->ndim) * tn_dtype_size(cuda_dtype(w));
+  const conv_tensors t = tensors_of(args);
+  const DLTensor *all[] = {t.x, t.w, t.y};
+  size_t turned = 0;
+  for (int i = 0; i < 3; i++)
+    if (is_turned(args, all[i])) turned += bytes_of(all[i]);
+  if (p->direct || !turned) return cuda_conv_plan_bytes(p);
+  return rounded(cuda_conv_plan_bytes(p)) + turned;
 }
 
 /* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */
@@ -121,8 +141,6 @@ static bool describe(convolution *c, const tn_kernel_args *args) {
   return sizes_of(c->y, t.y) && fits;
 }
 
-static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 0; }
-
 static bool is_empty(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
   return !has_elements(t.x) || !has_elements(t.w) || !has_elements(t.y);
@@ -158,29 +176,46 @@ static tn_status copy_to(const tn_kernel_args *args, const DLTensor *from, DLTen
   return cuda_run_copy(&sub);
 }
 
-/* cuDNN's part where the weights are turned: before it, or after it where they are the result. */
-static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, DLTensor *w,
-                                conv_memory *m) {
-  int64_t strides[4];
-  DLTensor turned = *w;
-  const bool is_result = p->key.role == CUDA_CONV_WEIGHT;
-  turned.data = m->w = (char *)args->workspace + plan_bytes(p);
+/* The same tensor in other memory, with channels last. */
+static DLTensor turned_to(const DLTensor *t, void *data, int64_t strides[4]) {
+  DLTensor turned = *t;
+  turned.data = data;
   turned.strides = strides;
   strides[1] = 1;
-  strides[3] = w->shape[1];
-  strides[2] = strides[3] * w->shape[3];
-  strides[0] = strides[2] * w->shape[2];
-  tn_status status = is_result ? TN_OK : copy_to(args, w, &turned);
+  strides[3] = t->shape[1];
+  strides[2] = strides[3] * t->shape[3];
+  strides[0] = strides[2] * t->shape[2];
+  return turned;
+}
+
+/* cuDNN's part, between the turning of what it reads and of what it gave. */
+static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, conv_memory *m) {
+  const conv_tensors t = tensors_of(args);
+  const DLTensor *all[] = {t.x, t.w, t.y};
+  void **place[] = {&m->x, &m->w, &m->y};
+  char *at = (char *)args->workspace + rounded(cuda_conv_plan_bytes(p));
+  DLTensor result = *args->out[0], turned_result = result;
+  int64_t strides[3][4];
+  tn_status status = TN_OK;
+  for (int i = 0; i < 3 && status == TN_OK; i++) {
+    if (!is_turned(args, all[i])) continue;
+    DLTensor turned = turned_to(all[i], at, strides[i]);
+    *place[i] = at;
+    at += bytes_of(all[i]);
+    if (all[i] == args->out[0])
+      turned_result = turned;
+    else
+      status = copy_to(args, all[i], &turned);
+  }
   if (status == TN_OK) status = cuda_conv_execute(args->queue, p, m);
-  return status == TN_OK && is_result ? copy_to(args, &turned, w) : status;
+  if (status != TN_OK || turned_result.data == result.data) return status;
+  return copy_to(args, &turned_result, &result);
 }
 
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
-  conv_tensors t = tensors_of(args);
+  const conv_tensors t = tensors_of(args);
   conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL, args->workspace};
-  DLTensor w = *t.w;
-  tn_status status =
-      turns_weights(args) ? execute_turned(args, p, &w, &m) : cuda_conv_execute(args->queue, p, &m);
+  tn_status status = execute_turned(args, p, &m);
   if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
     return status;
   if (t.bias) status = add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);

@@ -44,7 +44,7 @@ enum { own = 200, direct = 100, vendor = 300 };
 /* Our own kernels first where there is little to reuse. */
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
-      .supports = when, HEEDS_ALL(op))
+      .supports = when, .user = &conv_##role, HEEDS_ALL(op))
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
@@ -113,13 +113,13 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
     CONV(conv_transpose1d_grad_input, forward, ),
     CONV(conv_transpose1d_grad_weight, transpose_weight, ),
-    CONV_THIN(conv2d, forward, cuda_conv_is_thin),
+    CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
     CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),
     CONV_THIN_WEIGHT(conv2d_grad_weight),
     CONV2D(conv2d_grad_weight, weight, 0, ),
     CONV2D(conv_transpose2d, backward, TN_KERNEL_CHANNELS_LAST, ),
-    CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin),
+    CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin_image),
     CONV2D(conv_transpose2d_grad_input, forward, TN_KERNEL_CHANNELS_LAST, ),
     CONV2D(conv_transpose2d_grad_weight, transpose_weight, 0, ),
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),
