@@ -45,6 +45,13 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
       .supports = when, .user = &conv_##role, HEEDS_ALL(op))
+/* Each channel by itself, of images with channels last. */
+#define CONV_DEPTHWISE(op)                                                                         \
+  ROW(op, "cuda." #op ".depthwise", vendor + 30, FLAGS_STRIDED | TN_KERNEL_CHANNELS_LAST,          \
+      .run = cuda_run_conv_depthwise, .supports = cuda_conv_is_depthwise,                          \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, HEEDS_ALL(op),                                  \
+      .note = "16 bits, channels last, a multiple of 8 of them in groups of one, 3 x 3, steps of " \
+              "1 or 2")
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
@@ -113,6 +120,7 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
     CONV(conv_transpose1d_grad_input, forward, ),
     CONV(conv_transpose1d_grad_weight, transpose_weight, ),
+    CONV_DEPTHWISE(conv2d),
     CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
     CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),
