@@ -31,6 +31,7 @@ enum {
   OPTION_LIST,
   OPTION_OPERATORS,
   OPTION_BY_NODE,
+  OPTION_CHANNELS_LAST,
   OPTION_SHAPE,
   OPTION_MEAN,
   OPTION_STD,
@@ -57,6 +58,7 @@ static const struct option options[] = {
     {"list", no_argument, NULL, OPTION_LIST},
     {"list-operators", no_argument, NULL, OPTION_OPERATORS},
     {"by-node", no_argument, NULL, OPTION_BY_NODE},
+    {"channels-last", no_argument, NULL, OPTION_CHANNELS_LAST},
     {"mean", required_argument, NULL, OPTION_MEAN},
     {"std", required_argument, NULL, OPTION_STD},
     {"scale", required_argument, NULL, OPTION_SCALE},
@@ -148,6 +150,8 @@ static bool read_option(int option, run_wishes *w) {
     return w->list_operators = true;
   case OPTION_BY_NODE:
     return w->by_node = true;
+  case OPTION_CHANNELS_LAST:
+    return w->channels_last = true;
   case OPTION_DRAW:
   case OPTION_DRAW_OUTPUT:
   case OPTION_THRESHOLD:
@@ -366,7 +370,10 @@ static bool session_open(session *s) {
     return false;
   }
   s->device = tn_runtime_device(s->runtime);
+  const tn_compile_options compile = {.struct_size = sizeof compile,
+                                      .flags = w->channels_last ? TN_COMPILE_CHANNELS_LAST : 0};
   tn_onnx_options onnx = {.struct_size = sizeof onnx,
+                          .compile = &compile,
                           .progress = show_progress,
                           .flags = w->by_node ? TN_ONNX_BY_NODE : 0};
   double begin = now_ms();

@@ -247,7 +247,7 @@ tn_status tn_graph_print(const tn_graph *graph, tn_graph_format format, FILE *fi
 
 /* ------------------------------------------------------------- programs --- */
 
-/* What compiling is not to do to nodes; by default it does all that it can. */
+/* What compiling is not to do to nodes, and by default does; the last is for it to do. */
 typedef enum tn_compile_flag {
   /* Leaves out nodes that compute what an earlier one has, and copies of what stays as it is. */
   TN_COMPILE_NO_MERGING = 1,
@@ -270,6 +270,10 @@ typedef enum tn_compile_flag {
   TN_COMPILE_NO_RECOMPUTING = 32,
   /* All nodes that results need run as they were called. */
   TN_COMPILE_AS_CALLED = 55,
+  /* Not done by default: images of 16 bits between convolutions lie with channels last, [n, h, w,
+   * c] in memory, where the device has kernels that are fastest so. Not in programs that have
+   * gradients of convolutions by their weights. */
+  TN_COMPILE_CHANNELS_LAST = 64,
 } tn_compile_flag;
 
 typedef struct tn_compile_options {

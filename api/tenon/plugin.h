@@ -394,6 +394,10 @@ enum {
   /* May be recorded into a device graph: run only puts work into the queue, the same for the same
    * arguments, and neither waits nor allocates. Programs of which all kernels are so are. */
   TN_KERNEL_CAPTURE_SAFE = 1u << 2,
+  /* Fastest on images of four axes, [n, c, h, w], whose memory is [n, h, w, c]. Where the first
+   * input lies so, `supports` is asked with outputs that the call makes lying so too, and they do
+   * if it says yes. It comes with TN_KERNEL_STRIDED and a `supports`. */
+  TN_KERNEL_CHANNELS_LAST = 1u << 3,
 };
 
 /* Device type that stands for every device whose memory is host memory. */

@@ -51,7 +51,9 @@
  *              whatever their strides.
  *  Operators.  tn_<name>(stream, inputs..., updated..., attrs, outputs...). Inputs and outputs
  *              that are given are on one device. An output pointer y with *y ==
- *              NULL gets a new tensor; otherwise *y is written to and must have the
+ *              NULL gets a new tensor, row-major but for convolutions of images with
+ *              channels last where the device is faster with results that are so
+ *              too; otherwise *y is written to and must have the
  *              right element type, shape and no element twice. Outputs may not
  *              share an element with inputs or with each other, except that an
  *              elementwise operator may write to the very tensor it reads. Views that

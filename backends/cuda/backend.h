@@ -110,6 +110,8 @@ typedef struct cuda_conv_row {
 } cuda_conv_row;
 
 bool cuda_conv_is_channels_last(const tn_kernel_args *args);
+/* cuda_conv_is_thin, of a convolution or a transposed one's gradient over two axes. */
+bool cuda_conv_is_thin_image(const tn_kernel_args *args);
 /* Whether what cuDNN rounds to 16 bits is not computed with further. */
 bool cuda_conv_rounds_once(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);

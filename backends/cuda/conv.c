@@ -44,6 +44,13 @@ static bool is_packed_channels_last(const DLTensor *t) {
   return expected > 0;
 }
 
+static bool is_row_major(const DLTensor *t) {
+  int64_t expected = 1;
+  for (int d = t->ndim; d-- > 0; expected *= t->shape[d])
+    if (t->shape[d] != 1 && t->strides[d] != expected) return false;
+  return true;
+}
+
 /* A rounded number is a relu's or relu6's as well as the number itself. */
 bool cuda_conv_rounds_once(const tn_kernel_args *args) {
   const int64_t activation = window_activation(args);
@@ -51,11 +58,49 @@ bool cuda_conv_rounds_once(const tn_kernel_args *args) {
          activation == TN_ACTIVATION_RELU || activation == TN_ACTIVATION_RELU6;
 }
 
+static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 0; }
+
+static bool is_laid_out(const DLTensor *t) { return is_packed_channels_last(t) || is_row_major(t); }
+
+/* All three with channels last, or an image, so that it pays to turn what is row-major. */
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  return t.x->ndim == 4 && cuda_conv_rounds_once(args) && is_packed_channels_last(t.x) &&
-         is_packed_channels_last(t.w) && is_packed_channels_last(t.y) &&
-         (!t.bias || t.bias->strides[0] == 1);
+  if (t.x->ndim != 4 || !cuda_conv_rounds_once(args) || !is_laid_out(t.x) || !is_laid_out(t.w) ||
+      !is_laid_out(t.y) || (t.bias && t.bias->strides[0] != 1))
+    return false;
+  if (!is_row_major(t.x) || !is_row_major(t.y)) return has_elements(t.x) && has_elements(t.y);
+  return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
+         is_packed_channels_last(t.y);
+}
+
+/* Images with channels last in 16 bits are cuDNN's. */
+bool cuda_conv_is_thin_image(const tn_kernel_args *args) {
+  if (args->out[0]->dtype.bits <= 16 && args->out[0]->ndim == 4 &&
+      !(is_row_major(args->in[0]) && is_row_major(args->out[0])) &&
+      cuda_conv_is_channels_last(args))
+    return false;
+  return cuda_conv_is_thin(args);
+}
+
+/* What cuDNN gets a copy of, with channels last: those lie behind the plan's workspace. */
+static bool is_turned(const tn_kernel_args *args, const DLTensor *t) {
+  return row_of(args)->channels_last && !is_packed_channels_last(t);
+}
+
+static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static size_t bytes_of(const DLTensor *t) {
+  return rounded((size_t)cuda_size(t, 0, t->ndim) * tn_dtype_size(cuda_dtype(t)));
+}
+
+static size_t workspace_bytes(const tn_kernel_args *args, const conv_plan *p) {
+  const conv_tensors t = tensors_of(args);
+  const DLTensor *all[] = {t.x, t.w, t.y};
+  size_t turned = 0;
+  for (int i = 0; i < 3; i++)
+    if (is_turned(args, all[i])) turned += bytes_of(all[i]);
+  if (p->direct || !turned) return cuda_conv_plan_bytes(p);
+  return rounded(cuda_conv_plan_bytes(p)) + turned;
 }
 
 /* cuDNN counts in int; no single size of ours exceeds that where the plan is asked for. */
@@ -96,8 +141,6 @@ static bool describe(convolution *c, const tn_kernel_args *args) {
   return sizes_of(c->y, t.y) && fits;
 }
 
-static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 0; }
-
 static bool is_empty(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
   return !has_elements(t.x) || !has_elements(t.w) || !has_elements(t.y);
@@ -122,11 +165,57 @@ static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
   return cuda_run_add(&sub);
 }
 
+static tn_status copy_to(const tn_kernel_args *args, const DLTensor *from, DLTensor *to) {
+  tn_kernel_args sub = *args;
+  sub.in = &from;
+  sub.out = &to;
+  sub.num_in = sub.num_out = 1;
+  sub.attrs = NULL;
+  sub.workspace = NULL;
+  sub.workspace_bytes = 0;
+  return cuda_run_copy(&sub);
+}
+
+/* The same tensor in other memory, with channels last. */
+static DLTensor turned_to(const DLTensor *t, void *data, int64_t strides[4]) {
+  DLTensor turned = *t;
+  turned.data = data;
+  turned.strides = strides;
+  strides[1] = 1;
+  strides[3] = t->shape[1];
+  strides[2] = strides[3] * t->shape[3];
+  strides[0] = strides[2] * t->shape[2];
+  return turned;
+}
+
+/* cuDNN's part, between the turning of what it reads and of what it gave. */
+static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, conv_memory *m) {
+  const conv_tensors t = tensors_of(args);
+  const DLTensor *all[] = {t.x, t.w, t.y};
+  void **place[] = {&m->x, &m->w, &m->y};
+  char *at = (char *)args->workspace + rounded(cuda_conv_plan_bytes(p));
+  DLTensor result = *args->out[0], turned_result = result;
+  int64_t strides[3][4];
+  tn_status status = TN_OK;
+  for (int i = 0; i < 3 && status == TN_OK; i++) {
+    if (!is_turned(args, all[i])) continue;
+    DLTensor turned = turned_to(all[i], at, strides[i]);
+    *place[i] = at;
+    at += bytes_of(all[i]);
+    if (all[i] == args->out[0])
+      turned_result = turned;
+    else
+      status = copy_to(args, all[i], &turned);
+  }
+  if (status == TN_OK) status = cuda_conv_execute(args->queue, p, m);
+  if (status != TN_OK || turned_result.data == result.data) return status;
+  return copy_to(args, &turned_result, &result);
+}
+
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
-  conv_tensors t = tensors_of(args);
-  const conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL,
-                         args->workspace};
-  tn_status status = cuda_conv_execute(args->queue, p, &m);
+  const conv_tensors t = tensors_of(args);
+  conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL, args->workspace};
+  tn_status status = execute_turned(args, p, &m);
   if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
     return status;
   if (t.bias) status = add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);
@@ -143,7 +232,7 @@ tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {
   if (status != TN_OK) return status;
   pthread_mutex_lock(&queue->lock);
   status = cuda_conv_plan_of(queue, &key, &plan);
-  if (status == TN_OK) *bytes = cuda_conv_plan_bytes(plan);
+  if (status == TN_OK) *bytes = workspace_bytes(args, plan);
   pthread_mutex_unlock(&queue->lock);
   return status;
 }
@@ -155,9 +244,9 @@ static tn_status run_planned(const tn_kernel_args *args, const convolution *key,
   if (status != TN_OK) return status;
   *direct = plan->direct;
   if (plan->direct) return TN_OK;
-  if (cuda_conv_plan_bytes(plan) > args->workspace_bytes) {
+  if (workspace_bytes(args, plan) > args->workspace_bytes) {
     return args->host->fail(TN_ERR_INTERNAL, "convolution: %zu bytes of workspace, needs %zu",
-                            args->workspace_bytes, cuda_conv_plan_bytes(plan));
+                            args->workspace_bytes, workspace_bytes(args, plan));
   }
   return execute(args, plan);
 }

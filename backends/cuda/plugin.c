@@ -31,9 +31,10 @@ enum { own = 200, direct = 100, vendor = 300 };
       .workspace = cuda_conv_workspace, .user = &conv_##role, HEEDS_ALL(op), __VA_ARGS__),         \
       ROW(op, "cuda." #op ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role,           \
           HEEDS_ALL(op))
-/* Two axes: channels-last as well. */
-#define CONV2D(op, role, ...)                                                                      \
-  ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED, .run = cuda_run_conv,             \
+/* Two axes: channels-last as well; results that are images are so too, those that are weights not.
+ */
+#define CONV2D(op, role, row_flags, ...)                                                           \
+  ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED | row_flags, .run = cuda_run_conv, \
       .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
       HEEDS_ALL(op)),                                                                              \
@@ -43,7 +44,14 @@ enum { own = 200, direct = 100, vendor = 300 };
 /* Our own kernels first where there is little to reuse. */
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
-      .supports = when, HEEDS_ALL(op))
+      .supports = when, .user = &conv_##role, HEEDS_ALL(op))
+/* Each channel by itself, of images with channels last. */
+#define CONV_DEPTHWISE(op)                                                                         \
+  ROW(op, "cuda." #op ".depthwise", vendor + 30, FLAGS_STRIDED | TN_KERNEL_CHANNELS_LAST,          \
+      .run = cuda_run_conv_depthwise, .supports = cuda_conv_is_depthwise,                          \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, HEEDS_ALL(op),                                  \
+      .note = "16 bits, channels last, a multiple of 8 of them in groups of one, 3 x 3, steps of " \
+              "1 or 2")
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
@@ -112,15 +120,16 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
     CONV(conv_transpose1d_grad_input, forward, ),
     CONV(conv_transpose1d_grad_weight, transpose_weight, ),
-    CONV_THIN(conv2d, forward, cuda_conv_is_thin),
-    CONV2D(conv2d, forward, ROUNDS_ONCE),
-    CONV2D(conv2d_grad_input, backward, ),
+    CONV_DEPTHWISE(conv2d),
+    CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
+    CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
+    CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),
     CONV_THIN_WEIGHT(conv2d_grad_weight),
-    CONV2D(conv2d_grad_weight, weight, ),
-    CONV2D(conv_transpose2d, backward, ),
-    CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin),
-    CONV2D(conv_transpose2d_grad_input, forward, ),
-    CONV2D(conv_transpose2d_grad_weight, transpose_weight, ),
+    CONV2D(conv2d_grad_weight, weight, 0, ),
+    CONV2D(conv_transpose2d, backward, TN_KERNEL_CHANNELS_LAST, ),
+    CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin_image),
+    CONV2D(conv_transpose2d_grad_input, forward, TN_KERNEL_CHANNELS_LAST, ),
+    CONV2D(conv_transpose2d_grad_weight, transpose_weight, 0, ),
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),
     CONV(conv3d, forward, ROUNDS_ONCE),
     CONV(conv3d_grad_input, backward, ),

@@ -415,17 +415,24 @@ static INLINE void set_args(plan *p) {
 
 /* --- the kernel --- */
 
-static bool takes(plan *p, const cell *c) {
-  const tn_kernel *row = &c->kernel->row;
-  for (uint32_t v = 1; v < TN_MAX_TYPE_VARS; ++v)
-    if (row->types[v] && p->types[v] && !(row->types[v] >> p->types[v] & 1)) return false;
-  if (!row->supports) return true;
+static bool is_taken(plan *p, const tn_kernel *row) {
   /* Layers tell streams of a synchronous device by queues that only they see. */
   void *queue = p->args.queue;
   p->args.queue = stream_queue(p->stream);
   bool taken = row->supports(&p->args);
   p->args.queue = queue;
   return taken;
+}
+
+static bool takes(plan *p, const cell *c) {
+  const tn_kernel *row = &c->kernel->row;
+  for (uint32_t v = 1; v < TN_MAX_TYPE_VARS; ++v)
+    if (row->types[v] && p->types[v] && !(row->types[v] >> p->types[v] & 1)) return false;
+  if (!row->supports) return true;
+  const bool turned = p->made && row->flags & TN_KERNEL_CHANNELS_LAST && plan_turn_outputs(p);
+  if (is_taken(p, row)) return true;
+  if (turned) plan_turn_outputs_back(p);
+  return false;
 }
 
 static INLINE void pick_kernel(plan *p) {
@@ -439,6 +446,7 @@ static INLINE void pick_kernel(plan *p) {
 }
 
 void plan_pick_candidate(plan *p, uint32_t rank) {
+  if (p->cell && rank && p->made) plan_turn_outputs_back(p);
   for (; p->cell && rank; --rank) {
     const cell *c = p->cell;
     while ((c = atomic_load_explicit(&c->next, memory_order_acquire))) {

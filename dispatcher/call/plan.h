@@ -117,6 +117,11 @@ void attr_tensors_release(const op_entry *op, const void *attrs);
 /* Waits, reads them, and makes the call with plain attributes. */
 tn_status attr_tensors_run(plan *p);
 
+/* plan_layout.c: lays the images that the plan makes as its first input lies, where that is with
+ * channels last; false, with nothing done, where it is not. And back to row-major. */
+bool plan_turn_outputs(plan *p);
+void plan_turn_outputs_back(plan *p);
+
 /* Kernels find every axis that the shape rule reads counted from the front: where the program
  * counts one from the end, they get attributes of the plan's own. pre: the rule has taken them;
  * in and out are what the kernel will see. */

@@ -1,8 +1,9 @@
 /*
  * What passes work with, and their order: copies first, so that equal nodes have equal inputs;
  * equal nodes before constants, so that each is computed once; products last, when what reads them
- * is known. A pass walks the nodes in order and is done: time is linear in the record. What runs
- * when is another matter, and the last: schedule.h.
+ * is known, and how images lie when it is known which products there are. A pass walks the nodes in
+ * order and is done: time is linear in the record. What runs when is another matter, and the last:
+ * schedule.h.
  */
 #include "graph/passes/passes.h"
 
@@ -147,6 +148,7 @@ tn_status passes_run(tn_program *program, const tn_compile_options *options) {
   }
   if (!status && !(flags & TN_COMPILE_NO_FOLDING)) status = pass_fold(&p);
   if (!status && !(flags & TN_COMPILE_NO_FUSION)) status = pass_fuse(&p);
+  if (!status && flags & TN_COMPILE_CHANNELS_LAST) status = pass_layout(&p);
   if (!status) status = passes_schedule(&p, options);
   host_free(&p.r->memory, p.uses);
   memory_plan_free(&plan);

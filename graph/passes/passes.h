@@ -52,6 +52,8 @@ tn_status pass_merge(passes *p);
 tn_status pass_fold(passes *p);
 /* fuse.c: a product takes up the bias and activation that follow it. */
 tn_status pass_fuse(passes *p);
+/* layout.c: images between convolutions lie as their kernels are fastest. */
+tn_status pass_layout(passes *p);
 /* schedule.c: when nodes run, and what is computed again rather than kept. Nothing may ask about
  * nodes' uses afterwards. */
 tn_status passes_schedule(passes *p, const tn_compile_options *options);

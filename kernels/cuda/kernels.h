@@ -68,6 +68,9 @@ typedef struct cuda_conv_result {
 int cuda_conv_finish(const cuda_conv_result *r);
 /* The same of the result of a call, without a bias, of any strides and type. */
 tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation);
+/* Each channel by itself, of 16-bit images with channels last: that alone. */
+CUDA_DECLARE(conv_depthwise);
+bool cuda_conv_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);

@@ -1,0 +1,144 @@
+/*
+ * Convolutions over two axes, transposed ones and their gradients, of images, weights and results
+ * that lie row-major or with channels last in every combination, results made and given. Inputs are
+ * small whole numbers, so that every type and every device has the reference's result exactly.
+ */
+#include "numeric.h"
+
+enum { X, W, Y, TENSORS };
+
+/* Of x [n, c, h, w], w [k, c / groups, kh, kw], y [n, k, oh, ow]. */
+typedef struct layer {
+  const char *name;
+  int64_t size[TENSORS][4];
+  int64_t stride, padding, groups;
+  bool bias;
+} layer;
+
+static const layer layers[] = {
+    {"3 x 3", {{2, 4, 5, 6}, {8, 4, 3, 3}, {2, 8, 5, 6}}, 1, 1, 1, true},
+    {"1 x 1", {{2, 16, 3, 5}, {8, 16, 1, 1}, {2, 8, 3, 5}}, 1, 0, 1, false},
+    {"in groups", {{1, 8, 6, 5}, {8, 4, 3, 3}, {1, 8, 6, 5}}, 1, 1, 2, true},
+    {"each channel", {{2, 16, 5, 7}, {16, 1, 3, 3}, {2, 16, 5, 7}}, 1, 1, 16, true},
+    {"each channel, steps of 2", {{1, 8, 9, 7}, {8, 1, 3, 3}, {1, 8, 5, 4}}, 2, 1, 8, false},
+    {"first of a network", {{1, 3, 9, 9}, {8, 3, 3, 3}, {1, 8, 5, 5}}, 2, 1, 1, true},
+    {"of one channel", {{2, 1, 6, 5}, {4, 1, 3, 3}, {2, 4, 4, 3}}, 1, 0, 1, false},
+};
+
+/* What an operator reads and gives; of a transposed convolution x is the result. */
+typedef struct form {
+  uint32_t op;
+  int in[2], out;
+  bool bias;
+} form;
+
+static const form forms[] = {
+    {TN_OP_CONV2D, {X, W}, Y, true},
+    {TN_OP_CONV2D_GRAD_INPUT, {Y, W}, X, false},
+    {TN_OP_CONV2D_GRAD_WEIGHT, {Y, X}, W, false},
+    {TN_OP_CONV_TRANSPOSE2D, {Y, W}, X, true},
+};
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+/* All the attributes that one of them has, in its struct's order: see api/ops/conv.def. */
+typedef struct conv_attrs {
+  uint32_t struct_size;
+  int64_t number[10];
+} conv_attrs;
+
+static conv_attrs attrs_of(const layer *l, const form *f) {
+  const int64_t *x = l->size[X], *w = l->size[W], *y = l->size[Y];
+  conv_attrs a = {.number = {l->stride, l->stride, l->padding, l->padding, 1, 1, l->groups}};
+  int count = 7;
+  for (int i = 0; i < 2; ++i) {
+    const int64_t reach = (y[2 + i] - 1) * l->stride - 2 * l->padding + w[2 + i];
+    if (f->op == TN_OP_CONV2D_GRAD_INPUT) a.number[count++] = x[2 + i];
+    if (f->op == TN_OP_CONV2D_GRAD_WEIGHT) a.number[count++] = w[2 + i];
+    if (f->op == TN_OP_CONV_TRANSPOSE2D) a.number[count++] = x[2 + i] - reach;
+  }
+  a.struct_size = (uint32_t)(offsetof(conv_attrs, number) + (size_t)count * sizeof(int64_t));
+  return a;
+}
+
+/* --- tensors --- */
+
+/* The tensor, or one of its values with channels last; takes it over. */
+static tn_tensor *laid(tn_tensor *t, bool last) {
+  static const int32_t inwards[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
+  tn_tensor *view = NULL, *dense = NULL, *turned = NULL;
+  if (!last) return t;
+  ok(tn_tensor_permute(t, inwards, &view));
+  ok(tn_tensor_contiguous(NULL, view, &dense));
+  ok(tn_tensor_permute(dense, back, &turned));
+  tn_tensor_release(dense);
+  tn_tensor_release(view);
+  tn_tensor_release(t);
+  return turned;
+}
+
+static tn_tensor *whole_numbers(tn_device *device, tn_dtype dtype, int rank, const int64_t *shape,
+                                uint32_t seed) {
+  int64_t count = 1;
+  for (int d = 0; d < rank; ++d) count *= shape[d];
+  double *values = malloc((size_t)count * sizeof *values);
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (double)((seed >> 16) % 3) - 1;
+  }
+  tn_tensor *t = numbers(device, dtype, rank, shape, values);
+  free(values);
+  return t;
+}
+
+/* Bit i of `last`: tensor i has its channels last; bit TENSORS: the call makes the result. */
+static tn_tensor *convolve(tn_device *device, tn_dtype dtype, const layer *l, const form *f,
+                           unsigned last) {
+  const conv_attrs attrs = attrs_of(l, f);
+  tn_tensor *in[3] = {NULL}, *out = NULL;
+  for (int i = 0; i < 2; ++i)
+    in[i] = laid(whole_numbers(device, dtype, 4, l->size[f->in[i]], 1 + (uint32_t)f->in[i]),
+                 last >> f->in[i] & 1);
+  const bool biased = f->bias && l->bias;
+  if (biased) in[2] = whole_numbers(device, dtype, 1, &l->size[f->out][1], 9);
+  if (!(last >> TENSORS & 1))
+    out = laid(unwritten(device, dtype, 4, l->size[f->out]), last >> f->out & 1);
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = f->op,
+                        .stream = tn_device_default_stream(device),
+                        .in = (const tn_tensor *const *)in,
+                        .out = &out,
+                        .attrs = &attrs,
+                        .num_in = f->bias ? 3 : 2,
+                        .num_out = 1};
+  ok(tn_invoke(&call));
+  for (int i = 0; i < 3; ++i) tn_tensor_release(in[i]);
+  return out;
+}
+
+START_TEST(as_the_reference) {
+  static const tn_dtype types[] = {TN_F32, TN_F16, TN_BF16};
+  const layer *l = &layers[_i];
+  for (size_t k = 0; k < sizeof forms / sizeof *forms; ++k)
+    for (int t = 0; t < 3; ++t) {
+      tn_tensor *y = convolve(b.devices[0], types[t], l, &forms[k], 0);
+      const int64_t count = tn_tensor_elements(y);
+      double *want = values_of(y);
+      tn_tensor_release(y);
+      for (int d = 0; d < b.count; ++d)
+        for (unsigned last = 0; last < 2u << TENSORS; ++last)
+          must_be(&b, l->name, d, convolve(b.devices[d], types[t], l, &forms[k], last), count, want,
+                  0);
+      free(want);
+    }
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_loop_test(tcase, as_the_reference, 0, (int)(sizeof layers / sizeof *layers));
+}
+
+int main(void) { return run_suite("conv_layouts", add_tests); }
