@@ -73,6 +73,19 @@ enum { own = 200, direct = 100, vendor = 300 };
       .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
               "multiple of 8")
 
+/* Few queries and many keys, as a decoder has them: our own kernel, which reads keys and values
+ * once.
+ */
+#define ATTENTION_SPLIT                                                                            \
+  ROW(scaled_dot_product_attention, "cuda.scaled_dot_product_attention.split", vendor + 10,        \
+      FLAGS_STRIDED, .run = cuda_run_attention_split, .workspace = cuda_attention_split_workspace, \
+      .supports = cuda_attention_split_supports,                                                   \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},                                \
+      HEEDS_ALL(scaled_dot_product_attention),                                                     \
+      .note =                                                                                      \
+          "128 keys or more, at most 64 queries (16 in float32) to a head of keys, vectors of "    \
+          "at most 256 elements, a multiple of 8, that begin at multiples of 16 bytes")
+
 /* Sums and products of floats by atomic updates, in no order; deterministic runtimes leave these
  * rows out. */
 #define SCATTER_ATOMIC(op, family, why)                                                            \
@@ -109,6 +122,7 @@ static const tn_kernel cuda_kernels[] = {
     SCATTER_ATOMIC(scatter_mul, scatter, "in 16 bits half as many updates as y has elements"),
     SCATTER_ATOMIC(scatter_nd_add, scatter_nd, "slices of less than 32 elements"),
     SCATTER_ATOMIC(scatter_nd_mul, scatter_nd, "slices of less than 32 elements"),
+    ATTENTION_SPLIT,
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),

@@ -85,6 +85,12 @@ bool cuda_scatter_nd_atomic_supports(const tn_kernel_args *args);
 tn_status cuda_scatter_atomic_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_scatter_nd_atomic_workspace(const tn_kernel_args *args, size_t *bytes);
 
+/* Attention of few queries to many keys, which blocks share. Strided where rows begin at multiples
+ * of 16 bytes; deterministic. */
+CUDA_DECLARE(attention_split);
+bool cuda_attention_split_supports(const tn_kernel_args *args);
+tn_status cuda_attention_split_workspace(const tn_kernel_args *args, size_t *bytes);
+
 /* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
  * attention over vectors that fit the kernels' tiles. */
 bool cuda_scatter_supports(const tn_kernel_args *args);

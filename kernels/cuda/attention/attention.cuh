@@ -81,10 +81,11 @@ __device__ __forceinline__ C score_of(const attention_params &p, const attention
 
 /* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
  * out, and there is little to gain. */
-static bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
+static inline bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
 
 /* `first` is the place of q among the inputs, `hides` that of mask. */
-static attention_params attention_params_of(const tn_kernel_args *args, int first, int hides) {
+static inline attention_params attention_params_of(const tn_kernel_args *args, int first,
+                                                   int hides) {
   const tn_scaled_dot_product_attention_attrs *attrs =
       (const tn_scaled_dot_product_attention_attrs *)args->attrs; /* the gradient's too */
   const DLTensor *q = args->in[first], *k = args->in[first + 1];

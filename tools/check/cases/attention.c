@@ -217,8 +217,8 @@ static void attention_cases(const tn_operator *op, const tn_dtype *types, case_s
 
 /* Infinities and NaN, where nothing is hidden. */
 static void attention_specials(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const heads list[] = {{1, 2, 1, 5, 7, 4}, {1, 1, 1, 33, 40, 64}};
-  for (unsigned i = 0; i < 2 && op->shape == TN_SHAPE_ATTENTION; i++) {
+  static const heads list[] = {{1, 2, 1, 5, 7, 4}, {1, 1, 1, 33, 40, 64}, {1, 4, 2, 1, 300, 64}};
+  for (unsigned i = 0; i < 3 && op->shape == TN_SHAPE_ATTENTION; i++) {
     op_case c = attend(op, types, &list[i], 0);
     c.arg[3].absent = c.arg[4].absent = true;
     c.values = VALUES_SPARSE;
@@ -250,7 +250,15 @@ void cases_attention(const tn_operator *op, const tn_dtype *types, case_sink sin
                                 {1, 1, 1, 64, 257, 128},
                                 {1, 1, 1, 200, 100, 40},
                                 {1, 2, 2, 65, 193, 72}};
+  /* A decoder's: few queries to a head of keys, and on both sides of what kernels for them take. */
+  static const heads few[] = {{2, 8, 2, 1, 300, 64},  {1, 4, 4, 1, 1030, 128},
+                              {1, 8, 1, 3, 523, 40},  {1, 6, 2, 5, 129, 256},
+                              {1, 16, 1, 4, 200, 96}, {1, 17, 1, 4, 160, 64},
+                              {1, 3, 1, 6, 150, 72},  {3, 2, 1, 1, 127, 64},
+                              {1, 1, 1, 1, 2100, 8},  {1, 2, 1, 8, 256, 264}};
   attention_cases(op, types, sink, small, sizeof small / sizeof *small, 7);
+  if (op->shape == TN_SHAPE_ATTENTION)
+    attention_cases(op, types, sink, few, sizeof few / sizeof *few, 5);
   attention_cases(op, types, sink, large, sizeof large / sizeof *large, 4);
   attention_causal(op, types, sink, large, sizeof large / sizeof *large);
   attention_specials(op, types, sink);
@@ -273,12 +281,15 @@ void degenerate_attention(const tn_operator *op, const tn_dtype *types, case_sin
 
 void sizes_attention(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   const bool device = large >= 1 << 26;
+  const bool forward = op->shape == TN_SHAPE_ATTENTION;
   const heads list[] = {{1, 8, 8, 128, 128, 64},
                         {device ? 4 : 1, 16, 16, device ? 2048 : 512, device ? 2048 : 512, 64},
-                        {device ? 2 : 1, 32, 8, device ? 4096 : 256, device ? 4096 : 1024, 128}};
-  for (unsigned i = 0; i < 3; i++) {
+                        {device ? 2 : 1, 32, 8, device ? 4096 : 256, device ? 4096 : 1024, 128},
+                        {device ? 8 : 1, 32, 8, 1, device ? 8192 : 1024, 128},
+                        {1, 32, 8, 4, device ? 32768 : 1024, 64}};
+  for (unsigned i = 0; i < (forward ? 5 : 3); i++) { /* the last two: a decoder's */
     op_case c = attend(op, types, &list[i], 0);
-    uint32_t first = op->shape == TN_SHAPE_ATTENTION_GRAD;
+    const uint32_t first = !forward;
     const heads *x = &list[i];
     c.arg[first ? 6 : 3].absent = c.arg[first ? 7 : 4].absent = true;
     c.flops = (first ? 10.0 : 4.0) * (double)(x->b * x->h * x->s * x->t * x->d);
