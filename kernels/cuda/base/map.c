@@ -242,7 +242,7 @@ tn_status cuda_map_run(const tn_kernel_args *args, const map_form *form) {
   cuda_shape_of(&shape, operands, tensors, true);
   int64_t n = cuda_shape_count(&shape);
   if (n == 0) return TN_OK;
-  bool flat = cuda_shape_is_flat(&shape, operands);
+  bool flat = form->flat && cuda_shape_is_flat(&shape, operands);
   for (int k = 0; k < operands; k++)
     flat = flat && is_aligned(data[k], (int64_t)form->size[k] * form->width);
   if (!flat) return cuda_map_run_strided(args, form, data, &shape);

@@ -130,7 +130,9 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
   return for_class(args, x, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_same_v<T, any_half>)
-      return map_run(args, Form<Op, T>{op, is_brain(x)});
+      return map_run_strided(args, Form<Op, T>{op, is_brain(x)});
+    else if constexpr (std::is_same_v<T, float>)
+      return map_run_strided(args, Form<Op, T>{op});
     else
       return map_run(args, Form<Op, T>{op});
   });
