@@ -110,6 +110,10 @@ static const cuda_int8_row int8_matmul_int = {CUDA_INT8_WRAP, 1, cuda_run_matmul
 
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
+    ROW(matmul, "cuda.matmul.small", vendor + 20, FLAGS_STRIDED, .run = cuda_run_matmul_small,
+        .supports = cuda_matmul_small_supports,
+        .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
+                "relu, relu6 or hardswish"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

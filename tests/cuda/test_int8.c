@@ -34,6 +34,9 @@ static const product products[] = {
     {TN_U8, TN_I8, 1, 3, 66, 100, 129, true, false},
     {TN_I8, TN_I8, 3, 3, 64, 128, 128, false, false},
     {TN_U8, TN_U8, 2, 2, 17, 19, 7000, true, true},
+    {TN_U8, TN_I8, 2, 2, 33, 272, 1000, true, false},
+    {TN_I8, TN_I8, 1, 1, 64, 400, 1037, false, false},
+    {TN_I8, TN_U8, 2, 1, 40, 144, 129, true, false},
 };
 
 static unsigned seed;

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
+#include "kernels/cuda/base/table.h"
 #include "kernels/cuda/kernels.h"
 
 /* The least size of an axis worth tiles. */
@@ -204,6 +205,31 @@ tn_status cuda_map_run_strided(const tn_kernel_args *args, const map_form *form,
   return cuda_map_run_strided(args, form, second, &part);
 }
 
+/* --- dense runs --- */
+
+static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char *const *data,
+                          int64_t n) {
+  const int64_t each = (int64_t)MAP_THREADS * form->width;
+  char *p[CUDA_MAX_OPERANDS] = {data[0], data[1], data[2], data[3]};
+  void *parameters[] = {(void *)form->functor, &p[0], &p[1], &p[2], &p[3], &n};
+  return start(args, form->flat, (n + each - 1) / each, parameters);
+}
+
+/* Whether the row asked for room for a table and n results are looked up in one. */
+static bool has_table(const tn_kernel_args *args, const map_form *form, int64_t n) {
+  return args->kernel->workspace == cuda_table_workspace && args->workspace_bytes >= TABLE_BYTES &&
+         form->inputs == 1 && form->size[0] == 2 && form->size[1] == 2 && n >= TABLE_LEAST &&
+         cuda_table_fits();
+}
+
+static tn_status run_table(const tn_kernel_args *args, const map_form *form, char *const *data,
+                           int64_t n) {
+  char *const table = args->workspace, *const both[CUDA_MAX_OPERANDS] = {table, table};
+  tn_status status = cuda_table_begin(args);
+  if (status == TN_OK) status = run_flat(args, form, both, TABLE_ENTRIES);
+  return status == TN_OK ? cuda_table_look(args, data[0], data[1], n) : status;
+}
+
 tn_status cuda_map_run(const tn_kernel_args *args, const map_form *form) {
   const int operands = 1 + form->inputs;
   const DLTensor *tensors[CUDA_MAX_OPERANDS] = {args->out[0]};
@@ -216,11 +242,9 @@ tn_status cuda_map_run(const tn_kernel_args *args, const map_form *form) {
   cuda_shape_of(&shape, operands, tensors, true);
   int64_t n = cuda_shape_count(&shape);
   if (n == 0) return TN_OK;
-  bool flat = cuda_shape_is_flat(&shape, operands);
+  bool flat = form->flat && cuda_shape_is_flat(&shape, operands);
   for (int k = 0; k < operands; k++)
     flat = flat && is_aligned(data[k], (int64_t)form->size[k] * form->width);
   if (!flat) return cuda_map_run_strided(args, form, data, &shape);
-  const int64_t each = (int64_t)MAP_THREADS * form->width;
-  void *parameters[] = {(void *)form->functor, &data[0], &data[1], &data[2], &data[3], &n};
-  return start(args, form->flat, (n + each - 1) / each, parameters);
+  return has_table(args, form, n) ? run_table(args, form, data, n) : run_flat(args, form, data, n);
 }

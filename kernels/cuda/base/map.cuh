@@ -95,6 +95,13 @@ template <class F> static map_form map_form_of(const F *f) {
            sizeof(map_third_t<F>)}};
 }
 
+/* As map_run, for what is rare or slow by itself: dense runs take the strided kernel, too. */
+template <class F> static tn_status map_run_strided(const tn_kernel_args *args, F f) {
+  map_form form = map_form_of(&f);
+  form.functor = &f;
+  return cuda_map_run(args, &form);
+}
+
 /* Runs f over the call's first output and first F::inputs inputs. */
 template <class F> static tn_status map_run(const tn_kernel_args *args, F f) {
   const auto shared = map_shared<F>::of(f);

@@ -47,7 +47,7 @@ typedef struct map_walk {
 /* A functor with its kernels, which differ in nothing that host code does but how many elements a
  * thread handles. */
 typedef struct map_form {
-  const void *flat, *strided;            /* kernels */
+  const void *flat, *strided;            /* kernels; flat may be NULL */
   const void *functor, *strided_functor; /* their first parameter */
   int inputs, width, strided_width;      /* elements of a thread */
   int size[CUDA_MAX_OPERANDS];           /* bytes of an element; the output's first */

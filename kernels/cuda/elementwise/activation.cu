@@ -20,12 +20,17 @@ WIDE_UNARY(hardsigmoid)
 
 namespace {
 
-struct softplus_op {
-  double beta, threshold;
-  bool plain; /* beta is 1, and no float stands between the threshold and `most` */
+/* Where beta is 1, and no float stands between the threshold and `most`. */
+struct plain_softplus_op {
   float most;
   __device__ __forceinline__ float operator()(float x) const {
-    if (plain) return x > most ? x : single_softplus(x);
+    return x > most ? x : single_softplus(x);
+  }
+};
+
+struct softplus_op {
+  double beta, threshold;
+  __device__ __forceinline__ float operator()(float x) const {
     return (float)wide_softplus((double)x, beta, threshold);
   }
   __device__ __forceinline__ double operator()(double x) const {
@@ -46,11 +51,14 @@ struct leaky_relu_op {
   }
 };
 
+struct plain_elu_op {
+  float alpha;
+  __device__ __forceinline__ float operator()(float x) const { return single_elu(x, alpha); }
+};
+
 struct elu_op {
   double alpha;
-  bool plain;
   __device__ __forceinline__ float operator()(float x) const {
-    if (plain) return single_elu(x, (float)alpha);
     return (float)wide_elu((double)x, alpha);
   }
   __device__ __forceinline__ double operator()(double x) const { return double_elu(x, alpha); }
@@ -64,13 +72,14 @@ tn_status cuda_run_gelu(const tn_kernel_args *args) {
 }
 tn_status cuda_run_softplus(const tn_kernel_args *args) {
   const auto *k = (const tn_softplus_attrs *)args->attrs;
-  return run_float<unary>(
-      args, softplus_op{k->beta, k->threshold, k->beta == 1, float_below(k->threshold)});
+  return run_plain_or<unary>(args, k->beta == 1, plain_softplus_op{float_below(k->threshold)},
+                             softplus_op{k->beta, k->threshold});
 }
 tn_status cuda_run_leaky_relu(const tn_kernel_args *args) {
   return run_float<unary>(args, leaky_relu_op{((const tn_leaky_relu_attrs *)args->attrs)->slope});
 }
 tn_status cuda_run_elu(const tn_kernel_args *args) {
   const double alpha = ((const tn_elu_attrs *)args->attrs)->alpha;
-  return run_float<unary>(args, elu_op{alpha, is_plain_factor(alpha)});
+  return run_plain_or<unary>(args, is_plain_factor(alpha), plain_elu_op{(float)alpha},
+                             elu_op{alpha});
 }

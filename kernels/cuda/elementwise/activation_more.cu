@@ -10,10 +10,14 @@ PLAIN_UNARY(softsign, isinf(x) ? copysign((C)1, x) : x / ((C)1 + fabs(x)))
 
 namespace {
 
+/* Where alpha is 1. */
+struct plain_celu_op {
+  __device__ __forceinline__ float operator()(float x) const { return single_elu(x, 1.0f); }
+};
+
 struct celu_op {
   double alpha;
   __device__ __forceinline__ float operator()(float x) const {
-    if (alpha == 1) return single_elu(x, 1.0f);
     return x > 0 ? x : (float)wide_elu((double)x / alpha, alpha);
   }
   __device__ __forceinline__ double operator()(double x) const {
@@ -68,7 +72,8 @@ template <class T> struct copysign_op {
 } // namespace
 
 tn_status cuda_run_celu(const tn_kernel_args *args) {
-  return run_float<unary>(args, celu_op{((const tn_celu_attrs *)args->attrs)->alpha});
+  const double alpha = ((const tn_celu_attrs *)args->attrs)->alpha;
+  return run_plain_or<unary>(args, alpha == 1, plain_celu_op{}, celu_op{alpha});
 }
 tn_status cuda_run_shrink(const tn_kernel_args *args) {
   const auto *k = (const tn_shrink_attrs *)args->attrs;

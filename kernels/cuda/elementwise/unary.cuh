@@ -118,6 +118,26 @@ static tn_status run_float(const tn_kernel_args *args, Op op = Op{}) {
                    [&](auto t) { return map_run(args, Form<Op, decltype(t)>{op}); });
 }
 
+/* The same of an operator whose common attributes allow a functor in float, `plain`. The other one
+ * takes what those do not allow, and double; f16 and bf16 share it. */
+template <template <class, class> class Form, class Plain, class Op>
+static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain plain, Op op) {
+  const DLTensor *x = args->in[0];
+  const tn_dtype type = is_plain ? cuda_dtype(x) : TN_F64;
+  if (type == TN_F32) return map_run(args, Form<Plain, float>{plain});
+  if (type == TN_F16) return map_run(args, Form<Plain, half_t>{plain});
+  if (type == TN_BF16) return map_run(args, Form<Plain, bfloat_t>{plain});
+  return for_class(args, x, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_same_v<T, any_half>)
+      return map_run_strided(args, Form<Op, T>{op, is_brain(x)});
+    else if constexpr (std::is_same_v<T, float>)
+      return map_run_strided(args, Form<Op, T>{op});
+    else
+      return map_run(args, Form<Op, T>{op});
+  });
+}
+
 /* What an operator computes of an element. WIDE_OP is a function of kernels/common/wide: in double
  * with short polynomials where x was a float, which then rounds once, and by the maths library
  * where it is a double. PLAIN_OP is an expression of x in the element's computing type C, as a

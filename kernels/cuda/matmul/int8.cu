@@ -5,7 +5,7 @@
  */
 #include "kernels/cuda/matmul/int8.h"
 
-#include "kernels/cuda/matmul/integer_tiles.cuh"
+#include "kernels/cuda/matmul/int8_turn.cuh"
 
 namespace {
 
@@ -322,6 +322,37 @@ pack_operand pack_of(const tn_kernel_args *args, const cuda_int8_call *c,
   return x;
 }
 
+/* Whether an operand's columns lie side by side in whole accesses. */
+bool turns(const pack_operand &x, const pack_call &p) {
+  bool whole = x.tiles > 0 && !x.dense && x.step == 1 && x.along % turn_columns == 0 &&
+               x.vectors % turn_columns == 0 && is_aligned(x.data, turn_columns);
+  for (int d = 0; d < x.batch.rank; d++)
+    whole = whole && (x.batch.size[d] == 1 || x.batch.stride[d] % turn_columns == 0);
+  return whole && x.tiles <= CUDA_MAX_INDEX && p.padded_k <= CUDA_MAX_INDEX;
+}
+
+/* Packs such an operand, and takes its tiles out of the call. */
+tn_status turn(const tn_kernel_args *args, const cuda_int8_operand *o, pack_operand &x,
+               const pack_call &p) {
+  turn_call t = {};
+  if (!turns(x, p)) return TN_OK;
+  const int64_t along = ceil_div(p.padded_k, turn_side), across = ceil_div(x.padded, turn_side);
+  t.data = x.data;
+  t.out = x.out;
+  t.sums = x.sums;
+  t.along = x.along;
+  t.k = p.k;
+  t.padded_k = p.padded_k;
+  t.vectors = x.vectors;
+  t.padded = x.padded;
+  t.tiles_k = cuda_divisor_of((uint32_t)along);
+  t.tiles = cuda_divisor_of((uint32_t)(along * across));
+  t.flip = x.flip * 0x01010101u;
+  t.batch = x.batch;
+  x.tiles = 0;
+  return launch(args, turn_columns_of, (unsigned)(o->items * along * across), turn_threads, 0, t);
+}
+
 /* Sets both operands' sums, which lie together, to 0. */
 tn_status clear_sums(const tn_kernel_args *args, const cuda_int8_call *c) {
   if (!cuda_int8_corrects(c)) return TN_OK;
@@ -381,8 +412,10 @@ tn_status cuda_int8_pack(const tn_kernel_args *args, const cuda_int8_call *c) {
   p.k = c->k;
   p.padded_k = c->padded_k;
   p.tiles_k = ceil_div(c->padded_k, pack_side);
-  p.tiles = p.x[0].tiles + p.x[1].tiles;
   tn_status status = clear_sums(args, c);
+  if (status == TN_OK) status = turn(args, &c->a, p.x[0], p);
+  if (status == TN_OK) status = turn(args, &c->b, p.x[1], p);
+  p.tiles = p.x[0].tiles + p.x[1].tiles;
   if (status == TN_OK && p.tiles > 0) {
     const int64_t blocks = p.tiles < 1 << 20 ? p.tiles : 1 << 20;
     status = launch(args, pack_bytes, (unsigned)blocks, pack_threads, 0, p);

@@ -4,7 +4,7 @@
  * the passes where it fits, and else reads it twice. The gradients of the weights are in
  * norm_sums.cu.
  */
-#include "kernels/cuda/norm/norm.cuh"
+#include "kernels/cuda/norm/norm_half.cuh"
 
 namespace {
 
@@ -22,6 +22,11 @@ template <class T> struct row_args {
   bool centred;
   double eps;
 };
+
+/* Rows and groups are fewer than 2^31. */
+template <class T> __device__ __forceinline__ int64_t group_of(const row_args<T> &a, int64_t row) {
+  return a.groups == 1 ? 0 : (uint32_t)row % (uint32_t)a.groups;
+}
 
 /* The channel of element i of a row of group `group`; `held` rows are short. */
 template <class T, bool held>
@@ -104,10 +109,11 @@ __global__ void __launch_bounds__(most_threads) rows_held(const __grid_constant_
   }
   centre<C> at(mean, 1.0 / sqrt(join_lanes(sum, a.lanes) / count + a.eps));
   if (lane == 0) keep(a, row, at.mean, at.root);
+  const int64_t group = group_of(a, row);
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
-    if (i < a.size) write_normal<T, V, true>(a, a.y + row * a.size, row % a.groups, i, v[k], at);
+    if (i < a.size) write_normal<T, V, true>(a, a.y + row * a.size, group, i, v[k], at);
   }
 }
 
@@ -146,9 +152,10 @@ __global__ void __launch_bounds__(most_threads) rows_long(const __grid_constant_
   }
   __syncthreads();
   centre<C> at(told[0], told[1]);
+  const int64_t group = group_of(a, row);
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
     read_elements<T, V>(v, x + i);
-    write_normal<T, V, false>(a, a.y + row * a.size, row % a.groups, i, v, at);
+    write_normal<T, V, false>(a, a.y + row * a.size, group, i, v, at);
   }
 }
 
@@ -161,10 +168,11 @@ struct row_sums {
 };
 
 template <class T, int V, bool held, class C>
-__device__ __forceinline__ void read_slopes(const row_args<T> &a, int64_t row, int64_t i, C mean,
-                                            C rstd, slopes<C, V> &s, row_sums &sum) {
+__device__ __forceinline__ void read_slopes(const row_args<T> &a, int64_t row, int64_t group,
+                                            int64_t i, C mean, C rstd, slopes<C, V> &s,
+                                            row_sums &sum) {
   C gamma[V];
-  int64_t channel = channel_at<T, held>(a, row % a.groups, i);
+  int64_t channel = channel_at<T, held>(a, group, i);
   read_elements<T, V>(s.g, a.dy + row * a.size + i);
   read_elements<T, V>(s.z, a.x + row * a.size + i);
   read_weights<T, V>(gamma, a.gamma, channel, a.inner == 1, (C)1);
@@ -227,13 +235,14 @@ __global__ void __launch_bounds__(E > 8 ? most_threads / 2 : most_threads)
   int lane = threadIdx.x % a.lanes;
   int64_t row = (int64_t)blockIdx.x * (blockDim.x / a.lanes) + threadIdx.x / a.lanes;
   if (row >= a.rows) return;
+  const int64_t group = group_of(a, row);
   slopes<C, V> held[K];
   row_sums sum = {0, 0};
   C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row];
 #pragma unroll
   for (int k = 0; k < K; k++) {
     int i = (k * a.lanes + lane) * V;
-    if (i < a.size) read_slopes<T, V, true>(a, row, i, mean, rstd, held[k], sum);
+    if (i < a.size) read_slopes<T, V, true>(a, row, group, i, mean, rstd, held[k], sum);
   }
   row_means<C> m(sum, a.size, a.centred, a.lanes);
 #pragma unroll
@@ -248,14 +257,15 @@ __global__ void __launch_bounds__(most_threads)
     rows_grad_long(const __grid_constant__ row_args<T> a) {
   using C = accumulator_t<T>;
   int64_t row = blockIdx.x;
+  const int64_t group = group_of(a, row);
   slopes<C, V> s;
   row_sums sum = {0, 0}, again = {0, 0};
   C mean = a.centred ? a.mean_in[row] : (C)0, rstd = a.rstd_in[row];
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V)
-    read_slopes<T, V, false>(a, row, i, mean, rstd, s, sum);
+    read_slopes<T, V, false>(a, row, group, i, mean, rstd, s, sum);
   row_means<C> m(sum, a.size, a.centred, (int)blockDim.x);
   for (int64_t i = (int64_t)threadIdx.x * V; i < a.size; i += (int64_t)blockDim.x * V) {
-    read_slopes<T, V, false>(a, row, i, mean, rstd, s, again);
+    read_slopes<T, V, false>(a, row, group, i, mean, rstd, s, again);
     write_slopes<T, V>(a.y + row * a.size + i, s, rstd, m);
   }
 }
@@ -281,10 +291,33 @@ tn_status launch_rows(const tn_kernel_args *args, row_args<T> &a, bool backward)
     return launch(args, rows_grad_long<T, V>, (unsigned)a.rows, most_threads, 0, a);
   }
   if (a.size == 0) return launch(args, rows_long<T, V>, (unsigned)a.rows, 32, 0, a);
-  if (a.size <= 8 * 32) return launch_held(args, rows_held<T, V, 8>, a, 8);
-  if (a.size <= most_held * most_threads)
-    return launch_held(args, rows_held<T, V, most_held>, a, most_held);
+  if constexpr (sizeof(T) != 2 || V == 1) { /* else norm_half.cuh has them */
+    if (a.size <= 8 * 32) return launch_held(args, rows_held<T, V, 8>, a, 8);
+    if (a.size <= most_held * most_threads)
+      return launch_held(args, rows_held<T, V, most_held>, a, most_held);
+  }
   return launch(args, rows_long<T, V>, (unsigned)a.rows, most_threads, 0, a);
+}
+
+/* Where norm_half.cuh takes the rows. */
+template <class T> tn_status launch_halves(const tn_kernel_args *args, const row_args<T> &a) {
+  half_rows h = {};
+  h.x = (const any_half *)a.x;
+  h.y = (any_half *)a.y;
+  h.gamma = a.gamma;
+  h.beta = a.beta;
+  h.mean = (float *)a.mean;
+  h.rstd = (float *)a.rstd;
+  h.rows = (uint32_t)a.rows;
+  h.size = (uint32_t)a.size;
+  h.groups = (uint32_t)a.groups;
+  h.per = a.per;
+  h.divide = a.divide;
+  h.each = a.inner == 1;
+  h.centred = a.centred;
+  h.brain = is_brain(args->in[0]);
+  h.eps = a.eps;
+  return launch_half_rows(args, h);
 }
 
 /* Packs of 16 bytes where every row and weight allows. */
@@ -297,6 +330,9 @@ template <class T> tn_status run_rows(const tn_kernel_args *args, row_args<T> &a
   bool wide = a.size % V == 0 && (a.inner == 1 || a.inner % V == 0) &&
               all_aligned(a.x, a.y, a.dy, a.gamma.data, a.beta.data);
   if (wide && a.inner == 1 && a.per % V != 0) wide = false;
+  if constexpr (sizeof(T) == 2) {
+    if (wide && !backward && holds_half_row(a.size)) return launch_halves(args, a);
+  }
   return wide ? launch_rows<T, V>(args, a, backward) : launch_rows<T, 1>(args, a, backward);
 }
 
