@@ -270,7 +270,7 @@ static tn_status compile(tn_program *p, const tn_graph *graph, const tn_compile_
 
 /* As much of the options as the caller has. */
 static tn_status read_options(const tn_compile_options *given, tn_compile_options *options) {
-  const uint32_t known = TN_COMPILE_AS_CALLED | TN_COMPILE_NO_CAPTURE | TN_COMPILE_CHANNELS_LAST;
+  const uint32_t known = TN_COMPILE_AS_CALLED | TN_COMPILE_NO_CAPTURE;
   *options = (tn_compile_options){.struct_size = sizeof *options,
                                   .recompute_percent = DEFAULT_RECOMPUTE_PERCENT};
   if (!given) return TN_OK;

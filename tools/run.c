@@ -31,7 +31,7 @@ enum {
   OPTION_LIST,
   OPTION_OPERATORS,
   OPTION_BY_NODE,
-  OPTION_CHANNELS_LAST,
+  OPTION_ROW_MAJOR,
   OPTION_SHAPE,
   OPTION_MEAN,
   OPTION_STD,
@@ -58,7 +58,7 @@ static const struct option options[] = {
     {"list", no_argument, NULL, OPTION_LIST},
     {"list-operators", no_argument, NULL, OPTION_OPERATORS},
     {"by-node", no_argument, NULL, OPTION_BY_NODE},
-    {"channels-last", no_argument, NULL, OPTION_CHANNELS_LAST},
+    {"row-major", no_argument, NULL, OPTION_ROW_MAJOR},
     {"mean", required_argument, NULL, OPTION_MEAN},
     {"std", required_argument, NULL, OPTION_STD},
     {"scale", required_argument, NULL, OPTION_SCALE},
@@ -150,8 +150,8 @@ static bool read_option(int option, run_wishes *w) {
     return w->list_operators = true;
   case OPTION_BY_NODE:
     return w->by_node = true;
-  case OPTION_CHANNELS_LAST:
-    return w->channels_last = true;
+  case OPTION_ROW_MAJOR:
+    return w->row_major = true;
   case OPTION_DRAW:
   case OPTION_DRAW_OUTPUT:
   case OPTION_THRESHOLD:
@@ -371,7 +371,7 @@ static bool session_open(session *s) {
   }
   s->device = tn_runtime_device(s->runtime);
   const tn_compile_options compile = {.struct_size = sizeof compile,
-                                      .flags = w->channels_last ? TN_COMPILE_CHANNELS_LAST : 0};
+                                      .flags = w->row_major ? TN_COMPILE_NO_LAYOUT : 0};
   tn_onnx_options onnx = {.struct_size = sizeof onnx,
                           .compile = &compile,
                           .progress = show_progress,

@@ -21,7 +21,7 @@ typedef struct run_wishes {
   const char *inputs[RUN_INPUTS], *shapes[RUN_INPUTS];
   int num_inputs, num_shapes, repeat, top, math;
   double tolerance;
-  bool list, list_operators, by_node, channels_last;
+  bool list, list_operators, by_node, row_major;
   picture_options picture;
   draw_wishes draw;
 } run_wishes;

@@ -257,7 +257,7 @@ typedef enum tn_compile_flag {
   /* Makes one node of a matmul or convolution, the addition of a bias behind it and, of matmul,
    * relu or gelu, where the product's kernel takes them. What stands between is not rounded to the
    * element type then: results may differ from those of the calls within the operators' tolerances.
-   * All else leaves every bit as it is. */
+   * But for layouts, below, all else leaves every bit as it is. */
   TN_COMPILE_NO_FUSION = 4,
   /* Runs go call by call where the device could replay them as one launch. */
   TN_COMPILE_NO_CAPTURE = 8,
@@ -268,12 +268,14 @@ typedef enum tn_compile_flag {
   /* Where that makes the planned memory smaller, computes again what is cheap, rather than keep it
    * for the backward part: by the same kernels from the same numbers, masks of dropout too. */
   TN_COMPILE_NO_RECOMPUTING = 32,
+  /* Lays images of 16 bits between convolutions with channels last, [n, h, w, c] in memory, where
+   * the device has kernels that are fastest so; constant weights of such convolutions then take
+   * memory of the program's own. Other kernels may run: results may differ from those of the calls
+   * within the operators' tolerances. Not in programs that have gradients of convolutions by their
+   * weights. */
+  TN_COMPILE_NO_LAYOUT = 64,
   /* All nodes that results need run as they were called. */
-  TN_COMPILE_AS_CALLED = 55,
-  /* Not done by default: images of 16 bits between convolutions lie with channels last, [n, h, w,
-   * c] in memory, where the device has kernels that are fastest so. Not in programs that have
-   * gradients of convolutions by their weights. */
-  TN_COMPILE_CHANNELS_LAST = 64,
+  TN_COMPILE_AS_CALLED = 119,
 } tn_compile_flag;
 
 typedef struct tn_compile_options {

@@ -296,11 +296,13 @@ static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_
   return cuda_status(queue->device->host, cuda_conv_finish(&result), "a convolution's epilogue");
 }
 
+/* Engines, and whatever has the epilogue in it, read and write 16 bytes at a time: views that begin
+ * elsewhere go the other way. */
 tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const uintptr_t bits = (uintptr_t)m->x | (uintptr_t)m->w | (uintptr_t)m->y;
   const uintptr_t bias = p->fused && p->key.bias ? (uintptr_t)m->bias : 0;
-  const bool by_graph = p->graph.plan && ((bits | bias) & 15) == 0;
-  const bool fused = p->fused && (by_graph || !p->graph.plan);
+  const bool aligned = ((bits | bias) & 15) == 0;
+  const bool by_graph = p->graph.plan && aligned, fused = p->fused && aligned;
   tn_status status = by_graph ? execute_graph(queue, p, m)
                      : fused  ? execute_fused(queue, p, m)
                               : execute_algorithm(queue, p, m);

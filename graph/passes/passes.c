@@ -148,7 +148,7 @@ tn_status passes_run(tn_program *program, const tn_compile_options *options) {
   }
   if (!status && !(flags & TN_COMPILE_NO_FOLDING)) status = pass_fold(&p);
   if (!status && !(flags & TN_COMPILE_NO_FUSION)) status = pass_fuse(&p);
-  if (!status && flags & TN_COMPILE_CHANNELS_LAST) status = pass_layout(&p);
+  if (!status && !(flags & TN_COMPILE_NO_LAYOUT)) status = pass_layout(&p);
   if (!status) status = passes_schedule(&p, options);
   host_free(&p.r->memory, p.uses);
   memory_plan_free(&plan);
