@@ -92,10 +92,6 @@ static void sort_items(slice_work *w, int64_t n, int64_t parts) {
   }
 }
 
-static inline uint64_t key_at(const slice_work *w, int64_t i) {
-  return w->call->words ? ((const uint64_t *)w->sorted)[i] >> 32 : ((const pair *)w->sorted)[i].key;
-}
-
 static inline int64_t place_at(const slice_work *w, int64_t i) {
   return w->call->words ? (int64_t)(((const uint64_t *)w->sorted)[i] & UINT32_MAX)
                         : (int64_t)((const pair *)w->sorted)[i].place;
@@ -103,15 +99,20 @@ static inline int64_t place_at(const slice_work *w, int64_t i) {
 
 /* ---------------------------------------------------------------- results --- */
 
+/* What does not change is read once, for the compiler takes y for any of it. */
 #define WRITE_OUT(bits, U)                                                                         \
   static void write_##bits(const slice_work *w, int64_t begin, int64_t end) {                      \
-    const U *x = (const U *)(const void *)w->s.x;                                                  \
-    const int64_t step = w->s.step;                                                                \
+    const slice s = w->s;                                                                          \
+    const U *x = (const U *)(const void *)s.x;                                                     \
+    const bool in_words = w->call->words;                                                          \
+    const uint64_t *words = w->sorted;                                                             \
+    const pair *pairs = w->sorted;                                                                 \
     U *y = (U *)w->call->y->data + w->to;                                                          \
     for (int64_t i = begin; i < end; i++) {                                                        \
-      const uint64_t key = key_at(w, i);                                                           \
-      const bool shared = key_is_shared(&w->s, key);                                               \
-      y[i * step] = shared ? x[place_at(w, i) * step] : (U)element_of_key(&w->s, key);             \
+      const uint64_t key = in_words ? words[i] >> 32 : pairs[i].key;                               \
+      const uint64_t place = in_words ? words[i] & UINT32_MAX : pairs[i].place;                    \
+      const bool shared = key_is_shared(&s, key);                                                  \
+      y[i * s.step] = shared ? x[(int64_t)place * s.step] : (U)element_of_key(&s, key);            \
     }                                                                                              \
   }
 WRITE_OUT(8, uint8_t)
@@ -140,7 +141,8 @@ static tn_status write_range(void *ctx, int64_t begin, int64_t end) {
   if (w->call->y) write_elements(w, begin, end);
   if (!w->call->index) return TN_OK;
   int64_t *index = (int64_t *)w->call->index->data + w->to;
-  for (int64_t i = begin; i < end; i++) index[i * w->s.step] = place_at(w, i);
+  const int64_t step = w->s.step;
+  for (int64_t i = begin; i < end; i++) index[i * step] = place_at(w, i);
   return TN_OK;
 }
 
@@ -279,18 +281,18 @@ static int64_t take(slice_work *w) {
   return n;
 }
 
-static slice_work begin_slice(const sorting *call, int64_t o) {
+static void begin_slice(const sorting *call, int64_t o, slice_work *w) {
   const cpu_axis_view v = call->view;
-  const int64_t from = o / v.inner * v.size * v.inner + o % v.inner;
-  slice_work w = {.call = call, .parts = 1};
-  w.s = slice_of(call->x, from, v.size, v.inner, call->descending);
-  w.to = o / v.inner * call->k * v.inner + o % v.inner;
-  return w;
+  const int64_t outer = o / v.inner, inner = o - outer * v.inner;
+  w->call = call;
+  w->s = slice_of(call->x, outer * v.size * v.inner + inner, v.size, v.inner, call->descending);
+  w->to = outer * call->k * v.inner + inner;
 }
 
 static tn_status sort_slice(const sorting *call, int64_t o, int64_t parts, void *items,
                             radix_room *room) {
-  slice_work w = begin_slice(call, o);
+  slice_work w;
+  begin_slice(call, o, &w);
   w.parts = parts, w.items = items, w.room = room;
   const int64_t taken = take(&w);
   sort_items(&w, taken, taken < RADIX_PARALLEL ? 1 : parts);
@@ -309,9 +311,11 @@ static bool is_short(const sorting *call) {
 static void sort_lanes(const sorting *call, int64_t o, int64_t count, sort_row *rows,
                        uint64_t *words) {
   const int64_t n = call->view.size;
+  uint32_t keys[KEYS];
+  slice_work w;
+  w.sorted = words;
   for (int64_t l = 0; l < count; l++) {
-    const slice_work w = begin_slice(call, o + l);
-    uint32_t keys[KEYS];
+    begin_slice(call, o + l, &w);
     for (int64_t i = 0; i < n; i += KEYS) {
       const int64_t m = cpu_min(KEYS, n - i);
       keys_narrow(&w.s, i, m, keys);
@@ -320,9 +324,8 @@ static void sort_lanes(const sorting *call, int64_t o, int64_t count, sort_row *
   }
   sort_rows(rows, n);
   for (int64_t l = 0; l < count; l++) {
-    slice_work w = begin_slice(call, o + l);
+    begin_slice(call, o + l, &w);
     for (int64_t i = 0; i < call->k; i++) words[i] = sort_word(rows[i][l]);
-    w.sorted = words;
     write_range(&w, 0, call->k);
   }
 }
