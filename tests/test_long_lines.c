@@ -4,6 +4,8 @@
  * are rounded have the same bits for each. Lines are a little longer than so many parts, or
  * cross the sizes from which on they are shared.
  */
+#include <float.h>
+
 #include "compared.h"
 
 enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
@@ -162,6 +164,31 @@ START_TEST(scans_are_the_references) {
 }
 END_TEST
 
+/* Sums that stay within a double though those of some elements, or of every fourth, do not. */
+START_TEST(sums_of_huge_numbers_are_the_references) {
+  world w = open_world(threads[_i]);
+  const int64_t shape[] = {PARTS};
+  const double most[] = {DBL_MAX, 0x1p1010};
+  double *values = malloc(PARTS * sizeof *values);
+  for (int m = 0; m < 2; ++m)
+    for (int reverse = 0; reverse < 2; ++reverse) {
+      tn_cumsum_attrs attrs = TN_CUMSUM_DEFAULTS;
+      tn_tensor *y[2] = {0};
+      attrs.reverse = reverse;
+      for (int64_t i = 0; i < PARTS; ++i) values[i] = i % 4 < 2 ? -most[m] : most[m];
+      values[0] = values[PARTS - 1] = 0;
+      for (int d = 0; d < 2; ++d) {
+        tn_tensor *x = numbers(d ? w.reference : w.cpu, TN_F64, 1, shape, values);
+        ok(tn_cumsum(NULL, x, &attrs, &y[d]));
+        tn_tensor_release(x);
+      }
+      same(y[0], y[1], 0, "cumsum of huge numbers");
+    }
+  free(values);
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
 START_TEST(scans_have_the_same_bits_for_any_threads) {
   static const tn_dtype rounded[] = {TN_F32, TN_F64};
   for (int s = 0; s < 2; ++s)
@@ -227,6 +254,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, sums_of_huge_numbers_are_the_references, 0, COMPARED);
   tcase_add_test(tcase, scans_have_the_same_bits_for_any_threads);
   tcase_add_loop_test(tcase, gradients_are_the_references, 0, COMPARED);
 }
