@@ -56,33 +56,41 @@ static tn_tensor *places(tn_device *device, int rank, const int64_t *shape, int6
   return t;
 }
 
-typedef tn_status (*scatter_fn)(tn_stream *stream, const tn_tensor *updates, const tn_tensor *index,
-                                tn_tensor *y, const void *attrs);
 static const struct {
   const char *name;
-  scatter_fn fn;
-} scatters[] = {{"scatter", (scatter_fn)tn_scatter},
-                {"scatter_add", (scatter_fn)tn_scatter_add},
-                {"scatter_mul", (scatter_fn)tn_scatter_mul},
-                {"scatter_max", (scatter_fn)tn_scatter_max},
-                {"scatter_min", (scatter_fn)tn_scatter_min}};
+  uint32_t op;
+} scatters[] = {{"scatter", TN_OP_SCATTER},
+                {"scatter_add", TN_OP_SCATTER_ADD},
+                {"scatter_mul", TN_OP_SCATTER_MUL},
+                {"scatter_max", TN_OP_SCATTER_MAX},
+                {"scatter_min", TN_OP_SCATTER_MIN}};
 enum { SCATTERS = sizeof scatters / sizeof *scatters };
 
 /* What take_along_axis (op 0) or a scatter (from 1 on) gives on a device. */
 static tn_tensor *moved(tn_device *device, int c, int op, tn_dtype type) {
   const int rank = along[c].rank;
   const bool sums = op == 2 || op == 3;
-  const tn_gather_attrs attrs = {sizeof attrs, along[c].axis - (op % 2 ? rank : 0)};
+  const int64_t axis = along[c].axis - (op % 2 ? rank : 0);
   tn_tensor *data = drawn(device, type, rank, along[c].data, sums ? whole : special), *y = NULL;
   tn_tensor *index =
       places(device, rank, along[c].update, along[c].data[along[c].axis], (op + c) % 2);
   if (op) {
     tn_tensor *update = drawn(device, type, rank, along[c].update, sums ? whole : special);
-    ok(scatters[op - 1].fn(NULL, update, index, data, &attrs));
+    const tn_scatter_attrs attrs = {sizeof attrs, axis}; /* one layout for all of them */
+    const tn_tensor *in[] = {update, index};
+    const tn_call call = {.struct_size = sizeof call,
+                          .op = scatters[op - 1].op,
+                          .in = in,
+                          .out = &data,
+                          .attrs = &attrs,
+                          .num_in = 2,
+                          .num_out = 1};
+    ok(tn_invoke(&call));
     tn_tensor_release(update);
     y = data;
   } else {
-    ok(tn_take_along_axis(NULL, data, index, (const tn_take_along_axis_attrs *)&attrs, &y));
+    const tn_take_along_axis_attrs attrs = {sizeof attrs, axis};
+    ok(tn_take_along_axis(NULL, data, index, &attrs, &y));
     tn_tensor_release(data);
   }
   tn_tensor_release(index);
