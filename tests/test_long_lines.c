@@ -4,7 +4,9 @@
  * are rounded have the same bits for each. Lines are a little longer than so many parts, or
  * cross the sizes from which on they are shared.
  */
-#include "numeric.h"
+#include <float.h>
+
+#include "compared.h"
 
 enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
 static const uint32_t threads[] = {1, 3, 2, 8}; /* the first two against the reference */
@@ -12,85 +14,12 @@ enum { COUNTS = sizeof threads / sizeof *threads, COMPARED = 2 };
 static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_I32};
 enum { TYPES = sizeof types / sizeof *types };
 
-typedef struct world {
-  tn_runtime *runtime;
-  tn_device *cpu, *reference;
-} world;
-
-static world open_world(uint32_t count) {
-  tn_runtime_options options = {.struct_size = sizeof options, .plugins = "reference,cpu"};
-  world w = {NULL, NULL, NULL};
-  options.num_threads = count;
-  w.runtime = open_runtime(&options);
-  ok(tn_device_find(w.runtime, "cpu", &w.cpu));
-  ok(tn_device_find(w.runtime, "reference", &w.reference));
-  return w;
-}
-
-/* What sorting and extremes must heed: ties, both zeros, infinities, NaN. */
-static double special(uint32_t *seed) {
-  *seed = *seed * 1664525u + 1013904223u;
-  const uint32_t r = *seed >> 12;
-  if (r % 1001 == 0) return -INFINITY;
-  if (r % 1003 == 0) return INFINITY;
-  if (r % 1009 == 0) return NAN;
-  return r % 5 == 0 ? r % 2 ? -0.0 : 0.0 : (double)(r % 2003) / 16 - 60;
-}
-
 static double near_one(uint32_t *seed) {
   *seed = *seed * 1664525u + 1013904223u;
   return 0.95 + (double)(*seed >> 8) * 0.1 / (1 << 24);
 }
 
 static double spread(uint32_t *seed) { return ldexp(near_one(seed) - 1, (int)(*seed % 100) - 40); }
-
-typedef double (*value_fn)(uint32_t *seed);
-
-static tn_tensor *drawn(tn_device *device, tn_dtype type, int rank, const int64_t *shape,
-                        value_fn fn) {
-  uint32_t seed = 7;
-  int64_t n = 1;
-  for (int d = 0; d < rank; ++d) n *= shape[d];
-  double *values = malloc((size_t)(n ? n : 1) * sizeof *values);
-  for (int64_t i = 0; i < n; ++i) {
-    values[i] = fn(&seed);
-    if (type < TN_F16 && !(fabs(values[i]) < 127)) values[i] = 3;
-  }
-  tn_tensor *t = numbers(device, type, rank, shape, values);
-  free(values);
-  return t;
-}
-
-static double *read_numbers(const tn_tensor *t, int64_t *count) {
-  const tn_cast_attrs to = {sizeof to, TN_F64};
-  tn_tensor *wide = NULL;
-  ok(tn_cast(NULL, t, &to, &wide));
-  const size_t bytes = tn_tensor_bytes(wide);
-  double *values = malloc(bytes ? bytes : 1);
-  ok(tn_tensor_to_host(wide, values, bytes));
-  tn_tensor_release(wide);
-  *count = (int64_t)(bytes / sizeof *values);
-  return values;
-}
-
-/* Equal within `bound` of the larger, or of the least normal number of its type; NaN equals
- * NaN. Releases both. */
-static void same(tn_tensor *got, tn_tensor *want, double bound, const char *what) {
-  const tn_dtype type = tn_tensor_dtype(got);
-  const double least = type == TN_F16 ? 0x1p-14 : type == TN_F32 ? 0x1p-126 : 0x1p-1022;
-  int64_t n, m;
-  double *a = read_numbers(got, &n), *b = read_numbers(want, &m);
-  ck_assert_int_eq(n, m);
-  for (int64_t i = 0; i < n; ++i) {
-    const bool equal = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ||
-                       fabs(a[i] - b[i]) <= bound * fmax(fmax(fabs(a[i]), fabs(b[i])), least);
-    ck_assert_msg(equal, "%s [%lld]: %.17g, not %.17g", what, (long long)i, a[i], b[i]);
-  }
-  free(a);
-  free(b);
-  tn_tensor_release(got);
-  tn_tensor_release(want);
-}
 
 START_TEST(orders_are_the_references) {
   world w = open_world(threads[_i]);
@@ -235,6 +164,31 @@ START_TEST(scans_are_the_references) {
 }
 END_TEST
 
+/* Sums that stay within a double though those of some elements, or of every fourth, do not. */
+START_TEST(sums_of_huge_numbers_are_the_references) {
+  world w = open_world(threads[_i]);
+  const int64_t shape[] = {PARTS};
+  const double most[] = {DBL_MAX, 0x1p1010};
+  double *values = malloc(PARTS * sizeof *values);
+  for (int m = 0; m < 2; ++m)
+    for (int reverse = 0; reverse < 2; ++reverse) {
+      tn_cumsum_attrs attrs = TN_CUMSUM_DEFAULTS;
+      tn_tensor *y[2] = {0};
+      attrs.reverse = reverse;
+      for (int64_t i = 0; i < PARTS; ++i) values[i] = i % 4 < 2 ? -most[m] : most[m];
+      values[0] = values[PARTS - 1] = 0;
+      for (int d = 0; d < 2; ++d) {
+        tn_tensor *x = numbers(d ? w.reference : w.cpu, TN_F64, 1, shape, values);
+        ok(tn_cumsum(NULL, x, &attrs, &y[d]));
+        tn_tensor_release(x);
+      }
+      same(y[0], y[1], 0, "cumsum of huge numbers");
+    }
+  free(values);
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
 START_TEST(scans_have_the_same_bits_for_any_threads) {
   static const tn_dtype rounded[] = {TN_F32, TN_F64};
   for (int s = 0; s < 2; ++s)
@@ -300,6 +254,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, sums_of_huge_numbers_are_the_references, 0, COMPARED);
   tcase_add_test(tcase, scans_have_the_same_bits_for_any_threads);
   tcase_add_loop_test(tcase, gradients_are_the_references, 0, COMPARED);
 }

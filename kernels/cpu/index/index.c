@@ -1,5 +1,5 @@
 /*
- * gather, index_select, take_along_axis, scatter, one_hot, nonzero: by element size. All
+ * gather, index_select, take_along_axis, scatter, one_hot: by element size. All
  * tensors are dense. An index that is outside its axis reads 0 and writes nothing.
  */
 #include <string.h>
@@ -93,37 +93,53 @@ tn_status ISA(index_select_any)(const tn_kernel_args *args) { return ISA(gather_
 /* --- take_along_axis, scatter --- */
 
 #define ALONG_LOOPS(suffix, U, I)                                                                  \
+  static void take_column_##suffix(const along *a, const column *c, void *data, int64_t step,      \
+                                   bool spare) {                                                   \
+    const int64_t n = a->n, part = a->part;                                                        \
+    const U *x = data;                                                                             \
+    for (int64_t k = c->begin; k < c->end; k++) {                                                  \
+      const I *index = (const I *)a->index + c->update + k * part;                                 \
+      U *y = (U *)a->to + c->update + k * part;                                                    \
+      if (spare) {                                                                                 \
+        const int64_t ahead = cpu_min(ALONG_AHEAD, c->end - 1 - k) * part;                         \
+        along_fetch(index + ahead, c->width * (int64_t)sizeof(I));                                 \
+        CPU_IVDEP for (int64_t j = 0; j < c->width; j++) y[j] =                                    \
+            x[along_row(index[j], n) * step + j];                                                  \
+        continue;                                                                                  \
+      }                                                                                            \
+      for (int64_t j = 0; j < c->width; j++) {                                                     \
+        const int64_t from = along_place(index[j], n);                                             \
+        y[j] = from < 0 ? 0 : x[from * step + j];                                                  \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+  static void set_column_##suffix(const along *a, const column *c, void *data, int64_t step,       \
+                                  bool spare) {                                                    \
+    const int64_t n = a->n, part = a->part;                                                        \
+    U *y = data;                                                                                   \
+    for (int64_t k = c->begin; k < c->end; k++) {                                                  \
+      const I *index = (const I *)a->index + c->update + k * part;                                 \
+      const U *x = (const U *)a->from + c->update + k * part;                                      \
+      if (spare) {                                                                                 \
+        const int64_t ahead = cpu_min(ALONG_AHEAD, c->end - 1 - k) * part;                         \
+        along_fetch(index + ahead, c->width * (int64_t)sizeof(I));                                 \
+        along_fetch(x + ahead, c->width * (int64_t)sizeof(U));                                     \
+        for (int64_t j = 0; j < c->width; j++) y[along_row(index[j], n) * step + j] = x[j];        \
+        continue;                                                                                  \
+      }                                                                                            \
+      for (int64_t j = 0; j < c->width; j++) {                                                     \
+        const int64_t to = along_place(index[j], n);                                               \
+        if (to >= 0) y[to * step + j] = x[j];                                                      \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
   static tn_status take_##suffix(void *ctx, int64_t begin, int64_t end) {                          \
     const along *a = ctx;                                                                          \
-    const int64_t n = a->n, step = a->step, part = a->part;                                        \
-    for (int64_t i = begin; i < end; i++) {                                                        \
-      const column c = along_column(a, i);                                                         \
-      const U *x = (const U *)a->from + c.data;                                                    \
-      const I *index = (const I *)a->index + c.update;                                             \
-      U *y = (U *)a->to + c.update;                                                                \
-      for (int64_t k = c.begin; k < c.end; k++)                                                    \
-        for (int64_t j = 0; j < c.width; j++) {                                                    \
-          const int64_t from = along_place(index[k * part + j], n);                                \
-          y[k * part + j] = from < 0 ? 0 : x[from * step + j];                                     \
-        }                                                                                          \
-    }                                                                                              \
-    return TN_OK;                                                                                  \
+    return along_each(a, begin, end, a->from, sizeof(U), false, take_column_##suffix);             \
   }                                                                                                \
   static tn_status set_##suffix(void *ctx, int64_t begin, int64_t end) {                           \
     const along *a = ctx;                                                                          \
-    const int64_t n = a->n, step = a->step, part = a->part;                                        \
-    for (int64_t i = begin; i < end; i++) {                                                        \
-      const column c = along_column(a, i);                                                         \
-      const U *x = (const U *)a->from + c.update;                                                  \
-      const I *index = (const I *)a->index + c.update;                                             \
-      U *y = (U *)a->to + c.data;                                                                  \
-      for (int64_t k = c.begin; k < c.end; k++)                                                    \
-        for (int64_t j = 0; j < c.width; j++) {                                                    \
-          const int64_t to = along_place(index[k * part + j], n);                                  \
-          if (to >= 0) y[to * step + j] = x[k * part + j];                                         \
-        }                                                                                          \
-    }                                                                                              \
-    return TN_OK;                                                                                  \
+    return along_each(a, begin, end, a->to, sizeof(U), true, set_column_##suffix);                 \
   }
 ALONG_LOOPS(8_narrow, uint8_t, int32_t)
 ALONG_LOOPS(8_wide, uint8_t, int64_t)
@@ -143,7 +159,10 @@ tn_status ISA(take_along_axis_any)(const tn_kernel_args *args) {
   along a = along_of(args, index, index, x, axis_of(args));
   a.from = x->data;
   a.to = args->out[0]->data;
-  a.splits = cpu_ceil_div(a.count, ALONG_SPLIT);
+  if (along_columns(&a) < 2 * (int64_t)a.host->num_threads) {
+    a.splits = cpu_ceil_div(a.count, ALONG_SPLIT);
+    a.packed = a.packed && a.splits == 1;
+  }
   return along_run(&a, BY_SIZE(take, x->dtype.bits, a.wide));
 }
 
@@ -199,96 +218,4 @@ tn_status ISA(one_hot_any)(const tn_kernel_args *args) {
   if (v.outer * block == 0) return TN_OK;
   return args->host->parallel_for(args->host, v.outer, grain,
                                   BY_SIZE(mark, y->dtype.bits, index->dtype.bits == 64), &m);
-}
-
-/* --- nonzero: counts in parts, then each part writes where its predecessors end --- */
-
-enum { PARTS = 64 };
-
-typedef struct search {
-  const void *x;
-  const DLTensor *shape;
-  int64_t *y;
-  uint64_t mask; /* all but the sign of a float */
-  int64_t n, part;
-  int64_t first[PARTS + 1]; /* hits in a part, then hits before it */
-} search;
-
-/* The coordinates of one row of x, from one hit in it to the next. */
-typedef struct row {
-  int64_t first, last; /* flat indexes of the row */
-  int64_t at[TN_MAX_RANK];
-} row;
-
-/* Goes to the row that holds flat index i. */
-static void find_row(const DLTensor *x, int64_t i, row *r) {
-  const int inner = x->ndim - 1;
-  const int64_t width = inner < 0 ? 1 : x->shape[inner];
-  int64_t rest = i / width;
-  r->first = rest * width;
-  r->last = r->first + width;
-  for (int d = inner - 1; d >= 0; d--) {
-    r->at[d] = rest % x->shape[d];
-    rest /= x->shape[d];
-  }
-}
-
-static void write_index(const DLTensor *x, row *r, int64_t i, int64_t *y) {
-  const int inner = x->ndim - 1;
-  if (i >= r->last) find_row(x, i, r);
-  for (int d = 0; d < inner; d++) y[d] = r->at[d];
-  if (inner >= 0) y[inner] = i - r->first;
-}
-
-#define SEARCH_LOOPS(bits, U)                                                                      \
-  static tn_status count_##bits(void *ctx, int64_t begin, int64_t end) {                           \
-    search *s = ctx;                                                                               \
-    const U *x = s->x, mask = (U)s->mask;                                                          \
-    for (int64_t p = begin; p < end; p++) {                                                        \
-      const int64_t last = cpu_min((p + 1) * s->part, s->n);                                       \
-      int64_t hits = 0;                                                                            \
-      for (int64_t i = p * s->part; i < last; i++) hits += (x[i] & mask) != 0;                     \
-      s->first[p + 1] = hits;                                                                      \
-    }                                                                                              \
-    return TN_OK;                                                                                  \
-  }                                                                                                \
-  static tn_status write_##bits(void *ctx, int64_t begin, int64_t end) {                           \
-    const search *s = ctx;                                                                         \
-    const U *x = s->x, mask = (U)s->mask;                                                          \
-    const int rank = s->shape->ndim;                                                               \
-    for (int64_t p = begin; p < end; p++) {                                                        \
-      const int64_t last = cpu_min((p + 1) * s->part, s->n);                                       \
-      int64_t *y = s->y + s->first[p] * rank;                                                      \
-      row r = {0};                                                                                 \
-      for (int64_t i = p * s->part; i < last; i++)                                                 \
-        if (x[i] & mask) {                                                                         \
-          write_index(s->shape, &r, i, y);                                                         \
-          y += rank;                                                                               \
-        }                                                                                          \
-    }                                                                                              \
-    return TN_OK;                                                                                  \
-  }
-SEARCH_LOOPS(8, uint8_t)
-SEARCH_LOOPS(16, uint16_t)
-SEARCH_LOOPS(32, uint32_t)
-SEARCH_LOOPS(64, uint64_t)
-
-#define SEARCH(name, bits)                                                                         \
-  ((bits) == 8 ? name##_8 : (bits) == 16 ? name##_16 : (bits) == 32 ? name##_32 : name##_64)
-
-tn_status ISA(nonzero_any)(const tn_kernel_args *args) {
-  const DLTensor *x = args->in[0];
-  const int bits = x->dtype.bits;
-  const bool real = x->dtype.code == kDLFloat || x->dtype.code == kDLBfloat;
-  search s = {.x = x->data, .shape = x, .y = args->out[0]->data, .n = cpu_count(x)};
-  s.mask = real ? ~(UINT64_C(1) << (bits - 1)) : ~UINT64_C(0);
-  s.part = cpu_max(CPU_GRAIN_CHEAP, cpu_ceil_div(s.n, PARTS));
-  const int64_t parts = cpu_ceil_div(s.n, s.part);
-  tn_status status = TN_OK;
-  if (parts) status = args->host->parallel_for(args->host, parts, 1, SEARCH(count, bits), &s);
-  for (int64_t p = 0; p < parts; p++) s.first[p + 1] += s.first[p];
-  if (parts && status == TN_OK)
-    status = args->host->parallel_for(args->host, parts, 1, SEARCH(write, bits), &s);
-  *(int64_t *)args->out[1]->data = s.first[parts];
-  return status;
 }

@@ -1,5 +1,5 @@
 /*
- * gather_nd, scatter_nd and masked_select. An index of several axes becomes the number of a row,
+ * gather_nd and scatter_nd. An index of several axes becomes the number of a row,
  * and a row is a block of bytes; scatter.c sums them and finds extremes. All tensors are dense.
  */
 #include <string.h>
@@ -144,64 +144,5 @@ tn_status ISA(scatter_nd_any)(const tn_kernel_args *args) {
                                       write_range, &m);
   }
   args->host->free(args->host, s.rows);
-  return status;
-}
-
-/* --- masked_select: counts in parts, then each part writes where its predecessors end --- */
-
-enum { PARTS = 64 };
-
-typedef struct selection {
-  const void *x;
-  const uint8_t *mask;
-  void *y;
-  int64_t n, part;
-  int64_t first[PARTS + 1]; /* hits in a part, then hits before it */
-} selection;
-
-static tn_status count_range(void *ctx, int64_t begin, int64_t end) {
-  selection *s = ctx;
-  for (int64_t p = begin; p < end; p++) {
-    const int64_t last = cpu_min((p + 1) * s->part, s->n);
-    int64_t hits = 0;
-    for (int64_t i = p * s->part; i < last; i++) hits += s->mask[i] != 0;
-    s->first[p + 1] = hits;
-  }
-  return TN_OK;
-}
-
-#define SELECT_LOOPS(bits, U)                                                                      \
-  static tn_status select_##bits(void *ctx, int64_t begin, int64_t end) {                          \
-    const selection *s = ctx;                                                                      \
-    const U *x = s->x;                                                                             \
-    for (int64_t p = begin; p < end; p++) {                                                        \
-      const int64_t last = cpu_min((p + 1) * s->part, s->n);                                       \
-      U *y = (U *)s->y + s->first[p];                                                              \
-      for (int64_t i = p * s->part; i < last; i++)                                                 \
-        if (s->mask[i]) *y++ = x[i];                                                               \
-    }                                                                                              \
-    return TN_OK;                                                                                  \
-  }
-SELECT_LOOPS(8, uint8_t)
-SELECT_LOOPS(16, uint16_t)
-SELECT_LOOPS(32, uint32_t)
-SELECT_LOOPS(64, uint64_t)
-
-tn_status ISA(masked_select_any)(const tn_kernel_args *args) {
-  const DLTensor *x = args->in[0];
-  const int bits = x->dtype.bits;
-  selection s = {.x = x->data, .mask = args->in[1]->data, .y = args->out[0]->data};
-  s.n = cpu_count(x);
-  s.part = cpu_max(CPU_GRAIN_CHEAP, cpu_ceil_div(s.n, PARTS));
-  const int64_t parts = cpu_ceil_div(s.n, s.part);
-  const tn_range_fn fn = bits == 8    ? select_8
-                         : bits == 16 ? select_16
-                         : bits == 32 ? select_32
-                                      : select_64;
-  tn_status status = TN_OK;
-  if (parts) status = args->host->parallel_for(args->host, parts, 1, count_range, &s);
-  for (int64_t p = 0; p < parts; p++) s.first[p + 1] += s.first[p];
-  if (parts && status == TN_OK) status = args->host->parallel_for(args->host, parts, 1, fn, &s);
-  *(int64_t *)args->out[1]->data = s.first[parts];
   return status;
 }

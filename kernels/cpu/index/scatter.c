@@ -30,10 +30,10 @@ static along slices_along(const tn_kernel_args *args, const slices *s) {
   a.step = a.part = a.last = s->block;
   a.count = s->count;
   a.inner = a.splits = 1;
-  a.chunks = cpu_ceil_div(a.last, ALONG_WIDTH);
   a.size[0] = s->count;
   a.size[1] = a.stride[0] = s->block;
   a.stride[1] = 1;
+  along_fit(&a, args->out[0]->dtype.bits / 8, args->out[0]->dtype.bits / 8);
   a.from = args->in[0]->data;
   a.to = args->out[0]->data;
   return a;

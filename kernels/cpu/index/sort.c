@@ -3,10 +3,11 @@
  * word: key above, place below; 64-bit elements as a pair. Elements are made of their keys
  * again where those tell them. topk first throws away what is beaten: by a list of the best
  * so far where k is small, else by what a histogram of the upper bits shows. Many slices go
- * side by side; a slice alone has all threads.
+ * side by side; a slice alone has all threads. Short slices are sorted by vectors of as many.
  */
 #include "kernels/cpu/base/radix.h"
 #include "kernels/cpu/index/sort_keys.h"
+#include "kernels/cpu/index/sort_rows.h"
 
 enum {
   UPPER = 12,    /* bits of topk's histogram */
@@ -91,10 +92,6 @@ static void sort_items(slice_work *w, int64_t n, int64_t parts) {
   }
 }
 
-static inline uint64_t key_at(const slice_work *w, int64_t i) {
-  return w->call->words ? ((const uint64_t *)w->sorted)[i] >> 32 : ((const pair *)w->sorted)[i].key;
-}
-
 static inline int64_t place_at(const slice_work *w, int64_t i) {
   return w->call->words ? (int64_t)(((const uint64_t *)w->sorted)[i] & UINT32_MAX)
                         : (int64_t)((const pair *)w->sorted)[i].place;
@@ -102,15 +99,20 @@ static inline int64_t place_at(const slice_work *w, int64_t i) {
 
 /* ---------------------------------------------------------------- results --- */
 
+/* What does not change is read once, for the compiler takes y for any of it. */
 #define WRITE_OUT(bits, U)                                                                         \
   static void write_##bits(const slice_work *w, int64_t begin, int64_t end) {                      \
-    const U *x = (const U *)(const void *)w->s.x;                                                  \
-    const int64_t step = w->s.step;                                                                \
+    const slice s = w->s;                                                                          \
+    const U *x = (const U *)(const void *)s.x;                                                     \
+    const bool in_words = w->call->words;                                                          \
+    const uint64_t *words = w->sorted;                                                             \
+    const pair *pairs = w->sorted;                                                                 \
     U *y = (U *)w->call->y->data + w->to;                                                          \
     for (int64_t i = begin; i < end; i++) {                                                        \
-      const uint64_t key = key_at(w, i);                                                           \
-      const bool shared = key_is_shared(&w->s, key);                                               \
-      y[i * step] = shared ? x[place_at(w, i) * step] : (U)element_of_key(&w->s, key);             \
+      const uint64_t key = in_words ? words[i] >> 32 : pairs[i].key;                               \
+      const uint64_t place = in_words ? words[i] & UINT32_MAX : pairs[i].place;                    \
+      const bool shared = key_is_shared(&s, key);                                                  \
+      y[i * s.step] = shared ? x[(int64_t)place * s.step] : (U)element_of_key(&s, key);            \
     }                                                                                              \
   }
 WRITE_OUT(8, uint8_t)
@@ -139,7 +141,8 @@ static tn_status write_range(void *ctx, int64_t begin, int64_t end) {
   if (w->call->y) write_elements(w, begin, end);
   if (!w->call->index) return TN_OK;
   int64_t *index = (int64_t *)w->call->index->data + w->to;
-  for (int64_t i = begin; i < end; i++) index[i * w->s.step] = place_at(w, i);
+  const int64_t step = w->s.step;
+  for (int64_t i = begin; i < end; i++) index[i * step] = place_at(w, i);
   return TN_OK;
 }
 
@@ -278,17 +281,69 @@ static int64_t take(slice_work *w) {
   return n;
 }
 
+static void begin_slice(const sorting *call, int64_t o, slice_work *w) {
+  const cpu_axis_view v = call->view;
+  const int64_t outer = o / v.inner, inner = o - outer * v.inner;
+  w->call = call;
+  w->s = slice_of(call->x, outer * v.size * v.inner + inner, v.size, v.inner, call->descending);
+  w->to = outer * call->k * v.inner + inner;
+}
+
 static tn_status sort_slice(const sorting *call, int64_t o, int64_t parts, void *items,
                             radix_room *room) {
-  const cpu_axis_view v = call->view;
-  const int64_t from = o / v.inner * v.size * v.inner + o % v.inner;
-  slice_work w = {.call = call, .parts = parts, .items = items, .room = room};
-  w.s = slice_of(call->x, from, v.size, v.inner, call->descending);
-  w.to = o / v.inner * call->k * v.inner + o % v.inner;
+  slice_work w;
+  begin_slice(call, o, &w);
+  w.parts = parts, w.items = items, w.room = room;
   const int64_t taken = take(&w);
   sort_items(&w, taken, taken < RADIX_PARALLEL ? 1 : parts);
   return write_out(&w);
 }
+
+/* ----------------------------------------------------------- short slices --- */
+
+/* Whether a call's slices are sorted side by side: topk of few is faster without. */
+static bool is_short(const sorting *call) {
+  const int64_t n = call->view.size;
+  return call->words && n > 1 && n <= SORT_SIDE_BY_SIDE && call->k >= n / 4;
+}
+
+/* Sorts slices o to o + count - 1, with space for a word of each element of a slice. */
+static void sort_lanes(const sorting *call, int64_t o, int64_t count, sort_row *rows,
+                       uint64_t *words) {
+  const int64_t n = call->view.size;
+  uint32_t keys[KEYS];
+  slice_work w;
+  w.sorted = words;
+  for (int64_t l = 0; l < count; l++) {
+    begin_slice(call, o + l, &w);
+    for (int64_t i = 0; i < n; i += KEYS) {
+      const int64_t m = cpu_min(KEYS, n - i);
+      keys_narrow(&w.s, i, m, keys);
+      for (int64_t j = 0; j < m; j++) rows[i + j][l] = sort_item(keys[j], i + j);
+    }
+  }
+  sort_rows(rows, n);
+  for (int64_t l = 0; l < count; l++) {
+    begin_slice(call, o + l, &w);
+    for (int64_t i = 0; i < call->k; i++) words[i] = sort_word(rows[i][l]);
+    write_range(&w, 0, call->k);
+  }
+}
+
+static tn_status sort_short(void *ctx, int64_t begin, int64_t end) {
+  const sorting *call = ctx;
+  const int64_t n = call->view.size;
+  const size_t bytes = (size_t)n * (sizeof(sort_row) + sizeof(uint64_t));
+  sort_row *rows = call->host->alloc(call->host, bytes, 64);
+  if (!rows) return call->host->fail(TN_ERR_OUT_OF_MEMORY, "no %zu bytes to sort in", bytes);
+  memset(rows, 0, (size_t)n * sizeof *rows); /* lanes without a slice */
+  for (int64_t o = begin; o < end; o += SORT_LANES)
+    sort_lanes(call, o, cpu_min(SORT_LANES, end - o), rows, (uint64_t *)(void *)(rows + n));
+  call->host->free(call->host, rows);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ calls --- */
 
 static tn_status sort_range(void *ctx, int64_t begin, int64_t end) {
   const sorting *call = ctx;
@@ -319,6 +374,11 @@ static tn_status sort_run(const tn_kernel_args *args, const DLTensor *y, const D
   call.k = shown->shape[axis < 0 ? axis + shown->ndim : axis];
   call.words = call.x->dtype.bits <= 32 && call.view.size <= UINT32_MAX;
   const int64_t n = call.k ? call.view.outer * call.view.inner : 0;
+  if (n > 1 && is_short(&call)) {
+    const int64_t share = cpu_max(SORT_LANES, CPU_GRAIN_MATHS / call.view.size);
+    return n <= share ? sort_short(&call, 0, n)
+                      : args->host->parallel_for(args->host, n, share, sort_short, &call);
+  }
   const int64_t grain = cpu_max(1, CPU_GRAIN_SLOW / cpu_max(1, call.view.size));
   const bool long_ones = call.view.size >= RADIX_PARALLEL && n < (int64_t)args->host->num_threads;
   if (n <= grain || long_ones) return n ? sort_range(&call, 0, n) : TN_OK;

@@ -11,6 +11,7 @@
 #include "kernels/cpu/base/radix.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/random/philox_block.h"
+#include "kernels/cpu/random/quantile.h"
 
 enum { PAIRS = PHILOX_WORDS / 2 };
 
@@ -18,8 +19,9 @@ typedef struct draw_call {
   void *y;
   int64_t n;
   uint64_t seed, offset;
-  uint64_t threshold, one; /* bernoulli: below this are ones; the bits of a one */
-  uint64_t low, span;      /* randint */
+  uint32_t most;      /* bernoulli: words up to this are ones */
+  uint64_t one;       /* bernoulli: the bits of a one; of 0 where there are none */
+  uint64_t low, span; /* randint */
   double mean, std;
   truncated between;
 } draw_call;
@@ -40,18 +42,24 @@ static uint64_t pair_of(const uint32_t *words, int64_t i) {
   return (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
 }
 
+/* draw_below of the pair of words i for n below 2^32, in fewer products. */
+static inline uint32_t below_narrow(const uint32_t *words, int64_t i, uint32_t n) {
+  return (uint32_t)(((uint64_t)words[2 * i + 1] * n + ((uint64_t)words[2 * i] * n >> 32)) >> 32);
+}
+
 /* -------------------------------------------------------------- bernoulli --- */
 
 #define BERNOULLI(bits, type)                                                                      \
   static tn_status bernoulli_##bits(void *ctx, int64_t begin, int64_t end) {                       \
     const draw_call *call = ctx;                                                                   \
     const type one = (type)call->one;                                                              \
+    const uint32_t most = call->most;                                                              \
     uint32_t words[PHILOX_WORDS];                                                                  \
     for (int64_t block = begin; block < end; block++) {                                            \
       const int64_t first = block * PHILOX_WORDS, n = cpu_min(PHILOX_WORDS, call->n - first);      \
       type *y = (type *)call->y + first;                                                           \
       draw_words(call, block, words);                                                              \
-      for (int64_t i = 0; i < n; i++) y[i] = words[i] < call->threshold ? one : 0;                 \
+      for (int64_t i = 0; i < n; i++) y[i] = words[i] <= most ? one : 0;                           \
     }                                                                                              \
     return TN_OK;                                                                                  \
   }
@@ -71,9 +79,10 @@ tn_status ISA(bernoulli_any)(const tn_kernel_args *args) {
   const tn_bernoulli_attrs *a = args->attrs;
   const DLDataType type = args->out[0]->dtype;
   draw_call call = {.seed = SCALAR_SEED(a, tn_bernoulli_attrs),
-                    .offset = SCALAR_OFFSET(a, tn_bernoulli_attrs),
-                    .one = one_of(type)};
-  call.threshold = bernoulli_threshold(a->p);
+                    .offset = SCALAR_OFFSET(a, tn_bernoulli_attrs)};
+  const uint64_t threshold = bernoulli_threshold(a->p);
+  call.one = threshold ? one_of(type) : 0;
+  call.most = (uint32_t)(threshold - 1);
   tn_range_fn fn = type.bits == 64   ? bernoulli_64
                    : type.bits == 32 ? bernoulli_32
                    : type.bits == 16 ? bernoulli_16

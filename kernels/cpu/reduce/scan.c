@@ -150,6 +150,10 @@ static inline double settle_double(double x) { return fabs(x) < DBL_MIN ? copysi
 /* The product of two that are safe loses nothing. */
 static inline int is_unsafe(double x) { return !((fabs(x) >= 0x1p-500) & (fabs(x) <= 0x1p500)); }
 
+/* A sum of doubles that others might take out of range, or that has left it, be it that elements
+ * had done so before. */
+static inline int is_huge(double x) { return !(fabs(x) <= 0x1p1000); }
+
 #define BODY "kernels/cpu/reduce/scan.inc"
 #include "kernels/cpu/base/stamp_bool.inc"
 #include "kernels/cpu/base/stamp_float.inc"
