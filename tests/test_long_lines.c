@@ -189,6 +189,50 @@ START_TEST(sums_of_huge_numbers_are_the_references) {
 }
 END_TEST
 
+static double *dipping; /* what `dips` gives, one after the other */
+static double dips(uint32_t *seed) {
+  (void)seed;
+  return *dipping++;
+}
+
+/* A running product that is 0 by the middle of a part stays so, though the part's factors come to
+ * 1 in another order. At `at` of each line's factors so many halves begin, and as many twos. */
+static void check_dip(world w, tn_dtype type, int64_t inner, int64_t at, int64_t halves) {
+  const int64_t shape[] = {LONG / inner, inner};
+  const int64_t length = shape[0], n = length * inner;
+  double *values = malloc((size_t)n * sizeof *values);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t step = i / inner - at;
+    const bool dip = i % inner == inner / 2;
+    values[i] = !dip || step < 0 || step >= 2 * halves ? 1 : step < halves ? 0.5 : 2;
+  }
+  for (int reverse = 0; reverse < 2; ++reverse) {
+    tn_cumprod_attrs attrs = TN_CUMPROD_DEFAULTS;
+    tn_tensor *y[2] = {0};
+    attrs.axis = 0, attrs.reverse = reverse;
+    for (int d = 0; d < 2; ++d) {
+      dipping = values;
+      tn_tensor *x = drawn(d ? w.reference : w.cpu, type, 2, shape, dips);
+      ok(tn_cumprod(NULL, x, &attrs, &y[d]));
+      tn_tensor_release(x);
+    }
+    same(y[0], y[1], 1e-6, "cumprod");
+  }
+  free(values);
+}
+
+START_TEST(products_that_fall_to_nothing_stay_there) {
+  world w = open_world(threads[_i]);
+  check_dip(w, TN_F32, 1, 0, 1100);
+  check_dip(w, TN_F64, 1, 20000, 1100);
+  check_dip(w, TN_F32, 7, 100, 1100);
+  check_dip(w, TN_F64, 1, 16384 - 600, 1060); /* from part to part, and to subnormal numbers */
+  check_dip(w, TN_F64, 3, LONG / 3 - 2200, 1100);
+  check_dip(w, TN_F32, 1, 40000, 900); /* nothing is lost */
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
 START_TEST(scans_have_the_same_bits_for_any_threads) {
   static const tn_dtype rounded[] = {TN_F32, TN_F64};
   for (int s = 0; s < 2; ++s)
@@ -255,6 +299,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, sums_of_huge_numbers_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, products_that_fall_to_nothing_stay_there, 0, COMPARED);
   tcase_add_test(tcase, scans_have_the_same_bits_for_any_threads);
   tcase_add_loop_test(tcase, gradients_are_the_references, 0, COMPARED);
 }

@@ -19,7 +19,7 @@ static tn_status scan_tiles(void *ctx, int64_t begin, int64_t end) {
   const scan_call *call = ctx;
   for (int64_t t = begin; t < end; t++) {
     const scan_stretch s = scan_stretch_of(call, t, 0, call->view.size);
-    call->fns.scan(call, &s, NULL);
+    call->fns.scan(call, &s, NULL, NULL);
   }
   return TN_OK;
 }
@@ -28,6 +28,10 @@ static tn_status scan_tiles(void *ctx, int64_t begin, int64_t end) {
 static char *items_at(const scan_call *call, int64_t tile, int64_t k) {
   const int64_t bytes = call->width * (int64_t)call->fns.item;
   return call->items + (tile * (call->round + 1) + k) * bytes;
+}
+
+static char *after_at(const scan_call *call, int64_t tile, int64_t k) {
+  return call->after + (tile * call->round + k) * call->width * (int64_t)call->fns.item;
 }
 
 static scan_stretch part_of(const scan_call *call, int64_t tile, int64_t k) {
@@ -52,7 +56,7 @@ static tn_status scan_parts(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t tile = i / call->count, k = i % call->count;
     const scan_stretch s = part_of(call, tile, k);
-    call->fns.scan(call, &s, s.first ? items_at(call, tile, k) : NULL);
+    call->fns.scan(call, &s, s.first ? items_at(call, tile, k) : NULL, after_at(call, tile, k));
   }
   return TN_OK;
 }
@@ -79,8 +83,27 @@ static void scan_rest(const scan_call *call, int64_t k) {
   for (int64_t t = 0; t < call->tiles; t++) {
     scan_stretch s = part_of(call, t, k);
     s.n = call->view.size - s.first;
-    call->fns.scan(call, &s, s.first ? items_at(call, t, k) : NULL);
+    call->fns.scan(call, &s, s.first ? items_at(call, t, k) : NULL, NULL);
   }
+}
+
+/* How many parts of the round come before the first that began with something other than what the
+ * one before it ended with, which all tiles then have in its place. */
+static int64_t agreed_parts(const scan_call *call) {
+  const size_t bytes = (size_t)call->width * call->fns.item;
+  bool agree = true;
+  for (int64_t k = 0; call->fns.agree && k < call->count; k++) {
+    for (int64_t t = 0; t < call->tiles && agree; t++) {
+      const scan_stretch s = part_of(call, t, k);
+      if (s.first + s.n == call->view.size) return call->count;
+      agree = call->fns.agree(after_at(call, t, k), items_at(call, t, k + 1), s.lines);
+    }
+    if (agree) continue;
+    for (int64_t t = 0; t < call->tiles; t++)
+      memcpy(items_at(call, t, k + 1), after_at(call, t, k), bytes);
+    return k + 1;
+  }
+  return call->count;
 }
 
 static tn_status scan_rounds(const tn_host *host, scan_call *call) {
@@ -93,6 +116,8 @@ static tn_status scan_rounds(const tn_host *host, scan_call *call) {
     join_parts(call);
     status = host->parallel_for(host, call->count * call->tiles, 1, scan_parts, call);
     if (status) return status;
+    const int64_t agreed = agreed_parts(call);
+    if (agreed < call->count) return scan_rest(call, agreed), TN_OK;
     if (call->count < count) return scan_rest(call, call->count), TN_OK;
     const size_t bytes = (size_t)call->width * call->fns.item;
     for (int64_t t = 0; t < call->tiles; t++)
@@ -106,11 +131,14 @@ static tn_status scan_by_parts(const tn_host *host, scan_call *call) {
   const int64_t each = host->num_threads > 1 ? (int64_t)host->num_threads * PARTS_EACH : 4;
   call->round = cpu_min(call->parts, cpu_max(1, each / call->tiles));
   const size_t items = (size_t)(call->tiles * (call->round + 1) * call->width) * call->fns.item;
+  const size_t after = (size_t)(call->tiles * call->round * call->width) * call->fns.item;
   const size_t flags = (size_t)(call->tiles * call->round) * sizeof *call->unsafe;
-  call->items = host->alloc(host, items + flags, 64);
+  call->items = host->alloc(host, items + after + flags, 64);
   if (!call->items)
-    return host->fail(TN_ERR_OUT_OF_MEMORY, "no %zu bytes for the parts of a scan", items + flags);
-  call->unsafe = (bool *)(call->items + items);
+    return host->fail(TN_ERR_OUT_OF_MEMORY, "no %zu bytes for the parts of a scan",
+                      items + after + flags);
+  call->after = call->items + items;
+  call->unsafe = (bool *)(call->after + after);
   const tn_status status = scan_rounds(host, call);
   host->free(host, call->items);
   return status;
@@ -153,6 +181,11 @@ static inline int is_unsafe(double x) { return !((fabs(x) >= 0x1p-500) & (fabs(x
 /* A sum of doubles that others might take out of range, or that has left it, be it that elements
  * had done so before. */
 static inline int is_huge(double x) { return !(fabs(x) <= 0x1p1000); }
+
+/* Rounding apart. Infinities and zeros are themselves alone. */
+static inline bool is_alike(double a, double b) {
+  return a == b || fabs(a - b) <= 0x1p-30 * fabs(b) || (isnan(a) && isnan(b));
+}
 
 #define BODY "kernels/cpu/reduce/scan.inc"
 #include "kernels/cpu/base/stamp_bool.inc"

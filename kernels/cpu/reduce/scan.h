@@ -30,8 +30,12 @@ typedef struct scan_fns {
   bool (*fold)(const scan_call *call, const scan_stretch *s, void *items);
   /* items = before joined with items. */
   void (*join)(const void *before, void *items, int64_t lines);
-  /* Writes the results of a stretch behind `before`, NULL at the start. */
-  void (*scan)(const scan_call *call, const scan_stretch *s, const void *before);
+  /* Writes the results of a stretch behind `before`, NULL at the start, and in `after`, which may
+   * be NULL, what the line comes to then; where `agree` is NULL nothing. */
+  void (*scan)(const scan_call *call, const scan_stretch *s, const void *before, void *after);
+  /* Whether what was found one by one is what was joined: fold does not meet its elements in their
+   * order, and may pass a place at which the scan left what its type holds. NULL: always. */
+  bool (*agree)(const void *one_by_one, const void *joined, int64_t lines);
 } scan_fns;
 
 struct scan_call {
@@ -46,6 +50,7 @@ struct scan_call {
   int64_t round;        /* parts of a line that are at work together */
   int64_t begin, count; /* the first of them, and how many */
   char *items;          /* [tiles, round + 1, width]: before a part, behind it its own */
+  char *after;          /* [tiles, round, width]: behind a part as its scan found it */
   bool *unsafe;         /* [tiles, round]: what fold said */
 };
 
