@@ -219,6 +219,7 @@ static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char
 static bool has_table(const tn_kernel_args *args, const map_form *form, int64_t n) {
   return args->kernel->workspace == cuda_table_workspace && args->workspace_bytes >= TABLE_BYTES &&
          form->inputs == 1 && form->size[0] == 2 && form->size[1] == 2 && n >= TABLE_LEAST &&
+         cuda_make_current(args->host, (const cuda_info *)args->device) == TN_OK &&
          cuda_table_fits();
 }
 
