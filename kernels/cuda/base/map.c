@@ -209,6 +209,11 @@ tn_status cuda_map_run_strided(const tn_kernel_args *args, const map_form *form,
 
 static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char *const *data,
                           int64_t n) {
+  if (!form->flat) {
+    cuda_shape line = {.rank = 1, .size = {n}};
+    for (int k = 0; k <= form->inputs; k++) line.stride[k][0] = 1;
+    return cuda_map_run_strided(args, form, data, &line);
+  }
   const int64_t each = (int64_t)MAP_THREADS * form->width;
   char *p[CUDA_MAX_OPERANDS] = {data[0], data[1], data[2], data[3]};
   void *parameters[] = {(void *)form->functor, &p[0], &p[1], &p[2], &p[3], &n};
@@ -219,6 +224,7 @@ static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char
 static bool has_table(const tn_kernel_args *args, const map_form *form, int64_t n) {
   return args->kernel->workspace == cuda_table_workspace && args->workspace_bytes >= TABLE_BYTES &&
          form->inputs == 1 && form->size[0] == 2 && form->size[1] == 2 && n >= TABLE_LEAST &&
+         cuda_make_current(args->host, (const cuda_info *)args->device) == TN_OK &&
          cuda_table_fits();
 }
 
@@ -242,7 +248,7 @@ tn_status cuda_map_run(const tn_kernel_args *args, const map_form *form) {
   cuda_shape_of(&shape, operands, tensors, true);
   int64_t n = cuda_shape_count(&shape);
   if (n == 0) return TN_OK;
-  bool flat = form->flat && cuda_shape_is_flat(&shape, operands);
+  bool flat = cuda_shape_is_flat(&shape, operands);
   for (int k = 0; k < operands; k++)
     flat = flat && is_aligned(data[k], (int64_t)form->size[k] * form->width);
   if (!flat) return cuda_map_run_strided(args, form, data, &shape);

@@ -23,7 +23,7 @@ tn_status cuda_table_begin(const tn_kernel_args *args);
 /* y[i] = table[x[i]] for n elements of dense runs that begin at 16 bytes; y may be x. */
 tn_status cuda_table_look(const tn_kernel_args *args, void *y, const void *x, int64_t n);
 
-/* Whether the device's blocks may hold a table. */
+/* Whether blocks of the current device may hold a table; asked before cuda_table_look. */
 bool cuda_table_fits(void);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
  */
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/narrow.cuh"
-#include "kernels/cuda/elementwise/single.cuh"
+#include "kernels/cuda/elementwise/softplus.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 NARROWED_SINGLE_OP(sigmoid)
@@ -20,14 +20,6 @@ WIDE_UNARY(hardsigmoid)
 
 namespace {
 
-/* Where beta is 1, and no float stands between the threshold and `most`. */
-struct plain_softplus_op {
-  float most;
-  __device__ __forceinline__ float operator()(float x) const {
-    return x > most ? x : single_softplus(x);
-  }
-};
-
 struct softplus_op {
   double beta, threshold;
   __device__ __forceinline__ float operator()(float x) const {
@@ -37,12 +29,6 @@ struct softplus_op {
     return double_softplus(x, beta, threshold);
   }
 };
-
-/* The greatest float that is not above x. */
-float float_below(double x) {
-  const float y = (float)x;
-  return (double)y > x ? nextafterf(y, -INFINITY) : y;
-}
 
 struct leaky_relu_op {
   double slope;
@@ -72,7 +58,8 @@ tn_status cuda_run_gelu(const tn_kernel_args *args) {
 }
 tn_status cuda_run_softplus(const tn_kernel_args *args) {
   const auto *k = (const tn_softplus_attrs *)args->attrs;
-  return run_plain_or<unary>(args, k->beta == 1, plain_softplus_op{float_below(k->threshold)},
+  const bool plain = is_plain_factor(k->beta);
+  return run_plain_or<unary>(args, plain, plain_softplus(plain ? k->beta : 1, k->threshold),
                              softplus_op{k->beta, k->threshold});
 }
 tn_status cuda_run_leaky_relu(const tn_kernel_args *args) {

@@ -261,17 +261,10 @@ template <class C> struct centre {
     fits = sizeof(C) == 8 || (fabs(high) < (C)0x1p100 && rstd > (C)0x1p-60 && rstd < (C)0x1p60);
   }
 
-  __device__ __forceinline__ C near(C x, C gamma, C beta) const {
-    if (sizeof(C) == 8) return (x - high) * rstd * gamma + beta;
-    return ((x - high) - low) * rstd * gamma + beta;
-  }
-
-  __device__ __forceinline__ C far(C x, C gamma, C beta) const {
-    return (C)(((double)x - mean) * root * (double)gamma + (double)beta);
-  }
-
   __device__ __forceinline__ C normal(C x, C gamma, C beta) const {
-    return sizeof(C) == 8 || fits ? near(x, gamma, beta) : far(x, gamma, beta);
+    if (sizeof(C) == 8) return (x - high) * rstd * gamma + beta;
+    if (fits) return ((x - high) - low) * rstd * gamma + beta;
+    return (C)(((double)x - mean) * root * (double)gamma + (double)beta);
   }
 };
 

@@ -10,7 +10,7 @@
 
 namespace {
 
-enum { half_width = 8, half_packs = 4, half_block = 128, half_most_lanes = 512 };
+enum { half_width = 8, half_packs = 8, half_block = 128, half_most_lanes = 256 };
 
 using half_pack = pack<any_half, half_width>;
 
@@ -85,25 +85,72 @@ __device__ __forceinline__ void read_half_weights(float *out, norm_weight w, int
   }
 }
 
+/* A pack's sum of squared distances where floats do not hold it. */
+__device__ __noinline__ double far_squares(const any_half *x, bool brain, double high) {
+  double sum = 0;
+  for (int j = 0; j < half_width; j++) {
+    const double d = (double)load(x[j], brain) - high;
+    sum += d * d;
+  }
+  return sum;
+}
+
+/* Distances from `high`, in place of the numbers, and the sum of their squares. That of distances
+ * from the mean is less by the square of the two's distance, for each number. */
+template <int K>
+__device__ __forceinline__ double take_distances(float (*v)[half_width], const half_rows &a,
+                                                 const any_half *x, int lane, float high) {
+  double sum = 0;
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
+    float q[2] = {0, 0};
+#pragma unroll
+    for (int j = 0; j < half_width; j++) {
+      v[k][j] -= high;
+      q[j % 2] = fmaf(v[k][j], v[k][j], q[j % 2]);
+    }
+    q[0] += q[1];
+    if (i >= a.size) continue;
+    sum += holds_squares(q[0]) ? (double)q[0] : far_squares(x + i, a.brain, (double)high);
+  }
+  return sum;
+}
+
+/* A pack's results in double, of what a thread reads once more. */
+__device__ __noinline__ void write_far(const half_rows &a, int64_t at, int64_t channel, double mean,
+                                       double root) {
+  for (int j = 0; j < half_width; j++) {
+    float gamma[half_width], beta[half_width];
+    read_half_weights(gamma, a.gamma, a.each ? channel + j : channel, false, a.brain, 1.0f);
+    read_half_weights(beta, a.beta, a.each ? channel + j : channel, false, a.brain, 0.0f);
+    const double z = ((double)load(a.x[at + j], a.brain) - mean) * root;
+    a.y[at + j] = rounded<any_half>((float)(z * (double)gamma[0] + (double)beta[0]), a.brain);
+  }
+}
+
+/* Of distances. */
 template <int K>
 __device__ __forceinline__ void write_half_row(const half_rows &a, int64_t begin, uint32_t group,
                                                int lane, const float (*v)[half_width],
                                                const centre<float> &at) {
+  const float low = -at.low * at.rstd;
 #pragma unroll
   for (int k = 0; k < K; k++) {
     const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
     if (i >= a.size) continue;
     const int64_t channel = (int64_t)group * a.per + (a.each ? i : quotient(i, a.divide));
-    float gamma[half_width], beta[half_width], out[half_width];
+    if (!at.fits) {
+      write_far(a, begin + i, channel, at.mean, at.root);
+      continue;
+    }
+    float gamma[half_width], beta[half_width];
     read_half_weights(gamma, a.gamma, channel, a.each, a.brain, 1.0f);
     read_half_weights(beta, a.beta, channel, a.each, a.brain, 0.0f);
 #pragma unroll
-    for (int j = 0; j < half_width; j++) out[j] = at.near(v[k][j], gamma[j], beta[j]);
-    if (!at.fits) {
-#pragma unroll
-      for (int j = 0; j < half_width; j++) out[j] = at.far(v[k][j], gamma[j], beta[j]);
-    }
-    write_past(a.y + begin + i, packed<any_half, half_width>(out, a.brain));
+    for (int j = 0; j < half_width; j++)
+      gamma[j] = fmaf(fmaf(v[k][j], at.rstd, low), gamma[j], beta[j]);
+    write_past(a.y + begin + i, packed<any_half, half_width>(gamma, a.brain));
   }
 }
 
@@ -126,22 +173,20 @@ __global__ void __launch_bounds__(half_most_lanes)
     if (i < a.size) p[k] = read_past(a.x + begin + i);
   }
   unpack_all<K>(v, p, a.brain);
-  double sum = 0, square = 0, mean = 0;
+  double sum = 0, mean = 0;
   if (a.centred) {
 #pragma unroll
     for (int k = 0; k < K; k++) sum += sum_of<half_width>(v[k]);
     mean = join_half_row(sum, a.lanes, sums) / (double)a.size;
   }
-#pragma unroll
-  for (int k = 0; k < K; k++)
-    if ((uint32_t)(k * a.lanes + lane) * half_width < a.size)
-      square += squares_of<half_width>(v[k], mean);
-  const double var = join_half_row(square, a.lanes, squares) / (double)a.size;
-  const centre<float> at(mean, rsqrt(var + a.eps));
+  const float high = (float)mean;
+  sum = take_distances<K>(v, a, a.x + begin, lane, high);
+  const double low = mean - (double)high;
+  const double var = join_half_row(sum, a.lanes, squares) / (double)a.size - low * low;
+  const centre<float> at(mean, rsqrt((var < 0 ? 0 : var) + a.eps));
   if (lane == 0 && a.mean) a.mean[row] = (float)at.mean;
   if (lane == 0 && a.rstd) a.rstd[row] = (float)at.root;
-  const uint32_t group = a.groups == 1 ? 0 : row % a.groups;
-  write_half_row<K>(a, begin, group, lane, v, at);
+  write_half_row<K>(a, begin, a.groups == 1 ? 0 : row % a.groups, lane, v, at);
 }
 
 /* Packs that a row's threads hold. */
@@ -151,10 +196,13 @@ inline bool holds_half_row(int64_t size) {
 
 /* pre: packs lie where 16 bytes do; a.lanes is yet to be set. */
 inline tn_status launch_half_rows(const tn_kernel_args *args, half_rows &a) {
-  const int64_t share = a.size <= 32 * half_width ? half_width : half_packs * half_width;
-  a.lanes = (int)(ceil_div(ceil_div(a.size, share), 32) * 32);
+  const int packs = a.size <= 32 * half_width ? 1 : a.size <= 4 * 32 * half_width ? 4 : half_packs;
+  a.lanes = (int)(ceil_div(ceil_div(a.size, packs * half_width), 32) * 32);
   const int threads = a.lanes == 32 ? half_block : a.lanes;
-  return launch(args, share == half_width ? rows_of_halves<1> : rows_of_halves<half_packs>,
+  return launch(args,
+                packs == 1   ? rows_of_halves<1>
+                : packs == 4 ? rows_of_halves<4>
+                             : rows_of_halves<half_packs>,
                 (unsigned)ceil_div(a.rows, threads / a.lanes), threads, 0, a);
 }
 
