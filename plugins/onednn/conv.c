@@ -19,6 +19,9 @@ enum { PLAIN, CHANNELS_LAST };
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
 
+/* Windows, of all images, for which reordering weights takes longer than what is saved. */
+enum { FEW_WINDOWS = 4 };
+
 /* A call by the forward operator's names, and the key of its plan. c and k count all
  * channels; `parts` are the pieces that the written channels are cut into. */
 typedef struct conv_shape {
@@ -131,7 +134,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   c->args = args;
   name_tensors(c);
   if (has_activation(args->kernel->op)) c->activation = activation_at(args->attrs, c->x->ndim - 2);
-  if (!activation_is_ours(c->activation)) return false;
+  if (!activation_is_ours(c->activation, data_type_of(c->x->dtype))) return false;
   conv_shape *s = &c->shape;
   if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
@@ -487,9 +490,12 @@ static tn_status run_weights(conv_call *c) {
 
 /* Where the kernels were measured to be faster than ours; README.md has the figures. */
 static bool is_faster(const conv_shape *s) {
+  const int64_t windows = s->n * count_of(s->out, s->axes);
   const bool depthwise = s->g > 1 && s->g == s->c && s->g == s->k;
   const int64_t c = s->c / s->g, k = s->k / s->g, patch = c * count_of(s->window, s->axes);
   if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
+  /* Weights that are read once would be reordered for that. */
+  if (s->role == CONV_FORWARD && windows <= FEW_WINDOWS) return false;
   /* Of larger images ours makes no copy. */
   if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && s->lies[0] == PLAIN &&
       count_of(s->out, s->axes) >= 2048)
