@@ -63,7 +63,7 @@ static INLINE tn_status run(const tn_call *call, tn_device *device, const tn_str
   DLTensor *out[1] = {&y->dl};
   for (uint32_t i = 0; i < call->num_in; ++i) in[i] = &call->in[i]->dl;
   tn_kernel_args args = {
-      .struct_size = sizeof args,
+      .struct_size = ARGS_SIZE_UNKEPT,
       .num_in = call->num_in,
       .num_out = 1,
       .in = in,

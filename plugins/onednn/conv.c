@@ -2,8 +2,8 @@
  * Convolutions and their gradients. The work is cut by images and, where there are few of
  * them, by channels of what is written; how depends on shapes alone, so that the bits do not
  * depend on the threads. Each piece is reordered to the layout that oneDNN wants, computed
- * and reordered back while it is in cache; weights are reordered once per call. Gradients by
- * weights add up by pieces of the batch in float32.
+ * and reordered back while it is in cache; weights are reordered once per call, or once per program
+ * where they are constants. Gradients by weights add up by pieces of the batch in float32.
  */
 #include <assert.h>
 #include <string.h>
@@ -358,7 +358,7 @@ static char *at_weights(const conv_call *c, int64_t p) {
 static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, ~0u);
   if (status != TN_OK) return status;
   for (int64_t p = begin; p < end && status == TN_OK; p++)
     status = runner_convert(&r, SLOT_B, at_weights(c, p),
@@ -397,7 +397,7 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
   const DLTensor *from = forward ? c->x : c->y, *to = forward ? c->y : c->x;
   const int64_t channels = (forward ? s->k : s->c) / s->parts;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, 1u << SLOT_B);
   if (status != TN_OK) return status;
   int64_t loaded = -1;
   for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
@@ -424,7 +424,7 @@ static tn_status weight_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   const conv_shape *s = &c->shape;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, 1u << SLOT_Y);
   if (status != TN_OK) return status;
   int64_t loaded = -1;
   for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
@@ -445,7 +445,7 @@ static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   const size_t count = c->plan->slots[SLOT_Y].bytes / sizeof(float);
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, ~0u);
   if (status != TN_OK) return status;
   for (int64_t p = begin; p < end && status == TN_OK; p++) {
     float *restrict sum = (float *)(void *)sum_of(c, 0, p);
@@ -461,19 +461,38 @@ static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
 
 /* --- the calls --- */
 
+/* Where a program's call keeps weights that never change, reordered; NULL of other calls. The
+ * shape, and so what they are reordered to, is the call's. */
+static tn_kept *kept_of(const conv_call *c) {
+  enum { WEIGHTS = 1 }; /* the second operand, forward and backward */
+  tn_kept *kept = TN_FIELD_OR(c->args, tn_kernel_args, kept, NULL);
+  return kept && kept->constants >> WEIGHTS & 1 ? kept : NULL;
+}
+
+static void free_kept(const tn_host *host, void *weights) { host->free(host, weights); }
+
+static tn_status reorder_weights(conv_call *c, tn_kept *kept) {
+  const tn_host *host = c->args->host;
+  c->weights = host->alloc(host, (size_t)c->shape.parts * c->plan->slots[SLOT_B].bytes, 64);
+  if (!c->weights) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to reorder weights");
+  tn_status status = host->parallel_for(host, c->shape.parts, 1, convert_weights, c);
+  if (status == TN_OK && kept) {
+    kept->data = c->weights;
+    kept->release = free_kept;
+  }
+  return status;
+}
+
 static tn_status run_images(conv_call *c) {
   const tn_host *host = c->args->host;
-  const slot *b = &c->plan->slots[SLOT_B];
   const conv_shape *s = &c->shape;
+  tn_kept *kept = kept_of(c);
   tn_status status = TN_OK;
-  if (b->reorder.primitive) {
-    c->weights = host->alloc(host, (size_t)s->parts * b->bytes, 64);
-    if (!c->weights) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to reorder weights");
-    status = host->parallel_for(host, s->parts, 1, convert_weights, c);
-  }
+  if (kept) c->weights = kept->data;
+  if (c->plan->slots[SLOT_B].reorder.primitive && !c->weights) status = reorder_weights(c, kept);
   if (status == TN_OK)
     status = host->parallel_for(host, pieces_of(s) * s->parts, 1, image_range, c);
-  host->free(host, c->weights);
+  if (!kept || kept->data != c->weights) host->free(host, c->weights);
   return status;
 }
 
