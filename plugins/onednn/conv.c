@@ -9,26 +9,14 @@
 #include <string.h>
 
 #include "activation.h"
+#include "conv.h"
 #include "onednn.h"
 #include "plan.h"
-
-enum { PLAIN, CHANNELS_LAST };
 
 /* Multiplications that make a piece worth its handling; pieces wanted; and windows that make
  * adding up a piece's weights worth while. */
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
-
-/* Windows, of all images, for which reordering weights takes longer than what is saved. */
-enum { FEW_WINDOWS = 4 };
-
-/* A call by the forward operator's names, and the key of its plan. c and k count all
- * channels; `parts` are the pieces that the written channels are cut into. */
-typedef struct conv_shape {
-  int64_t role, type, axes, n, g, c, k, images, parts, bias;
-  int64_t in[3], out[3], window[3], stride[3], padding[3], dilation[3];
-  int64_t lies[3]; /* PLAIN or CHANNELS_LAST: x, w, y */
-} conv_shape;
 
 typedef struct conv_call {
   const tn_kernel_args *args;
@@ -40,12 +28,6 @@ typedef struct conv_call {
 } conv_call;
 
 /* --- the shape --- */
-
-static int64_t count_of(const int64_t *size, int64_t axes) {
-  int64_t n = 1;
-  for (int64_t d = 0; d < axes; d++) n *= size[d];
-  return n;
-}
 
 /* Strides of [n, c, size...] in elements. */
 static void strides_of(int64_t way, int64_t axes, int64_t channels, const int64_t *size,
@@ -75,11 +57,6 @@ static bool is_empty(const DLTensor *t) {
   for (int d = 0; d < t->ndim; d++)
     if (t->shape[d] == 0) return true;
   return false;
-}
-
-static double work_of(const conv_shape *s) {
-  return (double)(s->n * s->k) * (double)(s->c / s->g) * (double)count_of(s->out, s->axes) *
-         (double)count_of(s->window, s->axes);
 }
 
 /* Images of a piece and parts of the channels written. */
@@ -114,18 +91,6 @@ static void name_tensors(conv_call *c) {
     c->y = row->transposed ? second : first, c->x = row->transposed ? first : second, c->w = out;
     break;
   }
-}
-
-static bool has_activation(uint32_t op) {
-  return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D;
-}
-
-/* Behind the groups; none where the host is older than that. */
-static int64_t activation_at(const void *attrs, int axes) {
-  const size_t end = sizeof(int64_t) * (3 * (size_t)axes + 3);
-  uint32_t size;
-  memcpy(&size, attrs, sizeof size);
-  return size < end ? TN_ACTIVATION_NONE : ((const int64_t *)attrs)[3 * axes + 2];
 }
 
 static bool read_shape(conv_call *c, const tn_kernel_args *args) {
@@ -507,61 +472,11 @@ static tn_status run_weights(conv_call *c) {
   return status;
 }
 
-/* Where the kernels were measured to be faster than ours; README.md has the figures. */
-static bool is_faster(const conv_shape *s) {
-  const int64_t windows = s->n * count_of(s->out, s->axes);
-  const bool depthwise = s->g > 1 && s->g == s->c && s->g == s->k;
-  const int64_t c = s->c / s->g, k = s->k / s->g, patch = c * count_of(s->window, s->axes);
-  if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
-  /* Weights that are read once would be reordered for that. */
-  if (s->role == CONV_FORWARD && windows <= FEW_WINDOWS) return false;
-  /* Of larger images ours makes no copy. */
-  if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && s->lies[0] == PLAIN &&
-      count_of(s->out, s->axes) >= 2048)
-    return false;
-  if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
-  if (s->g > 1 || k < 4) return false;
-  if (s->role == CONV_BACKWARD_WEIGHTS)
-    return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
-  if (s->type != dnnl_f32) return false;
-  return s->role == CONV_FORWARD ? patch >= 32 : c >= 8 && k >= 8;
-}
-
-/* Before 3.6 oneDNN's AMX kernel for gradients by 3x3 windows in bf16 cuts images of wide rows
- * down to one row, where it loses the place of the weight (uxlfoundation/oneDNN 65c2c756ac), or
- * never ends. It halves a block while that is over 48 KiB; three rows of 224 elements are not. */
-static bool loses_rows(const conv_shape *s) {
-  const dnnl_version_t *version = dnnl_version();
-  if (s->type != dnnl_bf16 || s->axes != 2 || s->in[1] <= 224) return false;
-  return (version->major < 3 || (version->major == 3 && version->minor < 6)) && onednn_has_amx();
-}
-
-/* Whether some place of the window lies in padding wherever the window is: its gradient is 0. */
-static bool has_idle_place(const conv_shape *s) {
-  for (int a = 0; a < s->axes; a++)
-    for (int64_t k = 0; k < s->window[a]; k++) {
-      const int64_t before = s->padding[a] - k * s->dilation[a];
-      const int64_t first = before > 0 ? (before + s->stride[a] - 1) / s->stride[a] : 0;
-      if (first >= s->out[a] || first * s->stride[a] - before >= s->in[a]) return true;
-    }
-  return false;
-}
-
-/* What oneDNN gets wrong, to be left to ours however fast it is. In 2.6, with stride and padding
- * along the depth, it may read the wrong slices of an image or write past its own memory. In bf16
- * it gives numbers for places of the window that see no element: x of 1 element, kernel 2, stride
- * 2, padding 1. */
-static bool is_wrong(const conv_shape *s) {
-  if (s->role != CONV_BACKWARD_WEIGHTS) return false;
-  if (s->type == dnnl_bf16 && has_idle_place(s)) return true;
-  return loses_rows(s) || (s->axes == 3 && s->stride[0] > 1 && s->padding[0] > 0);
-}
-
 bool conv_supports(const tn_kernel_args *args) {
   conv_call c;
   memset(&c, 0, sizeof c);
-  if (!read_shape(&c, args) || is_wrong(&c.shape)) return false;
-  if (!plans_take_all(args) && !is_faster(&c.shape)) return false;
+  if (!read_shape(&c, args) || conv_is_wrong(&c.shape)) return false;
+  if (!plans_take_all(args) && !conv_is_faster(&c.shape)) return false;
   plan *p = take(&c);
   plan_give_back(args, p);
   return p != NULL;
