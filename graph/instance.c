@@ -156,6 +156,18 @@ static const random_node *find_random(const tn_program *p, uint32_t index) {
   return low < p->num_random && p->running[p->random[low].place] == index ? &p->random[low] : NULL;
 }
 
+/* Bit i: input i of a node is a constant where it lies, no copy of one. */
+static uint32_t constants_of(const tn_program *p, const record_node *n, tn_tensor *const *instead) {
+  const uint32_t count = n->num_in < 32 ? n->num_in : 32;
+  uint32_t bits = 0;
+  for (uint32_t k = 0; k < count; ++k) {
+    if (n->in[k] == TN_GRAPH_NONE || (instead && instead[k])) continue;
+    const record_value *v = &p->record.values[n->in[k]];
+    if (p->record.buffers[v->buffer].kind == TN_GRAPH_CONSTANT) bits |= 1u << k;
+  }
+  return bits;
+}
+
 tn_status instance_prepare(const tn_program *p, const instance *i, uint32_t index,
                            tn_tensor *const *in, tn_prepared **prepared) {
   const random_node *draws = p->draws_by_tensor ? find_random(p, index) : NULL;
@@ -164,7 +176,9 @@ tn_status instance_prepare(const tn_program *p, const instance *i, uint32_t inde
                          .instead = in,
                          .from = draws ? draws->from : NULL,
                          .drawn = i->drawn};
-  return prepare_node(p, index, &how, prepared);
+  tn_status status = prepare_node(p, index, &how, prepared);
+  if (!status) prepared_keep(*prepared, constants_of(p, &p->record.nodes[index], in));
+  return status;
 }
 
 void instance_add(instance *i, uint32_t node, tn_prepared *call) {

@@ -348,6 +348,16 @@ static inline const tn_attr *tn_operator_attr(const tn_operator *op, uint32_t in
 
 /* -------------------------------------------------------------- the kernels --- */
 
+/* What a call that runs many times, as those of a program do, keeps for its kernel from run to run:
+ * constant weights in the layout that the kernel wants, say. One run follows the other. */
+typedef struct tn_kept {
+  uint32_t struct_size;
+  uint32_t constants; /* bit i: in[i] is the same tensor with the same numbers in every run */
+  void *data;         /* the kernel's to set; NULL before */
+  /* Set with data, and called with it when the call is given back or gets other attributes. */
+  void (*release)(const tn_host *host, void *data);
+} tn_kept;
+
 /* One call as a kernel sees it. */
 struct tn_kernel_args {
   uint32_t struct_size;
@@ -383,6 +393,9 @@ struct tn_kernel_args {
   void *workspace;
   size_t workspace_bytes;
   uint64_t workspace_offset; /* of opaque memory: bytes from the handle that workspace then is */
+  /* NULL of most calls, or behind struct_size: to be read with TN_FIELD_OR. Only on devices with
+   * TN_BACKEND_SYNCHRONOUS, and not when `supports` is asked. */
+  tn_kept *kept;
 };
 
 typedef tn_status (*tn_kernel_fn)(const tn_kernel_args *args);

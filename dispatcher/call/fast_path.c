@@ -62,19 +62,20 @@ static INLINE tn_status run(const tn_call *call, tn_device *device, const tn_str
   const DLTensor *in[TN_MAX_ARGS];
   DLTensor *out[1] = {&y->dl};
   for (uint32_t i = 0; i < call->num_in; ++i) in[i] = &call->in[i]->dl;
-  tn_kernel_args args = {
-      .struct_size = sizeof args,
-      .num_in = call->num_in,
-      .num_out = 1,
-      .in = in,
-      .out = out,
-      .attrs = call->attrs ? call->attrs : op->defaults,
-      .host = &device->runtime->host,
-      .kernel = &c->kernel->row,
-      .device = device->handle,
-      .queue = stream->queue,
-      .native_stream = stream->native,
-  };
+  tn_kernel_args args; /* what lies behind its size is not set */
+  args.struct_size = ARGS_SIZE_UNKEPT;
+  args.num_in = call->num_in;
+  args.num_out = 1;
+  args.in = in;
+  args.out = out;
+  args.attrs = call->attrs ? call->attrs : op->defaults;
+  args.host = &device->runtime->host;
+  args.kernel = &c->kernel->row;
+  args.device = device->handle;
+  args.queue = stream->queue;
+  args.native_stream = stream->native;
+  args.workspace = NULL;
+  args.workspace_bytes = args.workspace_offset = 0;
   tn_status status = c->run(&args);
   return __builtin_expect(status, 0) ? kernel_status(device, c, status) : TN_OK;
 }

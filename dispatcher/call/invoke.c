@@ -118,7 +118,8 @@ tn_status tn_invoke(const tn_call *call) {
 struct tn_prepared {
   plan plan;
   bool direct;
-  bool chosen; /* runs a kernel that the caller chose, not the best */
+  bool chosen;  /* runs a kernel that the caller chose, not the best */
+  tn_kept kept; /* the kernel's, where args has it */
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
 };
 
@@ -287,6 +288,22 @@ static tn_status find_chosen(const plan *p, plan *anew) {
                      p->cell->kernel->row.name);
 }
 
+/* The kernel begins anew. */
+static void forget_kept(tn_prepared *prepared) {
+  tn_kept *kept = &prepared->kept;
+  if (kept->data && kept->release) kept->release(prepared->plan.args.host, kept->data);
+  kept->data = NULL;
+  kept->release = NULL;
+}
+
+void prepared_keep(tn_prepared *prepared, uint32_t constants) {
+  plan *p = &prepared->plan;
+  if (!constants || !prepared->direct || !p->device->synchronous) return;
+  prepared->kept = (tn_kept){.struct_size = sizeof prepared->kept, .constants = constants};
+  p->args.struct_size = sizeof p->args;
+  p->args.kept = &prepared->kept;
+}
+
 /* Takes attributes and kernel of a plan for the same tensors; as before if that fails. */
 static tn_status adopt(tn_prepared *prepared, const plan *anew) {
   plan *p = &prepared->plan;
@@ -295,6 +312,7 @@ static tn_status adopt(tn_prepared *prepared, const plan *anew) {
   block *workspace = p->workspace;
   bool direct = prepared->direct;
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
+  forget_kept(prepared);
   memcpy(attrs, prepared->attrs, sizeof attrs);
   keep_attrs(prepared, anew->args.attrs);
   p->cell = anew->cell;
@@ -435,6 +453,7 @@ void tn_prepared_release(tn_prepared *prepared) {
     notify_prepared(TN_LAYER_PREPARED_RELEASED, p->device, prepared, &p->op->row);
   /* A closed runtime is held by each block in use; the tensors hold it through this. */
   bool holds = p->workspace && atomic_load(&runtime->closed);
+  forget_kept(prepared);
   if (prepared->direct) list ? list_finish(p) : plan_finish(p);
   attr_tensors_release(p->op, p->args.attrs);
   if (holds) runtime_release(runtime);

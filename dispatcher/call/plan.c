@@ -399,7 +399,7 @@ static inline void note_streams(plan *p) {
 
 static INLINE void set_args(plan *p) {
   tn_kernel_args *a = &p->args;
-  a->struct_size = sizeof *a;
+  a->struct_size = ARGS_SIZE_UNKEPT;
   a->num_in = (uint16_t)p->num_in;
   a->num_out = (uint16_t)p->num_out;
   a->in = p->in_view;

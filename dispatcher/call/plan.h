@@ -19,6 +19,10 @@ enum { PLAN_OF_LISTS = 1 << 20 };
 /* The same for a call that goes to whom is_watched asks. */
 enum { PLAN_WATCHED = 1 << 21 };
 
+/* The size of a tn_kernel_args that keeps nothing: one run of a call, or of one whose inputs may be
+ * others each time. What lies behind is not set then. */
+#define ARGS_SIZE_UNKEPT offsetof(tn_kernel_args, kept)
+
 typedef struct plan {
   const op_entry *op;
   tn_device *device;
@@ -154,6 +158,10 @@ bool prepared_refresh(tn_prepared *prepared);
  */
 size_t prepared_drop_workspace(tn_prepared *prepared);
 void prepared_lend_workspace(tn_prepared *prepared, const tn_tensor *memory);
+
+/* invoke.c: what a prepared call's kernel may keep from run to run, input i being constant where
+ * bit i of `constants` says so. Does nothing where the kernel's work may go on behind a run. */
+void prepared_keep(tn_prepared *prepared, uint32_t constants);
 
 /* invoke.c: whether its kernel gets row-major copies of some tensors, made anew by each run. */
 bool prepared_copies(const tn_prepared *prepared);

@@ -2,30 +2,21 @@
  * Convolutions and their gradients. The work is cut by images and, where there are few of
  * them, by channels of what is written; how depends on shapes alone, so that the bits do not
  * depend on the threads. Each piece is reordered to the layout that oneDNN wants, computed
- * and reordered back while it is in cache; weights are reordered once per call. Gradients by
- * weights add up by pieces of the batch in float32.
+ * and reordered back while it is in cache; weights are reordered once per call, or once per program
+ * where they are constants. Gradients by weights add up by pieces of the batch in float32.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "activation.h"
+#include "conv.h"
 #include "onednn.h"
 #include "plan.h"
-
-enum { PLAIN, CHANNELS_LAST };
 
 /* Multiplications that make a piece worth its handling; pieces wanted; and windows that make
  * adding up a piece's weights worth while. */
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
-
-/* A call by the forward operator's names, and the key of its plan. c and k count all
- * channels; `parts` are the pieces that the written channels are cut into. */
-typedef struct conv_shape {
-  int64_t role, type, axes, n, g, c, k, images, parts, bias;
-  int64_t in[3], out[3], window[3], stride[3], padding[3], dilation[3];
-  int64_t lies[3]; /* PLAIN or CHANNELS_LAST: x, w, y */
-} conv_shape;
 
 typedef struct conv_call {
   const tn_kernel_args *args;
@@ -37,12 +28,6 @@ typedef struct conv_call {
 } conv_call;
 
 /* --- the shape --- */
-
-static int64_t count_of(const int64_t *size, int64_t axes) {
-  int64_t n = 1;
-  for (int64_t d = 0; d < axes; d++) n *= size[d];
-  return n;
-}
 
 /* Strides of [n, c, size...] in elements. */
 static void strides_of(int64_t way, int64_t axes, int64_t channels, const int64_t *size,
@@ -72,11 +57,6 @@ static bool is_empty(const DLTensor *t) {
   for (int d = 0; d < t->ndim; d++)
     if (t->shape[d] == 0) return true;
   return false;
-}
-
-static double work_of(const conv_shape *s) {
-  return (double)(s->n * s->k) * (double)(s->c / s->g) * (double)count_of(s->out, s->axes) *
-         (double)count_of(s->window, s->axes);
 }
 
 /* Images of a piece and parts of the channels written. */
@@ -113,25 +93,13 @@ static void name_tensors(conv_call *c) {
   }
 }
 
-static bool has_activation(uint32_t op) {
-  return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D;
-}
-
-/* Behind the groups; none where the host is older than that. */
-static int64_t activation_at(const void *attrs, int axes) {
-  const size_t end = sizeof(int64_t) * (3 * (size_t)axes + 3);
-  uint32_t size;
-  memcpy(&size, attrs, sizeof size);
-  return size < end ? TN_ACTIVATION_NONE : ((const int64_t *)attrs)[3 * axes + 2];
-}
-
 static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   const conv_row *row = args->kernel->user;
   const int64_t *numbers = (const int64_t *)args->attrs + 1; /* behind struct_size */
   c->args = args;
   name_tensors(c);
   if (has_activation(args->kernel->op)) c->activation = activation_at(args->attrs, c->x->ndim - 2);
-  if (!activation_is_ours(c->activation)) return false;
+  if (!activation_is_ours(c->activation, data_type_of(c->x->dtype))) return false;
   conv_shape *s = &c->shape;
   if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
@@ -355,7 +323,7 @@ static char *at_weights(const conv_call *c, int64_t p) {
 static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, ~0u);
   if (status != TN_OK) return status;
   for (int64_t p = begin; p < end && status == TN_OK; p++)
     status = runner_convert(&r, SLOT_B, at_weights(c, p),
@@ -394,7 +362,7 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
   const DLTensor *from = forward ? c->x : c->y, *to = forward ? c->y : c->x;
   const int64_t channels = (forward ? s->k : s->c) / s->parts;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, 1u << SLOT_B);
   if (status != TN_OK) return status;
   int64_t loaded = -1;
   for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
@@ -421,7 +389,7 @@ static tn_status weight_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   const conv_shape *s = &c->shape;
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, 1u << SLOT_Y);
   if (status != TN_OK) return status;
   int64_t loaded = -1;
   for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
@@ -442,7 +410,7 @@ static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   const size_t count = c->plan->slots[SLOT_Y].bytes / sizeof(float);
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan);
+  tn_status status = runner_open(&r, c->args, c->plan, ~0u);
   if (status != TN_OK) return status;
   for (int64_t p = begin; p < end && status == TN_OK; p++) {
     float *restrict sum = (float *)(void *)sum_of(c, 0, p);
@@ -458,19 +426,38 @@ static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
 
 /* --- the calls --- */
 
+/* Where a program's call keeps weights that never change, reordered; NULL of other calls. The
+ * shape, and so what they are reordered to, is the call's. */
+static tn_kept *kept_of(const conv_call *c) {
+  enum { WEIGHTS = 1 }; /* the second operand, forward and backward */
+  tn_kept *kept = TN_FIELD_OR(c->args, tn_kernel_args, kept, NULL);
+  return kept && kept->constants >> WEIGHTS & 1 ? kept : NULL;
+}
+
+static void free_kept(const tn_host *host, void *weights) { host->free(host, weights); }
+
+static tn_status reorder_weights(conv_call *c, tn_kept *kept) {
+  const tn_host *host = c->args->host;
+  c->weights = host->alloc(host, (size_t)c->shape.parts * c->plan->slots[SLOT_B].bytes, 64);
+  if (!c->weights) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to reorder weights");
+  tn_status status = host->parallel_for(host, c->shape.parts, 1, convert_weights, c);
+  if (status == TN_OK && kept) {
+    kept->data = c->weights;
+    kept->release = free_kept;
+  }
+  return status;
+}
+
 static tn_status run_images(conv_call *c) {
   const tn_host *host = c->args->host;
-  const slot *b = &c->plan->slots[SLOT_B];
   const conv_shape *s = &c->shape;
+  tn_kept *kept = kept_of(c);
   tn_status status = TN_OK;
-  if (b->reorder.primitive) {
-    c->weights = host->alloc(host, (size_t)s->parts * b->bytes, 64);
-    if (!c->weights) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to reorder weights");
-    status = host->parallel_for(host, s->parts, 1, convert_weights, c);
-  }
+  if (kept) c->weights = kept->data;
+  if (c->plan->slots[SLOT_B].reorder.primitive && !c->weights) status = reorder_weights(c, kept);
   if (status == TN_OK)
     status = host->parallel_for(host, pieces_of(s) * s->parts, 1, image_range, c);
-  host->free(host, c->weights);
+  if (!kept || kept->data != c->weights) host->free(host, c->weights);
   return status;
 }
 
@@ -485,58 +472,11 @@ static tn_status run_weights(conv_call *c) {
   return status;
 }
 
-/* Where the kernels were measured to be faster than ours; README.md has the figures. */
-static bool is_faster(const conv_shape *s) {
-  const bool depthwise = s->g > 1 && s->g == s->c && s->g == s->k;
-  const int64_t c = s->c / s->g, k = s->k / s->g, patch = c * count_of(s->window, s->axes);
-  if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
-  /* Of larger images ours makes no copy. */
-  if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && s->lies[0] == PLAIN &&
-      count_of(s->out, s->axes) >= 2048)
-    return false;
-  if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
-  if (s->g > 1 || k < 4) return false;
-  if (s->role == CONV_BACKWARD_WEIGHTS)
-    return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
-  if (s->type != dnnl_f32) return false;
-  return s->role == CONV_FORWARD ? patch >= 32 : c >= 8 && k >= 8;
-}
-
-/* Before 3.6 oneDNN's AMX kernel for gradients by 3x3 windows in bf16 cuts images of wide rows
- * down to one row, where it loses the place of the weight (uxlfoundation/oneDNN 65c2c756ac), or
- * never ends. It halves a block while that is over 48 KiB; three rows of 224 elements are not. */
-static bool loses_rows(const conv_shape *s) {
-  const dnnl_version_t *version = dnnl_version();
-  if (s->type != dnnl_bf16 || s->axes != 2 || s->in[1] <= 224) return false;
-  return (version->major < 3 || (version->major == 3 && version->minor < 6)) && onednn_has_amx();
-}
-
-/* Whether some place of the window lies in padding wherever the window is: its gradient is 0. */
-static bool has_idle_place(const conv_shape *s) {
-  for (int a = 0; a < s->axes; a++)
-    for (int64_t k = 0; k < s->window[a]; k++) {
-      const int64_t before = s->padding[a] - k * s->dilation[a];
-      const int64_t first = before > 0 ? (before + s->stride[a] - 1) / s->stride[a] : 0;
-      if (first >= s->out[a] || first * s->stride[a] - before >= s->in[a]) return true;
-    }
-  return false;
-}
-
-/* What oneDNN gets wrong, to be left to ours however fast it is. In 2.6, with stride and padding
- * along the depth, it may read the wrong slices of an image or write past its own memory. In bf16
- * it gives numbers for places of the window that see no element: x of 1 element, kernel 2, stride
- * 2, padding 1. */
-static bool is_wrong(const conv_shape *s) {
-  if (s->role != CONV_BACKWARD_WEIGHTS) return false;
-  if (s->type == dnnl_bf16 && has_idle_place(s)) return true;
-  return loses_rows(s) || (s->axes == 3 && s->stride[0] > 1 && s->padding[0] > 0);
-}
-
 bool conv_supports(const tn_kernel_args *args) {
   conv_call c;
   memset(&c, 0, sizeof c);
-  if (!read_shape(&c, args) || is_wrong(&c.shape)) return false;
-  if (!plans_take_all(args) && !is_faster(&c.shape)) return false;
+  if (!read_shape(&c, args) || conv_is_wrong(&c.shape)) return false;
+  if (!plans_take_all(args) && !conv_is_faster(&c.shape)) return false;
   plan *p = take(&c);
   plan_give_back(args, p);
   return p != NULL;

@@ -80,12 +80,14 @@ typedef struct runner {
   dnnl_stream_t stream;
   dnnl_memory_t user[SLOTS], own[SLOTS], scratch, zero[2];
   int32_t zeros[2];
+  unsigned lent;
   char *room;
   int threads_before;
 } runner;
 
-/* On failure nothing is left open. */
-tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p);
+/* `lent`, bits by slot: reordered, these lie where runner_use says and nowhere else. On failure
+ * nothing is left open. */
+tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p, unsigned lent);
 void runner_close(runner *r);
 
 /* The tensor, or piece, of an input: reordered to the primitive's layout if need be. */

@@ -21,7 +21,7 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
                       weights = {CONV_BACKWARD_WEIGHTS, false},
                       transpose_weights = {CONV_BACKWARD_WEIGHTS, true};
 
-/* The rules of is_faster in conv.c and product.c, in words. */
+/* The rules of conv_choice.c, and of is_faster in product.c, in words. */
 #define GROUPS "faster than ours with AVX-512 for depthwise and groups of 8 channels or more"
 #define NOTE_forward GROUPS ", and where a patch has 32 elements or more"
 #define NOTE_backward GROUPS ", and from 8 channels on either side on"

@@ -110,7 +110,7 @@ static tn_status range(void *ctx, int64_t begin, int64_t end) {
   const char *x = call->args->in[0]->data;
   char *y = call->args->out[0]->data;
   runner r;
-  tn_status status = runner_open(&r, call->args, call->plan);
+  tn_status status = runner_open(&r, call->args, call->plan, 0);
   if (status != TN_OK) return status;
   for (int64_t i = begin; i < end && status == TN_OK; i++) {
     status = runner_load(&r, SLOT_A, x + (size_t)i * call->in_bytes);

@@ -277,7 +277,7 @@ static tn_status run_part(runner *r, const product_call *c, const part *p, uint3
 }
 
 static tn_status open_runner(runner *r, const product_call *c, const plan *p) {
-  tn_status status = runner_open(r, c->args, p);
+  tn_status status = runner_open(r, c->args, p, 0);
   for (int i = 0; i < 2; i++) r->zeros[i] = zero_of(c->zero[i]);
   return status;
 }

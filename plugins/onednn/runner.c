@@ -20,11 +20,16 @@ static size_t scratch_bytes(const plan *p) {
   return (most + 63) / 64 * 64;
 }
 
+/* Whether what is reordered of a slot has room of the runner's. */
+static bool has_room(const runner *r, int i) {
+  return r->plan->slots[i].reorder.primitive && !(r->lent >> i & 1);
+}
+
 /* Room for what is reordered, and scratch behind it. */
 static tn_status take_room(runner *r) {
   const plan *p = r->plan;
   size_t bytes = scratch_bytes(p);
-  for (int i = 0; i < SLOTS; i++) bytes += p->slots[i].reorder.primitive ? p->slots[i].bytes : 0;
+  for (int i = 0; i < SLOTS; i++) bytes += has_room(r, i) ? p->slots[i].bytes : 0;
   r->room = bytes ? r->host->alloc(r->host, bytes, 64) : NULL;
   if (bytes && !r->room)
     return r->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %zu bytes of oneDNN workspace",
@@ -37,6 +42,7 @@ static dnnl_status_t make_slot(runner *r, dnnl_engine_t engine, int i, char **at
   void *none = DNNL_MEMORY_NONE;
   dnnl_status_t status = dnnl_memory_create(&r->user[i], layout_of(&s->user), engine, none);
   if (status != dnnl_success || !s->reorder.primitive) return status;
+  if (!has_room(r, i)) return dnnl_memory_create(&r->own[i], s->own, engine, none);
   status = dnnl_memory_create(&r->own[i], s->own, engine, *at);
   *at += s->bytes;
   return status;
@@ -72,8 +78,8 @@ static dnnl_status_t make_memories(runner *r, dnnl_engine_t engine) {
   return status;
 }
 
-tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p) {
-  *r = (runner){.host = args->host, .plan = p, .threads_before = threads_hold()};
+tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p, unsigned lent) {
+  *r = (runner){.host = args->host, .plan = p, .lent = lent, .threads_before = threads_hold()};
   const dnnl_engine_t engine = plans_engine(args->host->plugin_context(args->host, args->kernel));
   tn_status status = take_room(r);
   if (status == TN_OK)

@@ -11,16 +11,9 @@
 #include <stdio.h>
 
 #include "tenon/plugin.h"
-#include "tests/support.h"
-
-static tn_runtime *open_with(const char *plugins, uint32_t threads) {
-  tn_runtime_options o = {
-      .struct_size = sizeof o, .plugins = plugins, .device = "cpu", .num_threads = threads};
-  return open_runtime(&o);
-}
+#include "tests/onednn/onednn.h"
 
 #define OURS "cpu,reference"
-#define WITH "cpu,reference,onednn"
 
 static size_t count_threads(void) {
   DIR *tasks = opendir("/proc/self/task");
@@ -29,20 +22,6 @@ static size_t count_threads(void) {
   for (struct dirent *e; (e = readdir(tasks));) count += e->d_name[0] != '.';
   closedir(tasks);
   return count;
-}
-
-static tn_tensor *drawn(tn_device *device, tn_dtype dtype, int32_t rank, const int64_t *shape) {
-  tn_tensor *real = shaped(device, TN_F32, rank, shape), *t = NULL;
-  tn_uniform_attrs attrs = TN_UNIFORM_DEFAULTS;
-  tn_cast_attrs cast = TN_CAST_DEFAULTS;
-  attrs.low = dtype == TN_I8 ? -128 : dtype == TN_U8 ? 0 : -1;
-  attrs.high = dtype == TN_I8 ? 127 : dtype == TN_U8 ? 255 : 1;
-  attrs.seed = 7 + (uint64_t)rank;
-  cast.dtype = dtype;
-  ok(tn_uniform(NULL, real, &attrs));
-  ok(tn_cast(NULL, real, &cast, &t));
-  tn_tensor_release(real);
-  return t;
 }
 
 /* --- calls that oneDNN is faster at --- */

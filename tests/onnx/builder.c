@@ -1,8 +1,10 @@
 /* See builder.h. */
 #include "builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void **kept;
 static size_t num_kept;
@@ -176,9 +178,22 @@ Onnx__Node *function_node(Onnx__Function *f, const char *op, const char *inputs,
   return n;
 }
 
+/* Where TENON_ONNX_SEEDS names a folder, every model becomes a file there, for the fuzzer to begin
+ * with. */
+static void seed_write(const uint8_t *data, size_t bytes) {
+  static int count;
+  const char *folder = getenv("TENON_ONNX_SEEDS");
+  char path[512];
+  if (!folder) return;
+  snprintf(path, sizeof path, "%s/%d-%d.onnx", folder, (int)getpid(), count++);
+  FILE *f = fopen(path, "wb");
+  if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f)) abort();
+}
+
 uint8_t *model_bytes(const Onnx__Model *m, size_t *bytes) {
   *bytes = onnx__model__get_packed_size(m);
   uint8_t *data = room(*bytes);
   onnx__model__pack(m, data);
+  seed_write(data, *bytes);
   return data;
 }

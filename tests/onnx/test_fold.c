@@ -3,6 +3,7 @@
  * comes out is what came out, and nothing is touched where somebody reads what is between, where a
  * number is not known, or where it would be lost.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -221,8 +222,55 @@ START_TEST(numbers_that_would_be_lost_stay) {
   joins(one_by_one(HALF, &half_one, 2, 1e-6f, 1), 0);  /* subnormal: two digits */
   joins(one_by_one(HALF, &half_small, 2, 0.5f, 1), 1); /* was so before */
   joins(one_by_one(BFLOAT, &bfloat_one, 2, 1e-6f, 1), 1);
+  joins(one_by_one(BFLOAT, &bfloat_one, 2, 1e-39f, 1), 0); /* subnormal */
+  joins(one_by_one(F32, &two, sizeof two, 1e-40f, 1), 0);
 }
 END_TEST
+
+/* What scales or norms of the smallest and greatest numbers give is what it was, folded or not. */
+START_TEST(extreme_scales_give_what_they_gave) {
+  static const struct {
+    float weight, scale, variance, x;
+  } cases[] = {
+      {1, 1e-40f, 1, 1e30f},
+      {1e-20f, 1e-25f, 1, 1e38f},
+      {1, 1, 1e-40f, 1e-10f},
+      {1, 1, 0, 3},
+      {1, 0, 0, 3},
+      {1, -1, -1, 2},
+      {1, 1e-30f, 1e-40f, 2},
+      {1e30f, 1e30f, 1e38f, 1e-20f},
+      {1e-39f, 1e20f, 1, 1e10f},
+      {1e-39f, 0.5f, 1, 1e38f},
+      {1, 1, INFINITY, 3},
+      {NAN, 2, 1, 1},
+      {INFINITY, 0.5f, 1, 1},
+      {INFINITY, 0, 1, 1},
+      {1, 0, 1, INFINITY},
+      {3e38f, 1, 1e-30f, 1e-30f},
+      {1, FLT_MIN, 1, 1e30f},
+      {1, NAN, 1, 1},
+  };
+  const float weight = cases[_i].weight, x = cases[_i].x;
+  float y[2];
+  for (int plain = 0; plain < 2; plain++) {
+    Onnx__Graph *g = one_by_one(F32, &weight, sizeof weight, cases[_i].scale, cases[_i].variance);
+    if (plain) output_add(g, "c", F32, 3, (int64_t[]){0, 1, 0});
+    tn_onnx *model = loaded(g);
+    tn_tensor *from, *to[2] = {NULL, NULL};
+    ok(tn_tensor_from_host(device, TN_F32, 3, (int64_t[]){1, 1, 1}, &x, &from));
+    tn_status status = tn_onnx_run(model, NULL, 1, (const tn_tensor *const *)&from, 1 + plain, to);
+    ck_assert_msg(status == TN_OK, "%s", tn_onnx_last_error());
+    ok(tn_tensor_to_host(to[0], &y[plain], sizeof *y));
+    tn_tensor_release(from), tn_tensor_release(to[0]), tn_tensor_release(to[1]);
+    tn_onnx_close(model);
+  }
+  const bool same = y[0] == y[1] || (isnan(y[0]) && isnan(y[1]));
+  ck_assert_msg(same || fabsf(y[0] - y[1]) <= 1e-6f * fabsf(y[1]), "%.9g, not %.9g", (double)y[0],
+                (double)y[1]);
+}
+END_TEST
+enum { EXTREMES = 18 };
 
 /* x through a convolution by w, then times s, each of which the caller adds. */
 static Onnx__Graph *times(void) {
@@ -369,6 +417,7 @@ static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, set_up, tear_down);
   tcase_add_loop_test(t, results_stay, 0, sizeof all_layers / sizeof *all_layers);
   tcase_add_test(t, numbers_that_would_be_lost_stay);
+  tcase_add_loop_test(t, extreme_scales_give_what_they_gave, 0, EXTREMES);
   tcase_add_test(t, only_what_nobody_else_reads_is_folded);
   tcase_add_test(t, shared_weights_stay_as_they_are);
   tcase_add_test(t, chains_of_hard_swish_are_one_node);

@@ -217,17 +217,20 @@ static void chain_take(const folding *f, product *p) {
 /* --- new numbers --- */
 
 /* Scales a run of weights of one channel. Whether they hold: finite ones stay so, and *most, the
- * greatest before and after, tells whether a channel of half floats lost digits. */
+ * greatest before and after, tells whether a channel lost digits. */
 static bool scale_run(const onnx_tensor *w, int64_t begin, int64_t count, double factor,
                       double most[2]) {
   bool holds = true;
   if (w->dtype == TN_F32) {
-    float *x = (float *)w->data + begin;
+    float *x = (float *)w->data + begin, before = 0, after = 0;
     for (int64_t i = 0; i < count; i++) {
       float now = (float)((double)x[i] * factor);
       holds = holds && (fabsf(now) <= FLT_MAX || !(fabsf(x[i]) <= FLT_MAX));
+      before = fabsf(x[i]) > before ? fabsf(x[i]) : before;
+      after = fabsf(now) > after ? fabsf(now) : after;
       x[i] = now;
     }
+    most[0] = fmax(most[0], (double)before), most[1] = fmax(most[1], (double)after);
     return holds;
   }
   for (int64_t i = begin; i < begin + count; i++) {
@@ -241,17 +244,22 @@ static bool scale_run(const onnx_tensor *w, int64_t begin, int64_t count, double
   return holds;
 }
 
-/* Whether the weights hold, scaled: a channel of half floats whose greatest becomes subnormal has
- * lost digits. */
+/* The smallest number of a type that has all its digits. */
+static double least_normal(tn_dtype dtype) {
+  return dtype == TN_F16 ? 0x1p-14 : dtype == TN_F64 ? DBL_MIN : (double)FLT_MIN;
+}
+
+/* Whether the weights hold, scaled: a channel whose greatest becomes subnormal has lost digits. */
 static bool scale(const product *p, const onnx_tensor *w) {
+  const double least = least_normal(w->dtype);
   double(*most)[2] = calloc((size_t)p->all, sizeof *most);
   bool holds = most != NULL;
   for (int64_t i = 0; holds && i < w->elements; i += p->inner) {
     int64_t k = channel_of(p, i);
     holds = scale_run(w, i, p->inner, p->factor[k], most[k]);
   }
-  for (int64_t k = 0; holds && k < p->all && w->dtype == TN_F16; k++)
-    holds = most[k][1] >= 0x1p-14 || most[k][0] < 0x1p-14 || p->factor[k] == 0;
+  for (int64_t k = 0; holds && k < p->all; k++)
+    holds = most[k][1] >= least || most[k][0] < least || p->factor[k] == 0;
   free(most);
   return holds;
 }
