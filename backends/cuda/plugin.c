@@ -73,6 +73,12 @@ enum { own = 200, direct = 100, vendor = 300 };
       .note = "no mask or bias, 64 queries and keys or more, vectors of at most 256 elements, a "  \
               "multiple of 8")
 
+/* Elementwise functions whose results of 16 bits cost more than a look at a table of them
+ * (kernels/cuda/base/table.h), in rows beside those that ask for no workspace. */
+#define TABLE(op)                                                                                  \
+  ROW(op, "cuda." #op ".table", own + 10, FLAGS_STRIDED, .run = cuda_run_##op,                     \
+      .workspace = cuda_table_workspace, .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)})
+
 /* Few queries and many keys, as a decoder has them: our own kernel, which reads keys and values
  * once.
  */
@@ -110,6 +116,21 @@ static const cuda_int8_row int8_matmul_int = {CUDA_INT8_WRAP, 1, cuda_run_matmul
 
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
+    TABLE(exp),
+    TABLE(exp2),
+    TABLE(tanh),
+    TABLE(erf),
+    TABLE(erfc),
+    TABLE(asinh),
+    TABLE(acosh),
+    TABLE(atanh),
+    TABLE(sin),
+    TABLE(cos),
+    TABLE(tan),
+    TABLE(gelu),
+    TABLE(softplus),
+    TABLE(mish),
+    TABLE(celu),
     ROW(matmul, "cuda.matmul.small", vendor + 20, FLAGS_STRIDED, .run = cuda_run_matmul_small,
         .supports = cuda_matmul_small_supports,
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
