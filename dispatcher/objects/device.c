@@ -15,8 +15,8 @@ tn_status device_gone(const tn_device *device) {
                 "tensors",
                 device->id, device->type->plugin->name);
   return fail(TN_ERR_DEVICE_LOST,
-              "device %s is lost after a fault; restart the process to use it again%s%s", device->id,
-              device->lost_by[0] ? ". The fault: " : "", device->lost_by);
+              "device %s is lost after a fault; restart the process to use it again%s%s",
+              device->id, device->lost_by[0] ? ". The fault: " : "", device->lost_by);
 }
 
 /* Whether what failed may be work that the device was given before: it comes out where somebody
