@@ -80,4 +80,34 @@ static inline void same(tn_tensor *got, tn_tensor *want, double bound, const cha
   tn_tensor_release(want);
 }
 
+/* What sort, argsort and topk make of a tensor. */
+typedef struct orders {
+  tn_tensor *sorted, *from, *order, *best, *most;
+} orders;
+
+/* argsort the other way round than sort. */
+static inline orders orders_of(const tn_tensor *x, int32_t axis, bool descending, int64_t k) {
+  orders o = {0};
+  tn_sort_attrs sort = TN_SORT_DEFAULTS;
+  tn_argsort_attrs argsort = TN_ARGSORT_DEFAULTS;
+  tn_topk_attrs topk = TN_TOPK_DEFAULTS;
+  sort.axis = argsort.axis = topk.axis = axis;
+  sort.descending = topk.largest = descending;
+  argsort.descending = !descending;
+  topk.k = k;
+  ok(tn_sort(NULL, x, &sort, &o.sorted, &o.from));
+  ok(tn_argsort(NULL, x, &argsort, &o.order));
+  ok(tn_topk(NULL, x, &topk, &o.best, &o.most));
+  return o;
+}
+
+/* Releases both. */
+static inline void same_orders(orders got, orders want) {
+  same(got.sorted, want.sorted, 0, "sort");
+  same(got.from, want.from, 0, "sort's index");
+  same(got.order, want.order, 0, "argsort");
+  same(got.best, want.best, 0, "topk");
+  same(got.most, want.most, 0, "topk's index");
+}
+
 #endif

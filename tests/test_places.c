@@ -253,26 +253,14 @@ START_TEST(short_rows_are_sorted_as_the_references) {
       for (int k = 0; k < TYPES; k += 1 + (int)c % 2) {
         const int64_t n = sizes[s], across = (int64_t)(s + c) % 2;
         const int64_t shape[] = {across ? n : counts[c], across ? counts[c] : n};
-        tn_tensor *y[2] = {0}, *at[2] = {0}, *order[2] = {0}, *best[2] = {0}, *most[2] = {0};
-        tn_sort_attrs sort = TN_SORT_DEFAULTS;
-        tn_argsort_attrs argsort = TN_ARGSORT_DEFAULTS;
-        tn_topk_attrs topk = TN_TOPK_DEFAULTS;
-        sort.axis = argsort.axis = topk.axis = across ? 0 : -1;
-        sort.descending = topk.largest = (s + c) / 2 % 2;
-        argsort.descending = !sort.descending;
-        topk.k = c % 2 ? n / 4 : n / 4 - (n > 3);
+        orders found[2];
         for (int d = 0; d < 2; ++d) {
           tn_tensor *x = drawn(d ? w.reference : w.cpu, types[k], 2, shape, special);
-          ok(tn_sort(NULL, x, &sort, &y[d], &at[d]));
-          ok(tn_argsort(NULL, x, &argsort, &order[d]));
-          ok(tn_topk(NULL, x, &topk, &best[d], &most[d]));
+          found[d] =
+              orders_of(x, across ? 0 : -1, (s + c) / 2 % 2, c % 2 ? n / 4 : n / 4 - (n > 3));
           tn_tensor_release(x);
         }
-        same(y[0], y[1], 0, "sort");
-        same(at[0], at[1], 0, "sort's index");
-        same(order[0], order[1], 0, "argsort");
-        same(best[0], best[1], 0, "topk");
-        same(most[0], most[1], 0, "topk's index");
+        same_orders(found[0], found[1]);
       }
   tn_runtime_close(w.runtime);
 }

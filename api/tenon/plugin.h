@@ -764,11 +764,18 @@ typedef struct tn_plugin_note_image {
 #define TN_PLUGIN_EXPORT extern __attribute__((visibility("default")))
 #endif
 
+/* Notes lie side by side; clang's AddressSanitizer would put room between them, which gcc's does
+ * not. */
+#ifdef __clang__
+#define TN_NOTE_ATTRIBUTES section(TN_NOTE_SECTION), used, aligned(4), no_sanitize("address")
+#else
+#define TN_NOTE_ATTRIBUTES section(TN_NOTE_SECTION), used, aligned(4)
+#endif
+
 /* Written once per plugin, at file scope, before the definition of
  * tn_plugin_query: TN_PLUGIN_DEFINE("mine") */
 #define TN_PLUGIN_DEFINE(plugin_name)                                                              \
-  __attribute__((section(TN_NOTE_SECTION), used,                                                   \
-                 aligned(4))) static const tn_plugin_note_image tn_plugin_note_ = {                \
+  __attribute__((TN_NOTE_ATTRIBUTES)) static const tn_plugin_note_image tn_plugin_note_ = {        \
       sizeof TN_NOTE_OWNER,                                                                        \
       sizeof(tn_plugin_note),                                                                      \
       TN_NOTE_TYPE,                                                                                \
@@ -790,7 +797,7 @@ typedef struct tn_plugin_note_image {
  * TN_DEVICE_ANY_HOST. One that brings more than it says is refused. Hosts older than this macro
  * pass over it. */
 #define TN_PLUGIN_BRINGS(text)                                                                     \
-  __attribute__((section(TN_NOTE_SECTION), used, aligned(4))) static const struct {                \
+  __attribute__((TN_NOTE_ATTRIBUTES)) static const struct {                                        \
     uint32_t owner_size, desc_size, type;                                                          \
     char owner[8];                                                                                 \
     char words[(sizeof(text) + 3) / 4 * 4];                                                        \

@@ -82,16 +82,16 @@ TN_GRID_FN void grid_weights(int32_t taps, double t, grid_reading *r) {
     r->slope[1] = 1;
     return;
   }
-  for (int k = 0; k < 4; ++k) { /* Keys 1981, a = -0.75 */
-    const double a = -0.75, u = t + 1 - k, d = u < 0 ? -u : u, sign = u < 0 ? -1 : 1;
-    if (d <= 1) {
-      r->weight[k] = ((a + 2) * d - (a + 3)) * d * d + 1;
-      r->slope[k] = sign * (3 * (a + 2) * d - 2 * (a + 3)) * d;
-    } else {
-      r->weight[k] = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-      r->slope[k] = sign * ((3 * a * d - 10 * a) * d + 8 * a);
-    }
-  }
+  /* Keys 1981 with a = -0.75, in factors: a weight near one of its zeros keeps its digits. */
+  const double a = -0.75, s = 1 - t;
+  r->weight[0] = a * t * s * s;
+  r->weight[1] = s * (1 + t - (a + 2) * t * t);
+  r->weight[2] = t * (1 + s - (a + 2) * s * s);
+  r->weight[3] = a * s * t * t;
+  r->slope[0] = a * s * (1 - 3 * t);
+  r->slope[1] = (3 * (a + 2) * t - 2 * (a + 3)) * t;
+  r->slope[2] = (2 * (a + 3) - 3 * (a + 2) * s) * s;
+  r->slope[3] = a * t * (3 * s - 1);
 }
 
 /* What a number of the grid reads along an axis of `size` elements. */

@@ -53,8 +53,9 @@ TN_RESAMPLE_FN double resample_place(const resample_plan *p, int64_t i) {
 TN_RESAMPLE_FN double resample_filter(const resample_plan *p, double u) {
   const double t = u < 0 ? -u : u, a = p->cubic;
   if (p->filter == TN_RESAMPLE_LINEAR) return t < 1 ? 1 - t : 0;
-  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
-  return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+  /* Keys 1981 in factors: near its zeros the polynomial would lose its digits. */
+  if (t <= 1) return (1 - t) * (1 + t - (a + 2) * t * t);
+  return t < 2 ? a * (t - 1) * (2 - t) * (2 - t) : 0;
 }
 
 /* Element j's part in a reading, before it is divided by the total. */

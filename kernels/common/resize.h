@@ -36,7 +36,8 @@ static inline resize_axis resize_axis_of(int64_t mode, bool align_corners, int64
 }
 
 /* The weights of a mode for the fraction t, 0 <= t < 1, between element `lead` and the
- * next; bicubic as Keys 1981 with a = -0.75. Written once for every type and compiler. */
+ * next; bicubic as Keys 1981 with a = -0.75, in factors, so that a weight near
+ * one of its zeros keeps its digits. Written once for every type and compiler. */
 #define RESIZE_WEIGHTS(C, taps, t, w)                                                              \
   do {                                                                                             \
     const C t_ = (t), s_ = 1 - t_, a_ = (C)-0.75;                                                  \
@@ -47,8 +48,8 @@ static inline resize_axis resize_axis_of(int64_t mode, bool align_corners, int64
       (w)[1] = t_;                                                                                 \
     } else {                                                                                       \
       (w)[0] = a_ * t_ * s_ * s_;                                                                  \
-      (w)[1] = ((a_ + 2) * t_ - (a_ + 3)) * t_ * t_ + 1;                                           \
-      (w)[2] = ((a_ + 2) * s_ - (a_ + 3)) * s_ * s_ + 1;                                           \
+      (w)[1] = s_ * (1 + t_ - (a_ + 2) * t_ * t_);                                                 \
+      (w)[2] = t_ * (1 + s_ - (a_ + 2) * s_ * s_);                                                 \
       (w)[3] = a_ * s_ * t_ * t_;                                                                  \
     }                                                                                              \
   } while (0)
