@@ -4,7 +4,7 @@
     compare.py [--against onnxruntime] [--threads 2] [--batch 1] [MODEL...]     on the CPU
     compare.py --against torch [--dtype bf16] [--batch 1] [MODEL...]            on CUDA
 
-MODEL: resnet50, mobilenet_v2 (random weights; both where none is named), or, against onnxruntime,
+MODEL: resnet50, mobilenet_v2, deeplab_v3 (random weights; all where none is named), or, against onnxruntime,
 an .onnx file, whose open sizes are 1 or as --shape NAME=1x2x3 says. Each round times --repeat runs
 of each side; the line has the medians of the rounds' medians in ms, `ratio`, by which Tenon is
 faster, and how far its numbers are from the other's. Needs NumPy, and onnxruntime or torch: put them
@@ -92,7 +92,7 @@ def torch_sides(o, network):
 
 def compare(o, model, shapes, folder):
     path, name = model, os.path.basename(model)
-    network = networks.NETWORKS[model]() if model in networks.NETWORKS else None
+    network = networks.NETWORKS[model](o.batch) if model in networks.NETWORKS else None
     if network:
         path = os.path.join(folder, model + ".onnx")
         networks.write(network, path, o.batch, o.dtype)

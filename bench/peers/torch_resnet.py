@@ -13,8 +13,8 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 def step(op, values, inputs, a):
     x = values[inputs[0]]
     if op == "Conv":
-        return F.conv2d(x, values[inputs[1]], values[inputs[2]], a["strides"][0], a["pads"][0], 1,
-                        a["group"])
+        return F.conv2d(x, values[inputs[1]], values[inputs[2]], a["strides"][0], a["pads"][0],
+                        a["dilations"][0], a["group"])
     if op == "Relu":
         return F.relu(x)
     if op == "Clip":
@@ -27,6 +27,10 @@ def step(op, values, inputs, a):
         return F.adaptive_avg_pool2d(x, 1)
     if op == "Flatten":
         return x.flatten(1)
+    if op == "Concat":
+        return torch.cat([values[i] for i in inputs], a["axis"])
+    if op == "Resize":
+        return F.interpolate(x, size=a["size"], mode="bilinear", align_corners=False)
     if op == "Gemm":
         return F.linear(x, values[inputs[1]], values[inputs[2]])
     raise ValueError(op)
@@ -40,15 +44,17 @@ def sides(network, image, dtype, device="cuda"):
     """Calls that run the network once, by their names, and its output as float32."""
     kind = DTYPES[dtype]
     constants = {k: last_channels(torch.from_numpy(np.asarray(w)).to(device, kind))
-                 for k, w in network.weights.items()}
+                 for k, w in network.weights.items() if w.dtype != np.int64}
+    nodes = [(op, inputs, output, {**a, "size": network.weights[inputs[3]][2:].tolist()}
+              if op == "Resize" else a) for op, inputs, output, a in network.nodes]
     x = last_channels(torch.from_numpy(image).to(device, kind))
 
     @torch.inference_mode()
     def forward():
         values = {**constants, "x": x}
-        for op, inputs, output, attributes in network.nodes:
+        for op, inputs, output, attributes in nodes:
             values[output] = step(op, values, inputs, attributes)
-        return values[network.nodes[-1][2]]
+        return values[nodes[-1][2]]
 
     def eager():
         forward()
