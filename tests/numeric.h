@@ -50,6 +50,21 @@ static inline tn_tensor *numbers(tn_device *device, tn_dtype dtype, int32_t rank
   return t;
 }
 
+/* Whole numbers from -most to most, drawn: their sums are exact. */
+static inline tn_tensor *whole_numbers(tn_device *device, tn_dtype dtype, int rank,
+                                       const int64_t *shape, int most, uint32_t seed) {
+  int64_t count = 1;
+  for (int d = 0; d < rank; ++d) count *= shape[d];
+  double *values = malloc((size_t)(count ? count : 1) * sizeof *values);
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (double)((seed >> 16) % (2 * (uint32_t)most + 1)) - most;
+  }
+  tn_tensor *t = numbers(device, dtype, rank, shape, values);
+  free(values);
+  return t;
+}
+
 /* A tensor whose elements are all NaN: what is not written shows. */
 static inline tn_tensor *unwritten(tn_device *device, tn_dtype dtype, int32_t rank,
                                    const int64_t *shape) {

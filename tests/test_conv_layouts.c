@@ -79,30 +79,16 @@ static tn_tensor *laid(tn_tensor *t, bool last) {
   return turned;
 }
 
-static tn_tensor *whole_numbers(tn_device *device, tn_dtype dtype, int rank, const int64_t *shape,
-                                uint32_t seed) {
-  int64_t count = 1;
-  for (int d = 0; d < rank; ++d) count *= shape[d];
-  double *values = malloc((size_t)count * sizeof *values);
-  for (int64_t i = 0; i < count; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values[i] = (double)((seed >> 16) % 3) - 1;
-  }
-  tn_tensor *t = numbers(device, dtype, rank, shape, values);
-  free(values);
-  return t;
-}
-
 /* Bit i of `last`: tensor i has its channels last; bit TENSORS: the call makes the result. */
 static tn_tensor *convolve(tn_device *device, tn_dtype dtype, const layer *l, const form *f,
                            unsigned last) {
   const conv_attrs attrs = attrs_of(l, f);
   tn_tensor *in[3] = {NULL}, *out = NULL;
   for (int i = 0; i < 2; ++i)
-    in[i] = laid(whole_numbers(device, dtype, 4, l->size[f->in[i]], 1 + (uint32_t)f->in[i]),
+    in[i] = laid(whole_numbers(device, dtype, 4, l->size[f->in[i]], 1, 1 + (uint32_t)f->in[i]),
                  last >> f->in[i] & 1);
   const bool biased = f->bias && l->bias;
-  if (biased) in[2] = whole_numbers(device, dtype, 1, &l->size[f->out][1], 9);
+  if (biased) in[2] = whole_numbers(device, dtype, 1, &l->size[f->out][1], 1, 9);
   if (!(last >> TENSORS & 1))
     out = laid(unwritten(device, dtype, 4, l->size[f->out]), last >> f->out & 1);
   const tn_call call = {.struct_size = sizeof call,

@@ -17,20 +17,6 @@ static bench b;
 static void setup(void) { bench_open(&b); }
 static void teardown(void) { bench_close(&b); }
 
-static tn_tensor *whole_numbers(tn_device *device, tn_dtype dtype, int rank, const int64_t *shape,
-                                uint32_t seed) {
-  int64_t count = 1;
-  for (int d = 0; d < rank; ++d) count *= shape[d];
-  double *values = malloc((size_t)count * sizeof *values);
-  for (int64_t i = 0; i < count; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values[i] = (double)((seed >> 16) % 5) - 2;
-  }
-  tn_tensor *t = numbers(device, dtype, rank, shape, values);
-  free(values);
-  return t;
-}
-
 /* tn_conv1d_attrs and its kin: the numbers of one, two or three axes in a row. */
 typedef struct conv_attrs {
   uint32_t struct_size;
@@ -60,9 +46,9 @@ static tn_tensor *convolve(tn_device *device, tn_dtype dtype, const thin *s) {
     ck_assert_int_gt(y[2 + d], 0);
   }
   const conv_attrs attrs = attrs_of(s);
-  tn_tensor *in[3] = {whole_numbers(device, dtype, 2 + s->axes, x, 1),
-                      whole_numbers(device, dtype, 2 + s->axes, w, 2)};
-  if (s->bias) in[2] = whole_numbers(device, dtype, 1, &y[1], 3);
+  tn_tensor *in[3] = {whole_numbers(device, dtype, 2 + s->axes, x, 2, 1),
+                      whole_numbers(device, dtype, 2 + s->axes, w, 2, 2)};
+  if (s->bias) in[2] = whole_numbers(device, dtype, 1, &y[1], 2, 3);
   tn_tensor *out = unwritten(device, dtype, 2 + s->axes, y);
   const tn_call call = {.struct_size = sizeof call,
                         .op = ops[s->axes],
