@@ -52,7 +52,7 @@ static tn_status infer(const tn_host *h, const DLTensor *const *in, DLTensor *co
 #define OPERATOR(op_name)                                                                          \
   {                                                                                                \
     .struct_size = sizeof(tn_operator), .since = 1, .name = op_name,                               \
-    .types = {TN_SET(TN_F32) | TN_SET(TN_F64 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,       \
+    .types = {TN_SET(TN_F32) | TN_SET(TN_F8_E5M2 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,       \
     .args = &later_args[0].now, .arg_size = sizeof(later_arg), .num_attrs = 2, .attrs_size = 32,   \
     .attrs = &later_attrs[0].now, .attr_size = sizeof(later_attr), .doc = "Warps.",                \
     .maths = "y = warp(x)", .infer = infer                                                         \
@@ -248,7 +248,7 @@ START_TEST(kernels_of_later_operators_stay_out) {
   tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture"),
                       FIXTURE_KERNEL("fixture")};
   rows[0].op = OPS_PLUGIN_FIRST - 1;
-  rows[2].types[0] = TN_SET(TN_F64 + 1); /* of a type that is not known either */
+  rows[2].types[0] = TN_SET(TN_F8_E5M2 + 1); /* of a type that is not known either */
   tn_plugin plugin = plugin_of(NULL, 0);
   plugin.kernels = rows, plugin.num_kernels = 3;
   ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
