@@ -60,7 +60,8 @@ START_TEST(numbers_round_as_others_round_them) {
         const bool over = x == x && (code & 0x7f) > largest(types[t]);
         ck_assert_uint_eq(kept, over ? (x < 0 ? 0x80 : 0) | largest(types[t]) : code);
       }
-      ck_assert_msg(sum == want[t][k], "%s, %d: %#" PRIx64, tn_dtype_name(types[t]), k, sum);
+      ck_assert_msg(sum == want[t][k], "%s, %d: %#llx", tn_dtype_name(types[t]), k,
+                    (unsigned long long)sum);
     }
 }
 END_TEST
@@ -197,7 +198,7 @@ START_TEST(copies_fills_and_joins_keep_the_bits) {
       for (unsigned i = 0; i < 2 * CODES; i++) want[i] = (uint8_t)i;
       ok(tn_copy(NULL, x, &y));
       must_hold(y, want, CODES, b.names[d]);
-      ok(tn_concat(NULL, 2, (const tn_tensor *[]){x, y}, NULL, &z));
+      ok(tn_concat(NULL, (const tn_tensor *[]){x, y}, 2, NULL, &z));
       must_hold(z, want, sizeof want, b.names[d]);
       ok(tn_fill(NULL, y, &(tn_fill_attrs){sizeof(tn_fill_attrs), 1e9}));
       memset(want, largest(types[t]), CODES);
