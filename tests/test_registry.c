@@ -52,7 +52,7 @@ static tn_status infer(const tn_host *h, const DLTensor *const *in, DLTensor *co
 #define OPERATOR(op_name)                                                                          \
   {                                                                                                \
     .struct_size = sizeof(tn_operator), .since = 1, .name = op_name,                               \
-    .types = {TN_SET(TN_F32) | TN_SET(TN_F8_E5M2 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,       \
+    .types = {TN_SET(TN_F32) | TN_SET(TN_F8_E5M2 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,   \
     .args = &later_args[0].now, .arg_size = sizeof(later_arg), .num_attrs = 2, .attrs_size = 32,   \
     .attrs = &later_attrs[0].now, .attr_size = sizeof(later_attr), .doc = "Warps.",                \
     .maths = "y = warp(x)", .infer = infer                                                         \

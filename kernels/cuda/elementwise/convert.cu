@@ -201,8 +201,8 @@ tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_
     cuda_layout l;
     cuda_layout_of(&l, shape, 2);
     return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads * cast_items),
-                  map_threads, 0, args->out[0]->data, base_y, to,
-                  args->in[0]->data, base_x, (int)cuda_dtype(args->in[0]), l);
+                  map_threads, 0, args->out[0]->data, base_y, to, args->in[0]->data, base_x,
+                  (int)cuda_dtype(args->in[0]), l);
   }
   cuda_shape part = *shape;
   int dim = 0;

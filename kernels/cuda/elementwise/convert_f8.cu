@@ -1,7 +1,7 @@
 /* Casts between 8-bit floats and float32 and the 16-bit floats, of several elements at once. */
-#include "kernels/cuda/elementwise/convert_f8.h"
 #include "kernels/cuda/base/float8.cuh"
 #include "kernels/cuda/base/map.cuh"
+#include "kernels/cuda/elementwise/convert_f8.h"
 
 namespace {
 

@@ -32,7 +32,7 @@ template <class T, class U> struct quant_call {
   int64_t count;
   quant_place place;
   quant_range range;
-  f8_format format; /* of 8-bit floats */
+  f8_format format;                /* of 8-bit floats */
   bool one, narrow;                /* scale for all; whether 32 bits index everything */
   cuda_divisor size, inner, block; /* of place, where narrow */
 };
