@@ -370,19 +370,19 @@ END_TEST
 
 START_TEST(unknown_kinds_are_refused) {
   SPOILED(args[0].kind = 200, "an argument of a kind that this host does not know (x)");
-  SPOILED(args[0].type = TN_TYPE_FIXED(TN_F64 + 1), "no type that this host knows (x)");
+  SPOILED(args[0].type = TN_TYPE_FIXED(TN_F8_E5M2 + 1), "no type that this host knows (x)");
   SPOILED(attrs[0].type = 1000, "an attribute of a type that this host does not know (alpha)");
   SPOILED(attrs[0].low_bound = 3, "a bound of a kind that this host does not know (alpha)");
   SPOILED(attrs[0].high_bound = 255, "a bound of a kind that this host does not know (alpha)");
   SPOILED(operators[0].shape = 100000, "a shape rule that this host does not know");
-  SPOILED(operators[0].types[0] = TN_SET(TN_F64 + 1), "without an element type that this host");
+  SPOILED(operators[0].types[0] = TN_SET(TN_F8_E5M2 + 1), "without an element type that this host");
 }
 END_TEST
 
 START_TEST(unknown_types_and_reserved_words_are_passed_over) {
   reset_tables();
-  operators[0].types[0] |= TN_SET(TN_F64 + 1);
-  kernels[0].types[0] = TN_SET(TN_F64 + 1);
+  operators[0].types[0] |= TN_SET(TN_F8_E5M2 + 1);
+  kernels[0].types[0] = TN_SET(TN_F8_E5M2 + 1);
   kernels[1].op = 400; /* not an operator yet */
   memset(args[0].reserved, 0xff, sizeof args[0].reserved);
   args[0].reserved2 = UINT64_MAX;

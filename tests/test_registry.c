@@ -52,7 +52,7 @@ static tn_status infer(const tn_host *h, const DLTensor *const *in, DLTensor *co
 #define OPERATOR(op_name)                                                                          \
   {                                                                                                \
     .struct_size = sizeof(tn_operator), .since = 1, .name = op_name,                               \
-    .types = {TN_SET(TN_F32) | TN_SET(TN_F64 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,       \
+    .types = {TN_SET(TN_F32) | TN_SET(TN_F8_E5M2 + 1)}, .shape = TN_SHAPE_CUSTOM, .num_args = 3,   \
     .args = &later_args[0].now, .arg_size = sizeof(later_arg), .num_attrs = 2, .attrs_size = 32,   \
     .attrs = &later_attrs[0].now, .attr_size = sizeof(later_attr), .doc = "Warps.",                \
     .maths = "y = warp(x)", .infer = infer                                                         \
@@ -243,12 +243,41 @@ START_TEST(kernels_wait_for_a_plugin_that_is_away) {
 }
 END_TEST
 
+/* A row that names no types may be older than the types that came after version 1. */
+START_TEST(types_of_later_are_for_rows_that_name_them) {
+  tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture")};
+  rows[0].op = rows[1].op = TN_OP_CAST;
+  rows[0].types[0] = 0;
+  rows[1].types[0] = TN_SET(TN_F8_E5M2) | TN_SET(TN_F32);
+  rows[1].types[1] = TN_SET_STORED;
+  rows[1].priority = rows[0].priority + 1;
+  tn_plugin plugin = plugin_of(NULL, 0);
+  plugin.kernels = rows, plugin.num_kernels = 2;
+  ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
+  const device_type *type = registry_find_type(&reg, "fixture");
+  const kernel_entry *old = &reg.plugins->kernels[0], *new = &reg.plugins->kernels[1];
+  for (tn_dtype t = TN_BOOL; t < TN_DTYPE_SLOTS; t++) {
+    const cell *c = registry_cells(type->table, TN_OP_CAST, t);
+    const bool named = TN_SET(t) & rows[1].types[0];
+    if (named) {
+      ck_assert_ptr_eq(c->kernel, new);
+      ck_assert(c->direct == !new->row.supports);
+      c = atomic_load(&c->next);
+    }
+    if (!(TN_SET(t) & TN_SET_ALL)) ck_assert_ptr_null(c);
+    if (!(TN_SET(t) & TN_SET_ALL)) continue;
+    ck_assert_ptr_eq(c->kernel, old);
+    ck_assert(!c->direct); /* what it is cast to may be one of them */
+  }
+}
+END_TEST
+
 /* Rows for operators that a later Tenon numbered stay out, and the plugin comes in. */
 START_TEST(kernels_of_later_operators_stay_out) {
   tn_kernel rows[] = {FIXTURE_KERNEL("fixture"), FIXTURE_KERNEL("fixture"),
                       FIXTURE_KERNEL("fixture")};
   rows[0].op = OPS_PLUGIN_FIRST - 1;
-  rows[2].types[0] = TN_SET(TN_F64 + 1); /* of a type that is not known either */
+  rows[2].types[0] = TN_SET(TN_F8_E5M2 + 1); /* of a type that is not known either */
   tn_plugin plugin = plugin_of(NULL, 0);
   plugin.kernels = rows, plugin.num_kernels = 3;
   ck_assert_msg(add(&plugin) == TN_OK, "%s", tn_last_error());
@@ -367,6 +396,7 @@ int main(void) {
   tcase_add_test(rows, kernels_wait_for_their_operator);
   tcase_add_test(rows, kernels_wait_for_a_plugin_that_is_away);
   tcase_add_test(rows, kernels_of_later_operators_stay_out);
+  tcase_add_test(rows, types_of_later_are_for_rows_that_name_them);
   tcase_add_loop_test(rows, kernels_of_before_do_not_get_what_they_do_not_know, 0, 2);
   tcase_add_loop_test(rows, kernels_that_know_all_stay_as_they_are, 0, 2);
   tcase_add_test(rows, rows_of_operators_that_did_not_grow_are_untouched);

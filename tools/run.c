@@ -229,7 +229,7 @@ static tn_tensor *random_input(tn_device *device, const run_wishes *w, const tn_
   int32_t rank;
   tn_tensor *x = NULL, *low = NULL, *y = NULL;
   tn_cast_attrs to = {.struct_size = sizeof to, .dtype = input->dtype ? input->dtype : TN_F32};
-  bool is_float = TN_SET(to.dtype) & TN_SET_FLOAT;
+  bool is_float = TN_SET(to.dtype) & (TN_SET_FLOAT | TN_SET_F8);
   if (!input_shape(w, input, place, &rank, shape)) {
     fprintf(stderr, "tenon run: --shape of input %s: sizes with x between, as 1x3x224x224\n",
             plain(input->name));
@@ -263,8 +263,9 @@ static tn_tensor *make_input(tn_device *device, const run_wishes *w, const tn_on
   tn_tensor *y = NULL,
             *x = drawn ? run_picture(device, path, input, &w->picture) : run_load(device, path);
   if (!x || !input->dtype || tn_tensor_dtype(x) == input->dtype) return x;
-  /* NumPy has no bfloat16: it goes to files and comes from them as float32. */
-  if (!drawn && (input->dtype != TN_BF16 || tn_tensor_dtype(x) != TN_F32)) return x;
+  /* What NumPy has not goes to files and comes from them as float32. */
+  const bool foreign = TN_SET(input->dtype) & (TN_SET(TN_BF16) | TN_SET_F8);
+  if (!drawn && (!foreign || tn_tensor_dtype(x) != TN_F32)) return x;
   if (tn_cast(NULL, x, &to, &y)) fprintf(stderr, "tenon run: %s\n", plain(tn_last_error()));
   tn_tensor_release(x);
   return y;

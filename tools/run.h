@@ -30,7 +30,7 @@ typedef struct run_wishes {
 
 /* All of these say on standard error what is wrong. A tensor from a file of NumPy's or ONNX's. */
 tn_tensor *run_load(tn_device *device, const char *path);
-/* Writes NAME.npy; bfloat16 as float32. */
+/* Writes NAME.npy; bfloat16 and 8-bit floats as float32. */
 bool run_save_npy(const tn_tensor *tensor, const char *path);
 /* The numbers of a tensor as doubles, the caller's to free. */
 double *run_numbers(const tn_tensor *tensor);

@@ -107,7 +107,7 @@ bool run_save_npy(const tn_tensor *tensor, const char *path) {
   char shape[200] = "", header[400];
   tn_tensor *wide = NULL;
   const char *kind = NULL;
-  if (tn_tensor_dtype(tensor) == TN_BF16) {
+  if (TN_SET(tn_tensor_dtype(tensor)) & (TN_SET(TN_BF16) | TN_SET_F8)) { /* NumPy has none */
     if (tn_cast(NULL, tensor,
                 &(tn_cast_attrs){.struct_size = sizeof(tn_cast_attrs), .dtype = TN_F32}, &wide))
       return wrong(path, tn_last_error());

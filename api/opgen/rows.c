@@ -7,10 +7,18 @@
 /* Element types as they stand in names and in TN_<NAME>. */
 static const struct {
   const char *word, *name, *NAME;
-} types[] = {{"bool", "b8", "BOOL"}, {"u8", "u8", "U8"},       {"i8", "i8", "I8"},
-             {"i16", "i16", "I16"},  {"i32", "i32", "I32"},    {"i64", "i64", "I64"},
-             {"f16", "f16", "F16"},  {"bf16", "bf16", "BF16"}, {"f32", "f32", "F32"},
-             {"f64", "f64", "F64"}};
+} types[] = {{"bool", "b8", "BOOL"},
+             {"u8", "u8", "U8"},
+             {"i8", "i8", "I8"},
+             {"i16", "i16", "I16"},
+             {"i32", "i32", "I32"},
+             {"i64", "i64", "I64"},
+             {"f16", "f16", "F16"},
+             {"bf16", "bf16", "BF16"},
+             {"f32", "f32", "F32"},
+             {"f64", "f64", "F64"},
+             {"f8_e4m3", "f8_e4m3", "F8_E4M3"},
+             {"f8_e5m2", "f8_e5m2", "F8_E5M2"}};
 enum { TYPES = sizeof types / sizeof *types };
 
 static bool is_in(const char *set, const char *word) {

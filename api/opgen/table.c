@@ -10,11 +10,16 @@
 #define TN_SET_NUMBER TN_SET_INT " " TN_SET_FLOAT
 #define TN_SET_BITS "bool " TN_SET_INT
 #define TN_SET_ALL "bool " TN_SET_NUMBER
+#define TN_SET_F8 "f8_e4m3 f8_e5m2"
+#define TN_SET_STORED TN_SET_ALL " " TN_SET_F8
+#define TN_SET_QUANT TN_SET_NARROW " " TN_SET_F8
+#define TN_SET_DEQUANT TN_SET_WORD " " TN_SET_F8
 
 #define SET(name)                                                                                  \
   { #name, TN_SET_##name }
-const type_set sets[] = {SET(FLOAT), SET(INT), SET(BYTE),   SET(INDEX), SET(NUMBER),
-                         SET(BITS),  SET(ALL), SET(NARROW), SET(WORD)};
+const type_set sets[] = {SET(FLOAT),  SET(INT),   SET(BYTE),   SET(INDEX), SET(NUMBER),
+                         SET(BITS),   SET(ALL),   SET(NARROW), SET(WORD),  SET(F8),
+                         SET(STORED), SET(QUANT), SET(DEQUANT)};
 const int num_sets = sizeof sets / sizeof *sets;
 
 enum {

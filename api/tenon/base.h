@@ -62,6 +62,8 @@ typedef enum tn_dtype {
   TN_BF16 = 8, /* the upper half of a binary32 */
   TN_F32 = 9,
   TN_F64 = 10,
+  TN_F8_E4M3 = 11, /* 4 bits of exponent, 3 of fraction, no infinities: OCP FP8, kDLFloat8_e4m3fn */
+  TN_F8_E5M2 = 12, /* 5 bits of exponent, 2 of fraction, as IEEE 754 would have it: OCP FP8 */
 } tn_dtype;
 
 /* One more than the largest tn_dtype that may ever be: the width of dtype tables. */
@@ -79,11 +81,18 @@ typedef uint32_t tn_dtype_set;
 #define TN_SET_WORD (TN_SET_NARROW | TN_SET(TN_I32))
 #define TN_SET_NUMBER (TN_SET_FLOAT | TN_SET_INT)
 #define TN_SET_BITS (TN_SET_INT | TN_SET(TN_BOOL))
+/* The types in which operators compute: a row of tn_kernel that says 0 takes these at the most. */
 #define TN_SET_ALL (TN_SET_NUMBER | TN_SET(TN_BOOL))
+/* The 8-bit floats, which are stored, moved, converted and multiplied with scales. */
+#define TN_SET_F8 (TN_SET(TN_F8_E4M3) | TN_SET(TN_F8_E5M2))
+/* Every element type. */
+#define TN_SET_STORED (TN_SET_ALL | TN_SET_F8)
+#define TN_SET_QUANT (TN_SET_NARROW | TN_SET_F8)
+#define TN_SET_DEQUANT (TN_SET_WORD | TN_SET_F8)
 
 /* Bytes of one element, 0 for an unknown type. */
 static inline size_t tn_dtype_size(tn_dtype dtype) {
-  static const uint8_t size[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  static const uint8_t size[] = {0, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
   return (unsigned)dtype < sizeof size ? size[dtype] : 0;
 }
 
@@ -112,6 +121,10 @@ static inline tn_dtype tn_dtype_of(DLDataType type) {
     return TN_F32;
   case kDLFloat << 8 | 64:
     return TN_F64;
+  case kDLFloat8_e4m3fn << 8 | 8:
+    return TN_F8_E4M3;
+  case kDLFloat8_e5m2 << 8 | 8:
+    return TN_F8_E5M2;
   default:
     return TN_DTYPE_NONE;
   }

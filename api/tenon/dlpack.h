@@ -52,6 +52,8 @@ typedef enum {
   kDLBfloat = 4U,
   kDLComplex = 5U,
   kDLBool = 6U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e5m2 = 12U,
 } DLDataTypeCode;
 
 typedef struct {

@@ -426,7 +426,8 @@ struct tn_kernel {
   const char *name;        /* stable, for people and traces: "cpu.add.f32.avx512" */
   int32_t priority;
   uint32_t flags; /* TN_KERNEL_* */
-  /* Element types taken, per type variable; 0 = all that the operator allows. */
+  /* Element types taken, per type variable; 0 = all that the operator allows of TN_SET_ALL: who
+   * takes others names them. */
   tn_dtype_set types[TN_MAX_TYPE_VARS];
   tn_kernel_fn run;
   /* Optional: bytes of device memory wanted for this call. args->workspace is

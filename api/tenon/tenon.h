@@ -755,7 +755,7 @@ tn_status tn_fallback_get_stats(tn_device *device, uint32_t op, tn_fallback_stat
 
 /* Named tensors in the safetensors format: 8 bytes of length, a header in JSON, the data.
  * https://huggingface.co/docs/safetensors. The element types F64, F32, F16, BF16, I64, I32, I16,
- * I8, U8 and BOOL are Tenon's.
+ * I8, U8, BOOL, F8_E4M3 and F8_E5M2 are Tenon's.
  *
  *     tn_tensors *file;
  *     size_t i;

@@ -93,6 +93,10 @@ bool cuda_matmul_int8_supports(const tn_kernel_args *args);
 tn_status cuda_matmul_int8_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_matmul_int8(const tn_kernel_args *args);
 
+/* Products of 8-bit floats. */
+tn_status cuda_matmul_f8_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_matmul_f8(const tn_kernel_args *args);
+
 /* What a convolution's inputs and output are, by the forward names x, w and y of the
  * convolution that it is or whose gradient it is. */
 typedef enum cuda_conv_role {

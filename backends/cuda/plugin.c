@@ -18,9 +18,11 @@ enum { own = 200, direct = 100, vendor = 300 };
     .name = row_name, .priority = rank, .flags = row_flags, __VA_ARGS__                            \
   }
 #define STRIDED_WITH(op, ...)                                                                      \
-  ROW(op, "cuda." #op, own, FLAGS_STRIDED, .run = cuda_run_##op, __VA_ARGS__),
+  ROW(op, "cuda." #op, own, FLAGS_STRIDED, .types = {TN_TYPES_##op}, .run = cuda_run_##op,         \
+      __VA_ARGS__),
 #define DENSE_WITH(op, ...)                                                                        \
-  ROW(op, "cuda." #op, own, FLAGS_DENSE, .run = cuda_run_##op, __VA_ARGS__),
+  ROW(op, "cuda." #op, own, FLAGS_DENSE, .types = {TN_TYPES_##op}, .run = cuda_run_##op,           \
+      __VA_ARGS__),
 #define STRIDED(op) STRIDED_WITH(op, )
 #define HEEDS_ALL(op) .attrs_size = sizeof(tn_##op##_attrs)
 #define DENSE(op) DENSE_WITH(op, )
@@ -143,6 +145,11 @@ static const tn_kernel cuda_kernels[] = {
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),
     INT8(matmul_int, FLAGS_DENSE, .types = {TN_SET(TN_I8) | TN_SET(TN_U8)}),
+    ROW(matmul_scaled, "cuda.matmul_scaled.cublaslt", vendor, FLAGS_STRIDED,
+        .run = cuda_run_matmul_f8, .workspace = cuda_matmul_f8_workspace,
+        .types = {TN_SET_F8, TN_SET_F8, TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
+        .note = "as 8-bit floats where all are multiples of 16, not both operands "
+                "are E5M2 and the device has compute capability 8.9, else in bfloat16"),
     SCATTER_ATOMIC(scatter_add, scatter, "in 16 bits half as many updates as y has elements"),
     SCATTER_ATOMIC(scatter_mul, scatter, "in 16 bits half as many updates as y has elements"),
     SCATTER_ATOMIC(scatter_nd_add, scatter_nd, "slices of less than 32 elements"),

@@ -27,14 +27,24 @@ static cudaDataType_t data_type(int32_t dtype) {
     return CUDA_R_64F;
   case TN_I8:
     return CUDA_R_8I;
+  case TN_F8_E4M3:
+    return CUDA_R_8F_E4M3;
+  case TN_F8_E5M2:
+    return CUDA_R_8F_E5M2;
   default:
     return CUDA_R_32F;
   }
 }
 
 /* Of the result: sums of bytes have 32 bits. */
-static cudaDataType_t result_type(int32_t dtype) {
-  return dtype == TN_I8 ? CUDA_R_32I : data_type(dtype);
+static cudaDataType_t result_type(const product *p) {
+  if (p->y_dtype) return data_type(p->y_dtype);
+  return p->dtype == TN_I8 ? CUDA_R_32I : data_type(p->dtype);
+}
+
+static cudaDataType_t operand_type(const product *p, const operand *o) {
+  if (o == &p->y) return result_type(p);
+  return data_type(o == &p->b && p->b_dtype ? p->b_dtype : p->dtype);
 }
 
 /* Of what scales the product and what is added to it. */
@@ -63,7 +73,7 @@ void cuda_product_destroy(cuda_plan *plan) {
 /* rows and columns as stored, in cuBLASLt's column order. */
 static tn_status layout_of(const tn_host *host, cublasLtMatrixLayout_t *layout, const product *p,
                            const operand *o, int64_t rows, int64_t columns) {
-  cudaDataType_t type = o == &p->y ? result_type(p->dtype) : data_type(p->dtype);
+  cudaDataType_t type = operand_type(p, o);
   BLAS_TRY(host,
            cublasLtMatrixLayoutCreate(layout, type, (uint64_t)rows, (uint64_t)columns, o->ld));
   if (p->batch == 1) return TN_OK;

@@ -22,6 +22,7 @@ typedef struct operand {
 typedef struct product {
   int32_t dtype, math, has_bias; /* TN_I8: bytes, summed in 32 bits */
   int32_t fused;                 /* the tn_activation that the epilogue is to apply */
+  int32_t b_dtype, y_dtype;      /* of 8-bit floats, b's and y's; 0: dtype's */
   int64_t m, n, k, batch;
   operand a, b, y, bias;
 } product;

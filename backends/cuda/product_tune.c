@@ -62,7 +62,8 @@ static bool measure(cuda_queue *queue, product_plan *plan,
                     const cublasLtMatmulHeuristicResult_t *list, int count) {
   const product *p = &plan->key;
   const size_t element = element_bytes(p->dtype);
-  const size_t result = p->dtype == TN_I8 ? sizeof(int32_t) : element;
+  const size_t result =
+      p->dtype == TN_I8 ? sizeof(int32_t) : element_bytes(p->y_dtype ? p->y_dtype : p->dtype);
   const size_t a = extent(p, &p->a, p->m, p->k, element), b = extent(p, &p->b, p->k, p->n, element),
                y = extent(p, &p->y, p->m, p->n, result),
                bias = ((size_t)p->n * element + 255) / 256 * 256;

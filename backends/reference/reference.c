@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/reference/kernels.h"
+#include "tenon/op_rows.h"
 
 /* The device is nothing but the way back to its host. */
 typedef struct device {
@@ -123,6 +124,7 @@ static const tn_kernel kernels[] = {
    .name = "reference." #op_name_,                                                                 \
    .priority = 0,                                                                                  \
    .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC,                                           \
+   .types = {TN_TYPES_##op_name_},                                                                 \
    .run = reference_##op_name_,                                                                    \
    .attrs_size = sizeof(op_name_##_fields)},
 #include "ops.def"

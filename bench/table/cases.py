@@ -9,7 +9,7 @@ math           ieee or tf32
 bytes, flops   that one call must move or compute: what its speed is said in; neither: microseconds
 limit          which of the device's figures bounds it: copy, launch, or a product's type
 """
-SIZES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1}
+SIZES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "f8_e4m3": 1}
 
 
 def text(dtype, *shape, layout=""):
@@ -34,6 +34,13 @@ def product(section, dtype, m, n, k, batch=1, trans_a=0, trans_b=0, row=None):
                 ["product", dtype, m, n, k, batch, trans_a, trans_b],
                 f"gemm {dtype} {m} {n} {k} {batch} {trans_a} {1 if dtype == 'i8' else trans_b}",
                 math="tf32" if dtype == "tf32" else "ieee", flops=2 * batch * m * n * k, limit=dtype)
+
+
+def scaled_product(section, m, n, k):
+    """8-bit floats, the right operand in columns, to bfloat16; torch._scaled_mm calls cuBLASLt."""
+    a, b = text("f8_e4m3", m, k), text("f8_e4m3", k, n, layout="swapped")
+    return case(section, f"{m}x{n}x{k} f8_e4m3", f"matmul_scaled dtype=8 : {a} {b}",
+                ["scaled product", m, n, k], flops=2 * m * n * k, limit="f8_e4m3")
 
 
 def conv(section, dtype, n, c, h, w, k, size, stride=1, padding=0, groups=1, dilation=1,
@@ -146,6 +153,16 @@ NETWORKS = [  # of ResNet-50, DeepLabV3 and the CNN: n c h w k size, and what el
 ]
 
 
+def float8():
+    for n in (1024, 4096, 8192):
+        yield scaled_product("float8", n, n, n)
+    yield scaled_product("float8", 16, 4096, 4096)
+    for to, number in (("f32", 9), ("f8_e4m3", 11)):
+        from_, bytes_ = ("f32", "f8_e4m3")[to == "f32"], 5 << 28
+        yield case("float8", f"cast {from_} to {to}, 2^28", f"cast dtype={number} : {text(from_, 1 << 28)}",
+                   ["float8 cast", to, 1 << 28], size=bytes_, limit="copy")
+
+
 def convolutions():
     for n, c, h, w, k, size, more in NETWORKS:
         for way in ("forward", "by input", "by weight"):
@@ -200,5 +217,5 @@ def bandwidth():
             yield moves("bandwidth", op, "f32", shape, row=f"{op} 2^{power}", **more)
 
 
-SECTIONS = {"issue": issue, "products": products, "convolutions": convolutions, "attention": attentions,
-            "host": host, "bandwidth": bandwidth}
+SECTIONS = {"issue": issue, "products": products, "float8": float8, "convolutions": convolutions,
+            "attention": attentions, "host": host, "bandwidth": bandwidth}

@@ -81,7 +81,7 @@ static tn_status random_tensor(tn_dtype dtype, int32_t rank, const int64_t *shap
   static uint64_t seed = 1;
   tn_uniform_attrs attrs = TN_UNIFORM_DEFAULTS;
   tn_cast_attrs cast = TN_CAST_DEFAULTS;
-  const bool whole = !(TN_SET(dtype) & TN_SET_FLOAT);
+  const bool whole = !(TN_SET(dtype) & (TN_SET_FLOAT | TN_SET_F8));
   tn_tensor *single = NULL;
   attrs.low = dtype == TN_U8 ? 0 : whole ? -100 : -1;
   attrs.high = dtype == TN_U8 ? 200 : whole ? 100 : 1;

@@ -22,8 +22,8 @@ from cases import SECTIONS
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = ("tenon", "torch", "bare")
 # Dense products in TFLOP/s as the vendor states them, by what a device's name holds.
-PEAKS = {"H100": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9},
-         "H200": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9},
+PEAKS = {"H100": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9, "f8_e4m3": 1978.9},
+         "H200": {"f32": 67, "tf32": 494.7, "f16": 989.4, "bf16": 989.4, "i8": 1978.9, "f8_e4m3": 1978.9},
          "A100": {"f32": 19.5, "tf32": 156, "f16": 312, "bf16": 312, "i8": 624}}
 
 

@@ -37,6 +37,19 @@ def product(dtype, m, n, k, batch, trans_a, trans_b):
     return lambda: torch.matmul(a, b, out=out)
 
 
+def scaled_product(m, n, k):
+    a, b = (drawn("f32", *shape).to(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
+    one = torch.ones((), device="cuda")
+    return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def cast_float8(to, n):
+    x = drawn("f32", n)
+    if to == "f32":
+        x = x.to(torch.float8_e4m3fn)
+    return lambda: x.to(torch.float32 if to == "f32" else torch.float8_e4m3fn)
+
+
 def conv(dtype, x_shape, w_shape, stride, padding, dilation, groups, way, last):
     x, w = drawn(dtype, *x_shape), drawn(dtype, *w_shape)
     if last:
@@ -150,7 +163,8 @@ class Side:
         self.drop()
         kind, *rest = json.loads(text)
         self.call = {"product": product, "conv": conv, "attention": attention, "call": call,
-                     "small": small, "between": between}[kind](*rest)
+                     "small": small, "between": between, "scaled product": scaled_product,
+                     "float8 cast": cast_float8}[kind](*rest)
         self.round_ns(2)
 
     def time(self, ms):

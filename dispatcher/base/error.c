@@ -126,7 +126,8 @@ const char *tn_dtype_name(tn_dtype dtype) {
   static const char *const names[] = {
       [TN_DTYPE_NONE] = "none", [TN_BOOL] = "bool", [TN_U8] = "u8",   [TN_I8] = "i8",
       [TN_I16] = "i16",         [TN_I32] = "i32",   [TN_I64] = "i64", [TN_F16] = "f16",
-      [TN_BF16] = "bf16",       [TN_F32] = "f32",   [TN_F64] = "f64",
+      [TN_BF16] = "bf16",       [TN_F32] = "f32",   [TN_F64] = "f64", [TN_F8_E4M3] = "f8_e4m3",
+      [TN_F8_E5M2] = "f8_e5m2",
   };
   return (unsigned)dtype < sizeof names / sizeof *names ? names[dtype] : "?";
 }

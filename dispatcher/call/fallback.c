@@ -18,9 +18,8 @@
 /* Near is what serves this device with other types, or other devices with this type. */
 static bool is_near(const plan *p, const kernel_entry *k) {
   if (k->op != p->op) return false;
-  tn_dtype_set types = k->row.types[0] ? k->row.types[0] : k->op->row.types[0];
   return strcmp(k->row.device_type, p->device->type->backend.device_type) == 0 ||
-         types >> p->types[0] & 1;
+         (k->op->row.types[0] & kernel_types(k, 0)) >> p->types[0] & 1;
 }
 
 void plan_describe_kernels(const plan *p, char *text, size_t size) {

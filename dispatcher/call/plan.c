@@ -426,8 +426,8 @@ static bool is_taken(plan *p, const tn_kernel *row) {
 
 static bool takes(plan *p, const cell *c) {
   const tn_kernel *row = &c->kernel->row;
-  for (uint32_t v = 1; v < TN_MAX_TYPE_VARS; ++v)
-    if (row->types[v] && p->types[v] && !(row->types[v] >> p->types[v] & 1)) return false;
+  for (int v = 1; v < TN_MAX_TYPE_VARS; ++v)
+    if (!(kernel_types(c->kernel, v) >> p->types[v] & 1) && p->types[v]) return false;
   if (!row->supports) return true;
   const bool turned = p->made && row->flags & TN_KERNEL_CHANNELS_LAST && plan_turn_outputs(p);
   if (is_taken(p, row)) return true;

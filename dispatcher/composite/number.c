@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "dispatcher/base/error.h"
@@ -56,28 +57,42 @@ bool number_as_f64(tn_dtype dtype, number n, double *out) {
   return !is_integer(dtype) || (*out < 0x1p63 && (int64_t)*out == n.i);
 }
 
-/* A binary type of 16 bits: its bits of fraction, the bias of its exponent. */
+/* A binary type of 16 or 8 bits: its bits of fraction, the bias of its exponent, and what follows
+ * its largest number: infinity, of E4M3 NaN. */
 typedef struct narrow {
   int fraction, bias;
+  uint16_t infinity;
 } narrow;
-static const narrow narrow_f16 = {10, 15}, narrow_bf16 = {7, 127};
+static const narrow narrow_f16 = {10, 15, 0x7c00}, narrow_bf16 = {7, 127, 0x7f80};
+static const narrow narrow_e4m3 = {3, 7, 0x7f}, narrow_e5m2 = {2, 15, 0x7c};
 
-static uint16_t narrow_of(narrow t, double x) {
+/* Without its sign. pre: x is not NaN. */
+static uint16_t narrow_size(narrow t, double x) {
   uint64_t bits, whole = (uint64_t)1 << 52;
   memcpy(&bits, &x, sizeof bits);
   int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
-  uint32_t sign = (uint32_t)(bits >> 63) << 15, infinity = (uint32_t)(2 * t.bias + 1) << t.fraction;
-  if (x != x) return (uint16_t)(sign | infinity | 1u << (t.fraction - 1));
-  if (exponent > t.bias) return (uint16_t)(sign | infinity);
+  if (exponent > ((t.infinity - 1) >> t.fraction) - t.bias) return t.infinity;
   bool small = exponent < 1 - t.bias;
   int drop = 52 - t.fraction + (small ? 1 - t.bias - exponent : 0);
-  if (drop > 54) return (uint16_t)sign; /* less than half of the least number, float64's own too */
+  if (drop > 54) return 0; /* less than half of the least number, float64's own too */
   uint64_t digits = whole | (bits & (whole - 1)), half = (uint64_t)1 << (drop - 1);
   uint64_t kept = digits >> drop, rest = digits & (2 * half - 1);
   if (rest > half || (rest == half && kept & 1)) ++kept;
   uint32_t base = small ? 0 : (uint32_t)(exponent + t.bias - 1) << t.fraction;
   uint32_t value = base + (uint32_t)kept; /* a carry, or the leading 1, raises the exponent */
-  return (uint16_t)(sign | (value < infinity ? value : infinity));
+  return value < t.infinity ? (uint16_t)value : t.infinity;
+}
+
+static uint16_t narrow_of(narrow t, double x) {
+  const uint16_t nan = (uint16_t)(t.infinity | 1u << (t.fraction - 1));
+  return (uint16_t)((signbit(x) ? 0x8000 : 0) | (x != x ? nan : narrow_size(t, x)));
+}
+
+/* Saturates, as tn_cast does. */
+static uint8_t f8_of(narrow t, double x) {
+  if (x != x) return 0x7f;
+  const uint16_t size = narrow_size(t, x), most = (uint16_t)(t.infinity - 1);
+  return (uint8_t)((signbit(x) ? 0x80 : 0) | (size < most ? size : most));
 }
 
 static double f16_as_f64(uint16_t h) {
@@ -98,10 +113,18 @@ static double bf16_as_f64(uint16_t h) {
   return (double)x;
 }
 
+/* An E5M2 is the upper half of an f16; an E4M3 is 256 times the f16 with its fields. */
+static double f8_as_f64(tn_dtype dtype, uint8_t b) {
+  if (dtype == TN_F8_E5M2) return f16_as_f64((uint16_t)(b << 8));
+  if ((b & 0x7f) == 0x7f) return (double)NAN;
+  return 256 * f16_as_f64((uint16_t)((b & 0x80) << 8 | (b & 0x7f) << 7));
+}
+
 /* --- elements --- */
 
 static void store_float(tn_dtype dtype, double x, void *element) {
   float single = (float)x;
+  uint8_t byte = f8_of(dtype == TN_F8_E4M3 ? narrow_e4m3 : narrow_e5m2, x);
   uint16_t half = dtype == TN_F16    ? narrow_of(narrow_f16, x)
                   : dtype == TN_BF16 ? narrow_of(narrow_bf16, x)
                                      : 0;
@@ -109,13 +132,15 @@ static void store_float(tn_dtype dtype, double x, void *element) {
     memcpy(element, &x, sizeof x);
   else if (dtype == TN_F32)
     memcpy(element, &single, sizeof single);
+  else if (TN_SET(dtype) & TN_SET_F8)
+    memcpy(element, &byte, sizeof byte);
   else
     memcpy(element, &half, sizeof half);
 }
 
 void number_store(tn_dtype dtype, number n, void *element) {
   double x;
-  if (TN_SET_FLOAT & TN_SET(dtype)) {
+  if ((TN_SET_FLOAT | TN_SET_F8) & TN_SET(dtype)) {
     (void)number_as_f64(dtype, n, &x);
     store_float(dtype, x, element);
     return;
@@ -167,6 +192,9 @@ number number_load(tn_dtype dtype, const void *element) {
     return real_number((double)e.f32);
   case TN_F64:
     return real_number(e.f64);
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    return real_number(f8_as_f64(dtype, e.u8));
   default:
     return whole_number(e.i64);
   }

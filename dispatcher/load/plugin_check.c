@@ -196,7 +196,7 @@ static bool is_type(const tn_operator *op, uint8_t type) {
 static tn_status check_types(const tn_operator *op) {
   if (!op->types[0]) return bad(op, NULL, "no element type");
   for (int v = 0; v < TN_MAX_TYPE_VARS; v++)
-    if (op->types[v] && !(op->types[v] & TN_SET_ALL))
+    if (op->types[v] && !(op->types[v] & TN_SET_STORED))
       return bad(op, NULL, "a type variable without an element type that this host knows");
   return TN_OK;
 }

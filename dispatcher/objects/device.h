@@ -29,8 +29,8 @@ struct tn_device {
   pthread_mutex_t mutex; /* guards opening and the lists of streams and events */
   tn_stream *streams;
   tn_event *events;
-  tn_stream own_stream;                  /* the default stream, which nobody destroys */
-  _Atomic(tn_tensor *) ones[TN_F64 + 1]; /* tensor/ones.h */
+  tn_stream own_stream;                      /* the default stream, which nobody destroys */
+  _Atomic(tn_tensor *) ones[TN_F8_E5M2 + 1]; /* tensor/ones.h */
   tn_device *next_closed;
   uint32_t index;
   uint32_t failed; /* tn_status of a failed opening */

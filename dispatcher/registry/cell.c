@@ -31,13 +31,12 @@ bool kernel_serves(const registry *r, const kernel_entry *k, const device_type *
 }
 
 static tn_dtype_set key_types(const op_entry *op, const kernel_entry *k) {
-  tn_dtype_set allowed = op->row.types[0];
-  return k->row.types[0] ? k->row.types[0] & allowed : allowed;
+  return op->row.types[0] & kernel_types(k, 0);
 }
 
 static bool takes_every_call(const kernel_entry *k) {
   for (int v = 1; v < TN_MAX_TYPE_VARS; ++v)
-    if (k->row.types[v] && (k->op->row.types[v] & ~k->row.types[v])) return false;
+    if (k->op->row.types[v] & ~kernel_types(k, v)) return false;
   return !k->row.supports;
 }
 

@@ -155,7 +155,7 @@ tn_status operator_take(const host_memory *memory, const tn_operator *row, uint3
                         op_entry *e) {
   copy_known(&e->row, sizeof e->row, row, row->struct_size);
   e->row.id = id;
-  for (int v = 0; v < TN_MAX_TYPE_VARS; ++v) e->row.types[v] &= TN_SET_ALL;
+  for (int v = 0; v < TN_MAX_TYPE_VARS; ++v) e->row.types[v] &= TN_SET_STORED;
   tn_status status = own_tables(memory, e);
   if (status) return status;
   op_prepare(e);

@@ -59,6 +59,12 @@ typedef struct kernel_entry {
   bool (*supports)(const tn_kernel_args *args);
 } kernel_entry;
 
+/* The element types that a row takes of a type variable, if the operator has them. A row that says
+ * nothing may be older than the types that are not in TN_SET_ALL. */
+static inline tn_dtype_set kernel_types(const kernel_entry *k, int var) {
+  return k->row.types[var] ? k->row.types[var] : ~(TN_SET_STORED & ~TN_SET_ALL);
+}
+
 /* One candidate of one table slot. */
 typedef struct cell {
   tn_kernel_fn run; /* the kernel's, or the layers' */

@@ -17,6 +17,8 @@ static uint64_t one_bits(tn_dtype dtype) {
   uint64_t bits = 1;
   if (dtype == TN_F16) bits = 0x3c00;
   if (dtype == TN_BF16) bits = 0x3f80;
+  if (dtype == TN_F8_E4M3) bits = 0x38;
+  if (dtype == TN_F8_E5M2) bits = 0x3c;
   if (dtype == TN_F32) memcpy(&bits, &f32, sizeof f32);
   if (dtype == TN_F64) memcpy(&bits, &f64, sizeof f64);
   return bits;

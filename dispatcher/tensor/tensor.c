@@ -21,10 +21,18 @@
 
 DLDataType dtype_to_dl(tn_dtype dtype) {
   static const DLDataType types[] = {
-      [TN_BOOL] = {kDLBool, 8, 1},  [TN_U8] = {kDLUInt, 8, 1},      [TN_I8] = {kDLInt, 8, 1},
-      [TN_I16] = {kDLInt, 16, 1},   [TN_I32] = {kDLInt, 32, 1},     [TN_I64] = {kDLInt, 64, 1},
-      [TN_F16] = {kDLFloat, 16, 1}, [TN_BF16] = {kDLBfloat, 16, 1}, [TN_F32] = {kDLFloat, 32, 1},
+      [TN_BOOL] = {kDLBool, 8, 1},
+      [TN_U8] = {kDLUInt, 8, 1},
+      [TN_I8] = {kDLInt, 8, 1},
+      [TN_I16] = {kDLInt, 16, 1},
+      [TN_I32] = {kDLInt, 32, 1},
+      [TN_I64] = {kDLInt, 64, 1},
+      [TN_F16] = {kDLFloat, 16, 1},
+      [TN_BF16] = {kDLBfloat, 16, 1},
+      [TN_F32] = {kDLFloat, 32, 1},
       [TN_F64] = {kDLFloat, 64, 1},
+      [TN_F8_E4M3] = {kDLFloat8_e4m3fn, 8, 1},
+      [TN_F8_E5M2] = {kDLFloat8_e5m2, 8, 1},
   };
   return types[dtype];
 }

@@ -1,6 +1,7 @@
 /* Loads and stores of every element type; see element.h. */
 #include "element.h"
 
+#include "kernels/common/float8.h"
 #include "kernels/common/half.h"
 
 /* The loop over one type; `x` names the element in the expression. */
@@ -33,6 +34,8 @@ void load_f64(tn_dtype dtype, const void *from, int64_t stride, int64_t n, doubl
     LOAD(TN_BF16, uint16_t, (double)bf16_to_f32(x))
     LOAD(TN_F32, float, (double)x)
     LOAD(TN_F64, double, x)
+    LOAD(TN_F8_E4M3, uint8_t, (double)f8_e4m3_to_f32(x))
+    LOAD(TN_F8_E5M2, uint8_t, (double)f8_e5m2_to_f32(x))
   case TN_DTYPE_NONE:
     return;
   }
@@ -74,6 +77,8 @@ void store_f64(tn_dtype dtype, void *to, int64_t stride, int64_t n, const double
     STORE(TN_BF16, uint16_t, bf16_from_f64(from[i]))
     STORE(TN_F32, float, (float)from[i])
     STORE(TN_F64, double, from[i])
+    STORE(TN_F8_E4M3, uint8_t, f8_e4m3_from_f32(f32_odd_from_f64(from[i]), true))
+    STORE(TN_F8_E5M2, uint8_t, f8_e5m2_from_f32(f32_odd_from_f64(from[i]), true))
   case TN_DTYPE_NONE:
     return;
   }
@@ -102,7 +107,18 @@ void store_i64(tn_dtype dtype, void *to, int64_t stride, int64_t n, const int64_
     STORE(TN_BF16, uint16_t, bf16_from_f64(odd_f64(from[i])))
     STORE(TN_F32, float, (float)from[i])
     STORE(TN_F64, double, (double)from[i])
+    STORE(TN_F8_E4M3, uint8_t, f8_e4m3_from_f32(f32_odd_from_f64(odd_f64(from[i])), true))
+    STORE(TN_F8_E5M2, uint8_t, f8_e5m2_from_f32(f32_odd_from_f64(odd_f64(from[i])), true))
   case TN_DTYPE_NONE:
+    return;
+  }
+}
+
+void store_f8_unsaturated(tn_dtype dtype, void *to, int64_t stride, int64_t n, const double *from) {
+  switch (dtype) {
+    STORE(TN_F8_E4M3, uint8_t, f8_e4m3_from_f32(f32_odd_from_f64(from[i]), false))
+    STORE(TN_F8_E5M2, uint8_t, f8_e5m2_from_f32(f32_odd_from_f64(from[i]), false))
+  default:
     return;
   }
 }

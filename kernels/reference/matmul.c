@@ -23,6 +23,7 @@ typedef struct matmul_call {
   view a, b, y; /* [m, k], [k, n], [m, n] under the same batch axes */
   view bias;    /* [n], or without data */
   int64_t m, n, k, activation;
+  bool scaled;           /* of 8-bit floats: by the scales of rows and columns */
   bool integer;          /* of quantised numbers: */
   quantum rows, columns; /* of a and b */
   requantisation to;
@@ -86,6 +87,23 @@ static void finish_integers(const matmul_call *c, int64_t first, int64_t rows, d
   }
 }
 
+static void finish_scaled(const matmul_call *c, int64_t first, int64_t rows, double *sums) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const double scale = number_of(c->rows.scale, first + i, 1);
+    for (int64_t j = 0; j < c->n; ++j)
+      sums[i * c->n + j] *= scale * number_of(c->columns.scale, j, 1);
+  }
+}
+
+static void finish(const matmul_call *c, int64_t first, int64_t rows, double *sums) {
+  if (c->scaled)
+    finish_scaled(c, first, rows, sums);
+  else if (c->integer)
+    finish_integers(c, first, rows, sums);
+  else
+    activate(c->activation, rows * c->n, sums);
+}
+
 /* Rows first <= i < first + rows of one batch item; room holds the three operands. */
 static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64_t rows,
                         double *room) {
@@ -103,7 +121,7 @@ static void matmul_rows(const matmul_call *c, int64_t item, int64_t first, int64
     subtract(c->columns.zero, 0, c->n, 1, depth, c->n, right);
     product_add(rows, c->n, depth, left, right, sums);
   }
-  c->integer ? finish_integers(c, first, rows, sums) : activate(c->activation, rows * c->n, sums);
+  finish(c, first, rows, sums);
   scatter(view_slice(matrix_of(c->y, item), 0, first, rows), sums);
 }
 
@@ -153,6 +171,13 @@ tn_status reference_matmul_zero_points(const tn_kernel_args *args) {
   matmul_call c = {.integer = true};
   c.rows.zero = view_if(args->in[2]);
   c.columns.zero = view_if(args->in[3]);
+  return multiply(args, args->in[0], false, args->in[1], false, &c);
+}
+
+tn_status reference_matmul_scaled(const tn_kernel_args *args) {
+  matmul_call c = {.scaled = true};
+  c.rows.scale = view_if(args->in[2]);
+  c.columns.scale = view_if(args->in[3]);
   return multiply(args, args->in[0], false, args->in[1], false, &c);
 }
 

@@ -32,7 +32,30 @@ tn_status reference_copy(const tn_kernel_args *args) {
   return count ? args->host->parallel_for(args->host, count, 16384, copy_range, views) : TN_OK;
 }
 
-ONE_NUMBER(cast, x, x)
+BODY_ONE(cast_f64, double, x)
+BODY_ONE(cast_i64, int64_t, x)
+
+/* Integers that float64 rounds are far above all 8-bit floats. */
+static tn_status unsaturated_range(void *ctx, int64_t begin, int64_t end) {
+  const view *views = ctx;
+  double x[WALK_RUN];
+  walk w = walk_over(views, 2, begin, end);
+  while (walk_next(&w)) {
+    load_f64(views[0].dtype, w.at[0], w.step[0], w.n, x);
+    store_f8_unsaturated(views[1].dtype, w.at[1], w.step[1], w.n, x);
+  }
+  return TN_OK;
+}
+
+tn_status reference_cast(const tn_kernel_args *args) {
+  const tn_cast_attrs *attrs = args->attrs;
+  view views[2] = {view_of(args->in[0]), view_of(args->out[0])};
+  int64_t count = view_count(&views[0]);
+  if (!attrs->overflow || !(TN_SET(views[1].dtype) & TN_SET_F8))
+    return map(args, cast_f64, cast_i64);
+  return count ? args->host->parallel_for(args->host, count, 16384, unsaturated_range, views)
+               : TN_OK;
+}
 
 static void fill_f64(const run *r, double *const *in, double *const *out) {
   const tn_fill_attrs *attrs = r->attrs;

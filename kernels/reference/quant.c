@@ -17,6 +17,7 @@ typedef struct quant_call {
   quant_range range;
   double *scale, *zero; /* as many as there are scales */
   bool wide;            /* computed in float64 */
+  bool unsaturated;     /* to 8-bit floats, of which what is too large is none */
 } quant_call;
 
 static double quotient(const quant_call *c, double x, double scale) {
@@ -27,6 +28,15 @@ static void quantize_run(const quant_call *c, int64_t first, int64_t n, double *
   for (int64_t i = 0; i < n; ++i) {
     const int64_t s = quant_run_at(&c->place, first + i, INT64_MAX).scale;
     x[i] = saturated(quotient(c, x[i], c->scale[s]), c->zero[s], c->range);
+  }
+}
+
+/* To 8-bit floats: the sum, each operation rounded once. */
+static void quantize_f8_run(const quant_call *c, int64_t first, int64_t n, double *x) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t s = quant_run_at(&c->place, first + i, INT64_MAX).scale;
+    const double q = quotient(c, x[i], c->scale[s]) + c->zero[s];
+    x[i] = c->wide ? q : (double)(float)q;
   }
 }
 
@@ -45,12 +55,16 @@ static void walk_quant(const quant_call *c, int64_t begin, int64_t end,
   while (walk_next(&w)) {
     load_f64(c->x.dtype, w.at[0], w.step[0], w.n, x);
     fn(c, w.first, w.n, x);
-    store_f64(c->y.dtype, w.at[1], w.step[1], w.n, x);
+    if (c->unsaturated)
+      store_f8_unsaturated(c->y.dtype, w.at[1], w.step[1], w.n, x);
+    else
+      store_f64(c->y.dtype, w.at[1], w.step[1], w.n, x);
   }
 }
 
 static tn_status quantize_range(void *ctx, int64_t begin, int64_t end) {
-  walk_quant(ctx, begin, end, quantize_run);
+  const quant_call *c = ctx;
+  walk_quant(c, begin, end, TN_SET(c->y.dtype) & TN_SET_F8 ? quantize_f8_run : quantize_run);
   return TN_OK;
 }
 
@@ -60,9 +74,12 @@ static tn_status dequantize_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* quantize_linear and dequantize_linear: the attributes' beginnings are the same. */
-static tn_status run_places(const tn_kernel_args *args, tn_range_fn fn) {
+static tn_status run_places(const tn_kernel_args *args, tn_range_fn fn, bool unsaturated) {
   const tn_dequantize_linear_attrs *attrs = args->attrs;
-  quant_call c = {.host = args->host, .x = view_of(args->in[0]), .y = view_of(args->out[0])};
+  quant_call c = {.host = args->host,
+                  .x = view_of(args->in[0]),
+                  .y = view_of(args->out[0]),
+                  .unsaturated = unsaturated};
   view scale = view_of(args->in[1]);
   int64_t count = view_count(&c.x), scales = view_count(&scale);
   if (count == 0) return TN_OK;
@@ -82,11 +99,13 @@ static tn_status run_places(const tn_kernel_args *args, tn_range_fn fn) {
 }
 
 tn_status reference_quantize_linear(const tn_kernel_args *args) {
-  return run_places(args, quantize_range);
+  const tn_quantize_linear_attrs *attrs = args->attrs;
+  const bool f8 = TN_SET(attrs->dtype) & TN_SET_F8;
+  return run_places(args, quantize_range, f8 && attrs->overflow);
 }
 
 tn_status reference_dequantize_linear(const tn_kernel_args *args) {
-  return run_places(args, dequantize_range);
+  return run_places(args, dequantize_range, false);
 }
 
 /* The scale that holds low..high in 255 steps, and the zero point. */

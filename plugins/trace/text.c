@@ -84,11 +84,16 @@ void text_escaped(text *t, const char *words) {
 /* --- tensors --- */
 
 static void put_dtype(text *t, DLDataType type) {
-  static const char *const kinds[] = {
-      [kDLInt] = "i", [kDLUInt] = "u", [kDLFloat] = "f", [kDLBfloat] = "bf", [kDLBool] = "bool"};
+  static const char *const kinds[] = {[kDLInt] = "i",
+                                      [kDLUInt] = "u",
+                                      [kDLFloat] = "f",
+                                      [kDLBfloat] = "bf",
+                                      [kDLBool] = "bool",
+                                      [kDLFloat8_e4m3fn] = "f8_e4m3",
+                                      [kDLFloat8_e5m2] = "f8_e5m2"};
   const char *kind = type.code < sizeof kinds / sizeof *kinds ? kinds[type.code] : NULL;
   text_put(t, kind ? kind : "?");
-  if (type.code != kDLBool) text_number(t, type.bits);
+  if (!kind || type.code < kDLBool) text_number(t, type.bits);
 }
 
 static void put_sizes(text *t, int32_t rank, const int64_t *sizes) {
@@ -223,8 +228,9 @@ static bool is_default(const tn_attr *attr, const char *field, int32_t rank) {
 
 static void put_dtype_number(text *t, int32_t dtype) {
   static const char *const names[] = {
-      [TN_BOOL] = "bool", [TN_U8] = "u8",   [TN_I8] = "i8",     [TN_I16] = "i16", [TN_I32] = "i32",
-      [TN_I64] = "i64",   [TN_F16] = "f16", [TN_BF16] = "bf16", [TN_F32] = "f32", [TN_F64] = "f64"};
+      [TN_BOOL] = "bool", [TN_U8] = "u8",   [TN_I8] = "i8",           [TN_I16] = "i16",
+      [TN_I32] = "i32",   [TN_I64] = "i64", [TN_F16] = "f16",         [TN_BF16] = "bf16",
+      [TN_F32] = "f32",   [TN_F64] = "f64", [TN_F8_E4M3] = "f8_e4m3", [TN_F8_E5M2] = "f8_e5m2"};
   bool known = dtype > 0 && (size_t)dtype < sizeof names / sizeof *names;
   text_put(t, known ? names[dtype] : "?");
 }

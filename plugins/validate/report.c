@@ -115,13 +115,16 @@ const char *at_site(char *text, size_t size, const char *site) {
 
 const char *tensor_text(char *text, size_t size, DLDataType dtype, int32_t rank,
                         const int64_t *shape) {
-  const char *letter = dtype.code == kDLFloat    ? "f"
-                       : dtype.code == kDLBfloat ? "bf"
-                       : dtype.code == kDLUInt   ? "u"
-                       : dtype.code == kDLBool   ? "bool"
-                                                 : "i";
-  size_t used =
-      (size_t)snprintf(text, size, dtype.code == kDLBool ? "%s [" : "%s%u [", letter, dtype.bits);
+  static const char *const words[] = {[kDLInt] = "i",
+                                      [kDLUInt] = "u",
+                                      [kDLFloat] = "f",
+                                      [kDLBfloat] = "bf",
+                                      [kDLBool] = "bool",
+                                      [kDLFloat8_e4m3fn] = "f8_e4m3",
+                                      [kDLFloat8_e5m2] = "f8_e5m2"};
+  const char *word = dtype.code < sizeof words / sizeof *words ? words[dtype.code] : NULL;
+  size_t used = (size_t)snprintf(text, size, word && dtype.code >= kDLBool ? "%s [" : "%s%u [",
+                                 word ? word : "?", dtype.bits);
   for (int32_t i = 0; i < rank && used < size; ++i)
     used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "", shape[i]);
   if (used < size) snprintf(text + used, size - used, "]");

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/common/float8.h"
 #include "tenon/onnx.h"
 #include "tools/onnx/node.h"
 
@@ -88,6 +89,10 @@ static double value_at(tn_dtype dtype, const void *data, int64_t i) {
     wide = (uint32_t)((const uint16_t *)data)[i] << 16;
     memcpy(&single, &wide, sizeof single);
     return (double)single;
+  case TN_F8_E4M3:
+    return (double)f8_e4m3_to_f32(((const uint8_t *)data)[i]);
+  case TN_F8_E5M2:
+    return (double)f8_e5m2_to_f32(((const uint8_t *)data)[i]);
   case TN_I64:
     return (double)((const int64_t *)data)[i];
   case TN_I32:

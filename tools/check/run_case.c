@@ -38,7 +38,8 @@ static void note_error(tally *t, const judgement *j) {
 static tn_dtype want_dtype(const op_case *c, uint32_t arg) {
   tn_dtype dtype = case_dtype(c, arg);
   bool fixed = TN_TYPE_IS_FIXED(c->op->args[arg].type);
-  return number_is_float(dtype) && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
+  bool is_wide = TN_SET(dtype) & TN_SET_FLOAT; /* 8-bit floats are what they are, as integers */
+  return is_wide && !fixed && !compare_in_own_types(c->op) ? TN_F64 : dtype;
 }
 
 /* To the same type, or to float64. */

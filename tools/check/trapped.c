@@ -41,6 +41,8 @@ static DLDataType dl_type(tn_dtype dtype) {
   if (dtype == TN_U8) code = kDLUInt;
   if (dtype == TN_BF16) code = kDLBfloat;
   if (dtype == TN_F16 || dtype == TN_F32 || dtype == TN_F64) code = kDLFloat;
+  if (dtype == TN_F8_E4M3) code = kDLFloat8_e4m3fn;
+  if (dtype == TN_F8_E5M2) code = kDLFloat8_e5m2;
   return (DLDataType){code, bits, 1};
 }
 

@@ -143,6 +143,7 @@ static tn_status cast(onnx_node *c, const char *op) {
   op_call k = call_begin(c, op);
   call_in(&k, c->x[0]);
   call_set(&k, "dtype", 0, to);
+  call_set(&k, "overflow", 0, !node_int(c, "saturate", 1));
   return call_run(&k, c->y, 1);
 }
 

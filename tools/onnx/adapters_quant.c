@@ -82,8 +82,8 @@ static tn_dtype quantised_type(onnx_node *c) {
   const int64_t number = node_int(c, "output_dtype", 0);
   const tn_dtype said = number ? onnx_dtype((int32_t)number) : TN_U8;
   const tn_dtype type = node_given(c, 2) ? c->in[2].dtype : said;
-  if (!(TN_SET(type) & TN_SET_NARROW))
-    node_cannot(c, "quantised numbers of a type other than u8, i8 and i16");
+  if (!(TN_SET(type) & TN_SET_QUANT))
+    node_cannot(c, "quantised numbers of a type other than u8, i8, i16 and 8-bit floats");
   return type;
 }
 
@@ -103,14 +103,16 @@ static tn_status quantize(onnx_node *c, const char *op) {
   call_in(&k, node_cast(c, c->x[1], type));
   call_in(&k, node_given(c, 2) ? c->x[2] : NULL);
   call_set(&k, "dtype", 0, to);
+  call_set(&k, "overflow", 0, !node_int(c, "saturate", 1));
   set_place(&k, 1);
   return node_give(c, 0, node_made(&k));
 }
 
 static tn_status dequantize(onnx_node *c, const char *op) {
   if (!node_needs(c, 1)) return TN_OK;
-  if (!(TN_SET(c->in[0].dtype) & TN_SET_WORD))
-    return node_cannot(c, "quantised numbers of a type other than u8, i8, i16 and i32");
+  if (!(TN_SET(c->in[0].dtype) & TN_SET_DEQUANT))
+    return node_cannot(c, "quantised numbers of a type other than u8, i8, i16, i32 and 8-bit "
+                          "floats");
   op_call k = call_begin(c, op);
   for (int i = 0; i < 3; i++) call_in(&k, node_given(c, i) ? c->x[i] : NULL);
   set_place(&k, 1);

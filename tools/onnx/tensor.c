@@ -27,13 +27,17 @@ tn_dtype onnx_dtype(int32_t onnx) {
     return TN_F64;
   case 16:
     return TN_BF16;
+  case 17:
+    return TN_F8_E4M3;
+  case 19:
+    return TN_F8_E5M2;
   default:
     return TN_DTYPE_NONE;
   }
 }
 
 int32_t onnx_dtype_number(tn_dtype dtype) {
-  for (int32_t onnx = 1; onnx <= 16; onnx++)
+  for (int32_t onnx = 1; onnx <= 19; onnx++)
     if (onnx_dtype(onnx) == dtype) return onnx;
   return 0;
 }

@@ -17,7 +17,8 @@ inline namespace TENON_CPP_VERSION {
 /* Element types: tenon::f32 and so on. */
 using dtype = tn_dtype;
 inline constexpr tn_dtype boolean = TN_BOOL, u8 = TN_U8, i8 = TN_I8, i16 = TN_I16, i32 = TN_I32,
-                          i64 = TN_I64, f16 = TN_F16, bf16 = TN_BF16, f32 = TN_F32, f64 = TN_F64;
+                          i64 = TN_I64, f16 = TN_F16, bf16 = TN_BF16, f32 = TN_F32, f64 = TN_F64,
+                          f8_e4m3 = TN_F8_E4M3, f8_e5m2 = TN_F8_E5M2;
 
 inline const char *name(tn_dtype type) noexcept { return tn_dtype_name(type); }
 

@@ -210,7 +210,8 @@ public:
   /* In another element type, or this one if it has it already. */
   tensor to(tn_dtype type, stream_ref on = stream_ref::current()) const {
     if (type == dtype()) return *this;
-    tn_cast_attrs attrs = {sizeof attrs, static_cast<std::int32_t>(type)};
+    tn_cast_attrs attrs = TN_CAST_DEFAULTS;
+    attrs.dtype = static_cast<std::int32_t>(type);
     tensor t;
     check(tn_cast(on.get(), p_, &attrs, &t.p_));
     return t;

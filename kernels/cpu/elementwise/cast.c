@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "kernels/common/float8.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 
@@ -16,5 +17,6 @@ static inline double double_to_odd(int64_t x) {
 
 #define BODY "kernels/cpu/elementwise/cast.inc"
 #include "kernels/cpu/base/stamp_bool.inc"
+#include "kernels/cpu/base/stamp_f8.inc"
 #include "kernels/cpu/base/stamp_float.inc"
 #include "kernels/cpu/base/stamp_int.inc"

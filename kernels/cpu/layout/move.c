@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "kernels/common/float8.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 
@@ -90,9 +91,17 @@ static elementwise_fn fill_int(DLDataType type, double value, int64_t *out) {
   }
 }
 
+static elementwise_fn fill_f8(bool e4m3, double value, void *out) {
+  const float single = float_to_odd(value);
+  *(uint8_t *)out = e4m3 ? f8_e4m3_from_f32(single, true) : f8_e5m2_from_f32(single, true);
+  return fill_8;
+}
+
 static elementwise_fn fill_any(DLDataType type, double value, uint64_t *bits) {
   const bool real = type.code == kDLFloat || type.code == kDLBfloat;
   *bits = 0;
+  if (type.code == kDLFloat8_e4m3fn || type.code == kDLFloat8_e5m2)
+    return fill_f8(type.code == kDLFloat8_e4m3fn, value, bits);
   return real ? fill_float(type.bits, type.code == kDLBfloat, value, bits)
               : fill_int(type, value, (int64_t *)bits);
 }

@@ -19,6 +19,10 @@ noise_bits bits_of(tn_dtype dtype) {
     return {{0x807f807fu, 0x807f807fu}, {0x3f803f80u, 0x3f803f80u}};
   case TN_F32:
     return {{0x807fffffu, 0x807fffffu}, {0x3f800000u, 0x3f800000u}};
+  case TN_F8_E4M3:
+    return {{0x87878787u, 0x87878787u}, {0x38383838u, 0x38383838u}};
+  case TN_F8_E5M2:
+    return {{0x83838383u, 0x83838383u}, {0x3c3c3c3cu, 0x3c3c3c3cu}};
   case TN_F64:
     return {{0xffffffffu, 0x800fffffu}, {0u, 0x3ff00000u}};
   default:

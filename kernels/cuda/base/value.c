@@ -1,6 +1,7 @@
 /* A number as an element of a type, on the host: what pad and one_hot put down. */
 #include <string.h>
 
+#include "kernels/common/float8.h"
 #include "kernels/common/half.h"
 #include "kernels/cuda/kernels.h"
 
@@ -26,6 +27,10 @@ uint64_t cuda_value_bits(tn_dtype dtype, double value) {
     return f16_from_f64(value);
   case TN_BF16:
     return bf16_from_f64(value);
+  case TN_F8_E4M3:
+    return f8_e4m3_from_f32(f32_odd_from_f64(value), true);
+  case TN_F8_E5M2:
+    return f8_e5m2_from_f32(f32_odd_from_f64(value), true);
   case TN_BOOL:
     return value != 0;
   case TN_U8:

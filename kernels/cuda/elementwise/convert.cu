@@ -5,8 +5,10 @@
  * and an integer as int64, which holds every source exactly, so that the one rounding
  * is the last step.
  */
+#include "kernels/cuda/base/float8.cuh"
 #include "kernels/cuda/base/map.cuh"
 #include "kernels/cuda/elementwise/convert.cuh"
+#include "kernels/cuda/elementwise/convert_f8.h"
 
 namespace {
 
@@ -53,8 +55,22 @@ template <class To> struct wide_cast {
 
 /* --- the general cast: element types at run time --- */
 
-__device__ void store_as(void *y, int64_t at, int to, double x) {
-  switch (to) {
+/* An element type, and whether values too large for an 8-bit float become its largest. */
+struct cast_target {
+  int dtype;
+  bool saturate;
+};
+
+__device__ void store_f8(void *y, int64_t at, cast_target to, float odd) {
+  ((f8_t *)y)[at] = f8_round(odd, {to.dtype == TN_F8_E4M3, to.saturate});
+}
+
+__device__ void store_as(void *y, int64_t at, cast_target to, double x) {
+  switch (to.dtype) {
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    store_f8(y, at, to, odd_float(x));
+    break;
   case TN_F64:
     ((double *)y)[at] = x;
     break;
@@ -88,8 +104,12 @@ __device__ void store_as(void *y, int64_t at, int to, double x) {
   }
 }
 
-__device__ void store_as(void *y, int64_t at, int to, int64_t x) {
-  switch (to) {
+__device__ void store_as(void *y, int64_t at, cast_target to, int64_t x) {
+  switch (to.dtype) {
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    store_f8(y, at, to, odd_float(x));
+    break;
   case TN_F64:
     ((double *)y)[at] = convert<double>::from(x);
     break;
@@ -123,8 +143,12 @@ __device__ void store_as(void *y, int64_t at, int to, int64_t x) {
   }
 }
 
-__device__ void cast_one(void *y, int64_t to_at, int to, const void *x, int64_t at, int from) {
+__device__ void cast_one(void *y, int64_t to_at, cast_target to, const void *x, int64_t at,
+                         int from) {
   switch (from) {
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    return store_as(y, to_at, to, (double)f8_load(((const f8_t *)x)[at], from == TN_F8_E4M3));
   case TN_F64:
     return store_as(y, to_at, to, ((const double *)x)[at]);
   case TN_F32:
@@ -151,7 +175,7 @@ enum { cast_items = 4 };
 /* base_y and base_x count elements from the tensors' first ones. Neighbours take neighbouring
  * elements, and each of them several, a block apart. */
 __global__ void __launch_bounds__(map_threads)
-    any_cast(void *y, int64_t base_y, int to, const void *x, int64_t base_x, int from,
+    any_cast(void *y, int64_t base_y, cast_target to, const void *x, int64_t base_x, int from,
              const __grid_constant__ cuda_layout l) {
 #pragma unroll 1
   for (int k = 0; k < cast_items; k++) {
@@ -172,11 +196,13 @@ __global__ void __launch_bounds__(map_threads)
 tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_x,
                        const cuda_shape *shape) {
   if (cuda_shape_count(shape) <= CUDA_MAX_INDEX) {
+    const tn_cast_attrs *attrs = (const tn_cast_attrs *)args->attrs;
+    const cast_target to = {(int)cuda_dtype(args->out[0]), attrs->overflow == 0};
     cuda_layout l;
     cuda_layout_of(&l, shape, 2);
     return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads * cast_items),
-                  map_threads, 0, args->out[0]->data, base_y, (int)cuda_dtype(args->out[0]),
-                  args->in[0]->data, base_x, (int)cuda_dtype(args->in[0]), l);
+                  map_threads, 0, args->out[0]->data, base_y, to, args->in[0]->data, base_x,
+                  (int)cuda_dtype(args->in[0]), l);
   }
   cuda_shape part = *shape;
   int dim = 0;
@@ -218,7 +244,9 @@ constexpr int pair_of(int from, int to) { return from * TN_DTYPE_SLOTS + to; }
 
 tn_status run_cast(const tn_kernel_args *args) {
   tn_dtype from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
+  tn_status status;
   if (from == to) return run_copy(args);
+  if (cuda_cast_f8(args, &status)) return status;
   switch (pair_of(from, to)) {
   case pair_of(TN_F32, TN_F16):
     return map_run(args, quick_cast<float, half_t>{});
@@ -290,6 +318,9 @@ tn_status cuda_run_cast(const tn_kernel_args *args) { return run_cast(args); }
 
 tn_status cuda_run_fill(const tn_kernel_args *args) {
   double value = ((const tn_fill_attrs *)args->attrs)->value;
+  const tn_dtype dtype = cuda_dtype(args->out[0]);
+  if (is_f8(dtype)) /* by its bits */
+    return map_run(args, constant<uint8_t>{(double)cuda_value_bits(dtype, value)});
   return for_all(args, args->out[0],
                  [&](auto t) { return map_run(args, constant<decltype(t)>{value}); });
 }

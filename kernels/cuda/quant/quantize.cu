@@ -4,6 +4,8 @@
  */
 #include "kernels/common/quant.h"
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/float8.cuh"
+#include "kernels/cuda/elementwise/convert.cuh"
 
 namespace {
 
@@ -30,6 +32,7 @@ template <class T, class U> struct quant_call {
   int64_t count;
   quant_place place;
   quant_range range;
+  f8_format format;                /* of 8-bit floats */
   bool one, narrow;                /* scale for all; whether 32 bits index everything */
   cuda_divisor size, inner, block; /* of place, where narrow */
 };
@@ -76,7 +79,7 @@ template <class T, class U> struct level {
 
 template <class T, class U>
 __device__ __forceinline__ level<T, U> level_at(const quant_call<T, U> &c, int64_t at) {
-  return {load(c.scale[at]), c.zero ? c.zero[at] : (U)0};
+  return {load(c.scale[at]), c.zero ? c.zero[at] : U{}};
 }
 
 /* Those of N elements from i on. */
@@ -128,6 +131,30 @@ template <class T, class U> struct dequantise {
   }
 };
 
+__device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
+__device__ __forceinline__ float sum_of(double a, double b) { return odd_float(a + b); }
+
+/* U is f8_t, of the call's format. */
+template <class T, class U> struct quantise_f8 {
+  using X = T;
+  using Y = U;
+  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, const level<T, U> &l, T x) {
+    using C = compute_t<T>;
+    const C zero = f8_load(l.zero, c.format.e4m3);
+    return f8_round(sum_of(divide<C>(load(x), l.scale), zero), c.format);
+  }
+};
+
+template <class T, class U> struct dequantise_f8 {
+  using X = U;
+  using Y = T;
+  static __device__ __forceinline__ T apply(const quant_call<T, U> &c, const level<T, U> &l, U x) {
+    using C = compute_t<T>;
+    const C zero = f8_load(l.zero, c.format.e4m3);
+    return stored<T>::from(times<C>((C)f8_load(x, c.format.e4m3) - zero, l.scale));
+  }
+};
+
 /* Elements that a thread handles at once. */
 template <class T> struct quant_width { static constexpr int value = sizeof(T) == 2 ? 8 : 4; };
 
@@ -170,7 +197,7 @@ unsigned blocks_for(int64_t count) {
 }
 
 template <template <class, class> class Op, class T, class U>
-tn_status run_flat(const tn_kernel_args *args) {
+tn_status run_flat(const tn_kernel_args *args, f8_format format = {}) {
   using X = typename Op<T, U>::X;
   using Y = typename Op<T, U>::Y;
   const tn_dequantize_linear_attrs *attrs = (const tn_dequantize_linear_attrs *)args->attrs;
@@ -183,6 +210,7 @@ tn_status run_flat(const tn_kernel_args *args) {
   c.place =
       quant_place_of(x, scale, attrs->axis < 0 ? attrs->axis + x->ndim : attrs->axis, attrs->block);
   c.one = c.place.steps[1] == 0;
+  c.format = format;
   c.range = quant_range_of(cuda_dtype(args->out[0]));
   c.narrow = c.count <= CUDA_MAX_INDEX;
   if (c.narrow) {
@@ -347,7 +375,11 @@ template <class T> tn_status run_dynamic(const tn_kernel_args *args) {
 tn_status cuda_run_quantize_linear(const tn_kernel_args *args) {
   return for_float(args, args->in[0], [&](auto t) {
     using T = decltype(t);
-    switch (cuda_dtype(args->out[0])) {
+    const tn_dtype to = cuda_dtype(args->out[0]);
+    const tn_quantize_linear_attrs *attrs = (const tn_quantize_linear_attrs *)args->attrs;
+    if (is_f8(to))
+      return run_flat<quantise_f8, T, f8_t>(args, {to == TN_F8_E4M3, attrs->overflow == 0});
+    switch (to) {
     case TN_U8:
       return run_flat<quantise, T, uint8_t>(args);
     case TN_I8:
@@ -361,7 +393,9 @@ tn_status cuda_run_quantize_linear(const tn_kernel_args *args) {
 tn_status cuda_run_dequantize_linear(const tn_kernel_args *args) {
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
-    switch (cuda_dtype(args->in[0])) {
+    const tn_dtype from = cuda_dtype(args->in[0]);
+    if (is_f8(from)) return run_flat<dequantise_f8, T, f8_t>(args, {from == TN_F8_E4M3, true});
+    switch (from) {
     case TN_U8:
       return run_flat<dequantise, T, uint8_t>(args);
     case TN_I8:

@@ -16,9 +16,13 @@ typedef struct format {
 
 static format format_of(tn_dtype dtype) {
   static const format formats[] = {
-      {53, -1074, 1024}, {11, -24, 16}, {8, -133, 128}, {24, -149, 128}};
-  return formats[dtype == TN_F16 ? 1 : dtype == TN_BF16 ? 2 : dtype == TN_F32 ? 3 : 0];
+      [TN_F16] = {11, -24, 16},     [TN_BF16] = {8, -133, 128}, [TN_F32] = {24, -149, 128},
+      [TN_F64] = {53, -1074, 1024}, [TN_F8_E4M3] = {4, -9, 9},  [TN_F8_E5M2] = {3, -16, 16}};
+  const bool known = (unsigned)dtype < sizeof formats / sizeof *formats && formats[dtype].digits;
+  return formats[known ? dtype : TN_F64];
 }
+
+static bool is_f8(tn_dtype dtype) { return (TN_SET(dtype) & TN_SET_F8) != 0; }
 
 /* The two below stand where ldexp and frexp would, which took half of the time of a check. */
 
@@ -38,7 +42,7 @@ static int exponent_of(double value) {
   return (int)(bits >> 52 & 2047) - 1022;
 }
 
-bool number_is_float(tn_dtype dtype) { return (TN_SET(dtype) & TN_SET_FLOAT) != 0; }
+bool number_is_float(tn_dtype dtype) { return (TN_SET(dtype) & (TN_SET_FLOAT | TN_SET_F8)) != 0; }
 
 bool number_is_signed(tn_dtype dtype) { return dtype != TN_BOOL && dtype != TN_U8; }
 
@@ -52,6 +56,8 @@ double number_round(tn_dtype dtype, double value) {
   if (dtype == TN_F64 || !isfinite(value)) return value;
   int place = place_of(f, value);
   double rounded = rint(value * power_of_two(-place)) * power_of_two(place);
+  if (is_f8(dtype) && fabs(rounded) > number_greatest(dtype)) /* they saturate */
+    return copysign(number_greatest(dtype), value);
   return fabs(rounded) >= power_of_two(f.top) ? copysign(INFINITY, value) : rounded;
 }
 
@@ -64,6 +70,7 @@ double number_unit(tn_dtype dtype) { return power_of_two(-format_of(dtype).digit
 double number_least(tn_dtype dtype) { return power_of_two(format_of(dtype).least); }
 
 double number_greatest(tn_dtype dtype) {
+  if (dtype == TN_F8_E4M3) return 448; /* the next one would be NaN */
   format f = format_of(dtype);
   return (1 - power_of_two(-f.digits)) * power_of_two(f.top - 1) * 2;
 }
@@ -96,6 +103,27 @@ static uint16_t encode_f16(double value) {
                     ((int)(size * power_of_two(11 - exponent)) - 1024));
 }
 
+/* The exponents' bias is such that 1 has the middle one. */
+static double decode_f8(tn_dtype dtype, uint8_t bits) {
+  const int digits = format_of(dtype).digits - 1, bias = dtype == TN_F8_E4M3 ? 7 : 15;
+  const int exponent = (bits & 127) >> digits, fraction = bits & ((1 << digits) - 1);
+  double value = exponent ? ((1 << digits) + fraction) * power_of_two(exponent - bias - digits)
+                          : fraction * power_of_two(1 - bias - digits);
+  if ((bits & 127) > 124 && dtype == TN_F8_E5M2) value = (double)NAN;
+  if ((bits & 127) == 124 && dtype == TN_F8_E5M2) value = (double)INFINITY;
+  if ((bits & 127) == 127) value = (double)NAN;
+  return bits >> 7 ? -value : value;
+}
+
+/* The code whose number it is: they lie in order. */
+static uint8_t encode_f8(tn_dtype dtype, double value) {
+  const double size = fabs(number_round(dtype, value));
+  uint8_t code = 0;
+  if (isnan(value)) return 127;
+  while (code < 126 && decode_f8(dtype, code) < size) code++;
+  return (uint8_t)(code | (signbit(value) ? 128 : 0));
+}
+
 static uint16_t encode_bf16(double value) {
   uint32_t bits;
   float rounded = (float)number_round(TN_BF16, value);
@@ -108,6 +136,9 @@ double number_decode(tn_dtype dtype, const void *element) {
   float single;
   double wide;
   switch (dtype) {
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    return decode_f8(dtype, *(const uint8_t *)element);
   case TN_F16:
     memcpy(&half, element, sizeof half);
     return decode_f16(half);
@@ -156,6 +187,10 @@ void number_encode(tn_dtype dtype, double value, void *element) {
   uint16_t half;
   float single;
   switch (dtype) {
+  case TN_F8_E4M3:
+  case TN_F8_E5M2:
+    *(uint8_t *)element = encode_f8(dtype, value);
+    break;
   case TN_F16:
     half = encode_f16(value);
     memcpy(element, &half, sizeof half);

@@ -107,6 +107,13 @@ const tn_operator *op_of_length(const tn_operator *op, uint32_t length) {
   return &w->op;
 }
 
+/* The type that an attribute of kind dtype says: the first output's. */
+static tn_dtype asked_dtype(const tn_operator *op, const tn_dtype *types) {
+  uint32_t i = 0;
+  while (i + 1 < op->num_args && !arg_is_output(&op->args[i])) i++;
+  return types[op->args[i].type & (TN_MAX_TYPE_VARS - 1)];
+}
+
 op_case case_begin(const tn_operator *op, const tn_dtype *types) {
   op_case c = {.op = op, .variants = VARIANTS_ALL, .seed = op->id * 1000u};
   memcpy(c.types, types, sizeof c.types);
@@ -117,7 +124,7 @@ op_case case_begin(const tn_operator *op, const tn_dtype *types) {
   for (uint32_t i = 0; i < op->num_attrs; i++)
     for (int k = 0; k < 3 && op->attrs[i].type != TN_ATTR_DIMS; k++)
       attr_store(c.attrs, &op->attrs[i], k, op->attrs[i].default_value);
-  if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, types[1]);
+  if (case_has(&c, "dtype")) case_set(&c, "dtype", 0, asked_dtype(op, types));
   case_widen(&c, 0);
   return c;
 }

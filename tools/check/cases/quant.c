@@ -32,6 +32,8 @@ static op_case quantise(const tn_operator *op, const tn_dtype *types, const quan
   case_shape(&c, 0, v->rank, v->shape);
   c.values = kinds[round % 3];
   c.seed += round;
+  if (TN_SET(types[1]) & TN_SET_F8 && case_has(&c, "overflow"))
+    case_set(&c, "overflow", 0, round / 3 % 2);
   if (op->shape != TN_SHAPE_QUANTIZE_LINEAR) return c;
   const int32_t axis = (int32_t)(v->axis < 0 ? v->axis + v->rank : v->axis);
   if (v->axis != NONE && v->block == 0) {

@@ -37,7 +37,11 @@ static double plain(const op_case *c, uint32_t arg, double u) {
 static double special(tn_dtype dtype, uint64_t pick) {
   if (dtype == TN_F64 && pick >> 63) return near_tie_float(case_mix(pick));
   double least = number_least(dtype), greatest = number_greatest(dtype);
-  double normal = least * (dtype == TN_F16 ? 0x1p10 : dtype == TN_BF16 ? 0x1p7 : 0x1p23);
+  double normal = least * (dtype == TN_F16       ? 0x1p10
+                           : dtype == TN_BF16    ? 0x1p7
+                           : dtype == TN_F8_E4M3 ? 0x1p3
+                           : dtype == TN_F8_E5M2 ? 0x1p2
+                                                 : 0x1p23);
   const double list[] = {0.0,        -0.0,
                          INFINITY,   -INFINITY,
                          NAN,        least,
@@ -60,7 +64,7 @@ static double sparse(uint64_t random, double otherwise) {
 }
 
 static double wide(tn_dtype dtype, uint64_t random) {
-  int span = dtype == TN_F16 ? 10 : 20;
+  int span = dtype == TN_F16 ? 10 : TN_SET(dtype) & TN_SET_F8 ? 8 : 20;
   int exponent = (int)(random % (2 * (unsigned)span + 1)) - span;
   double power = exponent < 0 ? 1.0 / (double)(1 << -exponent) : (double)(1 << exponent);
   double size = (1 + unit(case_mix(random))) * power;
@@ -178,7 +182,7 @@ static source source_of(const op_case *c, uint32_t arg) {
   s.key = case_mix(c->seed * 16 + arg);
   s.floats = number_is_float(s.dtype);
   s.bits = c->values == VALUES_BITS && !has_domain(c, arg);
-  s.in_turn = arg == 0 && tn_dtype_size(s.dtype) == 2;
+  s.in_turn = arg == 0 && tn_dtype_size(s.dtype) <= 2;
   return s;
 }
 
