@@ -64,7 +64,7 @@ START_TEST(types_are_said_by_zero_point_attribute_or_nobody) {
   input(&t, 0, TN_I32, 1, SHAPE(4), x);
   input(&t, 1, TN_F32, 0, NULL, &scale);
   attribute(&t, "output_dtype")->i = 4; /* UINT16 */
-  refuses(&t, "a type other than u8, i8 and i16");
+  refuses(&t, "a type other than u8, i8, i16 and 8-bit floats");
 }
 END_TEST
 
@@ -111,7 +111,7 @@ START_TEST(scales_say_the_type_of_what_they_scale) {
   trial_begin(&t, "DequantizeLinear", 2, 1);
   input(&t, 0, TN_I64, 0, NULL, &wide);
   input(&t, 1, TN_F16, 0, NULL, &half);
-  refuses(&t, "a type other than u8, i8, i16 and i32");
+  refuses(&t, "a type other than u8, i8, i16, i32 and 8-bit floats");
 }
 END_TEST
 
