@@ -179,7 +179,7 @@ __device__ __forceinline__ void write_strip(T *y, float (*sum)[pack_width<T>()],
 
 /* STRIDE 0: any windows. */
 template <class T, int STRIDE>
-__global__ void __launch_bounds__(depthwise_threads)
+__global__ void __launch_bounds__(depthwise_threads, 2)
     depthwise(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
               const __grid_constant__ gathering g) {
   extern __shared__ __align__(16) float weights[];

@@ -98,7 +98,7 @@ __device__ void join_block(float *shared, float (*sum)[pack_width<T>()], int lan
 
 /* Parts are [share, weight], weights [k, kh, kw] in a row. */
 template <class T, int STRIDE>
-__global__ void __launch_bounds__(depthwise_threads)
+__global__ void __launch_bounds__(depthwise_threads, 2)
     depthwise_weight(T *dw, float *parts, const T *dy, const T *x,
                      const __grid_constant__ weight_gradient g) {
   constexpr int width = pack_width<T>(), warps = depthwise_threads / 32;
