@@ -5,6 +5,7 @@
 #include "backends/cuda/backend.h"
 #include "kernels/common/quant.h"
 #include "kernels/cuda/matmul/int8.h"
+#include "kernels/cuda/matmul/int8_skinny.h"
 #include "kernels/cuda/window/depthwise.h"
 #include "tenon/op_rows.h"
 
@@ -147,6 +148,12 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
+        .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
+        .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
+        .note =
+            "signed bytes, at most 64 rows, 2^20 bytes of b or more in rows of a multiple of 4, "
+            "sums of a multiple of 8 terms"),
     INT8(matmul_integer, FLAGS_STRIDED, ),
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),
