@@ -14,6 +14,7 @@
 #include "backends/cuda/conv.h"
 #include "backends/cuda/tune.h"
 #include "kernels/cuda/base/choices.h"
+#include "kernels/cuda/base/rounded.h"
 
 enum { most_engines = 16, most_fused = 6 };
 
@@ -275,30 +276,6 @@ static bool keeps_nan(const trial *t) {
 
 enum { compared = 1 << 15 };
 
-/* Bits of 16-bit floats in the order of their numbers. */
-static int32_t ordered(uint16_t bits) {
-  return bits & 0x8000 ? -(int32_t)(bits & 0x7fff) : (int32_t)bits;
-}
-
-/* Whether both are sums in float that were rounded once: then they differ where such a sum lies by
- * the middle between two numbers, in few places and by one. Sums that were rounded in parts differ
- * about everywhere. What is small beside the others is left out, for it has lost digits. */
-static bool are_alike(const uint16_t *a, const uint16_t *b, int count, int32_t dtype) {
-  int32_t largest = 0, counted = 0, apart = 0;
-  for (int i = 0; i < count; i++)
-    if ((a[i] & 0x7fff) > largest) largest = a[i] & 0x7fff;
-  /* An eighth of the largest has an exponent that is less by 3. */
-  const int32_t least = largest - 3 * (dtype == TN_F16 ? 0x400 : 0x80);
-  for (int i = 0; i < count; i++) {
-    if ((a[i] & 0x7fff) < least) continue;
-    const int32_t steps = abs(ordered(a[i]) - ordered(b[i]));
-    if (steps > 1) return false;
-    counted++;
-    apart += steps;
-  }
-  return counted > 0 && apart <= counted / 16 + 1;
-}
-
 /* The first results of a run of the plan as it is. */
 static bool results_of(const trial *t, uint16_t *to, int count) {
   const convolution *c = &t->plan->key;
@@ -327,7 +304,7 @@ static bool rounds_once(const trial *t, const field *f, const chosen *c) {
   uint16_t *a = calloc((size_t)count, 2 * sizeof *a), *b = a ? a + count : NULL;
   (void)first_place(t->queue->dnn, t->plan, f);
   bool once = a && results_of(t, a, count) && settle(t->queue->dnn, t->plan, f, c) &&
-              results_of(t, b, count) && are_alike(a, b, count, key->dtype);
+              results_of(t, b, count) && cuda_rounded_alike(a, b, count, (tn_dtype)key->dtype);
   t->plan->graph = (dnn_plan){.plan = NULL};
   free(a);
   return once;
