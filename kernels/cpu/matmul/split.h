@@ -26,14 +26,20 @@ typedef struct split_blocks {
 
 /* What the sides of a block are multiples of, for whole registers and whole cache lines. */
 enum { SPLIT_M = 4, SPLIT_N = 16 };
-/* Terms that are worth a second thread; terms of a block that is not packed, and the depth from
- * which on reading it in place takes as long as packing it. */
-enum { SPLIT_WORTH = 500000, SPLIT_UNPACKED = 1000000, SPLIT_UNPACKED_DEPTH = 384 };
+/* Terms that are worth a second thread; terms of a block that is not packed. Reading it in place is
+ * slower where it is deep, and where the second operand, which every row of blocks reads again, is
+ * large: it has so many elements then, unless there are few rows. */
+enum { SPLIT_WORTH = 500000, SPLIT_UNPACKED = 1000000 };
+enum { SPLIT_IN_PLACE_DEPTH = 384, SPLIT_IN_PLACE_SECOND = 160000, SPLIT_IN_PLACE_ROWS = 128 };
+
+static inline bool split_in_place(const split_work *w) {
+  return w->unpacked && w->k <= SPLIT_IN_PLACE_DEPTH &&
+         (w->k * w->n <= SPLIT_IN_PLACE_SECOND || w->m <= SPLIT_IN_PLACE_ROWS);
+}
 
 static inline double split_block_terms(const split_work *w, split_blocks b) {
   const double terms = (double)b.m * (double)b.n * (double)w->k, pack = 8, call = 10000;
-  if (w->unpacked && terms <= SPLIT_UNPACKED && w->k <= SPLIT_UNPACKED_DEPTH)
-    return 0.85 * terms + call;
+  if (terms <= SPLIT_UNPACKED && split_in_place(w)) return 0.85 * terms + call;
   return terms + pack * (double)w->k * (double)(b.m + b.n) + call;
 }
 
@@ -74,8 +80,7 @@ static inline split_blocks split_choose(const split_work *w) {
   const bool few = (double)w->batches < 4 * threads && all > SPLIT_WORTH && w->threads > 1;
   for (int waves = 1; few && waves <= 4; waves *= 2)
     split_try(w, ceil(waves * threads / (double)w->batches), &best, &least);
-  if (w->unpacked && w->k <= SPLIT_UNPACKED_DEPTH && each > SPLIT_UNPACKED &&
-      each < 64. * SPLIT_UNPACKED)
+  if (each > SPLIT_UNPACKED && split_in_place(w))
     for (int spare = 9; spare >= 7; spare -= 2)
       split_try(w, ceil(each / SPLIT_UNPACKED * 10 / spare), &best, &least);
   return best;
