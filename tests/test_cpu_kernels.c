@@ -65,6 +65,12 @@ static const tn_host plain_host = {.struct_size = sizeof(tn_host),
                                    .alloc = host_alloc,
                                    .free = host_free,
                                    .parallel_for = host_parallel_for};
+static const tn_host wide_host = {.struct_size = sizeof(tn_host),
+                                  .num_threads = 16,
+                                  .fail = host_fail,
+                                  .alloc = host_alloc,
+                                  .free = host_free,
+                                  .parallel_for = host_parallel_for};
 static const tn_host poor_host = {.struct_size = sizeof(tn_host),
                                   .num_threads = 3,
                                   .fail = host_fail,
@@ -270,7 +276,8 @@ static void check_near(const float *got, const double *want, int64_t n, const ch
                 sqrt(error / norm));
 }
 
-static void check_matmul(const table *t, int64_t m, int64_t n, int64_t k, int ta, int tb) {
+static void check_matmul(const tn_host *host, const table *t, int64_t m, int64_t n, int64_t k,
+                         int ta, int tb) {
   float *a = noisy(m * k, 5), *b = noisy(k * n, 6), *bias = noisy(n, 7), *y = noisy(m * n, 8);
   double *want = calloc((size_t)(m * n + 1), sizeof *want);
   view va, vb, vbias, vy;
@@ -287,7 +294,8 @@ static void check_matmul(const table *t, int64_t m, int64_t n, int64_t k, int ta
       for (int64_t p = 0; p < k; p++)
         want[i * n + j] += (double)a[ta ? p * m + i : i * k + p] * b[tb ? j * k + p : p * n + j];
     }
-  run(t, TN_OP_MATMUL, &attrs, 3, (const DLTensor *[]){&va.t, &vb.t, &vbias.t}, &vy.t);
+  const DLTensor *in[] = {&va.t, &vb.t, &vbias.t};
+  ck_assert_int_eq(run_on(host, t, TN_OP_MATMUL, &attrs, 3, in, &vy.t), TN_OK);
   check_near(y, want, m * n, "matmul");
   free(a);
   free(b);
@@ -304,7 +312,21 @@ START_TEST(matmul_of_odd_sizes) {
   for (int i = 0; i < n; i++)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
       for (int trans = 0; trans < 4; trans++)
-        check_matmul(&t[i], sizes[s][0], sizes[s][1], sizes[s][2], trans & 1, trans >> 1);
+        check_matmul(&plain_host, &t[i], sizes[s][0], sizes[s][1], sizes[s][2], trans & 1,
+                     trans >> 1);
+}
+END_TEST
+
+/* Blocks in both directions, the last ones smaller, for more threads than there are here. */
+START_TEST(matmul_in_blocks) {
+  static const int64_t sizes[][3] = {{129, 131, 100}, {250, 170, 130}, {33, 700, 90},
+                                     {700, 33, 90},   {1000, 7, 200},  {1, 900, 700}};
+  table t[3];
+  const int n = tables(t);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (int trans = 0; trans < 4; trans++)
+      check_matmul(&wide_host, &t[n - 1], sizes[s][0], sizes[s][1], sizes[s][2], trans & 1,
+                   trans >> 1);
 }
 END_TEST
 
@@ -463,6 +485,7 @@ int main(void) {
   tcase_add_test(tcase, float_functions_keep_their_bounds);
   tcase_add_test(tcase, elementwise_takes_any_strides);
   tcase_add_test(tcase, matmul_of_odd_sizes);
+  tcase_add_test(tcase, matmul_in_blocks);
   tcase_add_test(tcase, convolutions_of_all_kinds);
   tcase_add_test(tcase, sums_over_any_axes);
   tcase_add_test(tcase, a_host_without_memory_is_an_error);

@@ -5,6 +5,7 @@
  * own, because libraries keep what they once took.
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <grp.h>
 #include <math.h>
 #include <pthread.h>
@@ -161,6 +162,26 @@ static void count_own(const void *arg) {
   must(count_threads() == others);
 }
 
+/* The program has an OpenBLAS with threads of its own, which are not used from then on. */
+static void count_beside_own_blas(const void *arg) {
+  (void)arg;
+  int (*threads)(void);
+  setenv("OPENBLAS_NUM_THREADS", "4", 1);
+  void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  void *found = library ? dlsym(library, "openblas_get_num_threads") : NULL;
+  if (!found) _exit(CANNOT);
+  memcpy(&threads, &found, sizeof threads);
+  start_first_thread();
+  const int others = count_threads();
+  tn_runtime *runtime = open_cpu(3, NULL);
+  must(runtime && count_threads() == others);
+  must(threads() == 1);
+  multiply(runtime, 600, 600, 600);
+  must(count_threads() == others + 2);
+  tn_runtime_close(runtime);
+  must(count_threads() == others);
+}
+
 START_TEST(an_embedders_threads_are_all) {
   if (lacks_cpu()) return;
   ck_assert_int_eq(in_child(embed, NULL), 0);
@@ -170,6 +191,13 @@ END_TEST
 START_TEST(workers_are_as_many_as_said) {
   if (lacks_cpu()) return;
   ck_assert_int_eq(in_child(count_own, NULL), 0);
+}
+END_TEST
+
+START_TEST(threads_of_another_blas_stay_idle) {
+  if (lacks_cpu()) return;
+  const int status = in_child(count_beside_own_blas, NULL);
+  ck_assert(status == 0 || status == CANNOT);
 }
 END_TEST
 
@@ -351,6 +379,7 @@ static void add_tests(TCase *tc) {
   tcase_set_timeout(tc, 300);
   tcase_add_test(tc, an_embedders_threads_are_all);
   tcase_add_test(tc, workers_are_as_many_as_said);
+  tcase_add_test(tc, threads_of_another_blas_stay_idle);
   tcase_add_test(tc, no_thread_can_be_started);
   tcase_add_test(tc, little_address_space);
   tcase_add_test(tc, callers_take_turns);

@@ -91,7 +91,29 @@ static void print_served(const device_survey *d, size_t num_operators) {
   putchar('\n');
 }
 
-static void print_device(const device_survey *d, int width, size_t num_operators) {
+/* The word of the features that begins with `key`, without it; empty where there is none. */
+static void feature(const char *features, const char *key, char *value, size_t size) {
+  const char *at = strstr(features, key);
+  value[0] = 0;
+  if (at) snprintf(value, size, "%.*s", (int)strcspn(at + strlen(key), " "), at + strlen(key));
+}
+
+/* An OpenBLAS that does not know its processor: the words are the cpu plugin's. */
+static void print_blas(const char *features, int indent) {
+  char core[64], took[64], better[64];
+  feature(features, "openblas:", core, sizeof core);
+  feature(features, "openblas-took:", took, sizeof took);
+  feature(features, "openblas-better:", better, sizeof better);
+  if (better[0])
+    printf("%*sOpenBLAS uses less than the processor has: it computes with its kernels for %s; "
+           "OPENBLAS_CORETYPE=%s in the environment gives it better ones\n",
+           indent, "", core, better);
+  else if (took[0])
+    printf("%*sOpenBLAS took the processor for %s, and was given its kernels for %s\n", indent, "",
+           took, core);
+}
+
+static void print_device(const device_survey *d, int width, size_t num_operators, bool verbose) {
   int indent = width + 4;
   printf("%c %-*s  %s\n", d->is_default ? '*' : ' ', width, plain(d->info.id), plain(d->info.name));
   if (d->info.unavailable[0]) {
@@ -102,15 +124,17 @@ static void print_device(const device_survey *d, int width, size_t num_operators
   printf("%*sfrom plugin %s; ", indent, "", plain(d->info.plugin));
   print_memory(&d->info);
   if (d->info.features[0]) printf("%*s%s\n", indent, "", plain(d->info.features));
+  if (verbose) print_blas(plain(d->info.features), indent);
   printf("%*s", indent, "");
   print_served(d, num_operators);
 }
 
-static void print_devices(const survey *s) {
+static void print_devices(const survey *s, bool verbose) {
   int width = 0;
   for (size_t i = 0; i < s->num_devices; ++i) width = widest(width, s->devices[i].info.id);
   puts("\nDevices (* is used unless TENON_DEVICE says otherwise)");
-  for (size_t i = 0; i < s->num_devices; ++i) print_device(&s->devices[i], width, s->num_operators);
+  for (size_t i = 0; i < s->num_devices; ++i)
+    print_device(&s->devices[i], width, s->num_operators, verbose);
 }
 
 static void print_layers(const survey *s) {
@@ -194,7 +218,7 @@ static void print_duplicates(const survey *s) {
 void info_print_text(const survey *s, bool verbose) {
   printf("Tenon %s\n", tn_version());
   print_plugins(s, verbose);
-  print_devices(s);
+  print_devices(s, verbose);
   print_layers(s);
   if (verbose) print_duplicates(s);
   for (size_t i = 0; verbose && i < s->num_devices; ++i)

@@ -46,6 +46,7 @@ static void add_word(char *words, size_t size, const char *word) {
 }
 
 static void read_features(char *words, size_t size) {
+  char blas[128];
   words[0] = '\0';
 #if defined(__x86_64__)
   add_word(words, size, "x86-64");
@@ -58,6 +59,8 @@ static void read_features(char *words, size_t size) {
 #elif defined(__aarch64__)
   add_word(words, size, "aarch64");
 #endif
+  cpu_blas_describe(blas, sizeof blas);
+  if (blas[0]) add_word(words, size, blas);
 }
 
 static uint64_t pages_of(int name) {

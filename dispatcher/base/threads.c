@@ -1,12 +1,13 @@
 /*
  * The thread pool behind parallel_for.
  *
- * A loop is cut into shares. `ticket` holds the loop's number and the next share nobody
- * has claimed; a share is claimed by compare-and-swap, by workers and caller alike. So a
- * worker that is not scheduled costs nothing: the caller does its shares. A claim can
- * only succeed while its loop runs: before a loop's description is rewritten, which is
- * when all shares of the last one are done, the last one's ticket is closed. What a late
- * worker has read of the new description is thrown away with its failed claim.
+ * A loop is cut into shares, of which every thread is given some that follow each other: they
+ * stand in its slot, with the loop's number, and a share is claimed by compare-and-swap there.
+ * A thread works off its own slot, which is a cache line that nobody else wants as long as all
+ * are in time, and then those of others. So a worker that is not scheduled costs nothing: the
+ * caller does its shares. A claim can only succeed while its loop runs, since a slot is all
+ * claimed before the next loop's description is written: what a late worker has read of the
+ * new description is thrown away with its failed claim.
  *
  * Invariant: `busy` is held from before a loop's description is written until its last
  * share is done.
@@ -36,15 +37,27 @@ enum {
   SHARE_BITS = 16,
   MOST_SHARES = (1 << SHARE_BITS) - 1,
   SHARES_PER_THREAD = 4,
+  PATIENCE = 24, /* rounds of waiting for the next loop before a worker does another's shares */
   SPIN_NS = 50000,
   SPIN_NS_FEW_PROCESSORS = 20000,
 };
 
 typedef void share_body(void *ctx, int64_t begin, int64_t end);
 
+/* One thread's part of a loop, on a line of its own; processors fetch the next along, which is
+ * seldom used. */
+typedef struct slot {
+  /* The loop's number, cut off, << 32 | next share << 16 | end. */
+  _Alignas(64) _Atomic(uint64_t) claims;
+  _Atomic(uint64_t) done; /* loop number << 16 | shares that the thread has done of it */
+  _Alignas(64) thread_pool *pool;
+  uint32_t index;
+  pthread_t worker; /* none of the caller's */
+} slot;
+
 struct thread_pool {
   host_memory memory;
-  pthread_t *workers;
+  slot *slots;          /* the caller's, then the workers' */
   uint32_t num_workers; /* started; written by the holder of `busy` */
   bool started;         /* by the holder of `busy` */
   pid_t process;        /* that the workers belong to */
@@ -54,16 +67,16 @@ struct thread_pool {
   _Atomic(uint32_t) size; /* threads, caller included */
   _Alignas(64) _Atomic(bool) busy;
   /* The loop's description. */
+  _Alignas(64) _Atomic(uint64_t) loop; /* its number; the last one's between loops */
   _Atomic(share_body *) body;
   _Atomic(void *) ctx;
   _Atomic(int64_t) n;
   _Atomic(uint32_t) shares;
-  _Alignas(64) _Atomic(uint64_t) ticket; /* loop number << SHARE_BITS | next share */
-  _Alignas(64) _Atomic(uint32_t) done;   /* shares of the loop; a futex of the caller */
-  _Atomic(uint32_t) caller_sleeps;
+  _Alignas(64) _Atomic(uint32_t) caller_sleeps;
+  _Atomic(uint32_t) news; /* changes when the caller sleeps and a share is done; its futex */
+  _Atomic(bool) stop;
   _Alignas(64) _Atomic(uint32_t) epoch; /* changes with every loop; a futex of the workers */
   _Atomic(uint32_t) sleepers;
-  _Atomic(bool) stop;
 };
 
 /* ---------------------------------------------------------- sleep and spin --- */
@@ -102,7 +115,10 @@ static void wake(_Atomic(uint32_t) *word, uint32_t count) {
 
 /* ------------------------------------------------------------------ shares --- */
 
-static uint64_t loop_of(uint64_t ticket) { return ticket >> SHARE_BITS; }
+static uint32_t loop_of(uint64_t claims) { return (uint32_t)(claims >> 32); }
+static uint32_t next_of(uint64_t claims) { return (uint32_t)(claims >> SHARE_BITS) & MOST_SHARES; }
+static uint32_t end_of(uint64_t claims) { return (uint32_t)claims & MOST_SHARES; }
+static uint32_t left_of(uint64_t claims) { return end_of(claims) - next_of(claims); }
 
 static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, uint32_t share) {
   int64_t each = n / shares, more = n % shares, i = share;
@@ -111,35 +127,45 @@ static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, u
   body(ctx, begin, begin + each + (i < more));
 }
 
-static void finish_share(thread_pool *pool, uint32_t shares) {
-  if (atomic_fetch_add(&pool->done, 1) + 1 == shares && atomic_load(&pool->caller_sleeps))
-    wake(&pool->done, 1);
+/* Written by its thread alone: a thread leaves one loop before it takes part in the next. */
+static void finish_share(thread_pool *pool, slot *own, uint64_t loop) {
+  uint64_t done = atomic_load_explicit(&own->done, memory_order_relaxed);
+  atomic_store(&own->done, (done >> SHARE_BITS == loop ? done : loop << SHARE_BITS) + 1);
+  if (!atomic_load(&pool->caller_sleeps)) return;
+  atomic_fetch_add(&pool->news, 1);
+  wake(&pool->news, 1);
 }
 
-/* Claims and runs one share of the loop; false when none is left. */
-static bool work_once(thread_pool *pool, uint64_t loop) {
-  uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-  for (;;) {
-    if (loop_of(ticket) != loop) return false;
+/* Claims and runs one share out of a slot; false when it has none left. */
+static bool work_once(thread_pool *pool, slot *from, slot *own) {
+  uint64_t claims = atomic_load_explicit(&from->claims, memory_order_acquire);
+  while (left_of(claims)) {
+    uint64_t loop = atomic_load_explicit(&pool->loop, memory_order_acquire);
     share_body *body = atomic_load_explicit(&pool->body, memory_order_acquire);
     void *ctx = atomic_load_explicit(&pool->ctx, memory_order_acquire);
     int64_t n = atomic_load_explicit(&pool->n, memory_order_acquire);
     uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_acquire);
-    uint32_t share = (uint32_t)(ticket & MOST_SHARES);
-    if (share >= shares) return false;
-    if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1,
+    if (!atomic_compare_exchange_weak_explicit(&from->claims, &claims, claims + (1u << SHARE_BITS),
                                                memory_order_acq_rel, memory_order_acquire))
       continue;
-    run_share(body, ctx, n, shares, share);
-    finish_share(pool, shares);
+    run_share(body, ctx, n, shares, next_of(claims));
+    finish_share(pool, own, loop);
     return true;
   }
+  return false;
+}
+
+/* Works off the slots of others, the neighbour's first. */
+static void help(thread_pool *pool, uint32_t index) {
+  uint32_t size = thread_pool_size(pool);
+  for (uint32_t i = 1; i < size; i++)
+    while (work_once(pool, &pool->slots[(index + i) % size], &pool->slots[index])) continue;
 }
 
 /* ----------------------------------------------------------------- workers --- */
 
-static bool has_news(thread_pool *pool, uint64_t seen) {
-  return loop_of(atomic_load(&pool->ticket)) != seen || atomic_load(&pool->stop);
+static bool has_news(const thread_pool *pool, const slot *own, uint32_t seen) {
+  return loop_of(atomic_load(&own->claims)) != seen || atomic_load(&pool->stop);
 }
 
 /* Wakes more workers: each woken one wakes two, so that the caller need not wake all. */
@@ -147,45 +173,49 @@ static void wake_workers(thread_pool *pool, uint32_t wanted) {
   if (wanted && atomic_load(&pool->sleepers)) wake(&pool->epoch, wanted < 2 ? wanted : 2);
 }
 
-static uint32_t shares_left(thread_pool *pool) {
-  uint64_t next = atomic_load_explicit(&pool->ticket, memory_order_relaxed) & MOST_SHARES;
-  uint32_t shares = atomic_load_explicit(&pool->shares, memory_order_relaxed);
-  return next < shares ? shares - (uint32_t)next : 0;
+static uint32_t shares_left(const thread_pool *pool) {
+  uint32_t left = 0, size = thread_pool_size(pool);
+  for (uint32_t i = 0; i < size; i++)
+    left += left_of(atomic_load_explicit(&pool->slots[i].claims, memory_order_relaxed));
+  return left;
 }
 
-static void sleep_for_news(thread_pool *pool, uint64_t seen) {
-  uint32_t epoch = atomic_load(&pool->epoch);
+static void sleep_for_news(thread_pool *pool, const slot *own, uint32_t seen) {
   atomic_fetch_add(&pool->sleepers, 1);
-  /* The caller changes ticket and epoch before it looks at sleepers, so either this sees
-   * the loop or the caller sees the sleeper. */
-  while (!has_news(pool, seen)) {
+  /* The caller changes slots and then the epoch before it looks at sleepers, so either this
+   * sees the loop or the caller sees the sleeper. */
+  for (;;) {
+    uint32_t epoch = atomic_load(&pool->epoch);
+    if (has_news(pool, own, seen)) break;
     sleep_on(&pool->epoch, epoch);
-    epoch = atomic_load(&pool->epoch);
   }
   atomic_fetch_sub(&pool->sleepers, 1);
   wake_workers(pool, shares_left(pool));
 }
 
 static void *worker_main(void *arg) {
-  thread_pool *pool = arg;
+  slot *own = arg;
+  thread_pool *pool = own->pool;
   fesetenv(FE_DFL_ENV); /* a new thread inherits its maker's */
-  uint64_t seen = 0;
+  uint32_t seen = 0;
   while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
-    SPIN_UNTIL(has_news(pool, seen), pool->spin_ns);
-    if (!has_news(pool, seen)) sleep_for_news(pool, seen);
-    seen = loop_of(atomic_load_explicit(&pool->ticket, memory_order_acquire));
-    while (work_once(pool, seen)) continue;
+    SPIN_UNTIL(has_news(pool, own, seen), pool->spin_ns);
+    if (!has_news(pool, own, seen)) sleep_for_news(pool, own, seen);
+    seen = loop_of(atomic_load_explicit(&own->claims, memory_order_acquire));
+    while (work_once(pool, own, own)) continue;
+    for (int i = 0; i < PATIENCE && !has_news(pool, own, seen); i++) relax();
+    if (!has_news(pool, own, seen)) help(pool, own->index);
   }
   return NULL;
 }
 
-static void name_worker(pthread_t worker, uint32_t index) {
+static void name_worker(pthread_t thread, uint32_t index) {
 #ifdef __linux__
   char name[16];
   snprintf(name, sizeof name, "tenon-%u", (unsigned)(index % 1000000));
-  pthread_setname_np(worker, name);
+  pthread_setname_np(thread, name);
 #else
-  (void)worker, (void)index;
+  (void)thread, (void)index;
 #endif
 }
 
@@ -206,9 +236,12 @@ static void start_workers(thread_pool *pool) {
   block_signals(&before);
   pool->process = getpid();
   while (pool->num_workers < wanted) {
-    error = pthread_create(&pool->workers[pool->num_workers], NULL, worker_main, pool);
+    slot *own = &pool->slots[pool->num_workers + 1];
+    own->pool = pool;
+    own->index = pool->num_workers + 1;
+    error = pthread_create(&own->worker, NULL, worker_main, own);
     if (error) break;
-    name_worker(pool->workers[pool->num_workers], pool->num_workers + 1);
+    name_worker(own->worker, own->index);
     pool->num_workers++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -226,44 +259,57 @@ static uint32_t count_shares(const thread_pool *pool, int64_t n, int64_t grain) 
   return (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES);
 }
 
+static bool all_done(const thread_pool *pool) {
+  uint64_t loop = atomic_load_explicit(&pool->loop, memory_order_relaxed);
+  uint32_t done = 0, size = thread_pool_size(pool);
+  for (uint32_t i = 0; i < size; i++) {
+    uint64_t word = atomic_load(&pool->slots[i].done);
+    if (word >> SHARE_BITS == loop) done += (uint32_t)(word & MOST_SHARES);
+  }
+  return done == atomic_load_explicit(&pool->shares, memory_order_relaxed);
+}
+
 /* All shares of the last loop are done, and nobody sleeps for them. pre: `busy` is held. */
 static bool loop_is_over(const thread_pool *pool) {
-  return atomic_load(&pool->busy) && atomic_load(&pool->done) == atomic_load(&pool->shares) &&
+  return atomic_load(&pool->busy) && all_done(pool) && !shares_left(pool) &&
          !atomic_load(&pool->caller_sleeps) && !atomic_load(&pool->stop) &&
          thread_pool_size(pool) == pool->num_workers + 1;
 }
 
-/* The old ticket is closed before a word of the new description is written, so that a
- * worker who has read any of it holds a ticket that can no longer be claimed: the last
- * loop's number of shares says nothing about the next one's. */
-static uint64_t publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body,
-                        void *ctx) {
+/* Threads without a share are not disturbed, but where some sleep it is not known which: any that
+ * is woken then helps. */
+static void publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body, void *ctx) {
   INVARIANT(loop_is_over(pool));
-  uint64_t last = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
-  atomic_store_explicit(&pool->ticket, last | MOST_SHARES, memory_order_relaxed);
+  uint32_t size = thread_pool_size(pool);
+  uint32_t told = atomic_load(&pool->sleepers) || shares > size ? size : shares;
+  uint32_t each = shares / size, more = shares % size, next = 0;
+  uint64_t loop = atomic_load_explicit(&pool->loop, memory_order_relaxed) + 1;
+  atomic_store_explicit(&pool->loop, loop, memory_order_release);
   atomic_store_explicit(&pool->body, body, memory_order_release);
   atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
   atomic_store_explicit(&pool->n, n, memory_order_release);
   atomic_store_explicit(&pool->shares, shares, memory_order_release);
-  atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
-  uint64_t loop = loop_of(last) + 1;
-  atomic_store(&pool->ticket, loop << SHARE_BITS);
+  for (uint32_t i = 0; i < told; i++) {
+    uint32_t end = next + each + (i < more);
+    uint64_t claims = loop << 32 | next << SHARE_BITS | end;
+    atomic_store_explicit(&pool->slots[i].claims, claims, memory_order_release);
+    next = end;
+  }
   atomic_fetch_add(&pool->epoch, 1);
   wake_workers(pool, shares - 1);
-  return loop;
-}
-
-static bool all_done(thread_pool *pool, uint32_t shares) {
-  return atomic_load_explicit(&pool->done, memory_order_acquire) == shares;
 }
 
 /* Waits for shares that workers have claimed. */
-static void wait_for_workers(thread_pool *pool, uint32_t shares) {
-  if (all_done(pool, shares)) return;
-  SPIN_UNTIL(all_done(pool, shares), pool->spin_ns);
-  if (all_done(pool, shares)) return;
+static void wait_for_workers(thread_pool *pool) {
+  if (all_done(pool)) return;
+  SPIN_UNTIL(all_done(pool), pool->spin_ns);
+  if (all_done(pool)) return;
   atomic_store(&pool->caller_sleeps, 1);
-  for (uint32_t done; (done = atomic_load(&pool->done)) != shares;) sleep_on(&pool->done, done);
+  for (;;) {
+    uint32_t news = atomic_load(&pool->news);
+    if (all_done(pool)) break;
+    sleep_on(&pool->news, news);
+  }
   atomic_store_explicit(&pool->caller_sleeps, 0, memory_order_relaxed);
 }
 
@@ -281,25 +327,32 @@ void thread_pool_run(thread_pool *pool, int64_t n, int64_t grain,
     return;
   }
   if (!pool->started) start_workers(pool);
-  uint64_t loop = publish(pool, n, shares, body, ctx);
-  while (work_once(pool, loop)) continue;
-  wait_for_workers(pool, shares);
+  publish(pool, n, shares, body, ctx);
+  while (work_once(pool, pool->slots, pool->slots)) continue;
+  help(pool, 0);
+  wait_for_workers(pool);
   INVARIANT(loop_is_over(pool));
   atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
 /* --------------------------------------------------------- create, destroy --- */
 
+static void free_pool(thread_pool *pool) {
+  host_memory memory = pool->memory;
+  host_free(&memory, pool->slots);
+  host_free(&memory, pool);
+}
+
 tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, thread_pool **out) {
   thread_pool *pool = host_alloc(memory, sizeof *pool);
   if (!pool) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a thread pool");
-  pool->workers = host_alloc(memory, num_threads * sizeof *pool->workers);
-  if (!pool->workers) {
-    host_free(memory, pool);
+  pool->memory = *memory;
+  pool->slots = host_alloc(memory, num_threads * sizeof *pool->slots);
+  if (!pool->slots) {
+    free_pool(pool);
     return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a pool of %u threads", num_threads);
   }
   uint32_t processors = threads_available();
-  pool->memory = *memory;
   pool->spin_ns = processors >= num_threads && processors > 2 ? SPIN_NS : SPIN_NS_FEW_PROCESSORS;
   if (processors < num_threads) pool->spin_ns = 0;
   atomic_init(&pool->size, num_threads);
@@ -322,16 +375,15 @@ void thread_pool_stop(thread_pool *pool) {
   atomic_fetch_add(&pool->epoch, 1);
   wake(&pool->epoch, UINT32_MAX);
   bool forked = pool->started && pool->process != getpid(); /* a child has no workers to join */
-  for (uint32_t i = 0; i < pool->num_workers && !forked; i++) pthread_join(pool->workers[i], NULL);
+  for (uint32_t i = 0; i < pool->num_workers && !forked; i++)
+    pthread_join(pool->slots[i + 1].worker, NULL);
   pool->num_workers = 0;
 }
 
 void thread_pool_destroy(thread_pool *pool) {
   if (!pool) return;
   thread_pool_stop(pool);
-  host_memory memory = pool->memory;
-  host_free(&memory, pool->workers);
-  host_free(&memory, pool);
+  free_pool(pool);
 }
 
 uint32_t thread_pool_size(const thread_pool *pool) {

@@ -130,6 +130,19 @@ static tn_status describe(tn_device *d, char mended[PROPS_SAID_BYTES]) {
   return status;
 }
 
+/* A library that opening loads may give the device more features. Who asked for them before keeps
+ * a pointer to the first ones, which stay as they are. */
+static void describe_features_again(tn_device *d) {
+  char mended[PROPS_SAID_BYTES];
+  tn_device_props props = {.struct_size = sizeof props};
+  fail_set_reason(false);
+  if (d->type->backend.describe(&d->runtime->host, d->type->plugin->context, d->index, &props))
+    props = d->props;
+  plugin_mend_props(&props, mended);
+  if (memcmp(d->features, props.features, sizeof d->features))
+    memcpy(d->features, props.features, sizeof d->features);
+}
+
 static void make_homeless(void *header) {
   storage *s = header;
   atomic_fetch_or_explicit(&s->tag, STORAGE_HOMELESS, memory_order_relaxed);
@@ -157,6 +170,7 @@ static tn_status open_parts(tn_device *d) {
     return status;
   }
   d->default_stream = &d->own_stream;
+  describe_features_again(d);
   INVARIANT(device_is_valid(d));
   if (d->runtime->notified) notify_stream(TN_LAYER_STREAM_MADE, d->default_stream, NULL);
   return status;
@@ -393,7 +407,7 @@ tn_status tn_device_get_info(tn_device *device, tn_device_info *info) {
       .type = device->type->backend.device_type,
       .id = device->id,
       .name = device->props.name,
-      .features = device->props.features,
+      .features = atomic_load(&device->ready) ? device->features : device->props.features,
       .plugin = device->type->plugin->name,
       .unavailable = attention & DEVICE_UNLOADED ? "its plugin was unloaded" : device->unavailable,
       .memory_bytes = device->props.memory_bytes,

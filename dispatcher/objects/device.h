@@ -35,6 +35,7 @@ struct tn_device {
   uint32_t index;
   uint32_t failed; /* tn_status of a failed opening */
   tn_device_props props;
+  char features[sizeof((tn_device_props *)0)->features]; /* once it is open */
   char id[96];
   char unavailable[256];
   char lost_by[512]; /* what was said of the fault; read once DEVICE_FAULTED is set */

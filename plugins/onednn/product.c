@@ -334,7 +334,13 @@ static bool read_matmul(product_call *c, const tn_kernel_args *args) {
   return attrs->activation == TN_ACTIVATION_NONE && read_shape(c);
 }
 
-/* Where the kernels were measured to be faster than ours; README.md has the figures. A BLAS
+/* A product that ours cuts into blocks which OpenBLAS multiplies without packing: faster than
+ * oneDNN unless a side is very thin or the result goes to memory. */
+static bool is_in_place(const block_shape *s) {
+  return s->k <= 384 && min_of(s->m, s->n) >= 8 && s->m * s->n < 1 << 19;
+}
+
+/* Where the kernels were measured to be faster than ours; docs/onednn.md has the figures. A BLAS
  * that knows its processor is as good at large products, but not at thin ones. */
 static bool is_faster(const product_call *c) {
   const block_shape *s = &c->shape;
@@ -343,7 +349,7 @@ static bool is_faster(const product_call *c) {
   if (work < 1e5 || !onednn_has_avx512()) return false;
   if (s->type_y == dnnl_s32) return true;
   if (s->type_y == dnnl_bf16) return work >= 1e6 && thin <= 32;
-  return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128;
+  return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128 && !is_in_place(s);
 }
 
 /* Its bf16 kernels multiply pairs of terms, with AMX 32 at once, and fill up what is missing with

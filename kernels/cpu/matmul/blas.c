@@ -8,11 +8,14 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "kernels/cpu/matmul/blas_core.h"
 
 #define SONAME "libopenblas.so.0"
 /* What a call works in; the address space of the library, with what it needs. */
@@ -117,18 +120,51 @@ static void widen(const affinity *before) {
     (void)sched_setaffinity(0, sizeof before->mask, (const cpu_set_t *)(const void *)before->mask);
 }
 
+/* A function's pointer out of an object's, which C11 knows no cast for. */
+static bool find(void *library, const char *name, void *function) {
+  void *found = dlsym(library, name);
+  memcpy(function, &found, sizeof found);
+  return found != NULL;
+}
+
 /* OpenMP's run time, which one build of the library needs, must not take the one processor for
  * all there are: it comes first, where there is one. Constructors may change the caller's
  * floating-point environment. */
-static void *load_on_one_processor(void) {
+static void *load_on_one_processor(const char *core) {
   affinity before;
   fenv_t environment;
   (void)fegetenv(&environment);
   (void)dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
   narrow(&before);
-  void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void *library = blas_core_load(SONAME, RTLD_NOW | RTLD_LOCAL, core);
   widen(&before);
   (void)fesetenv(&environment);
+  return library;
+}
+
+static bool is_there(void) {
+  void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library) dlclose(library);
+  return library != NULL;
+}
+
+static const char *core_of(void *library) {
+  char *(*core)(void);
+  return find(library, "openblas_get_corename", &core) ? core() : "";
+}
+
+/* Loads the library, once more with other kernels where it does not know the processor, unless
+ * somebody else loaded it before or chose the kernels. It stays for good. */
+static void *load_with_best_kernels(void) {
+  const bool mine = !is_there() && !secure_getenv("OPENBLAS_CORETYPE");
+  void *library = load_on_one_processor(NULL);
+  const char *better = library ? blas_core_better(core_of(library), blas_core_processor()) : NULL;
+  if (mine && better) {
+    snprintf(cpu_blas.took, sizeof cpu_blas.took, "%s", core_of(library));
+    dlclose(library);
+    library = load_on_one_processor(better);
+  }
+  if (library) (void)dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
   return library;
 }
 
@@ -163,13 +199,6 @@ ALONE_GEMM(d, double)
 ALONE_GEMV(s, float)
 ALONE_GEMV(d, double)
 
-/* A function's pointer out of an object's, which C11 knows no cast for. */
-static bool find(void *library, const char *name, void *function) {
-  void *found = dlsym(library, name);
-  memcpy(function, &found, sizeof found);
-  return found != NULL;
-}
-
 static bool find_products(void *library) {
   return find(library, "cblas_sgemm", &cpu_blas.sgemm) &&
          find(library, "cblas_dgemm", &cpu_blas.dgemm) &&
@@ -201,6 +230,23 @@ static bool allocates_when_thin(const char *core) {
          !strcasecmp(core, "SapphireRapids");
 }
 
+/* Where it could not be had to take better kernels, the host program or its user can. */
+static void note_core(const tn_host *host, const char *core) {
+  const char *better = blas_core_better(core, blas_core_processor());
+  snprintf(cpu_blas.core, sizeof cpu_blas.core, "%s", core);
+  cpu_blas.better = better;
+  if (!strcasecmp(cpu_blas.took, core)) cpu_blas.took[0] = 0;
+  if (better)
+    host->log(host, secure_getenv("OPENBLAS_CORETYPE") ? TN_LOG_INFO : TN_LOG_WARN,
+              "OpenBLAS computes with its kernels for %s, which use less than the processor has: "
+              "OPENBLAS_CORETYPE=%s in the environment of the program gives it better ones",
+              core, better);
+  else if (cpu_blas.took[0])
+    host->log(host, TN_LOG_INFO,
+              "OpenBLAS took the processor for %s: it was given its kernels for %s", cpu_blas.took,
+              core);
+}
+
 static tn_status look_at(const tn_host *host, void *library) {
   char *(*config)(void), *(*core)(void);
   int (*parallel)(void), (*get_threads)(void);
@@ -222,6 +268,7 @@ static tn_status look_at(const tn_host *host, void *library) {
     take_buffer = NULL;
   most_buffers = count_buffers(config());
   cpu_blas.thin_allocates = allocates_when_thin(core());
+  note_core(host, core());
   return TN_OK;
 }
 
@@ -236,13 +283,23 @@ static tn_status load(const tn_host *host) {
   if (!can_map(PROT_READ | PROT_WRITE, BUFFER_BYTES) ||
       !can_map(PROT_NONE, LIBRARY_BYTES + 2 * BUFFER_BYTES))
     return no_room(host);
-  void *library = load_on_one_processor();
+  void *library = load_with_best_kernels();
   if (!library) return host->fail(TN_ERR_BACKEND, "%s", dlerror());
   tn_status status = look_at(host, library);
   if (!status && pthread_atfork(NULL, NULL, begin_child))
     status = host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to be told of forks");
   loaded = !status;
   return status;
+}
+
+void cpu_blas_describe(char *words, size_t size) {
+  words[0] = 0;
+  pthread_mutex_lock(&guard);
+  const char *took = cpu_blas.took, *better = cpu_blas.better;
+  if (loaded)
+    snprintf(words, size, "openblas:%s%s%s%s%s", cpu_blas.core, took[0] ? " openblas-took:" : "",
+             took, better ? " openblas-better:" : "", better ? better : "");
+  pthread_mutex_unlock(&guard);
 }
 
 tn_status cpu_blas_open(const tn_host *host) {

@@ -21,6 +21,9 @@ typedef struct cpu_blas_library {
   __typeof__(cblas_sgemv) *sgemv;
   __typeof__(cblas_dgemv) *dgemv;
   bool thin_allocates; /* see gemm.h */
+  char core[32];       /* whose kernels it computes with, in its words */
+  char took[32];       /* for which it would have taken the processor; empty if for `core` */
+  const char *better;  /* the core whose kernels would use more of the processor, or NULL */
   _Alignas(64) _Atomic(int32_t) permits;
 } cpu_blas_library;
 
@@ -29,6 +32,10 @@ extern cpu_blas_library cpu_blas;
 /* Loads the library, or sees that it is there and works. Errors: TN_ERR_OUT_OF_MEMORY without
  * room for the library and a buffer, TN_ERR_BACKEND with the loader's words. Thread-safe. */
 tn_status cpu_blas_open(const tn_host *host);
+
+/* What is known of it, as words of a device's features: its core, and those of blas_core.h that it
+ * took the processor for and that would be better. Empty before it is loaded. Thread-safe. */
+void cpu_blas_describe(char *words, size_t size);
 
 /* Takes a permit when none is free: has the library take another buffer, or waits. */
 void cpu_blas_wait(void);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
+#include "kernels/cpu/matmul/split.h"
 
 typedef struct operand {
   const void *data;
@@ -91,19 +92,16 @@ static int64_t threads_of(const tn_host *host) {
   return host->num_threads ? host->num_threads : 1;
 }
 
-/* Blocks for the threads to share: whole matrices if there are enough of them. */
 static void choose_blocks(matmul_call *call) {
-  const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
-  const int64_t threads = threads_of(call->host);
-  int64_t pieces = 1;
-  if (flops * (double)call->batches > 1e6 && call->batches < 2 * threads)
-    pieces = cpu_ceil_div(flops > 2e8 ? 2 * threads : threads, call->batches);
-  call->block_m = call->m;
-  call->block_n = call->n;
-  if (pieces > 1 && call->n >= call->m)
-    call->block_n = cpu_ceil_div(cpu_ceil_div(call->n, pieces), 32) * 32;
-  else if (pieces > 1)
-    call->block_m = cpu_ceil_div(cpu_ceil_div(call->m, pieces), 24) * 24;
+  const split_work work = {.batches = call->batches,
+                           .m = call->m,
+                           .n = call->n,
+                           .k = cpu_max(1, call->k),
+                           .threads = threads_of(call->host),
+                           .unpacked = cpu_blas.thin_allocates && call->m > 1 && call->n > 1};
+  const split_blocks blocks = split_choose(&work);
+  call->block_m = blocks.m;
+  call->block_n = blocks.n;
   call->blocks_m = cpu_ceil_div(call->m, call->block_m);
   call->blocks_n = cpu_ceil_div(call->n, call->block_n);
 }
@@ -112,7 +110,7 @@ static tn_status run_blocks(matmul_call *call, tn_range_fn fn) {
   const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k;
   const int64_t units = call->batches * call->blocks_m * call->blocks_n;
   const double unit = flops / (double)(call->blocks_m * call->blocks_n);
-  const int64_t grain = unit < 5e5 ? (int64_t)(5e5 / cpu_max(1, (int64_t)unit)) : 1;
+  const int64_t grain = unit < 2e5 ? (int64_t)(2e5 / (double)cpu_max(1, (int64_t)unit)) : 1;
   if (units <= grain) return fn(call, 0, units);
   return call->host->parallel_for(call->host, units, grain, fn, call);
 }
