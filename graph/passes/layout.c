@@ -46,12 +46,13 @@ static bool is_numbers(tn_dtype dtype) {
 
 /* All that there is of a buffer, as the one image that it is. */
 static bool is_image(const passes *p, const record_value *v) {
-  return v->rank == RANK && v->offset == 0 && is_numbers(v->dtype) && record_bytes(v) > 0 && record_is_row_major(v) &&
-         record_bytes(v) == p->uses[v->buffer].bytes;
+  return v->rank == RANK && v->offset == 0 && is_numbers(v->dtype) && record_bytes(v) > 0 &&
+         record_is_row_major(v) && record_bytes(v) == p->uses[v->buffer].bytes;
 }
 
 static bool same_image(const record_value *a, const record_value *b) {
-  return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+  return a->dtype == b->dtype && a->rank == b->rank &&
+         !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
 }
 
 static void restride(const passes *p, uint32_t buffer) {
@@ -127,7 +128,8 @@ static tn_status ask_kernel(laying *l, const record_node *n, bool *keen) {
 
 /* Weights beside an image; what has none carries on how its images lie. */
 static bool has_weight(const record_node *n) {
-  return !(n->op->args[0].flags & TN_ARG_LIST) && n->num_in > WEIGHT && n->in[WEIGHT] != TN_GRAPH_NONE;
+  return !(n->op->args[0].flags & TN_ARG_LIST) && n->num_in > WEIGHT &&
+         n->in[WEIGHT] != TN_GRAPH_NONE;
 }
 
 /* Of several results the first is the only one. */

@@ -38,12 +38,6 @@ static int64_t lies(const DLTensor *t) {
   return -1;
 }
 
-static bool is_empty(const DLTensor *t) {
-  for (int d = 0; d < t->ndim; d++)
-    if (t->shape[d] == 0) return true;
-  return false;
-}
-
 /* The tensors by their names in the forward convolution. */
 static void name_tensors(conv_call *c) {
   const tn_kernel_args *args = c->args;
@@ -72,7 +66,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   if (has_activation(args->kernel->op)) c->activation = activation_at(args->attrs, c->x->ndim - 2);
   if (!activation_is_ours(c->activation, data_type_of(c->x->dtype))) return false;
   conv_shape *s = &c->shape;
-  if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
+  if (conv_is_empty(c->x) || conv_is_empty(c->w) || conv_is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
   s->role = row->role;
   s->type = data_type_of(c->x->dtype);
@@ -132,7 +126,8 @@ static dnnl_status_t image_layout(const conv_shape *s, layout *l, int64_t channe
   return layout_make(l, (int)s->axes + 2, dims, (dnnl_data_type_t)s->type, how ? stride : NULL);
 }
 
-/* A piece of the tensor where it is: some of `all` channels, or of `whole` rows unless that is 0. */
+/* A piece of the tensor where it is: some of `all` channels, or of `whole` rows unless that is 0.
+ */
 static dnnl_status_t piece_layout(const conv_shape *s, layout *l, int64_t channels, int64_t all,
                                   const int64_t *size, int64_t whole, int64_t how) {
   int64_t dims[5] = {s->images, channels};
@@ -317,12 +312,10 @@ static bool take_bands(conv_call *c) {
   return true;
 }
 
-/* Whether there are plans for all pieces; if not, there are none. */
+/* Whether there are plans for all pieces; if not, none is held. */
 static bool take_plans(conv_call *c) {
   if (!c->shape.rows) return (c->plan = take(c->args, &c->shape, NULL)) != NULL;
-  if (take_bands(c)) return true;
-  give_back_plans(c);
-  return false;
+  return take_bands(c) || (give_back_plans(c), false);
 }
 
 /* --- the pieces --- */
@@ -345,7 +338,7 @@ static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
   return runner_load(r, SLOT_B, conv_at_weights(c, p));
 }
 
-/* --- the activation --- */
+/* --- activations --- */
 
 /* Runs of `run` elements, `apart` bytes from one to the next. */
 static void activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
@@ -354,7 +347,7 @@ static void activate(const conv_call *c, char *y, int64_t runs, int64_t run, int
     activate_run(c->activation, c->is_wide, (dnnl_data_type_t)c->shape.type, y + r * apart, run);
 }
 
-/* Part p of the channels of a piece's images: runs of whole channels, or of a place's channels. */
+/* Part p of a piece's channels: runs of whole channels, or of a place's channels. */
 static void activate_part(const conv_call *c, int64_t piece, int64_t p) {
   const conv_shape *s = &c->shape;
   const int64_t places = count_of(s->out, s->axes), channels = s->k / s->parts;
@@ -417,7 +410,8 @@ static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t 
   const conv_shape *s = &c->shape;
   const int64_t first = band * s->rows, end = min_of(first + s->rows, s->out[0]);
   char *y = at_row(c->y, image, first);
-  tn_status status = runner_load(r, SLOT_A, at_row(c->x, image, conv_rows_read(s, first, end).begin));
+  tn_status status =
+      runner_load(r, SLOT_A, at_row(c->x, image, conv_rows_read(s, first, end).begin));
   if (status == TN_OK) status = runner_run(r, y);
   if (status == TN_OK) activate_rows(c, y, end - first);
   return status;

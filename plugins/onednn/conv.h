@@ -27,11 +27,11 @@ typedef struct conv_call {
   const tn_kernel_args *args;
   conv_shape shape;
   const DLTensor *x, *w, *bias, *y;
-  plan *plan;             /* of a piece; of bands the first's */
+  plan *plan;              /* of a piece; of bands the first's */
   plan *bands[BAND_KINDS]; /* NULL where there is no such */
-  char *weights, *sums;   /* per part; per piece of the batch and part */
-  int64_t activation;     /* a tn_activation */
-  bool is_wide;           /* its loops may use AVX-512 */
+  char *weights, *sums;    /* per part; per piece of the batch and part */
+  int64_t activation;      /* a tn_activation */
+  bool is_wide;            /* its loops may use AVX-512 */
 } conv_call;
 
 static inline int64_t count_of(const int64_t *size, int64_t axes) {
@@ -40,12 +40,19 @@ static inline int64_t count_of(const int64_t *size, int64_t axes) {
   return n;
 }
 
+static inline bool conv_is_empty(const DLTensor *t) {
+  for (int d = 0; d < t->ndim; d++)
+    if (t->shape[d] == 0) return true;
+  return false;
+}
+
 static inline double work_of(const conv_shape *s) {
   return (double)(s->n * s->k) * (double)(s->c / s->g) * (double)count_of(s->out, s->axes) *
          (double)count_of(s->window, s->axes);
 }
 
-/* Whether it is computed on images with channels last: one that comes or goes row-major is turned. */
+/* Whether it is computed on images with channels last: one that comes or goes row-major is turned.
+ */
 static inline bool is_last(const conv_shape *s) {
   const bool x = s->lies[0] == CHANNELS_LAST, y = s->lies[2] == CHANNELS_LAST;
   return s->role == CONV_FORWARD && s->type == dnnl_f32 ? x || y : x && y;

@@ -16,8 +16,8 @@ enum { BAND_NUMBERS = 64 * 1024, BAND_WEIGHTS = 128 * 1024, BAND_ROWS = 2 };
 
 conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end) {
   const int64_t begin = first * s->stride[0] - s->padding[0];
-  const int64_t behind = (end - 1) * s->stride[0] - s->padding[0] +
-                         (s->window[0] - 1) * s->dilation[0] + 1;
+  const int64_t behind =
+      (end - 1) * s->stride[0] - s->padding[0] + (s->window[0] - 1) * s->dilation[0] + 1;
   return (conv_rows){max_of(begin, 0), min_of(behind, s->in[0])};
 }
 
@@ -38,9 +38,10 @@ conv_shape conv_band(const conv_shape *s, int64_t band) {
  * two read some. */
 static bool are_alike(const conv_shape *s) {
   const int64_t bands = conv_bands(s), last = (bands - 1) * s->rows;
-  const conv_rows before = conv_rows_read(s, 0, s->rows), behind = conv_rows_read(s, last, last + 1);
-  const int64_t middle = last * s->stride[0] - s->stride[0] - s->padding[0] +
-                         (s->window[0] - 1) * s->dilation[0] + 1;
+  const conv_rows before = conv_rows_read(s, 0, s->rows),
+                  behind = conv_rows_read(s, last, last + 1);
+  const int64_t middle =
+      last * s->stride[0] - s->stride[0] - s->padding[0] + (s->window[0] - 1) * s->dilation[0] + 1;
   return before.begin < before.end && behind.begin < behind.end &&
          s->rows * s->stride[0] >= s->padding[0] && (bands == 2 || middle <= s->in[0]);
 }

@@ -50,11 +50,11 @@ static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
 tn_status conv_sums_run(conv_call *c) {
   const tn_host *host = c->args->host;
   const conv_shape *s = &c->shape;
-  c->sums = host->alloc(host, (size_t)(conv_pieces(s) * s->parts) * c->plan->slots[SLOT_Y].bytes, 64);
+  c->sums =
+      host->alloc(host, (size_t)(conv_pieces(s) * s->parts) * c->plan->slots[SLOT_Y].bytes, 64);
   if (!c->sums) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for sums of weights");
   tn_status status = host->parallel_for(host, conv_pieces(s) * s->parts, 1, weight_range, c);
   if (status == TN_OK) status = host->parallel_for(host, s->parts, 1, sum_range, c);
   host->free(host, c->sums);
   return status;
 }
-

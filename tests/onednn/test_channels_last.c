@@ -67,8 +67,8 @@ static float *convolve(tn_runtime *runtime, const convolution *c, int how, char 
   tn_device *device = tn_runtime_device(runtime);
   const int64_t out[] = {c->n, c->k, extent(c, 0), extent(c, 1)};
   tn_tensor *x = drawn(device, TN_F32, 4, SHAPE(c->n, c->c, c->h, c->w)), *plain = x;
-  tn_tensor *w = drawn(device, TN_F32, 4,
-                       SHAPE(c->k, c->c / c->groups, c->kernel[0], c->kernel[1]));
+  tn_tensor *w =
+      drawn(device, TN_F32, 4, SHAPE(c->k, c->c / c->groups, c->kernel[0], c->kernel[1]));
   tn_tensor *bias = drawn(device, TN_F32, 1, SHAPE(c->k)), *y = shaped(device, TN_F32, 4, out);
   if (how & LAST_TO_PLAIN) x = turned(plain), tn_tensor_release(plain);
   if (how & PLAIN_TO_LAST) plain = y, y = turned(plain), tn_tensor_release(plain);
@@ -119,9 +119,9 @@ START_TEST(rules_heed_how_images_lie) {
     int how;
     const char *plugin;
   } rules[] = {
-      {3, 8, 3, 32, 1, LAST_TO_LAST, "onednn"},   {3, 8, 3, 32, 1, PLAIN_TO_LAST, "onednn"},
-      {3, 8, 3, 32, 1, LAST_TO_PLAIN, "onednn"},  {3, 8, 3, 32, 1, 0, "cpu"},
-      {3, 7, 3, 32, 1, LAST_TO_LAST, "cpu"},      {4, 7, 3, 32, 1, LAST_TO_LAST, "onednn"},
+      {3, 8, 3, 32, 1, LAST_TO_LAST, "onednn"},    {3, 8, 3, 32, 1, PLAIN_TO_LAST, "onednn"},
+      {3, 8, 3, 32, 1, LAST_TO_PLAIN, "onednn"},   {3, 8, 3, 32, 1, 0, "cpu"},
+      {3, 7, 3, 32, 1, LAST_TO_LAST, "cpu"},       {4, 7, 3, 32, 1, LAST_TO_LAST, "onednn"},
       {3, 8, 3, 20, 1, LAST_TO_LAST, "cpu"}, /* fewer than 10^5 multiplications */
       {64, 64, 3, 48, 64, LAST_TO_LAST, "onednn"}, {64, 64, 3, 48, 64, 0, "cpu"},
       {512, 512, 1, 2, 1, LAST_TO_LAST, "cpu"},    {512, 512, 1, 3, 1, LAST_TO_LAST, "onednn"},
@@ -130,9 +130,17 @@ START_TEST(rules_heed_how_images_lie) {
   tn_runtime *with = open_with(WITH, 1);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     const int64_t around = rules[i].kernel / 2;
-    const convolution c = {1,      rules[i].c,       rules[i].h,       rules[i].h, rules[i].k,
-                           {rules[i].kernel, rules[i].kernel}, {1, 1}, {around, around}, {1, 1},
-                           rules[i].groups,  TN_ACTIVATION_NONE};
+    const convolution c = {1,
+                           rules[i].c,
+                           rules[i].h,
+                           rules[i].h,
+                           rules[i].k,
+                           {rules[i].kernel, rules[i].kernel},
+                           {1, 1},
+                           {around, around},
+                           {1, 1},
+                           rules[i].groups,
+                           TN_ACTIVATION_NONE};
     char plugin[64];
     free(convolve(with, &c, rules[i].how, plugin));
     ck_assert_msg(!strcmp(plugin, rules[i].plugin), "rule %zu: %s", i, plugin);
