@@ -112,7 +112,7 @@ const char help_run[] =
     "      --labels FILE  with names for them, one in each line\n"
     "      --list      prints inputs, outputs and all nodes that are not served; runs nothing\n"
     "      --by-node   runs node by node in place of one program\n"
-    "      --row-major  16-bit images between convolutions lie so, and not with channels last\n"
+    "      --row-major  images between convolutions lie so, and not with channels last\n"
     "                  where the device is faster that way\n"
     "      --draw KIND=FILE.png  draws what an output says over the picture that went in:\n"
     "                  boxes    rows of x0, y0, x1, y1, a score and a class, in pixels of the\n"

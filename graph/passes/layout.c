@@ -1,9 +1,10 @@
 /*
- * Channels last: images of 16 bits between nodes whose kernels are fastest so
- * (TN_KERNEL_CHANNELS_LAST) lie so. A value is a view, so that how a buffer lies is a matter of its
- * values' strides: nothing is added, and every kernel is found as it is for any tensor. What was
- * recorded row-major from outside, inputs, outputs and parameters, stays so: the kernels turn what
- * they read of it, and dense.c what other kernels want row-major. Constants are turned now.
+ * Channels last: images between nodes whose kernels are fastest so (TN_KERNEL_CHANNELS_LAST) lie
+ * so. A value is a view, so that how a buffer lies is a matter of its values' strides: nothing is
+ * added, and every kernel is found as it is for any tensor. What was recorded row-major from
+ * outside, inputs, outputs and parameters, stays so: the kernels turn what they read of it, and
+ * dense.c what other kernels want row-major. Constant weights are turned now, but where calls keep
+ * what follows from constants and so reorder them once for themselves.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "graph/passes/passes.h"
 #include "tenon/ops.h"
 
-enum { RANK = 4, MOST_INPUTS = 4, WEIGHT = 1 };
+enum { RANK = 4, MOST_INPUTS = 16, MOST_OUTPUTS = 2, WEIGHT = 1 };
 
 /* What is known of a buffer. */
 typedef struct seen {
@@ -39,15 +40,19 @@ static void fill_channels_last(const int64_t *shape, int64_t *strides) {
   }
 }
 
-/* All that there is of a buffer, as the one image that it is. */
-static bool is_image(const passes *p, const record_value *v) {
-  return v->rank == RANK && v->offset == 0 && (v->dtype == TN_F16 || v->dtype == TN_BF16) &&
-         record_bytes(v) > 0 && record_is_row_major(v) &&
-         record_bytes(v) == p->uses[v->buffer].bytes;
+static bool is_numbers(tn_dtype dtype) {
+  return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32;
 }
 
-static bool same_shape(const record_value *a, const record_value *b) {
-  return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+/* All that there is of a buffer, as the one image that it is. */
+static bool is_image(const passes *p, const record_value *v) {
+  return v->rank == RANK && v->offset == 0 && is_numbers(v->dtype) && record_bytes(v) > 0 &&
+         record_is_row_major(v) && record_bytes(v) == p->uses[v->buffer].bytes;
+}
+
+static bool same_image(const record_value *a, const record_value *b) {
+  return a->dtype == b->dtype && a->rank == b->rank &&
+         !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
 }
 
 static void restride(const passes *p, uint32_t buffer) {
@@ -85,46 +90,72 @@ static tn_status stand_in(laying *l, uint32_t i, uint32_t value, tn_tensor **hea
   return status ? status : header_stand_in(&v, l->stand_ins[i], header);
 }
 
+/* Whether the kernel that the call gets is fastest with channels last. */
+static tn_status is_fastest_so(const tn_call *call, bool *fastest) {
+  plan p;
+  tn_status status = plan_make(&p, call);
+  if (status == (tn_status)PLAN_OF_LISTS) status = list_make(&p, call);
+  if (status) return status;
+  *fastest = p.cell && p.cell->kernel->row.flags & TN_KERNEL_CHANNELS_LAST;
+  if (!p.op->lists) return plan_finish(&p), TN_OK;
+  list_finish(&p);
+  list_free(&p);
+  return TN_OK;
+}
+
 static tn_status ask_kernel(laying *l, const record_node *n, bool *keen) {
-  tn_tensor *in[MOST_INPUTS] = {NULL}, *out = NULL;
+  tn_tensor *in[MOST_INPUTS] = {NULL}, *out[MOST_OUTPUTS] = {NULL};
   const tn_tensor *inputs[MOST_INPUTS];
   tn_status status = TN_OK;
   for (uint32_t i = 0; !status && i < n->num_in; ++i) status = stand_in(l, i, n->in[i], &in[i]);
-  if (!status) status = stand_in(l, MOST_INPUTS, n->out[0], &out);
+  if (!status) status = stand_in(l, MOST_INPUTS, n->out[0], &out[0]);
   memcpy(inputs, in, sizeof inputs);
   const tn_call call = {.struct_size = sizeof call,
                         .op = n->op->id,
                         .in = inputs,
-                        .out = &out,
+                        .out = out,
                         .attrs = n->attrs,
                         .num_in = (uint16_t)n->num_in,
-                        .num_out = 1};
-  plan p;
-  if (!status) status = plan_make(&p, &call);
-  if (!status) {
-    *keen = p.cell && p.cell->kernel->row.flags & TN_KERNEL_CHANNELS_LAST;
-    plan_finish(&p);
-  }
+                        .num_out = (uint16_t)n->num_out,
+                        .skip_out = ~1u};
+  if (!status) status = is_fastest_so(&call, keen);
   for (uint32_t i = 0; i < MOST_INPUTS; ++i) tn_tensor_release(in[i]);
-  tn_tensor_release(out);
+  tn_tensor_release(out[0]);
   if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
   if (status) fail_clear();
   return TN_OK;
+}
+
+/* Weights beside an image; what has none carries on how its images lie. */
+static bool has_weight(const record_node *n) {
+  return !(n->op->args[0].flags & TN_ARG_LIST) && n->num_in > WEIGHT &&
+         n->in[WEIGHT] != TN_GRAPH_NONE;
+}
+
+/* Of several results the first is the only one. */
+static bool has_one_result(const record_node *n) {
+  for (uint32_t i = 1; i < n->num_out; ++i)
+    if (n->out[i] != TN_GRAPH_NONE) return false;
+  return n->num_out && n->out[0] != TN_GRAPH_NONE;
+}
+
+/* Whether kernels can be asked about the node, and any weights have the image's axes. */
+static bool is_candidate(const laying *l, uint32_t k) {
+  const record *r = l->p->r;
+  const record_node *n = &r->nodes[k];
+  if (!l->p->runs[k] || n->num_inout || n->num_from || !n->num_in || n->num_in > MOST_INPUTS ||
+      n->num_out > MOST_OUTPUTS || !has_one_result(n) || n->in[0] == TN_GRAPH_NONE)
+    return false;
+  const record_value *x = &r->values[n->in[0]];
+  return x->rank == RANK && is_numbers(x->dtype) && has_row(l->p->program, n, x->dtype);
 }
 
 static tn_status find_keen(laying *l, bool *any) {
   const record *r = l->p->r;
   tn_status status = TN_OK;
   for (uint32_t k = 0; !status && k < r->num_nodes; ++k) {
-    const record_node *n = &r->nodes[k];
-    if (!l->p->runs[k] || n->num_inout || n->num_from || n->num_in <= WEIGHT ||
-        n->num_in > MOST_INPUTS || n->num_out != 1 || n->out[0] == TN_GRAPH_NONE ||
-        n->in[0] == TN_GRAPH_NONE || n->in[WEIGHT] == TN_GRAPH_NONE)
-      continue;
-    const record_value *x = &r->values[n->in[0]];
-    if (x->rank != RANK || (x->dtype != TN_F16 && x->dtype != TN_BF16)) continue;
-    if (has_row(l->p->program, n, x->dtype)) status = ask_kernel(l, n, &l->keen[k]);
-    *any |= l->keen[k];
+    if (is_candidate(l, k)) status = ask_kernel(l, &r->nodes[k], &l->keen[k]);
+    *any |= l->keen[k] && has_weight(&r->nodes[k]);
   }
   return status;
 }
@@ -152,7 +183,7 @@ static void note_uses(laying *l) {
     if (!l->p->runs[k]) continue;
     const bool on = passes_on(l, n);
     for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
-      note_use(l, n->in[i], on || (l->keen[k] && i == 0));
+      note_use(l, n->in[i], on || (l->keen[k] && (i == 0 || !has_weight(n))));
     for (uint32_t i = 0; i < n->num_out; ++i) note_use(l, n->out[i], false);
   }
   for (uint32_t i = 0; i < r->num_outputs; ++i)
@@ -169,9 +200,25 @@ static bool reads_last(const laying *l, const record_node *n) {
   for (uint32_t i = 0; i < record_inputs(n); ++i) {
     if (n->in[i] == TN_GRAPH_NONE) continue;
     const record_value *x = &l->p->r->values[n->in[i]];
-    if (l->buffers[x->buffer].last && same_shape(x, y)) return true;
+    if (l->buffers[x->buffer].last && same_image(x, y)) return true;
   }
   return false;
+}
+
+/* Whether all images that the node reads do. */
+static bool reads_all_last(const laying *l, const record_node *n) {
+  for (uint32_t i = 0; i < n->num_in; ++i)
+    if (n->in[i] != TN_GRAPH_NONE && !l->buffers[l->p->r->values[n->in[i]].buffer].last)
+      return false;
+  return true;
+}
+
+/* Whether the node makes its result so where it may. pre: it is keen or passes on. */
+static bool makes_last(const laying *l, uint32_t k, const seen *y) {
+  const record_node *n = &l->p->r->nodes[k];
+  if (!l->keen[k]) return reads_last(l, n);
+  if (!has_weight(n)) return reads_all_last(l, n);
+  return l->buffers[l->p->r->values[n->in[0]].buffer].last || y->wants;
 }
 
 static bool choose(laying *l) {
@@ -181,9 +228,8 @@ static bool choose(laying *l) {
     const record_node *n = &r->nodes[k];
     if (!l->p->runs[k] || !(l->keen[k] || passes_on(l, n))) continue;
     seen *y = &l->buffers[r->values[n->out[0]].buffer];
-    const bool from_last =
-        l->keen[k] ? l->buffers[r->values[n->in[0]].buffer].last || y->wants : reads_last(l, n);
-    y->last = from_last && !y->odd && r->buffers[r->values[n->out[0]].buffer].kind == TN_GRAPH_MADE;
+    y->last = makes_last(l, k, y) && !y->odd &&
+              r->buffers[r->values[n->out[0]].buffer].kind == TN_GRAPH_MADE;
     any |= y->last;
   }
   return any;
@@ -195,7 +241,7 @@ static bool choose(laying *l) {
 static bool is_concerned(const laying *l, uint32_t k) {
   const record_node *n = &l->p->r->nodes[k];
   const record_value *values = l->p->r->values;
-  return l->keen[k] &&
+  return l->keen[k] && has_weight(n) &&
          (l->buffers[values[n->in[0]].buffer].last || l->buffers[values[n->out[0]].buffer].last);
 }
 
@@ -237,7 +283,9 @@ static tn_status turn_weight(laying *l, uint32_t value) {
   const record_value v = l->p->r->values[value];
   seen *b = &l->buffers[v.buffer];
   tn_tensor *turned;
-  if (l->p->r->buffers[v.buffer].kind != TN_GRAPH_CONSTANT || b->odd || b->last) return TN_OK;
+  if (l->p->program->device->synchronous || l->p->r->buffers[v.buffer].kind != TN_GRAPH_CONSTANT ||
+      b->odd || b->last)
+    return TN_OK;
   tn_status status = turned_copy(l, &v, &turned);
   if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
   if (status) return fail_clear(), TN_OK;

@@ -83,7 +83,7 @@ ACTIVATION_OF float silu_of(float x, float most) {
   return x < -FLT_MAX ? 0 : y;
 }
 
-/* A loop for any machine, and one where oneDNN may use AVX-512. */
+/* A loop for any machine, and a wide one where oneDNN may use AVX-512. */
 #define ACTIVATION_LOOPS(name)                                                                     \
   ACTIVATION_LOOP static void name##_any(float *y, int64_t count, float most) {                    \
     for (int64_t i = 0; i < count; i++) y[i] = name##_of(y[i], most);                              \
@@ -91,27 +91,27 @@ ACTIVATION_OF float silu_of(float x, float most) {
   ACTIVATION_WIDE ACTIVATION_LOOP static void name##_wide(float *y, int64_t count, float most) {   \
     for (int64_t i = 0; i < count; i++) y[i] = name##_of(y[i], most);                              \
   }                                                                                                \
-  static inline void name##_f32(float *y, int64_t count, float most) {                             \
-    (onednn_has_avx512() ? name##_wide : name##_any)(y, count, most);                              \
+  static inline void name##_f32(bool is_wide, float *y, int64_t count, float most) {               \
+    (is_wide ? name##_wide : name##_any)(y, count, most);                                          \
   }
 ACTIVATION_LOOPS(relu)
 ACTIVATION_LOOPS(hardswish)
 ACTIVATION_LOOPS(sigmoid)
 ACTIVATION_LOOPS(silu)
 
-static inline void activate_f32(int64_t activation, float *y, int64_t count) {
+static inline void activate_f32(int64_t activation, bool is_wide, float *y, int64_t count) {
   switch (activation) {
   case TN_ACTIVATION_HARDSWISH:
-    hardswish_f32(y, count, 3);
+    hardswish_f32(is_wide, y, count, 3);
     break;
   case TN_ACTIVATION_SILU:
-    silu_f32(y, count, 0);
+    silu_f32(is_wide, y, count, 0);
     break;
   case TN_ACTIVATION_SIGMOID:
-    sigmoid_f32(y, count, 0);
+    sigmoid_f32(is_wide, y, count, 0);
     break;
   default:
-    relu_f32(y, count, activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY);
+    relu_f32(is_wide, y, count, activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY);
     break;
   }
 }
@@ -127,9 +127,10 @@ ACTIVATION_LOOP static void relu_bf16(uint16_t *y, int64_t count, uint16_t most)
 }
 
 /* A run of elements in f32 or bf16. */
-static inline void activate_run(int64_t activation, dnnl_data_type_t type, char *y, int64_t count) {
+static inline void activate_run(int64_t activation, bool is_wide, dnnl_data_type_t type, char *y,
+                                int64_t count) {
   if (type == dnnl_f32)
-    activate_f32(activation, (float *)(void *)y, count);
+    activate_f32(activation, is_wide, (float *)(void *)y, count);
   else
     relu_bf16((uint16_t *)(void *)y, count, activation == TN_ACTIVATION_RELU6 ? 0x40c0 : 0x7f80);
 }

@@ -37,11 +37,15 @@ static inline void layout_free(layout *l) {
   if (*l) (void)dnnl_memory_desc_destroy(*l);
   *l = NULL;
 }
+static inline dnnl_status_t layout_copy(layout *l, layout_ref of) {
+  return dnnl_memory_desc_clone(l, of);
+}
 #else
 typedef dnnl_memory_desc_t layout;
 typedef const dnnl_memory_desc_t *layout_ref;
 static inline layout_ref layout_of(const layout *l) { return l; }
 static inline void layout_free(layout *l) { (void)l; }
+static inline dnnl_status_t layout_copy(layout *l, layout_ref of) { return *l = *of, dnnl_success; }
 #endif
 
 /* strides NULL: whatever the primitive likes best. */

@@ -1,9 +1,8 @@
 /*
- * Convolutions and their gradients. The work is cut by images and, where there are few of
- * them, by channels of what is written; how depends on shapes alone, so that the bits do not
- * depend on the threads. Each piece is reordered to the layout that oneDNN wants, computed
- * and reordered back while it is in cache; weights are reordered once per call, or once per program
- * where they are constants. Gradients by weights add up by pieces of the batch in float32.
+ * Convolutions and their gradients. Each piece that the work is cut into is reordered to the layout
+ * that oneDNN wants, computed and reordered back while it is in cache; weights are reordered once
+ * per call, or once per program where they are constants. Gradients by weights add up by pieces of
+ * the batch in float32.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,20 +11,6 @@
 #include "conv.h"
 #include "onednn.h"
 #include "plan.h"
-
-/* Multiplications that make a piece worth its handling; pieces wanted; and windows that make
- * adding up a piece's weights worth while. */
-static const double LEAST_WORK = 2e6;
-enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
-
-typedef struct conv_call {
-  const tn_kernel_args *args;
-  conv_shape shape;
-  const DLTensor *x, *w, *bias, *y;
-  plan *plan;
-  char *weights, *sums; /* per part; per piece of the batch and part */
-  int64_t activation;   /* a tn_activation */
-} conv_call;
 
 /* --- the shape --- */
 
@@ -53,27 +38,6 @@ static int64_t lies(const DLTensor *t) {
   return -1;
 }
 
-static bool is_empty(const DLTensor *t) {
-  for (int d = 0; d < t->ndim; d++)
-    if (t->shape[d] == 0) return true;
-  return false;
-}
-
-/* Images of a piece and parts of the channels written. */
-static void cut(conv_shape *s) {
-  const double image = work_of(s) / (double)s->n;
-  const bool sums = s->role == CONV_BACKWARD_WEIGHTS;
-  const int64_t least =
-      max_of(1 + (int64_t)(LEAST_WORK / image), sums ? SUM_WINDOWS / count_of(s->out, s->axes) : 1);
-  const int64_t pieces = sums ? SUM_PIECES : PIECES;
-  const int64_t written = s->role == CONV_BACKWARD_DATA ? s->c : s->k;
-  s->images = divisor(s->n, max_of(least, s->n / pieces));
-  s->parts = 1;
-  while (s->g == 1 && s->n / s->images * s->parts < PIECES / 2 && written % (64 * s->parts) == 0 &&
-         image * (double)s->images / (double)s->parts > 2 * LEAST_WORK)
-    s->parts *= 2;
-}
-
 /* The tensors by their names in the forward convolution. */
 static void name_tensors(conv_call *c) {
   const tn_kernel_args *args = c->args;
@@ -98,10 +62,11 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   const int64_t *numbers = (const int64_t *)args->attrs + 1; /* behind struct_size */
   c->args = args;
   name_tensors(c);
+  c->is_wide = onednn_has_avx512();
   if (has_activation(args->kernel->op)) c->activation = activation_at(args->attrs, c->x->ndim - 2);
   if (!activation_is_ours(c->activation, data_type_of(c->x->dtype))) return false;
   conv_shape *s = &c->shape;
-  if (is_empty(c->x) || is_empty(c->w) || is_empty(c->y)) return false;
+  if (conv_is_empty(c->x) || conv_is_empty(c->w) || conv_is_empty(c->y)) return false;
   s->axes = c->x->ndim - 2;
   s->role = row->role;
   s->type = data_type_of(c->x->dtype);
@@ -123,7 +88,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   s->lies[0] = lies(c->x), s->lies[1] = lies(c->w), s->lies[2] = lies(c->y);
   if (s->lies[0] < 0 || s->lies[1] < 0 || s->lies[2] < 0) return false;
   if (c->bias && (row->role != CONV_FORWARD || c->bias->strides[0] != 1)) return false;
-  cut(s);
+  conv_cut(s);
   return true;
 }
 
@@ -151,14 +116,26 @@ static int64_t part_of(const conv_shape *s, bool written, int64_t channels) {
   return written ? channels / s->parts : channels;
 }
 
-/* [images, channels, size...]; `like` NULL: as the primitive likes. */
-static dnnl_status_t image_layout(const conv_shape *s, layout *l, int64_t channels, int64_t all,
+/* [images, channels, size...]; `how` NULL: as the primitive likes. */
+static dnnl_status_t image_layout(const conv_shape *s, layout *l, int64_t channels,
                                   const int64_t *size, const int64_t *how) {
   int64_t dims[5] = {s->images, channels};
   int64_t stride[5];
   for (int64_t d = 0; d < s->axes; d++) dims[2 + d] = size[d];
-  if (how) strides_of(*how, s->axes, all, size, stride);
+  if (how) strides_of(*how, s->axes, channels, size, stride);
   return layout_make(l, (int)s->axes + 2, dims, (dnnl_data_type_t)s->type, how ? stride : NULL);
+}
+
+/* A piece of the tensor where it is: some of `all` channels, or of `whole` rows unless that is 0.
+ */
+static dnnl_status_t piece_layout(const conv_shape *s, layout *l, int64_t channels, int64_t all,
+                                  const int64_t *size, int64_t whole, int64_t how) {
+  int64_t dims[5] = {s->images, channels};
+  int64_t stride[5], sizes[3];
+  for (int64_t d = 0; d < s->axes; d++) dims[2 + d] = sizes[d] = size[d];
+  if (whole) sizes[0] = whole;
+  strides_of(how, s->axes, all, sizes, stride);
+  return layout_make(l, (int)s->axes + 2, dims, (dnnl_data_type_t)s->type, stride);
 }
 
 /* [g, k / g, c / g, window...], without g where it is 1. */
@@ -181,18 +158,28 @@ typedef struct wishes {
   layout src, weights, bias, dst;
 } wishes;
 
-static dnnl_status_t wish(const conv_shape *s, wishes *w) {
+/* What a plan is made of: its shape, and another one's weights, which it shall share, or NULL. */
+typedef struct conv_plan {
+  const conv_shape *shape;
+  layout_ref weights;
+} conv_plan;
+
+static dnnl_status_t wish(const conv_plan *wanted, wishes *w) {
+  const conv_shape *s = wanted->shape;
   const int64_t c = part_of(s, s->role == CONV_BACKWARD_DATA, s->c);
   const int64_t k = part_of(s, s->role != CONV_BACKWARD_DATA, s->k);
-  /* Images that lie channels-last on both sides are taken so: no reorder at all. */
-  const bool last = s->lies[0] == CHANNELS_LAST && s->lies[2] == CHANNELS_LAST;
+  /* Images are taken as they lie where one lies channels-last, the other turned if need be: no
+   * reorder in between. What is written of some channels alone is dense before it is put there. */
+  const bool last = is_last(s);
   const dnnl_data_type_t type = (dnnl_data_type_t)s->type;
   const int64_t bias[] = {k};
   const int64_t one[] = {1};
-  dnnl_status_t status = image_layout(s, &w->src, c, s->c, s->in, last ? &s->lies[0] : NULL);
-  if (status == dnnl_success)
-    status = image_layout(s, &w->dst, k, s->k, s->out, last ? &s->lies[2] : NULL);
-  if (status == dnnl_success)
+  const int64_t *how = last ? &(const int64_t){CHANNELS_LAST} : NULL;
+  dnnl_status_t status = image_layout(s, &w->src, c, s->in, how);
+  if (status == dnnl_success) status = image_layout(s, &w->dst, k, s->out, how);
+  if (status == dnnl_success && wanted->weights)
+    status = layout_copy(&w->weights, wanted->weights);
+  else if (status == dnnl_success)
     status =
         weight_layout(s, &w->weights, s->role == CONV_BACKWARD_WEIGHTS ? dnnl_f32 : type, false);
   if (status == dnnl_success && s->bias) status = layout_make(&w->bias, 1, bias, type, one);
@@ -240,10 +227,11 @@ static dnnl_status_t user_layouts(const conv_shape *s, plan *p) {
   const int *at = where[s->role];
   const int64_t bias[] = {k};
   const int64_t one[] = {1};
-  dnnl_status_t status = image_layout(s, &p->slots[at[0]].user, c, s->c, s->in, &s->lies[0]);
+  dnnl_status_t status =
+      piece_layout(s, &p->slots[at[0]].user, c, s->c, s->in, s->whole[0], s->lies[0]);
   if (status == dnnl_success) status = weight_layout(s, &p->slots[at[1]].user, type, true);
   if (status == dnnl_success)
-    status = image_layout(s, &p->slots[at[2]].user, k, s->k, s->out, &s->lies[2]);
+    status = piece_layout(s, &p->slots[at[2]].user, k, s->k, s->out, s->whole[1], s->lies[2]);
   if (status == dnnl_success && s->bias)
     status = layout_make(&p->slots[SLOT_BIAS].user, 1, bias, type, one);
   return status;
@@ -277,11 +265,11 @@ static dnnl_status_t finish_slots(dnnl_engine_t engine, const conv_shape *s, pla
 }
 
 static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
-  const conv_shape *s = ctx;
+  const conv_shape *s = ((const conv_plan *)ctx)->shape;
   wishes w;
   dnnl_primitive_desc_t desc = NULL;
   memset(&w, 0, sizeof w);
-  dnnl_status_t status = wish(s, &w);
+  dnnl_status_t status = wish(ctx, &w);
   if (status == dnnl_success) status = describe(engine, s, &w, &desc);
   if (status == dnnl_success)
     status = plan_finish_main(p, desc, (dnnl_data_type_t)s->type,
@@ -295,30 +283,42 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
 enum { KIND_CONV = 1 };
 static_assert(sizeof(conv_shape) <= sizeof((plan_key *)0)->numbers, "a key holds the shape");
 
-static plan *take(conv_call *c) {
+static plan *take(const tn_kernel_args *args, const conv_shape *s, layout_ref weights) {
+  const conv_plan wanted = {s, weights};
   plan_key key;
   memset(&key, 0, sizeof key);
   key.kind = KIND_CONV;
-  memcpy(key.numbers, &c->shape, sizeof c->shape);
-  return plan_take(c->args, &key, build, &c->shape);
+  memcpy(key.numbers, s, sizeof *s);
+  return plan_take(args, &key, build, &wanted);
+}
+
+static void give_back_plans(conv_call *c) {
+  if (c->shape.rows)
+    for (int i = 0; i < BAND_KINDS; i++) plan_give_back(c->args, c->bands[i]);
+  else
+    plan_give_back(c->args, c->plan);
+}
+
+/* The bands' weights are the first's. */
+static bool take_bands(conv_call *c) {
+  const int64_t last = conv_bands(&c->shape) - 1, which[BAND_KINDS] = {0, 1, last};
+  for (int i = FIRST_BAND; i < BAND_KINDS; i++) {
+    const conv_shape band = conv_band(&c->shape, which[i]);
+    if (i == MIDDLE_BAND && last == 1) continue;
+    c->bands[i] = take(c->args, &band, i ? c->plan->slots[SLOT_B].own : NULL);
+    if (!c->bands[i]) return false;
+    c->plan = c->bands[FIRST_BAND];
+  }
+  return true;
+}
+
+/* Whether there are plans for all pieces; if not, none is held. */
+static bool take_plans(conv_call *c) {
+  if (!c->shape.rows) return (c->plan = take(c->args, &c->shape, NULL)) != NULL;
+  return take_bands(c) || (give_back_plans(c), false);
 }
 
 /* --- the pieces --- */
-
-/* Bytes from the tensor's first element to image i, channel c. */
-static char *at_channel(const DLTensor *t, int64_t i, int64_t c) {
-  const int64_t bytes = t->dtype.bits / 8;
-  return (char *)t->data + (i * t->strides[0] + c * t->strides[1]) * bytes;
-}
-
-static int64_t pieces_of(const conv_shape *s) { return s->n / s->images; }
-
-/* The first element of part p of the weights. */
-static char *at_weights(const conv_call *c, int64_t p) {
-  const conv_shape *s = &c->shape;
-  return s->role == CONV_BACKWARD_DATA ? at_channel(c->w, 0, p * (s->c / s->parts))
-                                       : at_channel(c->w, p * (s->k / s->parts), 0);
-}
 
 static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
@@ -326,7 +326,7 @@ static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
   tn_status status = runner_open(&r, c->args, c->plan, ~0u);
   if (status != TN_OK) return status;
   for (int64_t p = begin; p < end && status == TN_OK; p++)
-    status = runner_convert(&r, SLOT_B, at_weights(c, p),
+    status = runner_convert(&r, SLOT_B, conv_at_weights(c, p),
                             c->weights + (size_t)p * c->plan->slots[SLOT_B].bytes);
   runner_close(&r);
   return status;
@@ -335,23 +335,35 @@ static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
 static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
   if (c->weights)
     return runner_use(r, SLOT_B, c->weights + (size_t)p * c->plan->slots[SLOT_B].bytes);
-  return runner_load(r, SLOT_B, at_weights(c, p));
+  return runner_load(r, SLOT_B, conv_at_weights(c, p));
 }
 
-/* --- the activation --- */
+/* --- activations --- */
 
-/* Part p of the channels of a piece's images: runs of whole channels, or of a place's channels. */
-static void activate(const conv_call *c, int64_t piece, int64_t p) {
+/* Runs of `run` elements, `apart` bytes from one to the next. */
+static void activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
+  if (c->activation == TN_ACTIVATION_NONE) return;
+  for (int64_t r = 0; r < runs; r++)
+    activate_run(c->activation, c->is_wide, (dnnl_data_type_t)c->shape.type, y + r * apart, run);
+}
+
+/* Part p of a piece's channels: runs of whole channels, or of a place's channels. */
+static void activate_part(const conv_call *c, int64_t piece, int64_t p) {
   const conv_shape *s = &c->shape;
   const int64_t places = count_of(s->out, s->axes), channels = s->k / s->parts;
   const bool last = s->lies[2] == CHANNELS_LAST && channels != s->k;
-  const int64_t runs = last ? places : 1, run = last ? channels : places * channels;
-  const int64_t apart = s->k * (c->y->dtype.bits / 8);
-  if (c->activation == TN_ACTIVATION_NONE) return;
   for (int64_t i = piece * s->images; i < (piece + 1) * s->images; i++)
-    for (int64_t r = 0; r < runs; r++)
-      activate_run(c->activation, (dnnl_data_type_t)s->type,
-                   at_channel(c->y, i, p * channels) + r * apart, run);
+    activate(c, conv_at_channel(c->y, i, p * channels), last ? places : 1,
+             last ? channels : places * channels, s->k * (c->y->dtype.bits / 8));
+}
+
+/* Rows of an image from `y` on. */
+static void activate_rows(const conv_call *c, char *y, int64_t rows) {
+  const conv_shape *s = &c->shape;
+  const int64_t places = count_of(s->out, s->axes) / s->out[0] * rows;
+  const bool last = s->lies[2] == CHANNELS_LAST;
+  activate(c, y, last ? 1 : s->k, last ? places * s->k : places,
+           c->y->strides[1] * (c->y->dtype.bits / 8));
 }
 
 /* Images i of x or y in, part p of y or x out. */
@@ -369,58 +381,61 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
     const int64_t i = unit / s->parts, p = unit % s->parts;
     status = load_weights(&r, c, p);
     if (status == TN_OK && i != loaded)
-      status = runner_load(&r, SLOT_A, at_channel(from, i * s->images, 0));
+      status = runner_load(&r, SLOT_A, conv_at_channel(from, i * s->images, 0));
     loaded = i;
     if (status == TN_OK && c->bias)
       status = runner_load(&r, SLOT_BIAS,
                            (char *)c->bias->data + p * channels * (c->bias->dtype.bits / 8));
-    if (status == TN_OK) status = runner_run(&r, at_channel(to, i * s->images, p * channels));
-    if (status == TN_OK) activate(c, i, p);
+    if (status == TN_OK) status = runner_run(&r, conv_at_channel(to, i * s->images, p * channels));
+    if (status == TN_OK) activate_part(c, i, p);
   }
   runner_close(&r);
   return status;
 }
 
-static char *sum_of(const conv_call *c, int64_t piece, int64_t p) {
-  return c->sums + (size_t)(piece * c->shape.parts + p) * c->plan->slots[SLOT_Y].bytes;
+/* --- bands --- */
+
+static const plan *plan_of_band(const conv_call *c, int64_t band) {
+  return c->bands[band == 0                           ? FIRST_BAND
+                  : band == conv_bands(&c->shape) - 1 ? LAST_BAND
+                                                      : MIDDLE_BAND];
 }
 
-static tn_status weight_range(void *ctx, int64_t begin, int64_t end) {
-  const conv_call *c = ctx;
+/* Row i of an image, along its first axis. */
+static char *at_row(const DLTensor *t, int64_t image, int64_t i) {
+  return conv_at_channel(t, image, 0) + i * t->strides[2] * (t->dtype.bits / 8);
+}
+
+static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t band) {
   const conv_shape *s = &c->shape;
-  runner r;
-  tn_status status = runner_open(&r, c->args, c->plan, 1u << SLOT_Y);
-  if (status != TN_OK) return status;
-  int64_t loaded = -1;
-  for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
-    const int64_t i = unit / s->parts, p = unit % s->parts;
-    status = runner_load(&r, SLOT_A, at_channel(c->y, i * s->images, p * (s->k / s->parts)));
-    if (status == TN_OK && i != loaded)
-      status = runner_load(&r, SLOT_B, at_channel(c->x, i * s->images, 0));
-    loaded = i;
-    if (status == TN_OK) status = runner_use(&r, SLOT_Y, sum_of(c, i, p));
-    if (status == TN_OK) status = runner_run(&r, NULL);
-  }
-  runner_close(&r);
+  const int64_t first = band * s->rows, end = min_of(first + s->rows, s->out[0]);
+  char *y = at_row(c->y, image, first);
+  tn_status status =
+      runner_load(r, SLOT_A, at_row(c->x, image, conv_rows_read(s, first, end).begin));
+  if (status == TN_OK) status = runner_run(r, y);
+  if (status == TN_OK) activate_rows(c, y, end - first);
   return status;
 }
 
-/* Adds up the pieces of the batch, always in their order. */
-static tn_status sum_range(void *ctx, int64_t begin, int64_t end) {
+/* Bands of one plan after the other, of all images. */
+static tn_status band_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
-  const size_t count = c->plan->slots[SLOT_Y].bytes / sizeof(float);
+  const int64_t bands = conv_bands(&c->shape);
   runner r;
-  tn_status status = runner_open(&r, c->args, c->plan, ~0u);
-  if (status != TN_OK) return status;
-  for (int64_t p = begin; p < end && status == TN_OK; p++) {
-    float *restrict sum = (float *)(void *)sum_of(c, 0, p);
-    for (int64_t i = 1; i < pieces_of(&c->shape); i++) {
-      const float *restrict more = (const float *)(void *)sum_of(c, i, p);
-      for (size_t e = 0; e < count; e++) sum[e] += more[e];
+  const plan *open = NULL;
+  tn_status status = TN_OK;
+  for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
+    const plan *p = plan_of_band(c, unit % bands);
+    if (p != open) {
+      if (open) runner_close(&r);
+      status = runner_open(&r, c->args, p, 1u << SLOT_B);
+      open = status == TN_OK ? p : NULL;
+      if (open) status = load_weights(&r, c, 0);
+      if (status == TN_OK && c->bias) status = runner_load(&r, SLOT_BIAS, c->bias->data);
     }
-    status = runner_store(&r, sum, at_weights(c, p));
+    if (status == TN_OK) status = run_band(&r, c, unit / bands, unit % bands);
   }
-  runner_close(&r);
+  if (open) runner_close(&r);
   return status;
 }
 
@@ -456,19 +471,9 @@ static tn_status run_images(conv_call *c) {
   if (kept) c->weights = kept->data;
   if (c->plan->slots[SLOT_B].reorder.primitive && !c->weights) status = reorder_weights(c, kept);
   if (status == TN_OK)
-    status = host->parallel_for(host, pieces_of(s) * s->parts, 1, image_range, c);
+    status = host->parallel_for(host, conv_pieces(s) * (s->rows ? conv_bands(s) : s->parts), 1,
+                                s->rows ? band_range : image_range, c);
   if (!kept || kept->data != c->weights) host->free(host, c->weights);
-  return status;
-}
-
-static tn_status run_weights(conv_call *c) {
-  const tn_host *host = c->args->host;
-  const conv_shape *s = &c->shape;
-  c->sums = host->alloc(host, (size_t)(pieces_of(s) * s->parts) * c->plan->slots[SLOT_Y].bytes, 64);
-  if (!c->sums) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for sums of weights");
-  tn_status status = host->parallel_for(host, pieces_of(s) * s->parts, 1, weight_range, c);
-  if (status == TN_OK) status = host->parallel_for(host, s->parts, 1, sum_range, c);
-  host->free(host, c->sums);
   return status;
 }
 
@@ -477,17 +482,17 @@ bool conv_supports(const tn_kernel_args *args) {
   memset(&c, 0, sizeof c);
   if (!read_shape(&c, args) || conv_is_wrong(&c.shape)) return false;
   if (!plans_take_all(args) && !conv_is_faster(&c.shape)) return false;
-  plan *p = take(&c);
-  plan_give_back(args, p);
-  return p != NULL;
+  if (!take_plans(&c)) return false;
+  give_back_plans(&c);
+  return true;
 }
 
 tn_status conv_run(const tn_kernel_args *args) {
   conv_call c;
   memset(&c, 0, sizeof c);
-  if (read_shape(&c, args)) c.plan = take(&c);
-  if (!c.plan) return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to plan a convolution");
-  tn_status status = c.shape.role == CONV_BACKWARD_WEIGHTS ? run_weights(&c) : run_images(&c);
-  plan_give_back(args, c.plan);
+  if (!read_shape(&c, args) || !take_plans(&c))
+    return args->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to plan a convolution");
+  tn_status status = c.shape.role == CONV_BACKWARD_WEIGHTS ? conv_sums_run(&c) : run_images(&c);
+  give_back_plans(&c);
   return status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "onednn.h"
+#include "plan.h"
 
 enum { PLAIN, CHANNELS_LAST };
 
@@ -14,7 +15,24 @@ typedef struct conv_shape {
   int64_t role, type, axes, n, g, c, k, images, parts, bias;
   int64_t in[3], out[3], window[3], stride[3], padding[3], dilation[3];
   int64_t lies[3]; /* PLAIN or CHANNELS_LAST: x, w, y */
+  /* Where pieces are bands of images: rows of results in one, else 0. Of a band besides: rows of
+   * the whole x and y, and padding before them. */
+  int64_t rows, whole[2], before;
 } conv_shape;
+
+/* The plans of bands: the first, those in between, the last. */
+enum { FIRST_BAND, MIDDLE_BAND, LAST_BAND, BAND_KINDS };
+
+typedef struct conv_call {
+  const tn_kernel_args *args;
+  conv_shape shape;
+  const DLTensor *x, *w, *bias, *y;
+  plan *plan;              /* of a piece; of bands the first's */
+  plan *bands[BAND_KINDS]; /* NULL where there is no such */
+  char *weights, *sums;    /* per part; per piece of the batch and part */
+  int64_t activation;      /* a tn_activation */
+  bool is_wide;            /* its loops may use AVX-512 */
+} conv_call;
 
 static inline int64_t count_of(const int64_t *size, int64_t axes) {
   int64_t n = 1;
@@ -22,9 +40,22 @@ static inline int64_t count_of(const int64_t *size, int64_t axes) {
   return n;
 }
 
+static inline bool conv_is_empty(const DLTensor *t) {
+  for (int d = 0; d < t->ndim; d++)
+    if (t->shape[d] == 0) return true;
+  return false;
+}
+
 static inline double work_of(const conv_shape *s) {
   return (double)(s->n * s->k) * (double)(s->c / s->g) * (double)count_of(s->out, s->axes) *
          (double)count_of(s->window, s->axes);
+}
+
+/* Whether it is computed on images with channels last: one that comes or goes row-major is turned.
+ */
+static inline bool is_last(const conv_shape *s) {
+  const bool x = s->lies[0] == CHANNELS_LAST, y = s->lies[2] == CHANNELS_LAST;
+  return s->role == CONV_FORWARD && s->type == dnnl_f32 ? x || y : x && y;
 }
 
 static inline bool has_activation(uint32_t op) {
@@ -38,6 +69,38 @@ static inline int64_t activation_at(const void *attrs, int axes) {
   memcpy(&size, attrs, sizeof size);
   return size < end ? TN_ACTIVATION_NONE : ((const int64_t *)attrs)[3 * axes + 2];
 }
+
+/* Bytes from the tensor's first element to image i, channel c. */
+static inline char *conv_at_channel(const DLTensor *t, int64_t i, int64_t c) {
+  const int64_t bytes = t->dtype.bits / 8;
+  return (char *)t->data + (i * t->strides[0] + c * t->strides[1]) * bytes;
+}
+
+static inline int64_t conv_pieces(const conv_shape *s) { return s->n / s->images; }
+
+/* The first element of part p of the weights. */
+static inline char *conv_at_weights(const conv_call *c, int64_t p) {
+  const conv_shape *s = &c->shape;
+  return s->role == CONV_BACKWARD_DATA ? conv_at_channel(c->w, 0, p * (s->c / s->parts))
+                                       : conv_at_channel(c->w, p * (s->k / s->parts), 0);
+}
+
+/* conv_cut.c: images of a piece, and the parts of the channels written or the bands of rows that
+ * it is cut into. */
+void conv_cut(conv_shape *s);
+static inline int64_t conv_bands(const conv_shape *s) {
+  return s->rows ? (s->out[0] + s->rows - 1) / s->rows : 1;
+}
+/* Rows of x that results first <= i < end read, those in padding left out. */
+typedef struct conv_rows {
+  int64_t begin, end;
+} conv_rows;
+conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end);
+/* A band of one image as a convolution of its own. */
+conv_shape conv_band(const conv_shape *s, int64_t band);
+
+/* conv_sums.c: gradients by weights. pre: the call has its plan. */
+tn_status conv_sums_run(conv_call *c);
 
 /* conv_choice.c: where the kernels were measured to be faster than ours; docs/onednn.md has the
  * figures. */

@@ -3,6 +3,8 @@
 
 /* Windows, of all images, for which reordering weights takes longer than what is saved. */
 enum { FEW_WINDOWS = 4 };
+/* Channels of results with channels last from which on they fill half a vector. */
+enum { LAST_CHANNELS = 8 };
 
 bool conv_is_faster(const conv_shape *s) {
   const int64_t windows = s->n * count_of(s->out, s->axes);
@@ -12,11 +14,13 @@ bool conv_is_faster(const conv_shape *s) {
   /* Weights that are read once would be reordered for that. */
   if (s->role == CONV_FORWARD && windows <= FEW_WINDOWS) return false;
   /* Of larger images ours makes no copy. */
-  if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && s->lies[0] == PLAIN &&
+  if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && !is_last(s) &&
       count_of(s->out, s->axes) >= 2048)
     return false;
   if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
   if (s->g > 1 || k < 4) return false;
+  /* Ours would copy the images to and fro. */
+  if (s->role == CONV_FORWARD && is_last(s) && k >= LAST_CHANNELS) return true;
   if (s->role == CONV_BACKWARD_WEIGHTS)
     return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
   if (s->type != dnnl_f32) return false;

@@ -15,7 +15,7 @@ enum { SLOT_A, SLOT_B, SLOT_BIAS, SLOT_Y, SLOTS };
 
 /* What a plan is for: all that its primitive depends on. Zeroed before it is filled. */
 typedef struct plan_key {
-  int64_t kind, type, numbers[34];
+  int64_t kind, type, numbers[36];
 } plan_key;
 
 typedef struct step {

@@ -24,6 +24,7 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 /* The rules of conv_choice.c, and of is_faster in product.c, in words. */
 #define GROUPS "faster than ours with AVX-512 for depthwise and groups of 8 channels or more"
 #define NOTE_forward GROUPS ", and where a patch has 32 elements or more"
+#define NOTE_last NOTE_forward "; with channels last from 8 channels of results on"
 #define NOTE_backward GROUPS ", and from 8 channels on either side on"
 #define NOTE_weights GROUPS ", and windows above 1 with a patch of more than 32 elements"
 #define NOTE_weights_bf16 GROUPS ", and windows above 1 with a patch of more than 64 elements"
@@ -55,11 +56,21 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
   AVG_POOL(OP, stem ".f32", TN_SET(TN_F32)), AVG_POOL(OP, stem ".bf16", TN_SET(TN_BF16))
 /* Of these, those of a convolution heed its activation. */
 #define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
+#define ACTIVATED_AS(OP, op, name, set, text)                                                      \
+  ROW(OP, name, ONLY(set), conv_run, conv_supports, .user = &forward, .note = text,                \
+      .attrs_size = sizeof(tn_##op##_attrs))
+#define ACTIVATED_BF16(OP, op, name) ACTIVATED_AS(OP, op, name ".bf16", TN_SET(TN_BF16), GROUPS)
 #define ACTIVATED(OP, op, name)                                                                    \
-  ROW(OP, name ".f32", ONLY(TN_SET(TN_F32)), conv_run, conv_supports, .user = &forward,            \
-      .note = NOTE_forward, .attrs_size = sizeof(tn_##op##_attrs)),                                \
-      ROW(OP, name ".bf16", ONLY(TN_SET(TN_BF16)), conv_run, conv_supports, .user = &forward,      \
-          .note = GROUPS, .attrs_size = sizeof(tn_##op##_attrs))
+  ACTIVATED_AS(OP, op, name ".f32", TN_SET(TN_F32), NOTE_forward), ACTIVATED_BF16(OP, op, name)
+/* Images of two axes in f32, which are also taken as they lie with channels last. */
+#define CONV2D_F32                                                                                 \
+  {                                                                                                \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_CONV2D, .device_type = "cpu",                    \
+    .name = "onednn.conv2d.f32", .priority = PRIORITY,                                             \
+    .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC | TN_KERNEL_CHANNELS_LAST,                \
+    .types = {TN_SET(TN_F32)}, .run = conv_run, .supports = conv_supports, .user = &forward,       \
+    .note = NOTE_last, .attrs_size = sizeof(tn_conv2d_attrs)                                       \
+  }
 #define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
 /* Three axes in bf16 have no row: oneDNN 2.6 is wrong there with AMX and without, where windows
@@ -82,7 +93,8 @@ static const tn_kernel kernels[] = {
     ACTIVATED(CONV1D, conv1d, "conv1d"),
     BACKWARD(CONV1D_GRAD_INPUT, "conv1d_grad_input"),
     WEIGHTS(CONV1D_GRAD_WEIGHT, "conv1d_grad_weight", weights),
-    ACTIVATED(CONV2D, conv2d, "conv2d"),
+    CONV2D_F32,
+    ACTIVATED_BF16(CONV2D, conv2d, "conv2d"),
     BACKWARD(CONV2D_GRAD_INPUT, "conv2d_grad_input"),
     WEIGHTS(CONV2D_GRAD_WEIGHT, "conv2d_grad_weight", weights),
     ACTIVATED(CONV3D, conv3d, "conv3d"),
