@@ -341,7 +341,8 @@ END_TEST
 
 START_TEST(cache_of_anything) {
   size_t size;
-  if (access("/etc/ld.so.cache", R_OK) != 0) return;
+  /* Under an emulator it is the cache of another machine. */
+  if (access("/etc/ld.so.cache", R_OK) != 0 || getenv("MESON_EXE_WRAPPER")) return;
   unsigned char *cache = read_file("/etc/ld.so.cache", &size);
   ck_assert_int_eq(library_find_in_cache(cache, size, "libc.so.6"), LIBRARY_FOUND);
   ck_assert_int_eq(library_find_in_cache(cache, size, "libq.so"), LIBRARY_MISSING);

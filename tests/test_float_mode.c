@@ -30,34 +30,33 @@ enum { MODES = 2 };
 enum { MODES = sizeof modes / sizeof *modes };
 #endif
 
+#if defined(__x86_64__)
+static void set_flush(bool on) { _mm_setcsr((_mm_getcsr() & ~0x8040u) | (on ? 0x8040u : 0)); }
+static bool get_flush(void) { return (_mm_getcsr() & 0x8040u) == 0x8040u; }
+#elif defined(__aarch64__)
+enum { FZ = 1 << 24 }; /* of FPCR */
+static uint64_t get_fpcr(void) {
+  uint64_t word;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+  return word;
+}
 static void set_flush(bool on) {
-#if defined(__x86_64__)
-  _mm_setcsr((_mm_getcsr() & ~0x8040u) | (on ? 0x8040u : 0));
-#else
-  (void)on;
-#endif
+  uint64_t word = (get_fpcr() & ~(uint64_t)FZ) | (on ? FZ : 0);
+  __asm__ volatile("msr fpcr, %0" : : "r"(word) : "memory");
 }
-
-static bool get_flush(void) {
-#if defined(__x86_64__)
-  return (_mm_getcsr() & 0x8040u) == 0x8040u;
+static bool get_flush(void) { return get_fpcr() & FZ; }
 #else
-  return false;
+static _Thread_local bool flushes;
+static void set_flush(bool on) { flushes = on; }
+static bool get_flush(void) { return flushes; }
 #endif
-}
 
 static void set_mode(mode m) {
   fesetround(m.rounding);
   set_flush(m.flush);
 }
 
-static bool has_mode(mode m) {
-  bool flush = get_flush();
-#if !defined(__x86_64__)
-  flush = m.flush;
-#endif
-  return fegetround() == m.rounding && flush == m.flush;
-}
+static bool has_mode(mode m) { return fegetround() == m.rounding && get_flush() == m.flush; }
 
 /* ------------------------------------------------- threads of an embedder's own --- */
 

@@ -4,12 +4,12 @@
  */
 #include "backend.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "kernels/cpu/matmul/blas.h"
+#include "processor.h"
 
 #define LINE_BYTES ((size_t)64)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -25,42 +25,12 @@ static tn_status count_devices(const tn_host *host, void *context, uint32_t *cou
   return TN_OK;
 }
 
-/* The processor's name as the kernel prints it; "CPU" where it does not. */
-static void read_model_name(char *name, size_t size) {
-  char line[512];
-  FILE *file = fopen("/proc/cpuinfo", "re");
-  snprintf(name, size, "CPU");
-  while (file && fgets(line, sizeof line, file)) {
-    const char *colon = strchr(line, ':');
-    if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
-    colon += 1 + strspn(colon + 1, " \t");
-    snprintf(name, size, "%.*s", (int)strcspn(colon, "\n"), colon);
-    break;
-  }
-  if (file) fclose(file);
-}
-
-static void add_word(char *words, size_t size, const char *word) {
-  const size_t used = strlen(words);
-  snprintf(words + used, size - used, "%s%s", used ? " " : "", word);
-}
-
-static void read_features(char *words, size_t size) {
+/* Adds what is known of the BLAS to the words. */
+static void describe_blas(char *words, size_t size) {
   char blas[128];
-  words[0] = '\0';
-#if defined(__x86_64__)
-  add_word(words, size, "x86-64");
-  if (__builtin_cpu_supports("avx2")) add_word(words, size, "avx2");
-  if (__builtin_cpu_supports("fma")) add_word(words, size, "fma");
-  if (__builtin_cpu_supports("avx512f")) add_word(words, size, "avx512f");
-  if (__builtin_cpu_supports("avx512bw")) add_word(words, size, "avx512bw");
-  if (__builtin_cpu_supports("avx512vl")) add_word(words, size, "avx512vl");
-  if (__builtin_cpu_supports("avx512dq")) add_word(words, size, "avx512dq");
-#elif defined(__aarch64__)
-  add_word(words, size, "aarch64");
-#endif
+  const size_t used = strlen(words);
   cpu_blas_describe(blas, sizeof blas);
-  if (blas[0]) add_word(words, size, blas);
+  if (blas[0]) snprintf(words + used, size - used, "%s%s", used ? " " : "", blas);
 }
 
 static uint64_t pages_of(int name) {
@@ -78,8 +48,9 @@ static tn_status describe(const tn_host *host, void *context, uint32_t index,
   out->score = 10;
   out->memory_bytes = pages_of(_SC_PHYS_PAGES);
   out->alignment_bytes = LINE_BYTES;
-  read_model_name(out->name, sizeof out->name);
-  read_features(out->features, sizeof out->features);
+  processor_name(out->name, sizeof out->name);
+  processor_features(out->features, sizeof out->features);
+  describe_blas(out->features, sizeof out->features);
   return TN_OK;
 }
 

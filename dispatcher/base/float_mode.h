@@ -26,9 +26,9 @@ static inline void float_mode_put(float_mode mode) {
 }
 #elif defined(__aarch64__)
 enum {
-  FLOAT_MODE_BITS = 0x1c80003,
+  FLOAT_MODE_BITS = 0x5c80003,
   FLOAT_MODE_DEFAULT = 0
-}; /* of FPCR: FZ, RMode, FZ16, AH, FIZ */
+}; /* of FPCR: AHP, FZ, RMode, FZ16, AH, FIZ */
 static inline float_mode float_mode_get(void) {
   float_mode word;
   __asm__ volatile("mrs %0, fpcr" : "=r"(word));

@@ -169,27 +169,38 @@ static void leaves_rounding(const tn_kernel_args *args) {
 }
 
 #if defined(__x86_64__)
+enum { FLUSH_RESULTS = 0x8000 };
 static void set_mode(uint32_t more) {
   uint32_t word;
   __asm__ volatile("stmxcsr %0" : "=m"(word));
   word |= more;
   __asm__ volatile("ldmxcsr %0" : : "m"(word));
 }
-static void leaves_flush(const tn_kernel_args *args) { (void)args, set_mode(0x8000); }
 static void leaves_zeros(const tn_kernel_args *args) { (void)args, set_mode(0x40); }
 static void leaves_x87(const tn_kernel_args *args) {
   uint16_t word = 0x27f; /* 53 bits */
   (void)args;
   __asm__ volatile("fldcw %0" : : "m"(word));
 }
+#elif defined(__aarch64__)
+enum { FLUSH_RESULTS = 1 << 24 };
+static void set_mode(uint32_t more) {
+  uint64_t word;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+  word |= more;
+  __asm__ volatile("msr fpcr, %0" : : "r"(word));
+}
+#endif
+#if defined(__x86_64__) || defined(__aarch64__)
+static void leaves_flush(const tn_kernel_args *args) { (void)args, set_mode(FLUSH_RESULTS); }
 /* In the process's first thread it does not. */
 static void flushes_elsewhere(const tn_kernel_args *args) {
   (void)args;
-  if (gettid() != getpid()) set_mode(0x8000);
+  if (gettid() != getpid()) set_mode(FLUSH_RESULTS);
 }
 static tn_status flush_share(void *ctx, int64_t begin, int64_t end) {
   (void)ctx, (void)begin, (void)end;
-  set_mode(0x8000);
+  set_mode(FLUSH_RESULTS);
   return TN_OK;
 }
 static void flushes_in_shares(const tn_kernel_args *args) {
@@ -340,9 +351,11 @@ static const tn_kernel kernels[] = {
     DIRECT(TN_OP_TAN, hidden_scratch, 9999, NULL),
     ROW(TN_OP_SQRT, leaves_rounding, of_sqrt),
 #if defined(__x86_64__)
-    ROW(TN_OP_ADD, leaves_flush, of_add),
     ROW(TN_OP_EXPM1, leaves_zeros, of_expm1),
     ROW(TN_OP_COSH, leaves_x87, of_cosh),
+#endif
+#if defined(__x86_64__) || defined(__aarch64__)
+    ROW(TN_OP_ADD, leaves_flush, of_add),
     ROW(TN_OP_SUB, flushes_in_shares, of_sub),
     ROW(TN_OP_ASINH, flushes_elsewhere, of_asinh),
 #endif

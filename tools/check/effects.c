@@ -136,8 +136,26 @@ static bool say_mode(const float_words *was, const float_words *now, finding *f)
       SAY(f, EFFECT_EXCEPTIONS, "left other floating-point exceptions trapping in the thread"))
     return true;
   return was->x87 != now->x87 &&
-         SAY(f, EFFECT_X87, "left the thread's x87 control word as %#x, it was %#x", now->x87,
-             was->x87);
+         SAY(f, EFFECT_OTHER_MODE, "left the thread's x87 control word as %#x, it was %#x",
+             now->x87, was->x87);
+}
+#elif defined(__aarch64__)
+static bool say_mode(const float_words *was, const float_words *now, finding *f) {
+  static const char *const ways[] = {"to nearest", "toward infinity", "toward minus infinity",
+                                     "toward zero"};
+  const uint64_t changed = was->control ^ now->control;
+  if (changed & 0xc00000 && SAY(f, EFFECT_ROUNDING, "left the thread's rounding mode as %s",
+                                ways[now->control >> 22 & 3]))
+    return true;
+  if (changed & 0x1000000 &&
+      SAY(f, EFFECT_FLUSH, "left the thread flushing subnormal results to zero"))
+    return true;
+  if (changed & 0x9f00 &&
+      SAY(f, EFFECT_EXCEPTIONS, "left other floating-point exceptions trapping in the thread"))
+    return true;
+  return changed & ~UINT64_C(0x1c09f00) &&
+         SAY(f, EFFECT_OTHER_MODE, "left the thread's FPCR as %#llx, it was %#llx",
+             (unsigned long long)now->control, (unsigned long long)was->control);
 }
 #else
 static bool say_mode(const float_words *was, const float_words *now, finding *f) {

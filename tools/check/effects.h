@@ -24,7 +24,7 @@ enum {
   EFFECT_FLUSH = 1 << 1,
   EFFECT_SUBNORMALS = 1 << 2,
   EFFECT_EXCEPTIONS = 1 << 3,
-  EFFECT_X87 = 1 << 4,
+  EFFECT_OTHER_MODE = 1 << 4, /* of the x87 unit, or FPCR's further bits */
   EFFECT_MASK = 1 << 5,
   EFFECT_HANDLER = 1 << 6,
   EFFECT_FOLDER = 1 << 7,

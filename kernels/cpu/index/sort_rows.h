@@ -11,6 +11,8 @@
 #include <string.h>
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "kernels/cpu/cpu.h"
@@ -41,6 +43,8 @@ static inline void sort_exchange(double *a, double *b) {
   SORT_EXCHANGE(__m256d, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_min_pd, _mm256_max_pd)
 #elif defined(__SSE2__)
   SORT_EXCHANGE(__m128d, _mm_loadu_pd, _mm_storeu_pd, _mm_min_pd, _mm_max_pd)
+#elif defined(__aarch64__)
+  SORT_EXCHANGE(float64x2_t, vld1q_f64, vst1q_f64, vminq_f64, vmaxq_f64)
 #else
   for (int j = 0; j < SORT_LANES; j++) {
     const double x = a[j], y = b[j];
