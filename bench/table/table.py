@@ -6,8 +6,7 @@ ROUNDS times for each row, on random inputs; a figure is the median of its round
 Markdown and writes a JSON line for each row to --json. A side that is not there, or cannot, has no figure;
 a row that failed says why in the JSON.
 
-usage: table.py [--build build] [--json FILE] [--rounds 3] [--seconds 340] [--device cuda]
-                [--only TEXT] [SECTION...]
+usage: table.py [--build build] [--json FILE] [--rounds 3] [--seconds 340] [--device cuda] [SECTION...]
        table.py --list
 """
 import argparse
@@ -198,15 +197,10 @@ def print_row(row):
     print(f"| {row['row']} | {row['unit']} | {' | '.join(cells)} | {ratio} |", flush=True)
 
 
-def cases_of(section, options):
-    return [case for case in SECTIONS[section]()
-            if not options.only or any(text in case["row"] for text in options.only)]
-
-
 def run_section(name, sides, limits, options, out):
     """Its rows, and how many rows there was no time for."""
     rows, late, math = [], 0, None
-    cases = sorted(cases_of(name, options), key=lambda case: case["math"])
+    cases = sorted(SECTIONS[name](), key=lambda case: case["math"])
     print_head(name)
     for case in cases:
         if time.monotonic() > options.until:
@@ -258,7 +252,6 @@ def main():
     parser.add_argument("--ms", type=float, default=15, help="that a round of calls takes")
     parser.add_argument("--seconds", type=float, default=340)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--only", action="append", default=[], help="rows that have this text in their names")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sections", nargs="*")
     options = parser.parse_args()
@@ -267,7 +260,7 @@ def main():
         parser.error(f"no section {wrong[0]}; there are: {' '.join(SECTIONS)}")
     if options.list:
         for section in options.sections or SECTIONS:
-            for case in cases_of(section, options):
+            for case in SECTIONS[section]():
                 print(f"{section}\t{case['row']}\t{case['tenon']}")
         return 0
     options.until = time.monotonic() + options.seconds
