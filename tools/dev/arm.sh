@@ -54,6 +54,7 @@ arm_skip() { # WHY
 }
 
 test_arm() { # [TESTS]
+  # shellcheck disable=SC2034 # run_tests reads prebuilt
   local prebuilt=() cross=packaging/aarch64-linux-gnu.ini
   requirements+=$arm_requirements
   need
