@@ -268,7 +268,7 @@ typedef enum tn_compile_flag {
   /* Where that makes the planned memory smaller, computes again what is cheap, rather than keep it
    * for the backward part: by the same kernels from the same numbers, masks of dropout too. */
   TN_COMPILE_NO_RECOMPUTING = 32,
-  /* Lays images of 16 bits between convolutions with channels last, [n, h, w, c] in memory, where
+  /* Lays images of floats between convolutions with channels last, [n, h, w, c] in memory, where
    * the device has kernels that are fastest so; constant weights of such convolutions then take
    * memory of the program's own. Other kernels may run: results may differ from those of the calls
    * within the operators' tolerances. Not in programs that have gradients of convolutions by their

@@ -6,23 +6,11 @@
 #include "dispatcher/call/plan.h"
 #include "dispatcher/tensor/tensor.h"
 
-enum { IMAGE_RANK = 4 };
-
-/* Strides of [n, c, h, w] whose memory is [n, h, w, c]. */
-static void fill_channels_last(const int64_t *shape, int64_t *strides) {
-  static const int32_t inwards[IMAGE_RANK] = {1, 3, 2, 0};
-  int64_t stride = 1;
-  for (int32_t i = 0; i < IMAGE_RANK; ++i) {
-    strides[inwards[i]] = stride;
-    stride *= shape[inwards[i]] ? shape[inwards[i]] : 1;
-  }
-}
-
-/* And in no way row-major. */
+/* [n, c, h, w] whose memory is [n, h, w, c], and in no way row-major. */
 static bool is_channels_last(const tn_tensor *x) {
   int64_t strides[IMAGE_RANK];
   if (x->dl.ndim != IMAGE_RANK || x->contiguous) return false;
-  fill_channels_last(x->shape, strides);
+  strides_fill_channels_last(x->shape, strides);
   for (int32_t i = 0; i < IMAGE_RANK; ++i)
     if (x->shape[i] != 1 && x->strides[i] != strides[i]) return false;
   return true;
@@ -37,7 +25,7 @@ bool plan_turn_outputs(plan *p) {
   for (uint32_t i = 0; i < p->num_out; ++i) {
     if (!is_image_made(p, i)) continue;
     tn_tensor *y = p->out[i];
-    fill_channels_last(y->shape, y->strides);
+    strides_fill_channels_last(y->shape, y->strides);
     y->contiguous = strides_are_contiguous(IMAGE_RANK, y->shape, y->strides);
   }
   return true;

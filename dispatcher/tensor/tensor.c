@@ -54,6 +54,15 @@ void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides) {
   }
 }
 
+void strides_fill_channels_last(const int64_t *shape, int64_t *strides) {
+  static const int32_t inwards[IMAGE_RANK] = {1, 3, 2, 0};
+  int64_t stride = 1;
+  for (int32_t i = 0; i < IMAGE_RANK; ++i) {
+    strides[inwards[i]] = stride;
+    stride *= shape[inwards[i]] ? shape[inwards[i]] : 1;
+  }
+}
+
 /* --- what must hold of tensors --- */
 
 /* Its storage is a block, in whose header it lies, or an import. */

@@ -4,6 +4,8 @@
 
 #include "dispatcher/objects/tensor.h"
 
+enum { IMAGE_RANK = 4 }; /* [n, c, h, w] */
+
 /* Gives memory back to its pool or its producer. */
 void storage_free(storage *s);
 /* The same where the runtime is closed: frees that too with the last of its storages. No lock is
@@ -20,6 +22,8 @@ tn_status tensor_view(const tn_tensor *x, tn_tensor **out);
 void tensor_finish(tn_tensor *t);
 bool strides_are_contiguous(int32_t rank, const int64_t *shape, const int64_t *strides);
 void strides_fill(int32_t rank, const int64_t *shape, int64_t *strides);
+/* Strides of an image [n, c, h, w] whose memory is [n, h, w, c]. */
+void strides_fill_channels_last(const int64_t *shape, int64_t *strides);
 DLDataType dtype_to_dl(tn_dtype dtype);
 /* A header and storage for foreign memory, which holds the runtime; `stream` may be NULL. */
 tn_status tensor_import(tn_device *device, const tn_stream *stream, void (*destroy)(void *),

@@ -13,7 +13,7 @@
 #include "graph/passes/passes.h"
 #include "tenon/ops.h"
 
-enum { RANK = 4, MOST_INPUTS = 16, MOST_OUTPUTS = 2, WEIGHT = 1 };
+enum { MOST_INPUTS = 16, MOST_OUTPUTS = 2, WEIGHT = 1 };
 
 /* What is known of a buffer. */
 typedef struct seen {
@@ -31,22 +31,13 @@ typedef struct laying {
 
 /* --- layouts --- */
 
-static void fill_channels_last(const int64_t *shape, int64_t *strides) {
-  static const int32_t inwards[RANK] = {1, 3, 2, 0};
-  int64_t stride = 1;
-  for (int32_t i = 0; i < RANK; ++i) {
-    strides[inwards[i]] = stride;
-    stride *= shape[inwards[i]];
-  }
-}
-
 static bool is_numbers(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32;
 }
 
 /* All that there is of a buffer, as the one image that it is. */
 static bool is_image(const passes *p, const record_value *v) {
-  return v->rank == RANK && v->offset == 0 && is_numbers(v->dtype) && record_bytes(v) > 0 &&
+  return v->rank == IMAGE_RANK && v->offset == 0 && is_numbers(v->dtype) && record_bytes(v) > 0 &&
          record_is_row_major(v) && record_bytes(v) == p->uses[v->buffer].bytes;
 }
 
@@ -58,7 +49,7 @@ static bool same_image(const record_value *a, const record_value *b) {
 static void restride(const passes *p, uint32_t buffer) {
   for (uint32_t i = 0; i < p->r->num_values; ++i) {
     record_value *v = &p->r->values[i];
-    if (v->buffer == buffer && is_image(p, v)) fill_channels_last(v->shape, v->strides);
+    if (v->buffer == buffer && is_image(p, v)) strides_fill_channels_last(v->shape, v->strides);
   }
 }
 
@@ -86,7 +77,7 @@ static tn_status stand_in(laying *l, uint32_t i, uint32_t value, tn_tensor **hea
   tn_status status = TN_OK;
   if (!l->stand_ins[i])
     status = tn_tensor_empty(l->p->program->device, TN_U8, 1, &one, &l->stand_ins[i]);
-  if (v.rank == RANK) fill_channels_last(v.shape, v.strides);
+  if (v.rank == IMAGE_RANK) strides_fill_channels_last(v.shape, v.strides);
   return status ? status : header_stand_in(&v, l->stand_ins[i], header);
 }
 
@@ -147,7 +138,7 @@ static bool is_candidate(const laying *l, uint32_t k) {
       n->num_out > MOST_OUTPUTS || !has_one_result(n) || n->in[0] == TN_GRAPH_NONE)
     return false;
   const record_value *x = &r->values[n->in[0]];
-  return x->rank == RANK && is_numbers(x->dtype) && has_row(l->p->program, n, x->dtype);
+  return x->rank == IMAGE_RANK && is_numbers(x->dtype) && has_row(l->p->program, n, x->dtype);
 }
 
 static tn_status find_keen(laying *l, bool *any) {
@@ -262,14 +253,15 @@ static void note_weights(laying *l) {
 
 /* The same numbers in memory of their own, channels last. */
 static tn_status turned_copy(const laying *l, const record_value *v, tn_tensor **turned) {
-  static const int32_t axes[RANK] = {0, 3, 1, 2};
+  static const int32_t axes[IMAGE_RANK] = {0, 3, 1, 2};
   tn_program *program = l->p->program;
-  const int64_t shape[RANK] = {v->shape[0], v->shape[2], v->shape[3], v->shape[1]};
+  const int64_t shape[IMAGE_RANK] = {v->shape[0], v->shape[2], v->shape[3], v->shape[1]};
   tn_tensor *real, *from = NULL, *memory = NULL, *view = NULL;
   tn_stream *stream = program->device->default_stream;
   tn_status status = program_real(program, v->buffer, &real);
   if (!status) status = header_make(v, real, 0, &from);
-  if (!status) status = tn_tensor_empty_on(program->device, stream, v->dtype, RANK, shape, &memory);
+  if (!status)
+    status = tn_tensor_empty_on(program->device, stream, v->dtype, IMAGE_RANK, shape, &memory);
   if (!status) status = tn_tensor_permute(memory, axes, &view);
   if (!status) status = tn_copy(stream, from, &view);
   tn_tensor_release(view);
