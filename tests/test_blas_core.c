@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,12 +95,48 @@ static const char *words(void) {
 START_TEST(an_unknown_processor_is_mended) {
   const char *better = blas_core_better("Prescott", blas_core_processor());
   char expected[128];
-  if (!is_false_one() || !better) return;
+  if (!is_false_one() || !better || !blas_core_is_alone()) return;
   unsetenv("OPENBLAS_CORETYPE");
   snprintf(expected, sizeof expected, "openblas:%s openblas-took:Prescott", better);
   ck_assert_str_eq(words(), expected);
   ck_assert_ptr_nonnull(strstr(logged, "took the processor for Prescott"));
   ck_assert_ptr_null(getenv("OPENBLAS_CORETYPE"));
+}
+END_TEST
+
+/* What the library's constructor does to the environment stays, and no variable of ours does. */
+START_TEST(constructors_may_set_variables) {
+  const char *better = blas_core_better("Prescott", blas_core_processor());
+  if (!is_false_one() || !better || !blas_core_is_alone()) return;
+  unsetenv("OPENBLAS_CORETYPE");
+  setenv("TEST_OPENBLAS_SETS", "1", 1);
+  ck_assert_ptr_nonnull(strstr(words(), "openblas-took:Prescott"));
+  ck_assert_ptr_nonnull(getenv("TEST_OPENBLAS_SET"));
+  ck_assert_ptr_null(getenv("OPENBLAS_CORETYPE"));
+}
+END_TEST
+
+static atomic_bool done;
+static void *wait_until_done(void *arg) {
+  while (!atomic_load(&done)) usleep(1000);
+  return arg;
+}
+
+/* Another thread may be in getenv or setenv: the environment is left alone beside it. */
+START_TEST(threads_keep_the_environment_as_it_is) {
+  const char *better = blas_core_better("Prescott", blas_core_processor());
+  char expected[128];
+  pthread_t thread;
+  ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_done, NULL), 0);
+  ck_assert(!blas_core_is_alone());
+  if (is_false_one() && better) {
+    unsetenv("OPENBLAS_CORETYPE");
+    snprintf(expected, sizeof expected, "openblas:Prescott openblas-better:%s", better);
+    ck_assert_str_eq(words(), expected);
+    ck_assert_ptr_nonnull(strstr(logged, "its kernels for Prescott"));
+  }
+  atomic_store(&done, true);
+  ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
 
@@ -130,6 +167,8 @@ int main(void) {
   tcase_add_test(tests, cores_have_their_vectors);
   tcase_add_test(tests, a_library_is_loaded_as_another_core);
   tcase_add_test(tests, an_unknown_processor_is_mended);
+  tcase_add_test(tests, constructors_may_set_variables);
+  tcase_add_test(tests, threads_keep_the_environment_as_it_is);
   tcase_add_test(tests, a_users_choice_is_kept);
   tcase_add_test(tests, a_library_of_the_host_program_is_left_alone);
   SRunner *runner = srunner_create(suite);

@@ -154,12 +154,13 @@ static const char *core_of(void *library) {
 }
 
 /* Loads the library, once more with other kernels where it does not know the processor, unless
- * somebody else loaded it before or chose the kernels. It stays for good. */
+ * somebody else loaded it before or chose the kernels, or may be using the environment. It stays
+ * for good. */
 static void *load_with_best_kernels(void) {
   const bool mine = !is_there() && !secure_getenv("OPENBLAS_CORETYPE");
   void *library = load_on_one_processor(NULL);
   const char *better = library ? blas_core_better(core_of(library), blas_core_processor()) : NULL;
-  if (mine && better) {
+  if (mine && better && blas_core_is_alone()) {
     snprintf(cpu_blas.took, sizeof cpu_blas.took, "%s", core_of(library));
     dlclose(library);
     library = load_on_one_processor(better);

@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#define CORE_VARIABLE "OPENBLAS_CORETYPE"
+
 /* Of driver/others/dynamic.c, releases 0.3.10 to 0.3.30. */
 static const char *const for_sse[] = {
     "Katmai",     "Coppermine",  "Northwood",    "Prescott",    "Banias", "Core2",
@@ -38,29 +40,43 @@ const char *blas_core_better(const char *core, blas_vectors has) {
   return has == BLAS_AVX2 && sse ? "Haswell" : NULL;
 }
 
-/* The environment with one variable more; NULL without memory. Never freed: a thread that looks for
- * a variable may stand in it for as long as it likes. */
+bool blas_core_is_alone(void) {
+  char line[256];
+  long threads = 0;
+  FILE *status = fopen("/proc/self/status", "re"); /* proc_pid_status(5) */
+  while (status && fgets(line, sizeof line, status))
+    if (sscanf(line, "Threads: %ld", &threads) == 1) break;
+  if (status) fclose(status);
+  return threads == 1;
+}
+
+/* The environment with one variable more; NULL without memory. Never freed: threads that the
+ * library starts may keep a place in it. */
 static char **with_core(char **from, const char *core) {
   static char variable[64];
   size_t count = 0;
   while (from && from[count]) count++;
   char **to = malloc((count + 2) * sizeof *to);
   if (!to) return NULL;
-  snprintf(variable, sizeof variable, "OPENBLAS_CORETYPE=%s", core);
+  snprintf(variable, sizeof variable, CORE_VARIABLE "=%s", core);
   to[0] = variable;
   if (count) memcpy(to + 1, from, count * sizeof *to);
   to[count + 1] = NULL;
   return to;
 }
 
+/* The program's array of variables is put back as it was, for those who hold a pointer to it; but
+ * one that constructors made by a variable of theirs stays, less ours. */
 void *blas_core_load(const char *soname, int flags, const char *core) {
   static char **copy; /* where leak checkers see it */
   char **before = environ;
   if (!core) return dlopen(soname, flags);
   copy = with_core(before, core);
-  /* A pointer changes, not what it points to: readers find either environment whole. */
-  if (copy) __atomic_store_n(&environ, copy, __ATOMIC_RELEASE);
+  if (copy) environ = copy;
   void *library = dlopen(soname, flags);
-  if (copy && environ == copy) __atomic_store_n(&environ, before, __ATOMIC_RELEASE);
+  if (copy && environ == copy)
+    environ = before;
+  else if (copy)
+    (void)unsetenv(CORE_VARIABLE);
   return library;
 }

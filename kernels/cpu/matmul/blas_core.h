@@ -17,9 +17,13 @@ blas_vectors blas_core_processor(void);
  * those of `core` do; NULL where there is none, or `core` is not known. */
 const char *blas_core_better(const char *core, blas_vectors has);
 
-/* Loads the library as if OPENBLAS_CORETYPE were `core` in the environment, which other threads may
- * read meanwhile; as it is without a core. NULL, with dlerror, on failure. pre: no other thread
- * writes the environment. */
+/* Whether the process has no thread but the calling one, as far as the system says. Only then may
+ * its environment change: others could be reading or writing it, and C has no lock for that. */
+bool blas_core_is_alone(void);
+
+/* Loads the library as if OPENBLAS_CORETYPE were `core` in the environment, which is as it was
+ * afterwards; without a core as it is. NULL, with dlerror, on failure. pre: with a core, the
+ * process has no other thread. */
 void *blas_core_load(const char *soname, int flags, const char *core);
 
 #endif
