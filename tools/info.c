@@ -153,7 +153,7 @@ static void print_layers(const survey *s) {
 static void dtype_list(tn_dtype_set set, char *text, size_t bytes) {
   size_t used = 0;
   snprintf(text, bytes, "-");
-  for (tn_dtype t = TN_BOOL; t <= TN_F64; ++t)
+  for (tn_dtype t = TN_BOOL; t < TN_DTYPE_SLOTS; ++t)
     if (set & TN_SET(t) && used < bytes)
       used +=
           (size_t)snprintf(text + used, bytes - used, "%s%s", used ? " " : "", tn_dtype_name(t));

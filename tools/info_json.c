@@ -68,7 +68,7 @@ static void write_service(json *j, const service *s) {
   json_open(j, NULL, '{');
   json_string(j, "operator", s->op);
   json_open(j, "dtypes", '[');
-  for (tn_dtype t = TN_DTYPE_NONE; t <= TN_F64; ++t)
+  for (tn_dtype t = TN_DTYPE_NONE; t < TN_DTYPE_SLOTS; ++t)
     if (s->dtypes & TN_SET(t)) json_string(j, NULL, tn_dtype_name(t));
   json_close(j, ']');
   json_string(j, "kernel", s->kernels[0].name);

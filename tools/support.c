@@ -42,14 +42,16 @@ static columns find_columns(tn_runtime *runtime) {
   return c;
 }
 
-/* The element types for which some kernel of the device type exists. A kernel for no
- * type in particular is for all. */
+/* The element types for which some kernel of the device type exists. A kernel for no type in
+ * particular is for all of TN_SET_ALL. */
 static tn_dtype_set natives(tn_runtime *runtime, const tn_operator *op, const char *type) {
-  tn_dtype_set all = op->types[0] ? op->types[0] : TN_SET(TN_DTYPE_NONE), set = 0;
+  const tn_dtype_set all = op->types[0] ? op->types[0] : TN_SET(TN_DTYPE_NONE);
+  const tn_dtype_set unnamed = TN_SET_ALL | TN_SET(TN_DTYPE_NONE);
+  tn_dtype_set set = 0;
   tn_kernel_row row;
   for (size_t i = 0; row_at(runtime, i, &row); ++i)
     if (row.op == op->id && !strcmp(row.device_type, type))
-      set |= row.types[0] ? row.types[0] & all : all;
+      set |= all & (row.types[0] ? row.types[0] : unnamed);
   return set;
 }
 

@@ -95,7 +95,7 @@ static tn_status note_service(device_survey *d, size_t begin, const service *fou
 static tn_status take_operator(tn_device *device, const tn_operator *op, device_survey *d) {
   tn_status status = TN_OK;
   size_t begin = d->num_services;
-  for (tn_dtype dtype = TN_DTYPE_NONE; !status && dtype <= TN_F64; ++dtype) {
+  for (tn_dtype dtype = TN_DTYPE_NONE; !status && dtype < TN_DTYPE_SLOTS; ++dtype) {
     tn_dtype_set allowed = op->types[0] ? op->types[0] : TN_SET(TN_DTYPE_NONE);
     if (!(allowed & TN_SET(dtype))) continue;
     service found = find_kernels(device, op, dtype);

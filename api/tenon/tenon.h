@@ -723,7 +723,7 @@ typedef struct tn_kernel_row {
   const char *name;
   const char *plugin;
   const char *device_type;              /* "*host": every device in host memory */
-  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* as in plugin.h: 0 = all that the operator allows */
+  tn_dtype_set types[TN_MAX_TYPE_VARS]; /* as in plugin.h: 0 = those of TN_SET_ALL */
   int32_t priority;
   uint32_t flags; /* TN_KERNEL_* of plugin.h */
 } tn_kernel_row;

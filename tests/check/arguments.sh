@@ -102,7 +102,7 @@ expect 0 bench --device reference --op multi_sgd --dtype f32 --json
 expect 3 bench --device reference --op nothing
 grep -q 'no operator is called nothing' "$scratch/err" || die "bench --op nothing: not a word"
 expect 2 bench --device reference --dtype zz
-grep -q 'there are: bool u8' "$scratch/err" || die "bench --dtype zz: not a word"
+grep -q 'there are: bool u8 .* f64 f8_e4m3 f8_e5m2$' "$scratch/err" || die "bench --dtype zz: not a word"
 expect 3 bench --device reference --op exp --dtype i8
 grep -q 'nothing to time' "$scratch/err" || die "bench without a kernel: not a word"
 for command in 'bench --op neg' 'check --op neg --dtype f16' 'check --op neg --list' 'info -v' \

@@ -114,7 +114,16 @@ expect 2 info --kernels --op add
 expect 2 info --kernels --missing
 expect 0 info --kernels
 grep -qE '^\| add \| .* \| all \|' "$scratch/out" || die "info --kernels"
+grep -qE '^\| matmul_scaled \| .* \| all \|' "$scratch/out" || die "info --kernels lacks 8-bit floats"
+expect 0 info --op 'c*t' --device reference
+grep -qE '^  cast .* f8_e4m3 f8_e5m2 .*reference.cast' "$scratch/out" || die "info --op lacks 8-bit floats"
+expect 0 info --op cast --device reference --json
+grep -q '"f8_e5m2"' "$scratch/out" || die "info --json lacks 8-bit floats"
 expect 0 info --missing
 grep -q '^## reference$' "$scratch/out" || die "info --missing"
 ! grep -q '^| add ' "$scratch/out" || die "info --missing has what is not missing"
+# Rows of kernels that name no element types take no 8-bit floats.
+if [ -e "$(dirname "$plugin")/libtenon-opencl.so" ]; then
+  grep -q '^| copy | f8_e4m3 f8_e5m2 |$' "$scratch/out" || die "info --missing passes over 8-bit floats"
+fi
 echo "statuses and JSON as they should be"

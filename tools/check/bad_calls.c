@@ -145,7 +145,7 @@ static tn_dtype wrong_dtype(const bad *b, uint32_t i) {
   uint8_t type = op->args[i].type;
   bool follows = !TN_TYPE_IS_VAR(type); /* fixed, or from another argument's */
   tn_dtype_set allowed = follows ? TN_SET(case_dtype(b->c, i)) : op->types[type];
-  for (int d = TN_BOOL; d <= TN_F64; d++) {
+  for (int d = TN_BOOL; d < TN_DTYPE_SLOTS && tn_dtype_size((tn_dtype)d); d++) {
     bool fits = allowed >> d & 1;
     bool clash = var_is_shared(b->c, i) || (arg_is_output(&op->args[i]) && case_has(b->c, "dtype"));
     if ((tn_dtype)d != case_dtype(b->c, i) && (!fits || clash)) return (tn_dtype)d;

@@ -243,7 +243,8 @@ static bool is_dtype(const char *glob) {
     if (!fnmatch(glob, tn_dtype_name((tn_dtype)t), 0)) return true;
   fprintf(stderr,
           "tenon bench: --dtype %s: no element type is called that; there are:", plain(glob));
-  for (int t = TN_BOOL; t <= TN_F64; t++) fprintf(stderr, " %s", tn_dtype_name((tn_dtype)t));
+  for (int t = TN_BOOL; t < TN_DTYPE_SLOTS; t++)
+    if (tn_dtype_size((tn_dtype)t)) fprintf(stderr, " %s", tn_dtype_name((tn_dtype)t));
   fputc('\n', stderr);
   return false;
 }
