@@ -123,19 +123,25 @@ static double f8_as_f64(tn_dtype dtype, uint8_t b) {
 /* --- elements --- */
 
 static void store_float(tn_dtype dtype, double x, void *element) {
-  float single = (float)x;
-  uint8_t byte = f8_of(dtype == TN_F8_E4M3 ? narrow_e4m3 : narrow_e5m2, x);
-  uint16_t half = dtype == TN_F16    ? narrow_of(narrow_f16, x)
-                  : dtype == TN_BF16 ? narrow_of(narrow_bf16, x)
-                                     : 0;
-  if (dtype == TN_F64)
+  const float single = (float)x;
+  uint16_t half;
+  switch (dtype) {
+  case TN_F64:
     memcpy(element, &x, sizeof x);
-  else if (dtype == TN_F32)
+    return;
+  case TN_F32:
     memcpy(element, &single, sizeof single);
-  else if (TN_SET(dtype) & TN_SET_F8)
-    memcpy(element, &byte, sizeof byte);
-  else
+    return;
+  case TN_F8_E4M3:
+    *(uint8_t *)element = f8_of(narrow_e4m3, x);
+    return;
+  case TN_F8_E5M2:
+    *(uint8_t *)element = f8_of(narrow_e5m2, x);
+    return;
+  default:
+    half = narrow_of(dtype == TN_F16 ? narrow_f16 : narrow_bf16, x);
     memcpy(element, &half, sizeof half);
+  }
 }
 
 void number_store(tn_dtype dtype, number n, void *element) {
