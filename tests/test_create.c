@@ -51,6 +51,18 @@ START_TEST(scalars_hold_their_value) {
   EXPECT_SCALAR(TN_F16, -0.0, 0x8000);
   EXPECT_SCALAR(TN_BF16, 1.00390625, 0x3f80);
   EXPECT_SCALAR(TN_BF16, 1.01171875, 0x3f82);
+  EXPECT_SCALAR(TN_F8_E4M3, -464.0, 0xfe); /* half way to what would be the next, to even */
+  EXPECT_SCALAR(TN_F8_E4M3, INFINITY, 0x7e);
+  EXPECT_SCALAR(TN_F8_E4M3, -NAN, 0x7f);
+  EXPECT_SCALAR(TN_F8_E4M3, 0x1p-10, 0); /* half of the least number, to even */
+  EXPECT_SCALAR(TN_F8_E4M3, 0x1.8p-9, 2);
+  EXPECT_SCALAR(TN_F8_E4M3, 0x1.fp-7, 8); /* the least number of full precision */
+  EXPECT_SCALAR(TN_F8_E4M3, -0.0, 0x80);
+  EXPECT_SCALAR(TN_F8_E5M2, 61440, 0x7b);
+  EXPECT_SCALAR(TN_F8_E5M2, -1e300, 0xfb);
+  EXPECT_SCALAR(TN_F8_E5M2, NAN, 0x7f);
+  EXPECT_SCALAR(TN_F8_E5M2, 0x1.8p-16, 2);
+  EXPECT_SCALAR(TN_F8_E5M2, INT64_MIN, 0xfb);
   EXPECT_SCALAR(TN_F32, 1.5f, 0x3fc00000);
   EXPECT_SCALAR(TN_F32, INFINITY, 0x7f800000);
   EXPECT_SCALAR(TN_F32, UINT64_MAX, 0x5f800000);
@@ -116,7 +128,7 @@ START_TEST(rounding_is_that_of_cast) {
   for (int i = 0; i < 20000; i += STRIDE) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     double value = ldexp((double)(int64_t)state, (int)(state >> 7 & 63) - 96);
-    for (tn_dtype dtype = TN_F16; dtype <= TN_F32; ++dtype) {
+    for (tn_dtype dtype = TN_F16; dtype <= TN_F8_E5M2; ++dtype) {
       tn_tensor *x = NULL, *want = NULL, *got = NULL;
       tn_cast_attrs cast = TN_CAST_DEFAULTS;
       cast.dtype = (int32_t)dtype;

@@ -56,6 +56,11 @@ START_TEST(every_type_has_its_look) {
   expect_released(TENSOR(uint16_t, TN_F16, 0x3c00, 0x3800, 0x0001, 0x7c00, 0xfe00),
                   "[1.0000e+00, 5.0000e-01, 5.9605e-08,        inf,        nan]");
   expect_released(TENSOR(uint16_t, TN_BF16, 0x3f80, 0xc020), "[ 1.0000, -2.5000]");
+  expect_released(TENSOR(uint8_t, TN_F8_E4M3, 0xfe, 0x38), "[-448.,    1.]");
+  expect_released(TENSOR(uint8_t, TN_F8_E4M3, 0x01, 0x0c, 0xff, 0x80),
+                  "[ 0.0020,  0.0234,     nan, -0.0000]");
+  expect_released(TENSOR(uint8_t, TN_F8_E5M2, 0x3e, 0xc1, 0x7c, 0x7d),
+                  "[ 1.5000, -2.5000,     inf,     nan]");
 }
 END_TEST
 

@@ -17,16 +17,16 @@ static void check(tn_status status) {
 
 static void write_types(tn_device *device, const char *path) {
   unsigned char data[48];
-  const char *names[TN_F64];
-  tn_tensor *made[TN_F64];
-  for (tn_dtype d = TN_BOOL; d <= TN_F64; ++d) {
+  const char *names[TN_F8_E5M2];
+  tn_tensor *made[TN_F8_E5M2];
+  for (tn_dtype d = TN_BOOL; d <= TN_F8_E5M2; ++d) {
     for (size_t i = 0; i < sizeof data; ++i) data[i] = (unsigned char)(d == TN_BOOL ? i % 2 : i);
     names[d - 1] = tn_dtype_name(d);
     check(tn_tensor_from_host(device, d, 2, (int64_t[]){2, 3}, data, &made[d - 1]));
   }
   const tn_tensors_metadata said[] = {{"format", "pt"}, {"odd \"\\\n", "\xc3\xa9"}};
-  check(tn_tensors_save(path, TN_F64, names, (const tn_tensor *const *)made, 2, said));
-  for (int i = 0; i < TN_F64; ++i) tn_tensor_release(made[i]);
+  check(tn_tensors_save(path, TN_F8_E5M2, names, (const tn_tensor *const *)made, 2, said));
+  for (int i = 0; i < TN_F8_E5M2; ++i) tn_tensor_release(made[i]);
 }
 
 /* A line per text and tensor: name, type, shape and bytes. */
