@@ -17,7 +17,8 @@ trap 'rm -rf "$scratch"' EXIT
 import ctypes, sys
 from safetensors import deserialize, serialize
 
-sizes = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8}
+sizes = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8,
+         "F8_E4M3": 1, "F8_E5M2": 1}
 read = dict(deserialize(open(sys.argv[1], "rb").read()))
 assert len(read) == len(sizes), read.keys()
 for name, tensor in read.items():
