@@ -280,6 +280,97 @@ START_TEST(products_have_scales) {
 }
 END_TEST
 
+/* --- products of every shape --- */
+
+typedef struct scaled_case {
+  int64_t m, n, k, batch_a, batch_b;
+  int layout_a, layout_b; /* bit 0: rows and columns swapped in memory; 1: every second */
+  int scales;             /* 0: none; 1: one each; 2: of rows and columns; 3: apart */
+  tn_dtype a, b, y;
+} scaled_case;
+
+/* Whole numbers from -2 to 2 in [batch, rows, cols], however they lie. */
+static tn_tensor *operand(tn_device *device, tn_dtype type, int64_t batch, int64_t rows,
+                          int64_t cols, int layout, uint32_t seed) {
+  const bool swapped = layout & 1;
+  const int64_t apart = layout & 2 ? 2 : 1;
+  const int64_t shape[] = {batch, (swapped ? cols : rows) * apart, (swapped ? rows : cols) * apart};
+  tn_tensor *all = whole_numbers(device, type, 3, shape, 2, seed), *half = NULL, *part = NULL;
+  tn_tensor *t = NULL;
+  ok(tn_tensor_slice(all, 1, 0, shape[1], apart, &half));
+  ok(tn_tensor_slice(half, 2, 0, shape[2], apart, &part));
+  ok(tn_tensor_permute(part, swapped ? (int32_t[]){0, 2, 1} : (int32_t[]){0, 1, 2}, &t));
+  tn_tensor_release(all), tn_tensor_release(half), tn_tensor_release(part);
+  return t;
+}
+
+/* Powers of two; NULL for none. */
+static tn_tensor *scale_of(tn_device *device, int scales, int64_t size) {
+  double values[64];
+  tn_tensor *all = NULL, *t = NULL;
+  for (int i = 0; i < 64; i++) values[i] = ldexp(1, i % 5 - 3);
+  if (scales == 0) return NULL;
+  if (scales == 1) return numbers(device, TN_F32, 0, NULL, values);
+  all = numbers(device, TN_F32, 1, SHAPE(scales == 3 ? 2 * size : size), values);
+  ok(tn_tensor_slice(all, 0, 0, scales == 3 ? 2 * size : size, scales == 3 ? 2 : 1, &t));
+  tn_tensor_release(all);
+  return t;
+}
+
+static double scale_at(const tn_tensor *scale, const double *values, int64_t i) {
+  return scale ? values[tn_tensor_elements(scale) > 1 ? i : 0] : 1;
+}
+
+static void multiply_scaled(tn_device *device, const char *name, const scaled_case *c) {
+  tn_tensor *a = operand(device, c->a, c->batch_a, c->m, c->k, c->layout_a, 1), *y = NULL;
+  tn_tensor *x = operand(device, c->b, c->batch_b, c->k, c->n, c->layout_b, 2);
+  tn_tensor *rows = scale_of(device, c->scales, c->m), *columns = scale_of(device, c->scales, c->n);
+  const tn_matmul_scaled_attrs attrs = {.struct_size = sizeof attrs, .dtype = c->y};
+  ok(tn_matmul_scaled(NULL, a, x, rows, columns, &attrs, &y));
+  double *left = values_of(a), *right = values_of(x), *got = values_of(y);
+  double *by_row = rows ? values_of(rows) : NULL, *by_column = columns ? values_of(columns) : NULL;
+  const int64_t batch = c->batch_a > c->batch_b ? c->batch_a : c->batch_b;
+  ck_assert_int_eq(tn_tensor_elements(y), batch * c->m * c->n);
+  for (int64_t i = 0; i < batch * c->m * c->n; i++) {
+    const int64_t item = i / (c->m * c->n), row = i / c->n % c->m, column = i % c->n;
+    double sum = 0;
+    for (int64_t k = 0; k < c->k; k++)
+      sum += left[(item % c->batch_a * c->m + row) * c->k + k] *
+             right[(item % c->batch_b * c->k + k) * c->n + column];
+    sum *= scale_at(rows, by_row, row) * scale_at(columns, by_column, column);
+    ck_assert_msg(got[i] == sum, "%s: %d x %d x %d, %d by %d, layouts %d %d, scales %d: %g for %g",
+                  name, (int)c->m, (int)c->n, (int)c->k, (int)c->batch_a, (int)c->batch_b,
+                  c->layout_a, c->layout_b, c->scales, got[i], sum);
+  }
+  free(left), free(right), free(got), free(by_row), free(by_column);
+  tn_tensor_release(a), tn_tensor_release(x), tn_tensor_release(y);
+  tn_tensor_release(rows), tn_tensor_release(columns);
+}
+
+START_TEST(products_have_every_shape_and_layout) {
+  static const int64_t sizes[] = {0, 1, 2, 3, 17}, batches[][2] = {{1, 1}, {3, 1}, {1, 2}, {2, 2}};
+  static const tn_dtype to[] = {TN_F16, TN_BF16, TN_F32, TN_F64};
+  unsigned pick = 1;
+  for (int i = 0; i < 125; i++)
+    for (int layouts = 0; layouts < 16; layouts += 5 + (i + layouts) % 3) {
+      pick = pick * 1664525u + 1013904223u;
+      const unsigned r = pick >> 16;
+      const scaled_case c = {.m = sizes[i % 5],
+                             .n = sizes[i / 5 % 5],
+                             .k = sizes[i / 25],
+                             .batch_a = batches[r % 4][0],
+                             .batch_b = batches[r % 4][1],
+                             .layout_a = layouts & 3,
+                             .layout_b = layouts >> 2,
+                             .scales = (int)(r >> 2 & 3),
+                             .a = types[r >> 4 & 1],
+                             .b = types[r >> 5 & 1],
+                             .y = to[r >> 6 & 3]};
+      for (int d = 0; d < b.count; d++) multiply_scaled(b.devices[d], b.names[d], &c);
+    }
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, codes_are_as_others_read_them);
@@ -292,6 +383,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, arithmetic_is_refused_by_name);
   tcase_add_test(tcase, tensors_are_quantised_to_them);
   tcase_add_test(tcase, products_have_scales);
+  tcase_add_test(tcase, products_have_every_shape_and_layout);
 }
 
 int main(void) { return run_suite("float8", add_tests); }
