@@ -371,6 +371,20 @@ START_TEST(products_have_every_shape_and_layout) {
 }
 END_TEST
 
+/* Devices may keep what they prepared for products of one shape: not the scales. */
+START_TEST(scales_are_those_of_the_call) {
+  scaled_case c = {.m = 32, .n = 16, .k = 48, .batch_a = 1, .batch_b = 1, .y = TN_F32};
+  for (int d = 0; d < b.count; d++)
+    for (int t = 0; t < TYPES; t++)
+      for (int i = 0; i < 9; i++) {
+        c.a = types[t], c.b = TN_F8_E4M3;
+        c.layout_b = 1; /* as matrix units want them */
+        c.scales = (int[]){1, 2, 0, 2, 1, 3, 1, 0, 1}[i];
+        multiply_scaled(b.devices[d], b.names[d], &c);
+      }
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, codes_are_as_others_read_them);
@@ -384,6 +398,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, tensors_are_quantised_to_them);
   tcase_add_test(tcase, products_have_scales);
   tcase_add_test(tcase, products_have_every_shape_and_layout);
+  tcase_add_test(tcase, scales_are_those_of_the_call);
 }
 
 int main(void) { return run_suite("float8", add_tests); }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Includes go one way: tools, examples, tests, bench -> api <- dispatcher <- graph; backends ->
-# api + kernels; plugins -> api alone; api -> api. Benches may time the base's thread pool by itself. Unit tests may also look into the headers
-# of the dispatcher, the kernels, the tools and the examples, whose parts they test one by one;
-# examples read and write pictures as the tools do. Inside the dispatcher rooms.sh says which room
-# may include from which.
+# api + kernels; plugins -> api alone; api -> api. Benches may time the base's thread pool by itself.
+# Unit tests may also look into the headers of the dispatcher, the kernels, the tools and the
+# examples, whose parts they test one by one; examples read and write pictures as the tools do.
+# Inside the dispatcher rooms.sh says which room may include from which.
 #
 # usage: includes.sh SOURCE_ROOT
 set -eu
