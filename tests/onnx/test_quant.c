@@ -68,6 +68,29 @@ START_TEST(types_are_said_by_zero_point_attribute_or_nobody) {
 }
 END_TEST
 
+/* Attribute saturate 0: infinite, and NaN where the type has no infinities. */
+START_TEST(eight_bit_floats_saturate_unless_told_otherwise) {
+  static const tn_dtype types[] = {TN_F8_E4M3, TN_F8_E5M2};
+  static const int64_t numbers[] = {17, 19}; /* FLOAT8E4M3FN, FLOAT8E5M2 */
+  static const uint8_t want[2][2][4] = {{{0xb8, 0x7e, 0x7f, 0x2c}, {0xb8, 0x7f, 0x7f, 0x2c}},
+                                        {{0xbc, 0x7b, 0x7f, 0x36}, {0xbc, 0x7c, 0x7f, 0x36}}};
+  float x[] = {-1, 1e9f, NAN, 0.375f}, twice[] = {-2, 2e9f, NAN, 0.75f}, scale = 2;
+  uint8_t zero = 0;
+  trial t;
+  for (int k = 0; k < 2; k++)
+    for (int loose = 0; loose < 2; loose++)
+      for (int op = 0; op < 3; op++) { /* a cast; quantised as the zero point, as an attribute */
+        trial_begin(&t, op ? "QuantizeLinear" : "Cast", op == 0 ? 1 : 4 - op, 1);
+        input(&t, 0, TN_F32, 1, SHAPE(4), op ? twice : x);
+        if (op) input(&t, 1, TN_F32, 0, NULL, &scale);
+        if (op == 1) input(&t, 2, types[k], 0, NULL, &zero);
+        if (op != 1) attribute(&t, op ? "output_dtype" : "to")->i = numbers[k];
+        if (loose) attribute(&t, "saturate")->i = 0;
+        gives_bytes(&t, types[k], 1, want[k][loose], 4);
+      }
+}
+END_TEST
+
 START_TEST(scales_of_axes_and_of_blocks) {
   float x[] = {1, 2, 3, 4, 5, 6}, by_axis[] = {1, 2, 0.5f}, blocks[] = {1, 2, 0.5f, 4};
   uint8_t zero[] = {0, 10, 100}, y[] = {1, 11, 106, 4, 12, 112};
@@ -268,6 +291,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, ties_go_to_the_even_number);
   tcase_add_test(tcase, types_are_said_by_zero_point_attribute_or_nobody);
+  tcase_add_test(tcase, eight_bit_floats_saturate_unless_told_otherwise);
   tcase_add_test(tcase, scales_of_axes_and_of_blocks);
   tcase_add_test(tcase, scales_say_the_type_of_what_they_scale);
   tcase_add_test(tcase, vectors_and_integers_have_products);
