@@ -48,6 +48,46 @@ START_TEST(weights_near_their_zeros) {
 }
 END_TEST
 
-static void add_tests(TCase *tcase) { tcase_add_test(tcase, weights_near_their_zeros); }
+/* Read a bit behind an element whose neighbour behind is 1: as resize does of three elements that
+ * become `wide`, at 2 / (wide - 1), and as resample by its start, of which 1 less is exact. */
+static void stretches(const bench *b, int64_t wide) {
+  const double second = 2 / (double)(wide - 1), start = rint(second * 0x1p40) * 0x1p-40;
+  const double want[] = {keys(1, second), keys(1, start)}, row[] = {0, 1, 0};
+  tn_resize_attrs resize = TN_RESIZE_DEFAULTS;
+  tn_resample_attrs resample = TN_RESAMPLE_DEFAULTS;
+  resize.output[1] = wide;
+  resize.mode = TN_RESIZE_BICUBIC;
+  resize.align_corners = 1;
+  resample.start = start;
+  resample.shift = 0;
+  resample.filter = TN_RESAMPLE_CUBIC;
+  for (int d = 0; d < b->count; ++d) {
+    tn_tensor *x = numbers(b->devices[d], TN_F64, 4, SHAPE(1, 1, 1, 3), row), *y[2] = {NULL};
+    ok(tn_resize(NULL, x, &resize, &y[0]));
+    ok(tn_resample(NULL, x, &resample, &y[1]));
+    for (int i = 0; i < 2; ++i) {
+      double *all = values_of(y[i]), got = all[i == 0];
+      if (!(fabs(got - want[i]) <= 1e-14 * fabs(want[i])))
+        ck_abort_msg("%s to %d on %s: %.17g, not %.17g", i ? "resample" : "resize", (int)wide,
+                     b->names[d], got, want[i]);
+      free(all);
+      tn_tensor_release(y[i]);
+    }
+    tn_tensor_release(x);
+  }
+}
+
+START_TEST(other_operators_weights_near_their_zeros) {
+  bench b;
+  bench_open(&b);
+  for (int64_t wide = 10; wide < 100000; wide *= 7) stretches(&b, wide);
+  bench_close(&b);
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_test(tcase, weights_near_their_zeros);
+  tcase_add_test(tcase, other_operators_weights_near_their_zeros);
+}
 
 int main(void) { return run_suite("cubic", add_tests); }
