@@ -417,7 +417,7 @@ static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t 
   return status;
 }
 
-/* Bands of one plan after the other, of all images. */
+/* Bands of one image after the other; neighbours in the middle share a plan. */
 static tn_status band_range(void *ctx, int64_t begin, int64_t end) {
   const conv_call *c = ctx;
   const int64_t bands = conv_bands(&c->shape);
