@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "kernels/cpu/matmul/blas.h"
 #include "tenon/plugin.h"
@@ -476,6 +478,43 @@ START_TEST(a_host_without_memory_is_an_error) {
 }
 END_TEST
 
+/* The first `size` bytes of attributes, as a host that knows no more of them has them; reading on
+ * ends the process. */
+static void *attrs_of_before(const void *attrs, uint32_t size) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *room = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ck_assert_ptr_ne(room, MAP_FAILED);
+  ck_assert_int_eq(mprotect(room + page, page, PROT_NONE), 0);
+  char *shorter = room + page - size;
+  memcpy(shorter, attrs, size);
+  memcpy(shorter, &size, sizeof size);
+  return shorter;
+}
+
+START_TEST(attributes_of_a_host_of_before_are_enough) {
+  tn_cast_attrs cast = TN_CAST_DEFAULTS;
+  tn_quantize_linear_attrs quantize = TN_QUANTIZE_LINEAR_DEFAULTS;
+  float x[] = {1, 2.6f, -3}, scale = 1;
+  uint8_t bytes[3];
+  view vx, vs, vy;
+  table t[3];
+  cast.dtype = TN_U8;
+  const void *casts = attrs_of_before(&cast, offsetof(tn_cast_attrs, overflow));
+  const void *quantizes = attrs_of_before(&quantize, offsetof(tn_quantize_linear_attrs, overflow));
+  VIEW(&vx, x, 3);
+  VIEW(&vs, &scale, 1);
+  VIEW(&vy, bytes, 3);
+  vy.t.dtype = (DLDataType){.code = kDLUInt, .bits = 8, .lanes = 1};
+  for (int i = tables(t); i-- > 0;) {
+    run(&t[i], TN_OP_CAST, casts, 1, (const DLTensor *[]){&vx.t}, &vy.t);
+    ck_assert(bytes[0] == 1 && bytes[1] == 2 && bytes[2] == 0);
+    run(&t[i], TN_OP_QUANTIZE_LINEAR, quantizes, 3, (const DLTensor *[]){&vx.t, &vs.t, NULL},
+        &vy.t);
+    ck_assert(bytes[0] == 1 && bytes[1] == 3 && bytes[2] == 0);
+  }
+}
+END_TEST
+
 int main(void) {
   if (cpu_blas_open(&plain_host)) return EXIT_FAILURE;
   Suite *suite = suite_create("cpu_kernels");
@@ -489,6 +528,7 @@ int main(void) {
   tcase_add_test(tcase, convolutions_of_all_kinds);
   tcase_add_test(tcase, sums_over_any_axes);
   tcase_add_test(tcase, a_host_without_memory_is_an_error);
+  tcase_add_test(tcase, attributes_of_a_host_of_before_are_enough);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

@@ -51,7 +51,7 @@ tn_status reference_cast(const tn_kernel_args *args) {
   const tn_cast_attrs *attrs = args->attrs;
   view views[2] = {view_of(args->in[0]), view_of(args->out[0])};
   int64_t count = view_count(&views[0]);
-  if (!attrs->overflow || !(TN_SET(views[1].dtype) & TN_SET_F8))
+  if (!TN_FIELD_OR(attrs, tn_cast_attrs, overflow, 0) || !(TN_SET(views[1].dtype) & TN_SET_F8))
     return map(args, cast_f64, cast_i64);
   return count ? args->host->parallel_for(args->host, count, 16384, unsaturated_range, views)
                : TN_OK;

@@ -101,7 +101,8 @@ static tn_status run_places(const tn_kernel_args *args, tn_range_fn fn, bool uns
 tn_status reference_quantize_linear(const tn_kernel_args *args) {
   const tn_quantize_linear_attrs *attrs = args->attrs;
   const bool f8 = TN_SET(attrs->dtype) & TN_SET_F8;
-  return run_places(args, quantize_range, f8 && attrs->overflow);
+  return run_places(args, quantize_range,
+                    f8 && TN_FIELD_OR(attrs, tn_quantize_linear_attrs, overflow, 0));
 }
 
 tn_status reference_dequantize_linear(const tn_kernel_args *args) {
