@@ -23,15 +23,47 @@ tn_status registry_init(const host_memory *memory, registry *r) {
     op_entry *e = &r->builtin[i];
     tn_status status = operator_make(memory, &builtin_operators[i], e);
     if (status) return status;
-    atomic_init(&r->ops[e->row.id], e);
+    registry_put_op(r, e->row.id, e);
   }
   return TN_OK;
 }
 
+void registry_put_op(registry *r, uint32_t op, op_entry *e) {
+  const uint64_t bit = (uint64_t)1 << op % 64;
+  atomic_store_explicit(&r->ops[op], e, memory_order_release);
+  if (e) atomic_fetch_or_explicit(&r->present[op / 64], bit, memory_order_release);
+  if (!e) atomic_fetch_and_explicit(&r->present[op / 64], ~bit, memory_order_release);
+}
+
+static uint64_t present_bits(const registry *r, uint32_t word) {
+  return atomic_load_explicit(&r->present[word], memory_order_acquire);
+}
+
 op_entry *registry_find_op(const registry *r, const char *name) {
-  for (uint32_t i = 0; i < OPS_MAX; ++i) {
-    op_entry *e = registry_op(r, i);
-    if (e && strcmp(e->row.name, name) == 0) return e;
+  for (uint32_t word = 0; word < OPS_MAX / 64; ++word)
+    for (uint64_t bits = present_bits(r, word); bits; bits &= bits - 1) {
+      op_entry *e = registry_op(r, word * 64 + (uint32_t)__builtin_ctzll(bits));
+      if (e && strcmp(e->row.name, name) == 0) return e;
+    }
+  return NULL;
+}
+
+size_t registry_count_ops(const registry *r) {
+  size_t count = 0;
+  for (uint32_t word = 0; word < OPS_MAX / 64; ++word)
+    count += (size_t)__builtin_popcountll(present_bits(r, word));
+  return count;
+}
+
+op_entry *registry_op_at(const registry *r, size_t index) {
+  for (uint32_t word = 0; word < OPS_MAX / 64; ++word) {
+    uint64_t bits = present_bits(r, word);
+    const size_t count = (size_t)__builtin_popcountll(bits);
+    if (index < count) {
+      while (index--) bits &= bits - 1;
+      return registry_op(r, word * 64 + (uint32_t)__builtin_ctzll(bits));
+    }
+    index -= count;
   }
   return NULL;
 }
@@ -246,7 +278,7 @@ static void publish(registration *g) {
   registry *r = g->registry;
   for (size_t i = 0; i < g->entry->num_operators; ++i) {
     op_entry *e = &g->entry->operators[i];
-    atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
+    registry_put_op(r, e->row.id, e);
   }
   atomic_fetch_add(&r->num_plugin_ops, (uint32_t)g->entry->num_operators);
   filling f = {g->cells, r};

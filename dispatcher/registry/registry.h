@@ -114,7 +114,8 @@ typedef struct plugin_entry {
 
 typedef struct registry {
   _Atomic(op_entry *) ops[OPS_MAX];
-  op_entry *builtin; /* [builtin_operator_count] */
+  _Atomic uint64_t present[OPS_MAX / 64]; /* a bit for each of ops, for whoever walks them */
+  op_entry *builtin;                      /* [builtin_operator_count] */
   _Atomic uint32_t num_plugin_ops;
   device_type *types[DEVICE_TYPES_MAX];
   _Atomic uint32_t num_types;
@@ -211,7 +212,12 @@ static inline cell *registry_cells(cell_slot *table, uint32_t op, tn_dtype dtype
   return atomic_load_explicit(&table[op * TN_DTYPE_SLOTS + (uint32_t)dtype], memory_order_acquire);
 }
 
+/* e, or NULL for none, is the operator of that number from now on. */
+void registry_put_op(registry *r, uint32_t op, op_entry *e);
 op_entry *registry_find_op(const registry *r, const char *name);
+/* How many there are, and the index-th by number, or NULL. */
+size_t registry_count_ops(const registry *r);
+op_entry *registry_op_at(const registry *r, size_t index);
 device_type *registry_find_type(const registry *r, const char *name);
 
 #endif

@@ -34,6 +34,7 @@ bool registry_is_valid(const registry *r) {
   for (uint32_t i = 0; i < OPS_MAX; ++i) {
     const op_entry *e = registry_op(r, i);
     if (e && e->row.id != i) return false;
+    if ((e != NULL) != (atomic_load(&r->present[i / 64]) >> i % 64 & 1)) return false;
   }
   for (uint32_t i = 0; i < atomic_load(&r->num_types); ++i)
     if (!type_is_valid(r->types[i], i)) return false;

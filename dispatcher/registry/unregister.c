@@ -40,7 +40,7 @@ static void each_cell(const registry *r, const plugin_entry *entry,
 void registry_unregister(registry *r, plugin_entry *entry) {
   atomic_store(&entry->unloaded, true);
   for (size_t i = 0; i < entry->num_operators; ++i)
-    atomic_store_explicit(&r->ops[entry->operators[i].row.id], NULL, memory_order_release);
+    registry_put_op(r, entry->operators[i].row.id, NULL);
   each_cell(r, entry, unlink_cell);
   INVARIANT_OF_ALL(registry_is_valid(r));
 }
@@ -64,8 +64,7 @@ tn_status registry_restore(const host_memory *memory, registry *r, plugin_entry 
   if (status) return status;
   for (size_t i = 0; i < entry->num_operators; ++i) {
     op_entry *e = &entry->operators[i];
-    if (!registry_find_op(r, e->row.name))
-      atomic_store_explicit(&r->ops[e->row.id], e, memory_order_release);
+    if (!registry_find_op(r, e->row.name)) registry_put_op(r, e->row.id, e);
   }
   each_cell(r, entry, link_cell);
   join(r, entry);

@@ -5,20 +5,16 @@
 #include "dispatcher/plugins/plugins.h"
 
 size_t tn_op_count(tn_runtime *runtime) {
-  size_t count = 0;
-  if (runtime) (void)plugins_need_operators(runtime);
-  for (uint32_t i = 0; runtime && i < OPS_MAX; ++i)
-    count += registry_op(&runtime->registry, i) != NULL;
-  return count;
+  if (!runtime) return 0;
+  (void)plugins_need_operators(runtime);
+  return registry_count_ops(&runtime->registry);
 }
 
 const struct tn_operator *tn_op_at(tn_runtime *runtime, size_t index) {
-  if (runtime) (void)plugins_need_operators(runtime);
-  for (uint32_t i = 0; runtime && i < OPS_MAX; ++i) {
-    const op_entry *e = registry_op(&runtime->registry, i);
-    if (e && index-- == 0) return &e->row;
-  }
-  return NULL;
+  if (!runtime) return NULL;
+  (void)plugins_need_operators(runtime);
+  const op_entry *e = registry_op_at(&runtime->registry, index);
+  return e ? &e->row : NULL;
 }
 
 tn_status tn_op_find(tn_runtime *runtime, const char *name, uint32_t *op) {

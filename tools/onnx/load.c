@@ -56,13 +56,13 @@ static tn_status model_make(tn_runtime *runtime, tn_device *device, const tn_onn
   m->source.folder = -1;
   m->compile.struct_size = sizeof m->compile;
   *model = m;
-  if (!op_table_make(runtime, &m->ops))
-    return onnx_fail(TN_ERR_OUT_OF_MEMORY, "tn_onnx_load: no memory");
   return options_take(m, options);
 }
 
 static tn_status finish(tn_onnx **model, tn_status status) {
   tn_onnx *m = *model;
+  if (!status && !op_table_make(m->runtime, &m->ops))
+    status = onnx_fail(TN_ERR_OUT_OF_MEMORY, "tn_onnx_load: no memory");
   if (!status) status = plan_model(m);
   if (!status) status = describe_model(m);
   if (m && m->source.folder >= 0) close(m->source.folder);
