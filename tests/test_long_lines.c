@@ -8,7 +8,7 @@
 
 #include "compared.h"
 
-enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
+enum { LONG = 70003, BUCKETS = (1 << 19) + 3, PARTS = 3 * 16384 + 5 };
 static const uint32_t threads[] = {1, 3, 2, 8}; /* the first two against the reference */
 enum { COUNTS = sizeof threads / sizeof *threads, COMPARED = 2 };
 static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_I32};
@@ -41,6 +41,65 @@ START_TEST(orders_are_the_references) {
       same_orders(found[0], found[1]);
       same(best[0], best[1], 0, "many of topk");
     }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+/* A few far from each other, and many that differ in their last bits alone. */
+static double crowded(uint32_t *seed) {
+  const double far = spread(seed);
+  return *seed >> 8 & 63 ? 1 + (*seed >> 14 & 0x3ff) * 0x1p-23 : far;
+}
+
+/* As `crowded`, as close as a double can be. */
+static double very_crowded(uint32_t *seed) {
+  const double far = spread(seed);
+  return *seed >> 8 & 63 ? 1 + (*seed >> 14) * 0x1p-52 : far;
+}
+
+static double all_over(uint32_t *seed) { return ldexp(spread(seed), (int)(*seed >> 20) % 80); }
+
+static double mostly_one(uint32_t *seed) {
+  const double other = spread(seed);
+  return *seed >> 8 & 7 ? 1 : other;
+}
+
+/* What is dealt into buckets, whatever the distribution, and where one of them gets nearly all. */
+START_TEST(distributions_are_sorted_as_the_references) {
+  static const value_fn fns[] = {crowded, very_crowded, all_over, mostly_one, special};
+  static const tn_dtype kinds[] = {TN_F32, TN_F64, TN_I32, TN_I64};
+  world w = open_world(threads[_i]);
+  for (size_t f = 0; f < sizeof fns / sizeof *fns; ++f)
+    for (size_t k = f < 4 ? 0 : 2; k < (f < 3 ? 2 : 4); ++k) {
+      const int64_t shape[] = {1, k % 2 ? LONG : BUCKETS};
+      tn_tensor *y[2] = {0}, *from[2] = {0};
+      tn_sort_attrs attrs = TN_SORT_DEFAULTS;
+      attrs.descending = (int32_t)(f + k) % 2;
+      for (int d = 0; d < 2; ++d) {
+        tn_tensor *x = drawn(d ? w.reference : w.cpu, kinds[k], 2, shape, fns[f]);
+        ok(tn_sort(NULL, x, &attrs, &y[d], &from[d]));
+        tn_tensor_release(x);
+      }
+      same(y[0], y[1], 0, "sort");
+      same(from[0], from[1], 0, "sort's index");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+/* Long lines side by side, and one that steps. */
+START_TEST(long_rows_are_sorted_as_the_references) {
+  static const int64_t shapes[][2] = {{5, LONG}, {LONG, 3}};
+  world w = open_world(threads[_i]);
+  for (int s = 0; s < 2; ++s) {
+    orders found[2];
+    for (int d = 0; d < 2; ++d) {
+      tn_tensor *x = drawn(d ? w.reference : w.cpu, TN_F64, 2, shapes[s], all_over);
+      found[d] = orders_of(x, s ? 0 : 1, s, 13);
+      tn_tensor_release(x);
+    }
+    same_orders(found[0], found[1]);
+  }
   tn_runtime_close(w.runtime);
 }
 END_TEST
@@ -285,6 +344,8 @@ END_TEST
 
 static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, orders_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, distributions_are_sorted_as_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, long_rows_are_sorted_as_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
