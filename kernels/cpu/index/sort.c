@@ -68,7 +68,7 @@ static tn_status sort_long(const sorting *call, int64_t o, int64_t parts) {
 /* ----------------------------------------------------------- short slices --- */
 
 enum {
-  SORT_TAKEN = 64, /* rows that are filled at a time */
+  SORT_TAKEN = 1024, /* rows that are filled and read at a time */
   SORT_VERY_SHORT = 128,
 };
 
@@ -89,7 +89,7 @@ static bool is_short(const sorting *call, int64_t n) {
   return 2 * lanes <= (size <= SORT_VERY_SHORT ? 8 : 3) * slices;
 }
 
-/* Sorts slices o to o + count - 1. A few rows at a time are filled and read, for each line of
+/* Sorts slices o to o + count - 1. Some rows at a time are filled and read, for each line of
  * memory has several lanes. */
 static void sort_lanes(const sorting *call, int64_t o, int64_t count, sort_row *rows) {
   const int64_t n = call->view.size;
