@@ -104,6 +104,60 @@ START_TEST(long_rows_are_sorted_as_the_references) {
 }
 END_TEST
 
+static double few(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return (double)(*seed >> 28) - 7;
+}
+
+static int64_t drawn_place(uint32_t *seed, int64_t places) {
+  *seed = *seed * 1664525u + 1013904223u;
+  const int64_t at =
+      (int64_t)((uint64_t)*seed * (uint64_t)(places + 4) >> 32) - 2; /* some outside */
+  return *seed & 32 ? at - places : at;
+}
+
+/* Updates of a long vector, each place's in their order. */
+static tn_tensor *scattered(tn_device *device, tn_dtype type, int kind, int64_t places, bool wide) {
+  const int64_t count = places > LONG ? places + 9000 : LONG;
+  uint32_t seed = 77;
+  int64_t *at = malloc((size_t)count * sizeof *at);
+  int32_t *narrow = malloc((size_t)count * sizeof *narrow);
+  for (int64_t i = 0; i < count; ++i) narrow[i] = (int32_t)(at[i] = drawn_place(&seed, places));
+  tn_tensor *index = NULL, *y = drawn(device, type, 1, &places, few);
+  tn_tensor *updates = drawn(device, type, 1, &count, few);
+  ok(tn_tensor_from_host(device, wide ? TN_I64 : TN_I32, 1, &count, wide ? (void *)at : narrow,
+                         &index));
+  const tn_scatter_add_attrs add = {sizeof add, 0};
+  const tn_scatter_attrs set = {sizeof set, 0};
+  const tn_scatter_max_attrs most = {sizeof most, 0};
+  const tn_index_add_attrs rows = {sizeof rows, 0};
+  if (kind == 0) ok(tn_scatter_add(NULL, updates, index, y, &add));
+  if (kind == 1) ok(tn_scatter(NULL, updates, index, y, &set));
+  if (kind == 2) ok(tn_scatter_max(NULL, updates, index, y, &most));
+  if (kind == 3) ok(tn_index_add(NULL, updates, index, y, &rows));
+  tn_tensor_release(index);
+  tn_tensor_release(updates);
+  free(at);
+  free(narrow);
+  return y;
+}
+
+START_TEST(vectors_are_scattered_to_as_the_references) {
+  static const char *const names[] = {"scatter_add", "scatter", "scatter_max", "index_add"};
+  static const tn_dtype kinds[] = {TN_F32, TN_F16, TN_F64, TN_I32, TN_I8};
+  static const int64_t places[] = {5, 1000, 8 * LONG, 2 * LONG};
+  static const uint32_t counts[] = {1, 16, 3};
+  world w = open_world(counts[_i]);
+  for (int kind = 0; kind < 4; ++kind)
+    for (int k = 0; k < 5; ++k)
+      for (int p = (kind + k) % 2; p < 4; p += 2)
+        same(scattered(w.cpu, kinds[k], kind, places[p], (k + p) % 3),
+             scattered(w.reference, kinds[k], kind, places[p], (k + p) % 3),
+             places[p] < LONG ? 1e-6 : 0, names[kind]);
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
 START_TEST(different_elements_are_the_references) {
   world w = open_world(threads[_i]);
   const int64_t n = LONG;
@@ -346,6 +400,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, orders_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, distributions_are_sorted_as_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, long_rows_are_sorted_as_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, vectors_are_scattered_to_as_the_references, 0, 3);
   tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);
