@@ -4,11 +4,12 @@
 #include "kernels/cpu/base/radix.h"
 
 enum {
-  DEALT = 1 << 16,           /* updates from which on it pays */
-  DEALT_EACH = 1 << 14,      /* of them that a thread deals at the least */
-  COPIED_BYTES = 4 << 20,    /* copies from which on it pays for any threads, for they miss the cache */
-  MANY_THREADS = 16,         /* for which it pays without: to deal takes up to ten times as long */
-  STRETCHES = 256,           /* the most, for so many places are written to at a time */
+  DEALT = 1 << 16,      /* updates from which on it pays */
+  DEALT_EACH = 1 << 14, /* of them that a thread deals at the least */
+  COPIED_BYTES =
+      4 << 20,       /* copies from which on it pays for any threads, for they miss the cache */
+  MANY_THREADS = 16, /* for which it pays without: to deal takes up to ten times as long */
+  STRETCHES = 256,   /* the most, for so many places are written to at a time */
   STRETCHES_OF_THREAD = 4,   /* so that none waits long for the others */
   STRETCH_BYTES = 256 << 10, /* which fit a cache */
 };

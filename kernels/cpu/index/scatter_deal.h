@@ -1,7 +1,7 @@
 /*
  * Scattering along the one axis of a vector by all threads: updates are dealt by the stretch of
- * places that they go to, in their order, and each stretch is then a vector of its own. What comes out
- * does not depend on how many stretches there are.
+ * places that they go to, in their order, and each stretch is then a vector of its own. What comes
+ * out does not depend on how many stretches there are.
  */
 #ifndef TENON_KERNELS_CPU_SCATTER_DEAL_H
 #define TENON_KERNELS_CPU_SCATTER_DEAL_H
