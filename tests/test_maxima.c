@@ -1,7 +1,8 @@
 /*
  * The largest of windows, whose places nobody asks for: what it is where they are asked for, and
  * the reference's; NaN wins wherever it stands, and infinities do not. The processor's kernels find
- * the reference's places on either side of the widths from which on rows go side by side.
+ * the reference's places, and its averages, on either side of the widths from which on rows go side
+ * by side.
  */
 #include "compared.h"
 
@@ -117,10 +118,53 @@ START_TEST(places_are_the_references) {
 }
 END_TEST
 
+static double quarters(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return (double)(*seed >> 26) / 4 - 8;
+}
+
+static void averages_of(tn_device *device, tn_dtype dtype, const int64_t *shape, int64_t out,
+                        bool padding_counts, tn_tensor **y) {
+  tn_avg_pool3d_attrs window = TN_AVG_POOL3D_DEFAULTS;
+  tn_adaptive_avg_pool3d_attrs share = TN_ADAPTIVE_AVG_POOL3D_DEFAULTS;
+  tn_tensor *x = drawn(device, dtype, 5, shape, quarters);
+  for (int d = 0; d < 3; d++) {
+    window.kernel[d] = least(shape[2 + d], 3);
+    window.stride[d] = 2;
+    window.padding[d] = window.kernel[d] / 2;
+    share.output[d] = least(shape[2 + d], out);
+  }
+  window.count_padding = padding_counts;
+  y[0] = y[1] = NULL;
+  ok(tn_avg_pool3d(NULL, x, &window, &y[0]));
+  ok(tn_adaptive_avg_pool3d(NULL, x, &share, &y[1]));
+  tn_tensor_release(x);
+}
+
+START_TEST(averages_are_the_references) {
+  static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
+  static const double bounds[] = {4e-7, 1e-15, 1e-3, 8e-3};
+  static const int64_t widths[] = {1, 7, 15, 16, 17, 40, 300}, heights[] = {1, 5, 12};
+  world w = open_world(1 + (uint32_t)_i);
+  for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
+    for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
+      const int64_t shape[] = {2, 50, h ? 3 : 1, heights[h], widths[k]};
+      const int t = (int)(k + h) % 4;
+      tn_tensor *y[2][2];
+      for (int d = 0; d < 2; d++)
+        averages_of(d ? w.reference : w.cpu, types[t], shape, h ? 20 : 3, k % 2, y[d]);
+      for (int p = 0; p < 2; p++)
+        same(y[0][p], y[1][p], bounds[t], p ? "adaptive averages" : "averages");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, places_do_not_matter, 0, (int)(sizeof cases / sizeof *cases));
   tcase_add_loop_test(tcase, places_are_the_references, 0, 2);
+  tcase_add_loop_test(tcase, averages_are_the_references, 0, 2);
 }
 
 int main(void) { return run_suite("maxima", add_tests); }

@@ -110,41 +110,44 @@ static inline int64_t pool_count(const pool_box *box) {
   return box->z.count * box->r.count * box->c.count;
 }
 
-/* ---------------------------------------------------------------- maxima --- */
+/* -------------------------------------------------- many windows at once --- */
 
 enum {
-  MAX_AT_ONCE = 256,   /* windows, or more where a row has them */
-  MAX_NARROW = 16,     /* columns from which on rows go side by side */
-  MAX_PLANE = 1 << 16, /* elements of a plane whose windows are tables */
+  POOL_COUNTED = 1 << 24, /* elements of a plane whose windows' counts are 32 bits */
+  POOL_AT_ONCE = 256,     /* windows, or more where a row has them */
+  POOL_NARROW = 16,       /* columns from which on rows go side by side */
+  POOL_PLANE = 1 << 16,   /* elements of a plane whose windows are tables */
 };
 
-/* Some rows of windows at work: the maxima of their columns and where those stand, row by row, and
- * which columns each window has. */
-typedef struct max_rows {
+/* Some rows of windows at work: what their columns come to, the maxima with where those stand, row
+ * by row, and which columns each window has. */
+typedef struct pool_rows {
   void *line, *best;     /* [rows, width of the image], [rows, windows of a row] numbers */
   int32_t *at;           /* as line */
   int32_t *first, *last; /* as best: columns, by their place in line */
+  int32_t *count;        /* as best: what an average is of */
   int64_t rows;
   int32_t longest; /* columns that a window has */
-} max_rows;
+} pool_rows;
 
-static bool max_make(const pool_call *call, size_t bytes, void **room) {
+static bool pool_make(const pool_call *call, size_t bytes, void **room) {
   *room = call->host->alloc(call->host, bytes, 64);
-  if (!*room) call->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for maxima");
+  if (!*room) call->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to pool in");
   return *room;
 }
 
 /* Numbers are of `size` bytes. False, with a message, without memory; the caller frees m->line. */
-static bool max_rows_make(const pool_call *call, size_t size, max_rows *m) {
+static bool pool_rows_make(const pool_call *call, size_t size, pool_rows *m) {
   const int64_t width = call->out[2];
-  m->rows = cpu_min(call->out[0] * call->out[1], cpu_max(1, MAX_AT_ONCE / cpu_max(1, width)));
+  m->rows = cpu_min(call->out[0] * call->out[1], cpu_max(1, POOL_AT_ONCE / cpu_max(1, width)));
   const size_t columns = (size_t)(m->rows * call->size[2]), windows = (size_t)(m->rows * width);
   const size_t numbers = (columns + windows) * size;
-  if (!max_make(call, numbers + (columns + 2 * windows) * sizeof(int32_t), &m->line)) return false;
+  if (!pool_make(call, numbers + (columns + 3 * windows) * sizeof(int32_t), &m->line)) return false;
   m->best = (char *)m->line + columns * size;
   m->at = (int32_t *)(void *)((char *)m->line + numbers);
   m->first = m->at + columns;
   m->last = m->first + windows;
+  m->count = m->last + windows;
   for (int64_t j = 0; j < width; j++) {
     const pool_span s = call->span[2][j];
     m->longest = (int32_t)cpu_max(m->longest, s.end - s.begin);
@@ -156,8 +159,16 @@ static bool max_rows_make(const pool_call *call, size_t size, max_rows *m) {
   return true;
 }
 
-static bool max_line_make(const pool_call *call, size_t size, max_rows *m) {
-  return max_make(call, (size_t)call->size[2] * size, &m->line);
+/* Whether columns are summed first: rows that are vectors, and windows that are short in them. */
+static bool avg_is_wide(const pool_call *call) {
+  int64_t longest = 0;
+  for (int64_t j = 0; j < call->out[2]; j++)
+    longest = cpu_max(longest, call->span[2][j].end - call->span[2][j].begin);
+  return call->size[2] >= POOL_NARROW && longest <= POOL_NARROW && call->plane <= POOL_COUNTED;
+}
+
+static bool max_line_make(const pool_call *call, size_t size, pool_rows *m) {
+  return pool_make(call, (size_t)call->size[2] * size, &m->line);
 }
 
 /* The windows of some small planes at work, each at its k-th element at a time. */
@@ -172,7 +183,7 @@ typedef struct max_small {
 
 /* Rows that are shorter than vectors are picked from instead of going side by side. */
 static bool max_is_small(const pool_call *call) {
-  return call->size[2] < MAX_NARROW && call->plane <= MAX_PLANE;
+  return call->size[2] < POOL_NARROW && call->plane <= POOL_PLANE;
 }
 
 static void max_small_fill(const pool_call *call, max_small *m) {
@@ -192,12 +203,12 @@ static void max_small_fill(const pool_call *call, max_small *m) {
         }
 }
 
-/* As max_rows_make, with room for planes where they are `halves`; the caller frees m->best. */
+/* As pool_rows_make, with room for planes where they are `halves`; the caller frees m->best. */
 static bool max_small_make(const pool_call *call, size_t size, bool halves, max_small *m) {
-  m->planes = cpu_min(MAX_PLANE / call->plane, 1 + MAX_AT_ONCE / cpu_max(1, call->windows));
+  m->planes = cpu_min(POOL_PLANE / call->plane, 1 + POOL_AT_ONCE / cpu_max(1, call->windows));
   const size_t n = (size_t)(m->planes * call->windows);
   const size_t wide = halves ? (size_t)(m->planes * call->plane) * size : 0;
-  if (!max_make(call, wide + n * (size + 5 * sizeof(int32_t)), &m->best)) return false;
+  if (!pool_make(call, wide + n * (size + 5 * sizeof(int32_t)), &m->best)) return false;
   m->wide = (char *)m->best + n * size;
   m->first = (int32_t *)(void *)((char *)m->wide + wide);
   for (int d = 0; d < 3; d++) m->most[d] = m->first + (size_t)(1 + d) * n;
