@@ -29,10 +29,25 @@ static void begin_slice(const sorting *call, int64_t o, slice_work *w) {
   w->to = outer * call->k * v.inner + inner;
 }
 
+/* Pairs that fit a cache are a bucket: of the digits of their range two mostly do. */
+static void sort_pairs(slice_work *w, int64_t n) {
+  pair *items = w->items;
+  uint64_t least = UINT64_MAX, most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    least = items[i].key < least ? items[i].key : least;
+    most = items[i].key > most ? items[i].key : most;
+  }
+  const bucket all = {0, least, split_bits(most - least)};
+  w->sorted = pair_split_sort(items, items + w->s.n, n, &all);
+}
+
 static tn_status sort_slice(slice_work *w, void *items, radix_room *room) {
   w->items = items, w->room = room;
   const int64_t taken = take(w);
-  sort_items(w, taken, taken < RADIX_PARALLEL ? 1 : w->parts);
+  if (!w->call->words && taken > RADIX_SHORT && taken < RADIX_PARALLEL)
+    sort_pairs(w, taken);
+  else
+    sort_items(w, taken, taken < RADIX_PARALLEL ? 1 : w->parts);
   return write_out(w);
 }
 

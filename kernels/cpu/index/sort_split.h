@@ -12,9 +12,10 @@
 
 enum {
   SPLIT_WORDS = 1 << 19, /* items from which on it pays, of one word */
-  SPLIT_PAIRS = 1 << 16,
-  SPLIT_SAMPLE = 1024, /* keys whose least and greatest are taken for the range */
-  SPLIT_BIN_BITS = 14, /* of the histogram */
+  SPLIT_PAIRS = 1 << 16, /* of whole numbers, whose range is often small */
+  SPLIT_REALS = 1 << 14, /* of float64 */
+  SPLIT_SAMPLE = 1024,   /* keys whose least and greatest are taken for the range */
+  SPLIT_BIN_BITS = 14,   /* of the histogram */
   SPLIT_BINS = 1 << SPLIT_BIN_BITS,
   SPLIT_BUCKETS = 256, /* the most less one, for so many places are written to at a time */
   SPLIT_FILLED = 4096, /* items up to which a bucket is filled at the least */
@@ -249,7 +250,8 @@ static tn_status split_run(split *p, bool *done) {
 
 static bool split_pays(const sorting *call) {
   const int64_t n = call->view.size;
-  return n >= (call->words ? SPLIT_WORDS : SPLIT_PAIRS) && n <= UINT32_MAX && call->k == n;
+  const int64_t pairs = call->x->dtype.code == kDLFloat ? SPLIT_REALS : SPLIT_PAIRS;
+  return n >= (call->words ? SPLIT_WORDS : pairs) && n <= UINT32_MAX && call->k == n;
 }
 
 /* pre: split_pays() */
