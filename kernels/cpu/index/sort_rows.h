@@ -105,67 +105,37 @@ static inline void sort_few_rows(sort_row *a, int64_t n) {
     }
 }
 
+/* clang-format off */
 #define SORT_EACH(DO)                                                                              \
-  DO(0)                                                                                            \
-  DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
+  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)                                                  \
+  DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 
 /* Batcher's odd-even merge sort of 16. */
 #define SORT_NETWORK                                                                               \
-  SORT_PAIR(0, 1)                                                                                  \
-  SORT_PAIR(2, 3)                                                                                  \
-  SORT_PAIR(4, 5)                                                                                  \
-  SORT_PAIR(6, 7)                                                                                  \
-  SORT_PAIR(8, 9)                                                                                  \
-  SORT_PAIR(10, 11)                                                                                \
-  SORT_PAIR(12, 13)                                                                                \
-  SORT_PAIR(14, 15)                                                                                \
-  SORT_PAIR(0, 2)                                                                                  \
-  SORT_PAIR(1, 3)                                                                                  \
-  SORT_PAIR(4, 6)                                                                                  \
-  SORT_PAIR(5, 7)                                                                                  \
-  SORT_PAIR(8, 10)                                                                                 \
-  SORT_PAIR(9, 11)                                                                                 \
-  SORT_PAIR(12, 14)                                                                                \
-  SORT_PAIR(13, 15)                                                                                \
-  SORT_PAIR(1, 2)                                                                                  \
-  SORT_PAIR(5, 6)                                                                                  \
-  SORT_PAIR(9, 10)                                                                                 \
-  SORT_PAIR(13, 14) SORT_PAIR(0, 4) SORT_PAIR(1, 5) SORT_PAIR(2, 6) SORT_PAIR(3, 7)                \
-      SORT_PAIR(8, 12) SORT_PAIR(9, 13) SORT_PAIR(10, 14) SORT_PAIR(11, 15) SORT_PAIR(2, 4)        \
-          SORT_PAIR(3, 5) SORT_PAIR(10, 12) SORT_PAIR(11, 13) SORT_PAIR(1, 2) SORT_PAIR(3, 4)      \
-              SORT_PAIR(5, 6) SORT_PAIR(9, 10) SORT_PAIR(11, 12) SORT_PAIR(13, 14) SORT_PAIR(0, 8) \
-                  SORT_PAIR(1, 9) SORT_PAIR(2, 10) SORT_PAIR(3, 11) SORT_PAIR(4, 12)               \
-                      SORT_PAIR(5, 13) SORT_PAIR(6, 14) SORT_PAIR(7, 15) SORT_PAIR(4, 8)           \
-                          SORT_PAIR(5, 9) SORT_PAIR(6, 10) SORT_PAIR(7, 11) SORT_PAIR(2, 4)        \
-                              SORT_PAIR(3, 5) SORT_PAIR(6, 8) SORT_PAIR(7, 9) SORT_PAIR(10, 12)    \
-                                  SORT_PAIR(11, 13) SORT_PAIR(1, 2) SORT_PAIR(3, 4)                \
-                                      SORT_PAIR(5, 6) SORT_PAIR(7, 8) SORT_PAIR(9, 10)             \
-                                          SORT_PAIR(11, 12) SORT_PAIR(13, 14)
+  SORT_PAIR(0, 1) SORT_PAIR(2, 3) SORT_PAIR(4, 5) SORT_PAIR(6, 7) SORT_PAIR(8, 9)                  \
+  SORT_PAIR(10, 11) SORT_PAIR(12, 13) SORT_PAIR(14, 15) SORT_PAIR(0, 2) SORT_PAIR(1, 3)            \
+  SORT_PAIR(4, 6) SORT_PAIR(5, 7) SORT_PAIR(8, 10) SORT_PAIR(9, 11) SORT_PAIR(12, 14)              \
+  SORT_PAIR(13, 15) SORT_PAIR(1, 2) SORT_PAIR(5, 6) SORT_PAIR(9, 10) SORT_PAIR(13, 14)             \
+  SORT_PAIR(0, 4) SORT_PAIR(1, 5) SORT_PAIR(2, 6) SORT_PAIR(3, 7) SORT_PAIR(8, 12)                 \
+  SORT_PAIR(9, 13) SORT_PAIR(10, 14) SORT_PAIR(11, 15) SORT_PAIR(2, 4) SORT_PAIR(3, 5)             \
+  SORT_PAIR(10, 12) SORT_PAIR(11, 13) SORT_PAIR(1, 2) SORT_PAIR(3, 4) SORT_PAIR(5, 6)              \
+  SORT_PAIR(9, 10) SORT_PAIR(11, 12) SORT_PAIR(13, 14) SORT_PAIR(0, 8) SORT_PAIR(1, 9)             \
+  SORT_PAIR(2, 10) SORT_PAIR(3, 11) SORT_PAIR(4, 12) SORT_PAIR(5, 13) SORT_PAIR(6, 14)             \
+  SORT_PAIR(7, 15) SORT_PAIR(4, 8) SORT_PAIR(5, 9) SORT_PAIR(6, 10) SORT_PAIR(7, 11)               \
+  SORT_PAIR(2, 4) SORT_PAIR(3, 5) SORT_PAIR(6, 8) SORT_PAIR(7, 9) SORT_PAIR(10, 12)                \
+  SORT_PAIR(11, 13) SORT_PAIR(1, 2) SORT_PAIR(3, 4) SORT_PAIR(5, 6) SORT_PAIR(7, 8)                \
+  SORT_PAIR(9, 10) SORT_PAIR(11, 12) SORT_PAIR(13, 14)
 
 /* The steps of distances 8, 4, 2 and 1. */
 #define SORT_HALVES                                                                                \
-  SORT_PAIR(0, 8)                                                                                  \
-  SORT_PAIR(1, 9)                                                                                  \
-  SORT_PAIR(2, 10)                                                                                 \
-  SORT_PAIR(3, 11)                                                                                 \
-  SORT_PAIR(4, 12)                                                                                 \
-  SORT_PAIR(5, 13)                                                                                 \
-  SORT_PAIR(6, 14)                                                                                 \
-  SORT_PAIR(7, 15)                                                                                 \
-  SORT_PAIR(0, 4)                                                                                  \
-  SORT_PAIR(1, 5)                                                                                  \
-  SORT_PAIR(2, 6)                                                                                  \
-  SORT_PAIR(3, 7)                                                                                  \
-  SORT_PAIR(8, 12)                                                                                 \
-  SORT_PAIR(9, 13)                                                                                 \
-  SORT_PAIR(10, 14)                                                                                \
-  SORT_PAIR(11, 15)                                                                                \
-  SORT_PAIR(0, 2)                                                                                  \
-  SORT_PAIR(1, 3)                                                                                  \
-  SORT_PAIR(4, 6)                                                                                  \
-  SORT_PAIR(5, 7) SORT_PAIR(8, 10) SORT_PAIR(9, 11) SORT_PAIR(12, 14) SORT_PAIR(13, 15)            \
-      SORT_PAIR(0, 1) SORT_PAIR(2, 3) SORT_PAIR(4, 5) SORT_PAIR(6, 7) SORT_PAIR(8, 9)              \
-          SORT_PAIR(10, 11) SORT_PAIR(12, 13) SORT_PAIR(14, 15)
+  SORT_PAIR(0, 8) SORT_PAIR(1, 9) SORT_PAIR(2, 10) SORT_PAIR(3, 11) SORT_PAIR(4, 12)               \
+  SORT_PAIR(5, 13) SORT_PAIR(6, 14) SORT_PAIR(7, 15) SORT_PAIR(0, 4) SORT_PAIR(1, 5)               \
+  SORT_PAIR(2, 6) SORT_PAIR(3, 7) SORT_PAIR(8, 12) SORT_PAIR(9, 13) SORT_PAIR(10, 14)              \
+  SORT_PAIR(11, 15) SORT_PAIR(0, 2) SORT_PAIR(1, 3) SORT_PAIR(4, 6) SORT_PAIR(5, 7)                \
+  SORT_PAIR(8, 10) SORT_PAIR(9, 11) SORT_PAIR(12, 14) SORT_PAIR(13, 15) SORT_PAIR(0, 1)            \
+  SORT_PAIR(2, 3) SORT_PAIR(4, 5) SORT_PAIR(6, 7) SORT_PAIR(8, 9) SORT_PAIR(10, 11)                \
+  SORT_PAIR(12, 13) SORT_PAIR(14, 15)
+/* clang-format on */
 
 static inline void sort_block(sort_row *a) {
   for (int j = 0; j < SORT_LANES; j += SORT_WIDTH) {
