@@ -8,7 +8,7 @@
 
 #include "compared.h"
 
-enum { LONG = 70003, PARTS = 3 * 16384 + 5 };
+enum { LONG = 70003, BUCKETS = (1 << 19) + 3, PARTS = 3 * 16384 + 5 };
 static const uint32_t threads[] = {1, 3, 2, 8}; /* the first two against the reference */
 enum { COUNTS = sizeof threads / sizeof *threads, COMPARED = 2 };
 static const tn_dtype types[] = {TN_F32, TN_F16, TN_F64, TN_I32};
@@ -41,6 +41,119 @@ START_TEST(orders_are_the_references) {
       same_orders(found[0], found[1]);
       same(best[0], best[1], 0, "many of topk");
     }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+/* A few far from each other, and many that differ in their last bits alone. */
+static double crowded(uint32_t *seed) {
+  const double far = spread(seed);
+  return *seed >> 8 & 63 ? 1 + (*seed >> 14 & 0x3ff) * 0x1p-23 : far;
+}
+
+/* As `crowded`, as close as a double can be. */
+static double very_crowded(uint32_t *seed) {
+  const double far = spread(seed);
+  return *seed >> 8 & 63 ? 1 + (*seed >> 14) * 0x1p-52 : far;
+}
+
+static double all_over(uint32_t *seed) { return ldexp(spread(seed), (int)(*seed >> 20) % 80); }
+
+static double mostly_one(uint32_t *seed) {
+  const double other = spread(seed);
+  return *seed >> 8 & 7 ? 1 : other;
+}
+
+/* What is dealt into buckets, whatever the distribution, and where one of them gets nearly all. */
+START_TEST(distributions_are_sorted_as_the_references) {
+  static const value_fn fns[] = {crowded, very_crowded, all_over, mostly_one, special};
+  static const tn_dtype kinds[] = {TN_F32, TN_F64, TN_I32, TN_I64};
+  world w = open_world(threads[_i]);
+  for (size_t f = 0; f < sizeof fns / sizeof *fns; ++f)
+    for (size_t k = f < 4 ? 0 : 2; k < (f < 3 ? 2 : 4); ++k) {
+      const int64_t shape[] = {1, k % 2 ? LONG : BUCKETS};
+      tn_tensor *y[2] = {0}, *from[2] = {0};
+      tn_sort_attrs attrs = TN_SORT_DEFAULTS;
+      attrs.descending = (int32_t)(f + k) % 2;
+      for (int d = 0; d < 2; ++d) {
+        tn_tensor *x = drawn(d ? w.reference : w.cpu, kinds[k], 2, shape, fns[f]);
+        ok(tn_sort(NULL, x, &attrs, &y[d], &from[d]));
+        tn_tensor_release(x);
+      }
+      same(y[0], y[1], 0, "sort");
+      same(from[0], from[1], 0, "sort's index");
+    }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+/* Long lines side by side, and one that steps. */
+START_TEST(long_rows_are_sorted_as_the_references) {
+  static const int64_t shapes[][2] = {{5, LONG}, {LONG, 3}, {3, (1 << 14) - 1}, {3, 1 << 14}};
+  world w = open_world(threads[_i]);
+  for (int s = 0; s < 4; ++s) {
+    orders found[2];
+    for (int d = 0; d < 2; ++d) {
+      tn_tensor *x = drawn(d ? w.reference : w.cpu, TN_F64, 2, shapes[s], all_over);
+      found[d] = orders_of(x, s == 1 ? 0 : 1, s % 2, 13);
+      tn_tensor_release(x);
+    }
+    same_orders(found[0], found[1]);
+  }
+  tn_runtime_close(w.runtime);
+}
+END_TEST
+
+static double few(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return (double)(*seed >> 28) - 7;
+}
+
+static int64_t drawn_place(uint32_t *seed, int64_t places) {
+  *seed = *seed * 1664525u + 1013904223u;
+  const int64_t at =
+      (int64_t)((uint64_t)*seed * (uint64_t)(places + 4) >> 32) - 2; /* some outside */
+  return *seed & 32 ? at - places : at;
+}
+
+/* Updates of a long vector, each place's in their order. */
+static tn_tensor *scattered(tn_device *device, tn_dtype type, int kind, int64_t places, bool wide) {
+  const int64_t count = places > LONG ? places + 9000 : LONG;
+  uint32_t seed = 77;
+  int64_t *at = malloc((size_t)count * sizeof *at);
+  int32_t *narrow = malloc((size_t)count * sizeof *narrow);
+  for (int64_t i = 0; i < count; ++i) narrow[i] = (int32_t)(at[i] = drawn_place(&seed, places));
+  tn_tensor *index = NULL, *y = drawn(device, type, 1, &places, few);
+  tn_tensor *updates = drawn(device, type, 1, &count, few);
+  ok(tn_tensor_from_host(device, wide ? TN_I64 : TN_I32, 1, &count, wide ? (void *)at : narrow,
+                         &index));
+  const tn_scatter_add_attrs add = {sizeof add, 0};
+  const tn_scatter_attrs set = {sizeof set, 0};
+  const tn_scatter_max_attrs most = {sizeof most, 0};
+  const tn_index_add_attrs rows = {sizeof rows, 0};
+  if (kind == 0) ok(tn_scatter_add(NULL, updates, index, y, &add));
+  if (kind == 1) ok(tn_scatter(NULL, updates, index, y, &set));
+  if (kind == 2) ok(tn_scatter_max(NULL, updates, index, y, &most));
+  if (kind == 3) ok(tn_index_add(NULL, updates, index, y, &rows));
+  tn_tensor_release(index);
+  tn_tensor_release(updates);
+  free(at);
+  free(narrow);
+  return y;
+}
+
+START_TEST(vectors_are_scattered_to_as_the_references) {
+  static const char *const names[] = {"scatter_add", "scatter", "scatter_max", "index_add"};
+  static const tn_dtype kinds[] = {TN_F32, TN_F16, TN_F64, TN_I32, TN_I8};
+  static const int64_t places[] = {5, 1000, 8 * LONG, 2 * LONG};
+  static const uint32_t counts[] = {1, 16, 3};
+  world w = open_world(counts[_i]);
+  for (int kind = 0; kind < 4; ++kind)
+    for (int k = 0; k < 5; ++k)
+      for (int p = (kind + k) % 2; p < 4; p += 2)
+        same(scattered(w.cpu, kinds[k], kind, places[p], (k + p) % 3),
+             scattered(w.reference, kinds[k], kind, places[p], (k + p) % 3),
+             places[p] < LONG ? 1e-6 : 0, names[kind]);
   tn_runtime_close(w.runtime);
 }
 END_TEST
@@ -285,6 +398,9 @@ END_TEST
 
 static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, orders_are_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, distributions_are_sorted_as_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, long_rows_are_sorted_as_the_references, 0, COMPARED);
+  tcase_add_loop_test(tcase, vectors_are_scattered_to_as_the_references, 0, 3);
   tcase_add_loop_test(tcase, different_elements_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, permutations_are_the_references, 0, COMPARED);
   tcase_add_loop_test(tcase, scans_are_the_references, 0, COMPARED);

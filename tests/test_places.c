@@ -245,7 +245,8 @@ END_TEST
 /* ------------------------------------------------------------ short rows --- */
 
 START_TEST(short_rows_are_sorted_as_the_references) {
-  static const int64_t sizes[] = {0, 1, 2, 3, 17, 64, 255, 256, 257, 512, 513, 1024, 1025};
+  static const int64_t sizes[] = {0,   1,   2,   3,   17,  32,  33,   64,   65,   80,   128, 129,
+                                  255, 256, 257, 400, 512, 513, 1024, 1025, 3000, 4096, 4097};
   static const int64_t counts[] = {1, 2, 15, 17, 35};
   world w = open_world(threads[_i]);
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s)

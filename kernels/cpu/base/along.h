@@ -23,17 +23,18 @@ enum {
 typedef struct along {
   const tn_host *host;
   const void *index;
-  bool wide;       /* the index is i64, not i32 */
-  bool shared;     /* the index has the axis alone */
-  bool packed;     /* columns are copied to work on them, with a row to spare */
-  int64_t n, step; /* the data's size and stride along the axis */
-  int64_t count;   /* indexes along the axis */
-  int64_t part;    /* elements of the update from one index to the next */
-  int64_t last;    /* elements inside the axis that lie side by side in both, 1 without */
-  int64_t width;   /* of a column */
-  int64_t chunks;  /* columns that a row of `last` elements falls into */
-  int64_t splits;  /* parts of `count` that go on their own: 1 where order matters */
-  int64_t inner;   /* rows of `last` elements inside the axis */
+  bool wide;           /* the index is i64, not i32 */
+  bool shared;         /* the index has the axis alone */
+  bool packed;         /* columns are copied to work on them, with a row to spare */
+  int64_t n, step;     /* the data's size and stride along the axis */
+  int64_t count;       /* indexes along the axis */
+  int64_t all, places; /* count and n of the call, of which this may be a part */
+  int64_t part;        /* elements of the update from one index to the next */
+  int64_t last;        /* elements inside the axis that lie side by side in both, 1 without */
+  int64_t width;       /* of a column */
+  int64_t chunks;      /* columns that a row of `last` elements falls into */
+  int64_t splits;      /* parts of `count` that go on their own: 1 where order matters */
+  int64_t inner;       /* rows of `last` elements inside the axis */
   int rank, axis;
   int64_t size[TN_MAX_RANK], stride[TN_MAX_RANK]; /* of the update, of the data */
   const void *from;
@@ -63,6 +64,7 @@ static inline along along_of(const tn_kernel_args *args, const DLTensor *update,
   a.n = data->shape[a.axis];
   a.step = data->strides[a.axis];
   a.count = update->shape[a.axis];
+  a.all = a.count, a.places = a.n;
   a.last = a.part = a.inner = a.splits = 1;
   for (int d = 0; d < a.rank; d++) {
     a.size[d] = update->shape[d];

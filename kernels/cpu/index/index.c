@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/base/along.h"
+#include "kernels/cpu/index/scatter_deal.h"
 
 /* --- gather, index_select: x as [outer, n, block], y as [outer, count, block] --- */
 
@@ -171,7 +172,8 @@ tn_status ISA(scatter_any)(const tn_kernel_args *args) {
   along a = along_of(args, updates, args->in[1], args->out[0], axis_of(args));
   a.from = updates->data;
   a.to = args->out[0]->data;
-  return along_run(&a, BY_SIZE(set, updates->dtype.bits, a.wide));
+  return ISA(scatter_run)(&a, BY_SIZE(set, updates->dtype.bits, a.wide), updates->dtype.bits / 8,
+                          0);
 }
 
 /* --- one_hot: y as [outer, classes, inner], the index as [outer, inner] --- */

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/base/along.h"
 #include "kernels/cpu/base/half.h"
+#include "kernels/cpu/index/scatter_deal.h"
 #include "kernels/cpu/index/slices.h"
 
 enum { FEW = 16 }; /* updates of one place whose sum keeps the bound in any type */
@@ -26,9 +27,9 @@ static along scatter_of(const tn_kernel_args *args) {
 static along slices_along(const tn_kernel_args *args, const slices *s) {
   along a = {.host = args->host, .index = s->rows, .wide = true, .shared = true};
   a.rank = 2;
-  a.n = s->n;
+  a.n = a.places = s->n;
   a.step = a.part = a.last = s->block;
-  a.count = s->count;
+  a.count = a.all = s->count;
   a.inner = a.splits = 1;
   a.size[0] = s->count;
   a.size[1] = a.stride[0] = s->block;

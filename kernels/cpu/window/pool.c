@@ -51,12 +51,12 @@ static void pool_spans(pool_call *call, const window_pool *window, pool_span *sp
   }
 }
 
-static bool pool_is_2x2(const pool_call *call, const window_pool *w) {
+static bool pool_is_2x2(const pool_call *call) {
   for (int d = 0; d < 3; d++) {
     const int64_t side = d == 0 ? 1 : 2;
-    if (w->kernel[d] != side || w->stride[d] != side || w->padding[d] != 0 ||
-        call->out[d] * side > call->size[d])
-      return false;
+    for (int64_t o = 0; o < call->out[d]; o++)
+      if (call->span[d][o].begin != side * o || call->span[d][o].end != side * (o + 1))
+        return false;
   }
   return true;
 }
@@ -81,14 +81,13 @@ static tn_status pool_run(const tn_kernel_args *args, pool_call *call, const poo
     call->windows *= call->out[d] = pooled.size[2 + d];
   }
   if (planes * call->plane == 0) return TN_OK;
-  if (!kind->adaptive) {
+  if (!kind->adaptive)
     window = window_pool_of(args->attrs, window_axes(kind->image), kind->average);
-    call->is_2x2 = pool_is_2x2(call, &window);
-  }
   const int64_t count = call->out[0] + call->out[1] + call->out[2];
   pool_span *spans = host->alloc(host, (size_t)count * sizeof *spans, 64);
   if (spans == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for pooling windows");
   pool_spans(call, kind->adaptive ? NULL : &window, spans);
+  call->is_2x2 = pool_is_2x2(call);
   int64_t reads = call->windows;
   for (int d = 0; d < 3; d++) reads *= cpu_max(1, spans->end - spans->begin);
   const int64_t grain = cpu_max(1, CPU_GRAIN_CHEAP / cpu_max(1, call->plane + reads));
@@ -109,6 +108,113 @@ static inline pool_box pool_box_at(const pool_call *call, int64_t z, int64_t i, 
 
 static inline int64_t pool_count(const pool_box *box) {
   return box->z.count * box->r.count * box->c.count;
+}
+
+/* -------------------------------------------------- many windows at once --- */
+
+enum {
+  POOL_COUNTED = 1 << 24, /* elements of a plane whose windows' counts are 32 bits */
+  POOL_AT_ONCE = 256,     /* windows, or more where a row has them */
+  POOL_NARROW = 16,       /* columns from which on rows go side by side */
+  POOL_PLANE = 1 << 16,   /* elements of a plane whose windows are tables */
+};
+
+/* Some rows of windows at work: what their columns come to, the maxima with where those stand, row
+ * by row, and which columns each window has. */
+typedef struct pool_rows {
+  void *line, *best;     /* [rows, width of the image], [rows, windows of a row] numbers */
+  int32_t *at;           /* as line */
+  int32_t *first, *last; /* as best: columns, by their place in line */
+  int32_t *count;        /* as best: what an average is of */
+  int64_t rows;
+  int32_t longest; /* columns that a window has */
+} pool_rows;
+
+static bool pool_make(const pool_call *call, size_t bytes, void **room) {
+  *room = call->host->alloc(call->host, bytes, 64);
+  if (!*room) call->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to pool in");
+  return *room;
+}
+
+/* Numbers are of `size` bytes. False, with a message, without memory; the caller frees m->line. */
+static bool pool_rows_make(const pool_call *call, size_t size, pool_rows *m) {
+  const int64_t width = call->out[2];
+  m->rows = cpu_min(call->out[0] * call->out[1], cpu_max(1, POOL_AT_ONCE / cpu_max(1, width)));
+  const size_t columns = (size_t)(m->rows * call->size[2]), windows = (size_t)(m->rows * width);
+  const size_t numbers = (columns + windows) * size;
+  if (!pool_make(call, numbers + (columns + 3 * windows) * sizeof(int32_t), &m->line)) return false;
+  m->best = (char *)m->line + columns * size;
+  m->at = (int32_t *)(void *)((char *)m->line + numbers);
+  m->first = m->at + columns;
+  m->last = m->first + windows;
+  m->count = m->last + windows;
+  for (int64_t j = 0; j < width; j++) {
+    const pool_span s = call->span[2][j];
+    m->longest = (int32_t)cpu_max(m->longest, s.end - s.begin);
+    for (int64_t i = 0; i < m->rows; i++) {
+      m->first[i * width + j] = (int32_t)(i * call->size[2] + s.begin);
+      m->last[i * width + j] = (int32_t)(i * call->size[2] + s.end - 1);
+    }
+  }
+  return true;
+}
+
+/* Whether columns are summed first: rows that are vectors, and windows that are short in them. */
+static bool avg_is_wide(const pool_call *call) {
+  int64_t longest = 0;
+  for (int64_t j = 0; j < call->out[2]; j++)
+    longest = cpu_max(longest, call->span[2][j].end - call->span[2][j].begin);
+  return call->size[2] >= POOL_NARROW && longest <= POOL_NARROW && call->plane <= POOL_COUNTED;
+}
+
+static bool max_line_make(const pool_call *call, size_t size, pool_rows *m) {
+  return pool_make(call, (size_t)call->size[2] * size, &m->line);
+}
+
+/* The windows of some small planes at work, each at its k-th element at a time. */
+typedef struct max_small {
+  void *best;       /* numbers, one for each window */
+  void *wide;       /* numbers, one for each element of planes of halves */
+  int32_t *first;   /* the element that a window begins with, counted from the first plane */
+  int32_t *most[3]; /* along each axis: steps from there to the last */
+  int32_t *origin;  /* its plane's first element */
+  int64_t planes, longest[3]; /* at once; of any window */
+} max_small;
+
+/* Rows that are shorter than vectors are picked from instead of going side by side. */
+static bool max_is_small(const pool_call *call) {
+  return call->size[2] < POOL_NARROW && call->plane <= POOL_PLANE;
+}
+
+static void max_small_fill(const pool_call *call, max_small *m) {
+  int64_t j = 0;
+  for (int64_t p = 0; p < m->planes; p++)
+    for (int64_t z = 0; z < call->out[0]; z++)
+      for (int64_t r = 0; r < call->out[1]; r++)
+        for (int64_t c = 0; c < call->out[2]; c++, j++) {
+          const pool_span s[] = {call->span[0][z], call->span[1][r], call->span[2][c]};
+          const int64_t row = s[0].begin * call->size[1] + s[1].begin;
+          m->origin[j] = (int32_t)(p * call->plane);
+          m->first[j] = (int32_t)(p * call->plane + row * call->size[2] + s[2].begin);
+          for (int d = 0; d < 3; d++) {
+            m->most[d][j] = (int32_t)(s[d].end - s[d].begin - 1);
+            m->longest[d] = cpu_max(m->longest[d], s[d].end - s[d].begin);
+          }
+        }
+}
+
+/* As pool_rows_make, with room for planes where they are `halves`; the caller frees m->best. */
+static bool max_small_make(const pool_call *call, size_t size, bool halves, max_small *m) {
+  m->planes = cpu_min(POOL_PLANE / call->plane, 1 + POOL_AT_ONCE / cpu_max(1, call->windows));
+  const size_t n = (size_t)(m->planes * call->windows);
+  const size_t wide = halves ? (size_t)(m->planes * call->plane) * size : 0;
+  if (!pool_make(call, wide + n * (size + 5 * sizeof(int32_t)), &m->best)) return false;
+  m->wide = (char *)m->best + n * size;
+  m->first = (int32_t *)(void *)((char *)m->wide + wide);
+  for (int d = 0; d < 3; d++) m->most[d] = m->first + (size_t)(1 + d) * n;
+  m->origin = m->first + 4 * n;
+  max_small_fill(call, m);
+  return true;
 }
 
 #define BODY "kernels/cpu/window/pool.inc"
