@@ -10,10 +10,17 @@
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
 
-/* Multiplications, or numbers read and written, that are worth a band; weights that stay in cache
- * until the next one; places of results that are worth reading the weights for; rows at least. */
-static const double BAND_WORK = 5e5;
-enum { BAND_NUMBERS = 32 * 1024, BAND_WEIGHTS = 128 * 1024, BAND_PLACES = 24, BAND_ROWS = 2 };
+/* Multiplications, in groups of few channels fewer by GROUP_COST, or numbers read and written, that
+ * are worth a band; weights that stay in cache until the next one; places of results that are worth
+ * reading the weights for; rows at least. */
+static const double BAND_WORK = 5e5, GROUP_COST = 3;
+enum {
+  BAND_NUMBERS = 32 * 1024,
+  BAND_WEIGHTS = 128 * 1024,
+  BAND_PLACES = 24,
+  BAND_ROWS = 2,
+  LANES = 16
+};
 
 conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end) {
   const int64_t begin = first * s->stride[0] - s->padding[0];
@@ -57,7 +64,7 @@ static bool takes_bands(const conv_shape *s) {
 /* As many bands of one image as are worth while, by powers of two, so that threads have as many
  * each. */
 static void cut_bands(conv_shape *s) {
-  const double work = work_of(s) / (double)s->n;
+  const double work = work_of(s) / (double)s->n * (s->c / s->g < LANES ? GROUP_COST : 1);
   const int64_t places = count_of(s->out, s->axes);
   const int64_t numbers = s->c * count_of(s->in, s->axes) + s->k * places;
   int64_t most = max_of((int64_t)(work / BAND_WORK), numbers / BAND_NUMBERS);
