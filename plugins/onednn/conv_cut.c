@@ -13,7 +13,7 @@ enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
 /* Multiplications, in groups of few channels fewer by GROUP_COST, or numbers read and written, that
  * are worth a band; weights that stay in cache until the next one; places of results that are worth
  * reading the weights for; rows at least. */
-static const double BAND_WORK = 5e5, GROUP_COST = 3;
+static const double BAND_WORK = 1e6, GROUP_COST = 3;
 enum {
   BAND_NUMBERS = 32 * 1024,
   BAND_WEIGHTS = 128 * 1024,
