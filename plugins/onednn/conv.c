@@ -319,7 +319,12 @@ static void give_back_plans(conv_call *c) {
 /* Whether there are plans for all pieces; if not, none is held. */
 static bool take_plans(conv_call *c) {
   if (!c->shape.bands) return (c->plan = conv_take_plan(c->args, &c->shape, NULL)) != NULL;
-  return conv_take_bands(c) || (give_back_plans(c), false);
+  do {
+    if (conv_take_bands(c)) return true;
+    give_back_plans(c);
+    memset(c->bands, 0, sizeof c->bands);
+  } while (conv_cut_fewer(&c->shape));
+  return false;
 }
 
 /* --- the pieces --- */

@@ -99,6 +99,9 @@ void conv_activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64
 /* conv_cut.c: images of a piece, and the parts of the channels written or the bands of rows that
  * it is cut into. */
 void conv_cut(conv_shape *s);
+/* Fewer bands, where oneDNN has nothing for as many: it may block weights by how many rows there
+ * are. false: there are none. */
+bool conv_cut_fewer(conv_shape *s);
 /* Rows of results before band i. */
 static inline int64_t conv_band_begin(const conv_shape *s, int64_t i) {
   return i * s->out[0] / s->bands;

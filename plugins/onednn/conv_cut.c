@@ -73,6 +73,12 @@ static void cut_bands(conv_shape *s) {
   if (s->bands < 2 || !are_alike(s)) s->bands = 0;
 }
 
+bool conv_cut_fewer(conv_shape *s) {
+  do s->bands /= 2;
+  while (s->bands > 1 && !are_alike(s));
+  return s->bands > 1;
+}
+
 void conv_cut(conv_shape *s) {
   const double image = work_of(s) / (double)s->n;
   const bool sums = s->role == CONV_BACKWARD_WEIGHTS;
