@@ -105,7 +105,8 @@ START_TEST(results_are_ours) {
   float *want = convolve(ours, c, 0, plugin);
   for (int how = 0; how <= LAST_TO_LAST; how++) {
     float *got = convolve(one, c, how, plugin), *again = convolve(three, c, how, plugin);
-    if (__builtin_cpu_supports("avx512bw")) ck_assert_msg(!strcmp(plugin, "onednn"), "way %d: %s", how, plugin);
+    if (__builtin_cpu_supports("avx512bw"))
+      ck_assert_msg(!strcmp(plugin, "onednn"), "way %d: %s", how, plugin);
     for (int64_t i = 0; i < count; i++)
       ck_assert_msg(fabs((double)got[i] - (double)want[i]) <= 1e-6 * (terms + 10),
                     "way %d, element %lld: %g for %g", how, (long long)i, (double)got[i],
