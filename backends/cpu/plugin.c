@@ -33,6 +33,8 @@ extern const tn_kernel cpu_kernels_baseline[], cpu_kernels_avx2[], cpu_kernels_a
 #define ROW_HEEDS(...) +1
 #define ROW_ANY(...) +1
 #define ROW_ANY_HEEDS(...) +1
+#define ROW_LAST(...) +1
+#define ROW_ANY_LAST(...) +1
 #define ROW_MULTI(...) +1
 #define ROW_BLAS(...) +1
 enum {
@@ -43,6 +45,8 @@ enum {
 #undef ROW_HEEDS
 #undef ROW_ANY
 #undef ROW_ANY_HEEDS
+#undef ROW_LAST
+#undef ROW_ANY_LAST
 #undef ROW_MULTI
 #undef ROW_BLAS
 

@@ -91,7 +91,8 @@ extern const uint32_t ISA(cpu_kernels_count);
 #define ROW_HEEDS(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #define ROW_ANY(op, flags) KERNEL_DECLARE(op, any)
 #define ROW_ANY_HEEDS(op, flags) KERNEL_DECLARE(op, any)
-#define ROW_ANY_HEEDS(op, flags) KERNEL_DECLARE(op, any)
+#define ROW_LAST(op, flags, d, DTYPE) KERNEL_DECLARE(op##_last, d)
+#define ROW_ANY_LAST(op, flags) KERNEL_DECLARE(op##_last, any)
 #define ROW_MULTI(op) KERNEL_DECLARE(op, any)
 #define ROW_BLAS(op, flags, d, DTYPE) KERNEL_DECLARE(op, d)
 #include "kernels/cpu/rows.def"
@@ -99,10 +100,14 @@ extern const uint32_t ISA(cpu_kernels_count);
 #undef ROW_HEEDS
 #undef ROW_ANY
 #undef ROW_ANY_HEEDS
-#undef ROW_ANY_HEEDS
+#undef ROW_LAST
+#undef ROW_ANY_LAST
 #undef ROW_MULTI
 #undef ROW_BLAS
 
+/* Whether all tensors are images that lie dense with channels last, and one not row-major too; of
+ * several results only the first is wanted. */
+bool ISA(last_supports)(const tn_kernel_args *args);
 bool ISA(matmul_supports)(const tn_kernel_args *args);
 /* Whether the state of an optimiser over lists has a type that goes with its parameters'. */
 bool ISA(multi_supports)(const tn_kernel_args *args);

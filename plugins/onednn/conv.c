@@ -14,9 +14,8 @@
 
 /* --- the shape --- */
 
-/* Strides of [n, c, size...] in elements. */
-static void strides_of(int64_t way, int64_t axes, int64_t channels, const int64_t *size,
-                       int64_t *stride) {
+void conv_strides(int64_t way, int64_t axes, int64_t channels, const int64_t *size,
+                  int64_t *stride) {
   int64_t apart = way == PLAIN ? 1 : channels;
   for (int64_t d = axes - 1; d >= 0; d--) {
     stride[2 + d] = apart;
@@ -31,7 +30,7 @@ static int64_t lies(const DLTensor *t) {
   for (int64_t way = PLAIN; way <= CHANNELS_LAST; way++) {
     int64_t want[5];
     bool same = true;
-    strides_of(way, t->ndim - 2, t->shape[1], t->shape + 2, want);
+    conv_strides(way, t->ndim - 2, t->shape[1], t->shape + 2, want);
     for (int d = 0; d < t->ndim; d++) same = same && (t->shape[d] == 1 || t->strides[d] == want[d]);
     if (same) return way;
   }
@@ -55,6 +54,23 @@ static void name_tensors(conv_call *c) {
     c->y = row->transposed ? second : first, c->x = row->transposed ? first : second, c->w = out;
     break;
   }
+}
+
+/* Whether each result has one place of x, the same. */
+static bool is_pointwise(const conv_shape *s) {
+  bool is = s->role == CONV_FORWARD;
+  for (int64_t d = 0; d < s->axes; d++)
+    is = is && s->window[d] == 1 && s->stride[d] == 1 && s->padding[d] == 0;
+  return is;
+}
+
+/* Images of one axis have as many rows as places, and so can be cut anywhere. */
+static void flatten(conv_shape *s) {
+  s->in[0] = s->out[0] = count_of(s->out, s->axes);
+  for (int64_t d = 1; d < s->axes; d++)
+    s->in[d] = s->out[d] = s->window[d] = s->stride[d] = s->dilation[d] = 0;
+  s->dilation[0] = 1;
+  s->axes = 1;
 }
 
 static bool read_shape(conv_call *c, const tn_kernel_args *args) {
@@ -88,6 +104,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   s->lies[0] = lies(c->x), s->lies[1] = lies(c->w), s->lies[2] = lies(c->y);
   if (s->lies[0] < 0 || s->lies[1] < 0 || s->lies[2] < 0) return false;
   if (c->bias && (row->role != CONV_FORWARD || c->bias->strides[0] != 1)) return false;
+  if (is_last(s) && is_pointwise(s)) flatten(s);
   conv_cut(s);
   return true;
 }
@@ -122,7 +139,7 @@ static dnnl_status_t image_layout(const conv_shape *s, layout *l, int64_t channe
   int64_t dims[5] = {s->images, channels};
   int64_t stride[5];
   for (int64_t d = 0; d < s->axes; d++) dims[2 + d] = size[d];
-  if (how) strides_of(*how, s->axes, channels, size, stride);
+  if (how) conv_strides(*how, s->axes, channels, size, stride);
   return layout_make(l, (int)s->axes + 2, dims, (dnnl_data_type_t)s->type, how ? stride : NULL);
 }
 
@@ -134,7 +151,7 @@ static dnnl_status_t piece_layout(const conv_shape *s, layout *l, int64_t channe
   int64_t stride[5], sizes[3];
   for (int64_t d = 0; d < s->axes; d++) dims[2 + d] = sizes[d] = size[d];
   if (whole) sizes[0] = whole;
-  strides_of(how, s->axes, all, sizes, stride);
+  conv_strides(how, s->axes, all, sizes, stride);
   return layout_make(l, (int)s->axes + 2, dims, (dnnl_data_type_t)s->type, stride);
 }
 
@@ -146,7 +163,7 @@ static dnnl_status_t weight_layout(const conv_shape *s, layout *l, dnnl_data_typ
   int64_t dims[6] = {s->g, k, c};
   int64_t stride[6];
   for (int64_t d = 0; d < s->axes; d++) dims[3 + d] = s->window[d];
-  strides_of(s->lies[1], s->axes, s->c / s->g, s->window, stride + 1);
+  conv_strides(s->lies[1], s->axes, s->c / s->g, s->window, stride + 1);
   stride[0] = stride[1] * (s->k / s->g);
   const int lead = s->g == 1;
   if (!lead) return layout_make(l, (int)s->axes + 3, dims, type, plain ? stride : NULL);
@@ -283,7 +300,7 @@ static dnnl_status_t build(dnnl_engine_t engine, plan *p, const void *ctx) {
 enum { KIND_CONV = 1 };
 static_assert(sizeof(conv_shape) <= sizeof((plan_key *)0)->numbers, "a key holds the shape");
 
-static plan *take(const tn_kernel_args *args, const conv_shape *s, layout_ref weights) {
+plan *conv_take_plan(const tn_kernel_args *args, const conv_shape *s, layout_ref weights) {
   const conv_plan wanted = {s, weights};
   plan_key key;
   memset(&key, 0, sizeof key);
@@ -293,29 +310,21 @@ static plan *take(const tn_kernel_args *args, const conv_shape *s, layout_ref we
 }
 
 static void give_back_plans(conv_call *c) {
-  if (c->shape.rows)
+  if (c->shape.bands)
     for (int i = 0; i < BAND_KINDS; i++) plan_give_back(c->args, c->bands[i]);
   else
     plan_give_back(c->args, c->plan);
 }
 
-/* The bands' weights are the first's. */
-static bool take_bands(conv_call *c) {
-  const int64_t last = conv_bands(&c->shape) - 1, which[BAND_KINDS] = {0, 1, last};
-  for (int i = FIRST_BAND; i < BAND_KINDS; i++) {
-    const conv_shape band = conv_band(&c->shape, which[i]);
-    if (i == MIDDLE_BAND && last == 1) continue;
-    c->bands[i] = take(c->args, &band, i ? c->plan->slots[SLOT_B].own : NULL);
-    if (!c->bands[i]) return false;
-    c->plan = c->bands[FIRST_BAND];
-  }
-  return true;
-}
-
 /* Whether there are plans for all pieces; if not, none is held. */
 static bool take_plans(conv_call *c) {
-  if (!c->shape.rows) return (c->plan = take(c->args, &c->shape, NULL)) != NULL;
-  return take_bands(c) || (give_back_plans(c), false);
+  if (!c->shape.bands) return (c->plan = conv_take_plan(c->args, &c->shape, NULL)) != NULL;
+  do {
+    if (conv_take_bands(c)) return true;
+    give_back_plans(c);
+    memset(c->bands, 0, sizeof c->bands);
+  } while (conv_cut_fewer(&c->shape));
+  return false;
 }
 
 /* --- the pieces --- */
@@ -332,7 +341,7 @@ static tn_status convert_weights(void *ctx, int64_t begin, int64_t end) {
   return status;
 }
 
-static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
+tn_status conv_load_weights(runner *r, const conv_call *c, int64_t p) {
   if (c->weights)
     return runner_use(r, SLOT_B, c->weights + (size_t)p * c->plan->slots[SLOT_B].bytes);
   return runner_load(r, SLOT_B, conv_at_weights(c, p));
@@ -340,8 +349,7 @@ static tn_status load_weights(runner *r, const conv_call *c, int64_t p) {
 
 /* --- activations --- */
 
-/* Runs of `run` elements, `apart` bytes from one to the next. */
-static void activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
+void conv_activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
   if (c->activation == TN_ACTIVATION_NONE) return;
   for (int64_t r = 0; r < runs; r++)
     activate_run(c->activation, c->is_wide, (dnnl_data_type_t)c->shape.type, y + r * apart, run);
@@ -353,17 +361,8 @@ static void activate_part(const conv_call *c, int64_t piece, int64_t p) {
   const int64_t places = count_of(s->out, s->axes), channels = s->k / s->parts;
   const bool last = s->lies[2] == CHANNELS_LAST && channels != s->k;
   for (int64_t i = piece * s->images; i < (piece + 1) * s->images; i++)
-    activate(c, conv_at_channel(c->y, i, p * channels), last ? places : 1,
-             last ? channels : places * channels, s->k * (c->y->dtype.bits / 8));
-}
-
-/* Rows of an image from `y` on. */
-static void activate_rows(const conv_call *c, char *y, int64_t rows) {
-  const conv_shape *s = &c->shape;
-  const int64_t places = count_of(s->out, s->axes) / s->out[0] * rows;
-  const bool last = s->lies[2] == CHANNELS_LAST;
-  activate(c, y, last ? 1 : s->k, last ? places * s->k : places,
-           c->y->strides[1] * (c->y->dtype.bits / 8));
+    conv_activate(c, conv_at_channel(c->y, i, p * channels), last ? places : 1,
+                  last ? channels : places * channels, s->k * (c->y->dtype.bits / 8));
 }
 
 /* Images i of x or y in, part p of y or x out. */
@@ -379,7 +378,7 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
   int64_t loaded = -1;
   for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
     const int64_t i = unit / s->parts, p = unit % s->parts;
-    status = load_weights(&r, c, p);
+    status = conv_load_weights(&r, c, p);
     if (status == TN_OK && i != loaded)
       status = runner_load(&r, SLOT_A, conv_at_channel(from, i * s->images, 0));
     loaded = i;
@@ -390,52 +389,6 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
     if (status == TN_OK) activate_part(c, i, p);
   }
   runner_close(&r);
-  return status;
-}
-
-/* --- bands --- */
-
-static const plan *plan_of_band(const conv_call *c, int64_t band) {
-  return c->bands[band == 0                           ? FIRST_BAND
-                  : band == conv_bands(&c->shape) - 1 ? LAST_BAND
-                                                      : MIDDLE_BAND];
-}
-
-/* Row i of an image, along its first axis. */
-static char *at_row(const DLTensor *t, int64_t image, int64_t i) {
-  return conv_at_channel(t, image, 0) + i * t->strides[2] * (t->dtype.bits / 8);
-}
-
-static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t band) {
-  const conv_shape *s = &c->shape;
-  const int64_t first = band * s->rows, end = min_of(first + s->rows, s->out[0]);
-  char *y = at_row(c->y, image, first);
-  tn_status status =
-      runner_load(r, SLOT_A, at_row(c->x, image, conv_rows_read(s, first, end).begin));
-  if (status == TN_OK) status = runner_run(r, y);
-  if (status == TN_OK) activate_rows(c, y, end - first);
-  return status;
-}
-
-/* Bands of one image after the other; neighbours in the middle share a plan. */
-static tn_status band_range(void *ctx, int64_t begin, int64_t end) {
-  const conv_call *c = ctx;
-  const int64_t bands = conv_bands(&c->shape);
-  runner r;
-  const plan *open = NULL;
-  tn_status status = TN_OK;
-  for (int64_t unit = begin; unit < end && status == TN_OK; unit++) {
-    const plan *p = plan_of_band(c, unit % bands);
-    if (p != open) {
-      if (open) runner_close(&r);
-      status = runner_open(&r, c->args, p, 1u << SLOT_B);
-      open = status == TN_OK ? p : NULL;
-      if (open) status = load_weights(&r, c, 0);
-      if (status == TN_OK && c->bias) status = runner_load(&r, SLOT_BIAS, c->bias->data);
-    }
-    if (status == TN_OK) status = run_band(&r, c, unit / bands, unit % bands);
-  }
-  if (open) runner_close(&r);
   return status;
 }
 
@@ -471,8 +424,8 @@ static tn_status run_images(conv_call *c) {
   if (kept) c->weights = kept->data;
   if (c->plan->slots[SLOT_B].reorder.primitive && !c->weights) status = reorder_weights(c, kept);
   if (status == TN_OK)
-    status = host->parallel_for(host, conv_pieces(s) * (s->rows ? conv_bands(s) : s->parts), 1,
-                                s->rows ? band_range : image_range, c);
+    status = host->parallel_for(host, conv_pieces(s) * (s->bands ? s->bands : s->parts), 1,
+                                s->bands ? conv_run_bands : image_range, c);
   if (!kept || kept->data != c->weights) host->free(host, c->weights);
   return status;
 }

@@ -15,13 +15,13 @@ typedef struct conv_shape {
   int64_t role, type, axes, n, g, c, k, images, parts, bias;
   int64_t in[3], out[3], window[3], stride[3], padding[3], dilation[3];
   int64_t lies[3]; /* PLAIN or CHANNELS_LAST: x, w, y */
-  /* Where pieces are bands of images: rows of results in one, else 0. Of a band besides: rows of
+  /* Where pieces are bands of images: how many of one image, else 0. Of a band besides: rows of
    * the whole x and y, and padding before them. */
-  int64_t rows, whole[2], before;
+  int64_t bands, whole[2], before;
 } conv_shape;
 
-/* The plans of bands: the first, those in between, the last. */
-enum { FIRST_BAND, MIDDLE_BAND, LAST_BAND, BAND_KINDS };
+/* The plans of bands: the first, those in between of as few rows as any or one more, the last. */
+enum { FIRST_BAND, SHORT_BAND, LONG_BAND, LAST_BAND, BAND_KINDS };
 
 typedef struct conv_call {
   const tn_kernel_args *args;
@@ -85,11 +85,32 @@ static inline char *conv_at_weights(const conv_call *c, int64_t p) {
                                        : conv_at_channel(c->w, p * (s->k / s->parts), 0);
 }
 
+/* Strides of [n, c, size...] in elements. */
+void conv_strides(int64_t way, int64_t axes, int64_t channels, const int64_t *size,
+                  int64_t *stride);
+/* The plan of a shape, which shares another one's layout of weights unless that is NULL; NULL where
+ * there is none. To be given back. */
+plan *conv_take_plan(const tn_kernel_args *args, const conv_shape *s, layout_ref weights);
+/* Part p of the weights. */
+tn_status conv_load_weights(runner *r, const conv_call *c, int64_t p);
+/* Activates runs of `run` elements, `apart` bytes from one to the next. */
+void conv_activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart);
+
 /* conv_cut.c: images of a piece, and the parts of the channels written or the bands of rows that
  * it is cut into. */
 void conv_cut(conv_shape *s);
-static inline int64_t conv_bands(const conv_shape *s) {
-  return s->rows ? (s->out[0] + s->rows - 1) / s->rows : 1;
+/* Fewer bands, where oneDNN has nothing for as many: it may block weights by how many rows there
+ * are. false: there are none. */
+bool conv_cut_fewer(conv_shape *s);
+/* Rows of results before band i. */
+static inline int64_t conv_band_begin(const conv_shape *s, int64_t i) {
+  return i * s->out[0] / s->bands;
+}
+static inline int conv_band_kind(const conv_shape *s, int64_t i) {
+  if (i == 0) return FIRST_BAND;
+  if (i == s->bands - 1) return LAST_BAND;
+  const int64_t rows = conv_band_begin(s, i + 1) - conv_band_begin(s, i);
+  return rows == s->out[0] / s->bands ? SHORT_BAND : LONG_BAND;
 }
 /* Rows of x that results first <= i < end read, those in padding left out. */
 typedef struct conv_rows {
@@ -98,6 +119,11 @@ typedef struct conv_rows {
 conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end);
 /* A band of one image as a convolution of its own. */
 conv_shape conv_band(const conv_shape *s, int64_t band);
+
+/* conv_bands.c: the plans of a call's bands, false where one of them has none; and bands of one
+ * plan after the other, of all images, for parallel_for. */
+bool conv_take_bands(conv_call *c);
+tn_status conv_run_bands(void *call, int64_t begin, int64_t end);
 
 /* conv_sums.c: gradients by weights. pre: the call has its plan. */
 tn_status conv_sums_run(conv_call *c);

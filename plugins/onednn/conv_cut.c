@@ -10,9 +10,17 @@
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
 
-/* Numbers of a band that stay in cache until the activation, and weights that do until the next
- * band; rows that a band has at least. */
-enum { BAND_NUMBERS = 64 * 1024, BAND_WEIGHTS = 128 * 1024, BAND_ROWS = 2 };
+/* Multiplications, in groups of few channels fewer by GROUP_COST, or numbers read and written, that
+ * are worth a band; weights that stay in cache until the next one; places of results that are worth
+ * reading the weights for; rows at least. */
+static const double BAND_WORK = 1e6, GROUP_COST = 3;
+enum {
+  BAND_NUMBERS = 32 * 1024,
+  BAND_WEIGHTS = 128 * 1024,
+  BAND_PLACES = 24,
+  BAND_ROWS = 2,
+  LANES = 16
+};
 
 conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end) {
   const int64_t begin = first * s->stride[0] - s->padding[0];
@@ -22,7 +30,7 @@ conv_rows conv_rows_read(const conv_shape *s, int64_t first, int64_t end) {
 }
 
 conv_shape conv_band(const conv_shape *s, int64_t band) {
-  const int64_t first = band * s->rows, end = min_of(first + s->rows, s->out[0]);
+  const int64_t first = conv_band_begin(s, band), end = conv_band_begin(s, band + 1);
   const conv_rows read = conv_rows_read(s, first, end);
   conv_shape b = *s;
   b.n = b.images = 1;
@@ -34,33 +42,41 @@ conv_shape conv_band(const conv_shape *s, int64_t band) {
   return b;
 }
 
-/* Whether all bands but the first and the last read as many rows, none of them padding, and those
- * two read some. */
+/* Whether all bands but the first and the last read no padding, and those two read some rows. */
 static bool are_alike(const conv_shape *s) {
-  const int64_t bands = conv_bands(s), last = (bands - 1) * s->rows;
-  const conv_rows before = conv_rows_read(s, 0, s->rows),
-                  behind = conv_rows_read(s, last, last + 1);
+  const int64_t second = conv_band_begin(s, 1), last = conv_band_begin(s, s->bands - 1);
+  const conv_rows before = conv_rows_read(s, 0, second),
+                  behind = conv_rows_read(s, last, s->out[0]);
   const int64_t middle =
-      last * s->stride[0] - s->stride[0] - s->padding[0] + (s->window[0] - 1) * s->dilation[0] + 1;
+      (last - 1) * s->stride[0] - s->padding[0] + (s->window[0] - 1) * s->dilation[0] + 1;
   return before.begin < before.end && behind.begin < behind.end &&
-         s->rows * s->stride[0] >= s->padding[0] && (bands == 2 || middle <= s->in[0]);
+         (s->bands == 2 || (second * s->stride[0] >= s->padding[0] && middle <= s->in[0]));
 }
+
+static bool takes_parts(const conv_shape *s) { return s->g == 1 && s->k % 128 == 0; }
 
 static bool takes_bands(const conv_shape *s) {
   const int64_t weights = s->k * (s->c / s->g) * count_of(s->window, s->axes);
-  return is_last(s) && s->role == CONV_FORWARD && s->images == 1 && weights <= BAND_WEIGHTS &&
-         s->out[0] >= 2 * BAND_ROWS;
+  return is_last(s) && s->role == CONV_FORWARD && s->images == 1 &&
+         (weights <= BAND_WEIGHTS || !takes_parts(s));
 }
 
-/* Bands of one image that are worth while, with work or memory enough for each. */
+/* As many bands of one image as are worth while, by powers of two, so that threads have as many
+ * each. */
 static void cut_bands(conv_shape *s) {
-  const double work = work_of(s) / (double)s->n;
-  const int64_t numbers = s->c * count_of(s->in, s->axes) + s->k * count_of(s->out, s->axes);
-  const int64_t most = max_of((int64_t)(work / LEAST_WORK), numbers / BAND_NUMBERS);
-  const int64_t bands = min_of(min_of(most, PIECES), s->out[0] / BAND_ROWS);
-  if (bands < 2) return;
-  s->rows = (s->out[0] + bands - 1) / bands;
-  if (!are_alike(s)) s->rows = 0;
+  const double work = work_of(s) / (double)s->n * (s->c / s->g < LANES ? GROUP_COST : 1);
+  const int64_t places = count_of(s->out, s->axes);
+  const int64_t numbers = s->c * count_of(s->in, s->axes) + s->k * places;
+  int64_t most = max_of((int64_t)(work / BAND_WORK), numbers / BAND_NUMBERS);
+  most = min_of(most, min_of(s->out[0] / BAND_ROWS, places / BAND_PLACES));
+  for (s->bands = PIECES; s->bands > most;) s->bands /= 2;
+  if (s->bands < 2 || !are_alike(s)) s->bands = 0;
+}
+
+bool conv_cut_fewer(conv_shape *s) {
+  do s->bands /= 2;
+  while (s->bands > 1 && !are_alike(s));
+  return s->bands > 1;
 }
 
 void conv_cut(conv_shape *s) {
@@ -73,7 +89,7 @@ void conv_cut(conv_shape *s) {
   s->images = divisor(s->n, max_of(least, s->n / pieces));
   s->parts = 1;
   if (takes_bands(s)) cut_bands(s);
-  if (s->rows) return;
+  if (s->bands) return;
   while (s->g == 1 && s->n / s->images * s->parts < PIECES / 2 && written % (64 * s->parts) == 0 &&
          image * (double)s->images / (double)s->parts > 2 * LEAST_WORK)
     s->parts *= 2;

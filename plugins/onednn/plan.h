@@ -7,6 +7,8 @@
 #ifndef TENON_ONEDNN_PLAN_H
 #define TENON_ONEDNN_PLAN_H
 
+#include <stdatomic.h>
+
 #include "compat.h"
 #include "tenon/plugin.h"
 
@@ -34,6 +36,12 @@ typedef struct slot {
   step reorder;   /* between the two; primitive NULL where they are the same */
 } slot;
 
+/* oneDNN's objects for one use of a plan at a time: a stream, and memory without an address. */
+typedef struct handles handles;
+
+/* What a plan keeps of them for its next uses: as many as threads that take part, up to here. */
+enum { SPARE_HANDLES = 8 };
+
 typedef struct plan {
   plan_key key;
   uint64_t hash;
@@ -41,7 +49,8 @@ typedef struct plan {
   step main;
   slot slots[SLOTS];
   bool zero_points[2]; /* the call passes zero points of a and b */
-  uint32_t users;      /* guarded by the plans' mutex, as are the links */
+  _Atomic(handles *) spare[SPARE_HANDLES];
+  uint32_t users; /* guarded by the plans' mutex, as are the links */
   struct plan *chain, *newer, *older;
 } plan;
 
@@ -73,13 +82,15 @@ dnnl_status_t plan_finish_slot(dnnl_engine_t engine, plan *p, int slot, dnnl_que
 /* Scratch memory comes from us: that is what lets threads share a primitive. */
 dnnl_status_t plan_attr(dnnl_primitive_attr_t *attr);
 
+/* runner.c: frees a plan's spare ones. */
+void handles_free_spare(const tn_host *host, plan *p);
+
 /* One thread's use of a plan: memory objects, scratch memory, and one thread of OpenMP. */
 typedef struct runner {
   const tn_host *host;
-  const plan *plan;
-  dnnl_stream_t stream;
-  dnnl_memory_t user[SLOTS], own[SLOTS], scratch, zero[2];
-  int32_t zeros[2];
+  plan *plan;
+  handles *at;
+  int32_t *zeros; /* zero points of a and b */
   unsigned lent;
   char *room;
   int threads_before;
@@ -87,7 +98,7 @@ typedef struct runner {
 
 /* `lent`, bits by slot: reordered, these lie where runner_use says and nowhere else. On failure
  * nothing is left open. */
-tn_status runner_open(runner *r, const tn_kernel_args *args, const plan *p, unsigned lent);
+tn_status runner_open(runner *r, const tn_kernel_args *args, plan *p, unsigned lent);
 void runner_close(runner *r);
 
 /* The tensor, or piece, of an input: reordered to the primitive's layout if need be. */

@@ -51,6 +51,7 @@ static void plan_clear(plan *p) {
 }
 
 static void plan_free(plans *all, plan *p) {
+  handles_free_spare(all->host, p);
   plan_clear(p);
   all->host->free(all->host, p);
 }

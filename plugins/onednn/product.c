@@ -240,7 +240,7 @@ typedef struct part {
   int64_t first;       /* of the side that is cut */
   bool tail;           /* the last block, and smaller */
   int64_t offset[3];   /* in elements, of a, b and y */
-  const plan *plan;
+  plan *plan;
 } part;
 
 static part part_of(const product_call *c, int64_t unit, int64_t slice) {
@@ -276,9 +276,9 @@ static tn_status run_part(runner *r, const product_call *c, const part *p, uint3
   return status;
 }
 
-static tn_status open_runner(runner *r, const product_call *c, const plan *p) {
+static tn_status open_runner(runner *r, const product_call *c, plan *p) {
   tn_status status = runner_open(r, c->args, p, 0);
-  for (int i = 0; i < 2; i++) r->zeros[i] = zero_of(c->zero[i]);
+  for (int i = 0; i < 2 && status == TN_OK; i++) r->zeros[i] = zero_of(c->zero[i]);
   return status;
 }
 

@@ -16,6 +16,10 @@
 #define CONV_PATCH_BYTES (768 * 1024)
 /* Fewest windows in a piece that is less than a row: enough for the BLAS. */
 #define CONV_LEAST_PIECE 64
+/* Weights of a part of the channels that a single window is multiplied with, and such parts:
+ * reading them is what that takes. */
+#define CONV_PART_WEIGHTS (32 * 1024)
+#define CONV_PARTS 16
 /* Bytes of weight-gradient accumulators at the most. */
 #define CONV_SUM_BYTES (32 * 1024 * 1024)
 #define CONV_SUMS 16
@@ -45,7 +49,7 @@ typedef struct conv_call {
   int64_t plane, image, window;     /* their products */
   int64_t patch;                    /* c times window */
   int64_t piece, pieces;            /* windows in a piece, pieces in an image */
-  int64_t split; /* ways the channels are divided (grad_input), or k (grad_weight) */
+  int64_t split; /* ways the channels are divided (grad_input), or k (forward, grad_weight) */
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
   conv_lines lines; /* of a convolution that is summed directly */
@@ -65,6 +69,14 @@ static void conv_cut(conv_call *call, size_t element) {
     call->piece = cpu_max(CONV_LEAST_PIECE, fit / CONV_LEAST_PIECE * CONV_LEAST_PIECE);
     call->pieces = cpu_ceil_div(call->image, call->piece);
   }
+}
+
+/* Parts of the channels of y, where images of one window leave no other way to cut the work. */
+static int64_t conv_split(const conv_call *call) {
+  if (call->image > 1) return 1;
+  const int64_t parts = call->k * call->patch / CONV_PART_WEIGHTS;
+  return cpu_max(
+      1, cpu_min(cpu_min(parts, call->k), CONV_PARTS / cpu_max(1, call->n * call->at.groups)));
 }
 
 /* The last axis is one that windows run along, where there is such an axis: images of a column are

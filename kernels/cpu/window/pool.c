@@ -1,5 +1,6 @@
 /*
- * Pooling over one to three spatial axes and its gradients, plane by plane. A window reads
+ * Pooling over one to three spatial axes and its gradients, plane by plane, and of images with
+ * channels last, row of windows by row of windows. A window reads
  * only what lies inside the image, so padding never wins. Where windows lie along an axis
  * is worked out once per call.
  */
@@ -23,6 +24,7 @@ typedef struct pool_call {
   int32_t *index_out;   /* may be NULL */
   int64_t size[3], out[3];
   int64_t plane, windows; /* their products */
+  int64_t channels;       /* of images with channels last */
   bool is_2x2;            /* windows of 2 x 2 side by side, without border or rest */
   const pool_span *span[3];
   const tn_host *host;
@@ -64,8 +66,8 @@ static bool pool_is_2x2(const pool_call *call) {
 /* What an operator is: its tensors by their forward names, and its loop over planes. */
 typedef struct pool_kind {
   const DLTensor *image, *pooled;
-  bool adaptive, average;
-  tn_range_fn fn;
+  bool adaptive, average, last;
+  tn_range_fn fn; /* over planes; with channels last over rows of windows */
 } pool_kind;
 
 static tn_status pool_run(const tn_kernel_args *args, pool_call *call, const pool_kind *kind) {
@@ -88,11 +90,17 @@ static tn_status pool_run(const tn_kernel_args *args, pool_call *call, const poo
   if (spans == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for pooling windows");
   pool_spans(call, kind->adaptive ? NULL : &window, spans);
   call->is_2x2 = pool_is_2x2(call);
-  int64_t reads = call->windows;
+  int64_t reads = call->windows, work = call->plane, units = planes;
   for (int d = 0; d < 3; d++) reads *= cpu_max(1, spans->end - spans->begin);
-  const int64_t grain = cpu_max(1, CPU_GRAIN_CHEAP / cpu_max(1, call->plane + reads));
-  tn_status status = planes <= grain ? kind->fn(call, 0, planes)
-                                     : host->parallel_for(host, planes, grain, kind->fn, call);
+  work += reads;
+  if (kind->last) {
+    call->channels = image.size[1];
+    units = image.size[0] * call->out[1];
+    work = work * call->channels / cpu_max(1, call->out[1]);
+  }
+  const int64_t grain = cpu_max(1, CPU_GRAIN_CHEAP / cpu_max(1, work));
+  tn_status status = units <= grain ? kind->fn(call, 0, units)
+                                    : host->parallel_for(host, units, grain, kind->fn, call);
   host->free(host, spans);
   return status;
 }

@@ -1,7 +1,8 @@
 /*
- * Resizing images, plane by plane and output row by output row: the rows of the input that
- * it reads are blended into one, from which its elements are blended. The gradient runs
- * the same way back. What an output reads along an axis is worked out once per call.
+ * Resizing images, plane by plane or, with channels last, all channels at once, and output row by
+ * output row: the rows of the input that it reads are blended into one, from which its elements are
+ * blended. The gradient runs the same way back. What an output reads along an axis is worked out
+ * once per call.
  */
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct resize_call {
   const void *x;       /* or dy */
   void *y;             /* or dx */
   resize_axis axis[2]; /* rows and columns */
+  int64_t channels;    /* that lie side by side: 1 of images whose planes do */
   int32_t *at[2];      /* [taps, out]: places in the input */
   void *weight[2];     /* [taps, out] in type C */
 } resize_call;
