@@ -1,0 +1,40 @@
+/*
+ * Tiles of products of words (tile.inc), by what a word holds. A panel of a has 1, 2, 4 or
+ * TILE_ROWS rows, of which the last may be 0; a panel of b is a multiple of TILE_SIDE words wide.
+ */
+#ifndef TENON_KERNELS_CPU_TILE_H
+#define TENON_KERNELS_CPU_TILE_H
+
+#include "kernels/cpu/cpu.h"
+
+enum { TILE_ROWS = 6, TILE_SIDE = 16, TILE_WIDTH = 64 };
+
+typedef struct tile_shape {
+  int64_t steps, rows, width; /* words of a sum; rows of a and columns of b in their panels */
+} tile_shape;
+
+/* Rows that a panel of a has for `rows` that are left. */
+static inline int64_t tile_rows(int64_t rows) {
+  return rows <= 2 ? rows : rows <= 4 ? 4 : TILE_ROWS;
+}
+
+static inline int64_t tile_width(int64_t columns) {
+  return cpu_min(TILE_WIDTH, cpu_ceil_div(columns, TILE_SIDE) * TILE_SIDE);
+}
+
+/* y [rows][width] = the sums of a by b; sums of integers wrap. */
+
+/* Words are two int16. */
+void ISA(tile_pairs)(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);
+
+#if TN_ISA_LEVEL == 2
+/* Words are four bytes, signed of one operand and unsigned of the other. For processors with
+ * AVX-512 VNNI. */
+void tile_signed_a_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);
+void tile_signed_b_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);
+/* Sums of each lane's bytes: of `width` words, `steps` times. */
+void tile_byte_sums_vnni(int64_t steps, int64_t width, bool is_signed, const uint32_t *words,
+                         int32_t *sums);
+#endif
+
+#endif
