@@ -150,7 +150,7 @@ static void correct(const integer_words *w, const integer_panel *a, int64_t row,
 
 static void tile_of(const integer_words *w, const integer_panel *a, const integer_panel *b,
                     int32_t *sums) {
-  const tile_shape shape = {w->steps, a->room, b->room};
+  const tile_shape shape = {.steps = w->steps, .rows = a->room, .width = b->room, .ldy = b->room};
 #if TN_ISA_LEVEL == 2
   if (w->bytes) {
     (w->a_signed ? tile_signed_a_vnni : tile_signed_b_vnni)(&shape, a->words, b->words, sums);

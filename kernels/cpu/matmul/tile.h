@@ -11,6 +11,9 @@ enum { TILE_ROWS = 6, TILE_SIDE = 16, TILE_WIDTH = 64 };
 
 typedef struct tile_shape {
   int64_t steps, rows, width; /* words of a sum; rows of a and columns of b in their panels */
+  int64_t ldy;                /* from one row of y to the next */
+  bool add;                   /* to what is in y */
+  const int64_t *taps;        /* of tile_windows */
 } tile_shape;
 
 /* Rows that a panel of a has for `rows` that are left. */
@@ -22,10 +25,15 @@ static inline int64_t tile_width(int64_t columns) {
   return cpu_min(TILE_WIDTH, cpu_ceil_div(columns, TILE_SIDE) * TILE_SIDE);
 }
 
-/* y [rows][width] = the sums of a by b; sums of integers wrap. */
+/* y [rows][width] = the sums of a by b, or what is there plus these; sums of integers wrap. */
 
 /* Words are two int16. */
 void ISA(tile_pairs)(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);
+
+/* Words are floats. */
+void ISA(tile_floats)(const tile_shape *s, const float *a, const float *b, float *y);
+/* The same, of a b that is no panel: row t of it begins taps[t] floats behind b. */
+void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, float *y);
 
 #if TN_ISA_LEVEL == 2
 /* Words are four bytes, signed of one operand and unsigned of the other. For processors with

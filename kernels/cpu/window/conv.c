@@ -11,6 +11,7 @@
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
+#include "kernels/cpu/matmul/tile.h"
 
 /* Bytes of patches at a time: with the weight they should stay in a core's cache. */
 #define CONV_PATCH_BYTES (768 * 1024)
@@ -24,6 +25,7 @@
  * that windows side by side read elements side by side. In elements but for the counts. */
 typedef struct conv_lines {
   bool flat;     /* strides of 1: the windows of several rows are one run */
+  bool tiled;    /* in tiles of several channels, by weights that lie in panels */
   int64_t phase; /* from one phase of a line to the next */
   int64_t line;  /* from one line to the next */
   int64_t rows;  /* of y that are made at a time */
@@ -49,6 +51,9 @@ typedef struct conv_call {
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
   conv_lines lines; /* of a convolution that is summed directly */
+  bool turned;      /* x is dy: w is [c, k], its windows turned round */
+  bool stays;       /* with patches, whatever its extents */
+  int64_t parts;    /* of its channels, which are units of their own */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
