@@ -2,6 +2,7 @@
  * Products of pairs of int16, which are summed in int32 by one instruction since SSE2. Processors
  * without it multiply the halves of words one after the other.
  */
+#include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/matmul/tile.h"
 
 #if defined(__SSE2__)

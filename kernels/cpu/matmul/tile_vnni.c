@@ -4,6 +4,7 @@
  */
 #include <immintrin.h>
 
+#include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/matmul/tile.h"
 
 #define TILE_NAME tile_signed_a_vnni

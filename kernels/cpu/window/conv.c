@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/common/window.h"
+#include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
@@ -50,10 +51,11 @@ typedef struct conv_call {
   int64_t split; /* ways the channels are divided (grad_input), or k (grad_weight) */
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
-  conv_lines lines; /* of a convolution that is summed directly */
-  bool turned;      /* x is dy: w is [c, k], its windows turned round */
-  bool stays;       /* with patches, whatever its extents */
-  int64_t parts;    /* of its channels, which are units of their own */
+  const struct conv_last *last; /* how grad_weight goes without patches */
+  conv_lines lines;             /* of a convolution that is summed directly */
+  bool turned;                  /* x is dy: w is [c, k], its windows turned round */
+  bool stays;                   /* with patches, whatever its extents */
+  int64_t parts;                /* of its channels, which are units of their own */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -169,6 +171,7 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 }
 
 #include "kernels/cpu/window/conv_direct.h"
+#include "kernels/cpu/window/conv_weight.h"
 
 #define BODY "kernels/cpu/window/conv.inc"
 #include "kernels/cpu/base/stamp_float.inc"
