@@ -102,22 +102,25 @@ START_TEST(extents_beside_those_of_tiles) {
 END_TEST
 
 START_TEST(blocks_of_many_rows) {
-  sweep((product){.batch = 1, .m = 205, .n = 130, .k = 70}, _i);
-  sweep((product){.batch = 3, .m = 67, .n = 63, .k = 9}, _i);
+  for (int i = 0; i < 48; i += 5) {
+    sweep((product){.batch = 1, .m = 205, .n = 130, .k = 70}, i);
+    sweep((product){.batch = 3, .m = 67, .n = 63, .k = 9}, i);
+  }
 }
 END_TEST
 
 /* 255 * -128 twice passes 16 bits; 5000 of 255 * 255 pass 2^24, from which on floats round. */
 START_TEST(sums_that_pass_narrower_types) {
-  sweep((product){.batch = 1, .m = 7, .n = 18, .k = 5001, .most = true}, _i);
+  for (int i = 0; i < 48; i += 7)
+    sweep((product){.batch = 1, .m = 7, .n = 18, .k = 5001, .most = true}, i);
 }
 END_TEST
 
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
-  tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 3);
-  tcase_add_loop_test(tcase, blocks_of_many_rows, 0, 24);
-  tcase_add_loop_test(tcase, sums_that_pass_narrower_types, 0, 16);
+  tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
+  tcase_add_test(tcase, blocks_of_many_rows);
+  tcase_add_test(tcase, sums_that_pass_narrower_types);
 }
 
 int main(void) { return run_suite("byte_products", add_tests); }

@@ -71,23 +71,37 @@ ALWAYS_INLINE void pack_beside(const pack_job *p, bool bytes, uint32_t *restrict
     for (int64_t j = 0; j < n; j++) to[j] = word_at(p, bytes, x + j, along, t, p->zero[j]);
 }
 
+/* Some words of vector j of dense terms. */
+ALWAYS_INLINE void pack_words(const pack_job *p, bool bytes, int64_t j, int64_t begin, int64_t end,
+                              uint32_t *restrict to) {
+  const uint8_t *from = p->x->data + (p->first + j) * p->x->step;
+  for (int64_t s = begin; s < end; s++) {
+    uint32_t word;
+    memcpy(&word, from + s * 4, bytes ? sizeof word : 0);
+    to[s * p->room + j] =
+        bytes ? word ^ 0x01010101u * p->flip : word_at(p, false, from, 1, s * 2, p->zero[j]);
+  }
+}
+
+/* The same of four vectors, whose bytes stay what they are. */
+static void pack_four(const pack_job *p, int64_t j, int64_t begin, int64_t end, uint32_t *to) {
+  const uint8_t *from = p->x->data + (p->first + j) * p->x->step;
+  int64_t s = begin;
+  for (; s + 4 <= end; s += 4) tile_turn(from + s * 4, p->x->step, to + s * p->room + j, p->room);
+  for (int i = 0; i < 4; i++) pack_words(p, true, j + i, s, end, to);
+}
+
 /* Vectors of dense terms, some words of each by turns. */
 ALWAYS_INLINE void pack_dense(const pack_job *p, bool bytes, uint32_t *restrict to) {
   const int terms = bytes ? 4 : 2;
   const int64_t whole = p->length / terms;
-  const uint8_t *x = p->x->data + p->first * p->x->step;
-  const uint32_t flip = 0x01010101u * p->flip;
   for (int64_t t = 0; t < whole; t += PACK_STEPS) {
     const int64_t end = cpu_min(whole, t + PACK_STEPS);
-    for (int64_t j = 0; j < p->count; j++) {
-      const uint8_t *from = x + j * p->x->step;
-      for (int64_t s = t; s < end; s++) {
-        uint32_t word;
-        memcpy(&word, from + s * 4, bytes ? sizeof word : 0);
-        to[s * p->room + j] = bytes ? word ^ flip : word_at(p, false, from, 1, s * 2, p->zero[j]);
-      }
-    }
+    int64_t j = 0;
+    for (; bytes && !p->flip && j + 4 <= p->count; j += 4) pack_four(p, j, t, end, to);
+    for (; j < p->count; j++) pack_words(p, bytes, j, t, end, to);
   }
+  const uint8_t *x = p->x->data + p->first * p->x->step;
   if (whole * terms < p->length)
     for (int64_t j = 0; j < p->count; j++)
       to[whole * p->room + j] = word_at(p, bytes, x + j * p->x->step, 1, whole * terms, p->zero[j]);
