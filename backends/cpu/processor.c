@@ -97,6 +97,8 @@ void processor_features(char *words, size_t size) {
   if (__builtin_cpu_supports("avx512bw")) add_word(words, size, "avx512bw");
   if (__builtin_cpu_supports("avx512vl")) add_word(words, size, "avx512vl");
   if (__builtin_cpu_supports("avx512dq")) add_word(words, size, "avx512dq");
+  if (__builtin_cpu_supports("avx512vnni")) add_word(words, size, "avx512vnni");
+  if (__builtin_cpu_supports("avx512bf16")) add_word(words, size, "avx512bf16");
 #else
   (void)size;
 #endif

@@ -22,9 +22,10 @@ bool conv_is_faster(const conv_shape *s) {
   /* Ours would copy the images to and fro. */
   if (s->role == CONV_FORWARD && is_last(s) && k >= LAST_CHANNELS) return true;
   if (s->role == CONV_BACKWARD_WEIGHTS)
-    return patch > (s->type == dnnl_f32 ? 32 : 64) && patch != c;
-  if (s->type != dnnl_f32) return false;
-  return s->role == CONV_FORWARD ? patch >= 32 : c >= 8 && k >= 8;
+    return patch > (s->type == dnnl_f32 ? 48 : 128) && patch != c;
+  if (s->type != dnnl_f32 && !onednn_doubles_bf16()) return false;
+  const int64_t least = is_last(s) ? 8 : 16;
+  return s->role == CONV_FORWARD ? patch >= (is_last(s) ? 32 : 128) : c >= least && k >= least;
 }
 
 /* Before 3.6 oneDNN's AMX kernel for gradients by 3x3 windows in bf16 cuts images of wide rows

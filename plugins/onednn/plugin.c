@@ -13,6 +13,9 @@ static bool may_use(dnnl_cpu_isa_t isa) {
 bool onednn_has_avx512(void) { return may_use(dnnl_cpu_isa_avx512_core); }
 bool onednn_has_vnni(void) { return may_use(dnnl_cpu_isa_avx512_core_vnni); }
 bool onednn_has_amx(void) { return may_use(dnnl_cpu_isa_avx512_core_amx); }
+bool onednn_doubles_bf16(void) {
+  return __builtin_cpu_is("amd") && may_use(dnnl_cpu_isa_avx512_core_bf16);
+}
 
 /* One more than OpenBLAS, which the backend gives 300. */
 #define PRIORITY 310
@@ -23,11 +26,12 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 
 /* The rules of conv_choice.c, and of is_faster in product.c, in words. */
 #define GROUPS "faster than ours with AVX-512 for depthwise and groups of 8 channels or more"
-#define NOTE_forward GROUPS ", and where a patch has 32 elements or more"
+#define NOTE_forward GROUPS ", and where a patch has 128 elements or more"
 #define NOTE_last NOTE_forward "; with channels last from 8 channels of results on"
-#define NOTE_backward GROUPS ", and from 8 channels on either side on"
-#define NOTE_weights GROUPS ", and windows above 1 with a patch of more than 32 elements"
-#define NOTE_weights_bf16 GROUPS ", and windows above 1 with a patch of more than 64 elements"
+#define NOTE_backward GROUPS ", and from 16 channels on either side on"
+#define NOTE_weights GROUPS ", and windows above 1 with a patch of more than 48 elements"
+#define NOTE_weights_bf16 GROUPS ", and windows above 1 with a patch of more than 128 elements"
+#define NOTE_bf16 GROUPS ", and on AMD's with AVX512-BF16 as in f32"
 #define NOTE_THIN "faster than OpenBLAS with AVX-512 for products of 10^6 terms or more "
 
 #define ROW(OP, row_name, set, row_run, row_supports, ...)                                         \
@@ -55,11 +59,11 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 #define AVG_POOLS(OP, stem)                                                                        \
   AVG_POOL(OP, stem ".f32", TN_SET(TN_F32)), AVG_POOL(OP, stem ".bf16", TN_SET(TN_BF16))
 /* Of these, those of a convolution heed its activation. */
-#define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, GROUPS)
+#define FORWARD(OP, name) CONV(OP, name, forward, NOTE_forward, NOTE_bf16)
 #define ACTIVATED_AS(OP, op, name, set, text)                                                      \
   ROW(OP, name, ONLY(set), conv_run, conv_supports, .user = &forward, .note = text,                \
       .attrs_size = sizeof(tn_##op##_attrs))
-#define ACTIVATED_BF16(OP, op, name) ACTIVATED_AS(OP, op, name ".bf16", TN_SET(TN_BF16), GROUPS)
+#define ACTIVATED_BF16(OP, op, name) ACTIVATED_AS(OP, op, name ".bf16", TN_SET(TN_BF16), NOTE_bf16)
 #define ACTIVATED(OP, op, name)                                                                    \
   ACTIVATED_AS(OP, op, name ".f32", TN_SET(TN_F32), NOTE_forward), ACTIVATED_BF16(OP, op, name)
 /* Images of two axes in f32, which are also taken as they lie with channels last. */
@@ -71,7 +75,7 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
     .types = {TN_SET(TN_F32)}, .run = conv_run, .supports = conv_supports, .user = &forward,       \
     .note = NOTE_last, .attrs_size = sizeof(tn_conv2d_attrs)                                       \
   }
-#define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, GROUPS)
+#define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, NOTE_bf16)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
 /* Three axes in bf16 have no row: oneDNN 2.6 is wrong there with AMX and without, where windows
  * reach past an image, and past its own buffers too. 3.2 mended some of it. */
@@ -86,7 +90,9 @@ static const tn_kernel kernels[] = {
         .note = NOTE_THIN "with a side up to 32; of even depth, of 32 with AMX"),
     ROW(MATMUL_INTEGER, "matmul_integer", ONLY(0, TN_SET(TN_I8)), matmul_integer_run,
         matmul_integer_supports,
-        .note = "faster than ours with AVX-512 VNNI for products of 10^5 terms or more"),
+        .note =
+            "faster than ours with AMX for products of 10^5 terms or more, with AVX-512 VNNI for "
+            "those of one row or of depth up to 64"),
     AVG_POOLS(AVG_POOL1D, "avg_pool1d"),
     AVG_POOLS(AVG_POOL2D, "avg_pool2d"),
     AVG_POOLS(AVG_POOL3D, "avg_pool3d"),

@@ -340,6 +340,9 @@ static bool is_in_place(const block_shape *s) {
   return s->k <= 384 && min_of(s->m, s->n) >= 8 && s->m * s->n < 1 << 19;
 }
 
+/* Depth up to which it multiplies integers faster than ours, which lays a's rows out before. */
+enum { SHALLOW = 64 };
+
 /* Where the kernels were measured to be faster than ours; docs/onednn.md has the figures. A BLAS
  * that knows its processor is as good at large products, but not at thin ones. */
 static bool is_faster(const product_call *c) {
@@ -347,7 +350,7 @@ static bool is_faster(const product_call *c) {
   const int64_t thin = min_of(s->m, s->n);
   const double work = (double)s->m * (double)s->n * (double)s->k;
   if (work < 1e5 || !onednn_has_avx512()) return false;
-  if (s->type_y == dnnl_s32) return true;
+  if (s->type_y == dnnl_s32) return onednn_has_amx() || s->m == 1 || s->k <= SHALLOW;
   if (s->type_y == dnnl_bf16) return work >= 1e6 && thin <= 32;
   return work >= 1e6 && thin > 1 && min_of(thin, s->k) <= 128 && !is_in_place(s);
 }

@@ -60,7 +60,7 @@ static void shape_conv(job *j, tn_device *device, int kind) {
 static void shape_product(job *j, tn_device *device, int kind) {
   const bool integer = kind == INTEGER;
   const tn_dtype t = kind == PRODUCT ? TN_F32 : integer ? TN_U8 : TN_BF16;
-  const int64_t depth = kind == PRODUCT_BF16 ? 512 : 513;
+  const int64_t depth = kind == PRODUCT_BF16 ? 512 : integer ? 61 : 513;
   j->in[0] = drawn(device, t, 2, SHAPE(30, depth));
   j->in[1] = drawn(device, integer ? TN_I8 : t, 2, SHAPE(depth, 1000));
   if (integer) j->in[2] = drawn(device, TN_U8, 0, NULL);

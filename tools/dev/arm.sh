@@ -14,7 +14,8 @@ arm_requirements='
 # Programs of the tests; tests that are shell scripts start programs past the emulator. Names of
 # tests/**/meson.build.
 arm_tests=(config elf loader pool processors registry threads trust invariant
-  cpu_kernels float_mode rounded_once widening emulated-cpu emulated-reference)
+  byte_products-baseline conv_tiles-baseline matmul_tiles-baseline cpu_kernels float_mode rounded_once
+  widening emulated-cpu emulated-reference)
 
 # apt as on a machine of the other architecture on which nothing is installed yet. No root is needed.
 arm_apt() { # ARGUMENTS...

@@ -1,9 +1,13 @@
 /*
- * Products of 8-bit integers that were unpacked to int16 less their zero points, which always fits:
- * dense rows of a by dense rows of b, `pitch` elements each, a multiple of 32. Every element of y
- * is a scalar product of two rows: multiplying pairs of int16 into int32 is one instruction since
- * SSE2. A tile of them is computed together, so that rows that were loaded are used several times.
- * What becomes of the sums, which wrap, an integer_sink says.
+ * Products of 8-bit integers less their zero points: operands are laid out in panels of words
+ * (tile.h), of a by rows and of b by columns, and tiles of sums, which wrap, are computed from
+ * them.
+ *
+ * Words of two int16 hold numbers less their zero points, which always fits. Words of four bytes
+ * hold the bytes; b's are moved by 128, as their zero points are, where they are of the same sign
+ * as a's. The sum of (a - za) (b - zb) over k terms is then that of a b, less za sum(b), less zb
+ * sum(a), plus k za zb, exactly, since all of it wraps. What becomes of the sums an integer_sink
+ * says.
  */
 #ifndef TENON_KERNELS_CPU_INTEGER_H
 #define TENON_KERNELS_CPU_INTEGER_H
@@ -11,13 +15,7 @@
 #include <string.h>
 
 #include "kernels/common/quant.h"
-#include "kernels/cpu/cpu.h"
-
-enum { INTEGER_TILE = 4, INTEGER_LANES = 32 };
-
-static inline int64_t integer_pitch(int64_t length) {
-  return cpu_max(INTEGER_LANES, cpu_ceil_div(length, INTEGER_LANES) * INTEGER_LANES);
-}
+#include "kernels/cpu/matmul/tile.h"
 
 /* Numbers of rows or columns, one for all (step 0) or one for each. */
 typedef struct integer_scale {
@@ -80,28 +78,61 @@ static inline void integer_store(const integer_sink *s, int64_t row, int64_t col
   for (int64_t i = 0; i < n; i++) ((int32_t *)y)[i * step] = sums[i];
 }
 
-static inline int32_t integer_product(int64_t k, const int16_t *a, const int16_t *b) {
-  uint32_t sum = 0;
-  for (int64_t i = 0; i < k; i++) sum += (uint32_t)((int32_t)a[i] * b[i]);
-  return (int32_t)sum;
+/* --- panels --- */
+
+/* Rows of a or columns of b: vectors `step` bytes apart, their terms `along` apart. */
+typedef struct integer_vectors {
+  const uint8_t *data;
+  int64_t step, along;
+  bool is_signed, is_b;
+  const DLTensor *zero; /* of all vectors or of each, NULL: 0 */
+  int64_t zero_first;   /* which of them is the first vector's */
+} integer_vectors;
+
+/* What the words of a product hold, and how many of them a sum has. */
+typedef struct integer_words {
+  bool bytes;
+  bool a_signed;         /* of bytes: a's are signed and b's not, or the reverse */
+  int32_t moved;         /* what was added to bytes of b */
+  bool zeros_a, zeros_b; /* of bytes: whether any zero point is not 0 */
+  int64_t length, steps; /* terms of a sum; words */
+} integer_words;
+
+/* Of operands of so many terms, by their types and zero points. */
+integer_words ISA(integer_words_of)(int64_t length, const integer_vectors *a,
+                                    const integer_vectors *b);
+
+/* `room` vectors of which some may be 0; of words of bytes also zero points and sums. */
+typedef struct integer_panel {
+  int64_t room;
+  uint32_t *words; /* [steps][room] */
+  int32_t *zeros, *sums;
+} integer_panel;
+
+static inline int64_t integer_panel_bytes(const integer_words *w, int64_t room) {
+  return (w->steps + 2) * room * (int64_t)sizeof(uint32_t);
 }
 
-/* A tile of rows of a by rows of b; every sum by itself, which is what the compiler turns into
- * multiply-add of pairs. */
-static inline void integer_tile(int64_t pitch, const int16_t *restrict a, const int16_t *restrict b,
-                                int32_t y[INTEGER_TILE][INTEGER_TILE]) {
-  const int16_t *a1 = a + pitch, *a2 = a1 + pitch, *a3 = a2 + pitch;
-  const int16_t *b1 = b + pitch, *b2 = b1 + pitch, *b3 = b2 + pitch;
-  uint32_t s[INTEGER_TILE][INTEGER_TILE] = {{0}};
-#define TERM(i, p, j, q) s[i][j] += (uint32_t)((int32_t)(p)[t] * (q)[t])
-#define TERMS(i, p) TERM(i, p, 0, b), TERM(i, p, 1, b1), TERM(i, p, 2, b2), TERM(i, p, 3, b3)
-  for (int64_t t = 0; t < pitch; t++) {
-    TERMS(0, a), TERMS(1, a1), TERMS(2, a2), TERMS(3, a3);
-  }
-#undef TERMS
-#undef TERM
-  memcpy(y, s, sizeof s);
+static inline integer_panel integer_panel_at(const integer_words *w, int64_t room, void *memory) {
+  uint32_t *words = memory;
+  int32_t *zeros = (int32_t *)(words + w->steps * room);
+  return (integer_panel){room, words, zeros, zeros + room};
 }
+
+/* Panel `index` of rows that lie panel after panel, of which each but the last has TILE_ROWS. */
+static inline integer_panel integer_rows_at(const integer_words *w, int64_t rows, int64_t index,
+                                            void *memory) {
+  char *at = (char *)memory + index * integer_panel_bytes(w, TILE_ROWS);
+  return integer_panel_at(w, tile_rows(cpu_min(TILE_ROWS, rows - index * TILE_ROWS)), at);
+}
+
+static inline int64_t integer_rows_bytes(const integer_words *w, int64_t rows) {
+  return cpu_ceil_div(rows, TILE_ROWS) * integer_panel_bytes(w, TILE_ROWS);
+}
+
+/* Lays out vectors first <= v < first + count of x, at most as many as the panel has room for. */
+void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t first,
+                       int64_t count, const integer_panel *to);
 
 /* Where a block of y is: element (i, j) lies i row + j column elements behind `data`, and is
  * element (first_row + i, first_column + j) to the sink. */
@@ -110,23 +141,9 @@ typedef struct integer_block {
   int64_t row, column, first_row, first_column;
 } integer_block;
 
-static inline void integer_products(const integer_sink *sink, int64_t pitch, const int16_t *a,
-                                    int64_t rows, const int16_t *b, int64_t columns,
-                                    const integer_block *y) {
-  for (int64_t i = 0; i < rows; i += INTEGER_TILE)
-    for (int64_t j = 0; j < columns; j += INTEGER_TILE) {
-      int32_t tile[INTEGER_TILE][INTEGER_TILE];
-      const int64_t r = cpu_min(INTEGER_TILE, rows - i), s = cpu_min(INTEGER_TILE, columns - j);
-      if (r == INTEGER_TILE && s == INTEGER_TILE)
-        integer_tile(pitch, a + i * pitch, b + j * pitch, tile);
-      else
-        for (int64_t p = 0; p < r; p++)
-          for (int64_t q = 0; q < s; q++)
-            tile[p][q] = integer_product(pitch, a + (i + p) * pitch, b + (j + q) * pitch);
-      for (int64_t p = 0; p < r; p++)
-        integer_store(sink, y->first_row + i + p, y->first_column + j, s, tile[p],
-                      y->data + ((i + p) * y->row + j * y->column) * sink->size, y->column);
-    }
-}
+/* `rows` rows, from panel `index` on of rows that are `all`, by a panel of columns. */
+void ISA(integer_products)(const integer_words *w, const integer_sink *sink, void *panels,
+                           int64_t all, int64_t index, int64_t rows, const integer_panel *b,
+                           int64_t columns, const integer_block *y);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * matmul on the BLAS: operands that it can address are used where they lie, others and
- * 16-bit floats are packed first. The product is cut into blocks that run in parallel,
- * one BLAS call each, with bias and activation applied while the block is in cache.
+ * matmul of 16-bit floats, and thin ones of float32, in tiles (matmul_tiles.inc); of others on the
+ * BLAS: operands that it can address are used where they lie, others are packed first. The product
+ * is cut into blocks that run in parallel, one BLAS call each, with bias and activation applied
+ * while the block is in cache.
  */
 #include <string.h>
 
@@ -36,6 +37,30 @@ static int64_t batch_offset(const matmul_call *call, const operand *o, int64_t i
     at += index % call->batch[d] * o->step[d];
     index /= call->batch[d];
   }
+  return at;
+}
+
+/* The matrices that an operand has of its own, which matrix `index` of the batch is, and the
+ * elements to it: dimensions that it repeats do not count. */
+static int64_t own_matrices(const matmul_call *call, const operand *o) {
+  int64_t count = 1;
+  for (int d = 0; d < call->rank; d++) count *= o->step[d] ? call->batch[d] : 1;
+  return count;
+}
+
+static int64_t own_matrix(const matmul_call *call, const operand *o, int64_t index) {
+  int64_t own = 0, count = 1;
+  for (int d = call->rank - 1; d >= 0; d--) {
+    if (o->step[d]) own += index % call->batch[d] * count, count *= call->batch[d];
+    index /= call->batch[d];
+  }
+  return own;
+}
+
+static int64_t own_offset(const matmul_call *call, const operand *o, int64_t own) {
+  int64_t at = 0;
+  for (int d = call->rank - 1; d >= 0; d--)
+    if (o->step[d]) at += own % call->batch[d] * o->step[d], own /= call->batch[d];
   return at;
 }
 
@@ -126,6 +151,17 @@ bool ISA(matmul_supports)(const tn_kernel_args *args) {
   return fits_int(args->in[0]) && fits_int(args->in[1]) && fits_int(args->out[0]) &&
          cpu_count(args->out[0]) / cpu_max(1, args->out[0]->shape[args->out[0]->ndim - 1]) <
              INT32_MAX / 2;
+}
+
+#include "kernels/cpu/matmul/tiled.h"
+
+/* Products of float32 that are faster in tiles than on the BLAS, which packs what it reads once: of
+ * few rows by a wide second operand. */
+enum { THIN_MOST = 32, THIN_WIDE = 64 };
+static bool is_thin(const matmul_call *call) {
+  const double terms = (double)call->m * (double)call->n * (double)call->k;
+  return call->m > 1 && call->m <= THIN_MOST && call->n >= THIN_WIDE && call->b.col == 1 &&
+         terms > SPLIT_UNPACKED;
 }
 
 #define BODY "kernels/cpu/matmul/matmul.inc"

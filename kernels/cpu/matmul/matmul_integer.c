@@ -1,28 +1,29 @@
 /*
  * matmul_integer, with a zero point for each row and column matmul_zero_points, and with
- * requantisation qlinear_matmul: a is unpacked to int16 by rows and b by columns, once; blocks of
- * the scalar products of both (integer.h) are shared among threads.
+ * requantisation qlinear_matmul: a is laid out in panels once; columns of b in blocks of one panel,
+ * by whoever multiplies them (integer.h). Blocks of y are shared among threads.
  */
 #include "kernels/cpu/matmul/integer.h"
 
-/* A block of y is BLOCK_ROWS high and as wide as columns of b stay in a core's cache. */
-enum { BLOCK_ROWS = 128, PANEL_BYTES = 256 * 1024 };
+/* Rows of a block at the least where there are enough for all threads: b's panel is laid out for
+ * each block again. */
+enum { LEAST_ROWS = 16 * TILE_ROWS };
 
 typedef struct byte_matrix {
-  const uint8_t *data;
-  bool is_signed;
-  int64_t vectors, length, step, along; /* vectors `step` apart, their elements `along` */
-  int64_t batch[TN_MAX_RANK];           /* steps of the batch axes */
-  const DLTensor *zero;                 /* of all vectors or of each, NULL: 0 */
-  int16_t *wide;                        /* [batches of its own, vectors, pitch] */
+  integer_vectors of;
+  int64_t vectors, length;
+  int64_t batch[TN_MAX_RANK]; /* steps of the batch axes */
 } byte_matrix;
 
 typedef struct integer_call {
   const tn_host *host;
   byte_matrix a, b;
-  int rank; /* batch axes */
-  int64_t size[TN_MAX_RANK];
-  int64_t m, n, pitch, block_n, blocks_m, blocks_n;
+  char *panels; /* [batches of a's own] of a's rows */
+  int rank;     /* batch axes */
+  int64_t size[TN_MAX_RANK], batches;
+  int64_t m, n;
+  integer_words words;
+  int64_t block_m, blocks_m, blocks_n;
   integer_sink sink;
   char *y;
   int64_t y_row, y_col, y_batch[TN_MAX_RANK];
@@ -37,14 +38,12 @@ static void batch_steps(const DLTensor *t, const integer_call *c, int64_t *step)
 /* The rows of a, or the columns of b. */
 static byte_matrix matrix_of(const DLTensor *t, bool columns, const DLTensor *zero,
                              const integer_call *c) {
-  const int row = t->ndim - 2, col = t->ndim - 1;
-  byte_matrix x = {.data = t->data,
-                   .is_signed = t->dtype.code == kDLInt,
-                   .vectors = t->shape[columns ? col : row],
-                   .length = t->shape[columns ? row : col],
-                   .step = t->strides[columns ? col : row],
-                   .along = t->strides[columns ? row : col],
-                   .zero = zero};
+  const int row = t->ndim - 2, col = t->ndim - 1, across = columns ? col : row;
+  const int along = columns ? row : col;
+  byte_matrix x = {.of = {t->data, t->strides[across], t->strides[along], t->dtype.code == kDLInt,
+                          columns, zero, 0},
+                   .vectors = t->shape[across],
+                   .length = t->shape[along]};
   batch_steps(t, c, x.batch);
   return x;
 }
@@ -70,81 +69,101 @@ static int64_t own_batches(const integer_call *c, const byte_matrix *x) {
   return count;
 }
 
-typedef struct widening {
-  const integer_call *call;
-  const byte_matrix *from;
-} widening;
-
-static void widen(const byte_matrix *x, const uint8_t *from, int64_t along, int16_t zero,
-                  int16_t *to) {
-  if (x->is_signed)
-    for (int64_t i = 0; i < x->length; i++) to[i] = (int16_t)((int8_t)from[i * along] - zero);
-  else
-    for (int64_t i = 0; i < x->length; i++) to[i] = (int16_t)(from[i * along] - zero);
+/* Elements from the first matrix to matrix `item` of those that x has of its own. */
+static int64_t own_offset(const integer_call *c, const byte_matrix *x, int64_t item) {
+  int64_t at = 0;
+  for (int d = c->rank - 1; d >= 0; d--) {
+    if (x->batch[d] == 0) continue;
+    at += item % c->size[d] * x->batch[d];
+    item /= c->size[d];
+  }
+  return at;
 }
 
-/* Vectors begin <= v < end, counted through the matrix's own batches; the rest of the pitch
- * is 0. */
-static tn_status widen_range(void *ctx, int64_t begin, int64_t end) {
-  const widening *w = ctx;
-  const byte_matrix *x = w->from;
-  const integer_call *c = w->call;
-  for (int64_t v = begin; v < end; v++) {
-    int64_t item = v / x->vectors, at = v % x->vectors * x->step;
-    int16_t *to = x->wide + v * c->pitch;
-    const int16_t zero = (int16_t)integer_zero(x->zero, v % x->vectors);
-    for (int d = c->rank - 1; d >= 0; d--) {
-      if (x->batch[d] == 0) continue;
-      at += item % c->size[d] * x->batch[d];
-      item /= c->size[d];
-    }
-    if (x->along == 1)
-      widen(x, x->data + at, 1, zero, to);
-    else
-      widen(x, x->data + at, x->along, zero, to);
-    memset(to + x->length, 0, (size_t)(c->pitch - x->length) * sizeof *to);
+/* Matrices of a batch that lie below each other are one where all share b, and rows a zero point
+ * and a scale. */
+static void fold_batch(integer_call *c) {
+  int64_t a = c->a.of.step * c->m, y = c->y_row * c->m;
+  if (c->batches == 1 || c->sink.row.step || (c->a.of.zero && cpu_count(c->a.of.zero) > 1)) return;
+  for (int d = c->rank - 1; d >= 0; d--) {
+    if (c->size[d] == 1) continue;
+    if (c->b.batch[d] != 0 || c->a.batch[d] != a || c->y_batch[d] != y) return;
+    a *= c->size[d];
+    y *= c->size[d];
+  }
+  c->m = c->a.vectors = c->m * c->batches;
+  c->batches = 1;
+  c->rank = 0;
+}
+
+/* The range counts the panels of all of a's own batches. */
+static tn_status pack_range(void *ctx, int64_t begin, int64_t end) {
+  const integer_call *c = ctx;
+  const int64_t panels = cpu_ceil_div(c->m, TILE_ROWS);
+  for (int64_t unit = begin; unit < end; unit++) {
+    const int64_t item = unit / panels, panel = unit % panels, first = panel * TILE_ROWS;
+    integer_vectors x = c->a.of;
+    x.data += own_offset(c, &c->a, item);
+    const integer_panel to = integer_rows_at(
+        &c->words, c->m, panel, c->panels + item * integer_rows_bytes(&c->words, c->m));
+    ISA(integer_pack)(&c->words, &x, first, cpu_min(TILE_ROWS, c->m - first), &to);
   }
   return TN_OK;
 }
 
-static tn_status widen_matrix(const integer_call *c, byte_matrix *x) {
-  const int64_t count = own_batches(c, x) * x->vectors;
-  x->wide = c->host->alloc(c->host, (size_t)(count * c->pitch) * sizeof *x->wide, 64);
-  if (!x->wide)
-    return c->host->fail(TN_ERR_OUT_OF_MEMORY, "no memory to unpack %lld 8-bit elements",
-                         (long long)(count * c->pitch));
-  widening job = {c, x};
-  return c->host->parallel_for(c->host, count, cpu_max(1, CPU_GRAIN_CHEAP / c->pitch), widen_range,
-                               &job);
+static tn_status no_memory(const tn_host *host, int64_t bytes) {
+  return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of 8-bit matrices",
+                    (long long)bytes);
+}
+
+static tn_status pack_rows(integer_call *c) {
+  const int64_t items = own_batches(c, &c->a), bytes = items * integer_rows_bytes(&c->words, c->m);
+  const int64_t panel = integer_panel_bytes(&c->words, TILE_ROWS);
+  c->panels = c->host->alloc(c->host, (size_t)bytes, 64);
+  if (!c->panels) return no_memory(c->host, bytes);
+  return c->host->parallel_for(c->host, items * cpu_ceil_div(c->m, TILE_ROWS),
+                               1 + CPU_GRAIN_CHEAP / panel, pack_range, c);
+}
+
+/* Unit: some rows of one panel of columns of a matrix. */
+static void multiply_unit(const integer_call *c, int64_t unit, void *memory) {
+  const int64_t blocks = c->blocks_m * c->blocks_n, item = unit / blocks;
+  const int64_t i = unit % blocks / c->blocks_n * c->block_m;
+  const int64_t j = unit % c->blocks_n * TILE_WIDTH, columns = cpu_min(TILE_WIDTH, c->n - j);
+  int64_t own_a, own;
+  integer_vectors x = c->b.of;
+  offset_of(c, c->a.batch, item, &own_a);
+  x.data += offset_of(c, c->b.batch, item, &own);
+  const integer_panel b = integer_panel_at(&c->words, tile_width(columns), memory);
+  ISA(integer_pack)(&c->words, &x, j, columns, &b);
+  const int64_t at = offset_of(c, c->y_batch, item, &own) + i * c->y_row + j * c->y_col;
+  const integer_block y = {c->y + at * c->sink.size, c->y_row, c->y_col, i, j};
+  ISA(integer_products)
+  (&c->words, &c->sink, c->panels + own_a * integer_rows_bytes(&c->words, c->m), c->m,
+   i / TILE_ROWS, cpu_min(c->block_m, c->m - i), &b, columns, &y);
 }
 
 static tn_status product_range(void *ctx, int64_t begin, int64_t end) {
   const integer_call *c = ctx;
-  const int64_t blocks = c->blocks_m * c->blocks_n;
-  for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t item = unit / blocks, block = unit % blocks;
-    const int64_t i = block / c->blocks_n * BLOCK_ROWS, j = block % c->blocks_n * c->block_n;
-    int64_t a, b, own;
-    offset_of(c, c->a.batch, item, &a);
-    offset_of(c, c->b.batch, item, &b);
-    const int64_t at = offset_of(c, c->y_batch, item, &own) + i * c->y_row + j * c->y_col;
-    const integer_block y = {c->y + at * c->sink.size, c->y_row, c->y_col, i, j};
-    integer_products(&c->sink, c->pitch, c->a.wide + (a * c->m + i) * c->pitch,
-                     cpu_min(BLOCK_ROWS, c->m - i), c->b.wide + (b * c->n + j) * c->pitch,
-                     cpu_min(c->block_n, c->n - j), &y);
-  }
+  const int64_t bytes = integer_panel_bytes(&c->words, TILE_WIDTH);
+  void *memory = c->host->alloc(c->host, (size_t)bytes, 64);
+  if (!memory) return no_memory(c->host, bytes);
+  for (int64_t unit = begin; unit < end; unit++) multiply_unit(c, unit, memory);
+  c->host->free(c->host, memory);
   return TN_OK;
 }
 
 /* Blocks for the threads to share; small ones are given out several at a time. */
-static tn_status multiply(integer_call *c, int64_t batches) {
-  c->block_n = cpu_max(INTEGER_TILE, PANEL_BYTES / 2 / c->pitch / INTEGER_TILE * INTEGER_TILE);
-  c->blocks_m = cpu_ceil_div(c->m, BLOCK_ROWS);
-  c->blocks_n = cpu_ceil_div(c->n, c->block_n);
-  const double block = (double)cpu_min(c->m, BLOCK_ROWS) * (double)cpu_min(c->n, c->block_n);
-  const int64_t grain = 1 + (int64_t)(1e6 / (block * (double)c->pitch));
-  return c->host->parallel_for(c->host, batches * c->blocks_m * c->blocks_n, grain, product_range,
-                               c);
+static tn_status multiply(integer_call *c) {
+  const int64_t threads = c->host->num_threads ? c->host->num_threads : 1;
+  c->blocks_n = cpu_ceil_div(c->n, TILE_WIDTH);
+  const int64_t wanted = threads > 1 ? cpu_ceil_div(4 * threads, c->batches * c->blocks_n) : 1;
+  c->block_m = cpu_max(LEAST_ROWS, cpu_ceil_div(c->m, wanted * TILE_ROWS) * TILE_ROWS);
+  c->blocks_m = cpu_ceil_div(c->m, c->block_m);
+  const double block = (double)cpu_min(c->m, c->block_m) + 16;
+  const double work = block * (double)cpu_min(c->n, TILE_WIDTH) * (double)(c->words.length + 8);
+  return c->host->parallel_for(c->host, c->batches * c->blocks_m * c->blocks_n,
+                               1 + (int64_t)(1e6 / work), product_range, c);
 }
 
 /* The product of a and b less their zero points. */
@@ -152,8 +171,8 @@ static tn_status run_integer(const tn_kernel_args *args, const DLTensor *a, cons
                              const DLTensor *b, const DLTensor *b_zero, integer_sink sink) {
   const DLTensor *y = args->out[0];
   integer_call c = {.host = args->host, .rank = y->ndim - 2, .y = y->data, .sink = sink};
-  int64_t batches = 1;
-  for (int d = 0; d < c.rank; d++) batches *= c.size[d] = y->shape[d];
+  c.batches = 1;
+  for (int d = 0; d < c.rank; d++) c.batches *= c.size[d] = y->shape[d];
   batch_steps(y, &c, c.y_batch);
   c.y_row = y->strides[c.rank];
   c.y_col = y->strides[c.rank + 1];
@@ -161,13 +180,12 @@ static tn_status run_integer(const tn_kernel_args *args, const DLTensor *a, cons
   c.b = matrix_of(b, true, b_zero, &c);
   c.m = c.a.vectors;
   c.n = c.b.vectors;
-  c.pitch = integer_pitch(c.a.length);
-  if (batches * c.m * c.n == 0) return TN_OK;
-  tn_status status = widen_matrix(&c, &c.a);
-  if (status == TN_OK) status = widen_matrix(&c, &c.b);
-  if (status == TN_OK) status = multiply(&c, batches);
-  c.host->free(c.host, c.a.wide);
-  c.host->free(c.host, c.b.wide);
+  c.words = ISA(integer_words_of)(c.a.length, &c.a.of, &c.b.of);
+  if (c.batches * c.m * c.n == 0) return TN_OK;
+  fold_batch(&c);
+  tn_status status = pack_rows(&c);
+  if (status == TN_OK) status = multiply(&c);
+  c.host->free(c.host, c.panels);
   return status;
 }
 

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "kernels/common/window.h"
+#include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
+#include "kernels/cpu/matmul/tile.h"
 
 /* Bytes of patches at a time: with the weight they should stay in a core's cache. */
 #define CONV_PATCH_BYTES (768 * 1024)
@@ -28,6 +30,7 @@
  * that windows side by side read elements side by side. In elements but for the counts. */
 typedef struct conv_lines {
   bool flat;     /* strides of 1: the windows of several rows are one run */
+  bool tiled;    /* in tiles of several channels, by weights that lie in panels */
   int64_t phase; /* from one phase of a line to the next */
   int64_t line;  /* from one line to the next */
   int64_t rows;  /* of y that are made at a time */
@@ -52,7 +55,11 @@ typedef struct conv_call {
   int64_t split; /* ways the channels are divided (grad_input), or k (forward, grad_weight) */
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
-  conv_lines lines; /* of a convolution that is summed directly */
+  const struct conv_last *last; /* how grad_weight goes without patches */
+  conv_lines lines;             /* of a convolution that is summed directly */
+  bool turned;                  /* x is dy: w is [c, k], its windows turned round */
+  bool stays;                   /* with patches, whatever its extents */
+  int64_t parts;                /* of its channels, which are units of their own */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -176,6 +183,7 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 }
 
 #include "kernels/cpu/window/conv_direct.h"
+#include "kernels/cpu/window/conv_weight.h"
 
 #define BODY "kernels/cpu/window/conv.inc"
 #include "kernels/cpu/base/stamp_float.inc"

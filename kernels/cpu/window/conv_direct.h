@@ -4,6 +4,9 @@
  * products. The rows of x that some rows of y read are copied, padded and taken apart by the
  * stride, into lines that stay in cache; then each tap of the kernel is one product of a run of
  * them, summed in registers.
+ *
+ * Kernels of more terms are summed likewise, in tiles of several channels (tile.h), where windows
+ * lie side by side and images are wide enough that what is summed for padding is little.
  */
 #ifndef TENON_CPU_CONV_DIRECT_H
 #define TENON_CPU_CONV_DIRECT_H
@@ -26,8 +29,10 @@
  * matrices is faster, which packs what it multiplies. */
 #define DIRECT_POINTS 16
 #define DIRECT_SHARES 8
-/* Bytes of lines that are worth having at a time, and at the most. */
+/* Bytes of lines that are worth having at a time, and at the most; tiles read them from the second
+ * cache. */
 #define DIRECT_BYTES (24 * 1024)
+#define TILED_BYTES (448 * 1024)
 #define DIRECT_BYTES_MOST (1024 * 1024)
 
 /* GCC would compute two taps in one pass over the sums, and for that keep these in memory. */
@@ -47,9 +52,10 @@ static inline bool conv_is_pointwise(const conv_call *call) {
 /* Lines for `rows` rows of y. */
 static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
   const window_conv *at = &call->at;
-  const int64_t wide = call->in[2] + 2 * at->padding[2];
   conv_lines l = {.rows = rows};
   l.flat = at->stride[1] == 1 && at->stride[2] == 1;
+  /* Side by side, what is left of a line is right of the one before. */
+  const int64_t wide = call->in[2] + (l.flat ? 1 : 2) * at->padding[2];
   l.phase = cpu_ceil_div(wide, at->stride[2]);
   l.line = l.phase * at->stride[2];
   l.lines = (rows - 1) * at->stride[1] + (call->kernel[1] - 1) * at->dilation[1] + 1;
@@ -58,6 +64,34 @@ static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lan
   /* The last run reads on to the end of its last vectors. */
   l.room = call->c * call->kernel[0] * l.lines * l.line + lanes;
   return l;
+}
+
+/* Equally many rows of y at a time, of which the lines have so many bytes. */
+static conv_lines conv_lines_in(const conv_call *call, int64_t bytes, int64_t lanes,
+                                size_t element) {
+  int64_t rows = 1;
+  while (rows < call->out[1] &&
+         conv_lines_of(call, rows + 1, lanes).room * (int64_t)element <= bytes)
+    rows++;
+  rows = cpu_ceil_div(call->out[1], cpu_ceil_div(call->out[1], rows));
+  return conv_lines_of(call, rows, lanes);
+}
+
+/* Of every 16 windows that are summed so many are wanted at the least; channels of y. */
+#define TILED_WANTED 12
+#define TILED_CHANNELS 4
+static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lines) {
+  const window_conv *at = &call->at;
+  const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
+  const bool flat = at->stride[1] == 1 && at->stride[2] == 1;
+  const int64_t summed =
+      flat ? call->in[2] + at->padding[2] : cpu_ceil_div(call->out[2], TILE_SIDE) * TILE_SIDE;
+  if (element != sizeof(float) || call->window == 1 || call->k < TILED_CHANNELS ||
+      16 * call->out[2] < TILED_WANTED * summed)
+    return false;
+  *lines = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
+  lines->tiled = true;
+  return lines->room * (int64_t)element <= DIRECT_BYTES_MOST;
 }
 
 static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *lines) {
@@ -69,13 +103,35 @@ static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *li
   /* Padding that is larger than an image, and windows far apart, are left to the patches. */
   const double least = (double)call->patch * (double)(call->in[2] + 2 * call->at.padding[2]);
   if (least * (double)element > DIRECT_BYTES_MOST) return false;
-  int64_t rows = 1;
-  while (rows < call->out[1] &&
-         conv_lines_of(call, rows + 1, lanes).room * (int64_t)element <= DIRECT_BYTES)
-    rows++;
-  rows = cpu_ceil_div(call->out[1], cpu_ceil_div(call->out[1], rows));
-  *lines = conv_lines_of(call, rows, lanes);
+  *lines = conv_lines_in(call, DIRECT_BYTES, lanes, element);
   return lines->room * (int64_t)element <= DIRECT_BYTES_MOST;
+}
+
+static bool conv_has_lines(conv_call *call, size_t element) {
+  if (call->patch == 0 || call->stays) return false;
+  if (call->k >= TILE_ROWS && conv_is_tiled(call, element, &call->lines)) return true;
+  return conv_is_direct(call, element, &call->lines) || conv_is_tiled(call, element, &call->lines);
+}
+
+/* The gradient of x of a convolution with strides of 1 as a convolution of dy: with the channels of
+ * x and y exchanged, the kernels turned round, and as much padding as they reach over. */
+static conv_call conv_turned(const conv_call *call) {
+  conv_call turned = *call;
+  turned.turned = true;
+  turned.x = call->dy;
+  turned.activation = TN_ACTIVATION_NONE;
+  turned.c = call->k;
+  turned.k = call->c;
+  turned.plane = call->image;
+  turned.image = call->plane;
+  turned.patch = call->k * call->window;
+  for (int d = 0; d < 3; d++) {
+    turned.in[d] = call->out[d];
+    turned.out[d] = call->in[d];
+    turned.at.padding[d] = (call->kernel[d] - 1) * call->at.dilation[d] - call->at.padding[d];
+    turned.stays |= call->at.stride[d] != 1 || turned.at.padding[d] < 0;
+  }
+  return turned;
 }
 
 #endif

@@ -7,8 +7,8 @@
 
 typedef struct conv_integer {
   const tn_host *host;
-  const DLTensor *x, *w, *w_zero, *y;
-  int32_t x_zero;
+  const DLTensor *x, *w, *x_zeros, *w_zero, *y;
+  int32_t x_zero; /* of x_zeros, one for all */
   quant_conv at;
   int64_t images, channels, kernels;  /* channels and kernels of one group */
   int64_t size[3], kernel[3], out[3]; /* of x, w, y */

@@ -1,0 +1,128 @@
+/*
+ * How a product in tiles (matmul_tiles.inc) is cut: into blocks of some rows by a strip of columns
+ * and, where these are few and sums are long, each sum into shares. Shares depend on the extents
+ * alone and an element's sum on nothing else, so that threads do not change its bits.
+ */
+#ifndef TENON_KERNELS_CPU_TILED_H
+#define TENON_KERNELS_CPU_TILED_H
+
+#include <stdatomic.h>
+
+#include "kernels/cpu/matmul/tile.h"
+
+/* Rows of a block, between which there is what threads want: its sums stay in cache, and b is laid
+ * out for each again. Words of b that are laid out at a time. Words of a share at the least, and
+ * blocks that are enough without shares. */
+enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
+enum { TILED_SHARE = 1024, TILED_BLOCKS = 16 };
+/* Rows for which float32 columns of b are read where they lie. */
+enum { TILED_IN_PLACE = 24 };
+
+typedef struct tiled_product {
+  const matmul_call *call;
+  bool pairs;
+  int64_t steps, slices; /* words of a sum; shares of it */
+  int64_t block_m, blocks_m, blocks_n, blocks;
+  uint32_t *panels; /* of a: [own matrices, panels, steps, rows of a panel] */
+  float *partial;   /* sums of shares: [blocks, slices, tiled_block_room] */
+} tiled_product;
+
+/* Words first <= t < last of a panel of `room` vectors. */
+typedef struct tile_part {
+  int64_t first, last, room;
+} tile_part;
+
+/* A block of y: its place, its extents, and where its operands begin: in rows of the panels, and in
+ * elements. */
+typedef struct tiled_block {
+  int64_t j, rows, columns, a, a_data, b, y;
+} tiled_block;
+
+/* Whether an operand has a number that pairs of bf16 would lose. */
+typedef struct search {
+  const matmul_call *call;
+  const operand *in;
+  atomic_bool found;
+} search;
+
+/* What a thread has. */
+typedef struct tiled_room {
+  void *memory;
+  float *sums;
+  uint32_t *a, *b;
+  int64_t *taps; /* rows of b, where they are read in place */
+} tiled_room;
+
+static inline int64_t tiled_block_room(const tiled_product *p) {
+  return cpu_ceil_div(p->block_m, TILE_ROWS) * TILE_ROWS * TILE_WIDTH;
+}
+
+static tiled_product tiled_product_of(const matmul_call *call, bool pairs) {
+  tiled_product p = {.call = call, .pairs = pairs, .slices = 1};
+  const int64_t threads = call->host->num_threads > 1 ? (int64_t)call->host->num_threads : 0;
+  p.steps = pairs ? cpu_ceil_div(call->k, 2) : call->k;
+  p.blocks_n = cpu_ceil_div(call->n, TILE_WIDTH);
+  const int64_t strips = call->batches * p.blocks_n;
+  const int64_t wanted = cpu_max(1, cpu_ceil_div(4 * threads, strips));
+  const int64_t rows = cpu_ceil_div(call->m, wanted * TILE_ROWS) * TILE_ROWS;
+  p.block_m = cpu_min(TILED_ROWS, cpu_max(TILED_ROWS_LEAST, rows));
+  p.blocks_m = cpu_ceil_div(call->m, p.block_m);
+  p.blocks = strips * p.blocks_m;
+  const int64_t least = strips * cpu_ceil_div(call->m, TILED_ROWS_LEAST);
+  p.slices = cpu_max(1, cpu_min(TILED_BLOCKS / least, p.steps / TILED_SHARE));
+  return p;
+}
+
+static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
+  return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of a product in tiles",
+                    (long long)bytes);
+}
+
+static tn_status tiled_product_open(tiled_product *p) {
+  const matmul_call *call = p->call;
+  const int64_t panels = own_matrices(call, &call->a) * cpu_ceil_div(call->m, TILE_ROWS);
+  const int64_t words = panels * TILE_ROWS * p->steps * (int64_t)sizeof *p->panels;
+  const int64_t sums = p->blocks * p->slices * tiled_block_room(p) * (int64_t)sizeof *p->partial;
+  if (p->blocks_n > 1) {
+    p->panels = call->host->alloc(call->host, (size_t)cpu_max(words, 64), 64);
+    if (!p->panels) return tiled_no_memory(call->host, words);
+  }
+  if (p->slices == 1) return TN_OK;
+  p->partial = call->host->alloc(call->host, (size_t)sums, 64);
+  return p->partial ? TN_OK : tiled_no_memory(call->host, sums);
+}
+
+static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
+  const matmul_call *call = p->call;
+  const int64_t per = p->blocks_m * p->blocks_n, batch = unit / per;
+  const int64_t i = unit % per / p->blocks_n * p->block_m, j = unit % p->blocks_n * TILE_WIDTH;
+  const int64_t rows = cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
+  return (tiled_block){.j = j,
+                       .rows = cpu_min(p->block_m, call->m - i),
+                       .columns = cpu_min(TILE_WIDTH, call->n - j),
+                       .a = own_matrix(call, &call->a, batch) * rows + i,
+                       .a_data = batch_offset(call, &call->a, batch) + i * call->a.row,
+                       .b = batch_offset(call, &call->b, batch) + j * call->b.col,
+                       .y =
+                           batch_offset(call, &call->y, batch) + i * call->y.row + j * call->y.col};
+}
+
+static tn_status tiled_room_open(const tiled_product *p, bool in_place, tiled_room *room) {
+  const matmul_call *call = p->call;
+  const int64_t sums = tiled_block_room(p), a = TILED_DEPTH * TILE_ROWS;
+  const int64_t words = sums + a + TILED_DEPTH * TILE_WIDTH;
+  in_place &= call->m <= TILED_IN_PLACE && call->b.col == 1;
+  const int64_t taps = in_place ? cpu_min(p->steps, TILED_DEPTH) * (int64_t)sizeof(int64_t) : 0;
+  const int64_t bytes = words * (int64_t)sizeof(uint32_t) + taps;
+  char *memory = call->host->alloc(call->host, (size_t)bytes, 64);
+  if (!memory) return tiled_no_memory(call->host, bytes);
+  *room = (tiled_room){.memory = memory, .sums = (float *)(void *)memory};
+  room->a = (uint32_t *)(void *)(room->sums + sums);
+  room->b = room->a + a;
+  if (!in_place) return TN_OK;
+  room->taps = (int64_t *)(void *)(memory + bytes - taps);
+  for (int64_t t = 0; t < cpu_min(p->steps, TILED_DEPTH); t++) room->taps[t] = t * call->b.row;
+  return TN_OK;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * Convolutions of more terms and their gradients, which devices may sum in tiles of channels:
+ * channels beside those of registers and panels, rows of every kind, strides, padding, dilation,
+ * groups; and infinities beside what a window reads. Inputs are small whole numbers, so that every
+ * type and every device has the reference's result exactly.
+ */
+#include "numeric.h"
+
+typedef struct tiles {
+  int64_t n, c, k, groups; /* c and k of a group */
+  int64_t image[2], kernel[2], stride[2], padding[2], dilation[2];
+} tiles;
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+enum { FORWARD, INPUT, WEIGHT, WAYS };
+static const char *const ways[WAYS] = {"y", "dx", "dw"};
+
+/* Whole numbers of which one, if wanted, is infinite. */
+static tn_tensor *drawn(tn_device *device, tn_dtype dtype, const int64_t *shape, uint32_t seed,
+                        int64_t infinite) {
+  const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
+  double *values = malloc((size_t)(count + 1) * sizeof *values);
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (double)(seed >> 16 & 3) - 1;
+  }
+  if (infinite >= 0) values[infinite % count] = INFINITY;
+  tn_tensor *t = numbers(device, dtype, 4, shape, values);
+  free(values);
+  return t;
+}
+
+static void out_shape(const tiles *s, int64_t *y) {
+  y[0] = s->n, y[1] = s->k * s->groups;
+  for (int d = 0; d < 2; ++d)
+    y[2 + d] =
+        (s->image[d] + 2 * s->padding[d] - (s->kernel[d] - 1) * s->dilation[d] - 1) / s->stride[d] +
+        1;
+}
+
+static tn_tensor *way_on(tn_device *device, tn_dtype dtype, const tiles *s, int way,
+                         int64_t infinite) {
+  const int64_t x[] = {s->n, s->c * s->groups, s->image[0], s->image[1]};
+  const int64_t w[] = {s->k * s->groups, s->c, s->kernel[0], s->kernel[1]};
+  int64_t y[4];
+  out_shape(s, y);
+  const tn_conv2d_attrs forward = {sizeof forward,
+                                   {s->stride[0], s->stride[1]},
+                                   {s->padding[0], s->padding[1]},
+                                   {s->dilation[0], s->dilation[1]},
+                                   s->groups};
+  tn_conv2d_grad_input_attrs input = {.struct_size = sizeof input, .groups = s->groups};
+  tn_conv2d_grad_weight_attrs weight = {.struct_size = sizeof weight, .groups = s->groups};
+  for (int d = 0; d < 2; ++d) {
+    input.stride[d] = weight.stride[d] = s->stride[d];
+    input.padding[d] = weight.padding[d] = s->padding[d];
+    input.dilation[d] = weight.dilation[d] = s->dilation[d];
+    input.size[d] = s->image[d], weight.kernel[d] = s->kernel[d];
+  }
+  tn_tensor *one = drawn(device, dtype, way == FORWARD ? x : y, 1, infinite);
+  tn_tensor *other = drawn(device, dtype, way == WEIGHT ? x : w, 2, way == WEIGHT ? infinite : -1);
+  tn_tensor *out = unwritten(device, dtype, 4, way == FORWARD ? y : way == INPUT ? x : w);
+  if (way == FORWARD) ok(tn_conv2d(NULL, one, other, NULL, &forward, &out));
+  if (way == INPUT) ok(tn_conv2d_grad_input(NULL, one, other, &input, &out));
+  if (way == WEIGHT) ok(tn_conv2d_grad_weight(NULL, one, other, &weight, &out));
+  tn_tensor_release(one);
+  tn_tensor_release(other);
+  return out;
+}
+
+static void compare(const char *name, const tiles *s, tn_dtype dtype, int64_t infinite) {
+  for (int way = 0; way < WAYS; ++way) {
+    char what[120];
+    snprintf(what, sizeof what, "%s of %s, %d and %d channels, %s", ways[way], name, (int)s->c,
+             (int)s->k, tn_dtype_name(dtype));
+    tn_tensor *y = way_on(b.devices[0], dtype, s, way, infinite);
+    double *want = values_of(y);
+    const int64_t count = tn_tensor_elements(y);
+    tn_tensor_release(y);
+    for (int d = 1; d < b.count; ++d)
+      must_be(&b, what, d, way_on(b.devices[d], dtype, s, way, infinite), count, want, 0);
+    free(want);
+  }
+}
+
+#define ONES                                                                                       \
+  { 1, 1 }
+static const struct {
+  const char *name;
+  tiles s; /* without channels */
+} cases[] = {
+    {"an image", {2, 0, 0, 1, {9, 14}, {3, 3}, ONES, ONES, ONES}},
+    {"a wide image", {1, 0, 0, 1, {5, 67}, {3, 3}, ONES, ONES, ONES}},
+    {"no padding", {2, 0, 0, 1, {6, 18}, {3, 3}, ONES, {0}, ONES}},
+    {"strides", {2, 0, 0, 1, {9, 33}, {3, 3}, {2, 2}, ONES, ONES}},
+    {"small images", {5, 0, 0, 1, {4, 4}, {3, 3}, ONES, ONES, ONES}},
+    {"small images with strides", {3, 0, 0, 1, {7, 7}, {3, 3}, {2, 2}, ONES, ONES}},
+    {"groups and dilation", {2, 0, 0, 3, {8, 16}, {3, 2}, ONES, {2, 1}, {2, 1}}},
+    {"more padding than kernel", {1, 0, 0, 2, {3, 15}, {2, 2}, ONES, {2, 2}, ONES}},
+    {"one window", {2, 0, 0, 1, {3, 3}, {3, 3}, ONES, {0}, ONES}},
+    {"one axis", {2, 0, 0, 2, {1, 40}, {1, 5}, ONES, {0, 2}, ONES}},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+START_TEST(channels_beside_those_of_tiles) {
+  static const int64_t cs[] = {1, 3, 7, 8, 17, 65}, ks[] = {1, 3, 4, 6, 13};
+  static const tn_dtype types[] = {TN_F32, TN_BF16, TN_F16, TN_F32};
+  tiles s = cases[_i].s;
+  for (int c = 0; c < 6; ++c)
+    for (int k = 0; k < 5; ++k) {
+      s.c = cs[c], s.k = ks[k];
+      compare(cases[_i].name, &s, types[(c + k) % 4], -1);
+    }
+}
+END_TEST
+
+/* What no window reads together with an infinity stays finite: neither padding nor what lies beside
+ * a row takes part. */
+START_TEST(infinities_stay_where_they_are) {
+  static const int64_t cs[] = {1, 2, 9, 20}, ks[] = {1, 2, 5, 8};
+  tiles s = cases[_i].s;
+  for (int i = 0; i < 4; ++i)
+    for (int64_t at = 0; at < 40; at += 13) {
+      s.c = cs[i], s.k = ks[i];
+      compare(cases[_i].name, &s, TN_F32, at);
+    }
+}
+END_TEST
+
+/* So many images and rows that the work is cut. */
+START_TEST(many_pieces) {
+  const tiles all[] = {
+      {3, 70, 13, 1, {40, 60}, {3, 3}, ONES, ONES, ONES},
+      {20, 9, 7, 1, {8, 8}, {3, 3}, ONES, ONES, ONES},
+      {4, 1, 1, 40, {70, 61}, {3, 3}, ONES, ONES, ONES},
+      {4, 1, 1, 40, {70, 61}, {3, 3}, {2, 2}, ONES, ONES},
+  };
+  compare("many", &all[_i], TN_F32, -1);
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_loop_test(tcase, channels_beside_those_of_tiles, 0, CASES);
+  tcase_add_loop_test(tcase, infinities_stay_where_they_are, 0, CASES);
+  tcase_add_loop_test(tcase, many_pieces, 0, 4);
+}
+
+int main(void) { return run_suite("conv_tiles", add_tests); }

@@ -1,0 +1,157 @@
+/*
+ * Matrix products beside the extents of tiles, panels and shares: rows and columns of every kind,
+ * operands transposed, batches that share one of them, bias and activation, in all floating types.
+ * Inputs are small whole numbers, so that every type and every device has the reference's result
+ * exactly. Infinities stay in their rows, and numbers that fast instructions take for 0 count.
+ */
+#include "numeric.h"
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+typedef struct product {
+  int64_t batch_a, batch_b, m, n, k;
+  bool swapped_a, swapped_b, bias; /* swapped in memory */
+  int64_t activation;
+  double special; /* some elements of a, unless 0 */
+} product;
+
+static tn_tensor *matrix(tn_device *device, tn_dtype dtype, bool swapped, int64_t batch,
+                         int64_t rows, int64_t cols, double special, uint32_t seed) {
+  const int64_t count = batch * rows * cols;
+  double *values = malloc((size_t)(count + 1) * sizeof *values);
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (double)(seed >> 16 & 3) - 1;
+    if (special != 0 && i % 29 == 7) values[i] = special;
+  }
+  const int64_t shape[] = {batch, swapped ? cols : rows, swapped ? rows : cols};
+  tn_tensor *t = numbers(device, dtype, 3, shape, values), *view = NULL;
+  free(values);
+  if (!swapped) return t;
+  ok(tn_tensor_permute(t, (int32_t[]){0, 2, 1}, &view));
+  tn_tensor_release(t);
+  return view;
+}
+
+static tn_tensor *product_on(tn_device *device, tn_dtype dtype, const product *p) {
+  tn_tensor *x = matrix(device, dtype, p->swapped_a, p->batch_a, p->m, p->k, p->special, 1);
+  tn_tensor *w = matrix(device, dtype, p->swapped_b, p->batch_b, p->k, p->n, 0, 2);
+  const int64_t batch = p->batch_a > p->batch_b ? p->batch_a : p->batch_b;
+  tn_tensor *bias = p->bias ? whole_numbers(device, dtype, 1, &p->n, 2, 3) : NULL;
+  tn_tensor *y = unwritten(device, dtype, 3, SHAPE(batch, p->m, p->n));
+  tn_matmul_attrs attrs = TN_MATMUL_DEFAULTS;
+  attrs.activation = p->activation;
+  ok(tn_matmul(NULL, x, w, bias, &attrs, &y));
+  tn_tensor_release(x);
+  tn_tensor_release(w);
+  tn_tensor_release(bias);
+  return y;
+}
+
+static void compare(tn_dtype dtype, const product *p) {
+  char what[160];
+  snprintf(what, sizeof what, "%s %d [%d, %d] by %d [%d, %d], swapped %d %d, bias %d",
+           tn_dtype_name(dtype), (int)p->batch_a, (int)p->m, (int)p->k, (int)p->batch_b, (int)p->k,
+           (int)p->n, p->swapped_a, p->swapped_b, p->bias);
+  tn_tensor *y = product_on(b.devices[0], dtype, p);
+  double *want = values_of(y);
+  const int64_t count = tn_tensor_elements(y);
+  tn_tensor_release(y);
+  for (int d = 1; d < b.count; ++d)
+    must_be(&b, what, d, product_on(b.devices[d], dtype, p), count, want, 0);
+  free(want);
+}
+
+static const tn_dtype types[] = {TN_BF16, TN_F16, TN_F32, TN_F64};
+
+/* Every number of a mixed radix decides something else. */
+static void sweep(product p, int turn) {
+  p.swapped_a = turn & 1;
+  p.swapped_b = turn >> 1 & 1;
+  p.bias = turn >> 2 & 1;
+  p.activation = turn >> 3 & 1 ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
+  for (int t = 0; t < 4; ++t) compare(types[t], &p);
+}
+
+START_TEST(extents_beside_those_of_tiles) {
+  static const int64_t rows[] = {1, 2, 3, 5, 6, 7, 8, 13}, cols[] = {1, 15, 16, 17, 64, 65};
+  static const int64_t depths[] = {0, 1, 2, 3, 15, 16, 33};
+  int turn = _i;
+  for (int m = 0; m < 8; ++m)
+    for (int n = 0; n < 6; ++n)
+      for (int k = 0; k < 7; ++k, turn += 5)
+        sweep((product){.batch_a = 1, .batch_b = 1, .m = rows[m], .n = cols[n], .k = depths[k]},
+              turn % 16);
+}
+END_TEST
+
+START_TEST(blocks_and_shares) {
+  static const product all[] = {
+      {.batch_a = 1, .batch_b = 1, .m = 205, .n = 130, .k = 257},
+      {.batch_a = 1, .batch_b = 1, .m = 7, .n = 20, .k = 4611},
+      {.batch_a = 1, .batch_b = 1, .m = 3, .n = 128, .k = 3001},
+      {.batch_a = 1, .batch_b = 1, .m = 24, .n = 192, .k = 300},
+      {.batch_a = 1, .batch_b = 1, .m = 25, .n = 192, .k = 300},
+      {.batch_a = 3, .batch_b = 3, .m = 9, .n = 17, .k = 20},
+      {.batch_a = 3, .batch_b = 1, .m = 9, .n = 70, .k = 20},
+      {.batch_a = 1, .batch_b = 3, .m = 9, .n = 70, .k = 20},
+  };
+  for (int i = 0; i < 16; i += 5) sweep(all[_i], i);
+}
+END_TEST
+
+/* A row that has no infinity is finite, whatever lies beside it. */
+START_TEST(infinities_stay_in_their_rows) {
+  for (int t = 0; t < 16; ++t) {
+    product p = {.batch_a = 1, .batch_b = 1, .m = 9, .n = 33, .k = 15, .special = INFINITY};
+    p.swapped_a = t >> 2 & 1, p.swapped_b = t >> 3;
+    compare(types[t % 4], &p);
+    p.special = NAN;
+    compare(types[t % 4], &p);
+  }
+}
+END_TEST
+
+/* Subnormal numbers of bf16, times a power of two, are numbers: an instruction would lose them. */
+START_TEST(subnormal_numbers_count) {
+  const int64_t m = 9, n = 20, k = 6;
+  double x[9 * 6], w[6 * 20], want[9 * 20];
+  for (int i = 0; i < 9 * 6; ++i) x[i] = (i % 3) * 0x1p-130;
+  for (int i = 0; i < 6 * 20; ++i) w[i] = (i % 2) * 0x1p100;
+  for (int i = 0; i < 9 * 20; ++i) {
+    want[i] = 0;
+    for (int p = 0; p < 6; ++p) want[i] += x[i / 20 * 6 + p] * w[p * 20 + i % 20];
+  }
+  for (int d = 0; d < b.count; ++d)
+    for (int turned = 0; turned < 2; ++turned) {
+      tn_tensor *a = numbers(b.devices[d], TN_BF16, 2, SHAPE(m, k), x), *y = NULL;
+      tn_tensor *c = numbers(b.devices[d], TN_BF16, 2, SHAPE(k, n), w);
+      double *got;
+      tn_matmul_attrs attrs = TN_MATMUL_DEFAULTS;
+      attrs.trans_a = attrs.trans_b = turned;
+      ok(turned ? tn_matmul(NULL, c, a, NULL, &attrs, &y)
+                : tn_matmul(NULL, a, c, NULL, &attrs, &y));
+      got = values_of(y);
+      for (int64_t i = 0; i < m * n; ++i) {
+        const double should = want[turned ? i % m * n + i / m : i];
+        ck_assert_msg(got[i] == should, "%s: element %d is %g, not %g", b.names[d], (int)i, got[i],
+                      should);
+      }
+      free(got);
+      tn_tensor *all[] = {a, c, y};
+      for (int i = 0; i < 3; ++i) tn_tensor_release(all[i]);
+    }
+}
+END_TEST
+
+static void add_tests(TCase *tcase) {
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
+  tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
+  tcase_add_test(tcase, infinities_stay_in_their_rows);
+  tcase_add_test(tcase, subnormal_numbers_count);
+}
+
+int main(void) { return run_suite("matmul_tiles", add_tests); }
