@@ -36,7 +36,6 @@ static void nothing(void *ctx, int64_t begin, int64_t end) { (void)ctx, (void)be
 static struct { _Alignas(128) _Atomic(int64_t) loop; } marks[THREADS_MOST];
 static int64_t loops;
 static int members;
-static bool quick; /* runs everything once or twice: figures mean nothing */
 
 /* The first share waits for the others, whoever does them. */
 static void meet(void *ctx, int64_t begin, int64_t end) {
@@ -91,7 +90,7 @@ static const way ways[] = {
 };
 
 static double warm_ns(const way *w, thread_pool *pool, int n, share *body) {
-  const int turns = quick ? 1 : WARM_ROUNDS, each = quick ? 2 : WARM_LOOPS;
+  const int turns = (int)bench_times(WARM_ROUNDS), each = (int)bench_times(WARM_LOOPS);
   double rounds[WARM_ROUNDS];
   for (int i = 0; i < each; i++) run(w, pool, n, body);
   for (int r = 0; r < turns; r++) {
@@ -117,7 +116,7 @@ typedef struct idle_times {
 static idle_times after_idle(const way *w, thread_pool *pool, int n, share *body, int idle_ms) {
   static double times[IDLE_MOST];
   const int most = IDLE_MOST / idle_ms < 40 ? 40 : IDLE_MOST / idle_ms;
-  const int count = quick ? 2 : idle_ms >= 100 ? 20 : most;
+  const int count = (int)bench_times(idle_ms >= 100 ? 20 : (size_t)most);
   const struct timespec idle = {0, idle_ms * 1000000L};
   idle_times found = {0, 0, 0};
   for (int i = 0; i < count; i++) {
@@ -157,11 +156,7 @@ static void measure(const bench *b, const way *w, int n) {
 
 int main(int argc, char **argv) {
   /* Rows carry no device: the pool is the processor's. */
-  bench b = {.name = "threads", .info.id = "cpu"};
-  for (int i = 1; i < argc; i++) {
-    b.table |= !strcmp(argv[i], "--table");
-    quick |= !strcmp(argv[i], "--quick");
-  }
+  const bench b = bench_options("threads", argc, argv, NULL);
   const int most = (int)threads_available();
   for (int n = 1; n <= most; n = n < most && 2 * n > most ? most : 2 * n)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) measure(&b, &ways[i], n);
