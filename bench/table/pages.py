@@ -237,7 +237,8 @@ def introduction(kind, head, rows):
            "written, by one run of `./dev bench --curves`. Tenon, PyTorch and the bare library take turns, each in "
            f"a process of its own, on random inputs; {turns}")
     yield (f"Beside Tenon are {torch}; an addition and a copy as STREAM makes them, in OpenMP; OpenBLAS; and "
-           "oneDNN, of the layouts that it likes best. The limit is the addition of 2^25 elements: " +
+           "oneDNN, of the layouts that it likes best. Outputs are given, but for PyTorch's `layer_norm` and "
+           "convolutions, which it makes itself. The limit is the addition of 2^25 elements: " +
            ", ".join(f"{figure(head['copy_by_threads'][n])} GB/s on {n}" for n in counts) + ".\n")
 
 
