@@ -3,7 +3,7 @@
  * arguments it makes so many calls of one routine of one size and prints nothing, for counting
  * instructions (bench/blas_calls.sh).
  *
- *   blas_calls
+ *   blas_calls [--json | --table] [--quick]
  *   blas_calls ROUTINE N CALLS      ROUTINE: ddot_, dgemm_, cblas_ddot, cblas_dgemm
  */
 #include <stdio.h>
@@ -49,7 +49,7 @@ enum { NUM_ROUTINES = sizeof routines / sizeof *routines };
 static double nanoseconds(void (*call)(int), int n) {
   int calls = n > 32 ? 20 : 400;
   double least = 1e9;
-  for (int run = 0; run < 200; ++run) {
+  for (size_t run = 0; run < bench_times(200); ++run) {
     double begin = now_ns();
     for (int i = 0; i < calls; ++i) call(n);
     double took = (now_ns() - begin) / calls;
@@ -58,22 +58,30 @@ static double nanoseconds(void (*call)(int), int n) {
   return least;
 }
 
-static void time_all(void) {
+static void time_one(const bench *of, int routine, int n) {
+  char what[64];
+  snprintf(what, sizeof what, "%s n %d", routines[routine].name, n);
+  bench_row(of, what, 1, (figure[]){{"time_ns", nanoseconds(routines[routine].call, n)}});
+}
+
+static void time_all(const bench *of) {
   static const int sizes[] = {1, 2, 4, 8, 16, 32, 64};
   for (int i = 0; i < NUM_ROUTINES; ++i)
-    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; ++j)
-      printf("%-12s n %2d %10.1f ns\n", routines[i].name, sizes[j],
-             nanoseconds(routines[i].call, sizes[j]));
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; ++j) time_one(of, i, sizes[j]);
 }
 
 int main(int argc, char **argv) {
   for (int i = 0; i < LARGEST * LARGEST; ++i) a[i] = b[i] = 1e-3 * i;
-  if (argc == 1) return time_all(), 0;
+  if (argc < 3) {
+    const bench alone = bench_options("blas_calls", argc, argv, NULL);
+    time_all(&alone);
+    return fflush(stdout) || ferror(stdout);
+  }
   for (int i = 0; argc == 4 && i < NUM_ROUTINES; ++i) {
     if (strcmp(argv[1], routines[i].name) != 0) continue;
     for (long left = atol(argv[3]); left > 0; --left) routines[i].call(atoi(argv[2]));
     return 0;
   }
-  fputs("usage: blas_calls [ROUTINE N CALLS]\n", stderr);
+  fputs("usage: blas_calls [OPTION | ROUTINE N CALLS]\n", stderr);
   return 2;
 }

@@ -62,15 +62,16 @@ static size_t find_contenders(tn_call *call, contender *list) {
 }
 
 static void compete(const bench *b, contender *list, size_t count) {
+  const size_t rounds = bench_times(ROUNDS);
   int64_t calls[CANDIDATES];
   for (size_t i = 0; i < count; i++) {
-    (void)round_of(b, &list[i], 1);
+    if (rounds > 1) (void)round_of(b, &list[i], 1);
     const double once = round_of(b, &list[i], 1);
-    calls[i] = 1 + (int64_t)(ROUND_NS / (once > 1 ? once : 1));
+    calls[i] = (int64_t)bench_times(1 + (size_t)(ROUND_NS / (once > 1 ? once : 1)));
   }
-  for (size_t r = 0; r < ROUNDS; r++)
+  for (size_t r = 0; r < rounds; r++)
     for (size_t i = 0; i < count; i++) list[i].rounds[r] = round_of(b, &list[i], calls[i]);
-  for (size_t i = 0; i < count; i++) list[i].ns = median(list[i].rounds, ROUNDS);
+  for (size_t i = 0; i < count; i++) list[i].ns = median(list[i].rounds, rounds);
 }
 
 static void print(const bench *b, const char *what, const contender *list, size_t count) {

@@ -11,12 +11,12 @@ usage: compare.py [--build build] [--data FOLDER] [--rounds 3] DEVICE...
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 
-PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+import training_step
+
 ROWS = ["add, output given", "add, output made", "tensor empty and release",
         "matmul 64", "matmul 256", "matmul 1024"]
 
@@ -37,37 +37,21 @@ def microseconds(text, wanted):
     return found
 
 
-def pictures_in(folder):
-    """The folder with the four files: this one, or mnist/ or fashion-mnist/ in it."""
-    for name in ("mnist", "fashion-mnist"):
-        if os.path.isdir(os.path.join(folder, name)):
-            return os.path.join(folder, name)
-    return folder
-
-
 def ours(options, device):
     found = {}
     for bench in ("dispatch", "gemm"):
         found.update(microseconds(output_of([f"{options.build}/bench/{bench}"], device), ROWS))
     if options.data:
-        steps = [] if device.startswith("cuda") else ["--steps", "100"]
-        text = output_of([f"{options.build}/examples/train", "--data", pictures_in(options.data),
-                          "--epochs", "1", *steps], device)
-        found["training step"] = float(re.findall(r"([\d.]+) ms/step", text)[-1]) * 1e3
+        steps = None if device.startswith("cuda") else 100
+        found["training step"], _ = training_step.ours(options.build, options.data, device, steps)
     return found
 
 
 def theirs(options, device):
     kind = device.split(":")[0]
-    text = output_of([sys.executable, f"{PEERS}/torch_calls.py", "--device", kind], device)
+    text = output_of([sys.executable, f"{training_step.PEERS}/torch_calls.py", "--device", kind], device)
     found = microseconds(text, ROWS)
-    steps = ["--steps", "100"] if kind == "cuda" else ["--steps", "20"]
-    text = output_of([sys.executable, f"{PEERS}/torch_mnist.py", "--device", kind, "--rounds", "3",
-                      *steps], device)
-    for line in text.splitlines():
-        row = json.loads(line)
-        if row["what"].endswith("eager"):
-            found["training step"] = row["time_ms"] * 1e3
+    found["training step"], _ = training_step.theirs(kind, 100 if kind == "cuda" else 20)
     return found
 
 

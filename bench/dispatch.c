@@ -65,11 +65,11 @@ typedef struct way {
   double ns[ROUNDS];
 } way;
 
-static double round_ns(way *w, operands *o, int calls) {
+static double round_ns(way *w, operands *o, size_t calls) {
   double begin = now_ns();
-  for (int i = 0; i < calls; i++) w->call(o);
+  for (size_t i = 0; i < calls; i++) w->call(o);
   must(tn_device_synchronize(o->b->device), "synchronize");
-  return (now_ns() - begin) / calls;
+  return (now_ns() - begin) / (double)calls;
 }
 
 static void measure(operands *o) {
@@ -78,16 +78,17 @@ static void measure(operands *o) {
                        {"add, prepared", add_prepared, {0}},
                        {"tensor empty and release", allocate, {0}}};
   enum { WAYS = sizeof ways / sizeof *ways };
-  int calls = o->b->host ? CALLS_HOST : CALLS_DEVICE;
+  const size_t calls = bench_times(o->b->host ? CALLS_HOST : CALLS_DEVICE);
+  const size_t rounds = bench_times(ROUNDS);
   for (int w = 0; w < WAYS; w++) round_ns(&ways[w], o, calls);
-  for (int r = 0; r < ROUNDS; r++)
+  for (size_t r = 0; r < rounds; r++)
     for (int w = 0; w < WAYS; w++) ways[w].ns[r] = round_ns(&ways[w], o, calls);
   for (int w = 0; w < WAYS; w++) {
-    double middle = median(ways[w].ns, ROUNDS);
+    double middle = median(ways[w].ns, rounds);
     bench_row(o->b, ways[w].name, 3,
               (figure[]){{"time_ns", middle},
                          {"best_ns", ways[w].ns[0]},
-                         {"worst_ns", ways[w].ns[ROUNDS - 1]}});
+                         {"worst_ns", ways[w].ns[rounds - 1]}});
   }
 }
 

@@ -61,12 +61,13 @@ static void measure(const bench *b, const product *p) {
   job j = job_make(b, p);
   double ours[ROUNDS], bare[ROUNDS], flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
   round_ns(b, &j, 2);
-  int64_t calls = (int64_t)(2e7 / round_ns(b, &j, 1)) + 1;
-  for (int r = 0; r < ROUNDS; r++) {
+  const int64_t calls = (int64_t)bench_times((size_t)(2e7 / round_ns(b, &j, 1)) + 1);
+  const size_t rounds = bench_times(ROUNDS);
+  for (size_t r = 0; r < rounds; r++) {
     ours[r] = round_ns(b, &j, calls);
     bare[r] = b->host ? bare_blas_ns(p->m, p->n, p->k, calls) : (double)NAN;
   }
-  double a = median(ours, ROUNDS), c = median(bare, ROUNDS);
+  double a = median(ours, rounds), c = median(bare, rounds);
   bench_row(b, p->what, 4,
             (figure[]){{"time_us", a / 1e3},
                        {"gflops", flops / a},

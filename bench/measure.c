@@ -34,17 +34,28 @@ void must(tn_status status, const char *what) {
   exit(1);
 }
 
-bench bench_begin(const char *name, int argc, char **argv, const char *extra) {
-  bench b = {.name = name, .info = {.struct_size = sizeof b.info}};
+static bool quick;
+
+size_t bench_times(size_t usual) { return quick ? 1 : usual; }
+
+bench bench_options(const char *name, int argc, char **argv, const char *extra) {
+  bench b = {.name = name, .info = {.struct_size = sizeof b.info, .id = "cpu"}};
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--table"))
       b.table = true;
+    else if (!strcmp(argv[i], "--quick"))
+      quick = true;
     else if (argv[i][0] == '-' && strcmp(argv[i], "--json") && (!extra || strcmp(argv[i], extra))) {
-      fprintf(stderr, "usage: %s [--json | --table]%s%s\n", argv[0], extra ? " " : "",
+      fprintf(stderr, "usage: %s [--json | --table] [--quick]%s%s\n", argv[0], extra ? " " : "",
               extra ? extra : "");
       exit(2);
     }
   }
+  return b;
+}
+
+bench bench_begin(const char *name, int argc, char **argv, const char *extra) {
+  bench b = bench_options(name, argc, argv, extra);
   must(tn_runtime_open(NULL, &b.runtime), "tn_runtime_open");
   b.device = tn_runtime_device(b.runtime);
   must(tn_device_get_info(b.device, &b.info), "tn_device_get_info");
@@ -100,10 +111,11 @@ static double round_ns(const bench *b, void (*body)(void *), void *ctx, int64_t 
 
 double bench_time(const bench *b, void (*body)(void *), void *ctx, double budget_ns) {
   double rounds[ROUNDS];
-  round_ns(b, body, ctx, 3);
+  round_ns(b, body, ctx, (int64_t)bench_times(3));
   double once = round_ns(b, body, ctx, 1);
-  int64_t calls = (int64_t)(budget_ns / ROUNDS / once) + 1;
-  size_t count = once > budget_ns / 3 ? 3 : ROUNDS;
-  for (size_t i = 0; i < count; i++) rounds[i] = round_ns(b, body, ctx, calls) / (double)calls;
+  const size_t calls = bench_times((size_t)(budget_ns / ROUNDS / once) + 1);
+  const size_t count = bench_times(once > budget_ns / 3 ? 3 : ROUNDS);
+  for (size_t i = 0; i < count; i++)
+    rounds[i] = round_ns(b, body, ctx, (int64_t)calls) / (double)calls;
   return median(rounds, count);
 }

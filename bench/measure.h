@@ -22,10 +22,15 @@ typedef struct bench {
   bool host;  /* the device computes in host memory, in the caller */
 } bench;
 
-/* Reads the options (--json, --table, others are left to the caller through `extra`),
- * opens the runtime and the device that TENON_DEVICE names. */
+/* Reads the options (--json, --table, --quick; others are left to the caller through `extra`). For
+ * benches of what is no device's: without a runtime. */
+bench bench_options(const char *name, int argc, char **argv, const char *extra);
+/* Opens the runtime and the device that TENON_DEVICE names as well. */
 bench bench_begin(const char *name, int argc, char **argv, const char *extra);
 void bench_end(bench *b);
+
+/* So many rounds or calls; one of them with --quick, which only shows that a bench runs. */
+size_t bench_times(size_t usual);
 
 /* One figure of a row. */
 typedef struct figure {

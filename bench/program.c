@@ -129,13 +129,14 @@ static tn_program *make_program(const chain *c, int nodes, double *build_ns, dou
 
 /* Building, recording and giving all of it back, in nanoseconds a call. */
 static double time_record(const chain *c) {
-  double rounds[ROUNDS];
-  for (int round = -2; round < ROUNDS; ++round) {
+  const int rounds = (int)bench_times(ROUNDS);
+  double times[ROUNDS];
+  for (int round = -2; round < rounds; ++round) {
     double began = now_ns();
     record(c, RECORDED);
-    if (round >= 0) rounds[round] = (now_ns() - began) / RECORDED;
+    if (round >= 0) times[round] = (now_ns() - began) / RECORDED;
   }
-  return median(rounds, ROUNDS);
+  return median(times, (size_t)rounds);
 }
 
 /* --- tapes --- */
@@ -172,15 +173,16 @@ static tn_tape *make_tape(const chain *c, tn_tensor **watched) {
 }
 
 static void time_tape(const chain *c, double *ns) {
-  double rounds[TAPE_WAYS][ROUNDS];
+  const int rounds = (int)bench_times(ROUNDS);
+  double times[TAPE_WAYS][ROUNDS];
   tn_tensor *watched;
   tn_tape *tape = make_tape(c, &watched);
-  for (int round = -2; round < ROUNDS; ++round)
+  for (int round = -2; round < rounds; ++round)
     for (int way = 0; way < TAPE_WAYS; ++way) {
       double took = tape_round(c, tape, watched, way);
-      if (round >= 0) rounds[way][round] = took;
+      if (round >= 0) times[way][round] = took;
     }
-  for (int way = 0; way < TAPE_WAYS; ++way) ns[way] = median(rounds[way], ROUNDS);
+  for (int way = 0; way < TAPE_WAYS; ++way) ns[way] = median(times[way], (size_t)rounds);
   tn_tape_destroy(tape);
   tn_tensor_release(watched);
 }
@@ -195,16 +197,17 @@ static void loop_tape(const chain *c, int way, long count) {
 
 /* The median over rounds of one way, in nanoseconds a node; `ways` take turns. */
 static void time_ways(chain *c, void (*const *ways)(chain *), size_t count, double *ns) {
-  double rounds[5][ROUNDS];
-  int repeats = c->b->host ? 100 : 10;
-  for (int round = -2; round < ROUNDS; ++round)
+  const int rounds = (int)bench_times(ROUNDS);
+  double times[5][ROUNDS];
+  const int repeats = (int)bench_times(c->b->host ? 100 : 10);
+  for (int round = -2; round < rounds; ++round)
     for (size_t w = 0; w < count; ++w) {
       double began = now_ns();
       for (int i = 0; i < repeats; ++i) ways[w](c);
       must(tn_device_synchronize(c->b->device), "wait");
-      if (round >= 0) rounds[w][round] = (now_ns() - began) / repeats / NODES;
+      if (round >= 0) times[w][round] = (now_ns() - began) / repeats / NODES;
     }
-  for (size_t w = 0; w < count; ++w) ns[w] = median(rounds[w], ROUNDS);
+  for (size_t w = 0; w < count; ++w) ns[w] = median(times[w], (size_t)rounds);
 }
 
 static void measure(chain *c, double build_ns, double compile_ns) {

@@ -1,77 +1,22 @@
 /*
  * The thread pool: every index is done once, whatever the sizes and however many threads
  * ask at a time; loops inside loops; more threads than processors; workers that cannot be
- * started, and the count of processors that they may use.
+ * started.
  */
-#include "dispatcher/base/threads.h"
+#include "threads_support.h"
 
-#include <check.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A sanitizer takes too much address space to limit it; the thread sanitizer does not
- * follow a fork from a program with threads. */
-#ifdef __has_feature
-#define FEATURE(name) __has_feature(name)
-#else
-#define FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || FEATURE(thread_sanitizer)
-enum { ASAN = 0, TSAN = 1 };
-#elif defined(__SANITIZE_ADDRESS__) || FEATURE(address_sanitizer)
-enum { ASAN = 1, TSAN = 0 };
-#else
-enum { ASAN = 0, TSAN = 0 };
-#endif
-
-#undef fail /* an old macro of check.h; error.h's function is meant */
-
-static thread_pool *make(uint32_t num_threads) {
-  thread_pool *pool = NULL;
-  ck_assert_int_eq(thread_pool_create(&host_memory_default, num_threads, &pool), TN_OK);
-  return pool;
-}
-
 /* -------------------------------------------------------------------- loops --- */
-
-typedef struct tally {
-  unsigned char *times; /* how often each index was done */
-  int64_t n, grain;
-  _Atomic(int64_t) shares, short_shares;
-} tally;
-
-static void count(void *ctx, int64_t begin, int64_t end) {
-  tally *t = ctx;
-  atomic_fetch_add(&t->shares, 1);
-  if (end - begin < t->grain) atomic_fetch_add(&t->short_shares, 1);
-  for (int64_t i = begin; i < end; i++) t->times[i]++;
-}
-
-/* Runs a loop and returns the number of its shares. */
-static int64_t check_loop(thread_pool *pool, int64_t n, int64_t grain) {
-  tally t = {.n = n, .grain = grain < 1 ? 1 : grain};
-  t.times = calloc((size_t)n + 1, 1);
-  thread_pool_run(pool, n, grain, count, &t);
-  int64_t wrongly = t.times[n];
-  for (int64_t i = 0; i < n; i++) wrongly += t.times[i] != 1;
-  ck_assert_int_eq(wrongly, 0);
-  if (n >= t.grain) ck_assert_int_eq(atomic_load(&t.short_shares), 0);
-  free(t.times);
-  return atomic_load(&t.shares);
-}
 
 static const uint32_t thread_counts[] = {1, 2, 3, 16};
 
@@ -269,19 +214,11 @@ END_TEST
 
 /* --------------------------------------------------------- create, destroy --- */
 
-/* By their names: sanitizers have threads of their own. */
 static int count_workers(void) {
   int workers = 0;
   DIR *tasks = opendir("/proc/self/task");
   ck_assert_ptr_nonnull(tasks);
-  for (struct dirent *task; (task = readdir(tasks));) {
-    char path[300], name[32] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-    FILE *comm = fopen(path, "r");
-    if (!comm) continue;
-    workers += fgets(name, sizeof name, comm) && !strncmp(name, "tenon-", 6);
-    fclose(comm);
-  }
+  for (struct dirent *task; (task = readdir(tasks));) workers += is_worker(task->d_name);
   closedir(tasks);
   return workers;
 }
@@ -365,24 +302,6 @@ START_TEST(a_forked_child_can_let_go) {
 }
 END_TEST
 
-START_TEST(affinity_counts) {
-  cpu_set_t before, one;
-  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
-  ck_assert_uint_ge(threads_available(), 1);
-  ck_assert_uint_le(threads_available(), (uint32_t)CPU_COUNT(&before));
-  CPU_ZERO(&one);
-  for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
-    if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
-  ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
-  ck_assert_uint_eq(threads_available(), 1);
-  /* Two threads on one processor get on with it. */
-  thread_pool *pool = make(2);
-  for (int i = 0; i < 200; i++) check_loop(pool, 100, 1);
-  thread_pool_destroy(pool);
-  sched_setaffinity(0, sizeof before, &before);
-}
-END_TEST
-
 /* -------------------------------------------------------------------- suite --- */
 
 static Suite *threads_suite(void) {
@@ -398,7 +317,6 @@ static Suite *threads_suite(void) {
   tcase_add_test(loops, workers_are_decent_threads);
   tcase_add_test(loops, loops_nest);
   tcase_add_test(loops, threads_call_at_once);
-  tcase_add_test(loops, affinity_counts);
   suite_add_tcase(suite, loops);
 
   TCase *life = tcase_create("life");

@@ -2,12 +2,13 @@
 
 section, row   where it stands in the table, and under which name: the row's key everywhere
 kind           time (one call of a loop), host (until a call is submitted), churn (no time: reserved
-               over live), between (two GPUs)
+               over live), between (two GPUs), step (of the CNN's training), peak (bytes resident in it)
 tenon          what serve.c makes, torch what torch_side.py makes, bare what bare.cu makes; None: no such
                side
 math           ieee or tf32
 bytes, flops   that one call must move or compute: what its speed is said in; neither: microseconds
 limit          which of the device's figures bounds it: copy, launch, or a product's type
+threads        that it runs on, where the device is the CPU
 """
 SIZES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "f8_e4m3": 1}
 
@@ -205,17 +206,77 @@ def host():
     yield small("conv2d", text("f32", 1, 8, 16, 16), text("f32", 8, 8, 3, 3), attributes="padding=1,1")
 
 
+STREAMED = ("copy", "add", "relu", "gelu", "exp", "sum", "softmax", "layer_norm", "cumsum", "cast")
+
+
+def streamed(section, op, power):
+    n = 1 << power
+    last = min(n, 4096)
+    shape = [n // last, last] if op in ("softmax", "layer_norm") else [n]
+    return moves(section, op, "f32", shape, row=f"{op} 2^{power}",
+                 attributes={"layer_norm": "axis=1", "cast": "dtype=7"}.get(op, ""),
+                 extra={"add": [text("f32", *shape)], "layer_norm": [text("f32", last)] * 2}.get(op, []),
+                 parts={"add": 3, "sum": 1, "cast": 1.5}.get(op, 2))
+
+
 def bandwidth():
     for power in (0, 4, 8, 12, 15, 18, 20, 22, 24, 26, 28, 30):
-        n = 1 << power
-        for op in ("copy", "add", "relu", "gelu", "exp", "sum", "softmax", "layer_norm", "cumsum", "cast"):
-            last = min(n, 4096)
-            shape = [n // last, last] if op in ("softmax", "layer_norm") else [n]
-            more = dict(attributes={"layer_norm": "axis=1", "cast": "dtype=7"}.get(op, ""),
-                        extra={"add": [text("f32", *shape)], "layer_norm": [text("f32", last)] * 2}.get(op, []),
-                        parts={"add": 3, "sum": 1, "cast": 1.5}.get(op, 2))
-            yield moves("bandwidth", op, "f32", shape, row=f"{op} 2^{power}", **more)
+        for op in STREAMED:
+            yield streamed("bandwidth", op, power)
 
 
 SECTIONS = {"issue": issue, "products": products, "float8": float8, "convolutions": convolutions,
             "attention": attentions, "host": host, "bandwidth": bandwidth}
+
+
+# ---------------------------------------------------------- the CPU's, for so many of `most` threads ---
+
+AT_ALL_COUNTS = 24  # 2^24 elements: beyond the caches, and short enough
+
+
+def elements(threads, most):
+    powers = (0, 4, 8, 12, 15, 18, 20, 22, 24, 26, 28) if threads in (1, most) else (AT_ALL_COUNTS,)
+    for power in powers:
+        for op in STREAMED:
+            bare = {"copy": f"copy {4 << power}", "add": f"add {1 << power}"}.get(op)
+            yield dict(streamed("elements", op, power), bare=bare)
+
+
+def cpu_products(threads, most):
+    for n in (16, 64, 128, 256, 512, 1000, 2048) if threads in (1, most) else (1000,):
+        yield product("products", "f32", n, n, n)
+    for m, n, k in ((1, 4096, 4096), (64, 128, 9216), (4096, 16, 64)) if threads in (1, most) else ():
+        yield product("products", "f32", m, n, k, trans_b=1)
+    for n in (256, 1000) if threads in (1, most) else ():
+        yield dict(product("products", "bf16", n, n, n), bare=None)
+
+
+def cpu_convolutions(threads, most):
+    shapes = [(8, 3, 112, 112, 64, 7, dict(stride=2, padding=3)), (8, 64, 56, 56, 64, 3, dict(padding=1)),
+              (8, 64, 56, 56, 256, 1, {}), (8, 128, 28, 28, 128, 3, dict(padding=1)),
+              (8, 512, 7, 7, 512, 3, dict(padding=1)), (8, 256, 28, 28, 256, 3, dict(padding=1, groups=256)),
+              (64, 1, 28, 28, 32, 3, {}), (64, 32, 26, 26, 64, 3, {})]
+    for n, c, h, w, k, size, more in shapes if threads in (1, most) else shapes[1:2]:
+        for way in ("forward", "by input", "by weight"):
+            if way != "forward" and (c in (1, 3) or threads < most):
+                continue
+            found = conv("convolutions", "f32", n, c, h, w, k, size, way=way, last=False, **more)
+            if way == "forward" and "groups" not in more:
+                numbers = [n, c, h, w, k, size, size, more.get("stride", 1), more.get("padding", 0)]
+                found["bare"] = "conv " + " ".join(map(str, numbers))
+            yield found
+
+
+def step(threads, most):
+    for kind, name in (("step", "training step of the CNN"), ("peak", "peak memory of the CNN's training")):
+        yield case("step", name, kind, kind, kind=kind)
+
+
+def of_threads(section, threads, most):
+    """A section's cases with the count of threads in them, and in their names."""
+    words = f", {threads} thread" + "s" * (threads > 1)
+    return [dict(c, row=c["row"] + words, threads=threads) for c in CPU_SECTIONS[section](threads, most)]
+
+
+# The longest last, of which its largest are left out where time ends.
+CPU_SECTIONS = {"step": step, "products": cpu_products, "convolutions": cpu_convolutions, "elements": elements}

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """PyTorch's side of bench/table: commands and answers as in serve.c, with `make` and a case's "torch" as
-JSON. Calls write to outputs that are given where PyTorch lets them."""
+JSON. Calls write to outputs that are given where PyTorch lets them.
+
+usage: torch_side.py [cuda | cpu]
+"""
 import json
+import math
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+BLOCK = 1 << 20  # numbers of a large tensor on the CPU, whose generator is slow, repeat after so many
 DTYPES = {"f32": torch.float32, "tf32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 CALLS = {
     "neg": torch.neg, "exp": torch.exp, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "sqrt": torch.sqrt,
@@ -17,7 +23,10 @@ CALLS = {
 
 
 def drawn(dtype, *shape):
-    return (torch.rand(*shape, device="cuda") * 2 - 1).to(DTYPES[dtype])
+    count = math.prod(shape)
+    if DEVICE == "cpu" and count > BLOCK and count % BLOCK == 0:
+        return drawn(dtype, BLOCK).repeat(count // BLOCK).view(shape)
+    return (torch.rand(*shape, device=DEVICE) * 2 - 1).to(DTYPES[dtype])
 
 
 def last_channels(t):
@@ -26,20 +35,20 @@ def last_channels(t):
 
 def product(dtype, m, n, k, batch, trans_a, trans_b):
     if dtype == "i8":  # torch._int_mm wants the right operand in columns
-        a = torch.randint(-100, 100, (m, k), device="cuda", dtype=torch.int8)
-        b = torch.randint(-100, 100, (n, k), device="cuda", dtype=torch.int8).t()
+        a = torch.randint(-100, 100, (m, k), device=DEVICE, dtype=torch.int8)
+        b = torch.randint(-100, 100, (n, k), device=DEVICE, dtype=torch.int8).t()
         return lambda: torch._int_mm(a, b)
     lead = [batch] if batch > 1 else []
     a = drawn(dtype, *lead, *((k, m) if trans_a else (m, k)))
     b = drawn(dtype, *lead, *((n, k) if trans_b else (k, n)))
     a, b = (a.mT if trans_a else a), (b.mT if trans_b else b)
-    out = torch.empty(*lead, m, n, device="cuda", dtype=DTYPES[dtype])
+    out = torch.empty(*lead, m, n, device=DEVICE, dtype=DTYPES[dtype])
     return lambda: torch.matmul(a, b, out=out)
 
 
 def scaled_product(m, n, k):
     a, b = (drawn("f32", *shape).to(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
-    one = torch.ones((), device="cuda")
+    one = torch.ones((), device=DEVICE)
     return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
@@ -93,6 +102,11 @@ def call(name, dtype, shape):
     if name == "layer_norm":
         gamma, beta = drawn(dtype, shape[-1]), drawn(dtype, shape[-1])
         return lambda: F.layer_norm(x, (shape[-1],), gamma, beta)
+    given = {"relu": lambda: torch.clamp_min(x, 0, out=out), "gelu": lambda: torch._C._nn.gelu(x, out=out),
+             "softmax": lambda: torch.softmax(x, -1, out=out)}
+    # On the CPU an output that is made anew costs several times what is computed: its pages come one by one.
+    if DEVICE == "cpu" and name in given:
+        return given[name]
     half = torch.empty_like(x, dtype=torch.float16) if name == "cast" else None
     return {"copy": lambda: out.copy_(x), "relu": lambda: torch.relu(x), "gelu": lambda: F.gelu(x),
             "sum": lambda: torch.sum(x), "row_sum": lambda: torch.sum(x, 1),
@@ -134,7 +148,7 @@ def churn(count):
         size = (256 << power) + (x >> 30) % (256 << power)
         slot = x % 1000
         live -= held.pop(slot).numel() if slot in held else 0
-        held[slot] = torch.empty(size, dtype=torch.uint8, device="cuda")
+        held[slot] = torch.empty(size, dtype=torch.uint8, device=DEVICE)
         live += size
         most, reserved = max(most, live), max(reserved, torch.cuda.memory_reserved() - base)
     return reserved / most
@@ -145,7 +159,7 @@ class Side:
         self.call, self.calls = None, 0
 
     def synchronize(self):
-        for device in range(torch.cuda.device_count()):
+        for device in range(torch.cuda.device_count() if DEVICE == "cuda" else 0):
             torch.cuda.synchronize(device)
 
     def round_ns(self, calls):
@@ -157,7 +171,8 @@ class Side:
 
     def drop(self):
         self.call, self.calls = None, 0
-        torch.cuda.empty_cache()
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
 
     def make(self, text):
         self.drop()
@@ -201,8 +216,9 @@ class Side:
 
 def main():
     side = Side()
-    torch.backends.cudnn.benchmark = True
-    torch.cuda.init()
+    if DEVICE == "cuda":
+        torch.backends.cudnn.benchmark = True
+        torch.cuda.init()
     with torch.no_grad():
         for line in sys.stdin:
             try:

@@ -9,6 +9,9 @@
  * claimed before the next loop's description is written: what a late worker has read of the
  * new description is thrown away with its failed claim.
  *
+ * Where other programs keep the processors busy, caller and worker are often put on one. There each
+ * lets go of it for the other in place of spinning; both tell where they are.
+ *
  * Invariant: `busy` is held from before a loop's description is written until its last
  * share is done.
  */
@@ -38,6 +41,7 @@ enum {
   MOST_SHARES = (1 << SHARE_BITS) - 1,
   SHARES_PER_THREAD = 4,
   PATIENCE = 24, /* rounds of waiting for the next loop before a worker does another's shares */
+  SPINS = 32,    /* between looks at the clock, which take as long as a short loop */
   SPIN_NS = 50000,
   SPIN_NS_FEW_PROCESSORS = 20000,
 };
@@ -50,6 +54,7 @@ typedef struct slot {
   /* The loop's number, cut off, << 32 | next share << 16 | end. */
   _Alignas(64) _Atomic(uint64_t) claims;
   _Atomic(uint64_t) done; /* loop number << 16 | shares that the thread has done of it */
+  _Atomic(int) on;        /* the processor that the worker took part on; -1 while it does not */
   _Alignas(64) thread_pool *pool;
   uint32_t index;
   pthread_t worker; /* none of the caller's */
@@ -72,6 +77,7 @@ struct thread_pool {
   _Atomic(void *) ctx;
   _Atomic(int64_t) n;
   _Atomic(uint32_t) shares;
+  _Atomic(int) caller_on; /* the caller's processor */
   _Alignas(64) _Atomic(uint32_t) caller_sleeps;
   _Atomic(uint32_t) news; /* changes when the caller sleeps and a share is done; its futex */
   _Atomic(bool) stop;
@@ -107,11 +113,14 @@ static void wake(_Atomic(uint32_t) *word, uint32_t count) {
 #endif
 }
 
-/* The clock is read seldom: reading it takes as long as a short loop. */
-#define SPIN_UNTIL(condition, limit_ns)                                                            \
-  for (int64_t spin_begin_ = (int64_t)clock_ns();                                                  \
-       !(condition) && (int64_t)clock_ns() - spin_begin_ < (limit_ns);)                            \
-    for (int spin_ = 0; spin_ < 32 && !(condition); spin_++) relax();
+/* -1 where that is not known. */
+static int processor_here(void) {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
 
 /* ------------------------------------------------------------------ shares --- */
 
@@ -180,6 +189,22 @@ static uint32_t shares_left(const thread_pool *pool) {
   return left;
 }
 
+/* On one processor with the caller, as happens where others keep the rest busy. */
+static bool is_in_callers_way(const thread_pool *pool) {
+  const int here = processor_here();
+  return here >= 0 && here == atomic_load_explicit(&pool->caller_on, memory_order_relaxed);
+}
+
+/* For a while. In the caller's way it lets him go first, and stays ready to run, so that any
+ * processor which becomes idle takes it: it would be woken here again if it slept at once. */
+static void spin_for_news(const thread_pool *pool, const slot *own, uint32_t seen) {
+  const int64_t begin = (int64_t)clock_ns();
+  while (!has_news(pool, own, seen) && (int64_t)clock_ns() - begin < pool->spin_ns) {
+    if (is_in_callers_way(pool)) sched_yield();
+    for (int i = 0; i < SPINS && !has_news(pool, own, seen); i++) relax();
+  }
+}
+
 static void sleep_for_news(thread_pool *pool, const slot *own, uint32_t seen) {
   atomic_fetch_add(&pool->sleepers, 1);
   /* The caller changes slots and then the epoch before it looks at sleepers, so either this
@@ -199,12 +224,14 @@ static void *worker_main(void *arg) {
   fesetenv(FE_DFL_ENV); /* a new thread inherits its maker's */
   uint32_t seen = 0;
   while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
-    SPIN_UNTIL(has_news(pool, own, seen), pool->spin_ns);
+    spin_for_news(pool, own, seen);
     if (!has_news(pool, own, seen)) sleep_for_news(pool, own, seen);
     seen = loop_of(atomic_load_explicit(&own->claims, memory_order_acquire));
+    atomic_store_explicit(&own->on, processor_here(), memory_order_relaxed);
     while (work_once(pool, own, own)) continue;
     for (int i = 0; i < PATIENCE && !has_news(pool, own, seen); i++) relax();
     if (!has_news(pool, own, seen)) help(pool, own->index);
+    atomic_store_explicit(&own->on, -1, memory_order_relaxed);
   }
   return NULL;
 }
@@ -239,6 +266,7 @@ static void start_workers(thread_pool *pool) {
     slot *own = &pool->slots[pool->num_workers + 1];
     own->pool = pool;
     own->index = pool->num_workers + 1;
+    atomic_init(&own->on, -1);
     error = pthread_create(&own->worker, NULL, worker_main, own);
     if (error) break;
     name_worker(own->worker, own->index);
@@ -284,6 +312,7 @@ static void publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *b
   uint32_t told = atomic_load(&pool->sleepers) || shares > size ? size : shares;
   uint32_t each = shares / size, more = shares % size, next = 0;
   uint64_t loop = atomic_load_explicit(&pool->loop, memory_order_relaxed) + 1;
+  atomic_store_explicit(&pool->caller_on, processor_here(), memory_order_relaxed);
   atomic_store_explicit(&pool->loop, loop, memory_order_release);
   atomic_store_explicit(&pool->body, body, memory_order_release);
   atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
@@ -299,10 +328,21 @@ static void publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *b
   wake_workers(pool, shares - 1);
 }
 
+/* Some worker took part on this processor, and may wait for it now. */
+static bool is_in_workers_way(const thread_pool *pool) {
+  const int here = processor_here();
+  uint32_t size = thread_pool_size(pool);
+  for (uint32_t i = 1; here >= 0 && i < size; i++)
+    if (atomic_load_explicit(&pool->slots[i].on, memory_order_relaxed) == here) return true;
+  return false;
+}
+
 /* Waits for shares that workers have claimed. */
 static void wait_for_workers(thread_pool *pool) {
   if (all_done(pool)) return;
-  SPIN_UNTIL(all_done(pool), pool->spin_ns);
+  const int64_t begin = (int64_t)clock_ns();
+  while (!is_in_workers_way(pool) && !all_done(pool) && (int64_t)clock_ns() - begin < pool->spin_ns)
+    for (int i = 0; i < SPINS && !all_done(pool); i++) relax();
   if (all_done(pool)) return;
   atomic_store(&pool->caller_sleeps, 1);
   for (;;) {

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as tree
 
 ROOT, SERVE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -48,6 +49,19 @@ class Rows(unittest.TestCase):
         self.assertEqual(20, len(rows["host"]))
         self.assertEqual(10, len({c["row"].split()[0] for c in rows["bandwidth"]}))
         self.assertTrue({"add 2^0", "add 2^30"} <= {c["row"] for c in rows["bandwidth"]})
+
+    def test_the_processors_rows(self):
+        for most in (1, 2, 16):
+            rows = [c for name in cases.CPU_SECTIONS for n in (1, most, 4) for c in cases.of_threads(name, n, most)]
+            self.assertGreaterEqual(len({c["row"] for c in rows}), 100)
+            self.assertTrue(all(c["row"].endswith(("thread", "threads")) and c["threads"] for c in rows))
+        every = cases.of_threads("elements", 2, 2)
+        self.assertEqual(10, len({c["row"].split()[0] for c in every}))
+        self.assertTrue({"exp 2^0, 2 threads", "exp 2^28, 2 threads"} <= {c["row"] for c in every})
+        self.assertEqual({"copy", "add"}, {c["bare"].split()[0] for c in every if c["bare"]})
+        self.assertEqual(10, len(cases.of_threads("elements", 2, 4)))
+        named = [c["bare"].split() for c in cases.of_threads("convolutions", 2, 2) if c["bare"]]
+        self.assertEqual({10}, {len(words) for words in named})
 
     def test_what_is_counted(self):
         self.assertEqual(2 * 5 * 7 * 3, SMALL["product"]["flops"])
@@ -143,8 +157,39 @@ class Driver(unittest.TestCase):
     def test_no_time_left(self):
         late = argparse.Namespace(rounds=3, ms=1, until=time.monotonic() - 1)
         with contextlib.redirect_stdout(io.StringIO()):
-            rows, missed = table.run_section("host", self.sides(), table.Limits({}, ""), late, io.StringIO())
+            rows, missed = table.run_section("host", list(cases.host()), self.sides(), table.Limits({}, ""), late,
+                                              io.StringIO())
         self.assertEqual((rows, missed), ([], 20))
+
+    def test_counts_of_threads(self):
+        self.assertEqual([[1], [2, 1], [3, 1, 2], [16, 1, 8, 4, 2]],
+                         [table.counts_of_threads(n) for n in (1, 2, 3, 16)])
+        self.assertEqual("2", table.held_to(2)["OMP_NUM_THREADS"])
+        self.assertEqual({}, table.held_to(0))
+
+    def test_steps_are_taken_by_turns_and_once(self):
+        turns = []
+
+        def ours(build, data, device, steps, environment):
+            turns.append(environment["TENON_NUM_THREADS"])
+            return 10e3 + len(turns), 5e6
+        options = argparse.Namespace(rounds=3, build="b", data="d", device="cpu", trained={}, ms=1, until=float("inf"))
+        with unittest.mock.patch.object(table.training_step, "ours", ours), \
+                unittest.mock.patch.object(table.training_step, "theirs", lambda *a: (20e3, 30e6)):
+            step, peak = (table.row_of(case, *table.measured(case, {"torch": None}, options), table.Limits({}, "", 2))
+                          for case in cases.of_threads("step", 2, 2))
+        self.assertEqual(["2"] * 3, turns)
+        self.assertEqual(("ms", 10.002, 20.0, "MB", 5.0, 30.0, 6.0, 2),
+                         (step["unit"], step["tenon"], step["torch"], peak["unit"], peak["tenon"], peak["torch"],
+                          peak["ratio"], peak["threads"]))
+
+    def test_large_tensors_wait_for_memory(self):
+        case = cases.of_threads("elements", 1, 1)[-1]
+        with unittest.mock.patch.object(table, "memory_free", lambda: 1 << 20), \
+                contextlib.redirect_stdout(io.StringIO()):
+            rows, missed = table.run_section("elements", [case], self.sides(), table.Limits({}, "", 1), self.options,
+                                             io.StringIO())
+        self.assertEqual(([], 1), (rows, missed))
 
     def test_the_whole_on_the_reference(self):
         with tempfile.NamedTemporaryFile() as out:
@@ -168,6 +213,21 @@ def sample():
                    limit=989, ratio=0.5, op="matmul")
     yield dict(section="products", row="1x2x3 bf16 ta", unit="TFLOP/s", tenon=1, limit=None, op="matmul")
     yield dict(section="host", row="neg", unit="us", tenon=1.5, torch=3.0, limit=None, ratio=2.0, op="neg")
+
+
+def processors_sample():
+    """Such of a processor with 1, 2 and 4 threads."""
+    for n in (4, 1, 2):
+        yield dict(bench="table", device="Example", rounds=3, copy=10.0 * n, launch_ns=None, threads=n, torch="2.0")
+        words = f", {n} thread" + "s" * (n > 1)
+        for power in (0, 24, 28) if n != 2 else (24,):
+            for op in ("add", "exp"):
+                yield dict(section="elements", row=f"{op} 2^{power}{words}", unit="GB/s", tenon=n * (power + 1),
+                           torch=8.0, limit=10.0, ratio=0.5 if op == "exp" and n == 1 else 1.2, op=op, threads=n)
+        yield dict(section="step", row="training step of the CNN" + words, unit="ms", tenon=9.0 / n, torch=20.0,
+                   limit=None, ratio=2.0, op="step", threads=n)
+        yield dict(section="products", row=f"64x64x64 f32{words}", unit="GFLOP/s", tenon=5, limit=None, op="matmul",
+                   threads=n)
 
 
 class Page(unittest.TestCase):
@@ -214,6 +274,25 @@ class Page(unittest.TestCase):
         self.assertEqual("  - D: devices.md\n      - Speed on CUDA: performance-cuda.md\n", files["mkdocs.yml"])
         self.assertEqual("See [that](support.md), [speed on CUDA](performance-cuda.md), more\n", files["index.md"])
 
+    def test_the_processors_page(self):
+        files, _ = self.made(processors_sample(), "elements exp * | it is hard\n")
+        page = files["performance-cpu.md"]
+        for words in ("# Speed on the CPU", "with 1 and 2 and 4 threads", "10 GB/s on 1, 20 GB/s on 2, 40 GB/s on 4",
+                      "PyTorch 2.0", "## The training step of the CNN", "## From 1 to 2^28 elements",
+                      "## From one thread to all", "| training step of the CNN, 4 threads | ms | 2.25 | 20 |"):
+            self.assertIn(words, page)
+        self.assertIn("- **exp 2^0, 1 thread** (elements): 0.50 of the best other; 2^24 0.50, 2^28 0.50. it is hard.",
+                      page)
+        self.assertEqual(1, page.count("of the best other"))
+        for name in ("elements", "threads", "products", "ratios"):
+            self.assertIn(f"(performance-cpu-{name}.svg)", page)
+            self.assertTrue(tree.fromstring(files[f"performance-cpu-{name}.svg"]).tag.endswith("svg"))
+        self.assertIn("Tenon, 1 thread", files["performance-cpu-elements.svg"])
+        self.assertNotIn("2 threads", files["performance-cpu-elements.svg"])
+        self.assertIn("add of 2^24, GB/s", files["performance-cpu-threads.svg"])
+        self.assertEqual(3, files["performance-cpu-threads.svg"].count("threads, 2^n"))
+        self.assertIn("training steps, 1/s", files["performance-cpu-threads.svg"])
+
     def test_one_section_and_nothing_short(self):
         files, _ = self.made([r for r in sample() if r.get("section") in (None, "host")])
         self.assertIn("Nothing that was measured.", files["performance-cuda.md"])
@@ -227,7 +306,8 @@ class Page(unittest.TestCase):
             self.assertIn(words, said)
 
     def test_committed_reasons(self):
-        pages.read_reasons(os.path.join(ROOT, "bench/table/reasons.txt"))
+        for kind in (pages.Cuda, pages.Cpu):
+            pages.read_reasons(os.path.join(ROOT, "bench/table", kind.reasons))
 
 
 if __name__ == "__main__":
