@@ -235,10 +235,11 @@ tn_status cuda_matmul_f8_workspace(const tn_kernel_args *args, size_t *bytes) {
   return status;
 }
 
-/* What product.h calls b is cuBLASLt's first operand. */
-static tn_status set_scales(const tn_kernel_args *args, const product_plan *plan) {
-  const void *left = args->in[3] ? args->in[3]->data : NULL;
-  const void *right = args->in[2] ? args->in[2]->data : NULL;
+/* A plan has those of its last call: where they are not in the product, none are set. What
+ * product.h calls b is cuBLASLt's first operand. */
+static tn_status set_scales(const tn_kernel_args *args, const product_plan *plan, bool scaled) {
+  const void *left = scaled && args->in[3] ? args->in[3]->data : NULL;
+  const void *right = scaled && args->in[2] ? args->in[2]->data : NULL;
   BLAS_TRY(args->host, cublasLtMatmulDescSetAttribute(
                            plan->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &left, sizeof left));
   BLAS_TRY(args->host, cublasLtMatmulDescSetAttribute(
@@ -252,7 +253,7 @@ static tn_status multiply(const tn_kernel_args *args, const f8_call *c, const pr
   const void *a = c->a.in_place ? args->in[0]->data : w + c->a.at;
   const void *b = c->b.in_place ? args->in[1]->data : w + c->b.at;
   void *y = c->direct ? args->out[0]->data : w + c->sums;
-  tn_status status = scaled ? set_scales(args, plan) : TN_OK;
+  tn_status status = c->key.b_dtype ? set_scales(args, plan, scaled) : TN_OK;
   return status == TN_OK ? cuda_product_run(args->queue, plan, false, y, a, b, w + c->bytes)
                          : status;
 }

@@ -197,7 +197,8 @@ tn_status run_any_cast(const tn_kernel_args *args, int64_t base_y, int64_t base_
                        const cuda_shape *shape) {
   if (cuda_shape_count(shape) <= CUDA_MAX_INDEX) {
     const tn_cast_attrs *attrs = (const tn_cast_attrs *)args->attrs;
-    const cast_target to = {(int)cuda_dtype(args->out[0]), attrs->overflow == 0};
+    const cast_target to = {(int)cuda_dtype(args->out[0]),
+                            TN_FIELD_OR(attrs, tn_cast_attrs, overflow, 0) == 0};
     cuda_layout l;
     cuda_layout_of(&l, shape, 2);
     return launch(args, any_cast, (unsigned)ceil_div(l.count, map_threads * cast_items),

@@ -30,7 +30,7 @@ template <class To> struct from_f8 {
 bool cuda_cast_f8(const tn_kernel_args *args, tn_status *status) {
   const tn_dtype from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
   const tn_cast_attrs *attrs = (const tn_cast_attrs *)args->attrs;
-  const f8_format format = {to == TN_F8_E4M3, attrs->overflow == 0};
+  const f8_format format = {to == TN_F8_E4M3, TN_FIELD_OR(attrs, tn_cast_attrs, overflow, 0) == 0};
   if (is_f8(to) && from == TN_F32)
     *status = map_run(args, to_f8<float>{format});
   else if (is_f8(to) && from == TN_F16)

@@ -377,8 +377,8 @@ tn_status cuda_run_quantize_linear(const tn_kernel_args *args) {
     using T = decltype(t);
     const tn_dtype to = cuda_dtype(args->out[0]);
     const tn_quantize_linear_attrs *attrs = (const tn_quantize_linear_attrs *)args->attrs;
-    if (is_f8(to))
-      return run_flat<quantise_f8, T, f8_t>(args, {to == TN_F8_E4M3, attrs->overflow == 0});
+    const bool saturate = TN_FIELD_OR(attrs, tn_quantize_linear_attrs, overflow, 0) == 0;
+    if (is_f8(to)) return run_flat<quantise_f8, T, f8_t>(args, {to == TN_F8_E4M3, saturate});
     switch (to) {
     case TN_U8:
       return run_flat<quantise, T, uint8_t>(args);
