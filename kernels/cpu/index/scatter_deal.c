@@ -125,7 +125,9 @@ static tn_status scatter_dealt(const along *a, tn_range_fn fn, int64_t size, int
   dealing d = {.a = a, .fn = fn, .size = size};
   choose_stretches(&d, a->n * cpu_max(size, copied));
   const size_t counts = (size_t)(d.parts * STRETCHES) * sizeof *d.at;
-  const size_t places = (size_t)a->count * (a->wide ? 8 : 4), updates = (size_t)(a->count * size);
+  /* Updates behind an odd number of narrow places would not lie as their type must. */
+  const size_t places = (size_t)cpu_ceil_div(a->count * (a->wide ? 8 : 4), 64) * 64;
+  const size_t updates = (size_t)(a->count * size);
   d.at = host->alloc(host, counts + places + updates, 64);
   if (!d.at) return fn((void *)(uintptr_t)a, 0, 1);
   d.index = (char *)d.at + counts;
