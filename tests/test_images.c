@@ -3,22 +3,12 @@
  * of one window, whose channels are divided among threads; compared with the reference's.
  */
 #include "compared.h"
+#include "images.h"
 #include "tenon/ops.h"
 
 static world w;
 static void setup(void) { w = open_world(3); }
 static void teardown(void) { tn_runtime_close(w.runtime); }
-
-static tn_tensor *turned(const tn_tensor *x) {
-  static const int32_t inwards[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
-  tn_tensor *view = NULL, *dense = NULL, *last = NULL;
-  ok(tn_tensor_permute(x, inwards, &view));
-  ok(tn_copy(NULL, view, &dense));
-  ok(tn_tensor_permute(dense, back, &last));
-  tn_tensor_release(view);
-  tn_tensor_release(dense);
-  return last;
-}
 
 /* A call of images, the number of them, and whether results are the reference's to the bit. */
 typedef struct image_call {
@@ -63,13 +53,13 @@ static void taken(const image_call *c, tn_dtype type, const int64_t (*shapes)[4]
   for (int i = 0; i < c->num_in; ++i) {
     there[i] = drawn(w.reference, type, 4, shapes[i], special);
     tn_tensor *plain = drawn(w.cpu, type, 4, shapes[i], special);
-    here[i] = turned(plain);
+    here[i] = with_channels_last(plain);
     tn_tensor_release(plain);
   }
   tn_tensor *want = run(c, there, &its), *given = NULL;
   if (c->op == TN_OP_CONCAT) { /* results that calls of lists make are row-major */
     tn_tensor *plain = drawn(w.cpu, type, 4, tn_tensor_shape(want), special);
-    given = turned(plain);
+    given = with_channels_last(plain);
     tn_tensor_release(plain);
   }
   tn_tensor *got = run_into(c, here, given, &name);
@@ -108,7 +98,7 @@ START_TEST(test_resize) {
       const image_call call = {TN_OP_RESIZE, &attrs, 1, 1, modes[m] == TN_RESIZE_NEAREST};
       tn_tensor *there = whole_numbers(w.reference, types[_i], 4, SHAPE(2, 19, 12, 26), 9, 1);
       tn_tensor *plain = whole_numbers(w.cpu, types[_i], 4, SHAPE(2, 19, 12, 26), 9, 1);
-      tn_tensor *here = turned(plain);
+      tn_tensor *here = with_channels_last(plain);
       const char *name, *its;
       tn_tensor *got = run(&call, &here, &name), *by_plane = run(&call, &plain, &its);
       ck_assert_msg(is_last_kernel(name) && !is_last_kernel(its), "%s, %s", name, its);
@@ -138,7 +128,8 @@ START_TEST(test_left_alone) {
   const image_call pool = {TN_OP_MAX_POOL2D, &(tn_max_pool2d_attrs)TN_MAX_POOL2D_DEFAULTS, 1, 2};
   const tn_concat_attrs channels = {sizeof channels, 1};
   const image_call concat = {TN_OP_CONCAT, &channels, 2, 1};
-  tn_tensor *plain = drawn(w.cpu, TN_F32, 4, SHAPE(2, 8, 6, 4), special), *last = turned(plain);
+  tn_tensor *plain = drawn(w.cpu, TN_F32, 4, SHAPE(2, 8, 6, 4), special),
+            *last = with_channels_last(plain);
   tn_tensor *mixed[] = {last, plain}, *y = NULL, *index = NULL;
   const char *name;
   tn_tensor_release(run(&pool, &plain, &name));

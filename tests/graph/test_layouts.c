@@ -8,6 +8,7 @@
 #include "graphs.h"
 #include "tenon/ops.h"
 #include "tests/fixtures/last.h"
+#include "tests/images.h"
 
 enum { MOST = 64 };
 
@@ -55,16 +56,8 @@ static tn_tensor *image(tn_dtype dtype, const int64_t *shape, int first) {
   return keep(t);
 }
 
-/* The same image with channels last. */
-static tn_tensor *turned(const tn_tensor *x) {
-  static const int32_t inwards[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
-  tn_tensor *view = NULL, *dense = NULL, *last = NULL;
-  ok(tn_tensor_permute(x, inwards, &view));
-  ok(tn_copy(NULL, view, &dense));
-  ok(tn_tensor_permute(dense, back, &last));
-  tn_tensor_release(view);
-  tn_tensor_release(dense);
-  return keep(last);
+static tn_tensor *kept_with_channels_last(const tn_tensor *x) {
+  return keep(with_channels_last(x));
 }
 
 static bool is_last(const tn_tensor *t) {
@@ -86,7 +79,7 @@ static tn_tensor *convolved(const tn_tensor *x, const tn_tensor *w, int64_t grou
 /* A result that the call makes lies as x does; of one that it is given nothing changes. */
 START_TEST(test_calls) {
   tn_tensor *x = image(TN_BF16, SHAPE(2, 3, 5, 4), 0), *w = image(TN_BF16, SHAPE(4, 3, 3, 3), 1);
-  tn_tensor *x_last = turned(x), *plain = convolved(x, w, 1);
+  tn_tensor *x_last = kept_with_channels_last(x), *plain = convolved(x, w, 1);
   ck_assert_int_eq(counts->runs, 0);
   ck_assert(tn_tensor_is_contiguous(plain));
   tn_tensor *y = convolved(x_last, w, 1);
@@ -107,7 +100,7 @@ END_TEST
 
 /* Where the row does not take the call, what was laid out for it is row-major again. */
 START_TEST(test_refused) {
-  tn_tensor *x = turned(image(TN_BF16, SHAPE(1, 4, 5, 4), 0));
+  tn_tensor *x = kept_with_channels_last(image(TN_BF16, SHAPE(1, 4, 5, 4), 0));
   tn_tensor *w = image(TN_BF16, SHAPE(4, 2, 3, 3), 1);
   ck_assert(tn_tensor_is_contiguous(convolved(x, w, 2)));
   tn_tensor *whole = image(TN_BF16, SHAPE(4, 4, 3, 3), 1), *y = convolved(x, whole, 1);
@@ -123,7 +116,7 @@ END_TEST
 START_TEST(test_degenerate) {
   static const int64_t shapes[][4] = {{2, 1, 4, 3}, {2, 4, 1, 1}, {0, 4, 3, 3}, {1, 1, 1, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-    tn_tensor *x = image(TN_F32, shapes[i], 0), *last = turned(x);
+    tn_tensor *x = image(TN_F32, shapes[i], 0), *last = kept_with_channels_last(x);
     tn_tensor *w = image(TN_F32, SHAPE(2, shapes[i][1], 3, 3), 1);
     tn_tensor *y = convolved(x, w, 1), *z = convolved(last, w, 1);
     ck_assert(tn_tensor_is_contiguous(z) == tn_tensor_is_contiguous(y));
@@ -133,7 +126,7 @@ START_TEST(test_degenerate) {
 END_TEST
 
 START_TEST(test_prepared) {
-  const tn_tensor *in[] = {turned(image(TN_BF16, SHAPE(1, 3, 5, 4), 0)),
+  const tn_tensor *in[] = {kept_with_channels_last(image(TN_BF16, SHAPE(1, 3, 5, 4), 0)),
                            image(TN_BF16, SHAPE(4, 3, 3, 3), 1), NULL};
   tn_tensor *out[1] = {NULL}, *second[1] = {NULL};
   tn_call call = {.struct_size = sizeof call,
@@ -162,7 +155,7 @@ END_TEST
 
 /* Gradients are the caller's and row-major, whatever they come from. */
 START_TEST(test_gradient) {
-  tn_tensor *x = turned(image(TN_F32, SHAPE(1, 3, 5, 4), 0)), *dx = NULL;
+  tn_tensor *x = kept_with_channels_last(image(TN_F32, SHAPE(1, 3, 5, 4), 0)), *dx = NULL;
   tn_tensor *w = image(TN_F32, SHAPE(4, 3, 3, 3), 1);
   tn_tape *tape = NULL;
   ok(tn_tape_create(rt, &tape));
@@ -172,7 +165,7 @@ START_TEST(test_gradient) {
   ok(tn_tape_end(tape));
   ck_assert(is_last(y));
   tn_tensor *wrt[] = {x};
-  ok(tn_tape_gradient(tape, NULL, y, turned(y), 1, wrt, &dx, 0));
+  ok(tn_tape_gradient(tape, NULL, y, kept_with_channels_last(y), 1, wrt, &dx, 0));
   ck_assert(tn_tensor_is_contiguous(keep(dx)));
   tn_tape_destroy(tape);
 }

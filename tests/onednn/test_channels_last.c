@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "tenon/plugin.h"
+#include "tests/images.h"
 #include "tests/onednn/onednn.h"
 
 enum { PLAIN_TO_LAST = 1, LAST_TO_PLAIN = 2, LAST_TO_LAST = 3 };
@@ -46,17 +47,6 @@ static int64_t extent(const convolution *c, int axis) {
          1;
 }
 
-static tn_tensor *turned(const tn_tensor *x) {
-  static const int32_t inwards[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
-  tn_tensor *view = NULL, *dense = NULL, *last = NULL;
-  ok(tn_tensor_permute(x, inwards, &view));
-  ok(tn_copy(NULL, view, &dense));
-  ok(tn_tensor_permute(dense, back, &last));
-  tn_tensor_release(view);
-  tn_tensor_release(dense);
-  return last;
-}
-
 static tn_conv2d_attrs attrs_of(const convolution *c) {
   tn_conv2d_attrs a = TN_CONV2D_DEFAULTS;
   memcpy(a.stride, c->stride, sizeof a.stride);
@@ -76,8 +66,8 @@ static float *convolve(tn_runtime *runtime, const convolution *c, int how, char 
   tn_tensor *w =
       drawn(device, TN_F32, 4, SHAPE(c->k, c->c / c->groups, c->kernel[0], c->kernel[1]));
   tn_tensor *bias = drawn(device, TN_F32, 1, SHAPE(c->k)), *y = shaped(device, TN_F32, 4, out);
-  if (how & LAST_TO_PLAIN) x = turned(plain), tn_tensor_release(plain);
-  if (how & PLAIN_TO_LAST) plain = y, y = turned(plain), tn_tensor_release(plain);
+  if (how & LAST_TO_PLAIN) x = with_channels_last(plain), tn_tensor_release(plain);
+  if (how & PLAIN_TO_LAST) plain = y, y = with_channels_last(plain), tn_tensor_release(plain);
   const tn_conv2d_attrs attrs = attrs_of(c);
   const tn_tensor *in[] = {x, w, bias};
   const tn_call call = {sizeof call, TN_OP_CONV2D, NULL, in, &y, &attrs, 3, 1, 0};
@@ -167,7 +157,7 @@ START_TEST(nan_stays) {
   nan.value = (double)NAN;
   attrs.activation = TN_ACTIVATION_RELU;
   ok(tn_fill(NULL, plain, &nan));
-  x = turned(plain);
+  x = with_channels_last(plain);
   ok(tn_conv2d(NULL, x, w, NULL, &attrs, &y));
   float *got = malloc(tn_tensor_bytes(y));
   ok(tn_tensor_to_host(y, got, tn_tensor_bytes(y)));
