@@ -12,6 +12,7 @@ typedef struct cuda_tuner {
   cudaEvent_t begin, end;
   enum cudaStreamCaptureMode mode; /* the thread's, from before */
   float best_ms, spent_ms;         /* best_ms < 0: none ran yet */
+  float last_ms;                   /* of the last candidate; < 0: it failed or was not tried */
 } cuda_tuner;
 
 /* Puts the candidate's work into the queue's stream; false where it fails. */
