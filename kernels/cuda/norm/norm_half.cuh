@@ -1,8 +1,11 @@
 /*
- * Normalised rows of f16 and bf16 that registers hold: packs of 8 elements. Threads have several
- * rows, of which the next ones come to shared memory while one is worked on: memory never waits
- * for sums over a row. Each thread reads there what it copied itself. What a thread does once for
- * its share of a row costs as much as many elements, so shares are long. norm_rows.cu launches it.
+ * Normalised rows of f16 and bf16 that registers hold: packs of 8 elements. norm_rows.cu launches
+ * it. What a thread does once for its share of a row costs as much as many elements, so shares are
+ * long.
+ *
+ * Threads of short and very long rows have one, and all of it is in flight together. Between, where
+ * rows are many, threads have several, of which the next ones come to shared memory while one is
+ * worked on: memory never waits for sums over a row. Each thread reads there what it copied itself.
  */
 #ifndef KERNELS_CUDA_NORM_HALF_CUH
 #define KERNELS_CUDA_NORM_HALF_CUH
@@ -14,13 +17,12 @@ namespace {
 
 enum {
   half_width = 8,
-  half_packs = 4, /* of a thread, but of rows that are very short or long */
+  half_packs = 4, /* of a thread, in short rows and in those that come ahead */
   half_most_packs = 8,
   half_block = 128,
-  half_most_lanes = 512,
-  half_most_rows = 8,   /* of the same threads */
-  half_most_stages = 3, /* rows that these have under way */
-  half_ring_bytes = 40 * 1024,
+  half_most_lanes = 256,
+  half_most_rows = 8, /* of the same threads */
+  half_stages = 2,    /* rows that these have under way */
 };
 
 using half_pack = pack<any_half, half_width>;
@@ -35,13 +37,20 @@ struct half_rows {
   cuda_divisor divide; /* by the elements of a channel */
   int lanes;           /* threads of a row: 32, or all of the block */
   uint32_t step;       /* from a row of the same threads to the next */
-  int stages;          /* rows that shared memory has room for */
   bool each;           /* a channel has one element */
   bool centred, brain;
   double eps;
 };
 
-/* What is written once. */
+/* What is read or written once. */
+__device__ __forceinline__ half_pack read_past(const any_half *from) {
+  union {
+    uint4 words;
+    half_pack elements;
+  } p;
+  p.words = __ldcs((const uint4 *)from);
+  return p.elements;
+}
 __device__ __forceinline__ void write_past(any_half *to, const half_pack &elements) {
   union {
     half_pack elements;
@@ -195,30 +204,51 @@ __device__ __forceinline__ void normalise_half_row(float (*v)[half_width], const
   write_half_row<K>(a, begin, a.groups == 1 ? 0 : row % a.groups, lane, v, at);
 }
 
-/* K packs per thread and row. Warps that have no row leave; a block's whole rows are its own. */
+/* Of a thread's first row. */
+__device__ __forceinline__ uint32_t first_half_row(const half_rows &a) {
+  return a.lanes == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
+}
+
+/* K packs per thread, of one row. Warps that have none leave; a block's whole rows are its own. */
 template <int K>
 __global__ void __launch_bounds__(half_most_lanes)
     rows_of_halves(const __grid_constant__ half_rows a) {
-  extern __shared__ uint4 half_ring[];
-  __shared__ double sums[2][2][half_most_lanes / 32]; /* of rows in turn: none waits for another */
+  __shared__ double sums[2][half_most_lanes / 32];
   const int lane = a.lanes == 32 ? threadIdx.x % 32 : threadIdx.x;
-  uint32_t row = a.lanes == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
-  uint4 *const own = half_ring + threadIdx.x;
-  const int pitch = K * (int)blockDim.x, ahead = a.stages - 1;
-  for (int x = 0; x < ahead; x++) fill_half_row<K>(own + x * pitch, a, row + x * a.step, lane);
-  int slot = 0, free = ahead;
+  const uint32_t row = first_half_row(a);
+  if (row >= a.rows) return;
+  const any_half *const from = a.x + (int64_t)row * a.size;
+  half_pack p[K];
+  float v[K][half_width];
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
+    p[k] = {};
+    if (i < a.size) p[k] = read_past(from + i);
+  }
+  unpack_all<K>(v, p, a.brain);
+  normalise_half_row<K>(v, a, row, lane, sums);
+}
+
+/* The same of several rows, each of all threads of a block, of which the next comes ahead. */
+__global__ void __launch_bounds__(half_most_lanes)
+    rows_of_halves_ahead(const __grid_constant__ half_rows a) {
+  constexpr int K = half_packs;
+  __shared__ uint4 ring[half_stages][K * half_most_lanes];
+  __shared__ double sums[2][2][half_most_lanes / 32]; /* of rows in turn: none waits for another */
+  const int lane = threadIdx.x;
+  uint32_t row = blockIdx.x;
+  fill_half_row<K>(ring[0] + lane, a, row, lane);
 #pragma unroll 1
   for (int turn = 0; row < a.rows; row += a.step, turn ^= 1) {
     float v[K][half_width];
     half_pack p[K];
-    fill_half_row<K>(own + free * pitch, a, row + ahead * a.step, lane);
-    copies_wait_but(least(ahead, 2));
+    fill_half_row<K>(ring[turn ^ 1] + lane, a, row + a.step, lane);
+    copies_wait_but(1);
 #pragma unroll
-    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(own + slot * pitch + k * blockDim.x);
+    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(ring[turn] + lane + k * blockDim.x);
     unpack_all<K>(v, p, a.brain);
     normalise_half_row<K>(v, a, row, lane, sums[turn]);
-    free = slot;
-    slot = slot + 1 == a.stages ? 0 : slot + 1;
   }
   copies_wait();
 }
@@ -228,30 +258,33 @@ inline bool holds_half_row(int64_t size) {
   return size > 0 && size <= (int64_t)half_most_lanes * half_most_packs * half_width;
 }
 
-template <int K> tn_status launch_half_packs(const tn_kernel_args *args, half_rows &a) {
+/* Rows that each block has, so that the last ones cost little; 0 where one at a time is better. */
+inline int64_t rows_ahead(const tn_kernel_args *args, const half_rows &a) {
+  constexpr int64_t least = 32 * half_packs * half_width;
   const int64_t processors = ((const cuda_info *)args->device)->multiprocessors;
+  if (a.size <= least || a.size > half_most_lanes * half_packs * half_width) return 0;
+  const int64_t lanes = ceil_div(a.size, least) * 32, each = a.rows * lanes / (processors * 2048);
+  return each < half_stages ? 0 : each < half_most_rows ? each : half_most_rows;
+}
+
+template <int K> tn_status launch_half_packs(const tn_kernel_args *args, half_rows &a) {
   a.lanes = (int)(ceil_div(ceil_div(a.size, K * half_width), 32) * 32);
-  const int threads = a.lanes == 32 ? half_block : a.lanes, abreast = threads / a.lanes;
-  const size_t stage = (size_t)K * (size_t)threads * sizeof(uint4);
-  /* Rows enough for all multiprocessors several times, so that the last ones cost little. */
-  const int64_t each = a.rows / (processors * abreast * (2048 / threads));
-  const int64_t rows = each < 1 ? 1 : each > half_most_rows ? half_most_rows : each;
-  const int64_t blocks = ceil_div(a.rows, abreast * rows);
-  a.step = (uint32_t)(blocks * abreast);
-  a.stages = (int)(half_ring_bytes / stage);
-  a.stages = a.stages < 1 ? 1 : least(a.stages, half_most_stages);
-  a.stages = least(a.stages, (int)rows);
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status == TN_OK) status = allow_shared(args, rows_of_halves<K>, stage * (size_t)a.stages);
-  if (status != TN_OK) return status;
-  return launch(args, rows_of_halves<K>, (unsigned)blocks, threads, stage * (size_t)a.stages, a);
+  const int threads = a.lanes == 32 ? half_block : a.lanes;
+  return launch(args, rows_of_halves<K>, (unsigned)ceil_div(a.rows, threads / a.lanes), threads, 0,
+                a);
 }
 
 /* pre: packs lie where 16 bytes do; a.lanes is yet to be set. */
 inline tn_status launch_half_rows(const tn_kernel_args *args, half_rows &a) {
+  const int64_t each = rows_ahead(args, a);
+  if (each) {
+    const int64_t blocks = ceil_div(a.rows, each);
+    a.lanes = (int)(ceil_div(ceil_div(a.size, half_packs * half_width), 32) * 32);
+    a.step = (uint32_t)blocks;
+    return launch(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, 0, a);
+  }
   if (a.size <= 32 * half_width) return launch_half_packs<1>(args, a);
-  if (a.size <= (uint32_t)half_most_lanes * half_packs * half_width)
-    return launch_half_packs<half_packs>(args, a);
+  if (a.size <= 32 * half_packs * half_width) return launch_half_packs<half_packs>(args, a);
   return launch_half_packs<half_most_packs>(args, a);
 }
 
