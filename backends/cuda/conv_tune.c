@@ -21,6 +21,9 @@ enum { most_engines = 16, most_fused = 6 };
 /* What is fused pays where the convolution alone is too small to be measured. */
 static const double least_fused = 1.0 / 64;
 
+/* So many does a device do while it reads or writes a byte, by order of magnitude. */
+static const double operations_per_byte = 64;
+
 /* What is remembered: a candidate's place in the heuristic's list of its kind and its number, by
  * which it is known again. */
 typedef struct chosen {
@@ -379,17 +382,23 @@ static bool share(cuda_device *device, const conv_plan *p) {
   return adds;
 }
 
+/* Additions and multiplications, or what could be done of them while memory is read and written. */
 static double operations_of(const convolution *c) {
+  const double bytes =
+      (double)bytes_of(c, c->x) + (double)bytes_of(c, c->w) + (double)bytes_of(c, c->y);
   double n = 2;
   for (int i = 0; i < 5; i++) n *= c->y[i];
   for (int i = 1; i < 5; i++) n *= c->w[i];
-  return n;
+  return fmax(n, operations_per_byte * bytes);
+}
+
+bool cuda_conv_is_measured(const tn_host *host, const convolution *c) {
+  return cuda_tune_applies(host, operations_of(c) / (is_fusable(c) ? least_fused : 1));
 }
 
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
   const bool fusable = is_fusable(&p->key);
-  const double operations = operations_of(&p->key) / (fusable ? least_fused : 1);
-  if (!cuda_tune_applies(queue, operations) || take_shared(queue->device, p)) return;
+  if (!cuda_conv_is_measured(queue->device->host, &p->key) || take_shared(queue->device, p)) return;
   const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "convolution"),
                                &p->key, sizeof p->key};
   field f = {.list = list, .count = count};

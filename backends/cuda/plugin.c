@@ -50,18 +50,18 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
       .supports = when, .user = &conv_##role, HEEDS_ALL(op))
 /* Each channel by itself, of images with channels last; results that are images are so too. */
-#define CONV_DEPTHWISE(op, what, when, row_flags, ...)                                             \
+#define CONV_DEPTHWISE(op, what, role, when, row_flags, ...)                                       \
   ROW(op, "cuda." #op ".depthwise", vendor + 30, FLAGS_STRIDED | row_flags,                        \
-      .run = cuda_run_##what, .supports = when,                                                    \
+      .run = cuda_run_##what, .supports = when, .user = &conv_##role##_nhwc,                       \
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, HEEDS_ALL(op),                 \
       .note =                                                                                      \
           "channels last, in groups of one; 16 bytes of channels or a multiple of it, at most "    \
-          "128 weights to a channel of x",                                                         \
+          "128 weights to a channel of x; left to cuDNN where measuring tells its best engine",    \
       __VA_ARGS__)
 #define CONV_DEPTHWISE_FORWARD(op)                                                                 \
-  CONV_DEPTHWISE(op, conv_depthwise, cuda_conv_is_depthwise, TN_KERNEL_CHANNELS_LAST, )
+  CONV_DEPTHWISE(op, conv_depthwise, forward, cuda_conv_is_own_depthwise, TN_KERNEL_CHANNELS_LAST, )
 #define CONV_DEPTHWISE_BACKWARD(op)                                                                \
-  CONV_DEPTHWISE(op, conv_depthwise_backward, cuda_conv_backward_is_depthwise,                     \
+  CONV_DEPTHWISE(op, conv_depthwise_backward, backward, cuda_conv_backward_is_own_depthwise,       \
                  TN_KERNEL_CHANNELS_LAST, )
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
@@ -186,7 +186,8 @@ static const tn_kernel cuda_kernels[] = {
     CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
     CONV_DEPTHWISE_BACKWARD(conv2d_grad_input),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),
-    CONV_DEPTHWISE(conv2d_grad_weight, conv_depthwise_weight, cuda_conv_weight_is_depthwise, 0,
+    CONV_DEPTHWISE(conv2d_grad_weight, conv_depthwise_weight, weight,
+                   cuda_conv_weight_is_own_depthwise, 0,
                    .workspace = cuda_conv_depthwise_workspace),
     CONV_THIN_WEIGHT(conv2d_grad_weight),
     CONV2D(conv2d_grad_weight, weight, 0, ),
@@ -195,8 +196,8 @@ static const tn_kernel cuda_kernels[] = {
     CONV_DEPTHWISE_FORWARD(conv_transpose2d_grad_input),
     CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin_image),
     CONV2D(conv_transpose2d_grad_input, forward, TN_KERNEL_CHANNELS_LAST, ),
-    CONV_DEPTHWISE(conv_transpose2d_grad_weight, conv_depthwise_transpose_weight,
-                   cuda_conv_transpose_weight_is_depthwise, 0,
+    CONV_DEPTHWISE(conv_transpose2d_grad_weight, conv_depthwise_transpose_weight, transpose_weight,
+                   cuda_conv_transpose_weight_is_own_depthwise, 0,
                    .workspace = cuda_conv_transpose_depthwise_workspace),
     CONV2D(conv_transpose2d_grad_weight, transpose_weight, 0, ),
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),

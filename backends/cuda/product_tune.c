@@ -121,7 +121,7 @@ void cuda_product_tune(cuda_queue *queue, product_plan *plan,
                        const cublasLtMatmulHeuristicResult_t *list, int count) {
   const product *p = &plan->key;
   const double operations = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
-  if (count < 2 || !cuda_tune_applies(queue, operations)) return;
+  if (count < 2 || !cuda_tune_applies(queue->device->host, operations)) return;
   struct {
     product of;
     int32_t adds_bias, fused;

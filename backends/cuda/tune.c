@@ -10,8 +10,8 @@ enum { most_runs = 16, batches = 3, rest_bytes = 64 << 20 };
 static const double least_operations = (double)(1 << 28);
 static const float enough_ms = 0.7f, budget_ms = 400, margin = 0.96f, lone_ms = 0.05f;
 
-bool cuda_tune_applies(const cuda_queue *queue, double operations) {
-  if (queue->device->host->deterministic || cuda_choice_is_off()) return false;
+bool cuda_tune_applies(const tn_host *host, double operations) {
+  if (host->deterministic || cuda_choice_is_off()) return false;
   return operations >= least_operations || cuda_choice_takes_all();
 }
 

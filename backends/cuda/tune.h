@@ -20,7 +20,7 @@ typedef bool (*cuda_candidate_fn)(void *user);
 
 /* Whether choices may be measured, or taken from those that were, for so many additions and
  * multiplications: not where results must be the same for ever, or little is to be gained. */
-bool cuda_tune_applies(const cuda_queue *queue, double operations);
+bool cuda_tune_applies(const tn_host *host, double operations);
 
 /* Takes `bytes` of scratch, filled with numbers of a dtype in [1, 2) and their negatives. False,
  * with nothing to close, while the stream is recorded and where memory is short. */
