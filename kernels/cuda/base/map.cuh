@@ -39,17 +39,11 @@ template <class F> struct map_width {
   static constexpr int value = 16 / bytes;
 };
 
-/* 16-byte accesses of a thread that are under way together: more than one pays where computing
- * takes about as long as memory does. Functors that do so say `static constexpr int packs = 2`. */
-template <class F, class = void> struct map_packs {
-#ifdef MAP_PACKS
-  static constexpr int value = F::inputs == 1 || F::inputs == 2 ? MAP_PACKS : 1;
-#else
-  static constexpr int value = 1;
-#endif
-};
-template <class F> struct map_packs<F, std::void_t<decltype(F::packs)>> {
-  static constexpr int value = F::packs;
+/* Accesses of an input that a thread has under way together. Two pay with one input of 4 bytes or
+ * of answers: computing takes about as long as memory there, or what is written is little. */
+template <class F> struct map_packs {
+  static constexpr int value =
+      F::inputs == 1 && (sizeof(typename F::A) == 4 || sizeof(typename F::Y) == 1) ? 2 : 1;
 };
 
 /* Elements of a thread's pack, which begin at `first`, or those that there are. */
