@@ -39,11 +39,16 @@ template <class F> struct map_width {
   static constexpr int value = 16 / bytes;
 };
 
-/* Accesses of an input that a thread has under way together. Two pay with one input of 4 bytes or
- * of answers: computing takes about as long as memory there, or what is written is little. */
-template <class F> struct map_packs {
-  static constexpr int value =
-      F::inputs == 1 && (sizeof(typename F::A) == 4 || sizeof(typename F::Y) == 1) ? 2 : 1;
+/* Accesses of an input that a thread has under way together. Two pay where computing takes about as
+ * long as memory, which functors say, `static constexpr int packs`, and with one input of which
+ * little is written. */
+template <class F, class = void> struct map_packs {
+  static constexpr bool is_read = F::inputs == 1 && sizeof(typename F::A) > sizeof(typename F::Y) &&
+                                  sizeof(typename F::Y) == 1;
+  static constexpr int value = is_read ? 2 : 1;
+};
+template <class F> struct map_packs<F, std::void_t<decltype(F::packs)>> {
+  static constexpr int value = F::packs;
 };
 
 /* Elements of a thread's pack, which begin at `first`, or those that there are. */

@@ -10,6 +10,7 @@
 namespace {
 
 struct plain_softplus_op {
+  using many_steps = void;
   float beta, beta_low, inverse, inverse_low;
   float most;  /* no float stands between it and the threshold */
   float limit; /* beyond, e^-|beta x| / beta is 0 */

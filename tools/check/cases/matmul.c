@@ -110,13 +110,6 @@ void sizes_matmul(const tn_operator *op, const tn_dtype *types, int64_t large, c
   }
 }
 
-/* Matrix units err by a part of the greatest product, which with E5M2 may be far more than float16
- * holds: whether a sum overflows is not known then. */
-static bool is_rough_in_half(const op_case *c) {
-  return c->op->id == TN_OP_MATMUL_SCALED && c->types[2] == TN_F16 &&
-         (c->types[0] == TN_F8_E5M2 || c->types[1] == TN_F8_E5M2);
-}
-
 /* Matrices of bytes: every round another zero point, missing or of rank 0 or 1. */
 static op_case multiply_integers(const tn_operator *op, const tn_dtype *types, product p,
                                  const batch *b, unsigned round) {
@@ -131,7 +124,6 @@ static op_case multiply_integers(const tn_operator *op, const tn_dtype *types, p
   }
   c.values = kinds[round % 3];
   c.seed += round;
-  if (is_rough_in_half(&c) && c.values == VALUES_BITS) c.values = VALUES_PLAIN;
   return c;
 }
 
