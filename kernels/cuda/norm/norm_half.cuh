@@ -234,19 +234,20 @@ __global__ void __launch_bounds__(half_most_lanes)
 __global__ void __launch_bounds__(half_most_lanes)
     rows_of_halves_ahead(const __grid_constant__ half_rows a) {
   constexpr int K = half_packs;
-  __shared__ uint4 ring[half_stages][K * half_most_lanes];
+  extern __shared__ uint4 half_ring[];                /* half_stages rows */
   __shared__ double sums[2][2][half_most_lanes / 32]; /* of rows in turn: none waits for another */
-  const int lane = threadIdx.x;
+  const int lane = threadIdx.x, pitch = K * (int)blockDim.x;
+  uint4 *const own = half_ring + lane;
   uint32_t row = blockIdx.x;
-  fill_half_row<K>(ring[0] + lane, a, row, lane);
+  fill_half_row<K>(own, a, row, lane);
 #pragma unroll 1
   for (int turn = 0; row < a.rows; row += a.step, turn ^= 1) {
     float v[K][half_width];
     half_pack p[K];
-    fill_half_row<K>(ring[turn ^ 1] + lane, a, row + a.step, lane);
+    fill_half_row<K>(own + (turn ^ 1) * pitch, a, row + a.step, lane);
     copies_wait_but(1);
 #pragma unroll
-    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(ring[turn] + lane + k * blockDim.x);
+    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(own + turn * pitch + k * blockDim.x);
     unpack_all<K>(v, p, a.brain);
     normalise_half_row<K>(v, a, row, lane, sums[turn]);
   }
@@ -281,7 +282,8 @@ inline tn_status launch_half_rows(const tn_kernel_args *args, half_rows &a) {
     const int64_t blocks = ceil_div(a.rows, each);
     a.lanes = (int)(ceil_div(ceil_div(a.size, half_packs * half_width), 32) * 32);
     a.step = (uint32_t)blocks;
-    return launch(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, 0, a);
+    const size_t ring = (size_t)(half_stages * half_packs * a.lanes) * sizeof(uint4);
+    return launch(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, ring, a);
   }
   if (a.size <= 32 * half_width) return launch_half_packs<1>(args, a);
   if (a.size <= 32 * half_packs * half_width) return launch_half_packs<half_packs>(args, a);
