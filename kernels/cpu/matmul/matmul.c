@@ -9,6 +9,7 @@
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
+#include "kernels/cpu/matmul/small.h"
 #include "kernels/cpu/matmul/split.h"
 
 typedef struct operand {
@@ -162,6 +163,54 @@ static bool is_thin(const matmul_call *call) {
   const double terms = (double)call->m * (double)call->n * (double)call->k;
   return call->m > 1 && call->m <= THIN_MOST && call->n >= THIN_WIDE && call->b.col == 1 &&
          terms > SPLIT_UNPACKED;
+}
+
+/* Products of float32 that are faster in registers than on the BLAS. */
+enum { SMALL_TERMS = 1 << 20, SMALL_EXTENT = 1 << 20 };
+static bool is_small(const small_product *p) {
+  if ((p->m | p->n | p->k) >= SMALL_EXTENT) return false; /* terms are counted in 64 bits */
+  return p->m * p->n * p->k <= SMALL_TERMS;
+}
+
+/* Two matrices and no more: computed from what the call says, if it is small. */
+static bool small_call(const tn_kernel_args *args, const tn_matmul_attrs *attrs) {
+  const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
+  if ((a->ndim | b->ndim | y->ndim) != 2 || attrs->activation) return false;
+  if ((args->num_in > 2 && args->in[2]) || y->strides[1] != 1) return false;
+  const int ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
+  const small_product p = {.m = y->shape[0],
+                           .n = y->shape[1],
+                           .k = a->shape[!ta],
+                           .a = a->data,
+                           .b = b->data,
+                           .y = y->data,
+                           .a_row = a->strides[ta],
+                           .a_col = a->strides[!ta],
+                           .b_row = b->strides[tb],
+                           .b_col = b->strides[!tb],
+                           .y_row = y->strides[0]};
+  if (!is_small(&p)) return false;
+  ISA(small_floats)(&p);
+  return true;
+}
+
+/* A block of a larger one, or of a batch. */
+static bool small_block(const matmul_call *call, const float *a, const float *b, float *y,
+                        int64_t m, int64_t n) {
+  const small_product p = {.m = m,
+                           .n = n,
+                           .k = call->k,
+                           .a = a,
+                           .b = b,
+                           .y = y,
+                           .a_row = call->a.row,
+                           .a_col = call->a.col,
+                           .b_row = call->b.row,
+                           .b_col = call->b.col,
+                           .y_row = call->y.row};
+  if (!is_small(&p)) return false;
+  ISA(small_floats)(&p);
+  return true;
 }
 
 #define BODY "kernels/cpu/matmul/matmul.inc"
