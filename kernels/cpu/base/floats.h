@@ -4,7 +4,7 @@
  * sum + a b, rounded once where the processor can. FLOATS_FIRST(count) says which lanes
  * FLOATS_LOAD_FIRST reads, the others being 0, and FLOATS_KEEP_FIRST writes: the first 1 to all.
  * FLOATS_HALF is a register of half the lanes where that is faster; its DOT takes the lower half of
- * a.
+ * a. FLOATS_TOTAL adds up all lanes.
  */
 #ifndef TENON_KERNELS_CPU_FLOATS_H
 #define TENON_KERNELS_CPU_FLOATS_H
@@ -29,6 +29,7 @@
 #define FLOATS_FIRST(count) ((__mmask16)(0xffffu >> (16 - (count))))
 #define FLOATS_LOAD_FIRST(p, lanes) _mm512_maskz_loadu_ps(lanes, p)
 #define FLOATS_KEEP_FIRST(p, lanes, v) _mm512_mask_storeu_ps(p, lanes, v)
+#define FLOATS_TOTAL(v) _mm512_reduce_add_ps(v)
 #define FLOATS_HALF __m256
 #define FLOATS_HALF_LOAD_FIRST(p, lanes) _mm256_maskz_loadu_ps((__mmask8)(lanes), p)
 #define FLOATS_HALF_KEEP_FIRST(p, lanes, v) _mm256_mask_storeu_ps(p, (__mmask8)(lanes), v)
@@ -61,6 +62,7 @@
 #define FLOATS_SPREAD(x) vdupq_n_f32(x)
 #define FLOATS_KEEP(p, v) vst1q_f32(p, v)
 #define FLOATS_DOT(sum, a, b) vfmaq_f32(sum, a, b)
+#define FLOATS_TOTAL(v) vaddvq_f32(v)
 #define FLOATS_AND(a, b)                                                                           \
   vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #else
@@ -90,6 +92,18 @@ static inline void floats_keep_first(float *p, int64_t count, FLOATS v) {
   float lane[sizeof(FLOATS) / sizeof(float)];
   FLOATS_KEEP(lane, v);
   for (int64_t i = 0; i < count; i++) p[i] = lane[i];
+}
+#endif
+
+#ifndef FLOATS_TOTAL
+#define FLOATS_TOTAL(v) floats_total(v)
+static inline float floats_total(FLOATS v) {
+  enum { LANES = sizeof(FLOATS) / sizeof(float) };
+  float lane[LANES];
+  FLOATS_KEEP(lane, v);
+  for (int beside = LANES / 2; beside > 0; beside /= 2)
+    for (int i = 0; i < beside; i++) lane[i] += lane[i + beside];
+  return lane[0];
 }
 #endif
 

@@ -166,16 +166,23 @@ static bool is_thin(const matmul_call *call) {
 }
 
 /* Products of float32 that are faster in registers than on the BLAS. */
-enum { SMALL_TERMS = 1 << 20, SMALL_EXTENT = 1 << 20 };
-static bool is_small(const small_product *p) {
+enum { SMALL_TERMS = 1 << 20, SMALL_EXTENT = 1 << 20, SMALL_COLUMNS = 16 };
+static bool is_small(const small_product *p, int64_t terms) {
   if ((p->m | p->n | p->k) >= SMALL_EXTENT) return false; /* terms are counted in 64 bits */
-  return p->m * p->n * p->k <= SMALL_TERMS;
+  return p->m * p->n * p->k <= terms;
 }
 
-/* Two matrices and no more: computed from what the call says, if it is small. */
+/* Of any size, but for products by one vector. */
+static bool is_thin_block(const small_product *p) {
+  if (p->m == 1 || p->n == 1) return false;
+  return p->n <= SMALL_COLUMNS || (p->m <= SMALL_NARROW && p->b_row == 1);
+}
+
+/* Two matrices and no more: computed from what the call says, if it is small and no work for more
+ * than one thread. */
 static bool small_call(const tn_kernel_args *args, const tn_matmul_attrs *attrs) {
   const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
-  if ((a->ndim | b->ndim | y->ndim) != 2 || attrs->activation) return false;
+  if (a->ndim != 2 || b->ndim != 2 || attrs->activation) return false;
   if ((args->num_in > 2 && args->in[2]) || y->strides[1] != 1) return false;
   const int ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
   const small_product p = {.m = y->shape[0],
@@ -188,8 +195,9 @@ static bool small_call(const tn_kernel_args *args, const tn_matmul_attrs *attrs)
                            .a_col = a->strides[!ta],
                            .b_row = b->strides[tb],
                            .b_col = b->strides[!tb],
-                           .y_row = y->strides[0]};
-  if (!is_small(&p)) return false;
+                           .y_row = y->strides[0],
+                           .y_col = 1};
+  if (!is_small(&p, threads_of(args->host) > 1 ? SPLIT_WORTH : SMALL_TERMS)) return false;
   ISA(small_floats)(&p);
   return true;
 }
@@ -207,8 +215,9 @@ static bool small_block(const matmul_call *call, const float *a, const float *b,
                            .a_col = call->a.col,
                            .b_row = call->b.row,
                            .b_col = call->b.col,
-                           .y_row = call->y.row};
-  if (!is_small(&p)) return false;
+                           .y_row = call->y.row,
+                           .y_col = 1};
+  if (!is_small(&p, SMALL_TERMS) && !is_thin_block(&p)) return false;
   ISA(small_floats)(&p);
   return true;
 }

@@ -200,10 +200,49 @@ static void multiply_turned(const small_product *p) {
   multiply(p, PANEL / width, panel);
 }
 
-void ISA(small_floats)(const small_product *p) {
-  if (p->m == 0 || p->n == 0) return;
+static void wide(const small_product *p) {
   if (p->b_col == 1 || p->n == 1)
     multiply(p, DEPTH, NULL);
   else
     multiply_turned(p);
+}
+
+/* The product of the operands turned: columns of y are its rows. */
+static small_product turned(const small_product *p) {
+  return (small_product){.m = p->n,
+                         .n = p->m,
+                         .k = p->k,
+                         .a = p->b,
+                         .b = p->a,
+                         .y = p->y,
+                         .a_row = p->b_col,
+                         .a_col = p->b_row,
+                         .b_row = p->a_col,
+                         .b_col = p->a_row,
+                         .y_row = p->y_col,
+                         .y_col = p->y_row};
+}
+
+static bool is_narrow(const small_product *p) {
+  const int64_t least = p->n <= SMALL_NARROW / 2 ? SMALL_LONG : 4 * SMALL_LONG;
+  const bool is_copied = p->b_row != 1 && p->n > 1;
+  return p->n <= SMALL_NARROW && p->a_col == 1 && p->k >= least &&
+         (!is_copied || p->m >= SMALL_LONG);
+}
+
+void ISA(small_floats)(const small_product *p) {
+  if (p->m == 0 || p->n == 0) return;
+  if (p->n > SMALL_NARROW && p->m > SMALL_NARROW) {
+    wide(p);
+    return;
+  }
+  const small_product t = turned(p);
+  if (is_narrow(p) && (p->n <= p->m || !is_narrow(&t)))
+    ISA(small_dots)(p);
+  else if (is_narrow(&t))
+    ISA(small_dots)(&t);
+  else if (p->n == 1 && p->a_row == 1 && p->y_row == 1)
+    wide(&t);
+  else
+    wide(p);
 }
