@@ -88,13 +88,12 @@ static INLINE bool serve(const tn_call *call, bool is_recorded, tn_status *statu
   if (!x) return false;
   tn_device *device = x->device;
   const op_entry *op = registry_op(&device->runtime->registry, call->op);
-  if (!op || op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
+  if (!op) return false;
+  if (!op->fast_path) return !is_recorded && fast_product_invoke(call, op, status);
+  if (op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
       !(is_recorded ? device_is_fine(device) : device_is_ordinary(device)))
     return false;
   tn_stream *stream = call->stream ? call->stream : device->default_stream;
-  if (!op->fast_path)
-    return op->row.id == TN_OP_MATMUL && call->in[1] &&
-           fast_product_invoke(call, op, stream, status);
   bool check_stream = !device->synchronous;
   if (stream->device != device || !inputs_match(call, x, stream, check_stream) ||
       !attrs_are_whole(op, call->attrs))

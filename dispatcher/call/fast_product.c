@@ -43,50 +43,69 @@ static const cell *cell_of(tn_kernel_args *args, const tn_device *device, const 
   return c->direct || c->kernel->row.supports(args) ? c : NULL;
 }
 
-bool fast_product_invoke(const tn_call *call, const op_entry *op, tn_stream *stream,
-                         tn_status *status) {
+/* An ordinary device that computes in the caller, and two row-major matrices in its memory. */
+static bool is_plain(const tn_call *call, const op_entry *op) {
+  const tn_tensor *a = call->in[0];
+  const tn_device *device = a->device;
+  return op->row.id == TN_OP_MATMUL && call->num_in == op->num_in && !call->in[2] &&
+         device->synchronous && device_is_ordinary(device) && is_matrix(a, a) &&
+         is_matrix(call->in[1], a) && op->row.types[0] >> a->dtype & 1;
+}
+
+static void set_args(tn_kernel_args *args, const tn_stream *stream, const void *attrs) {
+  args->struct_size = ARGS_SIZE_UNKEPT; /* what lies behind is not set */
+  args->num_in = 3;
+  args->num_out = 1;
+  args->attrs = attrs;
+  args->host = &stream->device->runtime->host;
+  args->device = stream->device->handle;
+  args->queue = stream_queue(stream);
+  args->native_stream = stream->native;
+  args->workspace = NULL;
+  args->workspace_bytes = args->workspace_offset = 0;
+}
+
+/* The given output, or a new one. */
+static bool take_output(const tn_call *call, tn_stream *stream, const int64_t shape[2],
+                        tn_tensor **y) {
+  const tn_tensor *a = call->in[0];
+  const tn_dtype dtype = (tn_dtype)a->dtype;
+  int64_t elements;
+  *y = call->out[0];
+  if (*y) return may_write(*y, a, call->in[1], shape);
+  return shape_elements(2, shape, tn_dtype_size(dtype), &elements) &&
+         !tensor_make(a->device, stream, dtype, 2, shape, elements, y);
+}
+
+bool fast_product_invoke(const tn_call *call, const op_entry *op, tn_status *status) {
+  if (!is_plain(call, op)) return false;
   const tn_tensor *a = call->in[0], *b = call->in[1];
   tn_device *device = a->device;
+  tn_stream *stream = call->stream ? call->stream : device->default_stream;
   const tn_matmul_attrs *attrs = call->attrs ? call->attrs : op->defaults;
-  int64_t shape[2], elements;
-  if (!device->synchronous || stream->device != device || call->in[2] || !is_matrix(a, a) ||
-      !is_matrix(b, a) || attrs->struct_size != op->row.attrs_size ||
-      !product_shape(attrs, a, b, shape))
+  int64_t shape[2];
+  tn_tensor *y;
+  if (stream->device != device || attrs->struct_size != op->row.attrs_size ||
+      !product_shape(attrs, a, b, shape) || !take_output(call, stream, shape, &y))
     return false;
-  tn_tensor *y = call->out[0];
-  const bool made = !y;
-  if (!made && !may_write(y, a, b, shape)) return false;
-  if (made && (!shape_elements(2, shape, tn_dtype_size((tn_dtype)a->dtype), &elements) ||
-               tensor_make(device, stream, (tn_dtype)a->dtype, 2, shape, elements, &y)))
-    return false;
+  const bool made = !call->out[0];
   const DLTensor *in[] = {&a->dl, &b->dl, NULL};
   DLTensor *out[] = {&y->dl};
-  tn_kernel_args args; /* what lies behind its size is not set */
-  args.struct_size = ARGS_SIZE_UNKEPT;
-  args.num_in = 3;
-  args.num_out = 1;
+  tn_kernel_args args;
+  set_args(&args, stream, attrs);
   args.in = in;
   args.out = out;
-  args.attrs = attrs;
-  args.host = &device->runtime->host;
-  args.device = device->handle;
-  args.queue = stream_queue(stream);
-  args.native_stream = stream->native;
-  args.workspace = NULL;
-  args.workspace_bytes = args.workspace_offset = 0;
   const cell *c = cell_of(&args, device, call, a->dtype);
-  if (!c) {
-    if (made) tn_tensor_release(y);
-    return false;
+  if (c) {
+    args.queue = stream->queue;
+    *status = c->run(&args);
+    if (__builtin_expect(!*status, 1)) {
+      call->out[0] = y;
+      return true;
+    }
+    *status = kernel_status(device, c, *status);
+    fail_prefix("tn_%s: kernel %s: ", op->row.name, c->kernel->row.name);
   }
-  args.queue = stream->queue;
-  *status = c->run(&args);
-  if (__builtin_expect(!*status, 1)) {
-    call->out[0] = y;
-    return true;
-  }
-  *status = kernel_status(device, c, *status);
-  fail_prefix("tn_%s: kernel %s: ", op->row.name, c->kernel->row.name);
   if (made) tn_tensor_release(y);
-  return true;
+  return c != NULL;
 }
