@@ -141,11 +141,15 @@ END_TEST
  * ones of any number. */
 START_TEST(products_beside_small_ones) {
   static const product all[] = {
-      {.m = 80, .n = 80, .k = 78},    {.m = 80, .n = 80, .k = 79},   {.m = 64, .n = 128, .k = 128},
-      {.m = 64, .n = 128, .k = 129},  {.m = 65, .n = 1, .k = 20000}, {.m = 1, .n = 65, .k = 20000},
-      {.m = 5000, .n = 15, .k = 20},  {.m = 5000, .n = 16, .k = 20}, {.m = 5000, .n = 17, .k = 20},
-      {.m = 3000, .n = 4, .k = 130},  {.m = 8, .n = 2500, .k = 130}, {.m = 9, .n = 2500, .k = 130},
-      {.m = 2, .n = 1200, .k = 1100},
+      {.m = 80, .n = 80, .k = 78},    {.m = 80, .n = 80, .k = 79},
+      {.m = 64, .n = 128, .k = 128},  {.m = 64, .n = 128, .k = 129},
+      {.m = 65, .n = 1, .k = 20000},  {.m = 1, .n = 65, .k = 20000},
+      {.m = 5000, .n = 15, .k = 20},  {.m = 5000, .n = 16, .k = 20},
+      {.m = 5000, .n = 17, .k = 20},  {.m = 3000, .n = 4, .k = 130},
+      {.m = 8, .n = 2500, .k = 130},  {.m = 9, .n = 2500, .k = 130},
+      {.m = 2, .n = 1200, .k = 1100}, {.m = 128, .n = 64, .k = 1023},
+      {.m = 128, .n = 64, .k = 1024}, {.m = 129, .n = 64, .k = 1024},
+      {.m = 32, .n = 150, .k = 250},  {.m = 33, .n = 150, .k = 250},
   };
   for (int turn = 0; turn < 36; turn += 5) turn_over(all[_i], turn);
 }
@@ -230,7 +234,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
   tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
   tcase_add_loop_test(tcase, small_products, 0, 5);
-  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 13);
+  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 18);
   tcase_add_test(tcase, infinities_in_small_products);
   tcase_add_test(tcase, an_operand_is_no_result);
   tcase_add_test(tcase, infinities_stay_in_their_rows);

@@ -9,8 +9,9 @@
 #include "kernels/cpu/matmul/small.h"
 
 enum { LANES = sizeof(FLOATS) / sizeof(float), COLUMNS = 4, ROWS_MOST = 8 };
-/* Floats that columns of b are copied to, where they are not dense. */
-enum { PANEL = 4096 };
+/* Floats that columns of b are copied to, where they are not dense. Rows between which a stays in
+ * cache for the next columns. */
+enum { PANEL = 4096, ROWS_NEAR = 64 };
 
 #define INLINE __attribute__((always_inline)) static inline
 
@@ -107,7 +108,11 @@ static void multiply(const small_product *p, int64_t depth, float *panel) {
       d.b = panel;
       d.b_col = steps;
     }
-    all_columns(&d, p->m, p->n);
+    for (int64_t i = 0; i < p->m; i += ROWS_NEAR) {
+      all_columns(&d, cpu_min(ROWS_NEAR, p->m - i), p->n);
+      d.a += ROWS_NEAR * p->a_row;
+      d.y += ROWS_NEAR * p->y_row;
+    }
   }
 }
 

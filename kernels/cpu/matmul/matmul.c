@@ -157,12 +157,18 @@ bool ISA(matmul_supports)(const tn_kernel_args *args) {
 #include "kernels/cpu/matmul/tiled.h"
 
 /* Products of float32 that are faster in tiles than on the BLAS, which packs what it reads once: of
- * few rows by a wide second operand. */
-enum { THIN_MOST = 32, THIN_WIDE = 64 };
+ * few rows by a wide second operand. OpenBLAS's kernels for AVX-512 are slow at long sums too. */
+enum { THIN_MOST = 32, THIN_WIDE = 64, DEEP_MOST = 128, DEEP_LEAST = 1024 };
 static bool is_thin(const matmul_call *call) {
   const double terms = (double)call->m * (double)call->n * (double)call->k;
-  return call->m > 1 && call->m <= THIN_MOST && call->n >= THIN_WIDE && call->b.col == 1 &&
-         terms > SPLIT_UNPACKED;
+  const bool is_turned = call->b.col != 1;
+  if (call->m == 1 || call->n < THIN_WIDE || terms <= SPLIT_UNPACKED) return false;
+#if TN_ISA_LEVEL == 2
+  if (is_turned && call->m <= SMALL_NARROW) return false;
+  if (call->m <= DEEP_MOST && call->k >= DEEP_LEAST) return true;
+  return call->m <= THIN_MOST;
+#endif
+  return call->m <= THIN_MOST && !is_turned;
 }
 
 /* Products of float32 that are faster in registers than on the BLAS. */
