@@ -150,6 +150,7 @@ START_TEST(products_beside_small_ones) {
       {.m = 2, .n = 1200, .k = 1100}, {.m = 128, .n = 64, .k = 1023},
       {.m = 128, .n = 64, .k = 1024}, {.m = 129, .n = 64, .k = 1024},
       {.m = 32, .n = 150, .k = 250},  {.m = 33, .n = 150, .k = 250},
+      {.m = 16, .n = 700, .k = 300},  {.m = 17, .n = 700, .k = 300},
   };
   for (int turn = 0; turn < 36; turn += 5) turn_over(all[_i], turn);
 }
@@ -234,7 +235,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
   tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
   tcase_add_loop_test(tcase, small_products, 0, 5);
-  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 18);
+  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 20);
   tcase_add_test(tcase, infinities_in_small_products);
   tcase_add_test(tcase, an_operand_is_no_result);
   tcase_add_test(tcase, infinities_stay_in_their_rows);

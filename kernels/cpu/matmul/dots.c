@@ -11,7 +11,7 @@
 enum { LANES = sizeof(FLOATS) / sizeof(float), COLUMNS = 4, ROWS_MOST = 8 };
 /* Floats that columns of b are copied to, where they are not dense. Rows between which a stays in
  * cache for the next columns. */
-enum { PANEL = 4096, ROWS_NEAR = 64 };
+enum { PANEL = 8192, ROWS_NEAR = 64 };
 
 #define INLINE __attribute__((always_inline)) static inline
 
@@ -118,12 +118,12 @@ static void multiply(const small_product *p, int64_t depth, float *panel) {
 
 static void multiply_copied(const small_product *p) {
   _Alignas(64) float panel[PANEL];
-  multiply(p, PANEL / SMALL_NARROW, panel);
+  multiply(p, PANEL / SMALL_FEW, panel);
 }
 
 void ISA(small_dots)(const small_product *p) {
   if (p->b_row == 1)
-    multiply(p, PANEL / SMALL_NARROW, NULL);
+    multiply(p, PANEL / SMALL_FEW, NULL);
   else
     multiply_copied(p);
 }

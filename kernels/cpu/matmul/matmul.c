@@ -164,7 +164,7 @@ static bool is_thin(const matmul_call *call) {
   const bool is_turned = call->b.col != 1;
   if (call->m == 1 || call->n < THIN_WIDE || terms <= SPLIT_UNPACKED) return false;
 #if TN_ISA_LEVEL == 2
-  if (is_turned && call->m <= SMALL_NARROW) return false;
+  if (is_turned && call->m <= SMALL_FEW) return false;
   if (call->m <= DEEP_MOST && call->k >= DEEP_LEAST) return true;
   return call->m <= THIN_MOST;
 #endif
@@ -181,7 +181,7 @@ static bool is_small(const small_product *p, int64_t terms) {
 /* Of any size, but for products by one vector. */
 static bool is_thin_block(const small_product *p) {
   if (p->m == 1 || p->n == 1) return false;
-  return p->n <= SMALL_COLUMNS || (p->m <= SMALL_NARROW && p->b_row == 1);
+  return p->n <= SMALL_COLUMNS || (p->m <= SMALL_FEW && p->b_row == 1);
 }
 
 /* Two matrices and no more: computed from what the call says, if it is small and no work for more

@@ -223,23 +223,22 @@ static small_product turned(const small_product *p) {
                          .y_col = p->y_row};
 }
 
-static bool is_narrow(const small_product *p) {
+static bool is_narrow(const small_product *p, int64_t most) {
   const int64_t least = p->n <= SMALL_NARROW / 2 ? SMALL_LONG : 4 * SMALL_LONG;
   const bool is_copied = p->b_row != 1 && p->n > 1;
-  return p->n <= SMALL_NARROW && p->a_col == 1 && p->k >= least &&
-         (!is_copied || p->m >= SMALL_LONG);
+  return p->n <= most && p->a_col == 1 && p->k >= least && (!is_copied || p->m >= SMALL_LONG);
 }
 
 void ISA(small_floats)(const small_product *p) {
   if (p->m == 0 || p->n == 0) return;
-  if (p->n > SMALL_NARROW && p->m > SMALL_NARROW) {
+  if (p->n > SMALL_NARROW && p->m > SMALL_FEW) {
     wide(p);
     return;
   }
   const small_product t = turned(p);
-  if (is_narrow(p) && (p->n <= p->m || !is_narrow(&t)))
+  if (is_narrow(p, SMALL_NARROW) && (p->n <= p->m || !is_narrow(&t, SMALL_FEW)))
     ISA(small_dots)(p);
-  else if (is_narrow(&t))
+  else if (is_narrow(&t, SMALL_FEW))
     ISA(small_dots)(&t);
   else if (p->n == 1 && p->a_row == 1 && p->y_row == 1)
     wide(&t);

@@ -18,8 +18,9 @@ typedef struct small_product {
 } small_product;
 
 /* Columns of a narrow product, and terms of its sums at the least, four times so many where it has
- * more than half the columns: vectors run along these then. Rows for which columns are copied. */
-enum { SMALL_NARROW = 8, SMALL_LONG = 32 };
+ * more than half the columns: vectors run along these then. Rows for which columns are copied. Rows
+ * of a wide product for which the same serves. */
+enum { SMALL_NARROW = 8, SMALL_LONG = 32, SMALL_FEW = 16 };
 
 /* pre: rows of y are dense. */
 void ISA(small_floats)(const small_product *p);
