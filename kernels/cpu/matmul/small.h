@@ -24,7 +24,7 @@ enum { SMALL_NARROW = 8, SMALL_LONG = 32, SMALL_FEW = 16 };
 
 /* pre: rows of y are dense. */
 void ISA(small_floats)(const small_product *p);
-/* pre: rows of a are dense, b has no more than SMALL_NARROW columns, and there is a term. */
+/* pre: rows of a are dense, b has no more than SMALL_FEW columns, and there is a term. */
 void ISA(small_dots)(const small_product *p);
 
 #endif
