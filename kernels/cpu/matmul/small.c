@@ -98,7 +98,10 @@ INLINE int64_t some_rows(int64_t left, const int most, const int vectors, const 
 }
 
 INLINE void strip_of(const int vectors, const rest_kind rest, const strip *s, int64_t m) {
-  const int most = vectors + (rest != NOTHING) == FLOATS_BESIDE ? ROWS_FULL : ROWS_MOST;
+  const int beside = vectors + (rest != NOTHING);
+  const int most = beside > FLOATS_BESIDE    ? ROWS_FULL - 1
+                   : beside == FLOATS_BESIDE ? ROWS_FULL
+                                             : ROWS_MOST;
   const float *a = s->a;
   float *y = s->y;
   while (m > 0) {
@@ -118,7 +121,7 @@ INLINE void strip_by_rest(const int vectors, rest_kind rest, const strip *s, int
 #endif
 }
 
-/* With `vectors` that are whole: FLOATS_BESIDE, or fewer and perhaps a rest. */
+/* With `vectors` that are whole: FLOATS_BESIDE, perhaps with half a one, or fewer and any rest. */
 static void run_strip(int64_t vectors, rest_kind rest, const strip *s, int64_t m) {
   switch (vectors) {
   case 0:
@@ -136,7 +139,10 @@ static void run_strip(int64_t vectors, rest_kind rest, const strip *s, int64_t m
     break;
 #endif
   default:
-    strip_of(FLOATS_BESIDE, NOTHING, s, m);
+    if (rest == NOTHING) strip_of(FLOATS_BESIDE, NOTHING, s, m);
+#ifdef FLOATS_HALF
+    if (rest == HALF_LANES) strip_of(FLOATS_BESIDE, HALF_LANES, s, m);
+#endif
     break;
   }
 }
@@ -183,20 +189,30 @@ static void multiply_strip(const small_product *p, int64_t j, int64_t count, int
   run_strip(vectors, rest, &s, p->m);
 }
 
+/* Columns of the next strip, of `left`: with a half register's behind whole ones. */
+static int64_t strip_columns(int64_t left) {
+  const int64_t most = FLOATS_BESIDE * LANES;
+#ifdef FLOATS_HALF
+  if (left <= most + LANES / 2) return left;
+#endif
+  return cpu_min(most, left);
+}
+
 /* All terms by shares of `depth`, once without a term for sums of 0. */
 static void multiply(const small_product *p, int64_t depth, float *panel) {
-  const int64_t most = FLOATS_BESIDE * LANES;
-  for (int64_t j = 0; j < p->n; j += most) {
+  for (int64_t j = 0, columns; j < p->n; j += columns) {
+    columns = strip_columns(p->n - j);
     int64_t t = 0;
     do {
-      multiply_strip(p, j, cpu_min(most, p->n - j), t, cpu_min(depth, p->k - t), panel);
+      multiply_strip(p, j, columns, t, cpu_min(depth, p->k - t), panel);
     } while ((t += depth) < p->k);
   }
 }
 
 static void multiply_turned(const small_product *p) {
   _Alignas(64) float panel[PANEL];
-  const int64_t width = cpu_ceil_div(cpu_min(p->n, FLOATS_BESIDE * LANES), LANES) * LANES;
+  const int64_t most = (FLOATS_BESIDE + 1) * LANES;
+  const int64_t width = cpu_min(most, cpu_ceil_div(p->n, LANES) * LANES);
   multiply(p, PANEL / width, panel);
 }
 
