@@ -305,6 +305,7 @@ static bool may_steal(const segment *s, const pool_cache *thief, domain d, size_
 
 bool segment_steal(pool_cache *cache, domain d, size_t need, bool wait) {
   segment *best = NULL;
+  if (cache->pool->binned_bytes < need) return false; /* a free segment's bytes are in a bin */
   for (segment *s = cache->pool->segments; s; s = s->next)
     if (may_steal(s, cache, d, need) && (!best || s->bytes < best->bytes) && segment_idle(s, wait))
       best = s;
