@@ -93,10 +93,10 @@ static void gate_spread(const operands *o, tn_tensor *out[2]) {
 static const struct {
   model make;
   uint32_t fused;
-} cases[] = {    {gate_silu, 2},        {gate_first, 2},      {gate_hardswish, 2},
-    {gate_mish, 2},        {gate_sharp_mish, 0}, {gate_of_input, 1},
-    {gate_read_twice, 0},  {gate_goes_out, 0},   {gate_of_another, 0},
-    {gate_of_before, 0},   {gate_of_a_row, 0},   {gate_squared, 0},
+} cases[] = {
+    {gate_silu, 2},       {gate_first, 2},     {gate_hardswish, 2},  {gate_mish, 2},
+    {gate_sharp_mish, 0}, {gate_of_input, 1},  {gate_read_twice, 0}, {gate_goes_out, 0},
+    {gate_of_another, 0}, {gate_of_before, 0}, {gate_of_a_row, 0},   {gate_squared, 0},
     {gate_spread, 0},
 };
 
