@@ -27,6 +27,16 @@ tn_status eval_fail(evaluation *e, tn_status status, const char *format, ...) {
                    e->at->domain, text);
 }
 
+/* Nodes of the graph count too: an adapter may make many. */
+bool eval_counts(evaluation *e, uint64_t nodes) {
+  if (!e->graph) return true;
+  e->built += nodes;
+  if (e->built <= MAX_BUILT && tn_graph_num_nodes(e->graph) <= MAX_BUILT) return true;
+  eval_fail(e, TN_ERR_UNSUPPORTED, "loops and functions that come to more than %d nodes",
+            MAX_BUILT);
+  return false;
+}
+
 value *frame_value(const frame *f, const plan_node *n, size_t in) {
   if (in >= n->node->n_input || n->in[in].slot == NO_SLOT) return NULL;
   for (uint32_t up = n->in[in].up; up; up--) f = f->outer;
@@ -116,15 +126,17 @@ static bool draws(const Onnx__Node *node) {
   return false;
 }
 
-/* What makes at most as many elements as there are in what it reads, each with each. */
+/* What makes at most as many elements as there are in what it reads, each with each, in as many
+ * steps as it reads and makes. */
 static bool combines(const char *op) {
   static const char *const ops[] = {
-      "Abs",       "Add",        "And",       "Cast",      "Ceil",      "Compress",
-      "Concat",    "Div",        "Equal",     "Flatten",   "Floor",     "Gather",
-      "Greater",   "Identity",   "Less",      "Max",       "Min",       "Mod",
-      "Mul",       "Neg",        "NonZero",   "Not",       "Or",        "ReduceMax",
-      "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",   "Slice",     "Split",
-      "Sqrt",      "Squeeze",    "Sub",       "Transpose", "Unsqueeze", "Where"};
+      "Abs",        "Add",       "And",        "Cast",      "Ceil",       "Compress",  "Concat",
+      "Cos",        "Div",       "Equal",      "Erf",       "Exp",        "Flatten",   "Floor",
+      "Gather",     "Greater",   "Identity",   "Less",      "Log",        "Max",       "Min",
+      "Mod",        "Mul",       "Neg",        "NonZero",   "Not",        "Or",        "Pow",
+      "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu",
+      "Reshape",    "Round",     "Sigmoid",    "Sign",      "Sin",        "Slice",     "Split",
+      "Sqrt",       "Squeeze",   "Sub",        "Tanh",      "Transpose",  "Unsqueeze", "Where"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (!strcmp(op, ops[i])) return true;
   return false;
@@ -167,15 +179,32 @@ static bool grows(evaluation *e, onnx_node *c) {
   return grows;
 }
 
-/* Whether everything that the node reads is known, and little. */
+/* Steps of a node that reads `elements`, which may meet each other in products and windows. What it
+ * makes is counted when it is made. */
+static int64_t fold_steps(const onnx_node *c, int64_t elements) {
+  int64_t steps = 1, square = elements * elements;
+  if (combines(c->node->op_type)) return elements;
+  for (int i = 0; i < c->num_in; i++)
+    if (c->in[i].elements > 1 && __builtin_mul_overflow(steps, c->in[i].elements, &steps))
+      return INT64_MAX;
+  return steps > square ? steps : square;
+}
+
+/* Whether everything that the node reads is known, and little, and the model has not computed too
+ * much yet. */
 static bool folds(evaluation *e, onnx_node *c) {
   int64_t elements = 0;
   for (int i = 0; i < c->num_in; i++) {
     if (!c->in[i].present) continue;
     if (!c->in[i].data) return false;
     elements += c->in[i].elements;
+    if (elements > MAX_FOLDED) return false;
   }
-  return elements <= MAX_FOLDED && !draws(c->node) && !grows(e, c);
+  const uint64_t steps = (uint64_t)fold_steps(c, elements);
+  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || draws(c->node) || grows(e, c))
+    return false;
+  e->fold_steps += steps;
+  return true;
 }
 
 /* Outputs of a call on the host device, as numbers. false: they are too many. */
@@ -185,6 +214,7 @@ static bool take_known(evaluation *e, onnx_node *c, value **out) {
   for (int i = 0; i < c->num_out && !e->status; i++) {
     tn_tensor *y = c->y[i];
     if (!y) continue;
+    e->fold_steps += (uint64_t)tn_tensor_elements(y);
     out[i] = value_of_numbers(e, tn_tensor_dtype(y), tn_tensor_rank(y), tn_tensor_shape(y), NULL);
     tn_status status = out[i] ? tn_tensor_to_host(y, out[i]->host.data, tn_tensor_bytes(y)) : TN_OK;
     if (status) eval_fail(e, status, "%s", tn_last_error());
@@ -278,15 +308,8 @@ static void eval_call(evaluation *e, frame *f, const plan_node *n, value **out) 
 
 /* A Constant whose value is an attribute of the function that it stands in is made here; others
  * are weights. */
-static void eval_node(evaluation *e, frame *f, const plan_node *n) {
-  value *out[NODE_TENSORS] = {0};
-  const char *site =
-      tn_call_site(n->node->name && *n->node->name ? n->node->name : n->node->op_type);
-  e->at = n;
-  if (++e->built > MAX_BUILT && e->graph)
-    eval_fail(e, TN_ERR_UNSUPPORTED, "loops and functions that come to more than %d nodes",
-              MAX_BUILT);
-  else if (n->node->n_output > NODE_TENSORS)
+static void eval_kind(evaluation *e, frame *f, const plan_node *n, value **out) {
+  if (n->node->n_output > NODE_TENSORS)
     eval_fail(e, TN_ERR_UNSUPPORTED, "more than %d outputs", NODE_TENSORS);
   else if (n->kind == PLAN_UNSERVED)
     eval_fail(e, TN_ERR_UNSUPPORTED, "%s", n->reason);
@@ -298,6 +321,15 @@ static void eval_node(evaluation *e, frame *f, const plan_node *n) {
     eval_call(e, f, n, out);
   else if (n->kind != PLAN_WEIGHT && n->kind != PLAN_JOINED)
     eval_control(e, f, n, out);
+}
+
+static void eval_node(evaluation *e, frame *f, const plan_node *n) {
+  value *out[NODE_TENSORS] = {0};
+  const char *site =
+      tn_call_site(n->node->name && *n->node->name ? n->node->name : n->node->op_type);
+  e->at = n;
+  const size_t tensors = n->node->n_input + n->node->n_output;
+  if (eval_counts(e, 1 + tensors / BUILT_TENSORS)) eval_kind(e, f, n, out);
   e->at = n;
   for (size_t i = 0; i < n->node->n_output && i < NODE_TENSORS; i++) {
     if (n->kind == PLAN_WEIGHT) break;

@@ -22,6 +22,8 @@
  * reading them is what that takes. */
 #define CONV_PART_WEIGHTS (32 * 1024)
 #define CONV_PARTS 16
+/* Units of work that are enough for all threads. */
+#define CONV_UNITS 8
 /* Bytes of weight-gradient accumulators at the most. */
 #define CONV_SUM_BYTES (32 * 1024 * 1024)
 #define CONV_SUMS 16
@@ -122,6 +124,27 @@ static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLT
   call->patch = call->c * call->window;
   conv_turn(call);
   conv_cut(call, element);
+}
+
+/* Whether windows cover x without meeting and without padding, each a whole number of times. */
+static bool conv_is_apart(const conv_call *call) {
+  bool is = true;
+  for (int d = 0; d < 3; d++)
+    is = is && call->kernel[d] == call->at.stride[d] && call->at.padding[d] == 0 &&
+         (call->kernel[d] == 1 || call->at.dilation[d] == 1) &&
+         call->in[d] == call->out[d] * call->kernel[d];
+  return is;
+}
+
+/* Work on windows that lie apart can be cut between any two: into pieces of as many as are worth a
+ * product, then by channels. */
+static void conv_cut_apart(conv_call *call) {
+  const int64_t images = call->n * call->at.groups;
+  const int64_t wanted = cpu_max(1, CONV_UNITS / images);
+  call->pieces = cpu_max(call->pieces, cpu_min(wanted, call->image / (4 * CONV_LEAST_PIECE)));
+  call->piece = cpu_ceil_div(call->image, call->pieces);
+  call->pieces = cpu_ceil_div(call->image, call->piece);
+  call->split = cpu_max(1, cpu_min(call->c, wanted / call->pieces));
 }
 
 /* A place in the kernel's window, counted row by row. */
