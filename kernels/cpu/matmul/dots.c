@@ -3,8 +3,6 @@
  * registers. Lanes are added up at the end, or after as many terms as columns are copied for at a
  * time, so that an element's bits depend on the number of terms alone.
  */
-#include <string.h>
-
 #include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/matmul/small.h"
 

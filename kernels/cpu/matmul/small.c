@@ -1,6 +1,8 @@
 /* Products of float32 in registers: see small.h. */
 #include "kernels/cpu/matmul/small.h"
 
+#include <string.h>
+
 #include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/matmul/tile.h"
 
@@ -198,14 +200,12 @@ static int64_t strip_columns(int64_t left) {
   return cpu_min(most, left);
 }
 
-/* All terms by shares of `depth`, once without a term for sums of 0. */
+/* All terms by shares of `depth`. */
 static void multiply(const small_product *p, int64_t depth, float *panel) {
   for (int64_t j = 0, columns; j < p->n; j += columns) {
     columns = strip_columns(p->n - j);
-    int64_t t = 0;
-    do {
+    for (int64_t t = 0; t < p->k; t += depth)
       multiply_strip(p, j, columns, t, cpu_min(depth, p->k - t), panel);
-    } while ((t += depth) < p->k);
   }
 }
 
@@ -245,8 +245,17 @@ static bool is_narrow(const small_product *p, int64_t most) {
   return p->n <= most && p->a_col == 1 && p->k >= least && (!is_copied || p->m >= SMALL_LONG);
 }
 
+/* Sums of no terms, whose operands may stand nowhere. */
+static void clear(const small_product *p) {
+  for (int64_t i = 0; i < p->m; i++) memset(p->y + i * p->y_row, 0, (size_t)p->n * sizeof *p->y);
+}
+
 void ISA(small_floats)(const small_product *p) {
   if (p->m == 0 || p->n == 0) return;
+  if (p->k == 0) {
+    clear(p);
+    return;
+  }
   if (p->n > SMALL_NARROW && p->m > SMALL_FEW) {
     wide(p);
     return;
