@@ -142,6 +142,11 @@ static bool combines(const char *op) {
   return false;
 }
 
+void eval_classify(plan_node *n) {
+  n->draws = draws(n->node);
+  n->combines = combines(n->node->op_type);
+}
+
 static bool is_large(const tn_tensor *x) { return x && tn_tensor_elements(x) > MAX_KNOWN; }
 
 /* Whether a node of known inputs makes more than it should, in between or at the end: its calls are
@@ -151,7 +156,7 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++)
     if (c->in[i].elements > 1 && __builtin_mul_overflow(most, c->in[i].elements, &most))
       most = INT64_MAX;
-  if (most <= MAX_KNOWN && combines(c->node->op_type)) return false;
+  if (most <= MAX_KNOWN && e->at->combines) return false;
   tn_graph *graph;
   bool large = false;
   if (tn_graph_create(e->model->runtime, "sizes", &graph)) return true;
@@ -181,9 +186,9 @@ static bool grows(evaluation *e, onnx_node *c) {
 
 /* Steps of a node that reads `elements`, which may meet each other in products and windows. What it
  * makes is counted when it is made. */
-static int64_t fold_steps(const onnx_node *c, int64_t elements) {
+static int64_t fold_steps(const evaluation *e, const onnx_node *c, int64_t elements) {
   int64_t steps = 1, square = elements * elements;
-  if (combines(c->node->op_type)) return elements;
+  if (e->at->combines) return elements;
   for (int i = 0; i < c->num_in; i++)
     if (c->in[i].elements > 1 && __builtin_mul_overflow(steps, c->in[i].elements, &steps))
       return INT64_MAX;
@@ -200,9 +205,8 @@ static bool folds(evaluation *e, onnx_node *c) {
     elements += c->in[i].elements;
     if (elements > MAX_FOLDED) return false;
   }
-  const uint64_t steps = (uint64_t)fold_steps(c, elements);
-  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || draws(c->node) || grows(e, c))
-    return false;
+  const uint64_t steps = (uint64_t)fold_steps(e, c, elements);
+  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || e->at->draws || grows(e, c)) return false;
   e->fold_steps += steps;
   return true;
 }
@@ -313,6 +317,8 @@ static void eval_kind(evaluation *e, frame *f, const plan_node *n, value **out) 
     eval_fail(e, TN_ERR_UNSUPPORTED, "more than %d outputs", NODE_TENSORS);
   else if (n->kind == PLAN_UNSERVED)
     eval_fail(e, TN_ERR_UNSUPPORTED, "%s", n->reason);
+  else if (!n->node->n_output && (n->kind == PLAN_SHAPE || n->kind == PLAN_FILL))
+    eval_fail(e, TN_ERR_INVALID_ARGUMENT, "a node without outputs");
   else if (n->kind == PLAN_SHAPE)
     eval_shape(e, f, n, out);
   else if (n->kind == PLAN_FILL)
