@@ -149,6 +149,18 @@ void eval_classify(plan_node *n) {
 
 static bool is_large(const tn_tensor *x) { return x && tn_tensor_elements(x) > MAX_KNOWN; }
 
+/* The graph that nobody runs: of some nodes one after the other, since making it takes longer than
+ * what it holds. NULL: there is no memory. */
+static tn_graph *sizes_graph(evaluation *e) {
+  enum { MOST_USES = 64 };
+  if (e->sizes_uses++ % MOST_USES == 0) {
+    tn_graph_destroy(e->sizes);
+    e->sizes = NULL;
+  }
+  if (!e->sizes && tn_graph_create(e->model->runtime, "sizes", &e->sizes)) e->sizes = NULL;
+  return e->sizes;
+}
+
 /* Whether a node of known inputs makes more than it should, in between or at the end: its calls are
  * recorded in a graph that nobody runs, where sizes cost nothing. */
 static bool grows(evaluation *e, onnx_node *c) {
@@ -157,16 +169,16 @@ static bool grows(evaluation *e, onnx_node *c) {
     if (c->in[i].elements > 1 && __builtin_mul_overflow(most, c->in[i].elements, &most))
       most = INT64_MAX;
   if (most <= MAX_KNOWN && e->at->combines) return false;
-  tn_graph *graph;
+  tn_graph *graph = sizes_graph(e);
   bool large = false;
-  if (tn_graph_create(e->model->runtime, "sizes", &graph)) return true;
+  if (!graph) return true;
   tn_status status = TN_OK;
   c->device = tn_graph_device(graph);
   c->symbolic = true;
   for (int i = 0; i < c->num_in && !status; i++) {
     const onnx_tensor *t = &c->in[i];
-    char name[16];
-    snprintf(name, sizeof name, "x%d", i);
+    char name[40];
+    snprintf(name, sizeof name, "x%llu,%d", (unsigned long long)e->sizes_uses, i);
     if (t->present) status = tn_graph_input(graph, name, t->dtype, t->rank, t->shape, &c->x[i]);
   }
   if (!status) status = node_run(c);
@@ -177,7 +189,7 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++) tn_tensor_release(c->x[i]), c->x[i] = NULL;
   for (int i = 0; i < c->num_out; i++) tn_tensor_release(c->y[i]), c->y[i] = NULL;
   node_end(c);
-  tn_graph_destroy(graph);
+  if (status) e->sizes_uses = 0; /* the next node begins anew */
   *c->cannot = 0;
   c->wants_run = c->symbolic = false;
   c->status = TN_OK;

@@ -197,6 +197,8 @@ typedef struct evaluation {
   bool wants_run; /* failed since numbers are not known before a run */
   uint64_t built, folded;
   uint64_t fold_steps; /* of nodes computed while building */
+  tn_graph *sizes;     /* what such nodes would make, or NULL */
+  uint64_t sizes_uses; /* nodes that it was asked about */
   uint64_t known;      /* bytes of numbers that the host holds, and the graph as constants */
   value **weights;     /* by index, as they were made */
   const plan_node *at;
