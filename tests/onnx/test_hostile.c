@@ -390,6 +390,16 @@ static void node_refused(const char *op, int count, const int64_t *numbers, cons
   run_refuses(model_new(g), words);
 }
 
+/* What such a node computes, nobody would let go of. */
+START_TEST(nodes_must_have_outputs) {
+  static const char *const ops[] = {"Shape", "Size", "ConstantOfShape", "Neg"};
+  Onnx__Graph *g = sound();
+  weight_add(g, "n", I64, 1, SHAPE(1), SHAPE(2), 8);
+  node_add(g, ops[_i], _i == 2 ? "n" : "x", "");
+  run_refuses(model_new(g), "a node without outputs");
+}
+END_TEST
+
 START_TEST(absurd_shapes_are_refused) {
   node_refused("Reshape", 2, SHAPE(INT64_MAX, INT64_MAX), "");
   node_refused("Reshape", 2, SHAPE(-7, 1), "");
@@ -487,6 +497,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, functions_that_double_have_an_end);
   tcase_add_loop_test(t, loops_have_an_end, 0, 3);
   tcase_add_loop_test(t, loops_compute_little_beforehand, 0, 2);
+  tcase_add_loop_test(t, nodes_must_have_outputs, 0, 4);
   tcase_add_test(t, absurd_shapes_are_refused);
   tcase_add_test(t, external_data_stays_in_its_folder);
   tcase_add_test(t, files_that_are_none_are_refused);

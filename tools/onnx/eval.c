@@ -142,7 +142,24 @@ static bool combines(const char *op) {
   return false;
 }
 
+void eval_classify(plan_node *n) {
+  n->draws = draws(n->node);
+  n->combines = combines(n->node->op_type);
+}
+
 static bool is_large(const tn_tensor *x) { return x && tn_tensor_elements(x) > MAX_KNOWN; }
+
+/* The graph that nobody runs: of some nodes one after the other, since making it takes longer than
+ * what it holds. NULL: there is no memory. */
+static tn_graph *sizes_graph(evaluation *e) {
+  enum { MOST_USES = 64 };
+  if (e->sizes_uses++ % MOST_USES == 0) {
+    tn_graph_destroy(e->sizes);
+    e->sizes = NULL;
+  }
+  if (!e->sizes && tn_graph_create(e->model->runtime, "sizes", &e->sizes)) e->sizes = NULL;
+  return e->sizes;
+}
 
 /* Whether a node of known inputs makes more than it should, in between or at the end: its calls are
  * recorded in a graph that nobody runs, where sizes cost nothing. */
@@ -151,17 +168,17 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++)
     if (c->in[i].elements > 1 && __builtin_mul_overflow(most, c->in[i].elements, &most))
       most = INT64_MAX;
-  if (most <= MAX_KNOWN && combines(c->node->op_type)) return false;
-  tn_graph *graph;
+  if (most <= MAX_KNOWN && e->at->combines) return false;
+  tn_graph *graph = sizes_graph(e);
   bool large = false;
-  if (tn_graph_create(e->model->runtime, "sizes", &graph)) return true;
+  if (!graph) return true;
   tn_status status = TN_OK;
   c->device = tn_graph_device(graph);
   c->symbolic = true;
   for (int i = 0; i < c->num_in && !status; i++) {
     const onnx_tensor *t = &c->in[i];
-    char name[16];
-    snprintf(name, sizeof name, "x%d", i);
+    char name[40];
+    snprintf(name, sizeof name, "x%llu,%d", (unsigned long long)e->sizes_uses, i);
     if (t->present) status = tn_graph_input(graph, name, t->dtype, t->rank, t->shape, &c->x[i]);
   }
   if (!status) status = node_run(c);
@@ -172,7 +189,7 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++) tn_tensor_release(c->x[i]), c->x[i] = NULL;
   for (int i = 0; i < c->num_out; i++) tn_tensor_release(c->y[i]), c->y[i] = NULL;
   node_end(c);
-  tn_graph_destroy(graph);
+  if (status) e->sizes_uses = 0; /* the next node begins anew */
   *c->cannot = 0;
   c->wants_run = c->symbolic = false;
   c->status = TN_OK;
@@ -181,9 +198,9 @@ static bool grows(evaluation *e, onnx_node *c) {
 
 /* Steps of a node that reads `elements`, which may meet each other in products and windows. What it
  * makes is counted when it is made. */
-static int64_t fold_steps(const onnx_node *c, int64_t elements) {
+static int64_t fold_steps(const evaluation *e, const onnx_node *c, int64_t elements) {
   int64_t steps = 1, square = elements * elements;
-  if (combines(c->node->op_type)) return elements;
+  if (e->at->combines) return elements;
   for (int i = 0; i < c->num_in; i++)
     if (c->in[i].elements > 1 && __builtin_mul_overflow(steps, c->in[i].elements, &steps))
       return INT64_MAX;
@@ -200,9 +217,8 @@ static bool folds(evaluation *e, onnx_node *c) {
     elements += c->in[i].elements;
     if (elements > MAX_FOLDED) return false;
   }
-  const uint64_t steps = (uint64_t)fold_steps(c, elements);
-  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || draws(c->node) || grows(e, c))
-    return false;
+  const uint64_t steps = (uint64_t)fold_steps(e, c, elements);
+  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || e->at->draws || grows(e, c)) return false;
   e->fold_steps += steps;
   return true;
 }
@@ -313,6 +329,8 @@ static void eval_kind(evaluation *e, frame *f, const plan_node *n, value **out) 
     eval_fail(e, TN_ERR_UNSUPPORTED, "more than %d outputs", NODE_TENSORS);
   else if (n->kind == PLAN_UNSERVED)
     eval_fail(e, TN_ERR_UNSUPPORTED, "%s", n->reason);
+  else if (!n->node->n_output && (n->kind == PLAN_SHAPE || n->kind == PLAN_FILL))
+    eval_fail(e, TN_ERR_INVALID_ARGUMENT, "a node without outputs");
   else if (n->kind == PLAN_SHAPE)
     eval_shape(e, f, n, out);
   else if (n->kind == PLAN_FILL)

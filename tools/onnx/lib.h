@@ -105,6 +105,7 @@ typedef struct plan_node {
   plan_kind kind;
   int64_t opset;
   const char *domain;
+  bool draws, combines; /* what eval_classify says of the operator */
   plan_ref *in;
   uint32_t *out;       /* slots; NO_SLOT where nobody wants it */
   plan_graph *body[2]; /* of Loop and Scan; then and else of If; a function's */
@@ -196,6 +197,8 @@ typedef struct evaluation {
   bool wants_run; /* failed since numbers are not known before a run */
   uint64_t built, folded;
   uint64_t fold_steps; /* of nodes computed while building */
+  tn_graph *sizes;     /* what such nodes would make, or NULL */
+  uint64_t sizes_uses; /* nodes that it was asked about */
   uint64_t known;      /* bytes of numbers that the host holds, and the graph as constants */
   value **weights;     /* by index, as they were made */
   const plan_node *at;
@@ -205,6 +208,8 @@ typedef struct evaluation {
  * the function that it stands in. */
 tn_status eval_graph(evaluation *e, const plan_graph *g, frame *outer, const node_scope *scope,
                      value *const *in, value **out);
+/* Notes what evaluations ask of a node's operator each time. */
+void eval_classify(plan_node *n);
 /* Whether as many nodes more are not too many; where they are, the evaluation fails. */
 bool eval_counts(evaluation *e, uint64_t nodes);
 /* Says that the node at hand failed. */
