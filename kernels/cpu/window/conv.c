@@ -184,6 +184,7 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 }
 
 #include "kernels/cpu/window/conv_direct.h"
+#include "kernels/cpu/window/conv_phase.h"
 #include "kernels/cpu/window/conv_point.h"
 #include "kernels/cpu/window/conv_weight.h"
 
