@@ -62,6 +62,7 @@ typedef struct conv_call {
   bool turned;                  /* x is dy: w is [c, k], its windows turned round */
   bool stays;                   /* with patches, whatever its extents */
   int64_t parts;                /* of its channels, which are units of their own */
+  int64_t points;               /* windows of one place in a unit; see conv_point.h */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -206,6 +207,8 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 }
 
 #include "kernels/cpu/window/conv_direct.h"
+#include "kernels/cpu/window/conv_phase.h"
+#include "kernels/cpu/window/conv_point.h"
 #include "kernels/cpu/window/conv_weight.h"
 
 #define BODY "kernels/cpu/window/conv.inc"
