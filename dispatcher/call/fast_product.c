@@ -34,13 +34,15 @@ static bool may_write(const tn_tensor *y, const tn_tensor *a, const tn_tensor *b
          y->storage != b->storage;
 }
 
-/* The first kernel, if it takes the call as it is. */
+/* The first kernel that takes the call, if it does so as it is. */
 static const cell *cell_of(tn_kernel_args *args, const tn_device *device, const tn_call *call,
                            uint8_t dtype) {
   const cell *c = registry_cells(device->table, call->op, (tn_dtype)dtype);
-  if (!c || !c->whole) return NULL;
-  args->kernel = &c->kernel->row;
-  return c->direct || c->kernel->row.supports(args) ? c : NULL;
+  for (; c && c->whole; c = atomic_load_explicit(&c->next, memory_order_acquire)) {
+    args->kernel = &c->kernel->row;
+    if (c->direct || c->kernel->row.supports(args)) return c;
+  }
+  return NULL;
 }
 
 /* An ordinary device that computes in the caller, and two row-major matrices in its memory. */
