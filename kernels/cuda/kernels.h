@@ -72,6 +72,7 @@ tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation);
 CUDA_DECLARE(conv_depthwise);
 bool cuda_conv_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_is_thin(const tn_kernel_args *args);
+bool cuda_conv_backward_is_planes(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 

@@ -166,6 +166,7 @@ template <class T> tn_status run_image(const tn_kernel_args *args, bool backward
   conv_shape s = backward ? shape_of(args, to, w, from, to) : shape_of(args, from, w, to, to);
   tn_status status;
   if (s.count == 0) return TN_OK;
+  if (cuda_conv_planes(args, s, backward, &status)) return status;
   if (!backward && cuda_conv_patch_forward(args, s, &status)) return status;
   auto kernel = backward ? (is_deep(to) ? grad_input<T, true> : grad_input<T, false>)
                          : (is_deep(to) ? forward<T, true> : forward<T, false>);

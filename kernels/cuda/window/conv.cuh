@@ -66,7 +66,11 @@ static inline conv_shape shape_of(const tn_kernel_args *args, const DLTensor *x,
 
 } // namespace
 
-/* conv_patch.cu: false, and nothing done, where the call is for the other kernels. */
+/* conv_planes.cu: false, and nothing done, where the call is for the other kernels. `backward`: x
+ * from y. */
+bool cuda_conv_planes(const tn_kernel_args *args, const conv_shape &s, bool backward,
+                      tn_status *status);
+/* conv_patch.cu: likewise. */
 bool cuda_conv_patch_forward(const tn_kernel_args *args, const conv_shape &s, tn_status *status);
 bool cuda_conv_patch_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy,
                             const conv_shape &s, tn_status *status);
