@@ -113,6 +113,27 @@ START_TEST(blocks_and_shares) {
 }
 END_TEST
 
+/* Beside the sides of matrix units' tiles of 16 by 16 words, the blocks that such rows are cut into
+ * and the terms that are laid out at a time. */
+START_TEST(products_by_units) {
+  static const int64_t rows[] = {8, 15, 16, 17, 31, 32, 33, 49, 64, 65};
+  static const int64_t cols[] = {16, 17, 32, 33, 48, 49, 64, 80};
+  static const int64_t depths[] = {2, 31, 32, 33, 62, 513};
+  int turn = _i;
+  for (int m = 0; m < 10; ++m)
+    for (int n = 0; n < 8; ++n)
+      for (int k = 0; k < 6; ++k, turn += 5) {
+        product p = {.batch_a = 1 + turn % 3 / 2, .m = rows[m], .n = cols[n], .k = depths[k]};
+        p.batch_b = p.batch_a;
+        p.swapped_a = turn & 1;
+        p.swapped_b = turn >> 1 & 1;
+        compare(TN_BF16, &p);
+      }
+  compare(TN_BF16, &(product){.batch_a = 1, .batch_b = 1, .m = 513, .n = 65, .k = 1026});
+  compare(TN_BF16, &(product){.batch_a = 2, .batch_b = 1, .m = 530, .n = 16, .k = 4099});
+}
+END_TEST
+
 /* Of one product in all ways that the turn of a mixed radix says. */
 static void turn_over(product p, int turn) {
   p.batch_a = p.batch_b = 1;
@@ -233,6 +254,7 @@ END_TEST
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
+  tcase_add_loop_test(tcase, products_by_units, 0, 2);
   tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
   tcase_add_loop_test(tcase, small_products, 0, 5);
   tcase_add_loop_test(tcase, products_beside_small_ones, 0, 20);

@@ -5,6 +5,7 @@
  */
 #include "processor.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 static void add_word(char *words, size_t size, const char *word) {
@@ -87,6 +90,14 @@ void processor_name(char *name, size_t size) {
   if (file) fclose(file);
 }
 
+#if defined(__x86_64__)
+/* Tiles and products of bf16: leaf 7, EDX. */
+static bool has_amx(void) {
+  unsigned a, b, c, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 1) && (d >> 22 & 1);
+}
+#endif
+
 void processor_features(char *words, size_t size) {
   words[0] = '\0';
 #if defined(__x86_64__)
@@ -99,6 +110,7 @@ void processor_features(char *words, size_t size) {
   if (__builtin_cpu_supports("avx512dq")) add_word(words, size, "avx512dq");
   if (__builtin_cpu_supports("avx512vnni")) add_word(words, size, "avx512vnni");
   if (__builtin_cpu_supports("avx512bf16")) add_word(words, size, "avx512bf16");
+  if (has_amx()) add_word(words, size, "amx-bf16");
 #else
   (void)size;
 #endif

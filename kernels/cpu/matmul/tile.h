@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { TILE_ROWS = 6, TILE_SIDE = 16, TILE_WIDTH = 64 };
+enum { TILE_UNIT = 16 }; /* rows of matrix units' tiles, and words of their rows */
 
 typedef struct tile_shape {
   int64_t steps, rows, width; /* words of a sum; rows of a and columns of b in their panels */
@@ -56,6 +57,12 @@ void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, floa
 #if TN_ISA_LEVEL == 2
 /* Words are two bf16. For processors with AVX512-BF16, to which subnormal numbers are 0. */
 void tile_pairs_bf16(const tile_shape *s, const uint32_t *a, const uint32_t *b, float *y);
+/* The same by AMX: words of row i of a stand a_row words apart from those of row i - 1, and rows of a
+ * and y are there up to a multiple of TILE_UNIT; what such rows hold does not matter. */
+void tile_pairs_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+                    float *y);
+/* Whether the processor has AMX for bf16 and the system lets the process use it. */
+bool tile_amx_is_there(void);
 /* Words are four bytes, signed of one operand and unsigned of the other. For processors with
  * AVX-512 VNNI. */
 void tile_signed_a_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);

@@ -14,16 +14,20 @@
  * out for each again. Words of b that are laid out at a time. Words of a share at the least, and
  * blocks that are enough without shares. */
 enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
+/* With matrix units laying out b takes the greater part of the time. */
+enum { TILED_ROWS_OF_UNITS = 512 };
 enum { TILED_SHARE = 1024, TILED_BLOCKS = 16 };
 /* Rows for which float32 columns of b are read where they lie. */
 enum { TILED_IN_PLACE = 24 };
 
 typedef struct tiled_product {
   const matmul_call *call;
-  bool pairs;
+  bool pairs, units;     /* pairs of bf16, by matrix units */
   int64_t steps, slices; /* words of a sum; shares of it */
   int64_t block_m, blocks_m, blocks_n, blocks;
-  uint32_t *panels; /* of a: [own matrices, panels, steps, rows of a panel] */
+  /* Of a: [own matrices, panels, steps, rows of a panel], for matrix units [own matrices, rows,
+   * steps], with TILE_UNIT rows more. */
+  uint32_t *panels;
   float *partial;   /* sums of shares: [blocks, slices, tiled_block_room] */
 } tiled_product;
 
@@ -54,18 +58,21 @@ typedef struct tiled_room {
 } tiled_room;
 
 static inline int64_t tiled_block_room(const tiled_product *p) {
-  return cpu_ceil_div(p->block_m, TILE_ROWS) * TILE_ROWS * TILE_WIDTH;
+  const int64_t rows = p->units ? TILE_UNIT : TILE_ROWS;
+  return cpu_ceil_div(p->block_m, rows) * rows * TILE_WIDTH;
 }
 
-static tiled_product tiled_product_of(const matmul_call *call, bool pairs) {
-  tiled_product p = {.call = call, .pairs = pairs, .slices = 1};
+static tiled_product tiled_product_of(const matmul_call *call, bool pairs, bool units) {
+  tiled_product p = {.call = call, .pairs = pairs, .units = units, .slices = 1};
+  const int64_t side = units ? 2 * TILE_UNIT : TILE_ROWS;
   const int64_t threads = call->host->num_threads > 1 ? (int64_t)call->host->num_threads : 0;
   p.steps = pairs ? cpu_ceil_div(call->k, 2) : call->k;
   p.blocks_n = cpu_ceil_div(call->n, TILE_WIDTH);
   const int64_t strips = call->batches * p.blocks_n;
   const int64_t wanted = cpu_max(1, cpu_ceil_div(4 * threads, strips));
-  const int64_t rows = cpu_ceil_div(call->m, wanted * TILE_ROWS) * TILE_ROWS;
-  p.block_m = cpu_min(TILED_ROWS, cpu_max(TILED_ROWS_LEAST, rows));
+  const int64_t rows = cpu_ceil_div(call->m, wanted * side) * side;
+  p.block_m = cpu_max(units ? 2 * side : TILED_ROWS_LEAST, rows);
+  p.block_m = cpu_min(p.block_m, units ? TILED_ROWS_OF_UNITS : TILED_ROWS);
   p.blocks_m = cpu_ceil_div(call->m, p.block_m);
   p.blocks = strips * p.blocks_m;
   const int64_t least = strips * cpu_ceil_div(call->m, TILED_ROWS_LEAST);
@@ -80,10 +87,12 @@ static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
 
 static tn_status tiled_product_open(tiled_product *p) {
   const matmul_call *call = p->call;
-  const int64_t panels = own_matrices(call, &call->a) * cpu_ceil_div(call->m, TILE_ROWS);
-  const int64_t words = panels * TILE_ROWS * p->steps * (int64_t)sizeof *p->panels;
+  const int64_t matrices = own_matrices(call, &call->a);
+  const int64_t rows = p->units ? matrices * call->m + TILE_UNIT
+                                : matrices * cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
+  const int64_t words = rows * p->steps * (int64_t)sizeof *p->panels;
   const int64_t sums = p->blocks * p->slices * tiled_block_room(p) * (int64_t)sizeof *p->partial;
-  if (p->blocks_n > 1) {
+  if (p->blocks_n > 1 || p->units) {
     p->panels = call->host->alloc(call->host, (size_t)cpu_max(words, 64), 64);
     if (!p->panels) return tiled_no_memory(call->host, words);
   }
@@ -96,7 +105,7 @@ static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
   const matmul_call *call = p->call;
   const int64_t per = p->blocks_m * p->blocks_n, batch = unit / per;
   const int64_t i = unit % per / p->blocks_n * p->block_m, j = unit % p->blocks_n * TILE_WIDTH;
-  const int64_t rows = cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
+  const int64_t rows = p->units ? call->m : cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
   return (tiled_block){.j = j,
                        .rows = cpu_min(p->block_m, call->m - i),
                        .columns = cpu_min(TILE_WIDTH, call->n - j),
