@@ -105,20 +105,44 @@ template <class C> struct draw_params {
   C a, b, back, least, most;
   draw_origin from;
 
-  __device__ __forceinline__ C within(C v) const {
-    v = back * v;
-    v = v < least ? least : v;
-    return v > most ? most : v;
-  }
+  /* v is a number. */
+  __device__ __forceinline__ C within(C v) const { return fmin(fmax(back * v, least), most); }
 };
+
+/* -2 ln(k 2^-24) for 1 <= k <= 2^24, to some 3e-7 of it: k is (1 + f) 2^n. */
+__device__ __forceinline__ float twice_log24(uint32_t k) {
+  const int bits = __float_as_int((float)k), power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float f = __int_as_float(bits - power) - 1.0f, n = (float)(power - (24 << 23)); /* 2^23 n */
+  float p = fmaf(-0.100822598f, f, 0.161804914f);
+  p = fmaf(p, f, -0.172432482f);
+  p = fmaf(p, f, 0.199068815f);
+  p = fmaf(p, f, -0.249712273f);
+  p = fmaf(p, f, 0.333347142f);
+  p = fmaf(p, f, -0.500003219f);
+  return -2.0f * fmaf(n, 8.26295829e-08f, fmaf(f * f, p, f));
+}
+
+/* Sine and cosine of a turn times the word's first 24 bits: a quarter turn, and a rest of it from
+ * -1/2 to 1/2. */
+__device__ __forceinline__ void turned(uint32_t word, float *sine, float *cosine) {
+  const uint32_t quarter = word + 0x20000000u; /* in its first two bits */
+  const float t = (float)(int32_t)(word << 2 & 0xfffffc00u) * 0x1p-32f, z = t * t;
+  float s = fmaf(-0.00460165786f, z, 0.079680033f), c = fmaf(-0.0203985814f, z, 0.253594935f);
+  s = fmaf(s, z, -0.645963490f);
+  c = fmaf(c, z, -1.23369670f);
+  s = fmaf(s, z, 1.57079637f) * t;
+  c = fmaf(c, z, 0.99999994f);
+  const bool odd = quarter & 0x40000000u;
+  *sine = __uint_as_float(__float_as_uint(odd ? c : s) ^ (quarter & 0x80000000u));
+  *cosine = __uint_as_float(__float_as_uint(odd ? s : c) ^ ((quarter + 0x40000000u) & 0x80000000u));
+}
 
 /* Two numbers of the normal distribution by Box and Muller. */
 __device__ __forceinline__ void normal_pair(uint32_t first, uint32_t second, float *even,
                                             float *odd) {
-  const float square = -2.f * logf((float)((first >> 8) + 1) * 0x1p-24f);
   float radius, s, c;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(radius) : "f"(square)); /* 1 ULP, 0 at 0 */
-  sincospif(2.f * unit24(second), &s, &c);
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(radius) : "f"(twice_log24((first >> 8) + 1))); /* 1 ULP */
+  turned(second, &s, &c);
   *even = radius * c;
   *odd = radius * s;
 }
