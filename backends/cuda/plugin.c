@@ -129,6 +129,7 @@ static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
     TABLE(exp),
     TABLE(exp2),
+    TABLE(log10),
     TABLE(tanh),
     TABLE(erf),
     TABLE(erfc),

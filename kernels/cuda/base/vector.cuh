@@ -90,6 +90,24 @@ __device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &fr
   return v.elements;
 }
 
+/* Puts elements lo .. hi - 1 of those from p on there; none beside them need lie in memory. */
+template <class T>
+__device__ __forceinline__ void vector_piece(vector_of<T> *v, const T *p, int lo, int hi,
+                                             const readable &from) {
+  constexpr int N = vector_width<T>::value;
+  const uintptr_t begin = (uintptr_t)p;
+  if (begin >= (uintptr_t)from.begin && begin + 16 <= (uintptr_t)from.end) {
+    const vector_of<T> all = vector_at(p, from);
+#pragma unroll
+    for (int k = 0; k < N; k++)
+      if (k >= lo && k < hi) v->v[k] = all.v[k];
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; k++)
+      if (k >= lo && k < hi) v->v[k] = p[k];
+  }
+}
+
 /* Elements that come one after the other, put together without an array that a loop would index:
  * what is taken last lies highest. */
 template <class T> struct gathered_vector {

@@ -5,6 +5,7 @@
  */
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/narrow.cuh"
+#include "kernels/cuda/elementwise/softplus.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 /* An expression of dy and b, here called by what it is. */
@@ -39,7 +40,6 @@ GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
     }                                                                                              \
   };                                                                                               \
   }
-#define SLOPE(name) SLOPE_OP(name, ) RUN_GRADIENT(name##_grad)
 /* What 16-bit elements are computed by. */
 #define NARROWED(name)                                                                             \
   static constexpr bool wide_in_half = false;                                                      \
@@ -49,14 +49,58 @@ GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
 
 SLOPE_OP(silu, NARROWED(silu))
 RUN_GRADIENT(silu_grad)
-SLOPE(mish)
-SLOPE(selu)
+SLOPE_OP(mish, NARROWED(mish))
+RUN_GRADIENT(mish_grad)
 SLOPE_OP(gelu, NARROWED(gelu))
 SLOPE_OP(gelu_tanh, NARROWED(gelu_tanh))
-SLOPE_OP(elu, double alpha, , alpha)
-SLOPE_OP(softplus, double beta; double threshold, , beta, threshold)
 
 namespace {
+
+struct selu_grad_op {
+  static constexpr bool wide_in_half = false;
+  narrow_elu_slope slope{SELU_SCALE * SELU_ALPHA, SELU_SCALE};
+  __device__ __forceinline__ double operator()(double dy, double x, float) const {
+    return dy * wide_selu_slope(x);
+  }
+  __device__ __forceinline__ double operator()(double dy, double x, double) const {
+    return dy * double_selu_slope(x);
+  }
+  __device__ __forceinline__ float narrow(float dy, float x) const { return slope.times(dy, x); }
+};
+
+struct elu_grad_op {
+  static constexpr bool wide_in_half = false;
+  double alpha;
+  narrow_elu_slope slope;
+  bool plain; /* whether 16 bits take that slope */
+  __device__ __forceinline__ double operator()(double dy, double x, float) const {
+    return dy * wide_elu_slope(x, alpha);
+  }
+  __device__ __forceinline__ double operator()(double dy, double x, double) const {
+    return dy * double_elu_slope(x, alpha);
+  }
+  __device__ __forceinline__ float narrow(float dy, float x) const {
+    if (plain) return slope.times(dy, x);
+    return (float)(*this)((double)dy, (double)x, x);
+  }
+};
+
+struct softplus_grad_op {
+  static constexpr bool wide_in_half = false;
+  double beta, threshold;
+  float most; /* no float stands between it and the threshold */
+  bool plain; /* beta is 1: 16 bits take a sigmoid in float */
+  __device__ __forceinline__ double operator()(double dy, double x, float) const {
+    return dy * wide_softplus_slope(x, beta, threshold);
+  }
+  __device__ __forceinline__ double operator()(double dy, double x, double) const {
+    return dy * double_softplus_slope(x, beta, threshold);
+  }
+  __device__ __forceinline__ float narrow(float dy, float x) const {
+    if (plain) return x > most ? dy : narrow_sigmoid_times(dy, x);
+    return (float)(*this)((double)dy, (double)x, x);
+  }
+};
 
 struct leaky_relu_grad_op {
   double slope;
@@ -67,6 +111,8 @@ struct leaky_relu_grad_op {
 
 } // namespace
 
+RUN_GRADIENT(selu_grad)
+
 tn_status cuda_run_gelu_grad(const tn_kernel_args *args) {
   bool approximate = ((const tn_gelu_grad_attrs *)args->attrs)->tanh;
   return approximate ? run_float<gradient, gelu_tanh_grad_op>(args)
@@ -74,13 +120,16 @@ tn_status cuda_run_gelu_grad(const tn_kernel_args *args) {
 }
 tn_status cuda_run_softplus_grad(const tn_kernel_args *args) {
   const auto *k = (const tn_softplus_grad_attrs *)args->attrs;
-  return run_float<gradient>(args, softplus_grad_op{k->beta, k->threshold});
+  const bool plain = k->beta == 1;
+  const float most = plain ? float_within(1, k->threshold) : 0;
+  return run_float<gradient>(args, softplus_grad_op{k->beta, k->threshold, most, plain});
 }
 tn_status cuda_run_leaky_relu_grad(const tn_kernel_args *args) {
   const auto *k = (const tn_leaky_relu_grad_attrs *)args->attrs;
   return run_float<gradient>(args, leaky_relu_grad_op{k->slope});
 }
 tn_status cuda_run_elu_grad(const tn_kernel_args *args) {
-  const auto *k = (const tn_elu_grad_attrs *)args->attrs;
-  return run_float<gradient>(args, elu_grad_op{k->alpha});
+  const double alpha = ((const tn_elu_grad_attrs *)args->attrs)->alpha;
+  return run_float<gradient>(
+      args, elu_grad_op{alpha, {alpha, 1}, is_plain_factor(alpha) && fabs(alpha) <= 2});
 }

@@ -1,21 +1,32 @@
 /*
  * Activations in float, for elements of 16 bits. Each is right to some 1e-5 of its value, also
- * where that is tiny: the tails of erfc and exp multiply the rounding of their arguments, up to 100
- * times.
+ * where that is tiny: the tails multiply the rounding of an exponential's argument. Slopes, whose
+ * error is measured over a tensor, take the device's approximate powers of 2 and reciprocals.
  */
 #ifndef KERNELS_CUDA_NARROW_ACTIVATION_CUH
 #define KERNELS_CUDA_NARROW_ACTIVATION_CUH
 
-#include <cuda_runtime.h>
+#include "kernels/cuda/elementwise/single.cuh"
 
 namespace {
 
 /* Beyond these all is 0 or x in 16 bits, and products with infinities are none. */
 __device__ __forceinline__ float narrow_clamp(float x) { return x < -100.0f ? -100.0f : x; }
 
+/* The same of slopes, which from here down are 0 in double, too. */
+__device__ __forceinline__ float narrow_clamp_slope(float x, float most) {
+  return fminf(x < -745.2f ? -200.0f : narrow_clamp(x), most);
+}
+
+/* 1 / d for 1 <= d <= 2, hardly worse than correctly rounded. */
+__device__ __forceinline__ float narrow_inverse(float d) {
+  const float r = single_reciprocal(d);
+  return fmaf(fmaf(-d, r, 1.0f), r, r);
+}
+
 /* e^-|x| is never infinite, and 1 - sigmoid is not taken. */
 __device__ __forceinline__ float narrow_sigmoid(float x) {
-  const float t = expf(-fabsf(x)), r = 1.0f / (1.0f + t);
+  const float t = expf(-fabsf(x)), r = narrow_inverse(1.0f + t);
   return x < 0.0f ? t * r : r;
 }
 
@@ -24,17 +35,42 @@ __device__ __forceinline__ float narrow_silu(float x) {
   return c * narrow_sigmoid(c);
 }
 
-__device__ __forceinline__ float narrow_silu_slope(float x) {
-  const float c = fminf(narrow_clamp(x), 100.0f), t = expf(-fabsf(c)), r = 1.0f / (1.0f + t);
-  return x != x ? x : fmaf(c * t * r, r, c < 0.0f ? t * r : r);
+/* ------------------------------------------------------------------ slopes --- */
+
+/* e^x as a square, which becomes 0 where float has only 0. */
+__device__ __forceinline__ float narrow_exp(float x) {
+  const float root = single_power_2(0.72134752f * x);
+  return root * root;
 }
 
-/* The distribution function of the normal distribution. */
-__device__ __forceinline__ float narrow_normal(float x) { return 0.5f * erfcf(x * -0.70710678f); }
+__device__ __forceinline__ float narrow_silu_slope(float x) {
+  const float c = narrow_clamp_slope(x, 100.0f);
+  const float t = narrow_exp(-fabsf(c)), r = single_reciprocal(1.0f + t);
+  return x != x ? x : r * fmaf(c * t, r, c < 0.0f ? t : 1.0f);
+}
 
+/* With e = e^x: n = e (e + 2), and the slope is (n + 4 x e (1 + e) / (n + 2)) / (n + 2). */
+__device__ __forceinline__ float narrow_mish_slope(float x) {
+  const float c = narrow_clamp_slope(x, 20.0f), e = narrow_exp(c);
+  const float d = fmaf(e, e + 2.0f, 2.0f), r = single_reciprocal(d);
+  const float y = e * r * fmaf(4.0f * c * (1.0f + e), r, e + 2.0f);
+  return x != x ? x : y;
+}
+
+/* The slope at -a is e^(-a^2 / 2) (m - a / sqrt(2 pi)), m being Phi(-a) e^(a^2 / 2), a polynomial
+ * of 1 / (1 + 0.35 a) to 4e-7 of it; that at a is what is left of 1. */
 __device__ __forceinline__ float narrow_gelu_slope(float x) {
-  const float c = fminf(narrow_clamp(x), 100.0f);
-  return x != x ? x : fmaf(0.39894228f * c, expf(-0.5f * c * c), narrow_normal(c));
+  const float a = fminf(fabsf(x), 100.0f), t = single_reciprocal(fmaf(0.35f, a, 1.0f));
+  const float e = narrow_exp(-0.5f * (a * a));
+  float m = fmaf(0.0489433408f, t, -0.202122703f);
+  m = fmaf(m, t, 0.240646049f);
+  m = fmaf(m, t, -0.0170275085f);
+  m = fmaf(m, t, 0.155963168f);
+  m = fmaf(m, t, 0.133354753f);
+  m = fmaf(m, t, 0.140270367f);
+  m = fmaf(m, t, -2.7314778e-05f);
+  const float y = e * fmaf(a, -0.39894228f, m);
+  return x != x ? x : x < 0.0f ? y : 1.0f - y;
 }
 
 __device__ __forceinline__ float narrow_gelu_argument(float x) {
@@ -47,10 +83,61 @@ __device__ __forceinline__ float narrow_gelu_tanh(float x) {
 }
 
 __device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
-  const float c = fminf(narrow_clamp(x), 100.0f), u = narrow_gelu_argument(c);
-  const float t = expf(-fabsf(u)), r = 1.0f / (1.0f + t);
+  const float c = narrow_clamp_slope(x, 100.0f), u = narrow_gelu_argument(c);
+  const float t = narrow_exp(-fabsf(u)), r = single_reciprocal(1.0f + t);
   const float slope = 1.5957691f * fmaf(0.134145f * c, c, 1.0f);
-  return x != x ? x : fmaf(c * t * r * r, slope, u < 0.0f ? t * r : r);
+  return x != x ? x : r * fmaf(c * t * r, slope, u < 0.0f ? t : 1.0f);
+}
+
+/* --------------------------------- slopes to 2 units of float's last place --- */
+
+/* e^-a = scale (1 + rest) 2^-48, or 2^-137 far out, where any of 16 bits still multiplies it to
+ * more than 0. */
+struct narrow_fall {
+  float scale, rest;
+  bool far;
+};
+
+__device__ __forceinline__ narrow_fall narrow_fall_of(float a) {
+  const single_power e = single_power_e(fmaxf(-a, -183.1f), 0.0f, 48);
+  const bool far = a > 60.0f;
+  return {__int_as_float(__float_as_int(e.scale) + (far ? 89 << 23 : 0)), e.rest, far};
+}
+
+/* dy w, w being made of such a scale: rounded once where that is a normal number. */
+__device__ __forceinline__ float narrow_fallen(float dy, float w, bool far) {
+  const bool large = fabsf(dy) >= 0x1p24f;
+  const float y = (large ? dy * 0x1p-48f : dy) * w;
+  return y * (far ? (large ? 0x1p-89f : 0x1p-137f) : (large ? 1.0f : 0x1p-48f));
+}
+
+/* dy times the slope of elu or selu: `above`, or alpha e^x where x is not above 0. */
+struct narrow_elu_slope {
+  float alpha, alpha_low, above;
+  narrow_elu_slope(double from, double scale) {
+    alpha = (float)from;
+    alpha_low = (float)(from - (double)alpha);
+    above = (float)scale;
+  }
+  __device__ __forceinline__ float times(float dy, float x) const {
+    const narrow_fall e = narrow_fall_of(fabsf(x));
+    const float w = alpha + fmaf(alpha, e.rest, alpha_low);
+    const float y = narrow_fallen(dy, e.scale * w, e.far);
+    return x > 0.0f ? dy * above : x != x ? x : y;
+  }
+};
+
+/* dy sigmoid(x) */
+__device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
+  const narrow_fall e = narrow_fall_of(fabsf(x));
+  const bool below = x < 0.0f;
+  const float t = fmaf(e.scale, e.rest, e.scale), lost = fmaf(e.scale, e.rest, e.scale - t);
+  const float u = e.far ? 0.0f : t * 0x1p-48f, d = 1.0f + u;
+  const float low = fmaf(e.far ? 0.0f : lost, 0x1p-48f, u - (d - 1.0f));
+  const float n = below ? t : 1.0f, r = single_reciprocal(d), q = n * r;
+  const float left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
+  const float v = fmaf(left, r, q), y = below ? narrow_fallen(dy, v, e.far) : dy * v;
+  return x != x ? x : y;
 }
 
 } // namespace

@@ -32,6 +32,13 @@ SINGLE_FN float single_rsqrt(float x) {
   return y;
 }
 
+/* 2^x to 2^-22 of it; 0 where that is less than 2^-126. */
+SINGLE_FN float single_power_2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /* x >= bound ? a : b, without a branch: to compute both costs less where they are short. */
 SINGLE_FN float single_reaches(float x, float bound, float a, float b) {
   float y;

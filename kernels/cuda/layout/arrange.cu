@@ -99,6 +99,60 @@ __device__ __forceinline__ vector_of<U> scattered(const U *x, const arrangement 
   return all.elements;
 }
 
+/* Whether the innermost axis goes through x in stretches, most of which are not too short. */
+template <class U> __device__ __forceinline__ bool has_stretches(const arrangement &a) {
+  const int last = a.rank - 1, kind = a.kind[last];
+  const bool goes_on = kind == AXIS_SAME || kind == AXIS_ROLL || kind == AXIS_TILE ||
+                       (kind == AXIS_PAD && a.mode == TN_PAD_CONSTANT);
+  const int64_t size = kind == AXIS_TILE ? a.in[last] : (int64_t)a.out[last].value;
+  return goes_on && 2 * size >= vector_width<U>::value;
+}
+
+/* Elements from a place on along which x is read in a row, up to the row's end, and where. */
+struct stretch {
+  int64_t from, count;
+};
+
+template <class I> __device__ __forceinline__ stretch stretch_of(const arrangement &a, int d, I i) {
+  const int64_t left = (int64_t)((I)a.out[d].value - i), at = (int64_t)i - a.shift[d];
+  if (a.kind[d] == AXIS_TILE) {
+    I q, r;
+    split(i, a.by[d], &q, &r);
+    const int64_t count = a.in[d] - (int64_t)r;
+    return {(int64_t)r, count < left ? count : left};
+  }
+  if (a.kind[d] == AXIS_ROLL && at < 0) return {at + a.in[d], -at};
+  return {a.kind[d] == AXIS_SAME ? (int64_t)i : at, left};
+}
+
+/* Elements of several stretches, of rows behind one another as well. What no element of x is read
+ * for is the value. */
+template <class U, class I>
+__device__ __forceinline__ vector_of<U> stretched(const U *x, const arrangement &a, spot<I> s,
+                                                  I flat) {
+  constexpr int N = vector_width<U>::value;
+  const int last = a.rank - 1;
+  vector_of<U> v;
+#pragma unroll
+  for (int k = 0; k < N; k++) v.v[k] = (U)a.value;
+  int k = 0;
+#pragma unroll 1
+  for (;;) {
+    const stretch t = stretch_of(a, last, s.i);
+    const int count = (int)(t.count < N - k ? t.count : N - k);
+    const int64_t inside = a.in[last] - t.from; /* up to the end of x */
+    const int lo = t.from >= 0 ? k : t.from > -N ? k - (int)t.from : N;
+    const int hi = k + (int)(inside <= 0 ? 0 : inside < count ? inside : count);
+    if (s.row >= 0 && lo < hi)
+      vector_piece(&v, (const U *)((uintptr_t)x + (uintptr_t)(s.row + t.from - k) * sizeof(U)), lo,
+                   hi, a.from);
+    k += count;
+    if (k == N) return v;
+    s.i += (I)count;
+    if (s.i == (I)a.out[last].value) s = spot_of(a, (I)(flat + k));
+  }
+}
+
 /* Elements each of which is read several times. */
 template <class U, class I>
 __device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I i) {
@@ -114,8 +168,13 @@ __device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I
   return v;
 }
 
+/* Blocks that a multiprocessor is to hold. */
+template <class U, class I> constexpr int arrange_blocks() {
+  return sizeof(I) == 8 ? 1 : sizeof(U) == 1 ? 5 : 8;
+}
+
 template <class U, class I>
-__global__ void __launch_bounds__(place_threads)
+__global__ void __launch_bounds__(place_threads, (arrange_blocks<U, I>()))
     arrange(U *y, const U *x, vector_cut<I> cut, const __grid_constant__ arrangement a) {
   constexpr int N = vector_width<U>::value;
   const int last = a.rank - 1;
@@ -151,6 +210,8 @@ __global__ void __launch_bounds__(place_threads)
     for (int k = 0; k < N; k++) v.v[k] = back.v[N - 1 - k];
   } else if (inside && a.kind[last] == AXIS_REPEAT) {
     v = repeated(x + s.row, a.by[last], s.i);
+  } else if (has_stretches<U>(a)) {
+    v = stretched(x, a, s, flat);
   } else {
     v = scattered(x, a, s, flat);
   }

@@ -53,34 +53,50 @@ tn_status run_series(const tn_kernel_args *args, series s) {
 
 enum triangle { LOWER, UPPER, DIAGONAL };
 
-/* x is NULL for eye, and may be y itself otherwise: it is not read where nothing of it is kept. */
+/* Bits of N elements side by side in a row, of which those are kept that lie before, behind or at
+ * place `at` from the first. */
+template <int N, class S> __device__ __forceinline__ uint32_t kept_of(int which, S at) {
+  constexpr uint32_t all = (1u << N) - 1;
+  const uint32_t from = at <= 0 ? all : at >= N ? 0 : all << at & all;
+  const uint32_t behind = at < 0 ? all : at >= N - 1 ? 0 : all << (at + 1) & all;
+  return which == LOWER ? all & ~behind : which == UPPER ? from : from & ~behind;
+}
+
+/* x is NULL for eye, and may be y itself otherwise: it is not read where nothing of it is kept.
+ * The diagonal reaches no further than the first row or column outside. */
 template <class U> struct cut_out {
   template <class I> struct by {
+    using S = std::make_signed_t<I>;
     const U *x;
     readable from;
     int which;
     int64_t diagonal;
     U one;
     place_divisor rows, columns;
-    __device__ __forceinline__ bool keeps(I row, I column) const {
-      int64_t d = (int64_t)column - (int64_t)row;
-      return which == LOWER ? d <= diagonal : which == UPPER ? d >= diagonal : d == diagonal;
+    /* The same of N elements, some of which may lie in the rows behind. */
+    template <int N> __device__ __forceinline__ uint32_t kept_across(S row, S column) const {
+      uint32_t kept = 0;
+#pragma unroll 1
+      for (int k = 0; k < N; k++) {
+        kept |= kept_of<1>(which, (S)diagonal - column + row) << k;
+        if (++column < (S)columns.value) continue;
+        column = 0;
+        if (++row == (S)rows.value) row = 0;
+      }
+      return kept;
     }
     template <int N> __device__ __forceinline__ void fill(I first, U (&v)[N]) const {
+      constexpr uint32_t all = (1u << N) - 1;
       I line, column, matrix, row;
       split(first, columns, &line, &column);
       split(line, rows, &matrix, &row);
-      uint32_t kept = 0;
+      const uint32_t kept = column + N <= (I)columns.value
+                                ? kept_of<N>(which, (S)diagonal - (S)column + (S)row)
+                                : kept_across<N>((S)row, (S)column);
 #pragma unroll
-      for (int k = 0; k < N; k++) {
-        kept |= (uint32_t)keeps(row, column) << k;
-        if (++column < (I)columns.value) continue;
-        column = 0;
-        if (++row == (I)rows.value) row = 0;
-      }
-#pragma unroll
-      for (int k = 0; k < N; k++) v[k] = one;
-      if (x && kept) {
+      for (int k = 0; k < N; k++) v[k] = kept ? one : (U)0;
+      if (kept == 0) return;
+      if (x) {
         if constexpr (N == 1) {
           v[0] = x[first];
         } else {
@@ -89,6 +105,7 @@ template <class U> struct cut_out {
           for (int k = 0; k < N; k++) v[k] = read.v[k];
         }
       }
+      if (kept == all) return;
 #pragma unroll
       for (int k = 0; k < N; k++)
         if (!(kept >> k & 1)) v[k] = 0;
@@ -103,9 +120,12 @@ template <class U> tn_status run_cut(const tn_kernel_args *args, int which, int6
   const U *x = which == DIAGONAL ? NULL : (const U *)args->in[0]->data;
   readable from = readable_of(which == DIAGONAL ? out : args->in[0]);
   if (n == 0) return TN_OK;
+  const int64_t rows = out->shape[out->ndim - 2], columns = out->shape[out->ndim - 1];
+  if (diagonal < -rows) diagonal = -rows;
+  if (diagonal > columns) diagonal = columns;
   return vector_run<U, cut_out<U>::template by>(args, (U *)out->data, n, x, from, which, diagonal,
-                                                one, place_divisor_of(out->shape[out->ndim - 2]),
-                                                place_divisor_of(out->shape[out->ndim - 1]));
+                                                one, place_divisor_of(rows),
+                                                place_divisor_of(columns));
 }
 
 tn_status run_matrices(const tn_kernel_args *args, int which) {

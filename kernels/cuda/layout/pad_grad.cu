@@ -116,6 +116,28 @@ __device__ __forceinline__ uint64_t bits_of(double x) { return (uint64_t)__doubl
 __device__ __forceinline__ uint64_t bits_of(half_t x) { return x.bits; }
 __device__ __forceinline__ uint64_t bits_of(bfloat_t x) { return x.bits; }
 
+/* The vector at `flat` of what lies in several rows, each element having one reader; false where
+ * one has more. */
+template <class U, class I>
+__device__ __forceinline__ bool unpad_across(vector_of<U> *v, const U *dy, const unpadding &u,
+                                             I flat) {
+  constexpr int N = vector_width<U>::value;
+  int k = 0;
+#pragma unroll 1
+  while (k < N) {
+    I row, j;
+    split((I)(flat + k), u.size[u.rank - 1], &row, &j);
+    const int64_t left = (int64_t)u.size[u.rank - 1].value - (int64_t)j;
+    const int count = (int)(left < N - k ? left : N - k);
+    const read_place<I> p = read_place_of(u, (I)(flat + k), count - 1);
+    if (!p.alone) return false;
+    vector_piece(v, (const U *)((uintptr_t)dy + (uintptr_t)(p.offset - k) * sizeof(U)), k,
+                 k + count, u.from);
+    k += count;
+  }
+  return true;
+}
+
 template <class T, class I>
 __global__ void __launch_bounds__(place_threads)
     unpad(T *dx, const T *dy, vector_cut<I> cut, const __grid_constant__ unpadding u) {
@@ -139,6 +161,11 @@ __global__ void __launch_bounds__(place_threads)
     gathered_vector<U> bits;
     vector_of<U> elements;
   } v = {{0, 0}};
+  if ((int64_t)u.size[u.rank - 1].value >= N && unpad_across(&v.elements, (const U *)dy, u, flat)) {
+    vector_put((U *)dx + flat, v.elements);
+    return;
+  }
+  v.bits = {0, 0};
 #pragma unroll 1
   for (int k = 0; k < N; k++) v.bits.take(bits_of(element_of(dy, u, (I)(flat + k))));
   vector_put((U *)dx + flat, v.elements);

@@ -1,9 +1,10 @@
 /*
  * Scalar products, a warp to each short one and a block to each long one, and outer
- * products, which are elementwise products of tensors expanded along each other's axis.
+ * products: of two vectors of floats 16 bytes of a row at a time, else as elementwise products of
+ * tensors expanded along each other's axis.
  */
 #include "kernels/common/broadcast.h"
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/vector.cuh"
 
 namespace {
 
@@ -80,6 +81,59 @@ template <class T> tn_status run_dot(const tn_kernel_args *args) {
                 (const T *)b->data, k, a->strides[a->ndim - 1], b->strides[b->ndim - 1], lanes, l);
 }
 
+/* a b^T of two vectors, row by row: rows share a number of a. */
+template <class T> struct outer_product {
+  template <class I> struct by {
+    const T *a, *b;
+    int64_t step_a;
+    readable from; /* b */
+    place_divisor columns;
+    template <int N> __device__ __forceinline__ void fill(I first, T (&v)[N]) const {
+      I row, column;
+      split(first, columns, &row, &column);
+      compute_t<T> x = load(a[(int64_t)row * step_a]);
+      if constexpr (N > 1) {
+        if (column + N <= (I)columns.value) {
+          const vector_of<T> y = vector_at(b + column, from);
+#pragma unroll
+          for (int k = 0; k < N; k++) v[k] = stored<T>::from(x * load(y.v[k]));
+          return;
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        v[k] = stored<T>::from(x * load(b[column]));
+        if (k == N - 1 || ++column < (I)columns.value) continue;
+        column = 0;
+        x = load(a[(int64_t)++row * step_a]);
+      }
+    }
+  };
+};
+
+/* Whether one matrix of floats lies row by row, and the vector along its rows as they do. */
+bool is_plain_outer(const DLTensor *b, const DLTensor *y) {
+  const int rank = y->ndim;
+  const int64_t columns = y->shape[rank - 1];
+  return (TN_SET(cuda_dtype(y)) & TN_SET_FLOAT) && cuda_size(y, 0, rank - 2) == 1 && columns > 0 &&
+         y->strides[rank - 1] == 1 &&
+         (y->strides[rank - 2] == columns || y->shape[rank - 2] == 1) &&
+         (b->strides[b->ndim - 1] == 1 || columns == 1) &&
+         vector_is_narrow(y->shape[rank - 2] * columns);
+}
+
+template <class T> tn_status run_outer(const tn_kernel_args *args) {
+  using M = typename outer_product<T>::template by<uint32_t>;
+  const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
+  const int64_t n = cuda_size(y, 0, y->ndim);
+  if (n == 0) return TN_OK;
+  T *to = (T *)y->data;
+  const M make = {(const T *)a->data, (const T *)b->data, a->strides[a->ndim - 1], readable_of(b),
+                  place_divisor_of(y->shape[y->ndim - 1])};
+  return launch(args, vector_make<T, uint32_t, M>, vector_blocks(to, n), place_threads, 0, to,
+                vector_cut_of<T, uint32_t>(to, n), make);
+}
+
 } // namespace
 
 bool cuda_dot_supports(const tn_kernel_args *args) {
@@ -90,4 +144,7 @@ tn_status cuda_run_dot(const tn_kernel_args *args) {
   return for_number(args, args->out[0], [&](auto t) { return run_dot<decltype(t)>(args); });
 }
 
-tn_status cuda_run_outer(const tn_kernel_args *args) { return outer_by(args, cuda_run_mul); }
+tn_status cuda_run_outer(const tn_kernel_args *args) {
+  if (!is_plain_outer(args->in[1], args->out[0])) return outer_by(args, cuda_run_mul);
+  return for_float(args, args->out[0], [&](auto t) { return run_outer<decltype(t)>(args); });
+}

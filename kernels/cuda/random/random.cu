@@ -2,7 +2,7 @@
  * Random numbers: dropout, uniform, normal. Philox4x32-10 (Salmon et al. 2011), keyed
  * by the seed and counted in the tensor's row-major order, so that every device draws
  * the same numbers. Tensors come contiguous: memory order is the logical order. One
- * thread computes one counter and writes all elements that it serves.
+ * thread computes whole counters and writes all elements that they serve.
  */
 #include <math.h>
 
@@ -65,38 +65,44 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     dropout(T *y, bool_t *mask, const T *x, int64_t n, draw_origin from, uint32_t threshold,
             compute_t<T> scale, bool wide) {
+  constexpr int N = draw_width<T, 4>();
   const uint64_t offset = from.offset();
   const philox_keys keys = philox_keys_of(from.seed());
 #pragma unroll 1
   for (int round = 0; round < draw_rounds; round++) {
-    int64_t group = ((int64_t)blockIdx.x * draw_rounds + round) * threads + threadIdx.x;
-    if (group * 4 >= n) return;
-    pack<T, 4> v = read<T, 4>(x, group * 4, n, wide);
-    philox_words r = philox_with(keys, offset + (uint64_t)group);
-    pack<bool_t, 4> kept;
+    const int64_t place = ((int64_t)blockIdx.x * draw_rounds + round) * threads + threadIdx.x;
+    const int64_t first = place * N;
+    if (first >= n) return;
+    pack<T, N> v = read<T, N>(x, first, n, wide);
+    pack<bool_t, N> kept;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      bool keep = (r.w[i] >> 8) >= threshold;
-      kept.v[i].byte = keep;
-      v.v[i] = stored<T>::from(keep ? load(v.v[i]) * scale : (compute_t<T>)0);
+    for (int k = 0; k < N; k += 4) {
+      philox_words r = philox_with(keys, offset + (uint64_t)(first + k) / 4);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        bool keep = (r.w[i] >> 8) >= threshold;
+        kept.v[k + i].byte = keep;
+        v.v[k + i] = stored<T>::from(keep ? load(v.v[k + i]) * scale : (compute_t<T>)0);
+      }
     }
-    write<T, 4>(y, group * 4, n, v, wide);
-    write<bool_t, 4>(mask, group * 4, n, kept, wide);
+    write<T, N>(y, first, n, v, wide);
+    write<bool_t, N>(mask, first, n, kept, wide);
   }
 }
 
 template <class T>
 __global__ void __launch_bounds__(threads)
     dropout_grad(T *dx, const T *dy, const bool_t *mask, int64_t n, compute_t<T> scale, bool wide) {
-  int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * 4;
+  constexpr int N = draw_width<T, 4>();
+  int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * N;
   if (first >= n) return;
-  pack<T, 4> v = read<T, 4>(dy, first, n, wide);
-  pack<bool_t, 4> kept = read<bool_t, 4>(mask, first, n, wide);
+  pack<T, N> v = read<T, N>(dy, first, n, wide);
+  pack<bool_t, N> kept = read<bool_t, N>(mask, first, n, wide);
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < N; i++) {
     v.v[i] = stored<T>::from(kept.v[i].byte ? load(v.v[i]) * scale : (compute_t<T>)0);
   }
-  write<T, 4>(dx, first, n, v, wide);
+  write<T, N>(dx, first, n, v, wide);
 }
 
 /* The attributes of both distributions: low and width, or mean and std; uniform numbers then
@@ -105,20 +111,44 @@ template <class C> struct draw_params {
   C a, b, back, least, most;
   draw_origin from;
 
-  __device__ __forceinline__ C within(C v) const {
-    v = back * v;
-    v = v < least ? least : v;
-    return v > most ? most : v;
-  }
+  /* v is a number. */
+  __device__ __forceinline__ C within(C v) const { return fmin(fmax(back * v, least), most); }
 };
+
+/* -2 ln(k 2^-24) for 1 <= k <= 2^24, to some 3e-7 of it: k is (1 + f) 2^n. */
+__device__ __forceinline__ float twice_log24(uint32_t k) {
+  const int bits = __float_as_int((float)k), power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float f = __int_as_float(bits - power) - 1.0f, n = (float)(power - (24 << 23)); /* 2^23 n */
+  float p = fmaf(-0.100822598f, f, 0.161804914f);
+  p = fmaf(p, f, -0.172432482f);
+  p = fmaf(p, f, 0.199068815f);
+  p = fmaf(p, f, -0.249712273f);
+  p = fmaf(p, f, 0.333347142f);
+  p = fmaf(p, f, -0.500003219f);
+  return -2.0f * fmaf(n, 8.26295829e-08f, fmaf(f * f, p, f));
+}
+
+/* Sine and cosine of a turn times the word's first 24 bits: a quarter turn, and a rest of it from
+ * -1/2 to 1/2. */
+__device__ __forceinline__ void turned(uint32_t word, float *sine, float *cosine) {
+  const uint32_t quarter = word + 0x20000000u; /* in its first two bits */
+  const float t = (float)(int32_t)(word << 2 & 0xfffffc00u) * 0x1p-32f, z = t * t;
+  float s = fmaf(-0.00460165786f, z, 0.079680033f), c = fmaf(-0.0203985814f, z, 0.253594935f);
+  s = fmaf(s, z, -0.645963490f);
+  c = fmaf(c, z, -1.23369670f);
+  s = fmaf(s, z, 1.57079637f) * t;
+  c = fmaf(c, z, 0.99999994f);
+  const bool odd = quarter & 0x40000000u;
+  *sine = __uint_as_float(__float_as_uint(odd ? c : s) ^ (quarter & 0x80000000u));
+  *cosine = __uint_as_float(__float_as_uint(odd ? s : c) ^ ((quarter + 0x40000000u) & 0x80000000u));
+}
 
 /* Two numbers of the normal distribution by Box and Muller. */
 __device__ __forceinline__ void normal_pair(uint32_t first, uint32_t second, float *even,
                                             float *odd) {
-  const float square = -2.f * logf((float)((first >> 8) + 1) * 0x1p-24f);
   float radius, s, c;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(radius) : "f"(square)); /* 1 ULP, 0 at 0 */
-  sincospif(2.f * unit24(second), &s, &c);
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(radius) : "f"(twice_log24((first >> 8) + 1))); /* 1 ULP */
+  turned(second, &s, &c);
   *even = radius * c;
   *odd = radius * s;
 }
@@ -171,9 +201,10 @@ template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   const T *x = (const T *)args->in[0]->data;
   int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (n == 0) return TN_OK;
-  bool wide = is_aligned(y, sizeof(T) * 4) && is_aligned(x, sizeof(T) * 4) && is_aligned(mask, 4);
+  constexpr int N = draw_width<T, 4>();
+  bool wide = is_aligned(y, sizeof(T) * N) && is_aligned(x, sizeof(T) * N) && is_aligned(mask, N);
   uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
-  return launch(args, dropout<T>, blocks_for(n, 4 * draw_rounds), threads, 0, y, mask, x, n,
+  return launch(args, dropout<T>, blocks_for(n, N * draw_rounds), threads, 0, y, mask, x, n,
                 origin_of(attrs), threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
 }
 
@@ -184,8 +215,9 @@ template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
   const bool_t *mask = (const bool_t *)args->in[1]->data;
   int64_t n = cuda_size(args->out[0], 0, args->out[0]->ndim);
   if (n == 0) return TN_OK;
-  bool wide = is_aligned(dx, sizeof(T) * 4) && is_aligned(dy, sizeof(T) * 4) && is_aligned(mask, 4);
-  return launch(args, dropout_grad<T>, blocks_for(n, 4), threads, 0, dx, dy, mask, n,
+  constexpr int N = draw_width<T, 4>();
+  bool wide = is_aligned(dx, sizeof(T) * N) && is_aligned(dy, sizeof(T) * N) && is_aligned(mask, N);
+  return launch(args, dropout_grad<T>, blocks_for(n, N), threads, 0, dx, dy, mask, n,
                 (compute_t<T>)(1 / (1 - p)), wide);
 }
 

@@ -141,6 +141,10 @@ __global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, v
     r.write(y, offset_of(p.kept, 1, s.output), a);
 }
 
+/* Blocks that a multiprocessor is to hold: as many bytes are under way as memory takes to be busy,
+ * which is more than half of its threads of 64 bytes each. */
+template <class R> constexpr int row_blocks_of() { return sizeof(typename R::C) == 4 ? 4 : 1; }
+
 /* The packs of a row that are left at its end, fewer than U, and the elements behind the last. */
 template <class R, int V, int U>
 __device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const raw_t<R> *from,
@@ -176,11 +180,12 @@ __device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const ra
 /* Rows by packs of V elements, U of them at a time. A row of one axis may begin and end anywhere:
  * packs lie where 16 bytes do, and the elements of its ends are read one by one. */
 template <class R, int V>
-__global__ void __launch_bounds__(threads) reduce_rows(R r, const void *x, void *y, void *partials,
-                                                       const __grid_constant__ cuda_reduce_plan p) {
+__global__ void __launch_bounds__(threads, row_blocks_of<R>())
+    reduce_rows(R r, const void *x, void *y, void *partials,
+                const __grid_constant__ cuda_reduce_plan p) {
   using T = raw_t<R>;
   using C = typename R::C;
-  constexpr int U = 4;
+  constexpr int U = 4, together = least(U, 16 / V); /* packs that are taken in at a time */
   const bool brain = r.dtype == TN_BF16, flat = p.reduced.rank == 1;
   const int64_t step = (int64_t)p.lanes * V;
   const reduce_share s = share_of(p, 1, INT64_MAX);
@@ -200,15 +205,18 @@ __global__ void __launch_bounds__(threads) reduce_rows(R r, const void *x, void 
     }
     for (; i + (U - 1) * step + V <= end; i += U * step) {
       pack<T, V> pk[U];
-      C v[U * V];
 #pragma unroll
       for (int k = 0; k < U; k++) {
         const int64_t at = i + k * step;
         pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
       }
 #pragma unroll
-      for (int k = 0; k < U; k++) unpack<T, V>(v + k * V, pk[k], brain);
-      r.template take<U * V, V>(a, v, i, step);
+      for (int k = 0; k < U; k += together) {
+        C v[together * V];
+#pragma unroll
+        for (int j = 0; j < together; j++) unpack<T, V>(v + j * V, pk[k + j], brain);
+        r.template take<together * V, V>(a, v, i + k * step, step);
+      }
     }
     if (i < end) take_rest<R, V, U>(r, a, from, p, i, end);
   }
@@ -228,7 +236,7 @@ __global__ void __launch_bounds__(threads)
   using T = raw_t<R>;
   using A = typename R::A;
   using C = typename R::C;
-  constexpr int U = sizeof(A) * V > 64 ? 4 : 8;
+  constexpr int U = sizeof(A) * V > 64 ? cuda_reduce_ahead / 2 : cuda_reduce_ahead;
   const bool brain = given.dtype == TN_BF16;
   const reduce_share s = share_of(p, V, p.reduced.count);
   R r[V];

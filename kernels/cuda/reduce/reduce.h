@@ -37,6 +37,9 @@ typedef struct cuda_reduce_plan {
 
 enum { cuda_reduce_threads = 256 };
 
+/* Elements of a column that a thread has under way together, at most. */
+enum { cuda_reduce_ahead = 8 };
+
 /* Bytes of one partial result, for every operator and type. */
 enum { cuda_reduce_partial_bytes = 16 };
 

@@ -107,8 +107,11 @@ static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessor
   const int64_t turns = count / (plan->lanes * step); /* of each thread */
   if (turns >= 32 && plan->blocks > 0 && plan->blocks < 4 * (int64_t)multiprocessors)
     plan->splits = least(ceil_div(8 * (int64_t)multiprocessors, plan->blocks), turns / 16);
-  /* Packs of a row may begin in front of it. */
-  plan->share = ceil_div(ceil_div(count + step - 1, plan->splits), step) * step;
+  /* Packs of a row may begin in front of it. Threads of columns read so many elements together,
+   * and would wait for each of a rest. */
+  const int64_t whole = plan->by_row || plan->splits == 1 ? step : cuda_reduce_ahead * plan->lanes;
+  plan->share = ceil_div(ceil_div(count + step - 1, plan->splits), whole) * whole;
+  plan->splits = ceil_div(count + step - 1, plan->share);
 }
 
 void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,
