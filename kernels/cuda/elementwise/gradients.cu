@@ -90,22 +90,50 @@ __global__ void __launch_bounds__(multi_threads)
                      [&](T v) { return stored<T>::from(load(v) * by); });
 }
 
+/* Divides elements of 16 bits by a number, to float's last bit or one beside it: a product with the
+ * reciprocal, corrected by its remainder where that is one. Where the number is far from 1, it and
+ * quotients are taken nearer to it. */
+struct short_divisor {
+  float by, inverse, nearer;
+  __device__ __forceinline__ explicit short_divisor(float given) {
+    const float size = fabsf(given);
+    nearer = size < 0x1p-100f ? 0x1p60f : size > 0x1p100f ? 0x1p-60f : 1.0f;
+    by = given * nearer;
+    inverse = 1.0f / by;
+  }
+  __device__ __forceinline__ float divided(float x) const {
+    const float q = x * inverse, rest = fmaf(-q, by, x), y = fmaf(rest, inverse, q);
+    return (rest != 0.0f && fabsf(rest) < INFINITY ? y : q) * nearer;
+  }
+};
+
 template <class T, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
     unscale(const float *scale, unsigned char *found,
             const __grid_constant__ multi_table<1, CAPACITY> t) {
+  using C = compute_t<T>;
   multi_share s = multi_find(t, chunk_of<T>());
   const float given = *scale;
-  const compute_t<T> by = given, inverse = (compute_t<T>)1 / by;
+  const C by = given, inverse = (C)1 / by;
   /* A power of two, as scales mostly are: the product is the quotient. */
   const bool exact = (__float_as_uint(given) & 0x7fffffu) == 0 && fabsf(given) >= 0x1p-126f &&
                      fabsf(given) <= 0x1p126f;
   bool bad = false;
-  each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
-    compute_t<T> x = load(v);
-    bad = bad || !isfinite(x);
-    return stored<T>::from(exact ? x * inverse : x / by);
-  });
+  auto each = [&](auto divided) {
+    each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
+      const C x = load(v);
+      bad |= !(fabs(x) < (C)INFINITY);
+      return stored<T>::from(divided(x));
+    });
+  };
+  if (exact) {
+    each([&](C x) { return x * inverse; });
+  } else if constexpr (sizeof(T) == 2) {
+    const short_divisor d(given);
+    each([&](C x) { return d.divided(x); });
+  } else {
+    each([&](C x) { return x / by; });
+  }
   if (__syncthreads_or(bad) && threadIdx.x == 0) *found = 1; /* all that write write 1 */
 }
 

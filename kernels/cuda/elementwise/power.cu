@@ -127,6 +127,10 @@ template <power_op op, class T> struct power_float {
       const float a = load(x), b = load(y);
       if (single_length_serves(a, b)) return stored<T>::from(single_length(a, b));
     }
+    if constexpr (op == op_pow && sizeof(T) < 8) {
+      const single_powered p = single_pow(load(x), load(y));
+      if (p.serves) return stored<T>::from(p.value);
+    }
     double a = (double)load(x), b = (double)load(y);
     if (op == op_pow && sizeof(T) < 8) return stored<T>::from((float)power_of(a, b));
     if (op == op_pow) return narrowed<T>::from(pow(a, b));

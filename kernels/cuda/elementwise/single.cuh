@@ -411,6 +411,66 @@ SINGLE_FN bool single_atan2_serves(float y, float x) {
          b == b;
 }
 
+/* ------------------------------------------------------------------ powers --- */
+
+/* log2 a to 2^-32 of it, in two parts; a is normal and above 0. With a = (1 + f) 2^k and
+ * s = f / (2 + f), ln(1 + f) is 2 s (1 + z / 3 + z^2 / 5 + ...), z = s^2; all but the series' end
+ * keeps what float loses. */
+SINGLE_FN single_parts single_log2_parts(float a) {
+  const int bits = __float_as_int(a), power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float f = __int_as_float(bits - power) - 1.0f, k = (float)(power >> 23);
+  const float d = 2.0f + f, r = single_reciprocal(d), s = __fmul_rn(f, r);
+  const float s_low = __fmul_rn(fmaf(-s, f - (d - 2.0f), fmaf(-s, d, f)), r);
+  const float z = __fmul_rn(s, s), z_low = fmaf(__fmul_rn(2.0f, s), s_low, fmaf(s, s, -z));
+  float q = fmaf(0.0909090936f, z, 0.111111112f);
+  q = fmaf(q, z, 0.142857149f);
+  q = fmaf(q, z, 0.2f);
+  const float c = __fmul_rn(z, 0.333333343f);
+  const float c_low =
+      fmaf(z_low, 0.333333343f, fmaf(z, -9.93410776e-9f, fmaf(z, 0.333333343f, -c)));
+  const float rest = fmaf(__fmul_rn(z, z), q, c_low);
+  const float l = fmaf(s, c, s); /* half of ln(1 + f) */
+  const float l_low = fmaf(s, c, s - l) + fmaf(s, rest, fmaf(s_low, c, s_low));
+  const float p = __fmul_rn(l, 2.88539004f);
+  const float p_low = fmaf(l_low, 2.88539004f, fmaf(l, 3.85192607e-8f, fmaf(l, 2.88539004f, -p)));
+  single_parts y;
+  y.whole = k + p;
+  y.rest = p_low + (p - (y.whole - k));
+  return y;
+}
+
+/* 2^(e + low) to 0.7 ULP, |e| <= 125. */
+SINGLE_FN float single_exp2_parts(float e, float low) {
+  const float t = e + SINGLE_ROUND, g = (e - (t - SINGLE_ROUND)) + low;
+  float p = fmaf(1.53533285e-4f, g, 1.3398875e-3f);
+  p = fmaf(p, g, 9.61843785e-3f);
+  p = fmaf(p, g, 5.55033237e-2f);
+  p = fmaf(p, g, 0.240226477f);
+  p = fmaf(p, g, 0.693147182f);
+  const float y = fmaf(p, g, 1.0f);
+  return __int_as_float(__float_as_int(y) + (__float_as_int(t) << 23));
+}
+
+/* a^b within 1.3 ULP, and whether it is that: where a is normal or 0, and so is the power. */
+struct single_powered {
+  float value;
+  bool serves;
+};
+
+SINGLE_FN single_powered single_pow(float a, float b) {
+  const float size = fabsf(a);
+  const bool normal = size >= 0x1p-126f && size < INFINITY;
+  const single_parts l = single_log2_parts(normal ? size : 1.0f);
+  const float e = __fmul_rn(b, l.whole), low = fmaf(b, l.rest, fmaf(b, l.whole, -e));
+  const float half = 0.5f * b, y = single_exp2_parts(e, low), of_zero = b > 0.0f ? 0.0f : INFINITY;
+  const bool whole = rintf(b) == b, odd = whole && rintf(half) != half, zero = size == 0.0f;
+  const float v = zero ? of_zero : a > 0.0f || whole ? y : NAN;
+  single_powered p;
+  p.serves = (normal && fabsf(e) <= 125.0f && fabsf(b) < INFINITY) || (zero && fabsf(b) > 0.0f);
+  p.value = odd ? copysignf(v, a) : v;
+  return p;
+}
+
 /* -------------------------------------------------------------- remainders --- */
 
 /* a - b q and q, the whole number next to a / b or one beside it; the difference is exact. */

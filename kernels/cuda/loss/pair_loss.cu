@@ -27,7 +27,11 @@ struct squared {
 struct cross_entropy {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     using C = computed<T>;
-    C tail = softplus_tail(p.x); /* parts that do not cancel: see the reference */
+    C tail; /* parts that do not cancel: see the reference */
+    if constexpr (sizeof(T) == 2)
+      tail = softplus_tail_short(p.x);
+    else
+      tail = softplus_tail(p.x);
     return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
            p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
   }
@@ -88,10 +92,11 @@ __device__ __forceinline__ pack<T, V> fetch(const T *x, int64_t i, const pair_ar
   return p;
 }
 
-/* V weighted losses, or slopes, from element i on; beyond the last they mean nothing. */
+/* V weighted losses, or slopes, of x and t from element i on; beyond the last they mean nothing. */
 template <class T, int V, class Op, bool slopes, class C>
-__device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
-  pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a), w{};
+__device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const pack<T, V> &x,
+                                          const pack<T, V> &t, C *out) {
+  pack<T, V> w{};
   if (a.weight) w = fetch<T, V>(a.weight, i, a);
 #pragma unroll
   for (int j = 0; j < V; j++) {
@@ -100,6 +105,12 @@ __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out)
     out[j] = slopes ? Op::slope(p) : Op::loss(p);
     if (a.weight) out[j] *= (C)load(w.v[j]);
   }
+}
+
+template <class T, int V, class Op, bool slopes, class C>
+__device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
+  const pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a);
+  values_of<T, V, Op, slopes>(a, i, x, t, out);
 }
 
 /* Adds up a block's; right in thread 0. */
@@ -113,12 +124,36 @@ template <class C> __device__ C join_block(C v) {
   return v;
 }
 
+/* Sums in pairs. */
+template <int N, class C> __device__ __forceinline__ C tree_total(const C *v) {
+  if constexpr (N == 1)
+    return v[0];
+  else
+    return tree_total<N / 2>(v) + tree_total<N / 2>(v + N / 2);
+}
+
 template <class T, int V, class Op>
 __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
   C total = 0;
   int64_t stride = (int64_t)gridDim.x * threads * V;
-  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V; i < a.count; i += stride) {
+  int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
+  /* Two packs of either tensor are under way together. */
+  for (; a.packs && i + stride + V <= a.count; i += 2 * stride) {
+    pack<T, V> x[2], t[2];
+    C v[V];
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      x[k] = *(const pack<T, V> *)(a.x + i + k * stride);
+      t[k] = *(const pack<T, V> *)(a.target + i + k * stride);
+    }
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      values_of<T, V, Op, false>(a, i + k * stride, x[k], t[k], v);
+      total += tree_total<V>(v);
+    }
+  }
+  for (; i < a.count; i += stride) {
     C v[V];
     values<T, V, Op, false>(a, i, v);
 #pragma unroll
