@@ -92,16 +92,18 @@ __device__ __forceinline__ float narrow_gelu_tanh_slope(float x) {
 /* --------------------------------- slopes to 2 units of float's last place --- */
 
 /* e^-a = scale (1 + rest) 2^-48, or 2^-137 far out, where any of 16 bits still multiplies it to
- * more than 0. */
+ * more than 0. What multiplies such to 0 is as small as a float's scale can say, so that infinities
+ * stay, until a double's exponential is 0. */
 struct narrow_fall {
   float scale, rest;
   bool far;
 };
 
 __device__ __forceinline__ narrow_fall narrow_fall_of(float a) {
-  const single_power e = single_power_e(fmaxf(-a, -183.1f), 0.0f, 48);
+  const single_power e = single_power_e(fmaxf(-a, -182.6f), 0.0f, 48);
   const bool far = a > 60.0f;
-  return {__int_as_float(__float_as_int(e.scale) + (far ? 89 << 23 : 0)), e.rest, far};
+  const float scale = __int_as_float(__float_as_int(e.scale) + (far ? 89 << 23 : 0));
+  return {a > 745.13f ? 0.0f : scale, e.rest, far};
 }
 
 /* dy w, w being made of such a scale: rounded once where that is a normal number. */

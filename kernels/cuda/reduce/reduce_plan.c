@@ -110,8 +110,9 @@ static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessor
   /* Packs of a row may begin in front of it. Threads of columns read so many elements together,
    * and would wait for each of a rest. */
   const int64_t whole = plan->by_row || plan->splits == 1 ? step : cuda_reduce_ahead * plan->lanes;
-  plan->share = ceil_div(ceil_div(count + step - 1, plan->splits), whole) * whole;
-  plan->splits = ceil_div(count + step - 1, plan->share);
+  const int64_t read = count > 0 ? count + step - 1 : 1;
+  plan->share = ceil_div(ceil_div(read, plan->splits), whole) * whole;
+  plan->splits = ceil_div(read, plan->share);
 }
 
 void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,
