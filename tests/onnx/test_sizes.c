@@ -171,11 +171,36 @@ START_TEST(known_numbers_have_a_limit) {
 }
 END_TEST
 
+/* A long file of nodes is none of those: only what loops and functions write out is bounded. */
+START_TEST(long_models_are_built) {
+  enum { NODES = 66000, PART = 100 };
+  static Onnx__Node *nodes[NODES];
+  char from[16] = "x", to[16];
+  Onnx__Graph *g = graph_new("long"), *part = NULL;
+  input_add(g, "x", F32, 1, SHAPE(2));
+  for (int i = 0; i < NODES; i++) {
+    if (i % PART == 0) part = graph_new("part"); /* whose list grows by one */
+    snprintf(to, sizeof to, "%d", i);
+    nodes[i] = node_add(part, "Neg", from, to);
+    memcpy(from, to, sizeof to);
+  }
+  g->node = nodes;
+  g->n_node = NODES;
+  output_add(g, to, F32, 1, SHAPE(2));
+  tn_onnx *model = loaded(g);
+  const int32_t rank = 1;
+  ck_assert_msg(!tn_onnx_compile(model, 1, &rank, (const int64_t *const[]){SHAPE(2)}), "%s",
+                tn_onnx_last_error());
+  tn_onnx_close(model);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, set_up, tear_down);
   tcase_add_loop_test(t, what_grows_is_not_computed_beforehand, 0,
                       sizeof growing / sizeof *growing);
   tcase_add_test(t, known_numbers_have_a_limit);
+  tcase_add_test(t, long_models_are_built);
 }
 
 int main(void) { return run_suite("onnx sizes", add_tests); }
