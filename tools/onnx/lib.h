@@ -195,13 +195,13 @@ typedef struct evaluation {
   tn_device *device, *host; /* host: where constants are computed */
   tn_stream *stream;
   tn_status status;
-  bool wants_run; /* failed since numbers are not known before a run */
+  bool wants_run;              /* failed since numbers are not known before a run */
   uint64_t own, built, folded; /* nodes of the model's own graph; of loops and functions; known */
-  uint64_t fold_steps; /* of nodes computed while building */
-  tn_graph *sizes;     /* what such nodes would make, or NULL */
-  uint64_t sizes_uses; /* nodes that it was asked about */
-  uint64_t known;      /* bytes of numbers that the host holds, and the graph as constants */
-  value **weights;     /* by index, as they were made */
+  uint64_t fold_steps;         /* of nodes computed while building */
+  tn_graph *sizes;             /* what such nodes would make, or NULL */
+  uint64_t sizes_uses;         /* nodes that it was asked about */
+  uint64_t known;  /* bytes of numbers that the host holds, and the graph as constants */
+  value **weights; /* by index, as they were made */
   const plan_node *at;
 } evaluation;
 
