@@ -106,6 +106,8 @@ static const struct {
     {"more padding than kernel", {1, 0, 0, 2, {3, 15}, {2, 2}, ONES, {2, 2}, ONES}},
     {"one window", {2, 0, 0, 1, {3, 3}, {3, 3}, ONES, {0}, ONES}},
     {"one axis", {2, 0, 0, 2, {1, 40}, {1, 5}, ONES, {0, 2}, ONES}},
+    {"more padding than registers hold", {2, 0, 0, 1, {2, 300}, {1, 2}, ONES, {0, 280}, ONES}},
+    {"windows over all the padding", {1, 0, 0, 2, {3, 1}, {2, 2}, ONES, {0, 700}, {1, 1400}}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

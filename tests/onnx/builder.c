@@ -9,8 +9,10 @@
 static void **kept;
 static size_t num_kept;
 
+/* The list doubles where its count is a power of 2. */
 static void *keep(void *memory) {
-  kept = realloc(kept, (num_kept + 1) * sizeof *kept);
+  if ((num_kept & (num_kept - 1)) == 0)
+    kept = realloc(kept, (num_kept ? 2 * num_kept : 1) * sizeof *kept);
   return kept[num_kept++] = memory;
 }
 

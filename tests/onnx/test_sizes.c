@@ -1,6 +1,6 @@
 /*
  * What a small file says may be large: constants that grow are not computed while a model is
- * built, in whatever operator, and numbers that are have a limit.
+ * built, in whatever operator, numbers that are have a limit, and so has what loops come to.
  */
 #include <string.h>
 
@@ -171,11 +171,92 @@ START_TEST(known_numbers_have_a_limit) {
 }
 END_TEST
 
+/* y: x after `turns` turns of a node, of which all but the last are read by the next. op: NULL for
+ * a body without nodes. */
+static Onnx__Graph *turning(const char *op, const char *inputs, int64_t turns) {
+  Onnx__Graph *g = graph_new("turning"), *body = graph_new("body");
+  input_add(body, "i", I64, 0, NULL);
+  input_add(body, "go", BOOL, 0, NULL);
+  input_add(body, "v", F32, -1, NULL);
+  output_add(body, "go", BOOL, 0, NULL);
+  if (op) node_add(body, op, inputs, "next");
+  output_add(body, op ? "next" : "v", F32, -1, NULL);
+  weight_add(g, "turns", I64, 0, NULL, &turns, sizeof turns);
+  attribute_graph(node_add(g, "Loop", "turns,,x", "y"), "body", body);
+  output_add(g, "y", F32, -1, NULL);
+  return g;
+}
+
+/* What a small file may come to is bounded, whatever the turns do: nothing at all, or calls of many
+ * tensors each. */
+START_TEST(loops_have_an_end) {
+  static const int64_t turns[] = {INT64_MAX, 40000, 4000};
+  char many[2 * 200];
+  for (int i = 0; i < 200; i++) memcpy(many + 2 * i, i < 199 ? "v," : "v", 2);
+  static const char *const op[] = {NULL, "Neg", "Sum"};
+  Onnx__Graph *g = turning(op[_i], _i < 2 ? "v" : many, turns[_i]);
+  input_add(g, "x", F32, -1, NULL);
+  tn_onnx *model = loaded(g);
+  const int32_t rank = 1;
+  ck_assert(tn_onnx_compile(model, 1, &rank, (const int64_t *const[]){SHAPE(1)}));
+  ck_assert_ptr_nonnull(strstr(tn_onnx_last_error(), "more than 65536 nodes"));
+  tn_onnx_close(model);
+}
+END_TEST
+
+/* A loop on numbers that are known computes some of its turns, and leaves the others to the runs.
+ * Of products, which take longer, it computes none. */
+START_TEST(loops_compute_little_beforehand) {
+  enum { SIZE = 1 << 14, TURNS = 6000 };
+  const bool product = _i;
+  Onnx__Graph *g =
+      turning(product ? "MatMul" : "Neg", product ? "v,v" : "v", product ? 100 : TURNS);
+  tn_onnx_info info = {.struct_size = sizeof info};
+  weight_add(g, "shape", I64, 1, SHAPE(2), SHAPE(128, SIZE / 128), 16);
+  node_add(g, "ConstantOfShape", "shape", "x");
+  Onnx__Node *loop = g->node[0];
+  g->node[0] = g->node[1], g->node[1] = loop;
+  tn_onnx *model = loaded(g);
+  ck_assert_msg(!tn_onnx_compile(model, 0, NULL, NULL), "%s", tn_onnx_last_error());
+  ck_assert_int_eq(tn_onnx_report(model, &info), TN_OK);
+  ck_assert_uint_le(info.folded, product ? 0 : (1 << 27) / (2 * SIZE));
+  if (!product) ck_assert_uint_ge(info.folded, 4000);
+  tn_onnx_close(model);
+}
+END_TEST
+
+/* A long file of nodes is none of those: only what loops and functions write out is bounded. */
+START_TEST(long_models_are_built) {
+  enum { NODES = 66000, PART = 100 };
+  static Onnx__Node *nodes[NODES];
+  char from[16] = "x", to[16];
+  Onnx__Graph *g = graph_new("long"), *part = NULL;
+  input_add(g, "x", F32, 1, SHAPE(2));
+  for (int i = 0; i < NODES; i++) {
+    if (i % PART == 0) part = graph_new("part"); /* whose list grows by one */
+    snprintf(to, sizeof to, "%d", i);
+    nodes[i] = node_add(part, "Neg", from, to);
+    memcpy(from, to, sizeof to);
+  }
+  g->node = nodes;
+  g->n_node = NODES;
+  output_add(g, to, F32, 1, SHAPE(2));
+  tn_onnx *model = loaded(g);
+  const int32_t rank = 1;
+  ck_assert_msg(!tn_onnx_compile(model, 1, &rank, (const int64_t *const[]){SHAPE(2)}), "%s",
+                tn_onnx_last_error());
+  tn_onnx_close(model);
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, set_up, tear_down);
   tcase_add_loop_test(t, what_grows_is_not_computed_beforehand, 0,
                       sizeof growing / sizeof *growing);
   tcase_add_test(t, known_numbers_have_a_limit);
+  tcase_add_loop_test(t, loops_have_an_end, 0, 3);
+  tcase_add_loop_test(t, loops_compute_little_beforehand, 0, 2);
+  tcase_add_test(t, long_models_are_built);
 }
 
 int main(void) { return run_suite("onnx sizes", add_tests); }

@@ -31,7 +31,8 @@ tn_status eval_fail(evaluation *e, tn_status status, const char *format, ...) {
 bool eval_counts(evaluation *e, uint64_t nodes) {
   if (!e->graph) return true;
   e->built += nodes;
-  if (e->built <= MAX_BUILT && tn_graph_num_nodes(e->graph) <= MAX_BUILT) return true;
+  const uint64_t most = MAX_BUILT + OWN_CALLS * e->own;
+  if (e->built <= MAX_BUILT && tn_graph_num_nodes(e->graph) <= most) return true;
   eval_fail(e, TN_ERR_UNSUPPORTED, "loops and functions that come to more than %d nodes",
             MAX_BUILT);
   return false;
@@ -341,13 +342,20 @@ static void eval_kind(evaluation *e, frame *f, const plan_node *n, value **out) 
     eval_control(e, f, n, out);
 }
 
+/* Nodes of the model's own graph are no more than the file is long. */
+static bool counts_node(evaluation *e, const frame *f, const plan_node *n) {
+  const uint64_t tensors = n->node->n_input + n->node->n_output;
+  if (f->graph != e->model->main) return eval_counts(e, 1 + tensors / BUILT_TENSORS);
+  e->own++;
+  return eval_counts(e, 0);
+}
+
 static void eval_node(evaluation *e, frame *f, const plan_node *n) {
   value *out[NODE_TENSORS] = {0};
   const char *site =
       tn_call_site(n->node->name && *n->node->name ? n->node->name : n->node->op_type);
   e->at = n;
-  const size_t tensors = n->node->n_input + n->node->n_output;
-  if (eval_counts(e, 1 + tensors / BUILT_TENSORS)) eval_kind(e, f, n, out);
+  if (counts_node(e, f, n)) eval_kind(e, f, n, out);
   e->at = n;
   for (size_t i = 0; i < n->node->n_output && i < NODE_TENSORS; i++) {
     if (n->kind == PLAN_WEIGHT) break;

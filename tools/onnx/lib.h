@@ -18,6 +18,7 @@ enum {
   NEWEST_OPSET = 21,
   MAX_DEPTH = 32,        /* of graphs in graphs, and of functions in functions */
   MAX_BUILT = 1 << 16,   /* nodes evaluated for one program: what loops and functions come to */
+  OWN_CALLS = 16,        /* calls more that a node of the model's own graph may come to */
   BUILT_TENSORS = 16,    /* inputs and outputs that are counted as one node more */
   MAX_FOLDED = 1 << 16,  /* elements that nodes read to be computed while building */
   FOLD_STEPS = 1 << 27,  /* elements that such nodes of a program read, make or go through */
@@ -194,13 +195,13 @@ typedef struct evaluation {
   tn_device *device, *host; /* host: where constants are computed */
   tn_stream *stream;
   tn_status status;
-  bool wants_run; /* failed since numbers are not known before a run */
-  uint64_t built, folded;
-  uint64_t fold_steps; /* of nodes computed while building */
-  tn_graph *sizes;     /* what such nodes would make, or NULL */
-  uint64_t sizes_uses; /* nodes that it was asked about */
-  uint64_t known;      /* bytes of numbers that the host holds, and the graph as constants */
-  value **weights;     /* by index, as they were made */
+  bool wants_run;              /* failed since numbers are not known before a run */
+  uint64_t own, built, folded; /* nodes of the model's own graph; of loops and functions; known */
+  uint64_t fold_steps;         /* of nodes computed while building */
+  tn_graph *sizes;             /* what such nodes would make, or NULL */
+  uint64_t sizes_uses;         /* nodes that it was asked about */
+  uint64_t known;  /* bytes of numbers that the host holds, and the graph as constants */
+  value **weights; /* by index, as they were made */
   const plan_node *at;
 } evaluation;
 

@@ -99,8 +99,8 @@ static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lan
   l.lines = (rows - 1) * at->stride[1] + (call->kernel[1] - 1) * at->dilation[1] + 1;
   l.runs = l.flat ? 1 : rows;
   l.run = l.flat ? (rows - 1) * l.line + call->out[2] : call->out[2];
-  /* The last run reads on to the end of its last vectors. */
-  l.room = call->c * call->kernel[0] * l.lines * l.line + lanes;
+  /* The last line is followed by what is right of it, and by what its last vectors read. */
+  l.room = call->c * call->kernel[0] * l.lines * l.line + (l.flat ? at->padding[2] : 0) + lanes;
   return l;
 }
 
