@@ -1,4 +1,5 @@
-/* Workers and the processors that they may use: see placement.h. Called by the thread pool alone. */
+/* Workers and the processors that they may use: see placement.h. Called by the thread pool alone.
+ */
 #include "dispatcher/base/placement.h"
 
 #ifdef __linux__

@@ -24,8 +24,8 @@ int processor_here(void);
 /* In the thread that starts workers, before it does. */
 void placement_init(placement *p);
 
-/* Keeps a worker off processor `now`, and no longer off `was`; either may be -1. Nothing changes where
- * `now` is the only one allowed, nor for a worker that somebody else has placed since. */
+/* Keeps a worker off processor `now`, and no longer off `was`; either may be -1. Nothing changes
+ * where `now` is the only one allowed, nor for a worker that somebody else has placed since. */
 void placement_move(const placement *p, pthread_t worker, int was, int now);
 
 #endif
