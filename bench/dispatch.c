@@ -41,6 +41,13 @@ static void allocate(operands *o) {
 /* Inputs of two shapes: the long way, through a plan. */
 static void add_planned(operands *o) { must(tn_add(NULL, o->x, o->scalar, &o->out), "add"); }
 
+/* The smallest product: a short way of its own. Made when asked for, so that others count alike. */
+static tn_tensor *matrix, *square;
+static void multiply(operands *o) {
+  if (!matrix) matrix = bench_tensor(o->b, TN_F32, 2, (int64_t[]){1, 1});
+  must(tn_matmul(NULL, matrix, matrix, NULL, NULL, &square), "matmul");
+}
+
 static void view(operands *o) {
   tn_tensor *made = NULL;
   must(tn_tensor_slice(o->x, 0, 0, 1, 1, &made), "slice");
@@ -112,15 +119,17 @@ static void operands_free(operands *o) {
   tn_tensor_release(o->y);
   tn_tensor_release(o->out);
   tn_tensor_release(o->scalar);
+  tn_tensor_release(matrix);
+  tn_tensor_release(square);
 }
 
 static int loop(operands *o, const char *name, long count) {
   static const struct {
     const char *name;
     void (*call)(operands *o);
-  } ways[] = {{"given", add_given},       {"made", add_made},  {"planned", add_planned},
-              {"prepared", add_prepared}, {"empty", allocate}, {"view", view},
-              {"retain", retain},         {"scalar", constant}};
+  } ways[] = {{"given", add_given},       {"made", add_made},   {"planned", add_planned},
+              {"prepared", add_prepared}, {"empty", allocate},  {"view", view},
+              {"retain", retain},         {"scalar", constant}, {"product", multiply}};
   for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
     if (strcmp(ways[w].name, name) != 0) continue;
     for (long i = 0; i < count; i++) ways[w].call(o);

@@ -26,7 +26,7 @@ count() { # WAY CALLS
   sed -n 's/.*Collected : //p' "$log"
 }
 
-for way in given made planned prepared empty view retain scalar; do
+for way in given made planned prepared empty view retain scalar product; do
   few=$(count "$way" 1000)
   many=$(count "$way" 11000)
   awk -v way="$way" -v n="$((many - few))" \

@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t rounded(uint64_t bytes) {
-  return (bytes + PLAN_ALIGNMENT - 1) & ~(uint64_t)(PLAN_ALIGNMENT - 1);
-}
+#include "graph/gaps.h"
 
 /* --- what runs --- */
 
@@ -195,32 +193,15 @@ static int sooner_first(const void *a, const void *b) {
   return x->first != y->first ? (x->first > y->first ? 1 : -1) : larger_first(a, b);
 }
 
-/* The tightest gap between the buffers placed that live while `b` does. pre: they are in the
- * order of their offsets. */
-static uint64_t find_gap(planned_buffer *const *placed, uint32_t count, const planned_buffer *b) {
-  uint64_t wanted = rounded(b->bytes), end = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
-  for (uint32_t i = 0; i < count; ++i) {
-    const planned_buffer *other = placed[i];
-    if (other->last < b->first || other->first > b->last) continue;
-    if (other->offset > end && other->offset - end >= wanted && other->offset - end < best_gap) {
-      best = end;
-      best_gap = other->offset - end;
-    }
-    uint64_t other_end = other->offset + rounded(other->bytes);
-    if (other_end > end) end = other_end;
-  }
-  return best == UINT64_MAX ? end : best;
-}
-
-static void place(memory_plan *p, planned_buffer **order, planned_buffer **placed, uint32_t count) {
+static void place(memory_plan *p, planned_buffer **order, uint32_t count, gap_finder *placed) {
   p->bytes = 0;
+  gap_finder_clear(placed);
   for (uint32_t i = 0; i < count; ++i) {
     planned_buffer *b = order[i];
-    b->offset = find_gap(placed, i, b);
-    uint32_t at = i;
-    for (; at > 0 && placed[at - 1]->offset > b->offset; --at) placed[at] = placed[at - 1];
-    placed[at] = b;
-    if (b->offset + rounded(b->bytes) > p->bytes) p->bytes = b->offset + rounded(b->bytes);
+    b->offset = gap_find(placed, b);
+    gap_place(placed, b);
+    if (b->offset + plan_rounded(b->bytes) > p->bytes)
+      p->bytes = b->offset + plan_rounded(b->bytes);
   }
 }
 
@@ -232,10 +213,10 @@ static tn_status find_live(const record *r, memory_plan *p) {
   for (uint32_t i = 0; i < r->num_buffers; ++i) {
     const planned_buffer *b = &p->buffers[i];
     if (b->place != PLACE_PLANNED) continue;
-    p->separate_bytes += rounded(b->bytes);
+    p->separate_bytes += plan_rounded(b->bytes);
     if (b->home != i) continue;
-    change[b->first] += rounded(b->bytes); /* modulo 2^64: what is taken away is added */
-    change[b->last + 1] -= rounded(b->bytes);
+    change[b->first] += plan_rounded(b->bytes); /* modulo 2^64: what is taken away is added */
+    change[b->last + 1] -= plan_rounded(b->bytes);
   }
   for (uint32_t k = 0; k <= r->num_nodes; ++k) {
     p->live[k] = now += change[k];
@@ -247,8 +228,7 @@ static tn_status find_live(const record *r, memory_plan *p) {
 }
 
 /* In the order that wastes least. */
-static void place_best(memory_plan *p, planned_buffer **order, planned_buffer **placed,
-                       uint32_t count) {
+static void place_best(memory_plan *p, planned_buffer **order, uint32_t count, gap_finder *placed) {
   static int (*const orders[])(const void *, const void *) = {larger_first, longer_first,
                                                               dearer_first, sooner_first};
   enum { ORDERS = sizeof orders / sizeof *orders, FEW = 1 << 12 };
@@ -256,29 +236,34 @@ static void place_best(memory_plan *p, planned_buffer **order, planned_buffer **
   uint32_t best = 0, i = 0;
   for (; i < ORDERS && least > p->live_bytes && (i == 0 || count < FEW); ++i) {
     qsort(order, count, sizeof *order, orders[i]);
-    place(p, order, placed, count);
+    place(p, order, count, placed);
     if (p->bytes >= least) continue;
     least = p->bytes;
     best = i;
   }
   if (best + 1 == i) return;
   qsort(order, count, sizeof *order, orders[best]);
-  place(p, order, placed, count);
+  place(p, order, count, placed);
 }
 
 static tn_status place_all(const record *r, memory_plan *p) {
   size_t count = r->num_buffers;
-  planned_buffer **order = host_alloc(&p->memory, (2 * count + 1) * sizeof *order);
+  planned_buffer **order = host_alloc(&p->memory, (count + 1) * sizeof *order);
+  gap_finder placed;
   uint32_t used = 0;
   if (!order) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
   for (uint32_t i = 0; i < count; ++i) {
     planned_buffer *b = &p->buffers[i];
     if (b->place == PLACE_PLANNED && b->home == i) order[used++] = b;
   }
-  place_best(p, order, order + count, used);
+  tn_status status = gap_finder_make(&p->memory, used, &placed);
+  if (!status) {
+    place_best(p, order, used, &placed);
+    gap_finder_free(&p->memory, &placed);
+  }
   for (uint32_t i = 0; i < count; ++i) p->buffers[i].offset = p->buffers[p->buffers[i].home].offset;
   host_free(&p->memory, order);
-  return TN_OK;
+  return status;
 }
 
 tn_status memory_plan_check(const record *r, memory_plan *p) {

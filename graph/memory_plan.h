@@ -35,6 +35,11 @@ typedef struct memory_plan {
   uint64_t separate_bytes; /* of all, none of them sharing */
 } memory_plan;
 
+/* What a buffer of as many bytes takes of the program's memory. */
+static inline uint64_t plan_rounded(uint64_t bytes) {
+  return (bytes + PLAN_ALIGNMENT - 1) & ~(uint64_t)(PLAN_ALIGNMENT - 1);
+}
+
 /* Errors: INVALID_ARGUMENT where a node that runs, or an output, reads what nothing has written,
  * or an output was written after it was declared; on failure the plan is empty. */
 tn_status memory_plan_make(const record *r, memory_plan *plan);

@@ -455,7 +455,7 @@ END_TEST
 START_TEST(a_host_without_memory_is_an_error) {
   table t[3];
   const int n = tables(t);
-  float *x = noisy(64 * 64, 30), *y = noisy(64 * 64, 31);
+  float *x = noisy(3 * 128 * 128, 30), *y = noisy(128 * 128, 31);
   const tn_conv2d_attrs attrs = TN_CONV2D_DEFAULTS;
   for (int i = 0; i < n; i++) {
     view vx, vw, vy;
@@ -466,9 +466,9 @@ START_TEST(a_host_without_memory_is_an_error) {
                             (const DLTensor *[]){&vx.t, &vw.t}, &vy.t),
                      TN_ERR_OUT_OF_MEMORY);
     tn_matmul_attrs product = TN_MATMUL_DEFAULTS;
-    VIEW(&vx, x, 8, 8);
-    vx.strides[1] = 3, vx.strides[0] = 24;
-    VIEW(&vy, y, 8, 8);
+    VIEW(&vx, x, 128, 128); /* too large for products in registers */
+    vx.strides[1] = 3, vx.strides[0] = 384;
+    VIEW(&vy, y, 128, 128);
     ck_assert_int_eq(run_on(&poor_host, &t[i], TN_OP_MATMUL, &product, 2,
                             (const DLTensor *[]){&vx.t, &vx.t}, &vy.t),
                      TN_ERR_OUT_OF_MEMORY);

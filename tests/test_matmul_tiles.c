@@ -1,8 +1,10 @@
 /*
- * Matrix products beside the extents of tiles, panels and shares: rows and columns of every kind,
- * operands transposed, batches that share one of them, bias and activation, in all floating types.
- * Inputs are small whole numbers, so that every type and every device has the reference's result
- * exactly. Infinities stay in their rows, and numbers that fast instructions take for 0 count.
+ * Matrix products beside the extents of tiles, panels and shares, and beside those that take
+ * another way: in registers where they lie, by vectors along the terms. Rows and columns of every
+ * kind, operands transposed, batches that share one of them, bias and activation, in all floating
+ * types. Inputs are small whole numbers, so that every type and every device has the reference's
+ * result exactly. Infinities stay in their rows, and numbers that fast instructions take for 0
+ * count.
  */
 #include "numeric.h"
 
@@ -10,15 +12,19 @@ static bench b;
 static void setup(void) { bench_open(&b); }
 static void teardown(void) { bench_close(&b); }
 
+/* Matrices without an axis of batches, transposed as views or by the call's attributes. */
+typedef enum flatness { BATCHED, VIEWED, BY_CALL } flatness;
+
 typedef struct product {
   int64_t batch_a, batch_b, m, n, k;
   bool swapped_a, swapped_b, bias; /* swapped in memory */
   int64_t activation;
   double special; /* some elements of a, unless 0 */
+  flatness flat;  /* of one matrix each */
 } product;
 
-static tn_tensor *matrix(tn_device *device, tn_dtype dtype, bool swapped, int64_t batch,
-                         int64_t rows, int64_t cols, double special, uint32_t seed) {
+static tn_tensor *matrix(tn_device *device, tn_dtype dtype, flatness flat, bool swapped,
+                         int64_t batch, int64_t rows, int64_t cols, double special, uint32_t seed) {
   const int64_t count = batch * rows * cols;
   double *values = malloc((size_t)(count + 1) * sizeof *values);
   for (int64_t i = 0; i < count; ++i) {
@@ -27,22 +33,27 @@ static tn_tensor *matrix(tn_device *device, tn_dtype dtype, bool swapped, int64_
     if (special != 0 && i % 29 == 7) values[i] = special;
   }
   const int64_t shape[] = {batch, swapped ? cols : rows, swapped ? rows : cols};
-  tn_tensor *t = numbers(device, dtype, 3, shape, values), *view = NULL;
+  tn_tensor *t = numbers(device, dtype, flat ? 2 : 3, shape + (flat != BATCHED), values);
+  tn_tensor *view = NULL;
   free(values);
-  if (!swapped) return t;
-  ok(tn_tensor_permute(t, (int32_t[]){0, 2, 1}, &view));
+  if (!swapped || flat == BY_CALL) return t;
+  ok(tn_tensor_permute(t, flat ? (int32_t[]){1, 0} : (int32_t[]){0, 2, 1}, &view));
   tn_tensor_release(t);
   return view;
 }
 
 static tn_tensor *product_on(tn_device *device, tn_dtype dtype, const product *p) {
-  tn_tensor *x = matrix(device, dtype, p->swapped_a, p->batch_a, p->m, p->k, p->special, 1);
-  tn_tensor *w = matrix(device, dtype, p->swapped_b, p->batch_b, p->k, p->n, 0, 2);
+  tn_tensor *x =
+      matrix(device, dtype, p->flat, p->swapped_a, p->batch_a, p->m, p->k, p->special, 1);
+  tn_tensor *w = matrix(device, dtype, p->flat, p->swapped_b, p->batch_b, p->k, p->n, 0, 2);
   const int64_t batch = p->batch_a > p->batch_b ? p->batch_a : p->batch_b;
   tn_tensor *bias = p->bias ? whole_numbers(device, dtype, 1, &p->n, 2, 3) : NULL;
-  tn_tensor *y = unwritten(device, dtype, 3, SHAPE(batch, p->m, p->n));
+  const int64_t shape[] = {batch, p->m, p->n};
+  tn_tensor *y = unwritten(device, dtype, p->flat ? 2 : 3, shape + (p->flat != BATCHED));
   tn_matmul_attrs attrs = TN_MATMUL_DEFAULTS;
   attrs.activation = p->activation;
+  attrs.trans_a = p->flat == BY_CALL && p->swapped_a;
+  attrs.trans_b = p->flat == BY_CALL && p->swapped_b;
   ok(tn_matmul(NULL, x, w, bias, &attrs, &y));
   tn_tensor_release(x);
   tn_tensor_release(w);
@@ -52,9 +63,9 @@ static tn_tensor *product_on(tn_device *device, tn_dtype dtype, const product *p
 
 static void compare(tn_dtype dtype, const product *p) {
   char what[160];
-  snprintf(what, sizeof what, "%s %d [%d, %d] by %d [%d, %d], swapped %d %d, bias %d",
+  snprintf(what, sizeof what, "%s %d [%d, %d] by %d [%d, %d], swapped %d %d, bias %d, flat %d",
            tn_dtype_name(dtype), (int)p->batch_a, (int)p->m, (int)p->k, (int)p->batch_b, (int)p->k,
-           (int)p->n, p->swapped_a, p->swapped_b, p->bias);
+           (int)p->n, p->swapped_a, p->swapped_b, p->bias, (int)p->flat);
   tn_tensor *y = product_on(b.devices[0], dtype, p);
   double *want = values_of(y);
   const int64_t count = tn_tensor_elements(y);
@@ -99,6 +110,79 @@ START_TEST(blocks_and_shares) {
       {.batch_a = 1, .batch_b = 3, .m = 9, .n = 70, .k = 20},
   };
   for (int i = 0; i < 16; i += 5) sweep(all[_i], i);
+}
+END_TEST
+
+/* Of one product in all ways that the turn of a mixed radix says. */
+static void turn_over(product p, int turn) {
+  p.batch_a = p.batch_b = 1;
+  p.flat = (flatness)(turn % 3);
+  p.swapped_a = turn / 3 & 1;
+  p.swapped_b = turn / 6 & 1;
+  p.bias = turn / 12 % 3 == 1;
+  p.activation = turn / 12 % 3 == 2 ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
+  compare(TN_F32, &p);
+}
+
+/* Beside the extents of narrow products and of long sums, and where terms are taken by shares. */
+START_TEST(small_products) {
+  static const int64_t rows[] = {1, 2, 4, 5, 8, 9, 31, 32, 33};
+  static const int64_t cols[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 25, 33, 64, 80};
+  static const int64_t depths[] = {0, 8, 31, 32, 33, 127, 128, 129, 257, 513};
+  int turn = _i;
+  for (int m = 0; m < 9; ++m)
+    for (int n = 0; n < 14; ++n)
+      for (int k = 0; k < 10; ++k, turn += 7)
+        turn_over((product){.m = rows[m], .n = cols[n], .k = depths[k]}, turn);
+}
+END_TEST
+
+/* Beside the terms that are worth a second thread and those of the largest in registers, and thin
+ * ones of any number. */
+START_TEST(products_beside_small_ones) {
+  static const product all[] = {
+      {.m = 80, .n = 80, .k = 78},    {.m = 80, .n = 80, .k = 79},
+      {.m = 64, .n = 128, .k = 128},  {.m = 64, .n = 128, .k = 129},
+      {.m = 65, .n = 1, .k = 20000},  {.m = 1, .n = 65, .k = 20000},
+      {.m = 5000, .n = 15, .k = 20},  {.m = 5000, .n = 16, .k = 20},
+      {.m = 5000, .n = 17, .k = 20},  {.m = 3000, .n = 4, .k = 130},
+      {.m = 8, .n = 2500, .k = 130},  {.m = 9, .n = 2500, .k = 130},
+      {.m = 2, .n = 1200, .k = 1100}, {.m = 128, .n = 64, .k = 1023},
+      {.m = 128, .n = 64, .k = 1024}, {.m = 129, .n = 64, .k = 1024},
+      {.m = 32, .n = 150, .k = 250},  {.m = 33, .n = 150, .k = 250},
+      {.m = 16, .n = 700, .k = 300},  {.m = 17, .n = 700, .k = 300},
+  };
+  for (int turn = 0; turn < 36; turn += 5) turn_over(all[_i], turn);
+}
+END_TEST
+
+/* Zero times infinity is NaN, whichever operand has which, and wherever lanes are left out. */
+START_TEST(infinities_in_small_products) {
+  static const int64_t cols[] = {1, 3, 8, 9, 17}, depths[] = {7, 33, 130};
+  for (int turn = 0; turn < 24; ++turn) {
+    product p = {.m = 9, .n = cols[turn % 5], .k = depths[turn % 3]};
+    p.special = turn & 1 ? (double)INFINITY : (double)NAN;
+    turn_over(p, turn / 2);
+    p.m = 40;
+    turn_over(p, turn / 2);
+  }
+}
+END_TEST
+
+/* The way of a call that needs no plan refuses what the other refuses. */
+START_TEST(an_operand_is_no_result) {
+  double zeros[64] = {0};
+  for (int d = 0; d < b.count; ++d) {
+    tn_tensor *x = numbers(b.devices[d], TN_F32, 2, SHAPE(8, 8), zeros), *y = x;
+    tn_tensor *w = numbers(b.devices[d], TN_F32, 2, SHAPE(7, 8), zeros), *made = NULL;
+    ck_assert_int_eq(tn_matmul(NULL, x, x, NULL, NULL, &y), TN_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(tn_matmul(NULL, x, w, NULL, NULL, &made), TN_ERR_INVALID_ARGUMENT);
+    ck_assert_ptr_null(made);
+    y = w;
+    ck_assert_int_eq(tn_matmul(NULL, x, x, NULL, NULL, &y), TN_ERR_INVALID_ARGUMENT);
+    tn_tensor_release(x);
+    tn_tensor_release(w);
+  }
 }
 END_TEST
 
@@ -150,6 +234,10 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
   tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
+  tcase_add_loop_test(tcase, small_products, 0, 5);
+  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 20);
+  tcase_add_test(tcase, infinities_in_small_products);
+  tcase_add_test(tcase, an_operand_is_no_result);
   tcase_add_test(tcase, infinities_stay_in_their_rows);
   tcase_add_test(tcase, subnormal_numbers_count);
 }

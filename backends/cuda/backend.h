@@ -116,6 +116,11 @@ typedef struct cuda_conv_row {
 bool cuda_conv_is_channels_last(const tn_kernel_args *args);
 /* cuda_conv_is_thin, of a convolution or a transposed one's gradient over two axes. */
 bool cuda_conv_is_thin_image(const tn_kernel_args *args);
+/* Those of kernels/cuda/window/depthwise.h, but for what cuDNN has better engines for. */
+bool cuda_conv_is_own_depthwise(const tn_kernel_args *args);
+bool cuda_conv_backward_is_own_depthwise(const tn_kernel_args *args);
+bool cuda_conv_weight_is_own_depthwise(const tn_kernel_args *args);
+bool cuda_conv_transpose_weight_is_own_depthwise(const tn_kernel_args *args);
 /* Whether what cuDNN rounds to 16 bits is not computed with further. */
 bool cuda_conv_rounds_once(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);

@@ -10,6 +10,7 @@
 #include "backends/cuda/conv.h"
 #include "kernels/common/window.h"
 #include "kernels/cuda/base/layout.h"
+#include "kernels/cuda/window/depthwise.h"
 
 /* The tensors of a call by their forward names. */
 typedef struct conv_tensors {
@@ -139,6 +140,30 @@ static bool describe(convolution *c, const tn_kernel_args *args) {
   fits = sizes_of(c->x, t.x) && fits;
   fits = sizes_of(c->w, t.w) && fits;
   return sizes_of(c->y, t.y) && fits;
+}
+
+/* Whether cuDNN takes the call and its engines are measured, or were. */
+static bool is_measured(const tn_kernel_args *args) {
+  convolution key;
+  return cuda_conv_is_channels_last(args) && describe(&key, args) &&
+         cuda_conv_is_measured(args->host, &key);
+}
+
+/* Convolutions of each channel by itself are our own kernel's but where cuDNN has better engines:
+ * in 16 bits, and for gradients by weight, if the best of them is found by measuring. */
+static bool is_narrow(const tn_kernel_args *args) { return args->out[0]->dtype.bits <= 16; }
+
+bool cuda_conv_is_own_depthwise(const tn_kernel_args *args) {
+  return cuda_conv_is_depthwise(args) && !(is_narrow(args) && is_measured(args));
+}
+bool cuda_conv_backward_is_own_depthwise(const tn_kernel_args *args) {
+  return cuda_conv_backward_is_depthwise(args) && !(is_narrow(args) && is_measured(args));
+}
+bool cuda_conv_weight_is_own_depthwise(const tn_kernel_args *args) {
+  return cuda_conv_weight_is_depthwise(args) && !is_measured(args);
+}
+bool cuda_conv_transpose_weight_is_own_depthwise(const tn_kernel_args *args) {
+  return cuda_conv_transpose_weight_is_depthwise(args) && !is_measured(args);
 }
 
 static bool is_empty(const tn_kernel_args *args) {

@@ -14,18 +14,28 @@
 #include "backends/cuda/conv.h"
 #include "backends/cuda/tune.h"
 #include "kernels/cuda/base/choices.h"
+#include "kernels/cuda/base/rounded.h"
 
-enum { most_engines = 10, most_fused = 6 };
+enum { most_engines = 16, most_fused = 6 };
 
 /* What is fused pays where the convolution alone is too small to be measured. */
 static const double least_fused = 1.0 / 64;
+
+/* So many does a device do while it reads or writes a byte, by order of magnitude. */
+static const double operations_per_byte = 64;
 
 /* What is remembered: a candidate's place in the heuristic's list of its kind and its number, by
  * which it is known again. */
 typedef struct chosen {
   int64_t number;
-  int32_t is_engine, place, fused, zero;
+  int32_t is_engine, place, fused, atomic; /* the last: adds in no order */
+  int64_t notes;                           /* of the engine */
 } chosen;
+
+/* What candidates may have. */
+typedef struct allowed {
+  bool fused, atomic;
+} allowed;
 
 /* All that there is to try. */
 typedef struct field {
@@ -48,11 +58,13 @@ static bool run_trial(void *user) {
 
 #define NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
 
+static bool is_half(const convolution *c) { return c->dtype == TN_F16 || c->dtype == TN_BF16; }
+
 /* Notes that a call cannot do with. */
 static uint32_t forbidden_notes(const convolution *c) {
   uint32_t notes = NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD_TILE_6x6) |
                    NOTE(WINOGRAD_TILE_13x13);
-  if (c->deterministic || c->dtype == TN_F16 || c->dtype == TN_BF16)
+  if (c->deterministic || (is_half(c) && c->role == CUDA_CONV_FORWARD))
     notes |= NOTE(NONDETERMINISTIC);
   if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
     notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
@@ -97,7 +109,7 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, in
                                             [CUDA_CONV_BACKWARD] = DNN_CONV_X,
                                             [CUDA_CONV_WEIGHT] = DNN_CONV_W};
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
-  dnn_plan plans[most_engines];
+  const dnn_limits limits = {forbidden_notes(c), conv_workspace_limit};
   dnn_graph g;
   if (c->deep || c->dtype == TN_F64) return;
   for (int i = 0; i < 2; i++) {
@@ -111,13 +123,7 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, in
   dnn_tensor sums = fused ? tensor_of(&g, 0, c, c->y) : y;
   dnn_graph_conv(&g, &conv, x, w, sums);
   if (fused) add_epilogue(&g, c, sums, y);
-  int built = dnn_graph_plans(&g, queue->dnn, plans, most);
-  for (int i = 0; i < built; i++) {
-    if (!(plans[i].notes & forbidden_notes(c)) && plans[i].workspace_bytes <= conv_workspace_limit)
-      f->engine[f->engines++] = plans[i];
-    else
-      dnn_plan_destroy(&plans[i]);
-  }
+  f->engines += dnn_graph_plans(&g, queue->dnn, &limits, &f->engine[f->engines], most);
   dnn_graph_free(&g);
 }
 
@@ -184,7 +190,9 @@ static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen
   const int first = first_place(dnn, p, f);
   if (c->is_engine) {
     const int at = engine_at(f, c), end = c->fused ? f->engines : f->first_fused;
-    if (c->place < 0 || at >= end || f->engine[at].engine != c->number) return false;
+    if (c->place < 0 || at >= end || f->engine[at].engine != c->number ||
+        f->engine[at].notes != (uint32_t)c->notes)
+      return false;
     p->graph = f->engine[at];
     p->fused = c->fused;
     return true;
@@ -198,6 +206,14 @@ static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen
   return false;
 }
 
+static void log_candidate(const cuda_tuner *tuner, const trial *t, const char *kind,
+                          long long number, uint32_t notes) {
+  const tn_host *host = tuner->queue->device->host;
+  host->log(host, TN_LOG_DEBUG, "cuda: conv role %d: %s%s %lld, notes %#x, %zu bytes: %.4f ms",
+            t->plan->key.role, t->plan->fused ? "fused " : "", kind, number, (unsigned)notes,
+            cuda_conv_plan_bytes(t->plan), (double)tuner->last_ms);
+}
+
 static void race_algorithms(cuda_tuner *tuner, trial *t, const field *f, bool fused, chosen *best) {
   cudnnHandle_t dnn = tuner->queue->dnn;
   const int first = first_place(dnn, t->plan, f);
@@ -205,25 +221,31 @@ static void race_algorithms(cuda_tuner *tuner, trial *t, const field *f, bool fu
   for (int i = first; i < f->count; i++) {
     if (i > first && !is_exact(t->plan, &f->list[i])) continue;
     if (!cuda_conv_take(dnn, t->plan, &f->list[i])) continue;
-    if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
-    *best = (chosen){.number = f->list[i].algorithm, .place = i, .fused = fused};
+    const bool leads = cuda_tuner_is_best(tuner, run_trial, t);
+    log_candidate(tuner, t, "algorithm", f->list[i].algorithm, 0);
+    if (leads) *best = (chosen){.number = f->list[i].algorithm, .place = i, .fused = fused};
   }
   t->plan->fused = false;
 }
 
-/* Has every candidate run, those with an epilogue in them only where `fused`; false where none
- * could. */
-static bool race(cuda_tuner *tuner, trial *t, const field *f, bool fused, chosen *best) {
+/* Has every candidate run that is allowed; false where none could. */
+static bool race(cuda_tuner *tuner, trial *t, const field *f, const allowed *may, chosen *best) {
   tuner->best_ms = -1, tuner->spent_ms = 0;
   race_algorithms(tuner, t, f, false, best);
-  if (fused && t->plan->activation) race_algorithms(tuner, t, f, true, best);
+  if (may->fused && t->plan->activation) race_algorithms(tuner, t, f, true, best);
   (void)first_place(tuner->queue->dnn, t->plan, f);
-  for (int i = 0; i < (fused ? f->engines : f->first_fused); i++) {
+  for (int i = 0; i < (may->fused ? f->engines : f->first_fused); i++) {
+    const bool atomic = is_half(&t->plan->key) && f->engine[i].notes & NOTE(NONDETERMINISTIC);
+    if (atomic && !may->atomic) continue;
     t->plan->graph = f->engine[i];
     t->plan->fused = i >= f->first_fused;
-    if (!cuda_tuner_is_best(tuner, run_trial, t)) continue;
+    const bool leads = cuda_tuner_is_best(tuner, run_trial, t);
+    log_candidate(tuner, t, "engine", (long long)f->engine[i].engine, f->engine[i].notes);
+    if (!leads) continue;
     *best = (chosen){.number = f->engine[i].engine, .is_engine = 1, .fused = t->plan->fused};
     best->place = t->plan->fused ? i - f->first_fused : i;
+    best->atomic = atomic;
+    best->notes = f->engine[i].notes;
   }
   t->plan->graph = (dnn_plan){.plan = NULL};
   t->plan->fused = false;
@@ -253,6 +275,44 @@ static bool keeps_nan(const trial *t) {
   return (bits & (size == 2 ? 0x7fffu : 0x7fffffffu)) > infinite;
 }
 
+/* ---------------------------------------------------------- rounding once --- */
+
+enum { compared = 1 << 15 };
+
+/* The first results of a run of the plan as it is. */
+static bool results_of(const trial *t, uint16_t *to, int count) {
+  const convolution *c = &t->plan->key;
+  const void *result = c->role == CUDA_CONV_FORWARD    ? t->memory.y
+                       : c->role == CUDA_CONV_BACKWARD ? t->memory.x
+                                                       : t->memory.w;
+  cudaStream_t stream = t->queue->stream;
+  if (run_trial((void *)(uintptr_t)t) &&
+      cudaMemcpyAsync(to, result, (size_t)count * sizeof *to, cudaMemcpyDeviceToHost, stream) ==
+          cudaSuccess &&
+      cudaStreamSynchronize(stream) == cudaSuccess)
+    return true;
+  (void)cudaGetLastError();
+  return false;
+}
+
+/* Whether what was chosen adds in float, as the heuristic's first does, which the plan has
+ * afterwards. pre: results of 16 bits. */
+static bool rounds_once(const trial *t, const field *f, const chosen *c) {
+  const convolution *key = &t->plan->key;
+  const int32_t *size = key->role == CUDA_CONV_FORWARD    ? key->y
+                        : key->role == CUDA_CONV_BACKWARD ? key->x
+                                                          : key->w;
+  const size_t all = bytes_of(key, size) / sizeof(uint16_t);
+  const int count = all < compared ? (int)all : compared;
+  uint16_t *a = calloc((size_t)count, 2 * sizeof *a), *b = a ? a + count : NULL;
+  (void)first_place(t->queue->dnn, t->plan, f);
+  bool once = a && results_of(t, a, count) && settle(t->queue->dnn, t->plan, f, c) &&
+              results_of(t, b, count) && cuda_rounded_alike(a, b, count, (tn_dtype)key->dtype);
+  t->plan->graph = (dnn_plan){.plan = NULL};
+  free(a);
+  return once;
+}
+
 static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *best) {
   const convolution *c = &p->key;
   const size_t x = bytes_of(c, c->x), w = bytes_of(c, c->w), y = bytes_of(c, c->y);
@@ -264,9 +324,16 @@ static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *bes
     return false;
   unsigned char *at = tuner.memory;
   trial t = {queue, p, {at, at + x, at + x + w, at + x + w + y, at + x + w + y + bias}};
-  bool any = race(&tuner, &t, f, true, best);
-  if (any && best->fused && !(settle(queue->dnn, p, f, best) && keeps_nan(&t)))
-    any = race(&tuner, &t, f, false, best);
+  allowed may = {true, true};
+  bool any = race(&tuner, &t, f, &may, best);
+  if (any && best->atomic && !rounds_once(&t, f, best)) {
+    may.atomic = false;
+    any = race(&tuner, &t, f, &may, best);
+  }
+  if (any && best->fused && !(settle(queue->dnn, p, f, best) && keeps_nan(&t))) {
+    may.fused = false;
+    any = race(&tuner, &t, f, &may, best);
+  }
   p->graph = (dnn_plan){.plan = NULL};
   p->fused = false;
   cuda_tuner_close(&tuner);
@@ -315,17 +382,23 @@ static bool share(cuda_device *device, const conv_plan *p) {
   return adds;
 }
 
+/* Additions and multiplications, or what could be done of them while memory is read and written. */
 static double operations_of(const convolution *c) {
+  const double bytes =
+      (double)bytes_of(c, c->x) + (double)bytes_of(c, c->w) + (double)bytes_of(c, c->y);
   double n = 2;
   for (int i = 0; i < 5; i++) n *= c->y[i];
   for (int i = 1; i < 5; i++) n *= c->w[i];
-  return n;
+  return fmax(n, operations_per_byte * bytes);
+}
+
+bool cuda_conv_is_measured(const tn_host *host, const convolution *c) {
+  return cuda_tune_applies(host, operations_of(c) / (is_fusable(c) ? least_fused : 1));
 }
 
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
   const bool fusable = is_fusable(&p->key);
-  const double operations = operations_of(&p->key) / (fusable ? least_fused : 1);
-  if (!cuda_tune_applies(queue, operations) || take_shared(queue->device, p)) return;
+  if (!cuda_conv_is_measured(queue->device->host, &p->key) || take_shared(queue->device, p)) return;
   const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "convolution"),
                                &p->key, sizeof p->key};
   field f = {.list = list, .count = count};

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { address_alignment = 16, most_configs = 16 };
+enum { address_alignment = 16, most_configs = 64 };
 
 /* --------------------------------------------------------------- descriptors --- */
 
@@ -351,17 +351,43 @@ static bool plan_by(dnn_graph *g, cudnnBackendDescriptor_t graph, cudnnBackendHe
   return built;
 }
 
-int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, dnn_plan *plans, int most) {
-  cudnnBackendDescriptor_t graph = make_graph(g, handle);
+/* Whether one of the plans is by that engine. */
+static bool has_engine(const dnn_plan *plans, int count, int64_t engine) {
+  for (int i = 0; i < count; i++)
+    if (plans[i].engine == engine) return true;
+  return false;
+}
+
+/* Appends to `built` plans; `known` leaves out engines that are among them. */
+static int append_plans(dnn_graph *g, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
+                        const dnn_limits *limits, bool known, dnn_plan *plans, int built,
+                        int most) {
   cudnnBackendDescriptor_t config[most_configs];
-  int count = ask(g, graph, CUDNN_HEUR_MODE_A, config), built = 0;
+  const int count = ask(g, graph, mode, config);
   for (int i = 0; i < count; i++) {
+    dnn_plan asked;
     g->status = CUDNN_STATUS_SUCCESS; /* what one engine refuses is no matter to the next */
-    if (built < most && build(g, config[i], &plans[built]))
-      built++;
-    else
+    ask_engine(config[i], &asked);
+    const bool wanted = built < most && !(asked.notes & limits->notes) &&
+                        !(known && has_engine(plans, built, asked.engine));
+    if (!wanted || !build(g, config[i], &plans[built]))
       (void)cudnnBackendDestroyDescriptor(config[i]);
+    else if (plans[built].workspace_bytes > limits->workspace_bytes)
+      dnn_plan_destroy(&plans[built]);
+    else
+      built++;
   }
+  g->status = CUDNN_STATUS_SUCCESS;
+  return built;
+}
+
+int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, const dnn_limits *limits, dnn_plan *plans,
+                    int most) {
+  cudnnBackendDescriptor_t graph = make_graph(g, handle);
+  if (g->status != CUDNN_STATUS_SUCCESS) return 0;
+  int built = append_plans(g, graph, CUDNN_HEUR_MODE_A, limits, false, plans, 0, most);
+  if (built < most)
+    built = append_plans(g, graph, CUDNN_HEUR_MODE_FALLBACK, limits, true, plans, built, most);
   return built;
 }
 

@@ -70,9 +70,16 @@ void dnn_graph_reshape(dnn_graph *g, dnn_tensor x, dnn_tensor y);
 /* One of the three from the others; w is [k, c / groups, h, w]. */
 void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor w, dnn_tensor y);
 
-/* Plans for what the heuristic names, best first, at most `most`; as many as it returns, each the
- * caller's. */
-int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, dnn_plan *plans, int most);
+/* What a caller has no use for. */
+typedef struct dnn_limits {
+  uint32_t notes; /* of engines, a bit for each */
+  size_t workspace_bytes;
+} dnn_limits;
+
+/* Plans within the limits for what the heuristic names, best first, and behind those for what it
+ * falls back to; at most `most`, as many as it returns, each the caller's. */
+int dnn_graph_plans(dnn_graph *g, cudnnHandle_t handle, const dnn_limits *limits, dnn_plan *plans,
+                    int most);
 
 /* The first plan of the heuristics that cuDNN can build; false, with g->failed, where there is
  * none. The graph may be freed afterwards. */

@@ -32,6 +32,13 @@ typedef struct f8_call {
 
 static bool is_one(const DLTensor *t) { return !t || cuda_size(t, 0, t->ndim) == 1; }
 
+/* Scales that cuBLASLt takes: one for either operand, or none; it has no products with one alone.
+ */
+static bool are_taken(const tn_kernel_args *args) {
+  const DLTensor *a = args->in[2], *b = args->in[3];
+  return (a != NULL) == (b != NULL) && is_one(a) && is_one(b);
+}
+
 static bool has_units(const tn_kernel_args *args) {
   const cuda_info *info = args->device;
   int major = 0, minor = 0;
@@ -93,7 +100,6 @@ static f8_call describe(const tn_kernel_args *args) {
   c.k = a->shape[a->ndim - 1];
   c.items = cuda_size(y, 0, y->ndim - 2);
   const bool native = is_native(args, &c);
-  const bool plain = is_one(args->in[2]) && is_one(args->in[3]);
   const tn_dtype to = cuda_dtype(y);
   product *p = &c.key;
   c.packed = native ? cuda_dtype(a) : TN_BF16;
@@ -101,7 +107,8 @@ static f8_call describe(const tn_kernel_args *args) {
   p->dtype = c.packed;
   if (native) c.packed = p->b_dtype = cuda_dtype(b);
   c.b = operand_of(&c, b, c.n, 1, 2);
-  c.direct = is_dense(y) && (uintptr_t)y->data % STEP == 0 && (native ? plain : to == TN_F32);
+  c.direct =
+      is_dense(y) && (uintptr_t)y->data % STEP == 0 && (native ? are_taken(args) : to == TN_F32);
   p->y_dtype = c.direct ? to : TN_F32;
   if (!c.direct) c.sums = reserve(&c, c.items * c.m * c.n, TN_F32);
   p->m = c.m, p->n = c.n, p->k = c.k, p->batch = c.items;
@@ -260,7 +267,7 @@ static tn_status multiply(const tn_kernel_args *args, const f8_call *c, const pr
 
 static tn_status run_planned(const tn_kernel_args *args, const f8_call *c) {
   product_plan *plan = NULL;
-  const bool scaled = c->key.b_dtype && is_one(args->in[2]) && is_one(args->in[3]);
+  const bool scaled = c->key.b_dtype && are_taken(args);
   tn_status status = cuda_product_plan(args->queue, &c->key, NULL, &plan);
   if (status != TN_OK) return status;
   if (args->workspace_bytes < c->bytes + plan->workspace_bytes)

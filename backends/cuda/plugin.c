@@ -5,6 +5,8 @@
 #include "backends/cuda/backend.h"
 #include "kernels/common/quant.h"
 #include "kernels/cuda/matmul/int8.h"
+#include "kernels/cuda/matmul/int8_skinny.h"
+#include "kernels/cuda/window/depthwise.h"
 #include "tenon/op_rows.h"
 
 enum { own = 200, direct = 100, vendor = 300 };
@@ -47,13 +49,20 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define CONV_THIN(op, role, when)                                                                  \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_##role,            \
       .supports = when, .user = &conv_##role, HEEDS_ALL(op))
-/* Each channel by itself, of images with channels last. */
-#define CONV_DEPTHWISE(op)                                                                         \
-  ROW(op, "cuda." #op ".depthwise", vendor + 30, FLAGS_STRIDED | TN_KERNEL_CHANNELS_LAST,          \
-      .run = cuda_run_conv_depthwise, .supports = cuda_conv_is_depthwise,                          \
-      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)}, HEEDS_ALL(op),                                  \
-      .note = "16 bits, channels last, a multiple of 8 of them in groups of one, 3 x 3, steps of " \
-              "1 or 2")
+/* Each channel by itself, of images with channels last; results that are images are so too. */
+#define CONV_DEPTHWISE(op, what, role, when, row_flags, ...)                                       \
+  ROW(op, "cuda." #op ".depthwise", vendor + 30, FLAGS_STRIDED | row_flags,                        \
+      .run = cuda_run_##what, .supports = when, .user = &conv_##role##_nhwc,                       \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, HEEDS_ALL(op),                 \
+      .note =                                                                                      \
+          "channels last, in groups of one; 16 bytes of channels or a multiple of it, at most "    \
+          "128 weights to a channel of x; left to cuDNN where measuring tells its best engine",    \
+      __VA_ARGS__)
+#define CONV_DEPTHWISE_FORWARD(op)                                                                 \
+  CONV_DEPTHWISE(op, conv_depthwise, forward, cuda_conv_is_own_depthwise, TN_KERNEL_CHANNELS_LAST, )
+#define CONV_DEPTHWISE_BACKWARD(op)                                                                \
+  CONV_DEPTHWISE(op, conv_depthwise_backward, backward, cuda_conv_backward_is_own_depthwise,       \
+                 TN_KERNEL_CHANNELS_LAST, )
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
@@ -141,6 +150,12 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
+        .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
+        .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
+        .note =
+            "signed bytes, at most 64 rows, 2^20 bytes of b or more in rows of a multiple of 4, "
+            "sums of a multiple of 8 terms"),
     INT8(matmul_integer, FLAGS_STRIDED, ),
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),
@@ -166,15 +181,24 @@ static const tn_kernel cuda_kernels[] = {
     CONV_THIN(conv_transpose1d_grad_input, forward, cuda_conv_is_thin),
     CONV(conv_transpose1d_grad_input, forward, ),
     CONV(conv_transpose1d_grad_weight, transpose_weight, ),
-    CONV_DEPTHWISE(conv2d),
+    CONV_DEPTHWISE_FORWARD(conv2d),
     CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
     CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
+    CONV_DEPTHWISE_BACKWARD(conv2d_grad_input),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),
+    CONV_DEPTHWISE(conv2d_grad_weight, conv_depthwise_weight, weight,
+                   cuda_conv_weight_is_own_depthwise, 0,
+                   .workspace = cuda_conv_depthwise_workspace),
     CONV_THIN_WEIGHT(conv2d_grad_weight),
     CONV2D(conv2d_grad_weight, weight, 0, ),
+    CONV_DEPTHWISE_BACKWARD(conv_transpose2d),
     CONV2D(conv_transpose2d, backward, TN_KERNEL_CHANNELS_LAST, ),
+    CONV_DEPTHWISE_FORWARD(conv_transpose2d_grad_input),
     CONV_THIN(conv_transpose2d_grad_input, forward, cuda_conv_is_thin_image),
     CONV2D(conv_transpose2d_grad_input, forward, TN_KERNEL_CHANNELS_LAST, ),
+    CONV_DEPTHWISE(conv_transpose2d_grad_weight, conv_depthwise_transpose_weight, transpose_weight,
+                   cuda_conv_transpose_weight_is_own_depthwise, 0,
+                   .workspace = cuda_conv_transpose_depthwise_workspace),
     CONV2D(conv_transpose2d_grad_weight, transpose_weight, 0, ),
     CONV_THIN(conv3d, forward, cuda_conv_is_thin),
     CONV(conv3d, forward, ROUNDS_ONCE),

@@ -57,6 +57,31 @@ static bool take_known(cublasLtHandle_t blas, product_plan *plan, const cuda_cho
   return true;
 }
 
+static int32_t config_of(const cublasLtMatmulAlgo_t *algo,
+                         cublasLtMatmulAlgoConfigAttributes_t what) {
+  int32_t value = -1;
+  size_t written = 0;
+  if (cublasLtMatmulAlgoConfigGetAttribute(algo, what, &value, sizeof value, &written) !=
+      CUBLAS_STATUS_SUCCESS)
+    return -1;
+  return value;
+}
+
+static void log_candidate(const cuda_tuner *tuner, const product_plan *plan) {
+  const tn_host *host = tuner->queue->device->host;
+  const product *p = &plan->key;
+  const cublasLtMatmulAlgo_t *algo = &plan->algo;
+  host->log(host, TN_LOG_DEBUG,
+            "cuda: product %lld x %lld x %lld: algorithm %d, tile %d, split %d, reduction %d, %zu "
+            "bytes: %.4f ms",
+            (long long)p->m, (long long)p->n, (long long)p->k,
+            (int)config_of(algo, CUBLASLT_ALGO_CONFIG_ID),
+            (int)config_of(algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
+            (int)config_of(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+            (int)config_of(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), plan->workspace_bytes,
+            (double)tuner->last_ms);
+}
+
 /* Leaves the fastest in the plan. */
 static bool measure(cuda_queue *queue, product_plan *plan,
                     const cublasLtMatmulHeuristicResult_t *list, int count) {
@@ -84,6 +109,7 @@ static bool measure(cuda_queue *queue, product_plan *plan,
     if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
     take(plan, &list[i].algo, list[i].workspaceSize);
     if (cuda_tuner_is_best(&tuner, run_trial, &t)) best = i;
+    log_candidate(&tuner, plan);
   }
   cuda_tuner_close(&tuner);
   const int final = best < 0 ? 0 : best;
@@ -95,7 +121,7 @@ void cuda_product_tune(cuda_queue *queue, product_plan *plan,
                        const cublasLtMatmulHeuristicResult_t *list, int count) {
   const product *p = &plan->key;
   const double operations = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
-  if (count < 2 || !cuda_tune_applies(queue, operations)) return;
+  if (count < 2 || !cuda_tune_applies(queue->device->host, operations)) return;
   struct {
     product of;
     int32_t adds_bias, fused;

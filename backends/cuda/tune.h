@@ -12,6 +12,7 @@ typedef struct cuda_tuner {
   cudaEvent_t begin, end;
   enum cudaStreamCaptureMode mode; /* the thread's, from before */
   float best_ms, spent_ms;         /* best_ms < 0: none ran yet */
+  float last_ms;                   /* of the last candidate; < 0: it failed or was not tried */
 } cuda_tuner;
 
 /* Puts the candidate's work into the queue's stream; false where it fails. */
@@ -19,7 +20,7 @@ typedef bool (*cuda_candidate_fn)(void *user);
 
 /* Whether choices may be measured, or taken from those that were, for so many additions and
  * multiplications: not where results must be the same for ever, or little is to be gained. */
-bool cuda_tune_applies(const cuda_queue *queue, double operations);
+bool cuda_tune_applies(const tn_host *host, double operations);
 
 /* Takes `bytes` of scratch, filled with numbers of a dtype in [1, 2) and their negatives. False,
  * with nothing to close, while the stream is recorded and where memory is short. */

@@ -169,6 +169,11 @@ def convolutions():
         for way in ("forward", "by input", "by weight"):
             if (c, way) not in ((3, "by input"), (1, "by input")):
                 yield conv("convolutions", "bf16", n, c, h, w, k, size, way=way, **more)
+    for way in ("forward", "by input", "by weight"):
+        yield conv("convolutions", "f32", 32, 256, 28, 28, 256, 3, padding=1, groups=256, way=way)
+        yield conv("convolutions", "f32", 32, 256, 28, 28, 256, 3, padding=1, groups=256, way=way, last=False)
+        yield conv("convolutions", "bf16", 32, 144, 56, 56, 144, 3, stride=2, padding=1, groups=144, way=way)
+        yield conv("convolutions", "f16", 32, 240, 28, 28, 240, 5, padding=2, groups=240, way=way)
     for n, c, h, w, k, size, more in NETWORKS[1:6:4] + NETWORKS[8:]:
         for dtype in ("f32", "tf32"):
             yield conv("convolutions", dtype, n, c, h, w, k, size, last=False, **more)

@@ -9,6 +9,7 @@ default 1, all, and the powers of 2 between.
 
 usage: table.py [--build build] [--json FILE] [--rounds 3] [--seconds 340] [--device cuda] [SECTION...]
        table.py --device cpu [--threads N,...] [--data FOLDER] ...
+       table.py ... [--only TEXT]
        table.py [--device cpu] --list
 """
 import argparse
@@ -330,6 +331,7 @@ def read_options():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], help="on the CPU: 1,2,4")
     parser.add_argument("--data", help="folder with mnist/ or fashion-mnist/: for the training step")
+    parser.add_argument("--only", action="append", default=[], help="rows that have this text in their names")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sections", nargs="*")
     options = parser.parse_args()
@@ -349,7 +351,8 @@ def read_options():
 
 
 def cases_of(section, options, threads):
-    return of_threads(section, threads, max(options.threads)) if threads else list(SECTIONS[section]())
+    cases = of_threads(section, threads, max(options.threads)) if threads else SECTIONS[section]()
+    return [case for case in cases if not options.only or any(text in case["row"] for text in options.only)]
 
 
 def run_all(options, threads, name, out):

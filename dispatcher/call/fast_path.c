@@ -88,7 +88,9 @@ static INLINE bool serve(const tn_call *call, bool is_recorded, tn_status *statu
   if (!x) return false;
   tn_device *device = x->device;
   const op_entry *op = registry_op(&device->runtime->registry, call->op);
-  if (!op || !op->fast_path || op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
+  if (!op) return false;
+  if (!op->fast_path) return !is_recorded && fast_product_invoke(call, op, status);
+  if (op->num_in != call->num_in || !(op->row.types[0] >> x->dtype & 1) ||
       !(is_recorded ? device_is_fine(device) : device_is_ordinary(device)))
     return false;
   tn_stream *stream = call->stream ? call->stream : device->default_stream;

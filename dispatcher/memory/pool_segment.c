@@ -304,8 +304,11 @@ static bool may_steal(const segment *s, const pool_cache *thief, domain d, size_
 }
 
 bool segment_steal(pool_cache *cache, domain d, size_t need, bool wait) {
+  const pool *p = cache->pool;
+  const uint64_t others = p->reserved - cache->reserved[SMALL] - cache->reserved[LARGE];
   segment *best = NULL;
-  for (segment *s = cache->pool->segments; s; s = s->next)
+  if (others < need || p->binned_bytes < need) return false; /* a free segment's are in a bin */
+  for (segment *s = p->segments; s; s = s->next)
     if (may_steal(s, cache, d, need) && (!best || s->bytes < best->bytes) && segment_idle(s, wait))
       best = s;
   if (!best) return false;

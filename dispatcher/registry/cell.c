@@ -34,10 +34,10 @@ static tn_dtype_set key_types(const op_entry *op, const kernel_entry *k) {
   return op->row.types[0] & kernel_types(k, 0);
 }
 
-static bool takes_every_call(const kernel_entry *k) {
+static bool takes_every_type(const kernel_entry *k) {
   for (int v = 1; v < TN_MAX_TYPE_VARS; ++v)
     if (k->op->row.types[v] & ~kernel_types(k, v)) return false;
-  return !k->row.supports;
+  return true;
 }
 
 size_t cells_count(const op_entry *op, const kernel_entry *k) {
@@ -64,9 +64,11 @@ void cells_fill(const registry *r, cell_block *block, const kernel_entry *k, dev
     cell *c = &block->cells[block->used++];
     c->kernel = k;
     set_run(r, c, t);
-    c->direct = takes_every_call(k);
+    const bool every_type = takes_every_type(k);
+    c->direct = every_type && !k->row.supports;
     c->strided = k->row.flags & TN_KERNEL_STRIDED;
-    c->fast_path = c->direct && !k->row.workspace;
+    c->whole = every_type && !k->row.workspace;
+    c->fast_path = c->whole && c->direct;
     c->type = t->index;
     c->dtype = (uint8_t)dtype;
     if (!atomic_load(&k->plugin->unloaded))

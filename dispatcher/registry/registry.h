@@ -72,7 +72,8 @@ typedef struct cell {
   _Atomic(struct cell *) next; /* the next best */
   bool direct;                 /* takes every call of its slot: no type limits, no supports */
   bool strided;
-  bool fast_path;      /* direct and without workspace: fit for the fast path */
+  bool whole;          /* takes every element type of its slot, without workspace */
+  bool fast_path;      /* whole and direct: fit for the fast path */
   uint8_t type, dtype; /* the slot it belongs to: index among the registry's types */
 } cell;
 

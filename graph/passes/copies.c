@@ -7,14 +7,17 @@
 
 enum { ALIGNMENT = 64 }; /* of what the pools give, by which kernels are chosen */
 
-/* A cast to the type that it is already, too; of a bool it makes 0 or 1 of what is there. */
+/* Of a bool a cast makes 0 or 1 of what is there, and of an infinite E5M2 the largest number. */
+static bool changes_own_type(tn_dtype dtype) { return dtype == TN_BOOL || dtype == TN_F8_E5M2; }
+
+/* A cast to the type that it is already, too. */
 static bool is_copy(const record *r, const record_node *n) {
   if (n->num_in != 1 || n->num_inout || n->num_out != 1 || n->in[0] == TN_GRAPH_NONE ||
       n->out[0] == TN_GRAPH_NONE)
     return false;
   const record_value *x = &r->values[n->in[0]], *y = &r->values[n->out[0]];
   return n->op->id == TN_OP_COPY ||
-         (n->op->id == TN_OP_CAST && x->dtype == y->dtype && x->dtype != TN_BOOL);
+         (n->op->id == TN_OP_CAST && x->dtype == y->dtype && !changes_own_type(x->dtype));
 }
 
 /* As the copy would be: kernels may add in another order where memory begins elsewhere. */

@@ -117,12 +117,15 @@ static uint64_t work_per_byte(const record *r, const record_node *n, const tn_de
   return y && tn_dtype_size(y->dtype) <= 2 ? 128 : 12;
 }
 
+uint64_t call_cost(const tn_device *device) {
+  return device->host_memory ? CALL_BYTES : LAUNCH_BYTES;
+}
+
 uint64_t node_cost(const record *r, const record_node *n, const tn_device *device) {
   const uint64_t steep = device->host_memory ? 12 : 1;
   uint64_t bytes = bytes_moved(r, n);
   if (is_steep(n)) bytes *= steep;
-  bytes += device->host_memory ? CALL_BYTES : LAUNCH_BYTES;
-  return bytes + product_work(r, n) / work_per_byte(r, n, device);
+  return call_cost(device) + bytes + product_work(r, n) / work_per_byte(r, n, device);
 }
 
 bool node_is_repeatable(const record_node *n) {

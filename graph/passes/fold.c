@@ -2,22 +2,28 @@
  * Constant folding: a node whose inputs are all constants is run once, on the program's device,
  * and its results are constants. Not random ones, whose results change from run to run, nor those
  * that would put much more memory into the program than its constants have: a fill or a broadcast
- * copy of a large tensor is as soon computed as read.
+ * copy of a large tensor is as soon computed as read. And no more than a program's constants are
+ * worth: what computes for long from little is left to the runs.
  */
 #include "dispatcher/call/plan.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/schedule.h"
 
 #include <string.h>
 
 /* A result may always be SMALL bytes, and else GROWTH times what it was computed from. */
 enum { SMALL = 1 << 20, GROWTH = 4 };
 
+/* What all of it may cost, by node_cost: as many calls, and each byte of the graph's constants read
+ * as often. */
+enum { MOST_CALLS = 1 << 16, MOST_READS = 64 };
+
 typedef struct folding {
   passes *p;
   uint64_t *weight;    /* by buffer: bytes of the constants that a constant came from, at most its
                           own */
   tn_tensor **headers; /* by value: those of the node at hand */
+  uint64_t left;       /* of what it may cost */
 } folding;
 
 /* --- which --- */
@@ -50,6 +56,7 @@ static bool can_fold(const folding *f, uint32_t k) {
   for (uint32_t i = 0; i < n->num_in; ++i)
     if (!is_constant(f->p->r, n->in[i])) return false;
   if (!passes_is_pure(f->p, k)) return false;
+  if (node_cost(f->p->r, n, f->p->program->device) > f->left) return false;
   uint64_t bytes = outputs_bytes(f, n);
   return bytes <= SMALL || bytes / GROWTH <= inputs_weight(f, n);
 }
@@ -118,9 +125,10 @@ static void become_constant(const folding *f, uint32_t value, uint64_t weight) {
 }
 
 /* A node that does not run now will say so when the program runs, with its own message. */
-static tn_status fold_node(const folding *f, uint32_t k) {
+static tn_status fold_node(folding *f, uint32_t k) {
   const record_node *n = &f->p->r->nodes[k];
   const uint64_t weight = inputs_weight(f, n);
+  f->left -= node_cost(f->p->r, n, f->p->program->device);
   tn_status status = run(f, k);
   for (uint32_t i = 0; !status && i < n->num_out; ++i)
     if (n->out[i] != TN_GRAPH_NONE) become_constant(f, n->out[i], weight);
@@ -138,13 +146,16 @@ static tn_status fold_node(const folding *f, uint32_t k) {
 
 tn_status pass_fold(passes *p) {
   const record *r = p->r;
-  folding f = {.p = p};
+  folding f = {.p = p, .left = MOST_CALLS * call_cost(p->program->device)};
   f.weight = host_alloc(&r->memory, ((size_t)r->num_buffers + 1) * sizeof *f.weight);
   f.headers = host_alloc(&r->memory, ((size_t)r->num_values + 1) * sizeof *f.headers);
   tn_status status =
       f.weight && f.headers ? TN_OK : fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
-  for (uint32_t i = 0; !status && i < r->num_buffers; ++i)
-    if (r->buffers[i].kind == TN_GRAPH_CONSTANT) f.weight[i] = r->buffers[i].bytes;
+  for (uint32_t i = 0; !status && i < r->num_buffers; ++i) {
+    if (r->buffers[i].kind != TN_GRAPH_CONSTANT) continue;
+    f.weight[i] = r->buffers[i].bytes;
+    f.left += MOST_READS * r->buffers[i].bytes;
+  }
   for (uint32_t k = 0; !status && k < r->num_nodes; ++k)
     if (p->runs[k] && can_fold(&f, k)) status = fold_node(&f, k);
   host_free(&r->memory, f.weight);

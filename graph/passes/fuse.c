@@ -1,13 +1,15 @@
 /*
- * Epilogues: the addition of a bias and an activation after a product become the product's own
- * bias operand and activation, where its operator has them and the kernel that serves the product
- * takes them too. What stands between the two is then never rounded to the element type, nor
- * written to memory.
+ * Gates: a value times a function of itself is one operator where there is one, as silu is x times
+ * its sigmoid. Epilogues: the addition of a bias and an activation after a product become the
+ * product's own bias operand and activation, where its operator has them and the kernel that serves
+ * the product takes them too. What stands between the two is then never rounded to the element
+ * type, nor written to memory.
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "dispatcher/call/plan.h"
+#include "dispatcher/registry/schema.h"
 #include "dispatcher/tensor/tensor.h"
 #include "graph/passes/passes.h"
 #include "tenon/ops.h"
@@ -195,22 +197,30 @@ static tn_status stand_in(fusing *f, uint32_t i, const record_value *v, tn_tenso
   return status ? status : header_stand_in(v, f->stand_ins[i], header);
 }
 
-/* The kernel that a product would get, NULL for none. */
-static tn_status find_kernel(const record_node *n, tn_tensor *const *in, tn_tensor *out,
+/* The kernel that a call of one result would get, NULL for none. */
+static tn_status find_kernel(uint32_t op, tn_tensor *const *in, uint32_t num_in, tn_tensor *out,
                              const void *attrs, const cell **kernel) {
-  const tn_tensor *inputs[ARGS] = {in[0], in[1], in[2]};
+  const tn_tensor *inputs[ARGS] = {NULL};
   plan p;
+  memcpy(inputs, in, num_in * sizeof *in);
   const tn_call call = {.struct_size = sizeof call,
-                        .op = n->op->id,
+                        .op = op,
                         .in = inputs,
                         .out = &out,
                         .attrs = attrs,
-                        .num_in = ARGS,
+                        .num_in = num_in,
                         .num_out = 1};
   tn_status status = plan_make(&p, &call);
   if (status) return status;
   *kernel = p.cell;
   plan_finish(&p);
+  return TN_OK;
+}
+
+/* What is said by a failure to find a kernel: of some, that there is none. */
+static tn_status forgive(tn_status status) {
+  if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
+  if (status) fail_clear();
   return TN_OK;
 }
 
@@ -225,16 +235,100 @@ static tn_status ask_kernel(fusing *f, const record_node *n, const record_value 
   for (uint32_t i = 0; !status && i < ARGS; ++i)
     if (n->in[i] != TN_GRAPH_NONE) status = stand_in(f, i, &r->values[n->in[i]], &in[i]);
   if (!status) status = stand_in(f, ARGS, &r->values[n->out[0]], &out);
-  if (!status) status = find_kernel(n, in, out, n->attrs, &before);
+  if (!status) status = find_kernel(n->op->id, in, ARGS, out, n->attrs, &before);
   own = in[BIAS];
   if (!status && bias) status = stand_in(f, BIAS, bias, &in[BIAS]);
-  if (!status) status = find_kernel(n, in, out, attrs, &after);
+  if (!status) status = find_kernel(n->op->id, in, ARGS, out, attrs, &after);
   *takes = !status && before == after;
   if (own != in[BIAS]) tn_tensor_release(own);
   for (uint32_t i = 0; i < ARGS; ++i) tn_tensor_release(in[i]);
   tn_tensor_release(out);
-  if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
-  if (status) fail_clear();
+  return forgive(status);
+}
+
+/* --- gates --- */
+
+/* The node whose one result a value is, of one input, where nobody but `reader` reads that;
+ * TN_GRAPH_NONE: none. */
+static uint32_t sole_maker(const fusing *f, uint32_t value, uint32_t reader) {
+  const record *r = f->p->r;
+  const uint32_t j = value == TN_GRAPH_NONE ? TN_GRAPH_NONE : r->values[value].node;
+  if (j == TN_GRAPH_NONE || !f->p->runs[j] || f->readers[j] != 1 || f->reader[j] != reader)
+    return TN_GRAPH_NONE;
+  const record_node *n = &r->nodes[j];
+  const bool fits = n->num_in == 1 && !n->num_inout && n->num_out == 1 &&
+                    n->in[0] != TN_GRAPH_NONE && passes_sole_write(f->p, n->out[0]) &&
+                    same_value(&r->values[n->out[0]], &r->values[value]);
+  return fits ? j : TN_GRAPH_NONE;
+}
+
+/* What nodes make of x alone, the last first, and the operator that x times that is. */
+typedef struct gate {
+  uint32_t op, count, nodes[2];
+} gate;
+
+/* The gate that ends in a value which node k reads; false: there is none. */
+static bool find_gate(const fusing *f, uint32_t k, uint32_t value, gate *g) {
+  const record *r = f->p->r;
+  *g = (gate){.count = 1, .nodes = {sole_maker(f, value, k)}};
+  if (g->nodes[0] == TN_GRAPH_NONE) return false;
+  const record_node *last = &r->nodes[g->nodes[0]];
+  if (last->op->id == TN_OP_SIGMOID) return g->op = TN_OP_SILU, true;
+  if (last->op->id == TN_OP_HARDSIGMOID) return g->op = TN_OP_HARDSWISH, true;
+  if (last->op->id != TN_OP_TANH) return false;
+  g->nodes[g->count++] = sole_maker(f, last->in[0], g->nodes[0]);
+  if (g->nodes[1] == TN_GRAPH_NONE || r->nodes[g->nodes[1]].op->id != TN_OP_SOFTPLUS) return false;
+  const tn_softplus_attrs *attrs = r->nodes[g->nodes[1]].attrs;
+  g->op = TN_OP_MISH; /* which is x itself where softplus is */
+  return attrs->beta == 1 && attrs->threshold >= 20;
+}
+
+/* Whether the device has a kernel of `op`, of one input. */
+static tn_status has_kernel(fusing *f, uint32_t op, const record_value *x, const record_value *y,
+                            bool *has) {
+  tn_tensor *in = NULL, *out = NULL;
+  const cell *kernel = NULL;
+  tn_status status = stand_in(f, 0, x, &in);
+  if (!status) status = stand_in(f, ARGS, y, &out);
+  if (!status) status = find_kernel(op, &in, 1, out, NULL, &kernel);
+  *has = !status && kernel;
+  tn_tensor_release(in);
+  tn_tensor_release(out);
+  return forgive(status);
+}
+
+/* Node k becomes the gate's operator on its input `side`. */
+static void become_gate(fusing *f, uint32_t k, uint32_t side, const gate *g) {
+  record_node *n = &f->p->r->nodes[k];
+  const uint32_t maker = f->p->r->values[n->in[side]].node;
+  size_t i = 0;
+  while (builtin_operators[i].id != g->op) ++i;
+  n->op = &builtin_operators[i];
+  n->in[0] = n->in[side];
+  n->num_in = 1;
+  if (maker != TN_GRAPH_NONE) --f->readers[maker];
+  for (i = 0; i < g->count; ++i) passes_drop(f->p, g->nodes[i]);
+  f->p->program->counts.fused += g->count;
+}
+
+/* x times what follows from x alone, either way round. */
+static tn_status take_gate(fusing *f, uint32_t k) {
+  const record *r = f->p->r;
+  const record_node *n = &r->nodes[k];
+  if (!f->p->runs[k] || n->op->id != TN_OP_MUL || n->num_in != 2 || n->num_inout ||
+      n->num_out != 1 || n->out[0] == TN_GRAPH_NONE)
+    return TN_OK;
+  for (uint32_t side = 0; side < 2; ++side) {
+    gate g;
+    bool has;
+    const record_value *x = &r->values[n->in[side]], *y = &r->values[n->out[0]];
+    if (!find_gate(f, k, n->in[1 - side], &g) || f->p->uses[x->buffer].shared ||
+        !same_shape(x, y) || !same_value(x, &r->values[r->nodes[g.nodes[g.count - 1]].in[0]]))
+      continue;
+    tn_status status = has_kernel(f, g.op, x, y, &has);
+    if (!status && has) become_gate(f, k, side, &g);
+    return status;
+  }
   return TN_OK;
 }
 
@@ -325,6 +419,7 @@ tn_status pass_fuse(passes *p) {
   if (!f.readers) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
   f.reader = f.readers + r->num_nodes + 1;
   note_reads(&f);
+  for (uint32_t k = 0; !status && k < r->num_nodes; ++k) status = take_gate(&f, k);
   for (uint32_t k = 0; !status && k < r->num_nodes; ++k)
     if (is_product(p, k)) status = extend(&f, k);
   for (uint32_t i = 0; i <= ARGS; ++i) tn_tensor_release(f.stand_ins[i]);

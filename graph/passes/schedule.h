@@ -57,6 +57,8 @@ tn_status schedule_undo(schedule *s, uint32_t left);
 
 /* By what the operator computes, and the device: a rough guess. */
 uint64_t node_cost(const record *r, const record_node *n, const tn_device *device);
+/* The least that a node costs. */
+uint64_t call_cost(const tn_device *device);
 /* Whether the operator computes the same again, bit by bit, for what node_cost says. */
 bool node_is_repeatable(const record_node *n);
 

@@ -5,6 +5,13 @@
 enum { FEW_WINDOWS = 4 };
 /* Channels of results with channels last from which on they fill half a vector. */
 enum { LAST_CHANNELS = 8 };
+/* Places of a row-major image from which on ours, which makes no copy of it, sums each channel
+ * alone faster: of windows of up to 9 elements, and of larger ones. */
+enum { OWN_WINDOW = 9, OWN_PLACES = 576, OWN_PLACES_LARGE = 2048 };
+
+static int64_t least_places(const conv_shape *s) {
+  return count_of(s->window, s->axes) <= OWN_WINDOW ? OWN_PLACES : OWN_PLACES_LARGE;
+}
 
 bool conv_is_faster(const conv_shape *s) {
   const int64_t windows = s->n * count_of(s->out, s->axes);
@@ -13,9 +20,8 @@ bool conv_is_faster(const conv_shape *s) {
   if (work_of(s) < 1e5 || !onednn_has_avx512()) return false;
   /* Weights that are read once would be reordered for that. */
   if (s->role == CONV_FORWARD && windows <= FEW_WINDOWS) return false;
-  /* Of larger images ours makes no copy. */
   if (depthwise && s->role == CONV_FORWARD && s->type == dnnl_f32 && !is_last(s) &&
-      count_of(s->out, s->axes) >= 2048)
+      count_of(s->out, s->axes) >= least_places(s))
     return false;
   if (depthwise || (s->g > 1 && c >= 8 && k >= 8)) return true;
   if (s->g > 1 || k < 4) return false;

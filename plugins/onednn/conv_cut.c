@@ -9,6 +9,8 @@
  * adding up a piece's weights worth while. */
 static const double LEAST_WORK = 2e6;
 enum { PIECES = 16, SUM_PIECES = 4, SUM_WINDOWS = 512 };
+/* Channels of a part, which are a multiple of these. */
+enum { PART_CHANNELS = 64 };
 
 /* Multiplications, in groups of few channels fewer by GROUP_COST, or numbers read and written, that
  * are worth a band; weights that stay in cache until the next one; places of results that are worth
@@ -79,6 +81,17 @@ bool conv_cut_fewer(conv_shape *s) {
   return s->bands > 1;
 }
 
+/* Weights that outweigh the images of a piece would be read from memory for each: so there are more
+ * images in a piece, and as many more parts of the channels, which also reorder weights by turns.
+ */
+static void cut_weights(conv_shape *s, int64_t written) {
+  const int64_t weights = s->k * s->c * count_of(s->window, s->axes);
+  const int64_t numbers = s->c * count_of(s->in, s->axes) + s->k * count_of(s->out, s->axes);
+  while (s->n % (2 * s->images) == 0 && written % (PART_CHANNELS * 2 * s->parts) == 0 &&
+         weights / s->parts > numbers * s->images)
+    s->images *= 2, s->parts *= 2;
+}
+
 void conv_cut(conv_shape *s) {
   const double image = work_of(s) / (double)s->n;
   const bool sums = s->role == CONV_BACKWARD_WEIGHTS;
@@ -90,7 +103,9 @@ void conv_cut(conv_shape *s) {
   s->parts = 1;
   if (takes_bands(s)) cut_bands(s);
   if (s->bands) return;
-  while (s->g == 1 && s->n / s->images * s->parts < PIECES / 2 && written % (64 * s->parts) == 0 &&
+  while (s->g == 1 && s->n / s->images * s->parts < PIECES / 2 &&
+         written % (PART_CHANNELS * s->parts) == 0 &&
          image * (double)s->images / (double)s->parts > 2 * LEAST_WORK)
     s->parts *= 2;
+  if (s->g == 1 && !sums && !is_last(s)) cut_weights(s, written);
 }

@@ -37,6 +37,10 @@ static const product products[] = {
     {TN_U8, TN_I8, 2, 2, 33, 272, 1000, true, false},
     {TN_I8, TN_I8, 1, 1, 64, 400, 1037, false, false},
     {TN_I8, TN_U8, 2, 1, 40, 144, 129, true, false},
+    {TN_I8, TN_I8, 1, 1, 1, 1028, 1032, false, false},
+    {TN_I8, TN_I8, 1, 1, 16, 900, 1176, false, false},
+    {TN_I8, TN_I8, 1, 1, 27, 2052, 520, false, false},
+    {TN_I8, TN_I8, 1, 1, 64, 100, 12008, false, false},
 };
 
 static unsigned seed;

@@ -101,6 +101,35 @@ START_TEST(what_is_not_folded) {
 }
 END_TEST
 
+/* A chain of functions of one constant of 2^18 numbers: some of them, and each run does the rest.
+ */
+START_TEST(what_would_take_long) {
+  enum { ROWS = 1 << 9, NODES = 100 };
+  tn_graph *g = make_graph();
+  tn_tensor *real = numbers(device, ROWS, ROWS, 0.5f), *x = NULL, *want = NULL, *got = NULL;
+  ok(tn_graph_constant(g, "x", real, &x));
+  ok(tn_tanh(NULL, real, &want));
+  for (int i = 0; i < NODES; ++i) {
+    tn_tensor *y = NULL;
+    ok(tn_tanh(NULL, x, &y));
+    tn_tensor_release(x);
+    x = y;
+    if (i) ok(tn_tanh(NULL, want, &want));
+  }
+  ok(tn_graph_output(g, "y", x));
+  tn_program *p = compiled(g);
+  const tn_program_info info = report(p);
+  ck_assert_uint_eq(info.folded + info.nodes, NODES);
+  ck_assert_uint_ge(info.folded, NODES / 4);
+  ck_assert_uint_le(info.folded, NODES / 2);
+  ok(tn_program_run(p, NULL, 0, NULL, 1, &got));
+  same(got, want);
+  RELEASE(real, x, want, got);
+  tn_program_destroy(p);
+  tn_graph_destroy(g);
+}
+END_TEST
+
 /* A node that cannot be computed when compiling fails when it runs, with its own message. */
 START_TEST(a_constant_that_fails) {
   tn_runtime_options options = {
@@ -194,6 +223,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_test(tcase, constants_are_folded);
   tcase_add_test(tcase, fills_that_are_written_over);
   tcase_add_test(tcase, what_is_not_folded);
+  tcase_add_test(tcase, what_would_take_long);
   tcase_add_test(tcase, a_constant_that_fails);
   tcase_add_test(tcase, several_threads_compile);
 }

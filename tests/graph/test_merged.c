@@ -2,6 +2,8 @@
  * What compiling leaves out without a bit's difference: nodes that are equal and copies; and what
  * looks like one of them and is not.
  */
+#include <math.h>
+
 #include "tests/graph/graphs.h"
 
 /* x, with two nodes behind it that `make` makes, and an output for each. */
@@ -151,6 +153,30 @@ START_TEST(nearly_equal_nodes) {
   tn_tensor *in = numbers(device, 3, 3, -1);
   ck_assert_uint_eq(agree(g, TN_COMPILE_NO_FOLDING, 1, (const tn_tensor *[]){in}).merged, 0);
   RELEASE(x, h, all[0], all[1], all[2], in);
+  tn_graph_destroy(g);
+}
+END_TEST
+
+/* A cast to the own type is a copy, which may go, but for types that it makes other numbers of. */
+START_TEST(casts_to_the_own_type) {
+  static const struct {
+    tn_dtype dtype;
+    uint32_t merged;
+  } cases[] = {{TN_F32, 3}, {TN_F8_E4M3, 1}, {TN_F8_E5M2, 0}};
+  const tn_cast_attrs narrow = {sizeof narrow, (int32_t)cases[_i].dtype, 1},
+                      own = {sizeof own, narrow.dtype};
+  const tn_cast_attrs wide = {sizeof wide, TN_F32};
+  tn_graph *g = make_graph();
+  tn_tensor *x = input(g, "x", 2, 2), *a = NULL, *b = NULL, *y = NULL, *in = NULL;
+  ok(tn_cast(NULL, x, &narrow, &a));
+  ok(tn_cast(NULL, a, &own, &b));
+  ok(tn_cast(NULL, b, &wide, &y));
+  ok(tn_graph_output(g, "y", y));
+  const int64_t shape[] = {2, 2};
+  ok(tn_tensor_from_host(device, TN_F32, 2, shape, (float[]){1, INFINITY, -INFINITY, 2}, &in));
+  ck_assert_uint_eq(agree(g, TN_COMPILE_NO_FUSION, 1, (const tn_tensor *[]){in}).merged,
+                    cases[_i].merged);
+  RELEASE(x, a, b, y, in);
   tn_graph_destroy(g);
 }
 END_TEST
@@ -321,6 +347,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, equal_nodes, 0, 13);
   tcase_add_test(tcase, nearly_equal_nodes);
+  tcase_add_loop_test(tcase, casts_to_the_own_type, 0, 3);
   tcase_add_test(tcase, views_of_what_is_merged);
   tcase_add_test(tcase, parameters_between);
   tcase_add_test(tcase, outputs_that_are_merged);

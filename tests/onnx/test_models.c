@@ -302,7 +302,7 @@ START_TEST(loops_without_end_are_refused) {
   weight_add(g, "turns", I64, 0, NULL, &(int64_t){INT64_MAX}, 8);
   tn_onnx *model = loaded(model_new(g));
   tn_tensor *x = floats(1, (float[]){0});
-  refuses(model, 1, &x, "more than 131072 nodes");
+  refuses(model, 1, &x, "more than 65536 nodes");
   tn_onnx_close(model);
 }
 END_TEST

@@ -21,10 +21,19 @@ part() { # NAME [ARGUMENTS]
     "$(tail -n 1 "$log" | cut -c1-90)")$'\n'
 }
 
+# Meson before 1.1 tells ninja of no header of a .cu file: after a change of one, all of those are new.
+refresh_cuda() { # FOLDER
+  local built=$1/libtenon-cuda.so
+  if [ ! -e "$built" ] || grep -A 1 '^rule cuda_COMPILER' "$1/build.ninja" | grep -q -- '-MD'; then return 0; fi
+  if find kernels api dispatcher -name '*.*h' -newer "$built" | grep -q .; then
+    find kernels/cuda -name '*.cu' -exec touch {} +
+  fi
+}
+
 gpu_build() {
   widen_cuda
   configure build -Dcuda=enabled && meson configure build -Dcuda=enabled &&
-    ninja -C build -j "$jobs" && ls -l build/libtenon-cuda.so
+    refresh_cuda build && ninja -C build -j "$jobs" && ls -l build/libtenon-cuda.so
 }
 
 gpu_info() { TENON_DEVICE=cuda build/tools/tenon info -v; }

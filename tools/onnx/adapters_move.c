@@ -308,23 +308,20 @@ static int64_t inside(int64_t at, int64_t least, int64_t most) {
 static tn_tensor *slice_axis(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
                              int64_t step) {
   int64_t n = c->in[0].shape[axis], least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
-  tn_tensor *view = NULL;
   if (!x) return NULL;
   if (!step || step == INT64_MIN) return node_cannot(c, "a slice with a step of 0"), NULL;
   begin = inside(begin < 0 && begin >= -n ? begin + n : begin, least, most);
   end = inside(end < 0 && end >= -n ? end + n : end, least, most);
   if (step > 0) {
     if (end < begin) end = begin;
-    return node_check(c, tn_tensor_slice(x, axis, begin, end, step > n ? n + 1 : step, &view))
-               ? node_keep(c, view)
-               : NULL;
+    return node_slice_by(c, x, axis, begin, end, step > n ? n + 1 : step);
   }
   int64_t stride = -step > n ? n + 1 : -step, count = (begin - end + stride - 1) / stride;
   int64_t low = count > 0 ? begin - (count - 1) * stride : 0;
-  if (!node_check(c, tn_tensor_slice(x, axis, low, count > 0 ? begin + 1 : 0, stride, &view)))
-    return NULL;
+  tn_tensor *part = node_slice_by(c, x, axis, low, count > 0 ? begin + 1 : 0, stride);
+  if (!part) return NULL;
   op_call k = call_begin(c, "flip");
-  call_in(&k, node_keep(c, view));
+  call_in(&k, part);
   call_set(&k, "axes", 0, axis);
   return node_made(&k);
 }

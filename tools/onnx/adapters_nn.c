@@ -34,8 +34,7 @@ static tn_status gemm(onnx_node *c, const char *op) {
 /* Without axis `axis`, which is of size 1. */
 static tn_tensor *squeezed(onnx_node *c, tn_tensor *x, int32_t axis) {
   tn_tensor *y = NULL;
-  if (!x || !node_check(c, tn_tensor_squeeze(x, axis, &y))) return NULL;
-  return node_keep(c, y);
+  return x ? node_kept(c, tn_tensor_squeeze(x, axis, &y), &y) : NULL;
 }
 
 static tn_status batch_norm(onnx_node *c, const char *op) {

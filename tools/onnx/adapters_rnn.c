@@ -90,10 +90,9 @@ static tn_status recurrent(onnx_node *c, const char *op) {
   if (!set_activations(c, n, &k, direction == 2 ? 2 : 1)) return TN_OK;
   if (c->status != TN_OK) return c->status;
   tn_status status = call_run(&k, y, n->outputs);
-  for (int i = 0; i < n->outputs; i++) {
-    tn_tensor *made = status == TN_OK && y[i] ? node_keep(c, y[i]) : NULL;
-    if (made && node_wants(c, i)) status = node_give(c, i, sequences_first(c, made, turn));
-  }
+  for (int i = 0; i < n->outputs; i++) y[i] = node_kept(c, status, &y[i]);
+  for (int i = 0; i < n->outputs; i++)
+    if (y[i] && node_wants(c, i)) status = node_give(c, i, sequences_first(c, y[i], turn));
   return status;
 }
 

@@ -166,10 +166,8 @@ static tn_tensor *by_places(onnx_node *c, tn_tensor *x, const window *w, const i
     tn_tensor *y = NULL;
     for (int64_t at = 0; at < w->kernel[i] && x; at++) {
       int64_t begin = at * w->dilation[i], end = begin + (count[i] - 1) * w->stride[i] + 1;
-      tn_tensor *part = NULL;
-      if (!node_check(c, tn_tensor_slice(x, i + 2, begin, end, w->stride[i], &part))) return NULL;
-      part = node_keep(c, part);
-      y = y ? node_do(c, combine, y, part) : part;
+      tn_tensor *part = node_slice_by(c, x, i + 2, begin, end, w->stride[i]);
+      y = y && part ? node_do(c, combine, y, part) : part;
     }
     x = y;
   }
@@ -302,9 +300,7 @@ static tn_tensor *window_part(onnx_node *c, tn_tensor *x, const window *w, const
                               const int64_t *at) {
   for (int i = 0; i < w->rank && x; i++) {
     int64_t begin = at[i] * w->dilation[i], end = begin + (count[i] - 1) * w->stride[i] + 1;
-    tn_tensor *part = NULL;
-    if (!node_check(c, tn_tensor_slice(x, i + 2, begin, end, w->stride[i], &part))) return NULL;
-    x = node_keep(c, part);
+    x = node_slice_by(c, x, i + 2, begin, end, w->stride[i]);
   }
   return x;
 }

@@ -30,6 +30,7 @@ static tn_status evaluation_begin(evaluation *e, tn_onnx *m) {
 static void evaluation_end(evaluation *e) {
   for (uint64_t i = 0; e->weights && i < e->model->num_weights; i++) value_release(e->weights[i]);
   free(e->weights);
+  tn_graph_destroy(e->sizes);
 }
 
 /* The model's inputs in a graph; with their numbers, where programs are made for those. */

@@ -227,7 +227,9 @@ static void eval_loop(evaluation *e, frame *f, const plan_node *n, value **out) 
     value_release(t.in[0]), value_release(t.in[1]);
     t.in[0] = value_of_numbers(e, TN_I64, 0, NULL, &turn);
     t.in[1] = value_of_numbers(e, TN_BOOL, 0, NULL, &(uint8_t){1});
-    if (e->status || eval_graph(e, body, f, f->scope, t.in, t.out)) break;
+    if (e->status || !eval_counts(e, 1 + body->num_weights / BUILT_TENSORS) ||
+        eval_graph(e, body, f, f->scope, t.in, t.out))
+      break;
     e->at = n;
     decide(e, t.out[0], "the condition of the next turn", &condition);
     value_release(t.out[0]);
@@ -300,7 +302,9 @@ static void eval_scan(evaluation *e, frame *f, const plan_node *n, value **out) 
       value_release(t.in[i]);
       t.in[i] = scan_part(e, c, frame_value(f, n, i), i - t.carried, turn, length);
     }
-    if (e->status || eval_graph(e, body, f, f->scope, t.in, t.out)) break;
+    if (e->status || !eval_counts(e, 1 + body->num_weights / BUILT_TENSORS) ||
+        eval_graph(e, body, f, f->scope, t.in, t.out))
+      break;
     e->at = n;
     turns_step(e, &t, 0, 0);
   }

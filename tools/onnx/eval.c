@@ -27,6 +27,16 @@ tn_status eval_fail(evaluation *e, tn_status status, const char *format, ...) {
                    e->at->domain, text);
 }
 
+/* Nodes of the graph count too: an adapter may make many. */
+bool eval_counts(evaluation *e, uint64_t nodes) {
+  if (!e->graph) return true;
+  e->built += nodes;
+  if (e->built <= MAX_BUILT && tn_graph_num_nodes(e->graph) <= MAX_BUILT) return true;
+  eval_fail(e, TN_ERR_UNSUPPORTED, "loops and functions that come to more than %d nodes",
+            MAX_BUILT);
+  return false;
+}
+
 value *frame_value(const frame *f, const plan_node *n, size_t in) {
   if (in >= n->node->n_input || n->in[in].slot == NO_SLOT) return NULL;
   for (uint32_t up = n->in[in].up; up; up--) f = f->outer;
@@ -116,21 +126,40 @@ static bool draws(const Onnx__Node *node) {
   return false;
 }
 
-/* What makes at most as many elements as there are in what it reads, each with each. */
+/* What makes at most as many elements as there are in what it reads, each with each, in as many
+ * steps as it reads and makes. */
 static bool combines(const char *op) {
   static const char *const ops[] = {
-      "Abs",       "Add",        "And",       "Cast",      "Ceil",      "Compress",
-      "Concat",    "Div",        "Equal",     "Flatten",   "Floor",     "Gather",
-      "Greater",   "Identity",   "Less",      "Max",       "Min",       "Mod",
-      "Mul",       "Neg",        "NonZero",   "Not",       "Or",        "ReduceMax",
-      "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",   "Slice",     "Split",
-      "Sqrt",      "Squeeze",    "Sub",       "Transpose", "Unsqueeze", "Where"};
+      "Abs",        "Add",       "And",        "Cast",      "Ceil",       "Compress",  "Concat",
+      "Cos",        "Div",       "Equal",      "Erf",       "Exp",        "Flatten",   "Floor",
+      "Gather",     "Greater",   "Identity",   "Less",      "Log",        "Max",       "Min",
+      "Mod",        "Mul",       "Neg",        "NonZero",   "Not",        "Or",        "Pow",
+      "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu",
+      "Reshape",    "Round",     "Sigmoid",    "Sign",      "Sin",        "Slice",     "Split",
+      "Sqrt",       "Squeeze",   "Sub",        "Tanh",      "Transpose",  "Unsqueeze", "Where"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (!strcmp(op, ops[i])) return true;
   return false;
 }
 
+void eval_classify(plan_node *n) {
+  n->draws = draws(n->node);
+  n->combines = combines(n->node->op_type);
+}
+
 static bool is_large(const tn_tensor *x) { return x && tn_tensor_elements(x) > MAX_KNOWN; }
+
+/* The graph that nobody runs: of some nodes one after the other, since making it takes longer than
+ * what it holds. NULL: there is no memory. */
+static tn_graph *sizes_graph(evaluation *e) {
+  enum { MOST_USES = 64 };
+  if (e->sizes_uses++ % MOST_USES == 0) {
+    tn_graph_destroy(e->sizes);
+    e->sizes = NULL;
+  }
+  if (!e->sizes && tn_graph_create(e->model->runtime, "sizes", &e->sizes)) e->sizes = NULL;
+  return e->sizes;
+}
 
 /* Whether a node of known inputs makes more than it should, in between or at the end: its calls are
  * recorded in a graph that nobody runs, where sizes cost nothing. */
@@ -139,17 +168,17 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++)
     if (c->in[i].elements > 1 && __builtin_mul_overflow(most, c->in[i].elements, &most))
       most = INT64_MAX;
-  if (most <= MAX_KNOWN && combines(c->node->op_type)) return false;
-  tn_graph *graph;
+  if (most <= MAX_KNOWN && e->at->combines) return false;
+  tn_graph *graph = sizes_graph(e);
   bool large = false;
-  if (tn_graph_create(e->model->runtime, "sizes", &graph)) return true;
+  if (!graph) return true;
   tn_status status = TN_OK;
   c->device = tn_graph_device(graph);
   c->symbolic = true;
   for (int i = 0; i < c->num_in && !status; i++) {
     const onnx_tensor *t = &c->in[i];
-    char name[16];
-    snprintf(name, sizeof name, "x%d", i);
+    char name[40];
+    snprintf(name, sizeof name, "x%llu,%d", (unsigned long long)e->sizes_uses, i);
     if (t->present) status = tn_graph_input(graph, name, t->dtype, t->rank, t->shape, &c->x[i]);
   }
   if (!status) status = node_run(c);
@@ -160,22 +189,38 @@ static bool grows(evaluation *e, onnx_node *c) {
   for (int i = 0; i < c->num_in; i++) tn_tensor_release(c->x[i]), c->x[i] = NULL;
   for (int i = 0; i < c->num_out; i++) tn_tensor_release(c->y[i]), c->y[i] = NULL;
   node_end(c);
-  tn_graph_destroy(graph);
+  if (status) e->sizes_uses = 0; /* the next node begins anew */
   *c->cannot = 0;
   c->wants_run = c->symbolic = false;
   c->status = TN_OK;
   return grows;
 }
 
-/* Whether everything that the node reads is known, and little. */
+/* Steps of a node that reads `elements`, which may meet each other in products and windows. What it
+ * makes is counted when it is made. */
+static int64_t fold_steps(const evaluation *e, const onnx_node *c, int64_t elements) {
+  int64_t steps = 1, square = elements * elements;
+  if (e->at->combines) return elements;
+  for (int i = 0; i < c->num_in; i++)
+    if (c->in[i].elements > 1 && __builtin_mul_overflow(steps, c->in[i].elements, &steps))
+      return INT64_MAX;
+  return steps > square ? steps : square;
+}
+
+/* Whether everything that the node reads is known, and little, and the model has not computed too
+ * much yet. */
 static bool folds(evaluation *e, onnx_node *c) {
   int64_t elements = 0;
   for (int i = 0; i < c->num_in; i++) {
     if (!c->in[i].present) continue;
     if (!c->in[i].data) return false;
     elements += c->in[i].elements;
+    if (elements > MAX_FOLDED) return false;
   }
-  return elements <= MAX_FOLDED && !draws(c->node) && !grows(e, c);
+  const uint64_t steps = (uint64_t)fold_steps(e, c, elements);
+  if ((e->graph && e->fold_steps + steps > FOLD_STEPS) || e->at->draws || grows(e, c)) return false;
+  e->fold_steps += steps;
+  return true;
 }
 
 /* Outputs of a call on the host device, as numbers. false: they are too many. */
@@ -185,6 +230,7 @@ static bool take_known(evaluation *e, onnx_node *c, value **out) {
   for (int i = 0; i < c->num_out && !e->status; i++) {
     tn_tensor *y = c->y[i];
     if (!y) continue;
+    e->fold_steps += (uint64_t)tn_tensor_elements(y);
     out[i] = value_of_numbers(e, tn_tensor_dtype(y), tn_tensor_rank(y), tn_tensor_shape(y), NULL);
     tn_status status = out[i] ? tn_tensor_to_host(y, out[i]->host.data, tn_tensor_bytes(y)) : TN_OK;
     if (status) eval_fail(e, status, "%s", tn_last_error());
@@ -278,18 +324,13 @@ static void eval_call(evaluation *e, frame *f, const plan_node *n, value **out) 
 
 /* A Constant whose value is an attribute of the function that it stands in is made here; others
  * are weights. */
-static void eval_node(evaluation *e, frame *f, const plan_node *n) {
-  value *out[NODE_TENSORS] = {0};
-  const char *site =
-      tn_call_site(n->node->name && *n->node->name ? n->node->name : n->node->op_type);
-  e->at = n;
-  if (++e->built > MAX_BUILT && e->graph)
-    eval_fail(e, TN_ERR_UNSUPPORTED, "loops and functions that come to more than %d nodes",
-              MAX_BUILT);
-  else if (n->node->n_output > NODE_TENSORS)
+static void eval_kind(evaluation *e, frame *f, const plan_node *n, value **out) {
+  if (n->node->n_output > NODE_TENSORS)
     eval_fail(e, TN_ERR_UNSUPPORTED, "more than %d outputs", NODE_TENSORS);
   else if (n->kind == PLAN_UNSERVED)
     eval_fail(e, TN_ERR_UNSUPPORTED, "%s", n->reason);
+  else if (!n->node->n_output && (n->kind == PLAN_SHAPE || n->kind == PLAN_FILL))
+    eval_fail(e, TN_ERR_INVALID_ARGUMENT, "a node without outputs");
   else if (n->kind == PLAN_SHAPE)
     eval_shape(e, f, n, out);
   else if (n->kind == PLAN_FILL)
@@ -298,6 +339,15 @@ static void eval_node(evaluation *e, frame *f, const plan_node *n) {
     eval_call(e, f, n, out);
   else if (n->kind != PLAN_WEIGHT && n->kind != PLAN_JOINED)
     eval_control(e, f, n, out);
+}
+
+static void eval_node(evaluation *e, frame *f, const plan_node *n) {
+  value *out[NODE_TENSORS] = {0};
+  const char *site =
+      tn_call_site(n->node->name && *n->node->name ? n->node->name : n->node->op_type);
+  e->at = n;
+  const size_t tensors = n->node->n_input + n->node->n_output;
+  if (eval_counts(e, 1 + tensors / BUILT_TENSORS)) eval_kind(e, f, n, out);
   e->at = n;
   for (size_t i = 0; i < n->node->n_output && i < NODE_TENSORS; i++) {
     if (n->kind == PLAN_WEIGHT) break;

@@ -17,8 +17,10 @@ enum {
   OLDEST_OPSET = 1,
   NEWEST_OPSET = 21,
   MAX_DEPTH = 32,        /* of graphs in graphs, and of functions in functions */
-  MAX_BUILT = 1 << 17,   /* nodes evaluated for one program: what loops and functions come to */
+  MAX_BUILT = 1 << 16,   /* nodes evaluated for one program: what loops and functions come to */
+  BUILT_TENSORS = 16,    /* inputs and outputs that are counted as one node more */
   MAX_FOLDED = 1 << 16,  /* elements that nodes read to be computed while building */
+  FOLD_STEPS = 1 << 27,  /* elements that such nodes of a program read, make or go through */
   MAX_KNOWN = 1 << 20,   /* elements that such a node makes */
   KNOWN_ROOM = 64 << 20, /* bytes of known numbers at a time, beside four times the file */
   MAX_SPECIAL = 16,      /* elements of an input whose numbers programs may be made for */
@@ -103,6 +105,7 @@ typedef struct plan_node {
   plan_kind kind;
   int64_t opset;
   const char *domain;
+  bool draws, combines; /* what eval_classify says of the operator */
   plan_ref *in;
   uint32_t *out;       /* slots; NO_SLOT where nobody wants it */
   plan_graph *body[2]; /* of Loop and Scan; then and else of If; a function's */
@@ -193,8 +196,11 @@ typedef struct evaluation {
   tn_status status;
   bool wants_run; /* failed since numbers are not known before a run */
   uint64_t built, folded;
-  uint64_t known;  /* bytes of numbers that the host holds, and the graph as constants */
-  value **weights; /* by index, as they were made */
+  uint64_t fold_steps; /* of nodes computed while building */
+  tn_graph *sizes;     /* what such nodes would make, or NULL */
+  uint64_t sizes_uses; /* nodes that it was asked about */
+  uint64_t known;      /* bytes of numbers that the host holds, and the graph as constants */
+  value **weights;     /* by index, as they were made */
   const plan_node *at;
 } evaluation;
 
@@ -202,6 +208,10 @@ typedef struct evaluation {
  * the function that it stands in. */
 tn_status eval_graph(evaluation *e, const plan_graph *g, frame *outer, const node_scope *scope,
                      value *const *in, value **out);
+/* Notes what evaluations ask of a node's operator each time. */
+void eval_classify(plan_node *n);
+/* Whether as many nodes more are not too many; where they are, the evaluation fails. */
+bool eval_counts(evaluation *e, uint64_t nodes);
 /* Says that the node at hand failed. */
 tn_status eval_fail(evaluation *e, tn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

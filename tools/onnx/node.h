@@ -183,6 +183,8 @@ tn_tensor *node_reshape(onnx_node *c, tn_tensor *x, int32_t rank, const int64_t 
 /* axes as of tn_tensor_permute. */
 tn_tensor *node_permute(onnx_node *c, tn_tensor *x, const int32_t *axes);
 tn_tensor *node_slice(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end);
+tn_tensor *node_slice_by(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
+                         int64_t step);
 tn_tensor *node_expand(onnx_node *c, tn_tensor *x, int32_t rank, const int64_t *shape);
 /* Elements undefined, to be updated by calls. */
 tn_tensor *node_empty(onnx_node *c, tn_dtype dtype, int32_t rank, const int64_t *shape);
@@ -194,6 +196,9 @@ tn_tensor *node_copy(onnx_node *c, tn_tensor *x);
 tn_tensor *node_rows(onnx_node *c, tn_tensor *x);
 /* Makes the tensor, the caller's, the node's. Returns it. */
 tn_tensor *node_keep(onnx_node *c, tn_tensor *x);
+/* What a call that returned `status` made, *y, as node_keep; NULL if this call or one before it
+ * failed: the tensor is the node's all the same. */
+tn_tensor *node_kept(onnx_node *c, tn_status status, tn_tensor *const *y);
 /* The status of a call that is not one of these; TN_OK goes on. */
 bool node_check(onnx_node *c, tn_status status);
 /* Makes x output `out`, and returns the status of the first call that failed. */

@@ -394,6 +394,7 @@ static tn_status plan_of(tn_onnx *m, plan_graph *outer, const source *s,
   g->at = INT64_MAX;
   if (!status) status = plan_results(g, s);
   if (!status) status = plan_fold(m, g, s->nodes);
+  for (uint32_t i = 0; i < g->num_nodes && !status; i++) eval_classify(&g->nodes[i]);
   if (!status) status = plan_lifetimes(g);
   free(g->table);
   g->table = NULL;

@@ -25,16 +25,16 @@ tn_tensor *node_keep(onnx_node *c, tn_tensor *x) {
   return c->kept[c->num_kept++] = x;
 }
 
-/* What a call made, where it did. */
-static tn_tensor *kept(onnx_node *c, tn_status status, tn_tensor **y) {
-  return node_check(c, status) ? node_keep(c, *y) : NULL;
+tn_tensor *node_kept(onnx_node *c, tn_status status, tn_tensor *const *y) {
+  tn_tensor *mine = status == TN_OK ? node_keep(c, *y) : NULL;
+  return node_check(c, status) ? mine : NULL;
 }
 
 tn_tensor *node_made(op_call *k) {
   tn_tensor *y[1] = {NULL};
   if (!goes_on(k->c)) return NULL;
   tn_status status = call_run(k, y, 1);
-  return kept(k->c, status, y);
+  return node_kept(k->c, status, y);
 }
 
 tn_tensor *node_do(onnx_node *c, const char *op, const tn_tensor *a, const tn_tensor *b) {
@@ -48,14 +48,14 @@ tn_tensor *node_do(onnx_node *c, const char *op, const tn_tensor *a, const tn_te
 tn_tensor *node_constant(onnx_node *c, tn_dtype dtype, double value) {
   tn_tensor *y = NULL;
   if (!goes_on(c)) return NULL;
-  return kept(c, tn_scalar_f64(c->device, c->stream, dtype, value, &y), &y);
+  return node_kept(c, tn_scalar_f64(c->device, c->stream, dtype, value, &y), &y);
 }
 
 tn_tensor *node_from_host(onnx_node *c, tn_dtype dtype, int32_t rank, const int64_t *shape,
                           const void *data) {
   tn_tensor *y = NULL;
   if (!goes_on(c)) return NULL;
-  return kept(c, tn_tensor_from_host(c->device, dtype, rank, shape, data, &y), &y);
+  return node_kept(c, tn_tensor_from_host(c->device, dtype, rank, shape, data, &y), &y);
 }
 
 tn_tensor *node_cast(onnx_node *c, tn_tensor *x, tn_dtype dtype) {
@@ -69,7 +69,7 @@ tn_tensor *node_cast(onnx_node *c, tn_tensor *x, tn_dtype dtype) {
 tn_tensor *node_rows(onnx_node *c, tn_tensor *x) {
   tn_tensor *y = NULL;
   if (!goes_on(c) || !x) return NULL;
-  return kept(c, tn_tensor_contiguous(c->stream, x, &y), &y);
+  return node_kept(c, tn_tensor_contiguous(c->stream, x, &y), &y);
 }
 
 tn_tensor *node_reshape(onnx_node *c, tn_tensor *x, int32_t rank, const int64_t *shape) {
@@ -77,38 +77,43 @@ tn_tensor *node_reshape(onnx_node *c, tn_tensor *x, int32_t rank, const int64_t 
   if (!goes_on(c) || !x) return NULL;
   if (tn_tensor_reshape(x, rank, shape, &y) == TN_OK) return node_keep(c, y);
   x = node_rows(c, x);
-  return x ? kept(c, tn_tensor_reshape(x, rank, shape, &y), &y) : NULL;
+  return x ? node_kept(c, tn_tensor_reshape(x, rank, shape, &y), &y) : NULL;
 }
 
 tn_tensor *node_permute(onnx_node *c, tn_tensor *x, const int32_t *axes) {
   tn_tensor *y = NULL;
   if (!goes_on(c) || !x) return NULL;
-  return kept(c, tn_tensor_permute(x, axes, &y), &y);
+  return node_kept(c, tn_tensor_permute(x, axes, &y), &y);
 }
 
 tn_tensor *node_slice(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end) {
+  return node_slice_by(c, x, axis, begin, end, 1);
+}
+
+tn_tensor *node_slice_by(onnx_node *c, tn_tensor *x, int32_t axis, int64_t begin, int64_t end,
+                         int64_t step) {
   tn_tensor *y = NULL;
   if (!goes_on(c) || !x) return NULL;
-  return kept(c, tn_tensor_slice(x, axis, begin, end, 1, &y), &y);
+  return node_kept(c, tn_tensor_slice(x, axis, begin, end, step, &y), &y);
 }
 
 tn_tensor *node_expand(onnx_node *c, tn_tensor *x, int32_t rank, const int64_t *shape) {
   tn_tensor *y = NULL;
   if (!goes_on(c) || !x) return NULL;
-  return kept(c, tn_tensor_expand(x, rank, shape, &y), &y);
+  return node_kept(c, tn_tensor_expand(x, rank, shape, &y), &y);
 }
 
 tn_tensor *node_empty(onnx_node *c, tn_dtype dtype, int32_t rank, const int64_t *shape) {
   tn_tensor *y = NULL;
   if (!goes_on(c)) return NULL;
-  return kept(c, tn_tensor_empty_on(c->device, c->stream, dtype, rank, shape, &y), &y);
+  return node_kept(c, tn_tensor_empty_on(c->device, c->stream, dtype, rank, shape, &y), &y);
 }
 
 tn_tensor *node_filled(onnx_node *c, tn_dtype dtype, int32_t rank, const int64_t *shape,
                        double value) {
   tn_tensor *y = NULL;
   if (!goes_on(c)) return NULL;
-  return kept(c, tn_full_f64(c->device, c->stream, dtype, rank, shape, value, &y), &y);
+  return node_kept(c, tn_full_f64(c->device, c->stream, dtype, rank, shape, value, &y), &y);
 }
 
 tn_tensor *node_copy(onnx_node *c, tn_tensor *x) { return node_do(c, "copy", x, NULL); }

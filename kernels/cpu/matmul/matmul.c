@@ -9,6 +9,7 @@
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
+#include "kernels/cpu/matmul/small.h"
 #include "kernels/cpu/matmul/split.h"
 
 typedef struct operand {
@@ -156,12 +157,75 @@ bool ISA(matmul_supports)(const tn_kernel_args *args) {
 #include "kernels/cpu/matmul/tiled.h"
 
 /* Products of float32 that are faster in tiles than on the BLAS, which packs what it reads once: of
- * few rows by a wide second operand. */
-enum { THIN_MOST = 32, THIN_WIDE = 64 };
+ * few rows by a wide second operand. OpenBLAS's kernels for AVX-512 are slow at long sums too. */
+enum { THIN_MOST = 32, THIN_WIDE = 64, DEEP_MOST = 128, DEEP_LEAST = 1024 };
 static bool is_thin(const matmul_call *call) {
   const double terms = (double)call->m * (double)call->n * (double)call->k;
-  return call->m > 1 && call->m <= THIN_MOST && call->n >= THIN_WIDE && call->b.col == 1 &&
-         terms > SPLIT_UNPACKED;
+  const bool is_turned = call->b.col != 1;
+  if (call->m == 1 || call->n < THIN_WIDE || terms <= SPLIT_UNPACKED) return false;
+#if TN_ISA_LEVEL == 2
+  if (is_turned && call->m <= SMALL_FEW) return false;
+  if (call->m <= DEEP_MOST && call->k >= DEEP_LEAST) return true;
+  return call->m <= THIN_MOST;
+#endif
+  return call->m <= THIN_MOST && !is_turned;
+}
+
+/* Products of float32 that are faster in registers than on the BLAS. */
+enum { SMALL_TERMS = 1 << 20, SMALL_EXTENT = 1 << 20, SMALL_COLUMNS = 16 };
+static bool is_small(const small_product *p, int64_t terms) {
+  if ((p->m | p->n | p->k) >= SMALL_EXTENT) return false; /* terms are counted in 64 bits */
+  return p->m * p->n * p->k <= terms;
+}
+
+/* Of any size, but for products by one vector. */
+static bool is_thin_block(const small_product *p) {
+  if (p->m == 1 || p->n == 1) return false;
+  return p->n <= SMALL_COLUMNS || (p->m <= SMALL_FEW && p->b_row == 1);
+}
+
+/* Two matrices and no more: computed from what the call says, if it is small and no work for more
+ * than one thread. */
+static bool small_call(const tn_kernel_args *args, const tn_matmul_attrs *attrs) {
+  const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
+  if (a->ndim != 2 || b->ndim != 2 || attrs->activation) return false;
+  if ((args->num_in > 2 && args->in[2]) || y->strides[1] != 1) return false;
+  const int ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
+  const small_product p = {.m = y->shape[0],
+                           .n = y->shape[1],
+                           .k = a->shape[!ta],
+                           .a = a->data,
+                           .b = b->data,
+                           .y = y->data,
+                           .a_row = a->strides[ta],
+                           .a_col = a->strides[!ta],
+                           .b_row = b->strides[tb],
+                           .b_col = b->strides[!tb],
+                           .y_row = y->strides[0],
+                           .y_col = 1};
+  if (!is_small(&p, threads_of(args->host) > 1 ? SPLIT_WORTH : SMALL_TERMS)) return false;
+  ISA(small_floats)(&p);
+  return true;
+}
+
+/* A block of a larger one, or of a batch. */
+static bool small_block(const matmul_call *call, const float *a, const float *b, float *y,
+                        int64_t m, int64_t n) {
+  const small_product p = {.m = m,
+                           .n = n,
+                           .k = call->k,
+                           .a = a,
+                           .b = b,
+                           .y = y,
+                           .a_row = call->a.row,
+                           .a_col = call->a.col,
+                           .b_row = call->b.row,
+                           .b_col = call->b.col,
+                           .y_row = call->y.row,
+                           .y_col = 1};
+  if (!is_small(&p, SMALL_TERMS) && !is_thin_block(&p)) return false;
+  ISA(small_floats)(&p);
+  return true;
 }
 
 #define BODY "kernels/cpu/matmul/matmul.inc"

@@ -22,6 +22,8 @@
  * reading them is what that takes. */
 #define CONV_PART_WEIGHTS (32 * 1024)
 #define CONV_PARTS 16
+/* Units of work that are enough for all threads. */
+#define CONV_UNITS 8
 /* Bytes of weight-gradient accumulators at the most. */
 #define CONV_SUM_BYTES (32 * 1024 * 1024)
 #define CONV_SUMS 16
@@ -60,6 +62,7 @@ typedef struct conv_call {
   bool turned;                  /* x is dy: w is [c, k], its windows turned round */
   bool stays;                   /* with patches, whatever its extents */
   int64_t parts;                /* of its channels, which are units of their own */
+  int64_t points;               /* windows of one place in a unit; see conv_point.h */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -124,6 +127,27 @@ static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLT
   conv_cut(call, element);
 }
 
+/* Whether windows cover x without meeting and without padding, each a whole number of times. */
+static bool conv_is_apart(const conv_call *call) {
+  bool is = true;
+  for (int d = 0; d < 3; d++)
+    is = is && call->kernel[d] == call->at.stride[d] && call->at.padding[d] == 0 &&
+         (call->kernel[d] == 1 || call->at.dilation[d] == 1) &&
+         call->in[d] == call->out[d] * call->kernel[d];
+  return is;
+}
+
+/* Work on windows that lie apart can be cut between any two: into pieces of as many as are worth a
+ * product, then by channels. */
+static void conv_cut_apart(conv_call *call) {
+  const int64_t images = call->n * call->at.groups;
+  const int64_t wanted = cpu_max(1, CONV_UNITS / images);
+  call->pieces = cpu_max(call->pieces, cpu_min(wanted, call->image / (4 * CONV_LEAST_PIECE)));
+  call->piece = cpu_ceil_div(call->image, call->pieces);
+  call->pieces = cpu_ceil_div(call->image, call->piece);
+  call->split = cpu_max(1, cpu_min(call->c, wanted / call->pieces));
+}
+
 /* A place in the kernel's window, counted row by row. */
 typedef struct conv_tap {
   int64_t o, p, q;
@@ -183,6 +207,8 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 }
 
 #include "kernels/cpu/window/conv_direct.h"
+#include "kernels/cpu/window/conv_phase.h"
+#include "kernels/cpu/window/conv_point.h"
 #include "kernels/cpu/window/conv_weight.h"
 
 #define BODY "kernels/cpu/window/conv.inc"

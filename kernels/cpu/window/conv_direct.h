@@ -49,6 +49,44 @@ static inline bool conv_is_pointwise(const conv_call *call) {
   return is;
 }
 
+/* A half and a quarter of a vector, in memory. */
+typedef float conv_half
+    __attribute__((vector_size(sizeof(FLOATS) / 2), aligned(sizeof(float)), may_alias));
+typedef float conv_quarter
+    __attribute__((vector_size(sizeof(FLOATS) / 4), aligned(sizeof(float)), may_alias));
+
+/* Vectors of a type side by side, the last of which overlaps the one before. pre: n fills one. */
+#define CONV_ADD_ROW(name, VECTOR)                                                                 \
+  static inline void name(const float *from, float b, int64_t n, float *to) {                      \
+    const int64_t lanes = sizeof(VECTOR) / sizeof(float);                                          \
+    for (int64_t j = 0; j < n; j += lanes) {                                                       \
+      const int64_t at = cpu_min(j, n - lanes);                                                    \
+      *(VECTOR *)(void *)(to + at) = *(const VECTOR *)(const void *)(from + at) + b;               \
+    }                                                                                              \
+  }
+CONV_ADD_ROW(conv_add_halves, conv_half)
+CONV_ADD_ROW(conv_add_quarters, conv_quarter)
+#undef CONV_ADD_ROW
+
+/* to[j] = from[j] + b of a row that may be short. `from` and `to` are apart. */
+static inline void conv_add_row(const float *from, float b, int64_t n, float *to) {
+  enum { LANES = sizeof(FLOATS) / sizeof(float) };
+  const FLOATS more = FLOATS_SPREAD(b);
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES) FLOATS_KEEP(to + j, FLOATS_LOAD(from + j) + more);
+  if (j == n) return;
+  if (j > 0 && n - j <= LANES / 2)
+    conv_add_halves(from + n - LANES / 2, b, LANES / 2, to + n - LANES / 2);
+  else if (j > 0)
+    FLOATS_KEEP(to + n - LANES, FLOATS_LOAD(from + n - LANES) + more);
+  else if (n >= LANES / 2)
+    conv_add_halves(from, b, n, to);
+  else if (n >= LANES / 4)
+    conv_add_quarters(from, b, n, to);
+  else
+    for (; j < n; j++) to[j] = from[j] + b;
+}
+
 /* Lines for `rows` rows of y. */
 static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
   const window_conv *at = &call->at;

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "kernels/common/broadcast.h"
+#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/base/halves.cuh"
 
 namespace {

@@ -14,21 +14,6 @@ namespace {
 
 enum { mma_keys = 64 };
 
-__device__ __forceinline__ uint32_t shared_address(const void *p) {
-  return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* Copies 16 bytes to shared memory in the background; zeros if not `valid`. */
-__device__ __forceinline__ void copy_16(void *to, const void *from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(valid ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void copies_commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-__device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 /* Four 8 by 8 matrices of 16-bit elements; lane i points at row i % 8 of matrix i / 8. */
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const void *at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -59,16 +44,18 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ uint32_t pair_of(float low, float high, half_t) {
-  uint32_t r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-__device__ __forceinline__ uint32_t pair_of(float low, float high, bfloat_t) {
-  uint32_t r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
+/* Two floats as a pair of 16 bits: rounded to the nearest, and towards 0. */
+#define PAIR_OF(name, type, instruction)                                                           \
+  __device__ __forceinline__ uint32_t name(float low, float high, type) {                          \
+    uint32_t r;                                                                                    \
+    asm(instruction " %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                               \
+    return r;                                                                                      \
+  }
+PAIR_OF(pair_of, half_t, "cvt.rn.f16x2.f32")
+PAIR_OF(pair_of, bfloat_t, "cvt.rn.bf16x2.f32")
+PAIR_OF(pair_below, half_t, "cvt.rz.f16x2.f32")
+PAIR_OF(pair_below, bfloat_t, "cvt.rz.bf16x2.f32")
+#undef PAIR_OF
 
 /* `count` rows of D elements to shared memory, the first `rows` of them from `from`. */
 template <class T, int D>

@@ -1,8 +1,8 @@
 /*
  * Attention of few queries to many keys, a decoder's with its cache: bound by the memory of keys
- * and values, which are read once for all queries that share them. Keys are split so that there
- * are blocks enough for the device; the splits of a query are put together by a second kernel,
- * always in the same order.
+ * and values, which are read once for all queries that share them. The device holds all blocks at
+ * once, and each has the same number of keys, wherever heads end; what blocks have of a query is
+ * put together by a second kernel, always in the same order.
  */
 #include "kernels/cuda/attention/attention_split_float.cuh"
 #include "kernels/cuda/attention/attention_split_mma.cuh"
@@ -13,9 +13,8 @@ enum {
   fewest_split_keys = 128, /* below, one block to a head does */
   most_half_rows = 64,     /* queries that share keys; more are better served by tiles of them */
   most_float_rows = 16,
-  least_split = 128,    /* keys of a split where blocks are few, */
-  moderate_split = 512, /* and where they are not: results of splits cost memory too */
-  waves = 3,            /* of blocks over the device, so that the last one costs little */
+  least_range = 128,       /* keys */
+  own_shared_bytes = 1024, /* that a block takes beside what it asks for */
 };
 
 /* ----------------------------------------------------------- the second kernel --- */
@@ -37,28 +36,43 @@ __device__ __forceinline__ float block_sum(float x, float *room) {
 }
 
 /* A block to a query; `across` threads, a power of two from 16 to 64, have four columns each, and
- * every so many-th split. */
+ * every so many-th range. Those whose keys are all of one range have their results. */
 template <class T>
 __global__ void __launch_bounds__(split_threads)
     attend_join(const __grid_constant__ split_params p, int across) {
-  __shared__ float room[split_warps], weight[most_splits];
+  __shared__ float room[split_warps], weight[most_ranges];
   __shared__ float4 sums[split_threads];
-  const int64_t query = blockIdx.x;
+  const int64_t query = blockIdx.x, unit = query / p.rows, row = query % p.rows;
+  const int64_t granule = unit * p.unit_granules;
+  const int first = split_range_of(p, granule);
+  const int count = split_range_of(p, granule + p.unit_granules - 1) - first + 1;
   const int thread = threadIdx.x, column = thread % across * 4, groups = split_threads / across;
-  float2 own = make_float2(-INFINITY, 0);
-  if (thread < p.splits) own = p.part_sums[thread * p.queries + query];
-  const float top = block_top(own.x, room);
-  weight[thread] = exp2f(own.x - split_base(top));
-  const float sum = block_sum(own.y * weight[thread], room); /* all weights are there, too */
+  /* In its first range the head is the first segment, or the last; in others it is the first. */
+  const bool later = split_begin(p, first) < granule;
+  const auto part = [&](int i) {
+    return (2 * (first + i) + (i == 0 && later)) * (int64_t)p.rows + row;
+  };
+  split_await();
+  if (count == 1) return;
+  float own = -INFINITY;
+  for (int i = thread; i < count; i += split_threads) own = fmaxf(own, p.part_sums[part(i)].x);
+  const float top = block_top(own, room);
+  float sum = 0;
+  for (int i = thread; i < count; i += split_threads) {
+    const float2 of = p.part_sums[part(i)];
+    weight[i] = exp2f(of.x - split_base(top));
+    sum += of.y * weight[i];
+  }
+  sum = block_sum(sum, room); /* all weights are there, too */
   float4 y = make_float4(0, 0, 0, 0);
   if (column < p.d) {
 #pragma unroll 4
-    for (int split = thread / across; split < p.splits; split += groups) {
-      const float4 v = *(const float4 *)(p.part + (split * p.queries + query) * p.d + column);
-      y.x += weight[split] * v.x;
-      y.y += weight[split] * v.y;
-      y.z += weight[split] * v.z;
-      y.w += weight[split] * v.w;
+    for (int i = thread / across; i < count; i += groups) {
+      const float4 v = *(const float4 *)(p.part + part(i) * p.d + column);
+      y.x += weight[i] * v.x;
+      y.y += weight[i] * v.y;
+      y.z += weight[i] * v.z;
+      y.w += weight[i] * v.w;
     }
   }
   sums[thread] = y;
@@ -84,8 +98,10 @@ __global__ void __launch_bounds__(split_threads)
 
 /* How a call is cut. */
 struct split_plan {
-  int64_t units, queries;
-  int rows, block_rows, row_blocks, end, splits, split_keys;
+  int64_t unit_granules, granules, queries;
+  int rows, block_rows, row_blocks, end, granule, ranges;
+  int stages;            /* of the 16-bit floats; 0 where the device has no room for two */
+  size_t shared_bytes;   /* of a block, beside what it always has */
   size_t sums_at, bytes; /* of the workspace */
 };
 
@@ -113,6 +129,40 @@ int block_rows_of(const DLTensor *q, int64_t rows) {
   return is_half(q) ? split_mma_rows : rows <= 4 ? 4 : 8;
 }
 
+/* Sizes of the kernels for vectors of d elements. */
+int rounded_size(int d) { return d <= 64 ? 64 : d <= 128 ? 128 : 256; }
+
+size_t ring_bytes_of(int d, int stages) {
+  return d <= 64    ? split_ring_bytes<half_t, 64>(stages)
+         : d <= 128 ? split_ring_bytes<half_t, 128>(stages)
+                    : split_ring_bytes<half_t, 256>(stages);
+}
+
+/* The blocks that a multiprocessor holds, as many stages as it has room for. */
+int place_stages(split_plan *plan, const tn_kernel_args *args, int d) {
+  const int ordinal = ((const cuda_info *)args->device)->ordinal;
+  const size_t stage = ring_bytes_of(d, 1);
+  const size_t fixed =
+      own_shared_bytes + split_mma_rows * (rounded_size(d) + 8) * 2 + sizeof(split_mma_sums);
+  int all = 0, most_of_block = 0;
+  if (cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal) !=
+          cudaSuccess ||
+      cudaDeviceGetAttribute(&most_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal) !=
+          cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  for (int resident = split_mma_resident(d); resident > 0; resident--) {
+    const size_t room = (size_t)smaller(all / resident, most_of_block + own_shared_bytes);
+    const int stages = room < fixed ? 0 : (int)((room - fixed) / stage);
+    if (stages < 2) continue;
+    plan->stages = (int)smaller(stages, split_most_stages);
+    plan->shared_bytes = ring_bytes_of(d, plan->stages);
+    return resident;
+  }
+  return 0;
+}
+
 split_plan split_plan_of(const tn_kernel_args *args) {
   const DLTensor *q = args->in[0], *k = args->in[1];
   const int64_t processors = ((const cuda_info *)args->device)->multiprocessors;
@@ -122,21 +172,20 @@ split_plan split_plan_of(const tn_kernel_args *args) {
   plan.rows = (int)(q->shape[1] / k->shape[1] * q->shape[2]);
   plan.block_rows = block_rows_of(q, plan.rows);
   plan.row_blocks = (int)ceil_div(plan.rows, plan.block_rows);
-  plan.units = q->shape[0] * k->shape[1];
   plan.end = split_end(args);
+  plan.granule = is_half(q) ? (int)split_mma_granule : (int)split_warps * split_float_keys;
+  plan.unit_granules = ceil_div(plan.end, plan.granule);
+  plan.granules = q->shape[0] * k->shape[1] * plan.unit_granules;
   const int resident =
-      is_half(q) ? split_mma_resident(d) : split_float_resident(d, plan.block_rows);
-  const int64_t blocks = plan.units * plan.row_blocks, wave = processors * resident;
-  const int granule = split_warps * (is_half(q) ? (int)split_mma_keys : (int)split_float_keys);
-  const int64_t few = greater(1, wave / blocks), many = ceil_div(waves * wave, blocks);
-  int64_t splits = smaller(few, ceil_div(plan.end, least_split));
-  splits = greater(splits, smaller(many, plan.end / moderate_split));
-  splits = smaller(splits, most_splits);
-  plan.split_keys = (int)(ceil_div(ceil_div(plan.end, splits), granule) * granule);
-  plan.splits = (int)ceil_div(plan.end, plan.split_keys);
-  plan.sums_at = (size_t)plan.splits * plan.queries * d * sizeof(float);
-  plan.bytes =
-      plan.splits == 1 ? 0 : plan.sums_at + (size_t)plan.splits * plan.queries * sizeof(float2);
+      is_half(q) ? place_stages(&plan, args, d) : split_float_resident(d, plan.block_rows);
+  const int64_t most = ceil_div(plan.granules, greater(1, least_range / plan.granule));
+  plan.ranges =
+      (int)smaller(greater(1, processors * resident / plan.row_blocks), smaller(most, most_ranges));
+  const int64_t parts = plan.granules % (plan.ranges * plan.unit_granules) == 0
+                            ? 0 /* ranges are of whole heads */
+                            : 2 * (int64_t)plan.ranges * plan.rows;
+  plan.sums_at = (size_t)(parts * d) * sizeof(float);
+  plan.bytes = plan.sums_at + (size_t)parts * sizeof(float2);
   return plan;
 }
 
@@ -169,13 +218,15 @@ split_params split_params_of(const tn_kernel_args *args, const split_plan &plan)
   p.s = (int)q->shape[2];
   p.d = (int)q->shape[3];
   p.rows = plan.rows, p.row_blocks = plan.row_blocks;
-  p.end = plan.end, p.splits = plan.splits, p.split_keys = plan.split_keys;
+  p.end = plan.end, p.granule = plan.granule, p.ranges = plan.ranges;
+  p.granules = plan.granules, p.unit_granules = plan.unit_granules;
+  p.stages = plan.stages;
   p.shift = split_shift(args);
   p.causal = attrs->causal;
   p.brain = is_brain(q);
   const double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)p.d);
   p.scale = (float)(scale * 1.4426950408889634);
-  if (plan.splits > 1) {
+  if (plan.bytes > 0) {
     p.part = (float *)args->workspace;
     p.part_sums = (float2 *)((char *)args->workspace + plan.sums_at);
   }
@@ -221,12 +272,33 @@ split_kernel kernel_of(const DLTensor *q, const split_plan &plan) {
   }
 }
 
-tn_status join(const tn_kernel_args *args, const split_params &p) {
-  const int across = p.d <= 64 ? 16 : p.d <= 128 ? 32 : 64;
-  const unsigned blocks = (unsigned)p.queries;
-  return is_half(args->in[0])
-             ? launch(args, attend_join<any_half>, blocks, split_threads, 0, p, across)
-             : launch(args, attend_join<float>, blocks, split_threads, 0, p, across);
+/* Whether a kernel was compiled for what it takes to be started before the one that it waits for
+ * has ended. */
+bool may_wait(const void *kernel) {
+  cudaFuncAttributes attributes = {};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return attributes.ptxVersion >= 90;
+}
+
+tn_status join(const tn_kernel_args *args, split_params p) {
+  const void *kernel =
+      is_half(args->in[0]) ? (const void *)attend_join<any_half> : (const void *)attend_join<float>;
+  int across = rounded_size(p.d) / 4;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((unsigned)p.queries);
+  config.blockDim = dim3(split_threads);
+  config.stream = (cudaStream_t)args->native_stream;
+  config.attrs = &early;
+  config.numAttrs = may_wait(kernel) ? 1 : 0;
+  void *list[] = {&p, &across};
+  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, list);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }
 
 /* Few rows to many keys, of sizes that 32 bits count. */
@@ -237,7 +309,8 @@ bool split_sizes_fit(const DLTensor *q, const DLTensor *k) {
   if (b < 1 || h < 1 || g < 1 || s < 1 || t < fewest_split_keys || t > CUDA_MAX_INDEX / 2)
     return false;
   if (d < 8 || d > 256 || d % 8 != 0) return false;
-  return s <= most_rows && h / g <= most_rows / s && b <= CUDA_MAX_INDEX / (h * s);
+  return s <= most_rows && h / g <= most_rows / s && b <= CUDA_MAX_INDEX / (h * s) &&
+         b * g <= (INT64_C(1) << 50) / t;
 }
 
 } // namespace
@@ -247,7 +320,7 @@ bool cuda_attention_split_supports(const tn_kernel_args *args) {
   const DLTensor *x[] = {args->in[0], args->in[1], args->in[2], args->out[0]};
   for (const DLTensor *t : x)
     if (t->strides[3] != 1 || !has_wide_rows(t)) return false;
-  return true;
+  return !is_half(x[0]) || split_plan_of(args).stages > 0;
 }
 
 tn_status cuda_attention_split_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -259,8 +332,11 @@ tn_status cuda_run_attention_split(const tn_kernel_args *args) {
   const split_plan plan = split_plan_of(args);
   split_params p = split_params_of(args, plan);
   p.wide = is_wide(args);
-  const int64_t blocks = plan.units * plan.row_blocks * plan.splits;
-  tn_status status =
-      launch(args, kernel_of(args->in[0], plan), (unsigned)blocks, split_threads, 0, p);
-  return status == TN_OK && plan.splits > 1 ? join(args, p) : status;
+  const split_kernel kernel = kernel_of(args->in[0], plan);
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status == TN_OK) status = allow_shared(args, kernel, plan.shared_bytes);
+  if (status != TN_OK) return status;
+  const unsigned blocks = (unsigned)(plan.ranges * plan.row_blocks);
+  status = launch(args, kernel, blocks, split_threads, plan.shared_bytes, p);
+  return status == TN_OK && plan.bytes > 0 ? join(args, p) : status;
 }

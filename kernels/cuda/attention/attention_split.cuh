@@ -1,8 +1,9 @@
 /*
- * What the kernels of few queries and many keys share ("flash decoding"): a block sums one split
- * of the keys of one head of k for all the queries that share it, its rows; splits are put
- * together in their order by a second kernel. A warp sums tiles of keys of its own, and what
- * warps have is put together lane by lane. Scores are in units of log 2.
+ * What the kernels of few queries and many keys share ("flash decoding"): the keys of all heads of
+ * k are one line of granules, of which each block sums an equal range, for all the queries that
+ * share a head, its rows. What a range has of a head's keys is a segment: one that is whole makes
+ * results, and the others are put together in their order by a second kernel. A warp sums tiles of
+ * keys of its own. Scores are in units of log 2.
  */
 #ifndef KERNELS_CUDA_ATTENTION_SPLIT_CUH
 #define KERNELS_CUDA_ATTENTION_SPLIT_CUH
@@ -11,52 +12,75 @@
 
 namespace {
 
-enum { split_warps = 4, split_threads = 32 * split_warps, most_splits = split_threads };
+enum { split_warps = 4, split_threads = 32 * split_warps, most_ranges = 1024 };
 
 struct split_params {
   const void *q, *k, *v;
   void *y, *lse;
   const bool_t *mask; /* or NULL */
   const void *bias;   /* or NULL */
-  float *part;        /* of several splits: sums of values [split, query, d], ... */
-  float2 *part_sums;  /* ... and [split, query]: the largest score, the sum of weights */
+  float *part;        /* of segments: sums of values [2 ranges, rows, d], ... */
+  float2 *part_sums;  /* ... and [2 ranges, rows]: the largest score, the sum of weights */
   int64_t q_step[3], k_step[3], v_step[3], y_step[3], lse_step[3], mask_step[4], bias_step[4];
   int64_t queries; /* b h s */
   int heads, groups, s, d;
-  int rows, row_blocks; /* queries that share a head of k, and blocks of them */
-  int end;              /* the keys that some query sees */
-  int splits, split_keys;
-  int shift; /* of a causal call: query i sees keys up to i + shift */
+  int rows, row_blocks;            /* queries that share a head of k, and blocks of them */
+  int end;                         /* the keys that some query sees */
+  int64_t granules, unit_granules; /* of all heads of k, and of one */
+  int granule, ranges;             /* keys of a granule */
+  int stages;                      /* tiles that a warp has room for */
+  int shift;                       /* of a causal call: query i sees keys up to i + shift */
   bool causal, wide, brain;
   float scale; /* of products, to units of log 2 */
 };
 
-/* What a block works on. */
+/* The first granule of a range, and the range of a granule. */
+__device__ __forceinline__ int64_t split_begin(const split_params &p, int64_t range) {
+  return p.granules * range / p.ranges;
+}
+__device__ __forceinline__ int split_range_of(const split_params &p, int64_t granule) {
+  return (int)(((granule + 1) * p.ranges - 1) / p.granules);
+}
+
+/* What a block works on: a segment. */
 struct split_block {
   int64_t b, unit; /* unit: the head of k, counted through the batch */
-  int group, split;
+  int64_t next;    /* the granule behind it */
+  int64_t part;    /* where its first row is kept for the second kernel */
+  int group;
   int from, to; /* keys */
   int row;      /* the first of its rows */
+  bool whole;   /* all keys of the head */
 };
 
 /* Blocks of the same keys are neighbours, so that one reads what is in the cache for the other. */
-__device__ __forceinline__ split_block split_block_of(const split_params &p, int block_rows) {
+__device__ __forceinline__ int64_t split_range(const split_params &p) {
+  return blockIdx.x / p.row_blocks;
+}
+
+/* The segment of the block's range that begins at a granule. A range has two at the most that are
+ * not whole, its first and its last. */
+__device__ __forceinline__ split_block split_block_of(const split_params &p, int64_t granule,
+                                                      int block_rows) {
   split_block at;
-  const unsigned keys = blockIdx.x / p.row_blocks;
-  at.row = (int)(blockIdx.x % p.row_blocks) * block_rows;
-  at.split = (int)(keys % p.splits);
-  at.unit = keys / p.splits;
+  const int64_t range = split_range(p), end = split_begin(p, range + 1);
+  at.unit = granule / p.unit_granules;
   at.b = at.unit / p.groups;
   at.group = (int)(at.unit % p.groups);
-  at.from = at.split * p.split_keys;
-  at.to = p.end - at.from < p.split_keys ? p.end : at.from + p.split_keys;
+  const int64_t first = at.unit * p.unit_granules, behind = first + p.unit_granules;
+  at.next = end < behind ? end : behind;
+  at.whole = granule == first && at.next == behind;
+  at.part = (2 * range + (granule != split_begin(p, range))) * p.rows;
+  at.row = (int)(blockIdx.x % p.row_blocks) * block_rows;
+  at.from = (int)(granule - first) * p.granule;
+  at.to = at.next == behind ? p.end : (int)(at.next - first) * p.granule;
   return at;
 }
 
 /* A query of a block. Rows behind the last one stand for it, and are not stored. */
 struct split_row {
   int head, i;
-  int seen; /* keys of the split, and those before it, that it sees */
+  int seen; /* keys of the segment, and those before it, that it sees */
 };
 
 __device__ __forceinline__ split_row split_row_of(const split_params &p, const split_block &at,
@@ -99,6 +123,21 @@ __device__ __forceinline__ void split_scores(float (&s)[N], const split_params &
   }
 #pragma unroll
   for (int x = 0; x < N; x++) s[x] = key(x) < r.seen ? s[x] : -INFINITY;
+}
+
+/* --------------------------------------------------------- the second kernel's start --- */
+
+/* The second kernel may be started while this one ends, ... */
+__device__ __forceinline__ void split_release() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/* ... and waits there for all that this one wrote. */
+__device__ __forceinline__ void split_await() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /* ------------------------------------------------------------------ accesses --- */
@@ -147,112 +186,36 @@ __device__ __forceinline__ void split_put(T *to, const float *v, bool wide, bool
   for (int e = 0; e < 4; e++) to[e] = four.v[e];
 }
 
-/* -------------------------------------------------------------------- states --- */
-
-/* What a lane has summed: of each of its rows the largest score, the weights and its own columns
- * of the values. All warps of a block give a lane the same rows and columns. */
-template <int ROWS, int COLUMNS> struct split_state {
-  static constexpr int words = ROWS * (COLUMNS + 2);
-  float top[ROWS], sum[ROWS], y[ROWS][COLUMNS];
-};
-
-/* States of two warps on their way to two others. */
-template <class S> struct split_room { float v[2][S::words][32]; };
-
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void split_clear(split_state<ROWS, COLUMNS> &w) {
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    w.top[r] = -INFINITY;
-    w.sum[r] = 0;
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) w.y[r][c] = 0;
-  }
-}
+/* ------------------------------------------------------------------- results --- */
 
 /* What scores are taken from before they become weights: where there are none, anything. */
 __device__ __forceinline__ float split_base(float top) { return top == -INFINITY ? 0 : top; }
-
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void split_give(float (*room)[32], const split_state<ROWS, COLUMNS> &w) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    room[r][lane] = w.top[r];
-    room[ROWS + r][lane] = w.sum[r];
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++) room[2 * ROWS + r * COLUMNS + c][lane] = w.y[r][c];
-  }
-}
-
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void split_take(const float (*room)[32], split_state<ROWS, COLUMNS> &w) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    const float theirs = room[r][lane], top = fmaxf(w.top[r], theirs), base = split_base(top);
-    const float mine = exp2f(w.top[r] - base), other = exp2f(theirs - base);
-    w.top[r] = top;
-    w.sum[r] = w.sum[r] * mine + room[ROWS + r][lane] * other;
-#pragma unroll
-    for (int c = 0; c < COLUMNS; c++)
-      w.y[r][c] = w.y[r][c] * mine + room[2 * ROWS + r * COLUMNS + c][lane] * other;
-  }
-}
-
-/* Warp 0 gets what all warps have, in an order that never changes. */
-template <class S> __device__ __forceinline__ void split_merge(split_room<S> &room, S &w) {
-  const int warp = threadIdx.x / 32;
-  if (warp >= 2) split_give(room.v[warp - 2], w);
-  __syncthreads();
-  if (warp < 2) split_take(room.v[warp], w);
-  __syncthreads();
-  if (warp == 1) split_give(room.v[0], w);
-  __syncthreads();
-  if (warp == 0) split_take(room.v[0], w);
-}
-
-/* ------------------------------------------------------------------- results --- */
-
-/* Fours of columns that a lane has: those from `first` on come `run` at a time, `step` apart. */
-struct split_columns {
-  int first, run, step;
-  __device__ __forceinline__ int at(int four) const {
-    return first + four / run * step + four % run * 4;
-  }
-};
 
 __device__ __forceinline__ float split_lse(float top, float sum) {
   return sum == 0 ? -INFINITY : 0.69314718f * top + logf(sum);
 }
 
-/* Stores a row of a state: as results, or for the second kernel. `speaks` for one lane of those
- * that have the row. */
-template <class T, int COLUMNS>
-__device__ __forceinline__ void split_store(const split_params &p, const split_block &at, int row,
-                                            float top, float sum, const float (&y)[COLUMNS],
-                                            const split_columns &columns, bool speaks) {
-  if (row >= p.rows) return;
-  const int64_t query = at.unit * p.rows + row;
-  const split_row r = split_row_of(p, at, row);
-  const bool last = p.splits == 1;
-  const float factor = !last ? 1.0f : sum == 0 ? 0.0f : 1 / sum;
-  float *part = p.part + (at.split * p.queries + query) * p.d;
-  T *result = (T *)p.y + split_offset(p.y_step, at.b, r.head, r.i);
-#pragma unroll
-  for (int f = 0; f < COLUMNS / 4; f++) {
-    const int column = columns.at(f);
-    if (column >= p.d) continue;
-    const float v[4] = {y[4 * f] * factor, y[4 * f + 1] * factor, y[4 * f + 2] * factor,
-                        y[4 * f + 3] * factor};
-    if (last)
-      split_put(result + column, v, p.wide, p.brain);
-    else
-      *(float4 *)(part + column) = make_float4(v[0], v[1], v[2], v[3]);
+/* Stores four columns of a row: as results, or for the second kernel. */
+template <class T>
+__device__ __forceinline__ void split_store_four(const split_params &p, const split_block &at,
+                                                 int row, const split_row &r, int column, float4 v,
+                                                 float sum) {
+  if (!at.whole) {
+    *(float4 *)(p.part + (at.part + row) * p.d + column) = v;
+    return;
   }
-  if (!speaks) return;
-  if (!last)
-    p.part_sums[at.split * p.queries + query] = make_float2(top, sum);
+  const float factor = sum == 0 ? 0.0f : 1 / sum;
+  const float y[4] = {v.x * factor, v.y * factor, v.z * factor, v.w * factor};
+  T *result = (T *)p.y + split_offset(p.y_step, at.b, r.head, r.i);
+  split_put(result + column, y, p.wide, p.brain);
+}
+
+/* The same of what a row's weights are. */
+__device__ __forceinline__ void split_store_sums(const split_params &p, const split_block &at,
+                                                 int row, const split_row &r, float top,
+                                                 float sum) {
+  if (!at.whole)
+    p.part_sums[at.part + row] = make_float2(top, sum);
   else if (p.lse)
     ((float *)p.lse)[split_offset(p.lse_step, at.b, r.head, r.i)] = split_lse(top, sum);
 }

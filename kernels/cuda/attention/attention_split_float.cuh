@@ -1,5 +1,5 @@
 /*
- * A split of the keys in float32, by fused multiply-adds: eight lanes share a key's products with
+ * Segments of keys in float32, by fused multiply-adds: eight lanes share a key's products with
  * all rows, a lane then softens the scores of one key, and each lane sums columns of its own over
  * the values.
  */
@@ -16,6 +16,70 @@ enum { split_float_keys = 32 /* of a warp's tile */ };
 __host__ __device__ constexpr int split_float_resident(int d, int rows) {
   return rows <= 4 ? 4 : d <= 128 ? 3 : 2;
 }
+
+/* -------------------------------------------------------------------- states --- */
+
+/* What a lane has summed: of each of its rows the largest score, the weights and its own columns
+ * of the values. All warps of a block give a lane the same rows and columns. */
+template <int ROWS, int COLUMNS> struct split_state {
+  static constexpr int words = ROWS * (COLUMNS + 2);
+  float top[ROWS], sum[ROWS], y[ROWS][COLUMNS];
+};
+
+/* States of two warps on their way to two others. */
+template <class S> struct split_room { float v[2][S::words][32]; };
+
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void split_clear(split_state<ROWS, COLUMNS> &w) {
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    w.top[r] = -INFINITY;
+    w.sum[r] = 0;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) w.y[r][c] = 0;
+  }
+}
+
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void split_give(float (*room)[32], const split_state<ROWS, COLUMNS> &w) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    room[r][lane] = w.top[r];
+    room[ROWS + r][lane] = w.sum[r];
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) room[2 * ROWS + r * COLUMNS + c][lane] = w.y[r][c];
+  }
+}
+
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void split_take(const float (*room)[32], split_state<ROWS, COLUMNS> &w) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    const float theirs = room[r][lane], top = fmaxf(w.top[r], theirs), base = split_base(top);
+    const float mine = exp2f(w.top[r] - base), other = exp2f(theirs - base);
+    w.top[r] = top;
+    w.sum[r] = w.sum[r] * mine + room[ROWS + r][lane] * other;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+      w.y[r][c] = w.y[r][c] * mine + room[2 * ROWS + r * COLUMNS + c][lane] * other;
+  }
+}
+
+/* Warp 0 gets what all warps have, in an order that never changes. */
+template <class S> __device__ __forceinline__ void split_merge(split_room<S> &room, S &w) {
+  const int warp = threadIdx.x / 32;
+  if (warp >= 2) split_give(room.v[warp - 2], w);
+  __syncthreads();
+  if (warp < 2) split_take(room.v[warp], w);
+  __syncthreads();
+  if (warp == 1) split_give(room.v[0], w);
+  __syncthreads();
+  if (warp == 0) split_take(room.v[0], w);
+}
+
+/* -------------------------------------------------------------------- kernel --- */
 
 /* Sizes for vectors of up to D elements and R rows. */
 template <int D, int R> struct split_float {
@@ -185,23 +249,14 @@ split_float_tiles(typename split_float<D, R>::state &w, const float (&q)[R][D], 
   }
 }
 
+/* What the block's warps have of a segment, put together and stored. */
 template <int D, int R>
-__global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
-    attend_split_float(const __grid_constant__ split_params p) {
+__device__ __forceinline__ void
+split_float_finish(split_room<typename split_float<D, R>::state> &room,
+                   typename split_float<D, R>::state &w, const split_params &p,
+                   const split_block &at) {
   using S = split_float<D, R>;
-  using state = typename S::state;
-  __shared__ split_room<state> room;
-  __shared__ __align__(16) float q[R][D], weights[split_warps][split_float_keys * R];
-  const split_block at = split_block_of(p, R);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  state w;
-  split_clear(w);
-  split_stage_rows<D, R>(q, p, at);
-  __syncthreads();
-  if (p.wide)
-    split_float_tiles<D, R>(w, q, weights[warp], p, at, true);
-  else
-    split_float_tiles<D, R>(w, q, weights[warp], p, at, false);
+  const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < R; r++) {
 #pragma unroll
@@ -213,10 +268,47 @@ __global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
   }
   split_merge(room, w);
   if (threadIdx.x >= 128 / (4 * S::abreast)) return;
-  const split_columns columns = {4 * lane, 1, 128};
 #pragma unroll
-  for (int r = 0; r < R; r++)
-    split_store<float>(p, at, at.row + r, w.top[r], w.sum[r], w.y[r], columns, lane == 0);
+  for (int r = 0; r < R; r++) {
+    const int row = at.row + r;
+    if (row >= p.rows) break;
+    const split_row place = split_row_of(p, at, row);
+#pragma unroll
+    for (int f = 0; f < S::runs; f++) {
+      const int column = 4 * lane + 128 * f;
+      const float *y = &w.y[r][4 * f];
+      if (column < p.d)
+        split_store_four<float>(p, at, row, place, column, make_float4(y[0], y[1], y[2], y[3]),
+                                w.sum[r]);
+    }
+    if (lane == 0) split_store_sums(p, at, row, place, w.top[r], w.sum[r]);
+  }
+}
+
+template <int D, int R>
+__global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
+    attend_split_float(const __grid_constant__ split_params p) {
+  using state = typename split_float<D, R>::state;
+  __shared__ split_room<state> room;
+  __shared__ __align__(16) float q[R][D], weights[split_warps][split_float_keys * R];
+  const int64_t range = split_range(p), end = split_begin(p, range + 1);
+  const int warp = threadIdx.x / 32;
+#pragma unroll 1
+  for (int64_t granule = split_begin(p, range); granule < end;) {
+    const split_block at = split_block_of(p, granule, R);
+    state w;
+    split_clear(w);
+    __syncthreads(); /* the last segment's queries and states are no longer wanted */
+    split_stage_rows<D, R>(q, p, at);
+    __syncthreads();
+    if (p.wide)
+      split_float_tiles<D, R>(w, q, weights[warp], p, at, true);
+    else
+      split_float_tiles<D, R>(w, q, weights[warp], p, at, false);
+    split_float_finish<D, R>(room, w, p, at);
+    granule = at.next;
+  }
+  split_release();
 }
 
 } // namespace

@@ -1,8 +1,8 @@
 /*
- * A split of the keys on tensor cores, for the 16-bit floats and up to 16 rows to a block. Keys
- * and values go from memory straight to registers, 16 bytes to an access: the sum over a product's
- * inner axis may run in any order, so lanes own what one access gives them, of queries and keys
- * alike, and the columns of y are numbered so that values need only be put in pairs.
+ * Segments of keys on tensor cores, for the 16-bit floats and up to 16 rows to a block. Each warp
+ * has a ring of tiles in shared memory to itself, which is filled in the background across the
+ * ends of segments: memory never waits for what a block does between them, and warps wait for one
+ * another only there.
  */
 #ifndef KERNELS_CUDA_ATTENTION_SPLIT_MMA_CUH
 #define KERNELS_CUDA_ATTENTION_SPLIT_MMA_CUH
@@ -12,66 +12,108 @@
 
 namespace {
 
-enum { split_mma_rows = 16, split_mma_keys = 16 /* of a warp's tile */ };
+enum {
+  split_mma_rows = 16,
+  split_mma_keys = 16, /* of a warp's tile */
+  split_mma_granule = split_warps * split_mma_keys,
+  split_most_stages = 4,
+};
 
-/* Blocks that a multiprocessor has registers for. */
+/* Blocks that a multiprocessor has registers for, and shared memory where it has much. */
 __host__ __device__ constexpr int split_mma_resident(int d) {
-  return d <= 64 ? 4 : d <= 128 ? 3 : 2;
+  return d <= 64 ? 3 : d <= 128 ? 2 : 1;
 }
 
-/* Lane 4 g + c of a warp has rows g and g + 8 of the queries, keys g and g + 8 of a tile, of both
- * columns 32 i + 8 c to 7 further, and of y columns 64 e + 16 c to 15 further. */
-template <int D> struct split_keys { uint4 v[2][D / 32]; };
-/* Of keys 2 c, 2 c + 1 and 8 further, columns 64 e + 8 g to 7 further. */
-template <int D> struct split_values { uint4 v[4][D / 64]; };
-template <int D> using split_mma_state = split_state<2, D / 4>;
+/* A warp's tile; at a segment's end what the warp has summed takes its place. */
+template <class T, int D> union split_tile {
+  static constexpr int pitch = D + 8; /* so that eight rows lie in different banks */
+  struct {
+    T k[split_mma_keys][pitch], v[split_mma_keys][pitch];
+  } in;
+  float y[split_mma_rows][pitch];
+};
 
-template <class T, int D>
-__device__ __forceinline__ void split_load_keys(split_keys<D> &k, const split_params &p,
-                                                const T *from, int key, int to, bool wide) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int n = 0; n < 2; n++) {
-    const int j = key + 8 * n + lane / 4;
-    const T *row = from + j * p.k_step[2];
-#pragma unroll
-    for (int i = 0; i < D / 32; i++) {
-      const int column = 32 * i + lane % 4 * 8;
-      k.v[n][i] = split_vector(row + column, j < to && column < p.d, wide);
-    }
+/* Bytes of a block's tiles. */
+template <class T, int D> constexpr size_t split_ring_bytes(int stages) {
+  return sizeof(split_tile<T, D>) * split_warps * (size_t)stages;
+}
+
+/* ------------------------------------------------------------------- reading --- */
+
+/* Where the warp reads next, of a line of granules. */
+template <class T, int D> struct split_reader {
+  static constexpr int across = D / 8, abreast = 32 / across; /* accesses of a row, rows at once */
+  const T *k, *v;                                             /* the head's, at the lane's column */
+  int64_t unit, left;
+  int64_t granule; /* of the head */
+
+  __device__ __forceinline__ void enter(const split_params &p) {
+    const int64_t b = unit / p.groups;
+    const int group = (int)(unit % p.groups), column = threadIdx.x % across * 8;
+    k = (const T *)p.k + split_offset(p.k_step, b, group, 0) + column;
+    v = (const T *)p.v + split_offset(p.v_step, b, group, 0) + column;
   }
-}
 
-template <class T, int D>
-__device__ __forceinline__ void split_load_values(split_values<D> &v, const split_params &p,
-                                                  const T *from, int key, int to, bool wide) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int x = 0; x < 4; x++) {
-    const int j = key + lane % 4 * 2 + x % 2 + x / 2 * 8;
-    const T *row = from + j * p.v_step[2];
-#pragma unroll
-    for (int e = 0; e < D / 64; e++) {
-      const int column = 64 * e + lane / 4 * 8;
-      v.v[x][e] = split_vector(row + column, j < to && column < p.d, wide);
-    }
+  __device__ __forceinline__ void begin(const split_params &p, int64_t first, int64_t end) {
+    left = end - first;
+    unit = first / p.unit_granules;
+    granule = first % p.unit_granules;
+    enter(p);
   }
-}
 
-/* A block's rows in shared memory, as its lanes want them. */
-template <int D> struct split_queries { uint4 v[D / 32][2][32]; };
+  static __device__ __forceinline__ void put(T *to, const T *from, bool valid, bool wide) {
+    if (wide)
+      copy_16(to, from, valid);
+    else
+      *(uint4 *)to = split_fetch_any(from, valid);
+  }
 
+  /* Begins to fill a tile, if there is one left, and goes on to the next. */
+  __device__ __forceinline__ void fill(split_tile<T, D> &tile, const split_params &p) {
+    if (left > 0) {
+      const int lane = threadIdx.x % 32, row = lane / across, column = lane % across * 8;
+      const int key = ((int)granule * split_warps + (int)threadIdx.x / 32) * split_mma_keys + row;
+      const bool inside = column < p.d;
+#pragma unroll
+      for (int x = 0; x < split_mma_keys; x += abreast) {
+        const bool valid = inside && key + x < p.end;
+        const int64_t at = valid ? key + x : 0;
+        put(&tile.in.k[row + x][column], inside ? k + at * p.k_step[2] : k - column, valid, p.wide);
+      }
+#pragma unroll
+      for (int x = 0; x < split_mma_keys; x += abreast) {
+        const bool valid = inside && key + x < p.end;
+        const int64_t at = valid ? key + x : 0;
+        put(&tile.in.v[row + x][column], inside ? v + at * p.v_step[2] : v - column, valid, p.wide);
+      }
+      left--;
+      if (++granule == p.unit_granules) {
+        granule = 0;
+        unit++;
+        if (left > 0) enter(p);
+      }
+    }
+    copies_commit();
+  }
+};
+
+/* A block's rows of queries; zeros where there are none. */
 template <class T, int D>
-__device__ __forceinline__ void split_stage_queries(split_queries<D> &q, const split_params &p,
+__device__ __forceinline__ void split_stage_queries(T (*q)[D + 8], const split_params &p,
                                                     const split_block &at) {
-  for (int x = threadIdx.x; x < D / 32 * 64; x += split_threads) {
-    const int lane = x % 32, n = x / 32 % 2, i = x / 64;
-    const int row = at.row + lane / 4 + 8 * n, column = 32 * i + lane % 4 * 8;
+  for (int x = threadIdx.x; x < split_mma_rows * D / 8; x += split_threads) {
+    const int n = x / (D / 8), row = at.row + n, column = x % (D / 8) * 8;
     const split_row r = split_row_of(p, at, row);
     const T *from = (const T *)p.q + split_offset(p.q_step, at.b, r.head, r.i) + column;
-    q.v[i][n][lane] = split_vector(from, row < p.rows && column < p.d, p.wide);
+    *(uint4 *)&q[n][column] = split_vector(from, row < p.rows && column < p.d, p.wide);
   }
 }
+
+/* ------------------------------------------------------------------- summing --- */
+
+/* Lane 4 g + c has rows g and g + 8: their largest scores, its part of the sums of their weights,
+ * and columns 8 n + 2 c and one further of y, of row g first. */
+template <int D> struct split_mma_state { float top[2], sum[2], y[D / 8][4]; };
 
 /* The scores of a lane: of row g and of row g + 8, keys 2 c, 2 c + 1 and 8 further. */
 struct split_mma_scores {
@@ -79,23 +121,21 @@ struct split_mma_scores {
 };
 
 template <class T, int D>
-__device__ __forceinline__ void split_products(split_mma_scores &s, const split_queries<D> &q,
-                                               const split_keys<D> &k) {
+__device__ __forceinline__ void split_products(split_mma_scores &s, const T (*q)[D + 8],
+                                               const T (*k)[D + 8]) {
   float sums[2][4]; /* of keys 8 n to 7 further */
-  const int lane = threadIdx.x % 32;
-  asm volatile("" ::: "memory"); /* queries stay in shared memory: registers are wanted elsewhere */
+  const int lane = threadIdx.x % 32, low = lane & 7, middle = lane >> 3 & 1, high = lane >> 4;
 #pragma unroll
   for (int n = 0; n < 2; n++)
 #pragma unroll
     for (int e = 0; e < 4; e++) sums[n][e] = 0;
 #pragma unroll
-  for (int i = 0; i < D / 32; i++) {
-    const uint4 a = q.v[i][0][lane], b = q.v[i][1][lane];
-    const uint32_t low[4] = {a.x, b.x, a.y, b.y}, high[4] = {a.z, b.z, a.w, b.w};
-#pragma unroll
-    for (int n = 0; n < 2; n++) multiply_add(sums[n], low, k.v[n][i].x, k.v[n][i].y, T());
-#pragma unroll
-    for (int n = 0; n < 2; n++) multiply_add(sums[n], high, k.v[n][i].z, k.v[n][i].w, T());
+  for (int x = 0; x < D; x += 16) {
+    uint32_t a[4], b[4];
+    load_matrices(a, &q[low + 8 * middle][x + 8 * high]);
+    load_matrices(b, &k[low + 8 * high][x + 8 * middle]);
+    multiply_add(sums[0], a, b[0], b[1], T());
+    multiply_add(sums[1], a, b[2], b[3], T());
   }
 #pragma unroll
   for (int r = 0; r < 2; r++)
@@ -127,19 +167,11 @@ __device__ __forceinline__ void split_soften(split_mma_scores &s, split_mma_stat
     w.top[r] = top;
     w.sum[r] = w.sum[r] * factor + sum;
 #pragma unroll
-    for (int c = 0; c < D / 4; c++) w.y[r][c] *= factor;
+    for (int n = 0; n < D / 8; n++) {
+      w.y[n][2 * r] *= factor;
+      w.y[n][2 * r + 1] *= factor;
+    }
   }
-}
-
-__device__ __forceinline__ uint32_t pair_below(float low, float high, half_t) {
-  uint32_t r;
-  asm("cvt.rz.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-__device__ __forceinline__ uint32_t pair_below(float low, float high, bfloat_t) {
-  uint32_t r;
-  asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
 }
 
 /* What is left of a weight: no less than the type has, lest an infinite value be taken 0 times. */
@@ -156,100 +188,137 @@ __device__ __forceinline__ void split_weights(uint32_t &high, uint32_t &low, flo
   low = pair_of(split_rest<T>(a, high & 0xffff), split_rest<T>(b, high >> 16), T());
 }
 
-__device__ __forceinline__ uint32_t word_of(const uint4 &v, int i) {
-  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-}
-
 /* y += weights v. */
 template <class T, int D>
 __device__ __forceinline__ void split_add(split_mma_state<D> &w, const split_mma_scores &s,
-                                          const split_values<D> &v) {
+                                          const T (*v)[D + 8]) {
+  const int lane = threadIdx.x % 32;
   uint32_t high[4], low[4];
 #pragma unroll
   for (int x = 0; x < 4; x++)
     split_weights<T>(high[x], low[x], s.v[x % 2][x / 2 * 2], s.v[x % 2][x / 2 * 2 + 1]);
 #pragma unroll
-  for (int e = 0; e < D / 64; e++)
+  for (int n = 0; n < D / 8; n += 2) {
+    uint32_t b[4];
+    load_transposed(b, &v[lane & 15][8 * n + (lane >> 4) * 8]);
 #pragma unroll
-    for (int m = 0; m < 8; m++) {
-      const int pick = m % 2 ? 0x7632 : 0x5410, a = 16 * e + m, b = a + 8;
-      const uint32_t b0 = __byte_perm(word_of(v.v[0][e], m / 2), word_of(v.v[1][e], m / 2), pick);
-      const uint32_t b1 = __byte_perm(word_of(v.v[2][e], m / 2), word_of(v.v[3][e], m / 2), pick);
-      float sums[4] = {w.y[0][a], w.y[0][b], w.y[1][a], w.y[1][b]};
-      multiply_add(sums, high, b0, b1, T());
-      multiply_add(sums, low, b0, b1, T());
-      w.y[0][a] = sums[0];
-      w.y[0][b] = sums[1];
-      w.y[1][a] = sums[2];
-      w.y[1][b] = sums[3];
-    }
+    for (int m = 0; m < 2; m++) multiply_add(w.y[n + m], high, b[2 * m], b[2 * m + 1], T());
+#pragma unroll
+    for (int m = 0; m < 2; m++) multiply_add(w.y[n + m], low, b[2 * m], b[2 * m + 1], T());
+  }
 }
 
-/* The warp's tiles. Values arrive while scores are computed, and the next keys while values are
- * summed, as far as there are registers for them. */
+/* ------------------------------------------------------------------- results --- */
+
+/* The largest score and the sum of weights of each warp's rows. */
+using split_mma_sums = float2[split_warps][split_mma_rows];
+
+/* A warp's state to memory that the block shares. */
 template <class T, int D>
-__device__ __forceinline__ void split_sum_tiles(split_mma_state<D> &w, const split_queries<D> &q,
-                                                const split_params &p, const split_block &at,
-                                                bool wide) {
-  constexpr int step = split_warps * split_mma_keys;
-  constexpr bool ahead = D <= 128;
+__device__ __forceinline__ void split_mma_give(split_tile<T, D> &tile, split_mma_sums &sums,
+                                               split_mma_state<D> &w) {
+  constexpr float lower = std::is_same_v<T, half_t> ? 0x1p-12f : 1.0f;
   const int lane = threadIdx.x % 32;
-  const T *keys = (const T *)p.k + split_offset(p.k_step, at.b, at.group, 0);
-  const T *values = (const T *)p.v + split_offset(p.v_step, at.b, at.group, 0);
-  const split_row row[2] = {split_row_of(p, at, at.row + lane / 4),
-                            split_row_of(p, at, at.row + lane / 4 + 8)};
-  split_keys<D> k;
-  int key = at.from + (int)threadIdx.x / 32 * split_mma_keys;
-  if (ahead) split_load_keys<T, D>(k, p, keys, key, at.to, wide);
-  for (; key < at.to; key += step) {
-    split_values<D> v;
-    split_mma_scores s;
-    if (!ahead) split_load_keys<T, D>(k, p, keys, key, at.to, wide);
-    if (ahead) split_load_values<T, D>(v, p, values, key, at.to, wide);
-    split_products<T, D>(s, q, k);
-    if (ahead) split_load_keys<T, D>(k, p, keys, key + step, at.to, wide);
-    if (!ahead) split_load_values<T, D>(v, p, values, key, at.to, wide);
+  __syncwarp();
 #pragma unroll
-    for (int r = 0; r < 2; r++)
-      split_scores<T>(s.v[r], p, at, row[r],
-                      [&](int x) { return key + lane % 4 * 2 + x % 2 + x / 2 * 8; });
-    split_soften<T, D>(s, w);
-    split_add<T, D>(w, s, v);
+  for (int r = 0; r < 2; r++) {
+    const int row = lane / 4 + 8 * r;
+    float sum = w.sum[r];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    if (lane % 4 == 0) sums[threadIdx.x / 32][row] = make_float2(w.top[r], sum * lower);
+#pragma unroll
+    for (int n = 0; n < D / 8; n++)
+      *(float2 *)&tile.y[row][8 * n + lane % 4 * 2] =
+          make_float2(w.y[n][2 * r] * lower, w.y[n][2 * r + 1] * lower);
   }
+}
+
+/* Puts together what warps have of a segment, in their order, and stores it. Each thread has four
+ * columns of some rows; tiles of a warp are `stages` apart. */
+template <class T, int D>
+__device__ __forceinline__ void split_mma_finish(const split_tile<T, D> *tiles, int stages,
+                                                 const split_mma_sums &sums, const split_params &p,
+                                                 const split_block &at) {
+  const int rows = least(split_mma_rows, p.rows - at.row);
+  for (int x = threadIdx.x; x < rows * (D / 4); x += split_threads) {
+    const int row = x / (D / 4), column = x % (D / 4) * 4;
+    if (column >= p.d) continue;
+    float top = sums[0][row].x, sum = 0;
+#pragma unroll
+    for (int i = 1; i < split_warps; i++) top = fmaxf(top, sums[i][row].x);
+    float4 y = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < split_warps; i++) {
+      const float2 own = sums[i][row];
+      const float factor = exp2f(own.x - split_base(top));
+      const float4 v = *(const float4 *)&tiles[i * stages].y[row][column];
+      sum = fmaf(own.y, factor, sum);
+      y = make_float4(fmaf(v.x, factor, y.x), fmaf(v.y, factor, y.y), fmaf(v.z, factor, y.z),
+                      fmaf(v.w, factor, y.w));
+    }
+    const split_row place = split_row_of(p, at, at.row + row);
+    split_store_four<any_half>(p, at, at.row + row, place, column, y, sum);
+    if (column == 0) split_store_sums(p, at, at.row + row, place, top, sum);
+  }
+}
+
+/* -------------------------------------------------------------------- kernel --- */
+
+/* A tile of the warp, which begins at a key. */
+template <class T, int D>
+__device__ __forceinline__ void
+split_mma_tile(split_mma_state<D> &w, const T (*q)[D + 8], const split_tile<T, D> &tile,
+               const split_params &p, const split_block &at, const split_row (&row)[2], int key) {
+  const int lane = threadIdx.x % 32;
+  split_mma_scores s;
+  split_products<T, D>(s, q, tile.in.k);
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+    split_scores<T>(s.v[r], p, at, row[r],
+                    [&](int x) { return key + lane % 4 * 2 + x % 2 + x / 2 * 8; });
+  split_soften<T, D>(s, w);
+  split_add<T, D>(w, s, tile.in.v);
 }
 
 template <class T, int D>
 __global__ void __launch_bounds__(split_threads, split_mma_resident(D))
     attend_split_mma(const __grid_constant__ split_params p) {
-  using S = split_mma_state<D>;
-  __shared__ split_room<S> room;
-  __shared__ split_queries<D> q;
-  const split_block at = split_block_of(p, split_mma_rows);
-  const int lane = threadIdx.x % 32;
-  S w;
-  split_clear(w);
-  split_stage_queries<T, D>(q, p, at);
-  __syncthreads();
-  if (p.wide)
-    split_sum_tiles<T, D>(w, q, p, at, true);
-  else
-    split_sum_tiles<T, D>(w, q, p, at, false);
-  constexpr float lower = std::is_same_v<T, half_t> ? 0x1p-12f : 1.0f;
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    w.sum[r] += __shfl_xor_sync(0xffffffffu, w.sum[r], 1);
-    w.sum[r] += __shfl_xor_sync(0xffffffffu, w.sum[r], 2);
-    w.sum[r] *= lower;
-#pragma unroll
-    for (int c = 0; c < D / 4; c++) w.y[r][c] *= lower;
+  extern __shared__ __align__(16) char ring[];
+  __shared__ __align__(16) T q[split_mma_rows][D + 8];
+  __shared__ split_mma_sums sums;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, stages = p.stages;
+  split_tile<T, D> *const tiles = (split_tile<T, D> *)ring, *const own = tiles + warp * stages;
+  const int64_t range = split_range(p), end = split_begin(p, range + 1);
+  int64_t granule = split_begin(p, range);
+  split_reader<T, D> reader;
+  reader.begin(p, granule, end);
+  for (int x = 0; x < stages - 1; x++) reader.fill(own[x], p);
+  int slot = 0, free = stages - 1;
+#pragma unroll 1
+  while (granule < end) {
+    const split_block at = split_block_of(p, granule, split_mma_rows);
+    const split_row row[2] = {split_row_of(p, at, at.row + lane / 4),
+                              split_row_of(p, at, at.row + lane / 4 + 8)};
+    split_mma_state<D> w = {{-INFINITY, -INFINITY}};
+    __syncthreads(); /* the last segment's queries and states are no longer wanted */
+    split_stage_queries<T, D>(q, p, at);
+    __syncthreads();
+    int key = at.from + warp * split_mma_keys;
+#pragma unroll 1
+    for (; granule < at.next; granule++, key += split_mma_granule) {
+      copies_wait_but(stages - 2);
+      __syncwarp(); /* the tile is there for all lanes, and the one before it read by all */
+      reader.fill(own[free], p);
+      split_mma_tile<T, D>(w, q, own[slot], p, at, row, key);
+      free = slot;
+      slot = slot + 1 == stages ? 0 : slot + 1;
+    }
+    split_mma_give<T, D>(own[free], sums, w);
+    __syncthreads();
+    split_mma_finish<T, D>(tiles + free, stages, sums, p, at);
   }
-  split_merge(room, w);
-  if (threadIdx.x >= 32) return;
-  const split_columns columns = {lane % 4 * 16, 4, 64};
-#pragma unroll
-  for (int r = 0; r < 2; r++)
-    split_store<any_half>(p, at, at.row + lane / 4 + 8 * r, w.top[r], w.sum[r], w.y[r], columns,
-                          lane % 4 == 0);
+  split_release();
 }
 
 } // namespace

@@ -137,15 +137,6 @@ __device__ __forceinline__ void tile_put(C *to, const tile_scores<C, D> &s, bool
     }
 }
 
-/* Lets the kernel have more than the 48 KB that need no asking. */
-template <class... P>
-tn_status allow_shared(const tn_kernel_args *args, void (*kernel)(P...), size_t bytes) {
-  if (bytes <= 48 * 1024) return TN_OK;
-  cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
-}
-
 /* Makes the device current, grants shared memory, and launches. */
 template <class... P>
 tn_status launch_tiles(const tn_kernel_args *args, void (*kernel)(P...), int64_t blocks,

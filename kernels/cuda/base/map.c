@@ -214,7 +214,7 @@ static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char
     for (int k = 0; k <= form->inputs; k++) line.stride[k][0] = 1;
     return cuda_map_run_strided(args, form, data, &line);
   }
-  const int64_t each = (int64_t)MAP_THREADS * form->width;
+  const int64_t each = (int64_t)MAP_THREADS * form->width * form->packs;
   char *p[CUDA_MAX_OPERANDS] = {data[0], data[1], data[2], data[3]};
   void *parameters[] = {(void *)form->functor, &p[0], &p[1], &p[2], &p[3], &n};
   return start(args, form->flat, (n + each - 1) / each, parameters);

@@ -39,39 +39,59 @@ template <class F> struct map_width {
   static constexpr int value = 16 / bytes;
 };
 
-template <class F>
-__global__ void __launch_bounds__(map_threads)
-    map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
-             const map_third_t<F> *c, int64_t n) {
-  constexpr int N = map_width<F>::value;
-  const int64_t first = ((int64_t)blockIdx.x * map_threads + threadIdx.x) * N;
-  const bool whole = first + N <= n;
-  pack<typename F::A, N> pa{};
-  pack<typename F::B, N> pb{};
-  pack<map_third_t<F>, N> pc{};
-  pack<typename F::Y, N> py;
-  if (whole) {
-    if (F::inputs > 0) pa = *(const pack<typename F::A, N> *)(a + first);
-    if (F::inputs > 1) pb = *(const pack<typename F::B, N> *)(b + first);
-    if (F::inputs > 2) pc = *(const pack<map_third_t<F>, N> *)(c + first);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-      if (first + i >= n) break;
-      if (F::inputs > 0) pa.v[i] = a[first + i];
-      if (F::inputs > 1) pb.v[i] = b[first + i];
-      if (F::inputs > 2) pc.v[i] = c[first + i];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < N; i++) py.v[i] = map_apply(f, pa.v[i], pb.v[i], pc.v[i]);
-  if (whole) {
-    *(pack<typename F::Y, N> *)(y + first) = py;
+/* Accesses of an input that a thread has under way together. Two pay where computing takes about as
+ * long as memory, which functors say, `static constexpr int packs`, and with one input of which
+ * little is written. */
+template <class F, class = void> struct map_packs {
+  static constexpr bool is_read = F::inputs == 1 && sizeof(typename F::A) > sizeof(typename F::Y) &&
+                                  sizeof(typename F::Y) == 1;
+  static constexpr int value = is_read ? 2 : 1;
+};
+template <class F> struct map_packs<F, std::void_t<decltype(F::packs)>> {
+  static constexpr int value = F::packs;
+};
+
+/* Elements of a thread's pack, which begin at `first`, or those that there are. */
+template <class T, int N>
+__device__ __forceinline__ void map_read(pack<T, N> *to, const T *from, int64_t first, int64_t n) {
+  if (first + N <= n) {
+    *to = *(const pack<T, N> *)(from + first);
     return;
   }
 #pragma unroll
   for (int i = 0; i < N; i++)
-    if (first + i < n) y[first + i] = py.v[i];
+    if (first + i < n) to->v[i] = from[first + i];
+}
+
+template <class F>
+__global__ void __launch_bounds__(map_threads)
+    map_flat(F f, typename F::Y *y, const typename F::A *a, const typename F::B *b,
+             const map_third_t<F> *c, int64_t n) {
+  constexpr int N = map_width<F>::value, P = map_packs<F>::value, step = map_threads * N;
+  const int64_t first = ((int64_t)blockIdx.x * P * map_threads + threadIdx.x) * N;
+  pack<typename F::A, N> pa[P] = {};
+  pack<typename F::B, N> pb[P] = {};
+  pack<map_third_t<F>, N> pc[P] = {};
+#pragma unroll
+  for (int p = 0; p < P; p++) {
+    if (F::inputs > 0) map_read(&pa[p], a, first + p * step, n);
+    if (F::inputs > 1) map_read(&pb[p], b, first + p * step, n);
+    if (F::inputs > 2) map_read(&pc[p], c, first + p * step, n);
+  }
+#pragma unroll
+  for (int p = 0; p < P; p++) {
+    const int64_t at = first + p * step;
+    pack<typename F::Y, N> py;
+#pragma unroll
+    for (int i = 0; i < N; i++) py.v[i] = map_apply(f, pa[p].v[i], pb[p].v[i], pc[p].v[i]);
+    if (at + N <= n) {
+      *(pack<typename F::Y, N> *)(y + at) = py;
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      if (at + i < n) y[at + i] = py.v[i];
+  }
 }
 
 #include "kernels/cuda/base/map_strided.cuh"
@@ -90,6 +110,7 @@ template <class F> static map_form map_form_of(const F *f) {
           f,
           F::inputs,
           map_width<F>::value,
+          map_packs<F>::value,
           map_strided_width<F>::value,
           {sizeof(typename F::Y), sizeof(typename F::A), sizeof(typename F::B),
            sizeof(map_third_t<F>)}};

@@ -49,8 +49,10 @@ typedef struct map_walk {
 typedef struct map_form {
   const void *flat, *strided;            /* kernels; flat may be NULL */
   const void *functor, *strided_functor; /* their first parameter */
-  int inputs, width, strided_width;      /* elements of a thread */
-  int size[CUDA_MAX_OPERANDS];           /* bytes of an element; the output's first */
+  int inputs;
+  int width, packs;  /* elements of a thread that one access takes, and how many such it has */
+  int strided_width; /* elements of a thread */
+  int size[CUDA_MAX_OPERANDS]; /* bytes of an element; the output's first */
 } map_form;
 
 /* Runs it over the call's first output and first inputs. */

@@ -10,9 +10,22 @@ PLAIN_UNARY(softsign, isinf(x) ? copysign((C)1, x) : x / ((C)1 + fabs(x)))
 
 namespace {
 
-/* Where alpha is 1. */
+/* Where alpha is above 0 and is_plain_factor: x / alpha comes in two parts. */
 struct plain_celu_op {
-  __device__ __forceinline__ float operator()(float x) const { return single_elu(x, 1.0f); }
+  float alpha, inverse, inverse_low;
+  float least; /* below, the result is -alpha */
+  explicit plain_celu_op(double from) {
+    alpha = (float)from;
+    inverse = (float)(1 / from);
+    inverse_low = (float)(1 / from - (double)inverse);
+    least = (float)(-30 * from);
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    const float v = fminf(single_at_least(x, least), 0.0f), z = __fmul_rn(v, inverse);
+    const single_power e = single_power_e(z, fmaf(v, inverse_low, fmaf(v, inverse, -z)), 0);
+    const float y = __fmul_rn(alpha, fmaf(e.scale, e.rest, e.scale - 1.0f));
+    return single_reaches(x, 0.0f, x, x != x ? x : y);
+  }
 };
 
 struct celu_op {
@@ -73,7 +86,8 @@ template <class T> struct copysign_op {
 
 tn_status cuda_run_celu(const tn_kernel_args *args) {
   const double alpha = ((const tn_celu_attrs *)args->attrs)->alpha;
-  return run_plain_or<unary>(args, alpha == 1, plain_celu_op{}, celu_op{alpha});
+  return run_plain_or<unary>(args, alpha > 0 && is_plain_factor(alpha), plain_celu_op{alpha},
+                             celu_op{alpha});
 }
 tn_status cuda_run_shrink(const tn_kernel_args *args) {
   const auto *k = (const tn_shrink_attrs *)args->attrs;

@@ -246,7 +246,9 @@ constexpr int pair_of(int from, int to) { return from * TN_DTYPE_SLOTS + to; }
 tn_status run_cast(const tn_kernel_args *args) {
   tn_dtype from = cuda_dtype(args->in[0]), to = cuda_dtype(args->out[0]);
   tn_status status;
-  if (from == to) return run_copy(args);
+  const bool saturates =
+      TN_FIELD_OR((const tn_cast_attrs *)args->attrs, tn_cast_attrs, overflow, 0) == 0;
+  if (from == to && !(to == TN_F8_E5M2 && saturates)) return run_copy(args);
   if (cuda_cast_f8(args, &status)) return status;
   switch (pair_of(from, to)) {
   case pair_of(TN_F32, TN_F16):

@@ -32,11 +32,42 @@ SINGLE_FN float single_rsqrt(float x) {
   return y;
 }
 
+/* x >= bound ? a : b, without a branch: to compute both costs less where they are short. */
+SINGLE_FN float single_reaches(float x, float bound, float a, float b) {
+  float y;
+  asm("{\n.reg .pred p;\nsetp.ge.f32 p, %1, %2;\nselp.f32 %0, %3, %4, p;\n}"
+      : "=f"(y)
+      : "f"(x), "f"(bound), "f"(a), "f"(b));
+  return y;
+}
+
+/* The larger; NaN where x is. */
+SINGLE_FN float single_at_least(float x, float bound) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(bound));
+  return y;
+}
+
 /* n / (d + low), |low| <= ULP(d) / 2, hardly worse than correctly rounded where neither the
  * quotient nor its remainder leaves the normal numbers. */
 SINGLE_FN float single_quotient(float n, float d, float low) {
   const float r = single_reciprocal(d), q = __fmul_rn(n, r);
   return fmaf(fmaf(-low, q, fmaf(-d, q, n)), r, q);
+}
+
+/* A number and what it lacks, which sums with others that nearly cancel it need. */
+struct single_parts {
+  float whole, rest;
+};
+
+/* (n + lost) / (d + low) under the same conditions. */
+SINGLE_FN single_parts single_ratio(float n, float lost, float d, float low) {
+  const float r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n)) + lost;
+  single_parts y;
+  y.whole = fmaf(left, r, q);
+  y.rest = fmaf(left, r, q - y.whole);
+  return y;
 }
 
 /* sqrt(x) within 0.51 ULP for normal x that are not huge; 0 stays. */
@@ -70,6 +101,12 @@ SINGLE_FN single_power single_power_e(float x, float low, int more) {
 /* e^-a 2^48 for a >= 0: the factor keeps it normal as long as a e^-a is not 0. */
 SINGLE_FN single_power single_falling(float a) {
   return single_power_e(fmaxf(-a, -112.0f), 0.0f, 48);
+}
+
+/* A number times single_falling's power, `by` being some factor times its scale. */
+SINGLE_FN float single_fallen(single_power e, float by, single_parts v) {
+  const float w = __fmul_rn(by, v.whole), off = fmaf(by, v.rest, fmaf(by, v.whole, -w));
+  return __fmul_rn(w + fmaf(w, e.rest, off), 0x1p-48f);
 }
 
 /* (1 or e^-|x|) / (1 + e^-|x|) as a quotient and what it lacks times `reciprocal`, both yet to be
@@ -119,29 +156,27 @@ SINGLE_FN float single_mish(float x) {
     const float r = single_reciprocal(d), q = __fmul_rn(n, r);
     return __fmul_rn(c, fmaf(fmaf(-rest, q, fmaf(-d, q, n)) + low, r, q));
   }
-  const float n = t + 2.0f, d = fmaf(t, n, 2.0f), r = single_reciprocal(d), q = __fmul_rn(n, r);
-  const float lost = t - (n - 2.0f), rest = fmaf(t, lost, fmaf(t, n, 2.0f - d));
-  const float left = fmaf(-rest, q, fmaf(-d, q, n)) + lost;
-  const float y = fmaf(left, r, q), by = __fmul_rn(e.scale, c), w = __fmul_rn(by, y);
-  return x != x ? x : __fmul_rn(w + fmaf(w, e.rest, fmaf(by, y, -w)), 0x1p-48f);
+  const float n = t + 2.0f, d = fmaf(t, n, 2.0f), lost = t - (n - 2.0f);
+  const single_parts y = single_ratio(n, lost, d, fmaf(t, lost, fmaf(t, n, 2.0f - d)));
+  return x != x ? x : single_fallen(e, __fmul_rn(e.scale, c), y);
 }
 
-/* e^x - 1 for x <= 0. */
+/* e^x - 1 for x < 0, and something for others. Small x lose nothing: their power of 2 is 1. */
 SINGLE_FN float single_expm1_below(float x) {
-  const single_power e = single_power_e(fmaxf(x, -30.0f), 0.0f, 0);
-  return x == 0.0f ? x : fmaf(e.scale, e.rest, e.scale - 1.0f);
+  const single_power e = single_power_e(single_at_least(x, -30.0f), 0.0f, 0);
+  return fmaf(e.scale, e.rest, e.scale - 1.0f);
 }
 
 /* Whether a factor may be rounded to float: neither it nor products with it leave its range. */
 static inline bool is_plain_factor(double x) { return fabs(x) > 1e-6 && fabs(x) < 1e6; }
 
 SINGLE_FN float single_elu(float x, float alpha) {
-  return x > 0.0f ? x : x != x ? x : __fmul_rn(alpha, single_expm1_below(x));
+  return single_reaches(x, 0.0f, x, __fmul_rn(alpha, single_expm1_below(x)));
 }
 
 SINGLE_FN float single_selu(float x) {
-  const float y = __fmul_rn(1.75809932f, single_expm1_below(x));
-  return x > 0.0f ? __fmul_rn(1.05070102f, x) : x != x ? x : y;
+  return single_reaches(x, 0.0f, __fmul_rn(1.05070102f, x),
+                        __fmul_rn(1.75809932f, single_expm1_below(x)));
 }
 
 SINGLE_FN float single_tanh(float x) {
@@ -183,11 +218,6 @@ SINGLE_FN float single_cosh(float x) {
 }
 
 /* -------------------------------------------------------------- logarithms --- */
-
-/* A number and what it lacks, which sums with others that nearly cancel it need. */
-struct single_parts {
-  float whole, rest;
-};
 
 /* ln(1 + f) for 1 + f from sqrt(1/2) to sqrt 2, and k ln 2 to that. */
 SINGLE_FN single_parts single_log_parts(float k, float f, float low) {

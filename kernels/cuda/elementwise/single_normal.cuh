@@ -20,11 +20,7 @@ SINGLE_FN float single_erfc_tail(float x) {
   p = fmaf(p, u, -0.259974986f);
   const float n = fmaf(p, u, 0.766187012f), lost = fmaf(p, u, 0.766187012f - n);
   const float d = 1.0f + a, low = a < 1.0f ? a - (d - 1.0f) : 1.0f - (d - a);
-  const float r = single_reciprocal(d), q = __fmul_rn(n, r);
-  const float left = fmaf(-low, q, fmaf(-d, q, n)) + lost;
-  const float v = fmaf(left, r, q), more = fmaf(left, r, q - v);
-  const float w = __fmul_rn(e.scale, v), off = fmaf(e.scale, more, fmaf(e.scale, v, -w));
-  return __fmul_rn(w + fmaf(w, e.rest, off), 0x1p-48f);
+  return single_fallen(e, e.scale, single_ratio(n, lost, d, low));
 }
 
 SINGLE_FN float single_erfc(float x) {

@@ -10,25 +10,30 @@
 namespace {
 
 struct plain_softplus_op {
+  using many_steps = void;
   float beta, beta_low, inverse, inverse_low;
   float most;  /* no float stands between it and the threshold */
   float limit; /* beyond, e^-|beta x| / beta is 0 */
 
+  /* max(x, 0) + ln(1 + t) / beta, t = e^-|beta x|: ln(1 + t) = t (1 - t / 2 + t^2 p(t)). */
   __device__ __forceinline__ float operator()(float x) const {
-    const float v = fminf(fmaxf(x, -limit), limit), h = __fmul_rn(beta, v);
+    const float v = fminf(single_at_least(x, -limit), limit), h = __fmul_rn(beta, v);
     const float h_low = fmaf(beta_low, v, fmaf(beta, v, -h));
     const single_power e = single_power_e(-fabsf(h), h > 0.0f ? -h_low : h_low, 48);
-    const float z = fmaf(e.scale, e.rest, e.scale); /* e^-|beta x| 2^48 */
-    const float lost = fmaf(e.scale, e.rest, e.scale - z), t = __fmul_rn(z, 0x1p-48f);
-    const bool far = t > 0.41421356f;
-    const float f = far ? fmaf(0.5f, t, -0.5f) : t;
-    const float low = __fmul_rn(lost, far ? 0x1p-49f : 0x1p-48f);
-    const single_parts l = single_log_parts(far ? 1.0f : 0.0f, f, fmaf(-f, low, low));
-    const float left = fmaf(l.whole, inverse_low, __fmul_rn(l.rest, inverse));
-    const float y = fmaf(l.whole, inverse, left);
-    const float tail = fmaf(z, inverse, fmaf(z, inverse_low, __fmul_rn(lost, inverse)));
-    if (x > most || x != x) return x;
-    return x > 0.0f ? x + y : h < -17.0f ? __fmul_rn(tail, 0x1p-48f) : y;
+    const float t = __fmul_rn(fmaf(e.scale, e.rest, e.scale), 0x1p-48f);
+    float p = fmaf(-0.00367690041f, t, 0.0218728315f);
+    p = fmaf(p, t, -0.0609165691f);
+    p = fmaf(p, t, 0.110246345f);
+    p = fmaf(p, t, -0.155692503f);
+    p = fmaf(p, t, 0.197742298f);
+    p = fmaf(p, t, -0.249750823f);
+    p = fmaf(p, t, 0.333322495f);
+    const float w = fmaf(-0.5f, t, 1.0f);
+    const float part = fmaf(__fmul_rn(t, t), p, fmaf(-0.5f, t, 1.0f - w));
+    const float more = fmaf(w, e.rest, fmaf(part, e.rest, part));
+    const float y = fmaf(w, inverse, fmaf(w, inverse_low, __fmul_rn(more, inverse)));
+    const float low = __fmul_rn(__fmul_rn(y, e.scale), 0x1p-48f);
+    return single_reaches(most, x, single_reaches(x, 0.0f, x + low, low), x);
   }
 };
 

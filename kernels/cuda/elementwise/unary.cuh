@@ -15,12 +15,19 @@ template <class T, class Op>
 struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>>
     : std::bool_constant<std::is_same_v<T, bfloat_t> || (sizeof(T) == 2 && !Op::wide_in_half)> {};
 
+/* Functors say, by a type `many_steps`, that they compute for about as long as float's memory
+ * takes. */
+template <class Op, class = void> struct has_many_steps : std::false_type {};
+template <class Op>
+struct has_many_steps<Op, std::void_t<typename Op::many_steps>> : std::true_type {};
+
 /* y = op(x) */
 template <class Op, class T> struct unary {
   using Y = T;
   using A = T;
   using B = T;
   static constexpr int inputs = 1;
+  static constexpr int packs = std::is_same_v<T, float> && has_many_steps<Op>::value ? 2 : 1;
   Op op;
   __device__ __forceinline__ Y operator()(A a, B) const {
     if constexpr (is_narrowed<T, Op>::value) {
@@ -145,6 +152,7 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
 #define WIDE_OP(name)                                                                              \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    using many_steps = void;                                                                       \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return (float)wide_##name((double)x);                                                        \
     }                                                                                              \
@@ -157,6 +165,7 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
 #define NARROWED_OP(name, half_is_wide)                                                            \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    using many_steps = void;                                                                       \
     static constexpr bool wide_in_half = half_is_wide;                                             \
     __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
     __device__ __forceinline__ float operator()(float x) const {                                   \
@@ -169,6 +178,7 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
 #define SINGLE_OP(name)                                                                            \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    using many_steps = void;                                                                       \
     __device__ __forceinline__ float operator()(float x) const { return single_##name(x); }        \
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
   };                                                                                               \
@@ -177,6 +187,7 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
 #define NARROWED_SINGLE_OP(name)                                                                   \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
+    using many_steps = void;                                                                       \
     static constexpr bool wide_in_half = false;                                                    \
     __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
     __device__ __forceinline__ float operator()(float x) const { return single_##name(x); }        \

@@ -7,6 +7,7 @@
 #define KERNELS_CUDA_INT8_TURN_CUH
 
 #include "kernels/cuda/matmul/integer_tiles.cuh"
+#include "kernels/cuda/matmul/turned_bytes.cuh"
 
 namespace {
 
@@ -28,16 +29,6 @@ struct turn_call {
  * threads that write and those that read take different banks. */
 __device__ __forceinline__ int turned_place(int column, int word) {
   return column * turn_words + (word ^ column / turn_columns * 4);
-}
-
-/* Four rows of four bytes become four columns. */
-__device__ __forceinline__ void turn_bytes(const unsigned *row, unsigned *column) {
-  const unsigned a = __byte_perm(row[0], row[1], 0x5140), b = __byte_perm(row[2], row[3], 0x5140);
-  const unsigned c = __byte_perm(row[0], row[1], 0x7362), d = __byte_perm(row[2], row[3], 0x7362);
-  column[0] = __byte_perm(a, b, 0x5410);
-  column[1] = __byte_perm(a, b, 0x7632);
-  column[2] = __byte_perm(c, d, 0x5410);
-  column[3] = __byte_perm(c, d, 0x7632);
 }
 
 /* A thread's four elements of 16 columns. */

@@ -1,16 +1,29 @@
 /*
- * Normalised rows of f16 and bf16 that registers hold: packs of 8 elements, all of a row in flight
- * together and past the caches, where the weights of all rows stay. What a thread does once for
- * its share of a row costs as much as many elements, so shares are long. norm_rows.cu launches it.
+ * Normalised rows of f16 and bf16 that registers hold: packs of 8 elements. norm_rows.cu launches
+ * it. What a thread does once for its share of a row costs as much as many elements, so shares are
+ * long.
+ *
+ * Threads of short and very long rows have one, and all of it is in flight together. Between, where
+ * rows are many, threads have several, of which the next ones come to shared memory while one is
+ * worked on: memory never waits for sums over a row. Each thread reads there what it copied itself.
  */
 #ifndef KERNELS_CUDA_NORM_HALF_CUH
 #define KERNELS_CUDA_NORM_HALF_CUH
 
+#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/norm/norm.cuh"
 
 namespace {
 
-enum { half_width = 8, half_packs = 8, half_block = 128, half_most_lanes = 256 };
+enum {
+  half_width = 8,
+  half_packs = 4, /* of a thread, in short rows and in those that come ahead */
+  half_most_packs = 8,
+  half_block = 128,
+  half_most_lanes = 256,
+  half_most_rows = 8, /* of the same threads */
+  half_stages = 2,    /* rows that these have under way */
+};
 
 using half_pack = pack<any_half, half_width>;
 
@@ -23,6 +36,7 @@ struct half_rows {
   int64_t per;
   cuda_divisor divide; /* by the elements of a channel */
   int lanes;           /* threads of a row: 32, or all of the block */
+  uint32_t step;       /* from a row of the same threads to the next */
   bool each;           /* a channel has one element */
   bool centred, brain;
   double eps;
@@ -37,7 +51,6 @@ __device__ __forceinline__ half_pack read_past(const any_half *from) {
   p.words = __ldcs((const uint4 *)from);
   return p.elements;
 }
-
 __device__ __forceinline__ void write_past(any_half *to, const half_pack &elements) {
   union {
     half_pack elements;
@@ -154,56 +167,127 @@ __device__ __forceinline__ void write_half_row(const half_rows &a, int64_t begin
   }
 }
 
-/* K packs per thread. */
+/* Begins to copy a thread's share of a row, if there is such a row. */
 template <int K>
-__global__ void __launch_bounds__(half_most_lanes)
-    rows_of_halves(const __grid_constant__ half_rows a) {
-  __shared__ double sums[half_most_lanes / 32], squares[half_most_lanes / 32];
-  const int lane = a.lanes == 32 ? threadIdx.x % 32 : threadIdx.x;
-  const uint32_t row =
-      a.lanes == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
-  if (row >= a.rows) return; /* whole warps or the whole block */
-  const int64_t begin = (int64_t)row * a.size;
-  half_pack p[K];
-  float v[K][half_width];
+__device__ __forceinline__ void fill_half_row(uint4 *to, const half_rows &a, uint32_t row,
+                                              int lane) {
+  if (row < a.rows) {
+    const any_half *from = a.x + (int64_t)row * a.size;
 #pragma unroll
-  for (int k = 0; k < K; k++) {
-    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
-    p[k] = {};
-    if (i < a.size) p[k] = read_past(a.x + begin + i);
+    for (int k = 0; k < K; k++) {
+      const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
+      copy_16(to + k * blockDim.x, i < a.size ? from + i : from, i < a.size);
+    }
   }
-  unpack_all<K>(v, p, a.brain);
+  copies_commit();
+}
+
+/* A row whose elements are there. `sums` are two places for what warps have. */
+template <int K>
+__device__ __forceinline__ void normalise_half_row(float (*v)[half_width], const half_rows &a,
+                                                   uint32_t row, int lane,
+                                                   double (*sums)[half_most_lanes / 32]) {
+  const int64_t begin = (int64_t)row * a.size;
   double sum = 0, mean = 0;
   if (a.centred) {
 #pragma unroll
     for (int k = 0; k < K; k++) sum += sum_of<half_width>(v[k]);
-    mean = join_half_row(sum, a.lanes, sums) / (double)a.size;
+    mean = join_half_row(sum, a.lanes, sums[0]) / (double)a.size;
   }
   const float high = (float)mean;
   sum = take_distances<K>(v, a, a.x + begin, lane, high);
   const double low = mean - (double)high;
-  const double var = join_half_row(sum, a.lanes, squares) / (double)a.size - low * low;
+  const double var = join_half_row(sum, a.lanes, sums[1]) / (double)a.size - low * low;
   const centre<float> at(mean, rsqrt((var < 0 ? 0 : var) + a.eps));
   if (lane == 0 && a.mean) a.mean[row] = (float)at.mean;
   if (lane == 0 && a.rstd) a.rstd[row] = (float)at.root;
   write_half_row<K>(a, begin, a.groups == 1 ? 0 : row % a.groups, lane, v, at);
 }
 
-/* Packs that a row's threads hold. */
+/* Of a thread's first row. */
+__device__ __forceinline__ uint32_t first_half_row(const half_rows &a) {
+  return a.lanes == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
+}
+
+/* K packs per thread, of one row. Warps that have none leave; a block's whole rows are its own. */
+template <int K>
+__global__ void __launch_bounds__(half_most_lanes)
+    rows_of_halves(const __grid_constant__ half_rows a) {
+  __shared__ double sums[2][half_most_lanes / 32];
+  const int lane = a.lanes == 32 ? threadIdx.x % 32 : threadIdx.x;
+  const uint32_t row = first_half_row(a);
+  if (row >= a.rows) return;
+  const any_half *const from = a.x + (int64_t)row * a.size;
+  half_pack p[K];
+  float v[K][half_width];
+#pragma unroll
+  for (int k = 0; k < K; k++) {
+    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
+    p[k] = {};
+    if (i < a.size) p[k] = read_past(from + i);
+  }
+  unpack_all<K>(v, p, a.brain);
+  normalise_half_row<K>(v, a, row, lane, sums);
+}
+
+/* The same of several rows, each of all threads of a block, of which the next comes ahead. */
+__global__ void __launch_bounds__(half_most_lanes)
+    rows_of_halves_ahead(const __grid_constant__ half_rows a) {
+  constexpr int K = half_packs;
+  extern __shared__ uint4 half_ring[];                /* half_stages rows */
+  __shared__ double sums[2][2][half_most_lanes / 32]; /* of rows in turn: none waits for another */
+  const int lane = threadIdx.x, pitch = K * (int)blockDim.x;
+  uint4 *const own = half_ring + lane;
+  uint32_t row = blockIdx.x;
+  fill_half_row<K>(own, a, row, lane);
+#pragma unroll 1
+  for (int turn = 0; row < a.rows; row += a.step, turn ^= 1) {
+    float v[K][half_width];
+    half_pack p[K];
+    fill_half_row<K>(own + (turn ^ 1) * pitch, a, row + a.step, lane);
+    copies_wait_but(1);
+#pragma unroll
+    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(own + turn * pitch + k * blockDim.x);
+    unpack_all<K>(v, p, a.brain);
+    normalise_half_row<K>(v, a, row, lane, sums[turn]);
+  }
+  copies_wait();
+}
+
+/* Whether registers hold a row. */
 inline bool holds_half_row(int64_t size) {
-  return size > 0 && size <= (int64_t)half_most_lanes * half_packs * half_width;
+  return size > 0 && size <= (int64_t)half_most_lanes * half_most_packs * half_width;
+}
+
+/* Rows that each block has, so that the last ones cost little; 0 where one at a time is better. */
+inline int64_t rows_ahead(const tn_kernel_args *args, const half_rows &a) {
+  constexpr int64_t least = 32 * half_packs * half_width;
+  const int64_t processors = ((const cuda_info *)args->device)->multiprocessors;
+  if (a.size <= least || a.size > half_most_lanes * half_packs * half_width) return 0;
+  const int64_t lanes = ceil_div(a.size, least) * 32, each = a.rows * lanes / (processors * 2048);
+  return each < half_stages ? 0 : each < half_most_rows ? each : half_most_rows;
+}
+
+template <int K> tn_status launch_half_packs(const tn_kernel_args *args, half_rows &a) {
+  a.lanes = (int)(ceil_div(ceil_div(a.size, K * half_width), 32) * 32);
+  const int threads = a.lanes == 32 ? half_block : a.lanes;
+  return launch(args, rows_of_halves<K>, (unsigned)ceil_div(a.rows, threads / a.lanes), threads, 0,
+                a);
 }
 
 /* pre: packs lie where 16 bytes do; a.lanes is yet to be set. */
 inline tn_status launch_half_rows(const tn_kernel_args *args, half_rows &a) {
-  const int packs = a.size <= 32 * half_width ? 1 : a.size <= 4 * 32 * half_width ? 4 : half_packs;
-  a.lanes = (int)(ceil_div(ceil_div(a.size, packs * half_width), 32) * 32);
-  const int threads = a.lanes == 32 ? half_block : a.lanes;
-  return launch(args,
-                packs == 1   ? rows_of_halves<1>
-                : packs == 4 ? rows_of_halves<4>
-                             : rows_of_halves<half_packs>,
-                (unsigned)ceil_div(a.rows, threads / a.lanes), threads, 0, a);
+  const int64_t each = rows_ahead(args, a);
+  if (each) {
+    const int64_t blocks = ceil_div(a.rows, each);
+    a.lanes = (int)(ceil_div(ceil_div(a.size, half_packs * half_width), 32) * 32);
+    a.step = (uint32_t)blocks;
+    const size_t ring = (size_t)(half_stages * half_packs * a.lanes) * sizeof(uint4);
+    return launch(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, ring, a);
+  }
+  if (a.size <= 32 * half_width) return launch_half_packs<1>(args, a);
+  if (a.size <= 32 * half_packs * half_width) return launch_half_packs<half_packs>(args, a);
+  return launch_half_packs<half_most_packs>(args, a);
 }
 
 } // namespace

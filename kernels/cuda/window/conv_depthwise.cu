@@ -1,148 +1,272 @@
 /*
- * Convolutions of each channel by itself, 3 x 3, of 16-bit images with channels last: a thread has
- * eight channels of two pixels of a row, so that memory is read and written 16 bytes at a time and
- * what both windows cover once. Sums are float32's, in the order of the window, rounded once behind
- * bias and activation. What lies outside the image is left out rather than multiplied by zero.
+ * Convolutions of each channel by itself, and their gradients by the input, of images with channels
+ * last (depthwise.cuh). The weights of a block's channels lie in shared memory as floats. Sums are
+ * float32's, in the order of the window, rounded once behind bias and activation.
+ *
+ * The gradient by the input of stride 1 is a convolution with the window turned around; of others
+ * it takes the windows that a pixel lies in.
  */
-#include "kernels/common/window.h"
-#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/elementwise/activated.cuh"
+#include "kernels/cuda/window/depthwise.cuh"
 
 namespace {
 
-enum { threads = 128, channels = 8, pixels = 2, side = 3, taps = side * side };
+enum { quad = 4, waves = 4 };
 
-using pixel_pack = pack<any_half, channels>;
-
-/* Threads count eighths of the channels, pairs of columns, rows and images. */
-struct walk {
-  uint32_t count;
-  cuda_divisor eighths, pairs, rows;
-  int height, width, out_width, pad[2], activation;
-  bool brain;
+/* From which image to which: both [n, h, w, channels]. */
+struct gathering {
+  depthwise_shape of;
+  int from[2], to[2], from_channels, channels; /* sizes; of what is read, of the result */
+  int pad[2];                                  /* before what is read */
+  int parts; /* channels that one of the result is summed of: the multiplier of a gradient */
+  int each;  /* channels of the result that one is read for: the multiplier of a forward pass */
+  int activation;
+  bool backward, turned;
 };
 
-/* Eight channels' weights, [8, 3, 3] in a row. */
-struct weights {
-  pixel_pack v[taps];
-  __device__ __forceinline__ any_half at(int channel, int tap) const {
-    const int i = channel * taps + tap;
-    return v[i / channels].v[i % channels];
+/* The place of a channel's weight in shared memory, [tap, part, quads of a pack, lane, quad]. */
+template <class T>
+__device__ __forceinline__ int place_in_block(int row, int channel, const gathering &g) {
+  constexpr int width = pack_width<T>();
+  const int inside = channel % width;
+  const int quads = row * (width / quad) + inside / quad;
+  return ((quads << g.of.lanes) + channel / width) * quad + inside % quad;
+}
+
+template <class T> __device__ void stage_weights(float *to, const T *w, const gathering &g) {
+  const int all = pack_width<T>() << g.of.lanes, first = (int)blockIdx.y * all;
+  const int taps = g.of.kernel[0] * g.of.kernel[1], count = taps * g.parts * all;
+  for (int i = threadIdx.x; i < count; i += depthwise_threads) {
+    const int channel = i % all, row = i / all, part = row % g.parts;
+    const int tap = g.turned ? taps - 1 - row / g.parts : row / g.parts;
+    if (first + channel >= g.channels) continue;
+    const int64_t at = (int64_t)((first + channel) * g.parts + part) * g.of.weight[0] +
+                       tap / g.of.kernel[1] * g.of.weight[1] +
+                       tap % g.of.kernel[1] * g.of.weight[2];
+    to[place_in_block<T>(row, channel, g)] = load(w[at], g.of.brain);
   }
-};
+}
 
-template <int STRIDE>
-__global__ void __launch_bounds__(threads)
-    depthwise(any_half *y, const any_half *x, const any_half *w, const any_half *bias,
-              const __grid_constant__ walk of) {
-  constexpr int columns = side + STRIDE * (pixels - 1);
-  const uint32_t i = blockIdx.x * threads + threadIdx.x;
-  if (i >= of.count) return;
-  uint32_t rest = quotient(i, of.eighths);
-  const int first = (int)(i - rest * of.eighths.value) * channels;
-  const int all = (int)of.eighths.value * channels;
-  const uint32_t line = quotient(rest, of.pairs);
-  const int to = (int)(rest - line * of.pairs.value) * pixels;
-  const uint32_t image = quotient(line, of.rows);
-  const int top = (int)(line - image * of.rows.value) * STRIDE - of.pad[0];
-  const int left = to * STRIDE - of.pad[1];
-  weights k;
+/* A thread's weights of a tap and part. */
+template <class T>
+__device__ __forceinline__ void read_weights(float *k, const float *weights, int row,
+                                             const gathering &g) {
+  const int lane = (int)threadIdx.x & ((1 << g.of.lanes) - 1);
 #pragma unroll
-  for (int t = 0; t < taps; t++) k.v[t] = ((const pixel_pack *)(w + (int64_t)first * taps))[t];
-  float sum[pixels][channels] = {};
-  x += (int64_t)image * of.height * of.width * all + first;
+  for (int i = 0; i < pack_width<T>(); i += quad) {
+    const int at = place_in_block<T>(row, lane * pack_width<T>() + i, g);
+    const float4 v = *(const float4 *)(weights + at);
+    k[i] = v.x, k[i + 1] = v.y, k[i + 2] = v.z, k[i + 3] = v.w;
+  }
+}
+
+/* 3 x 3 windows, STRIDE apart: a row's columns are read once for all of the strip. */
+template <class T, int STRIDE>
+__device__ __forceinline__ void sum_common(float (*sum)[pack_width<T>()], const T *x,
+                                           const float *weights, const depthwise_strip &at,
+                                           int channel, const gathering &g) {
+  constexpr int width = pack_width<T>(), columns = depthwise_side + STRIDE * (depthwise_pixels - 1);
+  const int top = at.row * STRIDE - g.pad[0], left = at.column * STRIDE - g.pad[1];
 #pragma unroll
-  for (int p = 0; p < side; p++) {
+  for (int p = 0; p < depthwise_side; p++) {
     const int row = top + p;
-    if (row < 0 || row >= of.height) continue;
-    pixel_pack line_of[columns];
+    if (!lies_in(row, g.from[0])) continue;
+    const int64_t line = ((int64_t)at.image * g.from[0] + row) * g.from[1];
+    pack<T, width> read[columns];
+#pragma unroll
+    for (int q = 0; q < columns; q++)
+      if (lies_in(left + q, g.from[1]))
+        read[q] = *(const pack<T, width> *)(x + (line + left + q) * g.from_channels + channel);
+    float k[depthwise_side][width];
+#pragma unroll
+    for (int q = 0; q < depthwise_side; q++)
+      read_weights<T>(k[q], weights, p * depthwise_side + q, g);
 #pragma unroll
     for (int q = 0; q < columns; q++) {
-      const int column = left + q;
-      if (column >= 0 && column < of.width)
-        line_of[q] = *(const pixel_pack *)(x + ((int64_t)row * of.width + column) * all);
-    }
+      if (!lies_in(left + q, g.from[1])) continue;
+      float v[width];
+      unpack(v, read[q], g.of.brain);
 #pragma unroll
-    for (int q = 0; q < columns; q++) {
-      if (left + q < 0 || left + q >= of.width) continue;
-      float v[channels];
-      unpack(v, line_of[q], of.brain);
+      for (int o = 0; o < depthwise_pixels; o++) {
+        const int tap = q - o * STRIDE;
+        if (tap < 0 || tap >= depthwise_side) continue;
 #pragma unroll
-      for (int o = 0; o < pixels; o++) {
-        const int t = q - o * STRIDE;
-        if (t < 0 || t >= side) continue;
-#pragma unroll
-        for (int c = 0; c < channels; c++)
-          sum[o][c] += v[c] * load(k.at(c, p * side + t), of.brain);
+        for (int c = 0; c < width; c++) sum[o][c] += v[c] * k[tap][c];
       }
     }
   }
-  y += ((int64_t)line * of.out_width + to) * all + first;
+}
+
+/* What is read along an axis for a result and a tap; false where that lies outside. */
+__device__ __forceinline__ bool source_of(int *from, int to, int tap, int axis,
+                                          const gathering &g) {
+  if (!g.backward) {
+    *from = to * g.of.stride[axis] - g.pad[axis] + tap * g.of.dilation[axis];
+    return lies_in(*from, g.from[axis]);
+  }
+  const int at = to + g.pad[axis] - tap * g.of.dilation[axis];
+  if (at < 0) return false;
+  *from = (int)quotient((uint32_t)at, g.of.step[axis]);
+  return *from * g.of.stride[axis] == at && *from < g.from[axis];
+}
+
+/* A part's channels of a pixel. */
+template <class T>
+__device__ __forceinline__ void read_part(float *v, const T *pixel, int channel, int part,
+                                          const gathering &g) {
+  if (g.parts == 1) {
+    read_channels(v, pixel, channel, g.each, g.of.brain);
+    return;
+  }
 #pragma unroll
-  for (int o = 0; o < pixels; o++) {
-    if (to + o >= of.out_width) break;
+  for (int c = 0; c < pack_width<T>(); c++)
+    v[c] = load(pixel[(channel + c) * g.parts + part], g.of.brain);
+}
+
+/* Any windows. */
+template <class T>
+__device__ __forceinline__ void sum_any(float (*sum)[pack_width<T>()], const T *x,
+                                        const float *weights, const depthwise_strip &at,
+                                        int channel, const gathering &g) {
+  constexpr int width = pack_width<T>();
+#pragma unroll 1
+  for (int p = 0; p < g.of.kernel[0]; p++) {
+    int row;
+    if (!source_of(&row, at.row, p, 0, g)) continue;
+    const int64_t line = ((int64_t)at.image * g.from[0] + row) * g.from[1];
+#pragma unroll 1
+    for (int i = 0; i < g.of.kernel[1] * g.parts; i++) {
+      const int q = g.parts == 1 ? i : i / g.parts, part = i - q * g.parts;
+      float k[width];
+      read_weights<T>(k, weights, p * g.of.kernel[1] * g.parts + i, g);
 #pragma unroll
-    for (int c = 0; c < channels; c++) {
-      if (bias) sum[o][c] += load(bias[first + c], of.brain);
-      sum[o][c] = activated(of.activation, sum[o][c]);
+      for (int o = 0; o < depthwise_pixels; o++) {
+        int column;
+        float v[width];
+        if (!source_of(&column, at.column + o, q, 1, g)) continue;
+        read_part(v, x + (line + column) * g.from_channels, channel, part, g);
+#pragma unroll
+        for (int c = 0; c < width; c++) sum[o][c] += v[c] * k[c];
+      }
     }
-    *(pixel_pack *)(y + (int64_t)o * all) = packed<any_half, channels>(sum[o], of.brain);
   }
 }
 
-/* Memory [n, h, w, c], and not row-major as well. */
-bool is_channels_last(const DLTensor *t) {
-  const int64_t *n = t->shape, *s = t->strides;
-  const bool last = (n[1] == 1 || s[1] == 1) && (n[3] == 1 || s[3] == n[1]) &&
-                    (n[2] == 1 || s[2] == n[1] * n[3]) && (n[0] == 1 || s[0] == n[1] * n[3] * n[2]);
-  return last && n[1] > 1 && n[2] * n[3] > 1;
+/* Rounds a strip to memory. */
+template <class T>
+__device__ __forceinline__ void write_strip(T *y, float (*sum)[pack_width<T>()], const T *bias,
+                                            int64_t bias_stride, const depthwise_strip &at,
+                                            int channel, const gathering &g) {
+  constexpr int width = pack_width<T>();
+  const int64_t pixel = ((int64_t)at.image * g.to[0] + at.row) * g.to[1] + at.column;
+  float add[width] = {};
+  if (bias) {
+#pragma unroll
+    for (int c = 0; c < width; c++) add[c] = load(bias[(channel + c) * bias_stride], g.of.brain);
+  }
+#pragma unroll
+  for (int o = 0; o < depthwise_pixels; o++) {
+    if (at.column + o >= g.to[1]) break;
+#pragma unroll
+    for (int c = 0; c < width; c++) {
+      if (bias) sum[o][c] += add[c];
+      sum[o][c] = activated_for<T>(g.activation, sum[o][c]);
+    }
+    *(pack<T, width> *)(y + (pixel + o) * g.channels + channel) =
+        packed<T, width>(sum[o], g.of.brain);
+  }
 }
 
-bool is_aligned(const DLTensor *t) { return ((uintptr_t)t->data & 15) == 0; }
-
-/* [k, 1, 3, 3] in a row. */
-bool has_window(const DLTensor *w) {
-  const int64_t *n = w->shape, *s = w->strides;
-  return n[1] == 1 && n[2] == side && n[3] == side && s[3] == 1 && s[2] == side &&
-         (n[0] == 1 || s[0] == taps);
+/* STRIDE 0: any windows. */
+template <class T, int STRIDE>
+__global__ void __launch_bounds__(depthwise_threads, 2)
+    depthwise(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
+              const __grid_constant__ gathering g) {
+  extern __shared__ __align__(16) float weights[];
+  stage_weights(weights, w, g);
+  __syncthreads();
+  const int channel = own_channel<T>(g.of), workers = depthwise_threads >> g.of.lanes;
+  if (channel >= g.channels) return;
+  for (uint32_t i = blockIdx.x * workers + (threadIdx.x >> g.of.lanes); i < g.of.strips;
+       i += gridDim.x * workers) {
+    const depthwise_strip at = strip_of(i, g.of);
+    float sum[depthwise_pixels][pack_width<T>()] = {};
+    if constexpr (STRIDE > 0)
+      sum_common<T, STRIDE>(sum, x, weights, at, channel, g);
+    else
+      sum_any(sum, x, weights, at, channel, g);
+    write_strip(y, sum, bias, bias_stride, at, channel, g);
+  }
 }
+
+template <class T> tn_status start(const tn_kernel_args *args, const gathering &g) {
+  const DLTensor *x = args->in[0], *w = args->in[1], *y = args->out[0];
+  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  const int64_t wanted = ceil_div(g.of.strips, workers_of(g.of));
+  const int64_t enough = waves * (int64_t)((const cuda_info *)args->device)->multiprocessors;
+  const dim3 grid((unsigned)(wanted < enough ? wanted : enough), channel_blocks(g.of, y));
+  const size_t shared = sizeof(float) * (size_t)(g.of.kernel[0] * g.of.kernel[1] * g.parts) *
+                        (size_t)(pack_width<T>() << g.of.lanes);
+  const bool same = !g.backward; /* or turned to be so */
+  auto kernel = same && is_common(g.of, 1)   ? depthwise<T, 1>
+                : same && is_common(g.of, 2) ? depthwise<T, 2>
+                                             : depthwise<T, 0>;
+  return launch(args, kernel, grid, depthwise_threads, shared, (T *)y->data, (const T *)x->data,
+                (const T *)w->data, bias ? (const T *)bias->data : NULL,
+                bias ? bias->strides[0] : 0, g);
+}
+
+/* In 16 bits and 32. */
+tn_status start_typed(const tn_kernel_args *args, const gathering &g) {
+  return args->out[0]->dtype.bits == 16 ? start<any_half>(args, g) : start<float>(args, g);
+}
+
+/* Fills in what both directions have, and leaves the window as the forward pass has it. */
+gathering gathering_of(const depthwise_shape &s, const DLTensor *from, const DLTensor *to) {
+  gathering g = {};
+  g.of = s;
+  for (int d = 0; d < 2; d++) {
+    g.from[d] = (int)from->shape[2 + d];
+    g.to[d] = (int)to->shape[2 + d];
+    g.pad[d] = s.pad[d];
+  }
+  g.from_channels = (int)from->shape[1];
+  g.channels = (int)to->shape[1];
+  g.parts = g.each = 1;
+  return g;
+}
+
+bool is_turnable(const depthwise_shape &s) { return s.stride[0] == 1 && s.stride[1] == 1; }
 
 } // namespace
 
 bool cuda_conv_is_depthwise(const tn_kernel_args *args) {
-  const DLTensor *x = args->in[0], *w = args->in[1], *y = args->out[0];
-  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
-  const int64_t elements = cuda_size(y, 0, y->ndim);
-  if (y->ndim != 4 || y->dtype.bits != 16 || elements == 0 || elements > CUDA_MAX_INDEX ||
-      x->shape[1] != w->shape[0] || x->shape[1] % channels != 0 || !has_window(w))
-    return false;
-  const window_conv a = window_conv_of(args->attrs, 2);
-  return is_channels_last(x) && is_channels_last(y) && is_aligned(x) && is_aligned(w) &&
-         is_aligned(y) && (!bias || bias->strides[0] == 1) && a.stride[1] == a.stride[2] &&
-         a.stride[1] <= 2 && a.dilation[1] == 1 && a.dilation[2] == 1 &&
-         x->shape[2] <= CUDA_MAX_INDEX / 2 && x->shape[3] <= CUDA_MAX_INDEX / 2 &&
-         a.padding[1] <= CUDA_MAX_INDEX / 2 && a.padding[2] <= CUDA_MAX_INDEX / 2;
+  return is_depthwise(args, args->in[0], args->in[1], args->out[0], args->out[0]);
+}
+
+bool cuda_conv_backward_is_depthwise(const tn_kernel_args *args) {
+  return is_depthwise(args, args->out[0], args->in[1], args->in[0], args->out[0]);
 }
 
 tn_status cuda_run_conv_depthwise(const tn_kernel_args *args) {
-  const DLTensor *x = args->in[0], *w = args->in[1], *y = args->out[0];
-  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
-  const window_conv a = window_conv_of(args->attrs, 2);
-  walk of;
-  const int64_t pairs = ceil_div(y->shape[3], (int64_t)pixels);
-  of.eighths = cuda_divisor_of((uint32_t)(y->shape[1] / channels));
-  of.pairs = cuda_divisor_of((uint32_t)pairs);
-  of.rows = cuda_divisor_of((uint32_t)y->shape[2]);
-  of.count = (uint32_t)(y->shape[0] * y->shape[2] * pairs * (y->shape[1] / channels));
-  of.height = (int)x->shape[2];
-  of.width = (int)x->shape[3];
-  of.out_width = (int)y->shape[3];
-  of.pad[0] = (int)a.padding[1];
-  of.pad[1] = (int)a.padding[2];
-  of.activation = (int)window_activation(args);
-  of.brain = cuda_dtype(y) == TN_BF16;
-  return launch(args, a.stride[1] == 1 ? depthwise<1> : depthwise<2>,
-                (unsigned)ceil_div((int64_t)of.count, (int64_t)threads), threads, 0,
-                (any_half *)y->data, (const any_half *)x->data, (const any_half *)w->data,
-                bias ? (const any_half *)bias->data : NULL, of);
+  const DLTensor *x = args->in[0], *y = args->out[0];
+  const int activation = (int)window_activation(args);
+  const bool stores = y->dtype.bits == 16 || is_simple_activation(activation);
+  gathering g = gathering_of(depthwise_of(args, x, args->in[1], y, y), x, y);
+  g.each = g.of.multiplier;
+  g.activation = stores ? activation : TN_ACTIVATION_NONE;
+  const tn_status status = start_typed(args, g);
+  return status != TN_OK || stores ? status : cuda_conv_activate(args, activation);
+}
+
+tn_status cuda_run_conv_depthwise_backward(const tn_kernel_args *args) {
+  const DLTensor *y = args->in[0], *x = args->out[0];
+  gathering g = gathering_of(depthwise_of(args, x, args->in[1], y, x), y, x);
+  g.parts = g.of.multiplier;
+  g.activation = TN_ACTIVATION_NONE;
+  g.turned = is_turnable(g.of);
+  g.backward = !g.turned;
+  for (int d = 0; d < 2 && g.turned; d++)
+    g.pad[d] = g.of.dilation[d] * (g.of.kernel[d] - 1) - g.of.pad[d];
+  return start_typed(args, g);
 }
