@@ -70,7 +70,9 @@ static const struct {
   const char *name;
   binary *f;
   tn_dtype type;
-} binaries[] = {{"add", tn_add, TN_F16}, {"div", tn_div, TN_F16}, {"less", tn_less, TN_BOOL},
+} binaries[] = {{"add", tn_add, TN_F16},
+                {"div", tn_div, TN_F16},
+                {"less", tn_less, TN_BOOL},
                 {"copysign", tn_copysign, TN_F16}};
 enum { BINARIES = sizeof binaries / sizeof *binaries };
 
@@ -101,8 +103,8 @@ START_TEST(loops_of_two_halves_however_they_lie) {
       double *got = binary_of(b.devices[1], k, cases[i], &cases[i][2]);
       for (int j = 0; j < 2 * LONG; ++j)
         if (got[j] != want[j] && !(isnan(got[j]) && isnan(want[j])))
-          ck_abort_msg("%s, case %d: element %d is %g, not %g", binaries[k].name, (int)i, j,
-                       got[j], want[j]);
+          ck_abort_msg("%s, case %d: element %d is %g, not %g", binaries[k].name, (int)i, j, got[j],
+                       want[j]);
       free(want), free(got);
     }
 }

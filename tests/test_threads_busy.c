@@ -125,6 +125,27 @@ START_TEST(workers_keep_off_the_callers_processor) {
 }
 END_TEST
 
+/* The caller stays where it may be, and so do workers where one of them has to share. */
+START_TEST(others_processors_stay_as_they_are) {
+  cpu_set_t before, found;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+  const uint32_t processors = threads_available();
+  for (uint32_t threads = processors; threads <= processors + 1; threads++) {
+    if (threads < 2) continue;
+    thread_pool *pool = make(threads);
+    for (int i = 0; i < 3; i++) {
+      check_loop(pool, 100, 1);
+      nanosleep(&(struct timespec){0, 6000000}, NULL);
+    }
+    ck_assert_int_eq(sched_getaffinity(0, sizeof found, &found), 0);
+    ck_assert(CPU_EQUAL(&found, &before));
+    ck_assert_int_eq(sched_getaffinity(first_worker(), sizeof found, &found), 0);
+    if (threads > processors) ck_assert(CPU_EQUAL(&found, &before));
+    thread_pool_destroy(pool);
+  }
+}
+END_TEST
+
 static _Atomic(int) held, let_go;
 
 static void hold(int signal) {
@@ -176,6 +197,7 @@ int main(void) {
   tcase_add_test(busy, affinity_counts);
   if (!ASAN && !TSAN) tcase_add_test(busy, nobody_spins_in_the_others_way);
   tcase_add_test(busy, workers_keep_off_the_callers_processor);
+  tcase_add_test(busy, others_processors_stay_as_they_are);
   tcase_add_test(busy, a_worker_that_does_not_run_holds_nothing_up);
   suite_add_tcase(suite, busy);
   SRunner *runner = srunner_create(suite);

@@ -45,9 +45,10 @@ enum {
   SPINS = 32,    /* between looks at the clock, which take as long as a short loop */
   SPIN_NS = 50000,
   SPIN_NS_FEW_PROCESSORS = 20000,
-  WAIT_NS = 50000,     /* that the caller spins for shares which workers have begun */
-  LATE_NS = 400000,    /* after which it takes them to be held up */
-  PLACED_NS = 4000000, /* between changes of where workers may run, which the kernel is asked for */
+  WAIT_NS = 50000,          /* that the caller spins for shares which workers have begun */
+  LATE_NS = 400000,         /* after which it takes them to be held up */
+  PLACED_NS = 4000000,      /* between changes of where workers may run, */
+  PLACED_NS_EACH = 1000000, /* and for each worker: the kernel is asked once for every one */
 };
 
 typedef void share_body(void *ctx, int64_t begin, int64_t end);
@@ -311,11 +312,12 @@ static void keep_workers_off(thread_pool *pool, int processor) {
   pool->kept_off = processor;
 }
 
-/* Not where callers on several processors take turns: then the kernel would be asked at each loop.
- */
+/* Not where there are fewer processors than threads; nor each time where callers on several
+ * processors take turns. */
 static void make_way(thread_pool *pool, int here) {
-  const uint64_t now = here == pool->kept_off || pool->spin_ns == 0 ? 0 : clock_ns();
-  if (now < pool->placed_ns + PLACED_NS) return;
+  if (here == pool->kept_off || pool->spin_ns == 0) return;
+  const uint64_t apart = (uint64_t)pool->num_workers * PLACED_NS_EACH, now = clock_ns();
+  if (now < pool->placed_ns + (apart < PLACED_NS ? PLACED_NS : apart)) return;
   pool->placed_ns = now;
   keep_workers_off(pool, here);
 }
