@@ -66,6 +66,86 @@ START_TEST(nobody_spins_in_the_others_way) {
 }
 END_TEST
 
+static cpu_set_t only(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  return set;
+}
+
+/* Runs a loop from that processor, when the last one is long enough ago for workers to be moved. */
+static cpu_set_t workers_after_loop_on(thread_pool *pool, int processor) {
+  const cpu_set_t here = only(processor);
+  cpu_set_t found;
+  ck_assert_int_eq(sched_setaffinity(0, sizeof here, &here), 0);
+  nanosleep(&(struct timespec){0, 6000000}, NULL);
+  check_loop(pool, 100, 1);
+  ck_assert_int_eq(sched_getaffinity(first_worker(), sizeof found, &found), 0);
+  return found;
+}
+
+static void late_worker(void *ctx, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  if (gettid() != *(const pid_t *)ctx) nanosleep(&(struct timespec){0, 3000000}, NULL);
+  nanosleep(&(struct timespec){0, 300000}, NULL); /* so that each gets some */
+}
+
+/* A kernel may put a worker that it wakes behind the caller, though another processor idles. */
+START_TEST(workers_keep_off_the_callers_processor) {
+  cpu_set_t before, found;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+  if (threads_available() < 2) return;
+  thread_pool *pool = make(2);
+  check_loop(pool, 100, 1);
+  const pid_t self = gettid();
+  int two[2], count = 0;
+  for (int i = 0; i < CPU_SETSIZE && count < 2; i++)
+    if (CPU_ISSET(i, &before)) two[count++] = i;
+  for (int i = 0; i < 4; i++) {
+    cpu_set_t wanted = before;
+    CPU_CLR(two[i % 2], &wanted);
+    found = workers_after_loop_on(pool, two[i % 2]);
+    ck_assert(CPU_EQUAL(&found, &wanted));
+  }
+  /* One that is late may come to where the caller waits for it. */
+  for (int i = 0; i < 20 && !CPU_EQUAL(&found, &before); i++) {
+    thread_pool_run(pool, 8, 1, late_worker, &(pid_t){self});
+    ck_assert_int_eq(sched_getaffinity(first_worker(), sizeof found, &found), 0);
+  }
+  ck_assert(CPU_EQUAL(&found, &before));
+  /* What others have chosen holds. */
+  const cpu_set_t chosen = only(two[0]);
+  ck_assert_int_eq(sched_setaffinity(first_worker(), sizeof chosen, &chosen), 0);
+  for (int i = 0; i < 2; i++) {
+    found = workers_after_loop_on(pool, two[i]);
+    ck_assert(CPU_EQUAL(&found, &chosen));
+  }
+  sched_setaffinity(0, sizeof before, &before);
+  thread_pool_destroy(pool);
+}
+END_TEST
+
+/* The caller stays where it may be, and so do workers where one of them has to share. */
+START_TEST(others_processors_stay_as_they_are) {
+  cpu_set_t before, found;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+  const uint32_t processors = threads_available();
+  for (uint32_t threads = processors; threads <= processors + 1; threads++) {
+    if (threads < 2) continue;
+    thread_pool *pool = make(threads);
+    for (int i = 0; i < 3; i++) {
+      check_loop(pool, 100, 1);
+      nanosleep(&(struct timespec){0, 6000000}, NULL);
+    }
+    ck_assert_int_eq(sched_getaffinity(0, sizeof found, &found), 0);
+    ck_assert(CPU_EQUAL(&found, &before));
+    ck_assert_int_eq(sched_getaffinity(first_worker(), sizeof found, &found), 0);
+    if (threads > processors) ck_assert(CPU_EQUAL(&found, &before));
+    thread_pool_destroy(pool);
+  }
+}
+END_TEST
+
 static _Atomic(int) held, let_go;
 
 static void hold(int signal) {
@@ -116,6 +196,8 @@ int main(void) {
   tcase_set_timeout(busy, 120);
   tcase_add_test(busy, affinity_counts);
   if (!ASAN && !TSAN) tcase_add_test(busy, nobody_spins_in_the_others_way);
+  tcase_add_test(busy, workers_keep_off_the_callers_processor);
+  tcase_add_test(busy, others_processors_stay_as_they_are);
   tcase_add_test(busy, a_worker_that_does_not_run_holds_nothing_up);
   suite_add_tcase(suite, busy);
   SRunner *runner = srunner_create(suite);

@@ -19,6 +19,7 @@
 
 #include "dispatcher/base/clock.h"
 #include "dispatcher/base/invariant.h"
+#include "dispatcher/base/placement.h"
 
 #include <fenv.h>
 #include <pthread.h>
@@ -44,6 +45,10 @@ enum {
   SPINS = 32,    /* between looks at the clock, which take as long as a short loop */
   SPIN_NS = 50000,
   SPIN_NS_FEW_PROCESSORS = 20000,
+  WAIT_NS = 50000,          /* that the caller spins for shares which workers have begun */
+  LATE_NS = 400000,         /* after which it takes them to be held up */
+  PLACED_NS = 4000000,      /* between changes of where workers may run, */
+  PLACED_NS_EACH = 1000000, /* and for each worker: the kernel is asked once for every one */
 };
 
 typedef void share_body(void *ctx, int64_t begin, int64_t end);
@@ -66,7 +71,10 @@ struct thread_pool {
   uint32_t num_workers; /* started; written by the holder of `busy` */
   bool started;         /* by the holder of `busy` */
   pid_t process;        /* that the workers belong to */
-  int64_t spin_ns;
+  int64_t spin_ns, wait_ns;
+  placement placement; /* of the workers; with the next two by the holder of `busy` */
+  int kept_off;        /* the processor that they are kept off, the caller's; -1 of none */
+  uint64_t placed_ns;  /* when that was last changed */
   void (*tell)(void *ctx, uint32_t started, uint32_t wanted, const char *why);
   void *tell_ctx;
   _Atomic(uint32_t) size; /* threads, caller included */
@@ -95,11 +103,13 @@ static void relax(void) {
 #endif
 }
 
-/* Sleeps until woken, if *word still is `value`; may return early. */
-static void sleep_on(_Atomic(uint32_t) *word, uint32_t value) {
+/* Sleeps until woken, or for `most` where that is given, if *word still is `value`; may return
+ * early. */
+static void sleep_on(_Atomic(uint32_t) *word, uint32_t value, const struct timespec *most) {
 #ifdef __linux__
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, most, NULL, 0);
 #else
+  (void)most;
   if (atomic_load(word) == value) nanosleep(&(struct timespec){0, 100000}, NULL);
 #endif
 }
@@ -110,15 +120,6 @@ static void wake(_Atomic(uint32_t) *word, uint32_t count) {
           0);
 #else
   (void)word, (void)count;
-#endif
-}
-
-/* -1 where that is not known. */
-static int processor_here(void) {
-#ifdef __linux__
-  return sched_getcpu();
-#else
-  return -1;
 #endif
 }
 
@@ -212,7 +213,7 @@ static void sleep_for_news(thread_pool *pool, const slot *own, uint32_t seen) {
   for (;;) {
     uint32_t epoch = atomic_load(&pool->epoch);
     if (has_news(pool, own, seen)) break;
-    sleep_on(&pool->epoch, epoch);
+    sleep_on(&pool->epoch, epoch, NULL);
   }
   atomic_fetch_sub(&pool->sleepers, 1);
   wake_workers(pool, shares_left(pool));
@@ -262,6 +263,7 @@ static void start_workers(thread_pool *pool) {
   sigset_t before;
   block_signals(&before);
   pool->process = getpid();
+  placement_init(&pool->placement);
   while (pool->num_workers < wanted) {
     slot *own = &pool->slots[pool->num_workers + 1];
     own->pool = pool;
@@ -304,6 +306,28 @@ static bool loop_is_over(const thread_pool *pool) {
          thread_pool_size(pool) == pool->num_workers + 1;
 }
 
+static void keep_workers_off(thread_pool *pool, int processor) {
+  for (uint32_t i = 1; i <= pool->num_workers; i++)
+    placement_move(&pool->placement, pool->slots[i].worker, pool->kept_off, processor);
+  pool->kept_off = processor;
+}
+
+/* Not where there are fewer processors than threads; nor each time where callers on several
+ * processors take turns. */
+static void make_way(thread_pool *pool, int here) {
+  if (here == pool->kept_off || pool->spin_ns == 0) return;
+  const uint64_t apart = (uint64_t)pool->num_workers * PLACED_NS_EACH, now = clock_ns();
+  if (now < pool->placed_ns + (apart < PLACED_NS ? PLACED_NS : apart)) return;
+  pool->placed_ns = now;
+  keep_workers_off(pool, here);
+}
+
+/* To a worker that is late, which another program may keep from running where it is. */
+static void give_way(thread_pool *pool) {
+  pool->placed_ns = clock_ns();
+  keep_workers_off(pool, -1);
+}
+
 /* Threads without a share are not disturbed, but where some sleep it is not known which: any that
  * is woken then helps. */
 static void publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *body, void *ctx) {
@@ -312,7 +336,9 @@ static void publish(thread_pool *pool, int64_t n, uint32_t shares, share_body *b
   uint32_t told = atomic_load(&pool->sleepers) || shares > size ? size : shares;
   uint32_t each = shares / size, more = shares % size, next = 0;
   uint64_t loop = atomic_load_explicit(&pool->loop, memory_order_relaxed) + 1;
-  atomic_store_explicit(&pool->caller_on, processor_here(), memory_order_relaxed);
+  const int here = processor_here();
+  make_way(pool, here);
+  atomic_store_explicit(&pool->caller_on, here, memory_order_relaxed);
   atomic_store_explicit(&pool->loop, loop, memory_order_release);
   atomic_store_explicit(&pool->body, body, memory_order_release);
   atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
@@ -341,14 +367,15 @@ static bool is_in_workers_way(const thread_pool *pool) {
 static void wait_for_workers(thread_pool *pool) {
   if (all_done(pool)) return;
   const int64_t begin = (int64_t)clock_ns();
-  while (!is_in_workers_way(pool) && !all_done(pool) && (int64_t)clock_ns() - begin < pool->spin_ns)
+  while (!is_in_workers_way(pool) && !all_done(pool) && (int64_t)clock_ns() - begin < pool->wait_ns)
     for (int i = 0; i < SPINS && !all_done(pool); i++) relax();
   if (all_done(pool)) return;
   atomic_store(&pool->caller_sleeps, 1);
   for (;;) {
     uint32_t news = atomic_load(&pool->news);
     if (all_done(pool)) break;
-    sleep_on(&pool->news, news);
+    sleep_on(&pool->news, news, pool->kept_off < 0 ? NULL : &(struct timespec){0, LATE_NS});
+    if (pool->kept_off >= 0 && (int64_t)clock_ns() - begin > LATE_NS) give_way(pool);
   }
   atomic_store_explicit(&pool->caller_sleeps, 0, memory_order_relaxed);
 }
@@ -395,6 +422,8 @@ tn_status thread_pool_create(const host_memory *memory, uint32_t num_threads, th
   uint32_t processors = threads_available();
   pool->spin_ns = processors >= num_threads && processors > 2 ? SPIN_NS : SPIN_NS_FEW_PROCESSORS;
   if (processors < num_threads) pool->spin_ns = 0;
+  pool->wait_ns = pool->spin_ns ? WAIT_NS : 0;
+  pool->kept_off = -1;
   atomic_init(&pool->size, num_threads);
   *out = pool;
   return TN_OK;

@@ -37,8 +37,8 @@ code_of() {
 complaints() {
   for file in $(find dispatcher examples -name '*.[ch]' | sort); do
     case $file in
-      # These ask the operating system for processors and their time.
-      dispatcher/base/processors.c | dispatcher/scanner/process_snapshot.c)
+      # These ask the operating system for processors, their time and their sets.
+      dispatcher/base/placement.[ch] | dispatcher/base/processors.c | dispatcher/scanner/process_snapshot.c)
         word='' names=$(echo "$all_names" | sed 's/cpu|//') ;;
       *) word='cpu|' names=$all_names ;;
     esac

@@ -387,6 +387,30 @@ START_TEST(deep_gradients_stay_with_ours) {
 }
 END_TEST
 
+/* oneDNN has plain loops alone for f32 of one axis. */
+START_TEST(means_along_one_axis_stay_with_ours) {
+  static const int64_t shape[] = {16, 64, 40, 40};
+  if (!has_feature(PRODUCT)) return;
+  tn_runtime *with = open_with(WITH, 1);
+  tn_device *device = tn_runtime_device(with);
+  const tn_avg_pool1d_attrs line = TN_AVG_POOL1D_DEFAULTS;
+  const tn_avg_pool2d_attrs area = TN_AVG_POOL2D_DEFAULTS;
+  for (int axes = 1; axes <= 2; axes++) {
+    job *j = calloc(1, sizeof *j);
+    j->in[0] = drawn(device, TN_F32, 2 + axes, axes == 1 ? SHAPE(16, 64, 1600) : shape);
+    j->call.struct_size = sizeof j->call;
+    j->call.op = axes == 1 ? TN_OP_AVG_POOL1D : TN_OP_AVG_POOL2D;
+    j->call.in = (const tn_tensor *const *)(const void *)j->in;
+    j->call.out = &j->y;
+    j->call.attrs = axes == 1 ? (const void *)&line : &area;
+    j->call.num_in = j->call.num_out = 1;
+    ck_assert_str_eq(kernel_of(j).plugin, axes == 1 ? "cpu" : "onednn");
+    free_job(j);
+  }
+  tn_runtime_close(with);
+}
+END_TEST
+
 /* One infinite factor makes a sum infinite, whatever oneDNN fills an odd depth up with. */
 START_TEST(infinite_sums_stay_infinite) {
   setenv("TENON_ONEDNN", "all", 1);
@@ -421,6 +445,7 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, oneDNN_is_asked_what_it_may_use, 0, 2);
   tcase_add_test(t, infinite_sums_stay_infinite);
   tcase_add_loop_test(t, deep_gradients_stay_with_ours, 0, 2);
+  tcase_add_test(t, means_along_one_axis_stay_with_ours);
 }
 
 int main(void) {

@@ -1,12 +1,15 @@
 /*
  * Inner loops stamped from one expression: BINARY over a and b, UNARY over a, both of
  * type C. The common strides get loops of their own, which vectorise: all dense, and
- * one operand a single value.
+ * one operand a single value. LOOPS is `own`, or `borrowed` for types whose loops are those of
+ * floats.
  */
 #ifndef TENON_KERNELS_CPU_STENCIL_H
 #define TENON_KERNELS_CPU_STENCIL_H
 
-#define BINARY(op, R, PUT, EXPR, grain)                                                            \
+#include "kernels/cpu/base/half_blocks.h"
+
+#define BINARY_LOOP_own(op, R, PUT, EXPR)                                                          \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *pa = p[0], *pb = p[1];                                                                \
     R *y = p[2];                                                                                   \
@@ -34,12 +37,15 @@
         y[i * s[2]] = PUT(EXPR);                                                                   \
       }                                                                                            \
     }                                                                                              \
-  }                                                                                                \
-  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+  }
+#define BINARY_LOOP_borrowed(op, R, PUT, EXPR) BORROWED_LOOP(op, 2, R)
+
+#define BINARY(op, R, PUT, EXPR, grain)                                                            \
+  CPU_CAT(BINARY_LOOP, LOOPS)(op, R, PUT, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) { \
     return ISA(elementwise)(args, NAME(op##_loop), NULL, grain);                                   \
   }
 
-#define UNARY_LOOP(op, EXPR)                                                                       \
+#define UNARY_LOOP_own(op, EXPR)                                                                   \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *x = p[0];                                                                             \
     T *y = p[1];                                                                                   \
@@ -56,6 +62,9 @@
       }                                                                                            \
     }                                                                                              \
   }
+
+#define UNARY_LOOP_borrowed(op, EXPR) BORROWED_LOOP(op, 1, T)
+#define UNARY_LOOP(op, EXPR) CPU_CAT(UNARY_LOOP, LOOPS)(op, EXPR)
 
 #define UNARY(op, EXPR, grain)                                                                     \
   UNARY_LOOP(op, EXPR)                                                                             \

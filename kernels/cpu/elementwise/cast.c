@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "kernels/common/float8.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
 /* The integer above 2^53 nearest below or above a double with its last bit set: as

@@ -23,7 +23,7 @@
 #define UNARY_WIDE(op) UNARY(op, (C)WIDE(op)((double)a), CPU_GRAIN_MATHS)
 
 /* Attributes are k.name in EXPR; y is of type R. */
-#define UNARY_OF(op, ATTRS, R, PUT, EXPR, grain)                                                   \
+#define UNARY_OF_own(op, ATTRS, R, PUT, EXPR)                                                      \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *x = p[0];                                                                             \
     R *y = p[1];                                                                                   \
@@ -39,8 +39,12 @@
         y[i * s[1]] = PUT(EXPR);                                                                   \
       }                                                                                            \
     }                                                                                              \
-  }                                                                                                \
-  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+  }
+#define UNARY_OF_borrowed(op, ATTRS, R, PUT, EXPR) BORROWED_LOOP(op, 1, R)
+
+#define UNARY_OF(op, ATTRS, R, PUT, EXPR, grain)                                                   \
+  CPU_CAT(UNARY_OF, LOOPS)                                                                         \
+  (op, ATTRS, R, PUT, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                     \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, grain);                            \
   }
 
@@ -52,7 +56,7 @@
 #define UNARY_TEST(op, EXPR) UNARY_OF(op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
 /* Gradients: a is dy; b is y, or x where the gradient needs the input. */
-#define GRADIENT_LOOP(op, ATTRS, EXPR)                                                             \
+#define GRADIENT_LOOP_own(op, ATTRS, EXPR)                                                         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *pa = p[0], *pb = p[1];                                                                \
     T *y = p[2];                                                                                   \
@@ -69,6 +73,9 @@
       }                                                                                            \
     }                                                                                              \
   }
+
+#define GRADIENT_LOOP_borrowed(op, ATTRS, EXPR) BORROWED_LOOP(op, 2, T)
+#define GRADIENT_LOOP(op, ATTRS, EXPR) CPU_CAT(GRADIENT_LOOP, LOOPS)(op, ATTRS, EXPR)
 
 #define GRADIENT_OF(op, ATTRS, EXPR)                                                               \
   GRADIENT_LOOP(op, ATTRS, EXPR)                                                                   \

@@ -5,10 +5,12 @@
  * one sample.
  *
  * Statistics are sums of doubles, which hold the square of every float, and stay doubles: a
- * mean rounded to float is off by more than a small variance. A float element is normalised in
- * float by a mean in two parts, unless something on the way could leave float's range. For
- * doubles the distance from a set's first element is summed, so that equal elements have no
- * variance; floats that are equal have an exact mean without.
+ * mean rounded to float is off by more than a small variance. Sums of floats and of their squares
+ * come from one pass; where the mean outweighs the deviation, squares of distances from it are
+ * summed in another. A float element is normalised in float by a mean in two parts, unless
+ * something on the way could leave float's range. For doubles the distance from a set's first
+ * element is summed, so that equal elements have no variance; floats that are equal have an exact
+ * mean without.
  */
 #include <math.h>
 

@@ -175,6 +175,54 @@ static bool avg_is_wide(const pool_call *call) {
   return call->size[2] >= POOL_NARROW && longest <= POOL_NARROW && call->plane <= POOL_COUNTED;
 }
 
+/* Some rows of windows at work on the gradient of an average: what each window gives its elements,
+ * what that comes to in each column, row by row, and which windows a column has. */
+typedef struct avg_rows {
+  void *line, *share,
+      *count;            /* [rows, width of the image], [rows, windows of a row] twice: numbers */
+  void *plane;           /* numbers, one for each element of planes of halves */
+  int32_t *first, *last; /* as line: windows, by their place in share, which ends with a 0 */
+  int64_t rows, counted; /* counted: the first of the rows that the counts are of, or -1 */
+  int32_t longest;       /* windows that a column has */
+} avg_rows;
+
+/* Numbers are of `size` bytes. False, with a message, without memory; the caller frees m->line. */
+static bool avg_rows_make(const pool_call *call, size_t size, bool halves, avg_rows *m) {
+  const int64_t width = call->out[2], w = call->size[2];
+  m->rows = cpu_min(call->out[0] * call->out[1], cpu_max(1, POOL_AT_ONCE / cpu_max(1, width)));
+  m->counted = -1;
+  const size_t columns = (size_t)(m->rows * w), windows = (size_t)(m->rows * width);
+  const size_t plane = halves ? (size_t)call->plane : 0;
+  const size_t numbers = (columns + 2 * windows + 1 + plane) * size;
+  if (!pool_make(call, numbers + 2 * columns * sizeof(int32_t), &m->line)) return false;
+  m->share = (char *)m->line + columns * size;
+  m->count = (char *)m->share + (windows + 1) * size;
+  m->plane = (char *)m->count + windows * size;
+  m->first = (int32_t *)(void *)((char *)m->line + numbers);
+  m->last = m->first + columns;
+  int64_t from = 0, to = 0; /* the windows from <= j < to have column c */
+  for (int64_t c = 0; c < w; c++) {
+    while (to < width && call->span[2][to].begin <= c) to++;
+    while (from < to && call->span[2][from].end <= c) from++;
+    m->longest = (int32_t)cpu_max(m->longest, to - from);
+    for (int64_t i = 0; i < m->rows; i++) {
+      m->first[i * w + c] = (int32_t)(from < to ? i * width + from : (int64_t)windows);
+      m->last[i * w + c] = (int32_t)(from < to ? i * width + to - 1 : (int64_t)windows);
+    }
+  }
+  return true;
+}
+
+/* Whether columns are summed first: there are few windows to a column. */
+static bool avg_grad_is_wide(const pool_call *call) {
+  int64_t longest = 0;
+  for (int64_t j = 0, from = 0; j < call->out[2]; j++) {
+    while (from < j && call->span[2][from].end <= call->span[2][j].begin) from++;
+    longest = cpu_max(longest, j - from + 1);
+  }
+  return longest <= POOL_NARROW && call->plane <= POOL_COUNTED;
+}
+
 static bool max_line_make(const pool_call *call, size_t size, pool_rows *m) {
   return pool_make(call, (size_t)call->size[2] * size, &m->line);
 }

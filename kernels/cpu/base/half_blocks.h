@@ -1,0 +1,93 @@
+/*
+ * Halves to and from floats by the instructions that processors have for it, of which compilers
+ * make no loops of vectors; and elementwise loops over halves that borrow those of floats, block by
+ * block.
+ */
+#ifndef TENON_KERNELS_CPU_HALF_BLOCKS_H
+#define TENON_KERNELS_CPU_HALF_BLOCKS_H
+
+#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/cpu.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+static inline void floats_of_halves(int64_t n, const uint16_t *x, float *y) {
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
+#elif defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+#endif
+  CPU_IVDEP for (; i < n; i++) y[i] = f16_load(x[i]);
+}
+
+static inline void halves_of_floats(int64_t n, const float *x, uint16_t *y) {
+  enum { NEAREST = 0 };
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256((void *)(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), NEAREST));
+#elif defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), NEAREST));
+#endif
+  CPU_IVDEP for (; i < n; i++) y[i] = f16_store(x[i]);
+}
+
+/* Of a stride, in elements. */
+static inline void take_halves(int64_t n, const uint16_t *x, int64_t stride, float *y) {
+  if (stride == 1) {
+    floats_of_halves(n, x, y);
+  } else {
+    for (int64_t i = 0; i < n; i++) y[i] = f16_load(x[i * stride]);
+  }
+}
+
+static inline void put_halves(int64_t n, const float *x, uint16_t *y, int64_t stride) {
+  if (stride == 1) {
+    halves_of_floats(n, x, y);
+  } else {
+    for (int64_t i = 0; i < n; i++) y[i * stride] = f16_store(x[i]);
+  }
+}
+
+#define HALF_BLOCK 512
+#define HALF_INPUTS 2
+
+/* One output of one or two inputs that are halves, as fn makes it of floats. The output is halves
+ * too, or where `bytes` is not 2 what fn itself writes. */
+static inline void half_blocks(elementwise_fn fn, int inputs, size_t bytes, int64_t n,
+                               void *const *p, const int64_t *s, const void *ctx) {
+  const bool halves = bytes == sizeof(uint16_t);
+  float in[HALF_INPUTS][HALF_BLOCK], out[HALF_BLOCK];
+  void *at[HALF_INPUTS + 1];
+  int64_t step[HALF_INPUTS + 1];
+  for (int k = 0; k < inputs; k++) {
+    at[k] = in[k];
+    step[k] = s[k] != 0;
+    if (n > 0 && s[k] == 0) in[k][0] = f16_load(*(const uint16_t *)p[k]);
+  }
+  step[inputs] = halves ? 1 : s[inputs];
+  for (int64_t i = 0; i < n; i += HALF_BLOCK) {
+    const int64_t m = cpu_min(HALF_BLOCK, n - i);
+    for (int k = 0; k < inputs; k++)
+      if (s[k] != 0) take_halves(m, (const uint16_t *)p[k] + i * s[k], s[k], in[k]);
+    char *y = (char *)p[inputs] + i * s[inputs] * (int64_t)bytes;
+    at[inputs] = halves ? (void *)out : y;
+    fn(m, at, step, ctx);
+    if (halves) put_halves(m, out, (uint16_t *)(void *)y, s[inputs]);
+  }
+}
+
+/* The loop of operator op over halves: that of floats, which stands in the same file. */
+#define BORROWED_LOOP(op, inputs, R)                                                               \
+  static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    half_blocks(op##_loop_f32, inputs, sizeof(R), n, p, s, ctx);                                   \
+  }
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * Halves: every one of them to float32, float32 to the nearest of them, and elementwise loops over
+ * them, wherever they start and however they lie; by the instructions of each instruction set.
+ */
+#include "numeric.h"
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+enum { HALVES = 1 << 16, FLOATS = 60000, LONG = 1333 }; /* the last: two blocks and a part of one */
+
+typedef struct view {
+  int64_t begin, end, step;
+} view;
+
+static tn_tensor *view_of(const tn_tensor *x, view v) {
+  tn_tensor *part = NULL;
+  ok(tn_tensor_slice(x, 0, v.begin, v.end, v.step, &part));
+  return part;
+}
+
+static tn_tensor *cast_to(const tn_tensor *x, tn_dtype dtype) {
+  const tn_cast_attrs to = {sizeof to, (int32_t)dtype};
+  tn_tensor *y = NULL;
+  ok(tn_cast(NULL, x, &to, &y));
+  return y;
+}
+
+/* The same elements of what the reference and the CPU make of x in another type, to the bit. */
+static void check_cast(tn_dtype from, tn_dtype to, const void *elements, int64_t n) {
+  const view views[] = {{0, n, 1}, {1, n, 1}, {3, 20, 1}, {5, 38, 1}, {7, 8, 1}, {0, n, 2}};
+  tn_tensor *x[2];
+  for (int d = 0; d < 2; ++d)
+    ok(tn_tensor_from_host(b.devices[d], from, 1, SHAPE(n), elements, &x[d]));
+  for (size_t i = 0; i < sizeof views / sizeof *views; ++i) {
+    tn_tensor *part[2] = {view_of(x[0], views[i]), view_of(x[1], views[i])};
+    tn_tensor *right = cast_to(part[0], to);
+    double *want = values_of(right);
+    must_be(&b, "cast", 1, cast_to(part[1], to), tn_tensor_elements(right), want, 0);
+    free(want);
+    tn_tensor_release(right), tn_tensor_release(part[0]), tn_tensor_release(part[1]);
+  }
+  tn_tensor_release(x[0]), tn_tensor_release(x[1]);
+}
+
+START_TEST(every_half_widens_exactly) {
+  uint16_t *all = malloc(HALVES * sizeof *all);
+  for (int i = 0; i < HALVES; ++i) all[i] = (uint16_t)i;
+  check_cast(TN_F16, TN_F32, all, HALVES);
+  free(all);
+}
+END_TEST
+
+/* All kinds of floats, then halves, what lies between two of them, and the floats beside that. */
+START_TEST(floats_round_to_the_nearest_half) {
+  uint32_t *some = malloc(FLOATS * sizeof *some);
+  for (uint32_t i = 0; i < FLOATS; ++i) {
+    const uint32_t sign = i << 31, tie = 0x33000000u + (i / 6 << 12);
+    some[i] = i < FLOATS / 2 ? i * 143165u : sign | (tie + i / 2 % 3 - 1);
+  }
+  check_cast(TN_F32, TN_F16, some, FLOATS);
+  free(some);
+}
+END_TEST
+
+typedef tn_status binary(tn_stream *stream, const tn_tensor *a, const tn_tensor *b, tn_tensor **y);
+
+static const struct {
+  const char *name;
+  binary *f;
+  tn_dtype type;
+} binaries[] = {{"add", tn_add, TN_F16},
+                {"div", tn_div, TN_F16},
+                {"less", tn_less, TN_BOOL},
+                {"copysign", tn_copysign, TN_F16}};
+enum { BINARIES = sizeof binaries / sizeof *binaries };
+
+/* y = f(x0, x1) of views of twice as many halves; the caller frees y's values, gaps and all. */
+static double *binary_of(tn_device *device, int k, const view *v, const view *to) {
+  tn_tensor *x[2], *part[2], *y = unwritten(device, binaries[k].type, 1, SHAPE(2 * LONG));
+  for (int i = 0; i < 2; ++i) {
+    x[i] = whole_numbers(device, TN_F16, 1, SHAPE(2 * LONG), 900, 7 + (uint32_t)i);
+    part[i] = view_of(x[i], v[i]);
+  }
+  tn_tensor *out = view_of(y, *to);
+  ok(binaries[k].f(NULL, part[0], part[1], &out));
+  double *values = values_of(y);
+  for (int i = 0; i < 2; ++i) tn_tensor_release(part[i]), tn_tensor_release(x[i]);
+  tn_tensor_release(out), tn_tensor_release(y);
+  return values;
+}
+
+START_TEST(loops_of_two_halves_however_they_lie) {
+  static const view dense = {0, LONG, 1}, later = {3, LONG + 3, 1}, apart = {1, 2 * LONG, 2},
+                    one = {11, 12, 1};
+  const view cases[][3] = {{dense, dense, dense}, {later, dense, later}, {dense, one, dense},
+                           {one, later, dense},   {apart, dense, dense}, {dense, dense, apart},
+                           {apart, one, apart}};
+  for (int k = 0; k < BINARIES; ++k)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+      double *want = binary_of(b.devices[0], k, cases[i], &cases[i][2]);
+      double *got = binary_of(b.devices[1], k, cases[i], &cases[i][2]);
+      for (int j = 0; j < 2 * LONG; ++j)
+        if (got[j] != want[j] && !(isnan(got[j]) && isnan(want[j])))
+          ck_abort_msg("%s, case %d: element %d is %g, not %g", binaries[k].name, (int)i, j, got[j],
+                       want[j]);
+      free(want), free(got);
+    }
+}
+END_TEST
+
+START_TEST(loops_of_halves_write_over_their_input) {
+  tn_tensor *x = whole_numbers(b.devices[1], TN_F16, 1, SHAPE(LONG), 900, 7);
+  double *want = values_of(x);
+  for (int i = 0; i < LONG; ++i) want[i] = want[i] > 0 ? 2 * want[i] : 0;
+  tn_tensor *out = x;
+  ok(tn_relu(NULL, x, &out));
+  ok(tn_add(NULL, x, x, &out));
+  must_be(&b, "2 relu", 1, x, LONG, want, 0);
+  free(want);
+}
+END_TEST
+
+static void add_tests(TCase *c) {
+  tcase_add_checked_fixture(c, setup, teardown);
+  tcase_add_test(c, every_half_widens_exactly);
+  tcase_add_test(c, floats_round_to_the_nearest_half);
+  tcase_add_test(c, loops_of_two_halves_however_they_lie);
+  tcase_add_test(c, loops_of_halves_write_over_their_input);
+}
+
+int main(void) { return run_suite("halves", add_tests); }
