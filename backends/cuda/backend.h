@@ -19,6 +19,7 @@
 
 #include "backends/cuda/plans.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/recurrent/products.h"
 
 typedef struct cuda_device {
   cuda_info info; /* first: kernels see only this */
@@ -96,6 +97,16 @@ tn_status cuda_run_matmul_int8(const tn_kernel_args *args);
 /* Products of 8-bit floats. */
 tn_status cuda_matmul_f8_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_matmul_f8(const tn_kernel_args *args);
+
+/* What a row of a recurrent network by cuBLASLt has as its user pointer. */
+typedef struct cuda_recurrent_row {
+  cuda_recurrent_list_fn list;
+  cuda_recurrent_run_fn run;
+  tn_kernel_fn own; /* for what cuBLASLt does not take */
+} cuda_recurrent_row;
+
+tn_status cuda_recurrent_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_recurrent_planned(const tn_kernel_args *args);
 
 /* What a convolution's inputs and output are, by the forward names x, w and y of the
  * convolution that it is or whose gradient it is. */

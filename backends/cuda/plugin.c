@@ -75,6 +75,14 @@ enum { own = 200, direct = 100, vendor = 300 };
               "and not so many to one sum that it may overflow",                                   \
       .user = &int8_##op, __VA_ARGS__)
 
+/* Recurrent networks with products by cuBLASLt. */
+#define RECURRENT(op, when)                                                                        \
+  ROW(op, "cuda." #op ".cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_recurrent_planned,         \
+      .workspace = cuda_recurrent_workspace, .supports = when, .types = {TN_TYPES_##op},           \
+      .note = "64 or more hidden units, and 2^16 or more terms of a step's products: sequences "   \
+              "times hidden units twice times gates",                                              \
+      .user = &recurrent_##op)
+
 /* Attention in 16 bits; deterministic as convolutions are: while the host asks for that,
  * gradients are left to our own kernels. */
 #define ATTENTION(op)                                                                              \
@@ -125,6 +133,15 @@ static const cuda_int8_row int8_qlinear_matmul = {CUDA_INT8_QUANTISE, QUANT_B,
                                                   cuda_run_qlinear_matmul};
 static const cuda_int8_row int8_matmul_int = {CUDA_INT8_WRAP, 1, cuda_run_matmul_int};
 
+#define RECURRENT_ROW(op)                                                                          \
+  static const cuda_recurrent_row recurrent_##op = {cuda_recurrent_products, cuda_run_recurrent,   \
+                                                    cuda_run_##op};                                \
+  static const cuda_recurrent_row recurrent_##op##_grad = {                                        \
+      cuda_recurrent_grad_products, cuda_run_recurrent_grad, cuda_run_##op##_grad};
+RECURRENT_ROW(lstm)
+RECURRENT_ROW(gru)
+RECURRENT_ROW(rnn)
+
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
     TABLE(exp),
@@ -170,6 +187,12 @@ static const tn_kernel cuda_kernels[] = {
     SCATTER_ATOMIC(scatter_mul, scatter, "in 16 bits half as many updates as y has elements"),
     SCATTER_ATOMIC(scatter_nd_add, scatter_nd, "slices of less than 32 elements"),
     SCATTER_ATOMIC(scatter_nd_mul, scatter_nd, "slices of less than 32 elements"),
+    RECURRENT(lstm, cuda_recurrent_is_large),
+    RECURRENT(lstm_grad, cuda_recurrent_grad_is_large),
+    RECURRENT(gru, cuda_recurrent_is_large),
+    RECURRENT(gru_grad, cuda_recurrent_grad_is_large),
+    RECURRENT(rnn, cuda_recurrent_is_large),
+    RECURRENT(rnn_grad, cuda_recurrent_grad_is_large),
     ATTENTION_SPLIT,
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),

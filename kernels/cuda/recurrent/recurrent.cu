@@ -15,6 +15,9 @@ struct forward_call {
   /* Workspace, in the computing type: [d, s n, gates h], two of [d, n, h], then lstm's cells, or
    * gru's first two gates and what the reset multiplies. */
   void *products, *h[2], *cell, *gates, *q;
+  /* Where somebody else multiplies: the state's products [d, n, gates h], without x's bias in
+   * `products`, and u widened, or u itself. */
+  void *sums, *wide;
 };
 
 /* --- products[d] = x w[d]^T + bias --- */
@@ -136,12 +139,28 @@ __device__ void write_state(const forward_call &f, const step_place<T> &s, compu
   ((C *)f.h[1 - now])[s.state] = h;
 }
 
+/* What the input gives gate g. */
+template <class T>
+__device__ compute_t<T> input_of(const forward_call &f, const step_place<T> &s, int64_t g) {
+  const compute_t<T> x = s.x[g * f.c.hidden];
+  return f.sums && f.bias ? x + bias_at<T>(f, s.at.d, g * f.c.hidden + s.at.j) : x;
+}
+
 /* Products of the states h[now], or of q, with gates `first` on of u. */
 template <class T, int G>
 __device__ void products_of(const forward_call &f, const void *rows, int64_t first,
                             compute_t<T> (&acc)[G]) {
   using C = compute_t<T>;
   const int64_t n = f.c.hidden, d = blockIdx.z;
+  if (f.sums) {
+    const recurrent_place at = recurrent_place_of();
+    if (at.b >= f.c.sequences || at.j >= n) return;
+    const C *sums =
+        (const C *)f.sums + (recurrent_state_row(f.c, at.d, at.b) * f.c.gates + first) * n + at.j;
+#pragma unroll
+    for (int g = 0; g < G; g++) acc[g] = sums[g * n];
+    return;
+  }
   recurrent_products<C, T, G, true>(acc, (const C *)rows + d * f.c.sequences * n, n,
                                     (const T *)f.u + (d * f.c.gates + first) * n * n, n, n,
                                     f.c.sequences);
@@ -159,7 +178,7 @@ __global__ void __launch_bounds__(recurrent_threads)
   if (s.t < 0) return write_rest(f, s, step, now);
   C *cell = (C *)f.cell + s.state;
   const C before = *cell, state = ((const C *)f.h[now])[s.state], clip = (C)f.c.k.clip;
-  for (int g = 0; g < 4; g++) z[g] += s.x[g * n];
+  for (int g = 0; g < 4; g++) z[g] += input_of(f, s, g);
   C p[3] = {};
   for (int g = 0; g < 3 && f.p; g++) p[g] = load(((const T *)f.p)[(s.at.d * 3 + g) * n + s.at.j]);
   const C h = cell_lstm_step(&z[0], &z[1], &z[2], z[3], p[0], p[1], p[2], cell, clip, f.c.k.gate,
@@ -179,7 +198,7 @@ __global__ void __launch_bounds__(recurrent_threads)
   products_of<T, 1>(f, f.h[now], 0, z);
   if (!find_place(f, step, &s)) return;
   if (s.t < 0) return write_rest(f, s, step, now);
-  z[0] += s.x[0];
+  z[0] += input_of(f, s, 0);
   if (s.reserve) s.reserve[0] = z[0];
   if (s.reserve) s.reserve[f.c.hidden] = ((const C *)f.h[now])[s.state];
   write_state(f, s, cell_activate(f.c.k.enter, z[0], (C)f.c.k.clip), now);
@@ -209,10 +228,10 @@ __global__ void __launch_bounds__(recurrent_threads)
   products_of<T, 3>(f, f.h[now], 0, z);
   if (!find_place(f, step, &s)) return;
   if (s.t < 0) return write_rest(f, s, step, now);
-  z[0] += s.x[0];
-  z[1] += s.x[n];
+  z[0] += input_of(f, s, 0);
+  z[1] += input_of(f, s, 1);
   const C q = z[2] + (f.bias ? load(((const T *)f.bias)[(s.at.d * 6 + 5) * n + s.at.j]) : (C)0);
-  z[2] = s.x[2 * n] + q * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
+  z[2] = input_of(f, s, 2) + q * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
   gru_end(f, s, z, q, now);
 }
 
@@ -221,13 +240,12 @@ template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
   using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
   step_place<T> s;
   C z[2] = {};
   products_of<T, 2>(f, f.h[now], 0, z);
   if (!find_place(f, step, &s)) return;
-  z[0] += s.x[0];
-  z[1] += s.x[n];
+  z[0] += input_of(f, s, 0);
+  z[1] += input_of(f, s, 1);
   ((C *)f.gates)[2 * s.state] = z[0];
   ((C *)f.gates)[2 * s.state + 1] = z[1];
   ((C *)f.q)[s.state] =
@@ -245,28 +263,36 @@ __global__ void __launch_bounds__(recurrent_threads)
   if (!find_place(f, step, &s)) return;
   if (s.t < 0) return write_rest(f, s, step, now);
   const C *gates = (const C *)f.gates + 2 * s.state;
-  const C z[3] = {gates[0], gates[1], h[0] + s.x[2 * f.c.hidden]};
+  const C z[3] = {gates[0], gates[1], h[0] + input_of(f, s, 2)};
   gru_end(f, s, z, ((const C *)f.q)[s.state], now);
 }
 
 /* --- calls --- */
 
-/* Lays the workspace out, from `base` on; its size in bytes. */
-size_t lay_out(forward_call *f, char *base, size_t size) {
+/* Lays the workspace out, from `base` on; its size in bytes. `apart`: somebody else multiplies. */
+size_t lay_out(forward_call *f, char *base, tn_dtype dtype, bool apart) {
   const recurrent_call &c = f->c;
+  const size_t size = dtype == TN_F64 ? 8 : 4;
   const size_t states = (size_t)(c.directions * c.sequences * c.hidden) * size;
-  size_t at = (size_t)(c.directions * c.steps * c.sequences * c.gates * c.hidden) * size;
-  f->products = base;
-  for (int i = 0; i < 2; i++, at += states) f->h[i] = base + at;
-  if (c.gates == 4) {
-    f->cell = base + at;
-    at += states;
-  }
+  const size_t gates = (size_t)c.gates * states;
+  size_t at = 0;
+  const auto take = [&](size_t bytes) {
+    void *piece = base + at;
+    at += recurrent_padded(bytes);
+    return piece;
+  };
+  f->products = take((size_t)c.steps * gates);
+  for (int i = 0; i < 2; i++) f->h[i] = take(states);
+  if (c.gates == 4) f->cell = take(states);
   if (c.gates == 3) {
-    f->gates = base + at;
-    f->q = base + at + 2 * states;
-    at += 3 * states;
+    f->gates = take(2 * states);
+    f->q = take(states);
   }
+  if (!apart) return at;
+  f->sums = take(gates);
+  const bool wide = recurrent_wide(dtype) == dtype;
+  f->wide =
+      wide ? (void *)f->u : take((size_t)(c.directions * c.gates * c.hidden * c.hidden) * size);
   return at;
 }
 
@@ -289,47 +315,129 @@ forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
   return f;
 }
 
+/* Asks for the product of `rows` with the gates of u from `first` on. */
+tn_status multiply_state(const forward_call &f, const cuda_recurrent_multiplier *by, int number,
+                         const void *rows, int64_t first, size_t size) {
+  if (!by) return TN_OK;
+  const int64_t n = f.c.hidden;
+  return by->multiply(by, number, (char *)f.sums + (size_t)(first * n) * size, rows,
+                      (const char *)f.wide + (size_t)(first * n * n) * size);
+}
+
 template <class T>
-tn_status run_step(const tn_kernel_args *args, const forward_call &f, int64_t step, int now) {
+tn_status run_step(const tn_kernel_args *args, const forward_call &f,
+                   const cuda_recurrent_multiplier *by, int64_t step, int now) {
   const dim3 grid = recurrent_grid(f.c);
+  const size_t size = sizeof(compute_t<T>);
+  tn_status status = multiply_state(f, by, 1, f.h[now], 0, size);
+  if (status != TN_OK) return status;
   if (f.c.gates == 4) return launch(args, lstm_step<T>, grid, recurrent_threads, 0, f, step, now);
   if (f.c.gates == 1) return launch(args, rnn_step<T>, grid, recurrent_threads, 0, f, step, now);
   if (f.c.k.coupled)
     return launch(args, gru_linear_step<T>, grid, recurrent_threads, 0, f, step, now);
-  const tn_status status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  if (status == TN_OK) status = multiply_state(f, by, 2, f.q, 2, size);
   if (status != TN_OK) return status;
   return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
-template <class T> tn_status run_all(const tn_kernel_args *args, forward_call f) {
+/* products = x w^T, and u as its own products take it. */
+template <class T>
+tn_status run_input(const tn_kernel_args *args, const forward_call &f,
+                    const cuda_recurrent_multiplier *by) {
   const recurrent_call &c = f.c;
   const int64_t rows = c.steps * c.sequences;
+  if (!by) {
+    const dim3 blocks((unsigned)ceil_div(c.gates * c.hidden, tile), (unsigned)ceil_div(rows, tile),
+                      (unsigned)c.directions);
+    return rows ? launch(args, multiply_input<T>, blocks, product_threads, 0, f) : TN_OK;
+  }
+  const tn_status status = f.wide == f.u ? TN_OK : recurrent_widen_all<T>(args, c, f.u, f.wide);
+  return status == TN_OK ? by->multiply(by, 0, f.products, f.x, f.w) : status;
+}
+
+template <class T>
+tn_status run_all(const tn_kernel_args *args, forward_call f, const cuda_recurrent_multiplier *by) {
+  const recurrent_call &c = f.c;
   if (c.sequences * c.hidden == 0) return TN_OK;
-  lay_out(&f, (char *)args->workspace, sizeof(compute_t<T>));
+  lay_out(&f, (char *)args->workspace, cuda_dtype(args->out[0]), by != NULL);
   const dim3 grid = recurrent_grid(c);
-  const dim3 blocks((unsigned)ceil_div(c.gates * c.hidden, tile), (unsigned)ceil_div(rows, tile),
-                    (unsigned)c.directions);
   tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
-  if (status == TN_OK && rows)
-    status = launch(args, multiply_input<T>, blocks, product_threads, 0, f);
+  if (status == TN_OK) status = run_input<T>(args, f, by);
   for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
-    status = run_step<T>(args, f, step, (int)(step % 2));
+    status = run_step<T>(args, f, by, step, (int)(step % 2));
   if (status != TN_OK || !(f.y_h || f.y_c)) return status;
   return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
 }
 
-tn_status run(const tn_kernel_args *args, uint32_t op) {
+tn_status run(const tn_kernel_args *args, uint32_t op, const cuda_recurrent_multiplier *by) {
   const forward_call f = forward_of(args, op);
-  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f); });
+  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f, by); });
 }
 
 tn_status workspace(const tn_kernel_args *args, uint32_t op, size_t *bytes) {
   forward_call f = forward_of(args, op);
-  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]) == TN_F64 ? 8 : 4);
+  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]), false);
   return TN_OK;
 }
 
+/* The product of `rows` with `count` gates of u from `first` on. */
+cuda_recurrent_product state_product(const forward_call &f, const void *rows, int64_t first,
+                                     int64_t count, tn_dtype wide) {
+  const int64_t n = f.c.hidden, b = f.c.sequences, pitch = f.c.gates * n;
+  const size_t size = wide == TN_F64 ? 8 : 4;
+  cuda_recurrent_product p = {};
+  p.m = b;
+  p.n = count * n;
+  p.k = n;
+  p.directions = f.c.directions;
+  p.y = recurrent_matrix((char *)f.sums + (size_t)(first * n) * size, pitch, b * pitch);
+  p.a = recurrent_matrix(rows, n, b * n);
+  p.b = recurrent_matrix((char *)f.wide + (size_t)(first * n * n) * size, n, pitch * n);
+  p.operands = p.result = wide;
+  p.turned = true;
+  return p;
+}
+
+cuda_recurrent_product input_product(const forward_call &f, tn_dtype dtype) {
+  const recurrent_call &c = f.c;
+  const int64_t rows = c.steps * c.sequences, columns = c.gates * c.hidden;
+  cuda_recurrent_product p = {};
+  p.m = rows;
+  p.n = columns;
+  p.k = c.inputs;
+  p.directions = c.directions;
+  p.y = recurrent_matrix(f.products, columns, rows * columns);
+  p.a = recurrent_matrix(f.x, c.inputs, 0);
+  p.b = recurrent_matrix(f.w, c.inputs, columns * c.inputs);
+  p.operands = dtype;
+  p.result = recurrent_wide(dtype);
+  p.turned = true;
+  return p;
+}
+
 } // namespace
+
+int cuda_recurrent_products(const tn_kernel_args *args, cuda_recurrent_product *list,
+                            size_t *bytes) {
+  const tn_dtype dtype = cuda_dtype(args->out[0]), wide = recurrent_wide(dtype);
+  forward_call f = forward_of(args, args->kernel->op);
+  *bytes = lay_out(&f, (char *)args->workspace, dtype, true);
+  const bool twice = f.c.gates == 3 && !f.c.k.coupled;
+  list[0] = input_product(f, dtype);
+  list[1] = state_product(f, f.h[0], 0, twice ? 2 : f.c.gates, wide);
+  if (twice) list[2] = state_product(f, f.q, 2, 1, wide);
+  return twice ? 3 : 2;
+}
+
+tn_status cuda_run_recurrent(const tn_kernel_args *args, const cuda_recurrent_multiplier *by) {
+  return run(args, args->kernel->op, by);
+}
+
+bool cuda_recurrent_is_large(const tn_kernel_args *args) {
+  const recurrent_call c = forward_of(args, args->kernel->op).c;
+  return c.inputs > 0 && c.sequences <= 1 << 20 && recurrent_is_large(c);
+}
 
 /* Blocks are counted in 16 bits along all axes of a grid but the first. */
 bool cuda_recurrent_supports(const tn_kernel_args *args) {
@@ -346,6 +454,6 @@ tn_status cuda_gru_workspace(const tn_kernel_args *args, size_t *bytes) {
 tn_status cuda_rnn_workspace(const tn_kernel_args *args, size_t *bytes) {
   return workspace(args, TN_OP_RNN, bytes);
 }
-tn_status cuda_run_lstm(const tn_kernel_args *args) { return run(args, TN_OP_LSTM); }
-tn_status cuda_run_gru(const tn_kernel_args *args) { return run(args, TN_OP_GRU); }
-tn_status cuda_run_rnn(const tn_kernel_args *args) { return run(args, TN_OP_RNN); }
+tn_status cuda_run_lstm(const tn_kernel_args *args) { return run(args, TN_OP_LSTM, NULL); }
+tn_status cuda_run_gru(const tn_kernel_args *args) { return run(args, TN_OP_GRU, NULL); }
+tn_status cuda_run_rnn(const tn_kernel_args *args) { return run(args, TN_OP_RNN, NULL); }

@@ -8,6 +8,7 @@
 
 #include "kernels/common/recurrent.h"
 #include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/recurrent/products.h"
 
 #define CELL_FN static __device__ __forceinline__
 #define CELL(name) cell_##name
@@ -104,6 +105,43 @@ CELL_FN recurrent_place recurrent_place_of() {
 static inline dim3 recurrent_grid(const recurrent_call &c) {
   return dim3((unsigned)ceil_div(c.hidden, recurrent_tile),
               (unsigned)ceil_div(c.sequences, recurrent_tile), (unsigned)c.directions);
+}
+
+/* --- products that somebody else computes --- */
+
+/* Pieces of the workspace begin at multiples of this many bytes. */
+static inline size_t recurrent_padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static inline cuda_recurrent_matrix recurrent_matrix(const void *at, int64_t ld, int64_t step) {
+  const uint64_t bits = (uint64_t)(uintptr_t)at | 16;
+  return {ld, step, (int32_t)(bits & -bits)};
+}
+
+/* The type that states and their products have. */
+static inline tn_dtype recurrent_wide(tn_dtype dtype) { return dtype == TN_F64 ? TN_F64 : TN_F32; }
+
+/* Of 16 bits, u is widened once a call: states are not rounded for products of 16 bits. */
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    recurrent_widen(const T *from, compute_t<T> *to, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * recurrent_threads + threadIdx.x;
+  if (i < n) to[i] = load(from[i]);
+}
+
+/* pre: there is something to widen. */
+template <class T>
+static tn_status recurrent_widen_all(const tn_kernel_args *args, const recurrent_call &c,
+                                     const void *u, void *to) {
+  const int64_t n = c.directions * c.gates * c.hidden * c.hidden;
+  return launch(args, recurrent_widen<T>, (unsigned)ceil_div(n, recurrent_threads),
+                recurrent_threads, 0, (const T *)u, (compute_t<T> *)to, n);
+}
+
+/* From 2^16 terms a step on, cuBLASLt's product and the launch beside it are faster than going
+ * through u tile by tile. */
+static inline bool recurrent_is_large(const recurrent_call &c) {
+  const double terms = (double)c.sequences * (double)(c.gates * c.hidden) * (double)c.hidden;
+  return c.steps > 0 && c.hidden >= 64 && terms >= 65536;
 }
 
 /* acc[g] += sum over k of rows[b, k] u[(g units + j), k], or u[k, j] where it is not turned. Rows

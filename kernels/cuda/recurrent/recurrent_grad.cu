@@ -15,6 +15,9 @@ struct backward_call {
    * reset, [d, n, gates h] of what u is multiplied by; [d, n, 3 h] doubles of lstm's peepholes. */
   void *dh[2], *dc, *du;
   double *peepholes;
+  /* Where somebody else multiplies: what gru's gate h passes back, [d, n, h], and u widened, or u
+   * itself. */
+  void *back, *wide;
 };
 
 template <class T>
@@ -180,11 +183,12 @@ __global__ void __launch_bounds__(recurrent_threads)
   const bool linear = f.c.k.coupled;
   back_place<T> s;
   C back[1] = {};
-  if (!linear)
+  if (!linear && !f.back)
     recurrent_products<C, T, 1, false>(back, (const C *)f.du + d * f.c.sequences * 3 * n + 2 * n,
                                        3 * n, (const T *)f.u + (d * 3 + 2) * n * n, n, n,
                                        f.c.sequences);
   if (!find_place(f, step, &s) || s.t < 0) return;
+  if (!linear && f.back) back[0] = ((const C *)f.back)[s.state];
   const C dq = ((const C *)f.dc)[s.state] + back[0], h = s.du[2 * n], z = s.row[n];
   const C reset = cell_activate(f.c.k.gate, z, (C)f.c.k.clip);
   const C by_reset = linear ? h * s.row[4 * n] : dq * s.row[3 * n];
@@ -215,15 +219,27 @@ __global__ void __launch_bounds__(recurrent_threads)
 
 /* --- calls --- */
 
-size_t lay_out(backward_call *f, char *base, size_t size) {
+/* `apart`: somebody else multiplies. */
+size_t lay_out(backward_call *f, char *base, tn_dtype dtype, bool apart) {
   const recurrent_call &c = f->c;
+  const size_t size = dtype == TN_F64 ? 8 : 4;
   const size_t states = (size_t)(c.directions * c.sequences * c.hidden);
-  size_t at = c.gates == 4 ? 3 * states * sizeof(double) : 0;
-  f->peepholes = c.gates == 4 ? (double *)base : NULL;
-  for (int i = 0; i < 2; i++, at += states * size) f->dh[i] = base + at;
-  f->dc = base + at;
-  f->du = base + at + states * size;
-  return at + (size_t)(1 + c.gates) * states * size;
+  size_t at = 0;
+  const auto take = [&](size_t bytes) {
+    void *piece = base + at;
+    at += recurrent_padded(bytes);
+    return piece;
+  };
+  f->peepholes = c.gates == 4 ? (double *)take(3 * states * sizeof(double)) : NULL;
+  for (int i = 0; i < 2; i++) f->dh[i] = take(states * size);
+  f->dc = take(states * size);
+  f->du = take((size_t)c.gates * states * size);
+  if (!apart) return at;
+  if (c.gates == 3 && !c.k.coupled) f->back = take(states * size);
+  const bool wide = recurrent_wide(dtype) == dtype;
+  f->wide =
+      wide ? (void *)f->u : take((size_t)(c.directions * c.gates * c.hidden * c.hidden) * size);
+  return at;
 }
 
 backward_call backward_of(const tn_kernel_args *args, uint32_t op) {
@@ -246,13 +262,31 @@ backward_call backward_of(const tn_kernel_args *args, uint32_t op) {
 }
 
 template <class T>
-tn_status run_gates(const tn_kernel_args *args, const backward_call &f, int64_t step, int now) {
+tn_status run_gates(const tn_kernel_args *args, const backward_call &f,
+                    const cuda_recurrent_multiplier *by, int64_t step, int now) {
+  using C = compute_t<T>;
   const dim3 grid = recurrent_grid(f.c);
+  const int64_t n = f.c.hidden;
   if (f.c.gates == 4) return launch(args, lstm_gates<T>, grid, recurrent_threads, 0, f, step, now);
   if (f.c.gates == 1) return launch(args, rnn_gates<T>, grid, recurrent_threads, 0, f, step, now);
   tn_status status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
+  if (status == TN_OK && by && !f.c.k.coupled)
+    status = by->multiply(by, 1, f.back, (const C *)f.du + 2 * n, (const C *)f.wide + 2 * n * n);
   if (status != TN_OK) return status;
   return launch(args, gru_reset<T>, grid, recurrent_threads, 0, f, step, now);
+}
+
+/* Gates of which back_state passes the products back; gru's gate h goes by way of its reset. */
+int64_t gates_back(const recurrent_call &c) { return c.gates == 3 && !c.k.coupled ? 2 : c.gates; }
+
+template <class T>
+tn_status run_step(const tn_kernel_args *args, const backward_call &f,
+                   const cuda_recurrent_multiplier *by, int64_t step, int now) {
+  const tn_status status = run_gates<T>(args, f, by, step, now);
+  if (status != TN_OK) return status;
+  if (by) return by->multiply(by, 0, f.dh[1 - now], f.du, f.wide);
+  return launch(args, back_state<T>, recurrent_grid(f.c), recurrent_threads, 0, f, gates_back(f.c),
+                now);
 }
 
 /* Sequences there are none of leave dp to be cleared. */
@@ -261,39 +295,76 @@ template <class T> __global__ void clear(T *to, int64_t n) {
   if (i < n) to[i] = stored<T>::from((compute_t<T>)0);
 }
 
-template <class T> tn_status run_all(const tn_kernel_args *args, backward_call f) {
+template <class T>
+tn_status run_all(const tn_kernel_args *args, backward_call f,
+                  const cuda_recurrent_multiplier *by) {
   const recurrent_call &c = f.c;
-  const int64_t used = c.gates == 3 && !c.k.coupled ? 2 : c.gates;
   const int64_t peepholes = f.dp ? c.directions * 3 * c.hidden : 0;
   if (c.sequences == 0 && peepholes)
     return launch(args, clear<T>, (unsigned)ceil_div(peepholes, recurrent_threads),
                   recurrent_threads, 0, (T *)f.dp, peepholes);
   if (c.sequences * c.hidden == 0) return TN_OK;
-  lay_out(&f, (char *)args->workspace, sizeof(compute_t<T>));
+  lay_out(&f, (char *)args->workspace, cuda_dtype(args->out[0]), by != NULL);
   const dim3 grid = recurrent_grid(c);
   tn_status status = launch(args, begin_back<T>, grid, recurrent_threads, 0, f);
+  if (status == TN_OK && by && f.wide != f.u) status = recurrent_widen_all<T>(args, c, f.u, f.wide);
   int now = 0;
-  for (int64_t step = c.steps - 1; step >= 0 && status == TN_OK; step--, now = 1 - now) {
-    status = run_gates<T>(args, f, step, now);
-    if (status == TN_OK)
-      status = launch(args, back_state<T>, grid, recurrent_threads, 0, f, used, now);
-  }
+  for (int64_t step = c.steps - 1; step >= 0 && status == TN_OK; step--, now = 1 - now)
+    status = run_step<T>(args, f, by, step, now);
   if (status != TN_OK) return status;
   return launch(args, end_back<T>, grid, recurrent_threads, 0, f, now);
 }
 
-tn_status run(const tn_kernel_args *args, uint32_t op) {
+tn_status run(const tn_kernel_args *args, uint32_t op, const cuda_recurrent_multiplier *by) {
   const backward_call f = backward_of(args, op);
-  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f); });
+  return for_float(args, args->out[0], [&](auto t) { return run_all<decltype(t)>(args, f, by); });
 }
 
 tn_status workspace(const tn_kernel_args *args, uint32_t op, size_t *bytes) {
   backward_call f = backward_of(args, op);
-  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]) == TN_F64 ? 8 : 4);
+  *bytes = lay_out(&f, NULL, cuda_dtype(args->out[0]), false);
   return TN_OK;
 }
 
+/* What `count` gates from `first` on pass back to y. */
+cuda_recurrent_product back_product(const backward_call &f, void *y, int64_t first, int64_t count,
+                                    tn_dtype wide) {
+  const int64_t n = f.c.hidden, b = f.c.sequences, pitch = f.c.gates * n;
+  const size_t size = wide == TN_F64 ? 8 : 4;
+  cuda_recurrent_product p = {};
+  p.m = b;
+  p.n = n;
+  p.k = count * n;
+  p.directions = f.c.directions;
+  p.y = recurrent_matrix(y, n, b * n);
+  p.a = recurrent_matrix((char *)f.du + (size_t)(first * n) * size, pitch, b * pitch);
+  p.b = recurrent_matrix((char *)f.wide + (size_t)(first * n * n) * size, n, pitch * n);
+  p.operands = p.result = wide;
+  return p;
+}
+
 } // namespace
+
+int cuda_recurrent_grad_products(const tn_kernel_args *args, cuda_recurrent_product *list,
+                                 size_t *bytes) {
+  const tn_dtype dtype = cuda_dtype(args->out[0]), wide = recurrent_wide(dtype);
+  backward_call f = backward_of(args, args->kernel->op);
+  *bytes = lay_out(&f, (char *)args->workspace, dtype, true);
+  list[0] = back_product(f, f.dh[0], 0, gates_back(f.c), wide);
+  list[0].adds = true;
+  if (!f.back) return 1;
+  list[1] = back_product(f, f.back, 2, 1, wide);
+  return 2;
+}
+
+tn_status cuda_run_recurrent_grad(const tn_kernel_args *args, const cuda_recurrent_multiplier *by) {
+  return run(args, args->kernel->op, by);
+}
+
+bool cuda_recurrent_grad_is_large(const tn_kernel_args *args) {
+  const recurrent_call c = backward_of(args, args->kernel->op).c;
+  return c.sequences <= 1 << 20 && recurrent_is_large(c);
+}
 
 bool cuda_recurrent_grad_supports(const tn_kernel_args *args) {
   return args->in[1]->shape[1] <= 1 << 20;
@@ -308,6 +379,8 @@ tn_status cuda_gru_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
 tn_status cuda_rnn_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
   return workspace(args, TN_OP_RNN_GRAD, bytes);
 }
-tn_status cuda_run_lstm_grad(const tn_kernel_args *args) { return run(args, TN_OP_LSTM_GRAD); }
-tn_status cuda_run_gru_grad(const tn_kernel_args *args) { return run(args, TN_OP_GRU_GRAD); }
-tn_status cuda_run_rnn_grad(const tn_kernel_args *args) { return run(args, TN_OP_RNN_GRAD); }
+tn_status cuda_run_lstm_grad(const tn_kernel_args *args) {
+  return run(args, TN_OP_LSTM_GRAD, NULL);
+}
+tn_status cuda_run_gru_grad(const tn_kernel_args *args) { return run(args, TN_OP_GRU_GRAD, NULL); }
+tn_status cuda_run_rnn_grad(const tn_kernel_args *args) { return run(args, TN_OP_RNN_GRAD, NULL); }

@@ -71,10 +71,11 @@ static op_case recur(const tn_operator *op, const tn_dtype *types, const network
 }
 
 void cases_recurrent(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const network list[] = {{3, 2, 4, 5},   {1, 1, 1, 1},   {4, 3, 2, 1},   {2, 1, 7, 8},
-                                 {5, 1, 3, 3},   {0, 2, 3, 4},   {3, 0, 3, 4},   {3, 2, 0, 4},
-                                 {3, 2, 3, 0},   {6, 17, 5, 16}, {3, 4, 65, 9},  {7, 5, 8, 33},
-                                 {2, 3, 12, 64}, {12, 1, 6, 20}, {2, 40, 10, 24}};
+  static const network list[] = {{3, 2, 4, 5},   {1, 1, 1, 1},   {4, 3, 2, 1},    {2, 1, 7, 8},
+                                 {5, 1, 3, 3},   {0, 2, 3, 4},   {3, 0, 3, 4},    {3, 2, 0, 4},
+                                 {3, 2, 3, 0},   {6, 17, 5, 16}, {3, 4, 65, 9},   {7, 5, 8, 33},
+                                 {2, 3, 12, 64}, {12, 1, 6, 20}, {2, 40, 10, 24}, {2, 4, 12, 64},
+                                 {3, 16, 7, 64}, {3, 16, 5, 63}, {2, 15, 9, 65},  {5, 16, 1, 67}};
   for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
     for (unsigned k = 0; k < 6; k++) {
       op_case c = recur(op, types, &list[i], 6 * i + k);
