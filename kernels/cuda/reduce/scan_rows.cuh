@@ -147,50 +147,6 @@ __device__ __forceinline__ void tile_put_places(int64_t *index, int64_t base, in
   });
 }
 
-/* Whether elements of 16 bits are summed to such: those of a thread are in float then, and what
- * stands before them in double. Sums that leave float are taken again in double. */
-template <class S, class How> struct sums_short {
-  static constexpr bool value = sizeof(typename tile_of<S>::raw) == 2 && tile_of<S>::in_place &&
-                                std::is_same_v<How, scan_adds<double>>;
-};
-
-__device__ __forceinline__ bool is_held(float sum) { return fabsf(sum) < INFINITY; }
-
-/* The sum of a thread's elements in float. */
-template <class S, class How>
-__device__ __forceinline__ float tile_short_total(uint4 *room, int first) {
-  using Tile = tile_of<S>;
-  using raw = typename Tile::raw;
-  constexpr int N = Tile::width;
-  float total = 0;
-#pragma unroll
-  for (int r = 0; r < tile_units; r++) {
-    const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
-    float c[N];
-#pragma unroll
-    for (int e = 0; e < N; e++) c[e] = load(v.v[e]);
-    total += tree_sum<N>(c);
-  }
-  return total;
-}
-
-/* Scans a pack from `carry` on; false, with nothing done, where float does not hold the sums. */
-template <class How, class T, int N>
-__device__ __forceinline__ bool scan_short(const pack<T, N> &v, bool exclusive, double *carry,
-                                           pack<T, N> *w) {
-  const float high = (float)*carry, low = (float)(*carry - (double)high);
-  float sum = 0;
-#pragma unroll
-  for (int e = 0; e < N; e++) {
-    const float before = sum;
-    sum += load(v.v[e]);
-    w->v[e] = stored<T>::from(high + (low + (exclusive ? before : sum)));
-  }
-  if (!is_held(sum) || !is_held(high)) return false;
-  *carry += (double)sum;
-  return true;
-}
-
 /* This thread's elements of the tile: what they come to. */
 template <class S>
 __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4 *room) {
@@ -200,11 +156,6 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
   const int first = (int)(threadIdx.x % 32) * Tile::items;
   typename S::A total = s.init();
   s.each_way([&](auto how) {
-    if constexpr (sums_short<S, decltype(how)>::value) {
-      const float sum = tile_short_total<S, decltype(how)>(room, first);
-      total = sum;
-      if (is_held(sum)) return;
-    }
 #pragma unroll
     for (int r = 0; r < tile_units; r++) {
       const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
@@ -236,12 +187,6 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
         raw *own = tile_place<raw>(room, first + from + r);
         const pack<raw, N> v = *(const pack<raw, N> *)own;
         pack<wrote, N> w;
-        if constexpr (sums_short<S, decltype(how)>::value) {
-          if (scan_short<decltype(how)>(v, p.exclusive, &carry, &w)) {
-            *(pack<wrote, N> *)own = w;
-            continue;
-          }
-        }
 #pragma unroll
         for (int e = 0; e < N; e++) {
           const typename S::A before = carry;
