@@ -20,14 +20,15 @@ template <class T> using class_t = typename class_of_type<T>::type;
 /* What a row comes to. */
 template <class C> struct held_sums { C top, sum; };
 
-/* Leaves e^(v - top) of what was read of the row in v. Every thread of the row gets the sums, and
- * in `total` the sum of v - top where that is not NULL. */
+/* Reads the row into v and leaves e^(v - top) there. Every thread of the row gets the sums, and in
+ * `total` the sum of v - top where that is not NULL. */
 template <class T, class C>
-__device__ __forceinline__ held_sums<C> hold_row(C (*v)[pack_width<T>()],
-                                                 const pack<T, pack_width<T>()> (&held)[row_packs],
+__device__ __forceinline__ held_sums<C> hold_row(C (*v)[pack_width<T>()], const T *x,
                                                  const row_plan &p, const row_place &at, C *total) {
   constexpr int V = pack_width<T>();
+  pack<T, V> held[row_packs];
   C top = -(C)INFINITY, sum = 0, all = 0;
+  read_row(held, x + at.row * p.size, at);
   unpack_row<T>(v, held, at, p.brain);
 #pragma unroll
   for (int k = 0; k < row_packs; k++)
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(most_row_lanes)
                 const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
   C v[row_packs][pack_width<T>()];
-  C all = 0, keep = (C)(1 - p.smoothing), share = (C)p.share;
+  C all = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
   const int64_t per_block = rows.block / rows.lanes;
   for (int64_t b = blockIdx.x; b * per_block < p.targets; b += gridDim.x) {
@@ -63,12 +64,10 @@ __global__ void __launch_bounds__(most_row_lanes)
     const int64_t t = leads ? class_of(target, at.row, p.wide) : -1;
     const bool valid = t >= 0 && t < p.classes;
     C total = 0;
-    pack<T, pack_width<T>()> held[row_packs];
-    read_row(held, x + at.row * p.classes, at);
-    /* Behind the row's, which would wait for the target as well. */
-    const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
-    const held_sums<C> s = hold_row<T>(v, held, rows, at, p.smoothing > 0 ? &total : (C *)NULL);
+    const held_sums<C> s = hold_row<T>(v, x, rows, at, p.smoothing > 0 ? &total : (C *)NULL);
     if (!leads) continue; /* to the next turn's joins, with all others */
+    /* Read last: a load that waits for the target would keep the row's from starting. */
+    const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
     C wanted = s.top - logit;
     if (p.smoothing > 0) wanted = keep * wanted - share * total;
     const C loss = is_ignored(t, p) ? (C)0 : wanted + log(s.sum);
@@ -97,13 +96,11 @@ __global__ void __launch_bounds__(most_row_lanes)
   const bool mine = at.row < p.targets;
   const int64_t t = mine ? class_of(target, at.row, p.wide) : -1;
   const bool valid = t >= 0 && t < p.classes && !is_ignored(t, p);
-  const C keep = (C)(1 - p.smoothing), share = (C)p.share;
+  const C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   C scale = mine ? load(dy[p.reduction == TN_REDUCTION_NONE ? at.row : 0], rows.brain) : 0;
   if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
   C v[row_packs][V];
-  pack<T, V> held[row_packs];
-  read_row(held, x + at.row * p.classes, at);
-  const held_sums<C> s = hold_row<T>(v, held, rows, at, (C *)NULL);
+  const held_sums<C> s = hold_row<T>(v, x, rows, at, (C *)NULL);
   const C part = (C)1 / s.sum;
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(long_threads)
     long_losses(T *y, partial<accumulator_t<T>> *partials, const T *x, const void *target,
                 loss_plan p) {
   using C = accumulator_t<T>;
-  C total = 0, keep = (C)(1 - p.smoothing), share = (C)p.share;
+  C total = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
   for (int64_t i = blockIdx.x; i < p.targets; i += gridDim.x) {
     const T *row = x + i * p.classes;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(long_threads)
   using C = accumulator_t<T>;
   int64_t i = blockIdx.x, base = i * p.classes, t = class_of(target, i, p.wide);
   bool valid = t >= 0 && t < p.classes && !is_ignored(t, p);
-  C keep = (C)(1 - p.smoothing), share = (C)p.share;
+  C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   C scale = load(dy[p.reduction == TN_REDUCTION_NONE ? i : 0]);
   if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
   scaled_sum<C> s = row_scaled_sum<T, V>(x + base, p.classes);

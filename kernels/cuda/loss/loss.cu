@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(threads)
   using C = accumulator_t<T>;
   int lane = threadIdx.x % p.lanes, per_block = threads / p.lanes;
   int64_t stride = (int64_t)gridDim.x * per_block;
-  C total = 0, keep = (C)(1 - p.smoothing), share = (C)p.share;
+  C total = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
   /* A warp's threads take the same number of turns, for the shuffles' sake. */
   for (int64_t first = (int64_t)blockIdx.x * per_block; first < p.targets; first += stride) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(threads)
   int64_t base = i / p.inner * p.classes * p.inner + i % p.inner;
   int64_t t = class_of(target, i, p.wide);
   bool valid = t >= 0 && t < p.classes && !is_ignored(t, p);
-  C keep = (C)(1 - p.smoothing), share = (C)p.share;
+  C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   C scale = load(dy[p.reduction == TN_REDUCTION_NONE ? i : 0]);
   if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
   C top = 0, sum = 1;
@@ -145,7 +145,6 @@ loss_plan plan_of(const tn_kernel_args *args, const DLTensor *x, const DLTensor 
   p.ignores = attrs->ignore_index != INT64_MIN;
   p.ignored = attrs->ignore_index;
   p.smoothing = smoothing;
-  p.share = smoothing / (double)p.classes;
   return p;
 }
 

@@ -19,7 +19,7 @@ struct loss_plan {
   int reduction; /* tn_reduction */
   bool ignores;  /* targets that equal `ignored` do not count */
   int64_t ignored;
-  double smoothing, share; /* share: of each class, smoothing / classes */
+  double smoothing;
 };
 
 /* What a block's targets come to. */
