@@ -153,20 +153,13 @@ __device__ __forceinline__ vector_of<U> stretched(const U *x, const arrangement 
   }
 }
 
-/* Elements each of which is read several times: of three where no more can be among them. */
+/* Elements each of which is read several times. */
 template <class U, class I>
 __device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I i) {
   constexpr int N = vector_width<U>::value;
   vector_of<U> v;
   I q, r;
   split(i, by, &q, &r);
-  if (2 * by.value + 1 >= N) {
-    const I second = (I)by.value - r, third = second + (I)by.value;
-    const U a = x[q], b = second < N ? x[q + 1] : a, c = third < N ? x[q + 2] : a;
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = (I)k < second ? a : (I)k < third ? b : c;
-    return v;
-  }
 #pragma unroll
   for (int k = 0; k < N; k++) {
     v.v[k] = x[q];
