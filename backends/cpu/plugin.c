@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "kernels/cpu/matmul/tile_amx.h"
 #include "tenon/op_rows.h"
 
 static const tn_backend *const backends[] = {&cpu_backend};
@@ -50,8 +51,8 @@ enum {
 #undef ROW_MULTI
 #undef ROW_BLAS
 
-/* Instruction sets from the narrowest on. */
-enum { BASELINE, AVX2, AVX512, ISAS };
+/* Instruction sets from the narrowest on. AMX has no table: the products of AVX-512's take it. */
+enum { BASELINE, AVX2, AVX512, AMX, ISAS };
 #ifdef CPU_WITH_BASELINE
 PLUGIN(baseline)
 #endif
@@ -73,7 +74,7 @@ static const tn_plugin *const builds[ISAS] = {
 #endif
 };
 
-static const char *const isa_names[ISAS] = {"baseline", "avx2", "avx512"};
+static const char *const isa_names[ISAS] = {"baseline", "avx2", "avx512", "amx"};
 
 static int widest_here(void) {
 #if defined(__x86_64__)
@@ -94,7 +95,8 @@ static int widest_wanted(const tn_host *host) {
     if (strcmp(word, isa_names[i]) == 0) return i;
   if (word && *word)
     host->log(host, TN_LOG_WARN,
-              "TENON_CPU_ISA=%s is not known and does nothing: it takes baseline, avx2 or avx512",
+              "TENON_CPU_ISA=%s is not known and does nothing: it takes baseline, avx2, "
+              "avx512 or amx",
               word);
   return ISAS - 1;
 }
@@ -103,6 +105,9 @@ TN_PLUGIN_BRINGS("host-device:cpu kernels:cpu");
 
 TN_PLUGIN_DEFINE("cpu") {
   const int here = widest_here(), wanted = widest_wanted(host);
+#ifdef CPU_WITH_AVX512
+  if (wanted == AMX) tile_amx_allow();
+#endif
   for (int i = wanted < here ? wanted : here; i >= 0; i--)
     if (builds[i]) return builds[i];
   host->fail(TN_ERR_UNSUPPORTED, "no kernels for this processor's instruction set (%s) were built",

@@ -80,7 +80,7 @@ expect 0 info
 if grep -q '^. cpu:0' "$scratch/out"; then
   used=$(grep '^\* ' "$scratch/out")
   TENON_CPU_ISA=z80 expect 0 info
-  grep -q 'TENON_CPU_ISA=z80 is not known.*baseline, avx2 or avx512' "$scratch/err" ||
+  grep -q 'TENON_CPU_ISA=z80 is not known.*baseline, avx2, avx512 or amx' "$scratch/err" ||
     die "TENON_CPU_ISA=z80: not a word"
   [ "$(grep '^\* ' "$scratch/out")" = "$used" ] || die "TENON_CPU_ISA=z80 changes the device"
 fi

@@ -10,6 +10,7 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
 #include "kernels/cpu/matmul/small.h"
+#include "kernels/cpu/matmul/tile_amx.h"
 #include "kernels/cpu/matmul/split.h"
 
 typedef struct operand {

@@ -57,12 +57,10 @@ void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, floa
 #if TN_ISA_LEVEL == 2
 /* Words are two bf16. For processors with AVX512-BF16, to which subnormal numbers are 0. */
 void tile_pairs_bf16(const tile_shape *s, const uint32_t *a, const uint32_t *b, float *y);
-/* The same by AMX: words of row i of a stand a_row words apart from those of row i - 1, and rows of a
- * and y are there up to a multiple of TILE_UNIT; what such rows hold does not matter. */
+/* The same by AMX: words of row i of a stand a_row words apart from those of row i - 1, and rows of
+ * a and y are there up to a multiple of TILE_UNIT; what such rows hold does not matter. */
 void tile_pairs_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
                     float *y);
-/* Whether the processor has AMX for bf16 and the system lets the process use it. */
-bool tile_amx_is_there(void);
 /* Words are four bytes, signed of one operand and unsigned of the other. For processors with
  * AVX-512 VNNI. */
 void tile_signed_a_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);

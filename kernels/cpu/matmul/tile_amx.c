@@ -2,8 +2,6 @@
  * Products of pairs of bf16 by AMX, whose tiles hold 16 rows of 16 words: four tiles of sums at a
  * time, of two tiles of rows of a by two of columns of b. As with AVX512-BF16, numbers below 2^-126
  * are 0. Built once, beside the tables.
- *
- * Linux lets a process use the tiles' registers once it has asked for them: arch_prctl(2).
  */
 #include <cpuid.h>
 #include <immintrin.h>
@@ -14,6 +12,7 @@
 #endif
 
 #include "kernels/cpu/matmul/tile.h"
+#include "kernels/cpu/matmul/tile_amx.h"
 
 /* --- whether there are any --- */
 
@@ -37,13 +36,21 @@ static bool ask(void) {
 #endif
 }
 
+/* What is known: FORBIDDEN before anything is. */
+enum { FORBIDDEN, ALLOWED, ABSENT, THERE };
+static atomic_int known;
+
+void tile_amx_allow(void) {
+  int before = FORBIDDEN;
+  (void)atomic_compare_exchange_strong(&known, &before, ALLOWED);
+}
+
 bool tile_amx_is_there(void) {
-  static atomic_int known; /* 1: no, 2: yes */
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
-  if (answer) return answer == 2;
-  answer = ask() ? 2 : 1;
+  if (answer != ALLOWED) return answer == THERE;
+  answer = ask() ? THERE : ABSENT;
   atomic_store_explicit(&known, answer, memory_order_relaxed);
-  return answer == 2;
+  return answer == THERE;
 }
 
 /* --- products --- */
@@ -70,7 +77,8 @@ typedef struct tile_config {
 static void configure(int words) {
   tile_config c = {.palette = 1};
   for (int t = 0; t < 8; t++) {
-    c.row_bytes[t] = (uint16_t)(sizeof(uint32_t) * (t == ROWS_0 || t == ROWS_1 ? words : TILE_UNIT));
+    c.row_bytes[t] =
+        (uint16_t)(sizeof(uint32_t) * (t == ROWS_0 || t == ROWS_1 ? words : TILE_UNIT));
     c.rows[t] = (uint8_t)(t == COLUMNS_0 || t == COLUMNS_1 ? words : TILE_UNIT);
   }
   __asm__ volatile("" : : "r"(&c) : "memory"); /* GCC 12 knows of the first 8 bytes alone */
@@ -79,9 +87,10 @@ static void configure(int words) {
 
 /* Sums of one or two tiles of rows by one or two of columns: `tall` and `wide` are constants where
  * this is inlined. */
-__attribute__((always_inline)) static inline void
-sum_tiles(const bool tall, const bool wide, const tile_shape *s, const uint32_t *a, int64_t a_row,
-          const uint32_t *b, float *y) {
+__attribute__((always_inline)) static inline void sum_tiles(const bool tall, const bool wide,
+                                                            const tile_shape *s, const uint32_t *a,
+                                                            int64_t a_row, const uint32_t *b,
+                                                            float *y) {
   const size_t across_a = (size_t)a_row * sizeof *a, across_b = (size_t)s->width * sizeof *b;
   const size_t across_y = (size_t)s->ldy * sizeof *y;
   float *below = y + TILE_UNIT * s->ldy;

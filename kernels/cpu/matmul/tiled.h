@@ -28,7 +28,7 @@ typedef struct tiled_product {
   /* Of a: [own matrices, panels, steps, rows of a panel], for matrix units [own matrices, rows,
    * steps], with TILE_UNIT rows more. */
   uint32_t *panels;
-  float *partial;   /* sums of shares: [blocks, slices, tiled_block_room] */
+  float *partial; /* sums of shares: [blocks, slices, tiled_block_room] */
 } tiled_product;
 
 /* Words first <= t < last of a panel of `room` vectors. */
