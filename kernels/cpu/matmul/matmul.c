@@ -10,8 +10,8 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/matmul/gemm.h"
 #include "kernels/cpu/matmul/small.h"
-#include "kernels/cpu/matmul/tile_amx.h"
 #include "kernels/cpu/matmul/split.h"
+#include "kernels/cpu/matmul/tile_amx.h"
 
 typedef struct operand {
   const void *data;

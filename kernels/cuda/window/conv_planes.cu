@@ -13,7 +13,7 @@ enum { threads = 256, band = 7 /* rows: divides the sizes of common images */ };
 
 /* From which image to which: planes [n, channels]. */
 struct planes {
-  uint32_t count; /* of threads that have a band */
+  uint32_t count;                          /* of threads that have a band */
   cuda_divisor by_row, by_plane, by_image; /* columns, bands of a plane, channels */
   int from[2], to[2], pad[2];
   int64_t of_from[3], of_to[3]; /* steps of images, channels and rows */
