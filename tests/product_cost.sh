@@ -4,6 +4,7 @@
 #
 # usage: product_cost.sh BUILD_ROOT LIBTENON
 set -eu
+# shellcheck source=tests/lint/elf.sh
 . "$(dirname "$(realpath "$0")")/lint/elf.sh"
 skip_if_sanitized "$2"
 command -v valgrind >/dev/null || { echo "skipped: no valgrind"; exit 77; }
