@@ -5,13 +5,13 @@
 #ifndef TENON_TESTS_CPU_TABLES_H
 #define TENON_TESTS_CPU_TABLES_H
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/matmul/blas.h"
 #include "tenon/plugin.h"
+#include "tests/suite.h"
 
 extern const tn_kernel cpu_kernels_baseline[];
 extern const uint32_t cpu_kernels_count_baseline;
@@ -160,11 +160,7 @@ static inline int run_tables_suite(const char *name, void (*add_tests)(TCase *))
   tcase_set_timeout(tcase, 120);
   add_tests(tcase);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  const int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }
 
 #endif

@@ -3,7 +3,6 @@
  * of another, and, beside a false library in the library path, how the cpu device mends and says
  * it. Each case runs in a process of its own, as check does by default.
  */
-#include <check.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,9 +14,9 @@
 
 #include "kernels/cpu/matmul/blas.h"
 #include "kernels/cpu/matmul/blas_core.h"
+#include "tests/suite.h"
 
 #define SONAME "libopenblas.so.0"
-#undef fail
 
 static const char *core_of(void *library) {
   void *found = dlsym(library, "openblas_get_corename");
@@ -188,10 +187,7 @@ START_TEST(a_library_of_the_host_program_is_left_alone) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("blas_core");
-  TCase *tests = tcase_create("core");
-  suite_add_tcase(suite, tests);
+static void add_tests(TCase *tests) {
   tcase_add_test(tests, cores_have_their_vectors);
   tcase_add_test(tests, a_library_is_loaded_as_another_core);
   tcase_add_test(tests, an_unknown_processor_is_mended);
@@ -200,9 +196,6 @@ int main(void) {
   tcase_add_test(tests, threads_keep_the_environment_as_it_is);
   tcase_add_test(tests, a_users_choice_is_kept);
   tcase_add_test(tests, a_library_of_the_host_program_is_left_alone);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  const int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
 }
+
+int main(void) { return run_suite("blas_core", add_tests); }

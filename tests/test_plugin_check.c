@@ -464,9 +464,5 @@ int main(void) {
   tcase_add_test(growth, other_ranges);
   suite_add_tcase(suite, contract);
   suite_add_tcase(suite, growth);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }

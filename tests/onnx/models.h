@@ -2,21 +2,7 @@
 #ifndef TENON_TESTS_ONNX_MODELS_H
 #define TENON_TESTS_ONNX_MODELS_H
 
-#include "builder.h"
-#include "tests/support.h"
-
-static tn_runtime *runtime;
-static tn_device *device;
-
-static inline void set_up(void) {
-  runtime = open_runtime(NULL);
-  ok(tn_device_find(runtime, "reference", &device));
-}
-
-static inline void tear_down(void) {
-  builder_end();
-  tn_runtime_close(runtime);
-}
+#include "session.h"
 
 static inline tn_onnx *loaded(const Onnx__Model *m) {
   size_t bytes;
