@@ -336,7 +336,6 @@ END_TEST
 
 /* The bit of a word of flags that will be used last in its half. */
 #define LAST_PROMISE 0x8000u
-#define LAST_DEMAND 0x80000000u
 
 static uint32_t *const flag_words[] = {&plugin.flags, &backend.flags, &kernels[1].flags,
                                        &operators[0].flags, &layers[0].flags};
