@@ -2,9 +2,8 @@
 #ifndef TENON_TESTS_INSPECT_H
 #define TENON_TESTS_INSPECT_H
 
-#include "scratch.h"
-#undef fail /* Check has a macro of that name, the dispatcher a function */
 #include "dispatcher/load/loader.h"
+#include "scratch.h"
 
 static inline void message_has(const char *text) {
   ck_assert_msg(strstr(tn_last_error(), text) != NULL, "'%s' is not in: %s", text, tn_last_error());

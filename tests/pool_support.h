@@ -6,14 +6,13 @@
 #ifndef TENON_TESTS_POOL_SUPPORT_H
 #define TENON_TESTS_POOL_SUPPORT_H
 
-#include "dispatcher/memory/pool.h"
-
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#undef fail /* an old macro of check.h; error.h's function is meant */
+#include "dispatcher/memory/pool.h"
+#include "tests/suite.h"
+
 #define MIB ((size_t)1 << 20)
 
 /* --- host memory --- */
@@ -205,11 +204,7 @@ static inline void complete(int stream) {
 static inline int run_pool_suite(const char *name, void (*add_cases)(Suite *suite)) {
   Suite *suite = suite_create(name);
   add_cases(suite);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }
 
 #endif

@@ -5,12 +5,13 @@
 #ifndef TENON_TESTS_SCRATCH_H
 #define TENON_TESTS_SCRATCH_H
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/suite.h"
 
 /* A fixture plugin as built, by its short name. */
 #define FIXTURE(name) FIXTURE_DIR "/libtenon-" name ".so"

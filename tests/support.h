@@ -1,13 +1,12 @@
-/* Shared by the tests of the public door: opening runtimes, making tensors, running a
- * suite. */
+/* Shared by the tests of the public door: opening runtimes, making tensors. */
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tenon/tenon.h"
+#include "tests/suite.h"
 
 #define ok(call) ck_assert_msg((call) == TN_OK, "%s: %s", #call, tn_last_error())
 
@@ -49,18 +48,5 @@ static inline tn_tensor *shaped(tn_device *device, tn_dtype dtype, int32_t rank,
   return t;
 }
 #define SHAPE(...) ((int64_t[]){__VA_ARGS__})
-
-static inline int run_suite(const char *name, void (*add_tests)(TCase *)) {
-  Suite *suite = suite_create(name);
-  TCase *tcase = tcase_create(name);
-  tcase_set_timeout(tcase, 60);
-  add_tests(tcase);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
 
 #endif

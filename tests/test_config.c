@@ -1,11 +1,10 @@
 /* Options, variables, and which of them wins. */
-#include <check.h>
-#undef fail /* Check has a macro of that name, the dispatcher a function */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatcher/base/config.h"
 #include "dispatcher/base/threads.h"
+#include "tests/suite.h"
 
 static const char *const variables[] = {"TENON_DEVICE", "TENON_PLUGIN_PATH",   "TENON_PLUGINS",
                                         "TENON_LAYERS", "TENON_FALLBACK",      "TENON_LOG",
@@ -327,9 +326,7 @@ START_TEST(long_globs) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("config");
-  TCase *tc = tcase_create("config");
+static void add_tests(TCase *tc) {
   tcase_add_checked_fixture(tc, clear_variables, clear_variables);
   tcase_add_test(tc, defaults);
   tcase_add_test(tc, variables_are_read);
@@ -344,10 +341,6 @@ int main(void) {
   tcase_add_test(tc, no_memory);
   tcase_add_test(tc, selection);
   tcase_add_test(tc, long_globs);
-  suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("config", add_tests); }

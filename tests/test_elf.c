@@ -367,10 +367,7 @@ START_TEST(cache_of_anything) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("elf");
-  TCase *tc = tcase_create("elf");
-  tcase_set_timeout(tc, 60);
+static void add_tests(TCase *tc) {
   tcase_add_checked_fixture(tc, setup, teardown);
   tcase_add_test(tc, sound);
   tcase_add_test(tc, not_elf);
@@ -387,10 +384,6 @@ int main(void) {
   tcase_add_test(tc, mutated);
   tcase_add_test(tc, libraries_found);
   tcase_add_test(tc, cache_of_anything);
-  suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("elf", add_tests); }

@@ -3,12 +3,10 @@
  * its blocks, bins or figures were tampered with, and does not where nothing was.
  */
 #include "dispatcher/memory/pool_internal.h"
+#include "tests/suite.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdlib.h>
-
-#undef fail /* an old macro of check.h; error.h's function is meant */
 
 #if TENON_CHECKS != 2
 #error "this test is of level 2"
@@ -101,9 +99,7 @@ START_TEST(a_bin_that_its_map_does_not_show_is_seen) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("invariant");
-  TCase *t = tcase_create("invariant");
+static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, a_sound_pool_is_left_alone);
   tcase_add_test_raise_signal(t, a_block_freed_behind_the_pools_back_is_seen, SIGABRT);
@@ -113,10 +109,6 @@ int main(void) {
   tcase_add_test_raise_signal(t, a_wrong_figure_is_seen, SIGABRT);
   tcase_add_test_raise_signal(t, a_gap_far_from_the_change_is_seen, SIGABRT);
   tcase_add_test_raise_signal(t, a_bin_that_its_map_does_not_show_is_seen, SIGABRT);
-  suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("invariant", add_tests); }

@@ -401,9 +401,5 @@ int main(void) {
   CASE("survival", truncated_at_64_lengths, no_descriptor_leaks);
   CASE("discovery", folders_are_sorted, files_and_duplicates, odd_entries_become_candidates,
        the_working_folder_is_not_searched, no_memory);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }

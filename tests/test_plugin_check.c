@@ -336,7 +336,6 @@ END_TEST
 
 /* The bit of a word of flags that will be used last in its half. */
 #define LAST_PROMISE 0x8000u
-#define LAST_DEMAND 0x80000000u
 
 static uint32_t *const flag_words[] = {&plugin.flags, &backend.flags, &kernels[1].flags,
                                        &operators[0].flags, &layers[0].flags};
@@ -464,9 +463,5 @@ int main(void) {
   tcase_add_test(growth, other_ranges);
   suite_add_tcase(suite, contract);
   suite_add_tcase(suite, growth);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }

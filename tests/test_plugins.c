@@ -264,10 +264,7 @@ START_TEST(plugins_arrive_while_others_compute) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("plugins");
-  TCase *tc = tcase_create("plugins");
-  tcase_set_timeout(tc, 60);
+static void add_tests(TCase *tc) {
   tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
   tcase_add_test(tc, the_report_tells_every_fate);
   tcase_add_test(tc, variables_find_and_leave_out);
@@ -276,10 +273,6 @@ int main(void) {
   tcase_add_test(tc, refusals_leave_the_runtime_as_it_was);
   tcase_add_test(tc, truncated_at_64_lengths);
   tcase_add_test(tc, plugins_arrive_while_others_compute);
-  suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("plugins", add_tests); }

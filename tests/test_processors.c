@@ -1,7 +1,7 @@
 /* The processors that control groups allow, against made-up groups. */
 #include "dispatcher/base/threads.h"
+#include "tests/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,18 +88,11 @@ START_TEST(odd_quotas_are_none) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("processors");
-  TCase *processors = tcase_create("processors");
-  tcase_set_timeout(processors, 60);
+static void add_tests(TCase *processors) {
   tcase_add_checked_fixture(processors, make_root, remove_root);
   tcase_add_test(processors, quotas_of_version_2);
   tcase_add_test(processors, quotas_of_version_1);
   tcase_add_test(processors, odd_quotas_are_none);
-  suite_add_tcase(suite, processors);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("processors", add_tests); }

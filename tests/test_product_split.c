@@ -2,10 +2,10 @@
  * How products are cut for threads: everyone gets a fair share whatever the shape, blocks stay
  * inside the result, and small products are left whole.
  */
-#include <check.h>
 
 #define TN_ISA split
 #include "kernels/cpu/matmul/split.h"
+#include "tests/suite.h"
 
 /* Terms of the thread with most blocks over a fair share; blocks are handed out in order. */
 static double imbalance(const split_work *w) {
@@ -64,17 +64,11 @@ START_TEST(one_thread_cuts_for_the_kernel_without_packing) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("product_split");
-  TCase *tests = tcase_create("split");
-  suite_add_tcase(suite, tests);
+static void add_tests(TCase *tests) {
   tcase_add_loop_test(tests, cubes_are_shared_fairly, 0, 2);
   tcase_add_loop_test(tests, long_products_are_shared_fairly, 0, 2);
   tcase_add_loop_test(tests, small_products_are_left_whole, 0, 2);
   tcase_add_test(tests, one_thread_cuts_for_the_kernel_without_packing);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  const int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
 }
+
+int main(void) { return run_suite("product_split", add_tests); }

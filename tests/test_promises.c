@@ -46,6 +46,19 @@ static void release(tn_tensor **t) {
   *t = NULL;
 }
 
+/* -------------------------------------------------------------- a device --- */
+
+/* Of ledger and ledger_opaque once each, and once more of the one that is open. */
+START_TEST(a_device_is_described_again_when_it_is_open) {
+  tn_device_info info = {.struct_size = sizeof info};
+  for (int i = 0; i < 2; i++) {
+    ok(tn_device_get_info(device, &info));
+    ck_assert_str_eq(info.features, "described-3 open");
+    ck_assert_int_eq(book->describes, 3);
+  }
+}
+END_TEST
+
 /* ------------------------------------------------------------------- axes --- */
 
 static int64_t seen_axis(size_t offset) {
@@ -354,6 +367,7 @@ END_TEST
 
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, open_ledger, close_ledger);
+  tcase_add_test(t, a_device_is_described_again_when_it_is_open);
   tcase_add_test(t, axes_are_counted_from_the_front);
   tcase_add_test(t, listed_axes_are_counted_from_the_front);
   tcase_add_test(t, axes_are_those_of_the_right_tensor);

@@ -15,8 +15,5 @@ int main(void) {
   srunner_add_suite(runner, softmax_suite());
   srunner_add_suite(runner, random_suite());
   srunner_add_suite(runner, backend_suite());
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return run_runner(runner);
 }

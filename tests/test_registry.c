@@ -383,9 +383,7 @@ START_TEST(a_plugins_operator_may_grow_too) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("registry");
-  TCase *rows = tcase_create("rows");
+static void add_tests(TCase *rows) {
   tcase_add_checked_fixture(rows, set_up, tear_down);
   tcase_add_test(rows, longer_rows_become_ours);
   tcase_add_test(rows, the_distance_may_be_left_out);
@@ -401,10 +399,6 @@ int main(void) {
   tcase_add_loop_test(rows, kernels_that_know_all_stay_as_they_are, 0, 2);
   tcase_add_test(rows, rows_of_operators_that_did_not_grow_are_untouched);
   tcase_add_test(rows, a_plugins_operator_may_grow_too);
-  suite_add_tcase(suite, rows);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("registry", add_tests); }

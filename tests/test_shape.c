@@ -2,13 +2,12 @@
  * Shape rules as pure functions: every rule's good answers against sizes worked out by
  * hand, its refusals, and sizes that would overflow.
  */
-#include <check.h>
-#undef fail
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatcher/registry/schema.h"
 #include "dispatcher/shape/shape.h"
+#include "tests/suite.h"
 
 static const tn_operator *row(uint32_t id) {
   for (size_t i = 0; i < builtin_operator_count; ++i)
@@ -279,9 +278,7 @@ START_TEST(the_table_of_axes_is_whole) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("shape");
-  TCase *t = tcase_create("shape");
+static void add_tests(TCase *t) {
   tcase_add_test(t, broadcasting);
   tcase_add_test(t, reductions);
   tcase_add_test(t, products);
@@ -294,10 +291,6 @@ int main(void) {
   tcase_add_test(t, element_counts_do_not_overflow);
   tcase_add_loop_test(t, the_table_is_sound, 0, (int)builtin_operator_count);
   tcase_add_loop_test(t, the_table_of_axes_is_whole, 0, (int)builtin_operator_count);
-  suite_add_tcase(suite, t);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("shape", add_tests); }

@@ -4,83 +4,15 @@
  * to three, columns. Inputs are small whole numbers and patches at most 64 elements, so that every
  * type and every device has the reference's result exactly; outputs hold NaN before the call.
  */
-#include "numeric.h"
-
-typedef struct thin {
-  int axes;
-  int64_t n, c, k, groups; /* c and k of a group */
-  int64_t image[3], kernel[3], stride[3], padding[3], dilation[3];
-  bool bias;
-} thin;
+#include "windows.h"
 
 static bench b;
 static void setup(void) { bench_open(&b); }
 static void teardown(void) { bench_close(&b); }
 
-/* tn_conv1d_attrs and its kin: the numbers of one, two or three axes in a row. */
-typedef struct conv_attrs {
-  uint32_t struct_size;
-  int64_t number[10];
-} conv_attrs;
-
-static conv_attrs attrs_of(const thin *s) {
-  conv_attrs attrs = {.number = {0}};
-  int at = 0;
-  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->stride[d];
-  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->padding[d];
-  for (int d = 0; d < s->axes; ++d) attrs.number[at++] = s->dilation[d];
-  attrs.number[at++] = s->groups;
-  attrs.struct_size = (uint32_t)(offsetof(conv_attrs, number) + (size_t)at * sizeof(int64_t));
-  return attrs;
-}
-
-static tn_tensor *convolve(tn_device *device, tn_dtype dtype, const thin *s) {
-  static const uint32_t ops[] = {0, TN_OP_CONV1D, TN_OP_CONV2D, TN_OP_CONV3D};
-  int64_t x[5] = {s->n, s->c * s->groups}, w[5] = {s->k * s->groups, s->c};
-  int64_t y[5] = {s->n, s->k * s->groups};
-  for (int d = 0; d < s->axes; ++d) {
-    x[2 + d] = s->image[d], w[2 + d] = s->kernel[d];
-    y[2 + d] =
-        (s->image[d] + 2 * s->padding[d] - (s->kernel[d] - 1) * s->dilation[d] - 1) / s->stride[d] +
-        1;
-    ck_assert_int_gt(y[2 + d], 0);
-  }
-  const conv_attrs attrs = attrs_of(s);
-  tn_tensor *in[3] = {whole_numbers(device, dtype, 2 + s->axes, x, 2, 1),
-                      whole_numbers(device, dtype, 2 + s->axes, w, 2, 2)};
-  if (s->bias) in[2] = whole_numbers(device, dtype, 1, &y[1], 2, 3);
-  tn_tensor *out = unwritten(device, dtype, 2 + s->axes, y);
-  const tn_call call = {.struct_size = sizeof call,
-                        .op = ops[s->axes],
-                        .stream = tn_device_default_stream(device),
-                        .in = (const tn_tensor *const *)in,
-                        .out = &out,
-                        .attrs = &attrs,
-                        .num_in = 3,
-                        .num_out = 1};
-  ok(tn_invoke(&call));
-  for (int i = 0; i < 3; ++i) tn_tensor_release(in[i]);
-  return out;
-}
-
-static void compare(const char *what, const thin *s) {
-  static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
-  for (int t = 0; t < 4; ++t) {
-    tn_tensor *y = convolve(b.devices[0], types[t], s);
-    const int64_t count = tn_tensor_elements(y);
-    double *want = values_of(y);
-    tn_tensor_release(y);
-    for (int d = 1; d < b.count; ++d)
-      must_be(&b, what, d, convolve(b.devices[d], types[t], s), count, want, 0);
-    free(want);
-  }
-}
-
-#define ONES                                                                                       \
-  { 1, 1, 1 }
 static const struct {
   const char *name;
-  thin s;
+  windows s;
 } cases[] = {
     {"depthwise, rows of several vectors",
      {2, 2, 1, 1, 5, {9, 150}, {3, 3}, ONES, ONES, ONES, true}},
@@ -132,7 +64,7 @@ static const struct {
      {3, 1, 2, 3, 2, {80, 1, 1}, {5, 1, 1}, {3, 1, 1}, {2, 0, 0}, ONES, true}},
 };
 
-START_TEST(as_the_reference) { compare(cases[_i].name, &cases[_i].s); }
+START_TEST(as_the_reference) { windows_agree(&b, cases[_i].name, &cases[_i].s, false); }
 END_TEST
 
 static void add_tests(TCase *tcase) {

@@ -332,8 +332,5 @@ static Suite *threads_suite(void) {
 
 int main(void) {
   SRunner *runner = srunner_create(threads_suite());
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(runner);
 }

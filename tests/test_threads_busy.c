@@ -200,9 +200,5 @@ int main(void) {
   tcase_add_test(busy, others_processors_stay_as_they_are);
   tcase_add_test(busy, a_worker_that_does_not_run_holds_nothing_up);
   suite_add_tcase(suite, busy);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return run_runner(srunner_create(suite));
 }

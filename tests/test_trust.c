@@ -148,10 +148,7 @@ START_TEST(endless_paths) {
 }
 END_TEST
 
-int main(void) {
-  Suite *suite = suite_create("trust");
-  TCase *tc = tcase_create("trust");
-  tcase_set_timeout(tc, 60);
+static void add_tests(TCase *tc) {
   tcase_add_checked_fixture(tc, scratch_make, scratch_remove);
   tcase_add_test(tc, writable_by_all);
   tcase_add_test(tc, of_another_user);
@@ -161,10 +158,6 @@ int main(void) {
   tcase_add_test(tc, groups_that_may_write);
   tcase_add_test(tc, links_in_the_middle);
   tcase_add_test(tc, endless_paths);
-  suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+int main(void) { return run_suite("trust", add_tests); }

@@ -2,15 +2,13 @@
 #ifndef TENON_TESTS_THREADS_SUPPORT_H
 #define TENON_TESTS_THREADS_SUPPORT_H
 
-#include "dispatcher/base/threads.h"
-
-#include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#undef fail /* an old macro of check.h; error.h's function is meant */
+#include "dispatcher/base/threads.h"
+#include "tests/suite.h"
 
 /* A sanitizer takes too much address space to limit it; the thread sanitizer does not
  * follow a fork from a program with threads. */

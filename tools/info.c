@@ -100,11 +100,17 @@ static void feature(const char *features, const char *key, char *value, size_t s
 
 /* An OpenBLAS that does not know its processor: the words are the cpu plugin's. */
 static void print_blas(const char *features, int indent) {
-  char core[64], took[64], better[64];
+  char core[64], took[64], better[64], failed[64];
   feature(features, "openblas:", core, sizeof core);
   feature(features, "openblas-took:", took, sizeof took);
   feature(features, "openblas-better:", better, sizeof better);
-  if (better[0])
+  feature(features, "openblas-failed:", failed, sizeof failed);
+  if (failed[0])
+    printf(
+        "%*sOpenBLAS uses less than the processor has: it computes with its kernels for %s, since "
+        "it could not be loaded again with those for %s\n",
+        indent, "", core, failed);
+  else if (better[0])
     printf("%*sOpenBLAS uses less than the processor has: it computes with its kernels for %s; "
            "OPENBLAS_CORETYPE=%s in the environment gives it better ones\n",
            indent, "", core, better);

@@ -511,7 +511,7 @@ typedef struct tn_backend {
   /* + How many devices there are, 64 at the most: of more none is taken. 0 with a host->fail
    * message says why none. May start the vendor's driver. (A process has room for 16 types.) */
   tn_status (*count)(const tn_host *host, void *context, uint32_t *count);
-  /* + Describes device `index`. */
+  /* + Describes device `index`; once more when it is open, for its features alone. */
   tn_status (*describe)(const tn_host *host, void *context, uint32_t index, tn_device_props *out);
   /* + Makes the handle through which everything below works. */
   tn_status (*open)(const tn_host *host, void *context, uint32_t index, void **device);

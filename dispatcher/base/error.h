@@ -59,12 +59,9 @@ void *host_grow(const host_memory *memory, void *items, size_t count, size_t ite
                 size_t *capacity);
 char *host_strdup(const host_memory *memory, const char *text);
 
-/* a + b and a * b; false on overflow. */
+/* a + b; false on overflow. */
 static inline bool size_add(size_t a, size_t b, size_t *out) {
   return !__builtin_add_overflow(a, b, out);
-}
-static inline bool size_mul(size_t a, size_t b, size_t *out) {
-  return !__builtin_mul_overflow(a, b, out);
 }
 
 #endif

@@ -44,6 +44,14 @@ static tn_status cannot_scan(const char *what, int error) {
               error ? ": " : "", error ? strerror_r(error, text, sizeof text) : "");
 }
 
+/* Most often of a program that ships the library and its plugins, and not what lies beside them. */
+static tn_status no_scanner(void) {
+  return fail(REFUSED,
+              "the scan could not be made: there is no tenon-scan beside the library or in its "
+              "folder tenon/. Put it there, or the plugin, which is not scanned then; or take "
+              "plugins without a scan (TENON_SCAN=off, `scan` of the options)");
+}
+
 /* The pipe first: its end may be one of the descriptors that are put in place after it. */
 static int fill_actions(posix_spawn_file_actions_t *actions, int end) {
   int error = posix_spawn_file_actions_adddup2(actions, end, SCAN_FD);
@@ -121,7 +129,7 @@ tn_status scan_spawn(const scan_subject *subject, const scan_libraries *librarie
   char scanner[PATH_MAX];
   int ends[2];
   pid_t process;
-  if (!find_scanner(scanner)) return cannot_scan("there is no tenon-scan beside the library", 0);
+  if (!find_scanner(scanner)) return no_scanner();
   if (pipe2(ends, O_CLOEXEC)) return cannot_scan("no pipe", errno);
   int error = start(scanner, subject, *libraries, ends[1], &process);
   close(ends[1]);

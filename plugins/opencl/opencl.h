@@ -183,7 +183,6 @@ void ocl_dims_of(ocl_dims *dims, const DLTensor *tensor);
 tn_dtype ocl_dtype(const DLTensor *tensor);
 uint64_t ocl_count(const DLTensor *tensor);                           /* elements */
 int64_t ocl_size(const DLTensor *tensor, int32_t begin, int32_t end); /* of axes [begin, end) */
-bool ocl_is_dense(const DLTensor *tensor);                            /* row-major and contiguous */
 
 /* For tn_kernel.supports. Rows of operators that have float64 say one of the two. */
 bool ocl_takes_types(const tn_kernel_args *args);        /* no float64, or the device has it */

@@ -16,15 +16,6 @@ int64_t ocl_size(const DLTensor *tensor, int32_t begin, int32_t end) {
 
 uint64_t ocl_count(const DLTensor *tensor) { return (uint64_t)ocl_size(tensor, 0, tensor->ndim); }
 
-bool ocl_is_dense(const DLTensor *tensor) {
-  int64_t expected = 1;
-  for (int32_t d = tensor->ndim - 1; d >= 0; d--) {
-    if (tensor->shape[d] != 1 && tensor->strides[d] != expected) return false;
-    expected *= tensor->shape[d];
-  }
-  return true;
-}
-
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 static void copy_axis(ocl_walk *w, int operands, int to, const ocl_walk *from_walk, int from) {

@@ -88,7 +88,6 @@ number matrix_op(const matrix *m, char letter, int row, int column) {
   return letter == 'C' ? conjl(x) : x;
 }
 
-int matrix_rows(const matrix *m, char letter) { return letter == 'N' ? m->rows : m->columns; }
 int matrix_columns(const matrix *m, char letter) { return letter == 'N' ? m->columns : m->rows; }
 
 /* By parts, as Fortran multiplies; C's own operator repairs infinities. */

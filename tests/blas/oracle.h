@@ -29,7 +29,6 @@ bool matrix_gaps_are_whole(const matrix *m);
 
 /* op(a), element by element: 'N', 'T', 'C'. */
 number matrix_op(const matrix *m, char letter, int row, int column);
-int matrix_rows(const matrix *m, char letter);
 int matrix_columns(const matrix *m, char letter);
 
 /* alpha op(a) op(b) + beta c; c is not read where beta is 0. */

@@ -4,7 +4,6 @@
  * the gaps between columns, halves of matrices that BLAS does not read, operands that are one
  * matrix, threads, forks, devices that fail. Which device is TENON_DEVICE's; all products go there.
  */
-#include <check.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "oracle.h"
+#include "tests/suite.h"
 
 static const char *const letters[] = {"s", "d", "c", "z"};
 
@@ -354,9 +354,5 @@ int main(void) {
   tcase_add_test(tests, threads_at_once);
   tcase_add_test(tests, a_child_computes_too);
   suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_runner(srunner_create(suite));
 }

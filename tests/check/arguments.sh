@@ -4,21 +4,9 @@
 # usage: arguments.sh TENON A_PLUGIN
 set -eu
 tenon=$1 plugin=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
 export TENON_PLUGINS=reference,cpu,guard # others would be loaded for nothing, in every run
-
-die() {
-  echo "failed: $*" >&2
-  exit 1
-}
-expect() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "tenon $*: status $status, not $wanted: $(cat "$scratch/err")"
-}
 
 expect 0 check --help
 for option in device op dtype slots seed case every large list complete expect junit json jobs timeout no-fork all minutes \
@@ -94,7 +82,7 @@ grep -q '"least_us": .*"most_us": .*"cached": ' "$scratch/out" || die "bench --j
 expect 0 bench --device reference --op neg --dtype f32
 awk 'NR == 1 { if ($0 !~ /^call .*least us .*median us .*most us .*GB\/s .*copy .*GFLOP\/s .*peak .*kernel/) exit 1; next }
      $1 == "neg" { ++n; if ($4 > $5 || $5 > $6) exit 1 }
-     END { exit !n }' "$scratch/out" || die "bench: heads and spread: $(cat "$scratch/out")"
+     END { exit !n }' "$scratch/out" || die "bench: heads and spread"
 expect 0 bench --device reference --op copy --dtype f32
 ! grep -qE '[0-9]{4}%|1[1-9][0-9]%' "$scratch/out" || die "bench: more than all of the memory's speed"
 expect 0 bench --device reference --op multi_sgd --dtype f32 --json

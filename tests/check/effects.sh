@@ -5,26 +5,13 @@
 # usage: effects.sh TENON libtenon-effects.so libtenon-short.so
 set -eu
 tenon=$1 plugin=$2 short=$3
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS EFFECTS_OPEN
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
+unset EFFECTS_OPEN
 export TENON_PLUGINS=-onednn,-opencl,-cuda # others would be loaded for nothing
 export TENON_SCAN=off # the scan has tests of its own
 export MALLOC_PERTURB_=0 # what is leaked, or asked for absurdly, shall stay untouched
 
-die() {
-  echo "failed: $*" >&2
-  cat "$scratch/out" >&2
-  exit 1
-}
-check() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted: $(cat "$scratch/err")"
-}
-# The lines of one operator's report.
-lines_of() { awk -v op="$1" '/^[^ ]+ +[a-z0-9_]+ .* runs/ { on = $2 == op } on' "$2"; }
 planted=0
 found() { # OPERATOR WHAT
   planted=$((planted + 1))

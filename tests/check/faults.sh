@@ -5,24 +5,11 @@
 # usage: faults.sh TENON libtenon-faulty.so
 set -eu
 tenon=$1 plugin=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS FAULTY_HANGS
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
+unset FAULTY_HANGS
 export TENON_PLUGINS=reference,cpu,guard,faulty # others would be loaded for nothing
 
-die() {
-  echo "failed: $*" >&2
-  cat "$scratch/out" >&2
-  exit 1
-}
-check() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted: $(cat "$scratch/err")"
-}
-# The lines of one operator's report.
-lines_of() { awk -v op="$1" '/^[^ ]+ +[a-z0-9_]+ .* runs/ { on = $2 == op } on' "$2"; }
 found() { # OPERATOR WHAT
   lines_of "$1" "$scratch/all" >"$scratch/out"
   grep -q "^FAILED *$1 " "$scratch/out" || die "$1: its fault was not found"

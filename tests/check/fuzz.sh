@@ -5,22 +5,10 @@
 # usage: fuzz.sh TENON libtenon-rare.so
 set -eu
 tenon=$1 plugin=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_LAYERS
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
 export TENON_PLUGINS=reference,cpu,guard,rare TENON_SCAN=off
 
-die() {
-  echo "failed: $*" >&2
-  cat "$scratch/out" "$scratch/err" >&2
-  exit 1
-}
-check() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted"
-}
 found() { # OPERATOR WHAT TIMEOUT: alone, which ends when it is found, and again by its command
   is_found "$@" || die "$1: no '$2', or not again by 'tenon $again'"
 }

@@ -5,23 +5,10 @@
 # usage: slots.sh TENON libtenon-mutant.so
 set -eu
 tenon=$1 plugin=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_MUTANT TENON_MUTANT_OPAQUE \
-  TENON_MUTANT_DELAY_US
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
+unset TENON_MUTANT TENON_MUTANT_OPAQUE TENON_MUTANT_DELAY_US
 export TENON_PLUGINS=reference,mutant # others would be loaded for nothing
-
-die() {
-  echo "failed: $*" >&2
-  cat "$scratch/out" "$scratch/err" >&2
-  exit 1
-}
-check() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" check "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "check $*: status $status, not $wanted"
-}
 
 check 0 "$plugin" --slots 'e[vl]*' --seed 3
 grep -q '^ok *backend.events .* calls' "$scratch/out" || die "no line for the events"

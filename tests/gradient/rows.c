@@ -40,5 +40,3 @@ row_kind row_of(uint32_t op) {
   return p->kind == ROW_REFUSES && !strcmp(p->why, "no rule was written yet") ? ROW_UNWRITTEN
                                                                               : p->kind;
 }
-
-const char *row_reason(uint32_t op) { return find(op)->why; }

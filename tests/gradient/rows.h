@@ -7,7 +7,5 @@
 typedef enum row_kind { ROW_NONE, ROW_RULE, ROW_STOPS, ROW_REFUSES, ROW_UNWRITTEN } row_kind;
 
 row_kind row_of(uint32_t op);
-/* Why it stops or refuses. */
-const char *row_reason(uint32_t op);
 
 #endif

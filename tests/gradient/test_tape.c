@@ -2,19 +2,7 @@
  * overwritten or not recorded is said. */
 #include <pthread.h>
 
-#include "tests/graph/graphs.h"
-#include "tests/scarce.h"
-
-static tn_tape *tape;
-
-static void setup_tape(void) {
-  setup();
-  ok(tn_tape_create(rt, &tape));
-}
-static void teardown_tape(void) {
-  tn_tape_destroy(tape);
-  teardown();
-}
+#include "tests/gradient/tapes.h"
 
 static tn_tensor *filled(float value) {
   tn_tensor *t = NULL;
@@ -353,41 +341,7 @@ static tn_status step(tn_tape *own, tn_tensor *x, tn_tensor **dx) {
   return status;
 }
 
-/* The n-th allocation fails, for every n that there is: a clear status, and the next try works. */
-START_TEST(with_no_memory) {
-  tn_runtime *poor = open_scarce();
-  tn_tensor *x = NULL, *want = NULL;
-  ok(tn_full(tn_runtime_device(poor), NULL, TN_F32, 2, SHAPE(2, 3), 1, &x));
-  int failures = 0, worked = 0;
-  for (int n = 0; !worked; ++n) {
-    tn_tape *own = NULL;
-    tn_tensor *dx = NULL;
-    ok(tn_tape_create(poor, &own));
-    ok(tn_tape_watch(own, x));
-    ok(tn_tape_begin(own));
-    scarce_begin(n, true);
-    tn_status status = step(own, x, &dx);
-    worked = !scarce_end() && !status;
-    ok_or_scarce(status, n);
-    failures += status != TN_OK;
-    if (status) {
-      ck_assert_ptr_null(dx);
-      ok(tn_tape_forget(own));
-      ok(step(own, x, &dx));
-    }
-    if (want) same(dx, want);
-    ok(tn_tape_end(own));
-    tn_tape_destroy(own);
-    if (want)
-      tn_tensor_release(dx);
-    else
-      want = dx;
-  }
-  ck_assert_int_gt(failures, 10);
-  tn_tensor_release(x);
-  tn_tensor_release(want);
-  tn_runtime_close(poor);
-}
+START_TEST(with_no_memory) { survives_shortage(step); }
 END_TEST
 
 static void add_tests(TCase *tcase) {

@@ -1,19 +1,7 @@
 /* Blocks that the gradient computes again: the same bits from less memory. */
 #include <math.h>
 
-#include "tests/graph/graphs.h"
-#include "tests/scarce.h"
-
-static tn_tape *tape;
-
-static void setup_tape(void) {
-  setup();
-  ok(tn_tape_create(rt, &tape));
-}
-static void teardown_tape(void) {
-  tn_tape_destroy(tape);
-  teardown();
-}
+#include "tests/gradient/tapes.h"
 
 static void free_all(tn_tensor **t, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -288,38 +276,7 @@ static tn_status small_step(tn_tape *own, tn_tensor *x, tn_tensor **dx) {
   return status;
 }
 
-START_TEST(with_no_memory) {
-  tn_runtime *poor = open_scarce();
-  tn_tensor *x = numbers(tn_runtime_device(poor), 2, 3, 1), *want = NULL;
-  int failures = 0, worked = 0;
-  for (int n = 0; !worked; ++n) {
-    tn_tape *own = NULL;
-    tn_tensor *dx = NULL;
-    ok(tn_tape_create(poor, &own));
-    ok(tn_tape_watch(own, x));
-    ok(tn_tape_begin(own));
-    scarce_begin(n, true);
-    tn_status status = small_step(own, x, &dx);
-    worked = !scarce_end() && !status;
-    ok_or_scarce(status, n);
-    failures += status != TN_OK;
-    if (status) {
-      ck_assert_ptr_null(dx);
-      ok(tn_tape_forget(own));
-      ok(small_step(own, x, &dx));
-    }
-    if (want) same(dx, want);
-    ok(tn_tape_end(own));
-    tn_tape_destroy(own);
-    if (want)
-      tn_tensor_release(dx);
-    else
-      want = dx;
-  }
-  ck_assert_int_gt(failures, 10);
-  RELEASE(x, want);
-  tn_runtime_close(poor);
-}
+START_TEST(with_no_memory) { survives_shortage(small_step); }
 END_TEST
 
 static void add_tests(TCase *tcase) {

@@ -1,17 +1,5 @@
 /* What is written between a call and its gradient, by whom and when, and where memory begins. */
-#include "tests/graph/graphs.h"
-#include "tests/scarce.h"
-
-static tn_tape *tape;
-
-static void setup_tape(void) {
-  setup();
-  ok(tn_tape_create(rt, &tape));
-}
-static void teardown_tape(void) {
-  tn_tape_destroy(tape);
-  teardown();
-}
+#include "tests/gradient/tapes.h"
 
 static tn_tensor *filled(float value) {
   tn_tensor *t = NULL;

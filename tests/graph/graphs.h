@@ -2,8 +2,7 @@
 #ifndef TENON_TESTS_GRAPHS_H
 #define TENON_TESTS_GRAPHS_H
 
-#include "tenon/graph.h"
-#include "tests/support.h"
+#include "tests/graph/tensors.h"
 
 static tn_runtime *rt;
 static tn_device *device;
@@ -37,27 +36,10 @@ static inline tn_tensor *numbers(tn_device *on, int64_t rows, int64_t columns, f
   return t;
 }
 
-static inline void same(const tn_tensor *a, const tn_tensor *b) {
-  size_t bytes = tn_tensor_bytes(a);
-  ck_assert_uint_eq(bytes, tn_tensor_bytes(b));
-  unsigned char *x = malloc(bytes + 1), *y = malloc(bytes + 1);
-  ok(tn_tensor_to_host(a, x, bytes));
-  ok(tn_tensor_to_host(b, y, bytes));
-  ck_assert(memcmp(x, y, bytes) == 0);
-  free(x);
-  free(y);
-}
-
 static inline tn_program *compiled(tn_graph *g) {
   tn_program *p = NULL;
   ok(tn_graph_compile(g, device, NULL, &p));
   return p;
-}
-
-static inline tn_program_info report(tn_program *p) {
-  tn_program_info info = {.struct_size = sizeof info};
-  ok(tn_program_report(p, &info));
-  return info;
 }
 
 static inline tn_program *compiled_with(tn_graph *g, uint32_t flags) {
@@ -90,11 +72,5 @@ static inline tn_program_info agree(tn_graph *g, uint32_t flags, size_t num_in,
   tn_program_destroy(q);
   return info;
 }
-
-#define RELEASE(...)                                                                               \
-  do {                                                                                             \
-    tn_tensor *all_[] = {__VA_ARGS__};                                                             \
-    for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; ++i_) tn_tensor_release(all_[i_]);        \
-  } while (0)
 
 #endif

@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "tenon/graph.h"
 #include "tests/fixtures/capturing.h"
-#include "tests/support.h"
+#include "tests/graph/tensors.h"
 
 static tn_runtime *rt;
 static tn_device *device;
@@ -30,12 +29,6 @@ static inline void setup(void) {
 }
 static inline void teardown(void) { tn_runtime_close(rt); }
 
-#define RELEASE(...)                                                                               \
-  do {                                                                                             \
-    tn_tensor *all_[] = {__VA_ARGS__};                                                             \
-    for (size_t i_ = 0; i_ < sizeof all_ / sizeof *all_; ++i_) tn_tensor_release(all_[i_]);        \
-  } while (0)
-
 /* [rows, columns] of numbers from `first` on. */
 static inline tn_tensor *numbers(int64_t rows, int64_t columns, float first) {
   int64_t n = rows * columns;
@@ -45,17 +38,6 @@ static inline tn_tensor *numbers(int64_t rows, int64_t columns, float first) {
   ok(tn_tensor_from_host(device, TN_F32, 2, SHAPE(rows, columns), values, &t));
   free(values);
   return t;
-}
-
-static inline void same(const tn_tensor *a, const tn_tensor *b) {
-  size_t bytes = tn_tensor_bytes(a);
-  ck_assert_uint_eq(bytes, tn_tensor_bytes(b));
-  unsigned char *x = malloc(bytes + 1), *y = malloc(bytes + 1);
-  ok(tn_tensor_to_host(a, x, bytes));
-  ok(tn_tensor_to_host(b, y, bytes));
-  ck_assert(memcmp(x, y, bytes) == 0);
-  free(x);
-  free(y);
 }
 
 /* w += b; y = x * w; z = -(y + b): a parameter that is updated, a row that is repeated, a
@@ -102,12 +84,6 @@ static inline tn_program *compiled(tn_tensor *w, int64_t rows, int64_t columns, 
   ok(tn_graph_compile(g, tn_tensor_device(w), &options, &p));
   tn_graph_destroy(g);
   return p;
-}
-
-static inline tn_program_info report(tn_program *p) {
-  tn_program_info info = {.struct_size = sizeof info};
-  ok(tn_program_report(p, &info));
-  return info;
 }
 
 /* A program of the step beside eager calls: each has a w of its own. */

@@ -4,23 +4,12 @@
 # usage: scan.sh TENON GOOD_PLUGIN HOSTILE_PLUGIN ODD_PLUGIN
 set -eu
 tenon=$1 good=$2 hostile=$3 odds=$4
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS TENON_SCAN
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
+unset TENON_PLUGINS TENON_SCAN
 export XDG_CACHE_HOME="$scratch/cache"
 
-die() {
-  echo "failed: $*" >&2
-  exit 1
-}
-expect() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] ||
-    die "tenon $*: status $status, not $wanted: $(cat "$scratch/out" "$scratch/err")"
-}
-says() { grep -q -- "$1" "$scratch/out" || die "no '$1' in: $(cat "$scratch/out")"; }
+says() { grep -q -- "$1" "$scratch/out" || die "no '$1'"; }
 
 expect 0 scan --help
 expect 2 scan

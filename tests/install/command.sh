@@ -4,20 +4,9 @@
 # usage: command.sh TENON A_PLUGIN
 set -eu
 tenon=$1 plugin=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-unset TENON_DEVICE TENON_PLUGIN_PATH TENON_PLUGINS TENON_LAYERS
-
-die() {
-  echo "failed: $*" >&2
-  exit 1
-}
-expect() { # STATUS ARGUMENTS...
-  wanted=$1 status=0
-  shift
-  "$tenon" "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
-  [ "$status" -eq "$wanted" ] || die "tenon $*: status $status, not $wanted: $(cat "$scratch/err")"
-}
+# shellcheck source=tests/command_support.sh
+. "$(dirname "$0")/../command_support.sh"
+unset TENON_PLUGINS
 
 expect 0 help
 grep -q 'tenon info' "$scratch/out" || die "help does not name info"

@@ -93,6 +93,9 @@ XDG_CACHE_HOME="$stage/empty" "$tenon" info >"$stage/info"
 grep -q 'the scan could not be made: there is no tenon-scan' "$stage/info" ||
   { cat "$stage/info"; die "a plugin was loaded without a scan"; }
 grep -qE '^  reference +taken' "$stage/info" || die "the plugins of the prefix need no scan"
+if TENON_DEVICE=abacus XDG_CACHE_HOME="$stage/empty" "$stage/host" >"$stage/out" 2>&1; then die "a host ran"; fi
+grep -q 'no tenon-scan beside the library.*TENON_SCAN=off' "$stage/out" ||
+  { cat "$stage/out"; die "the host is not told what it lacks"; }
 TENON_SCAN=off XDG_CACHE_HOME="$stage/empty" "$tenon" info >"$stage/info"
 grep -qE '^  abacus +taken' "$stage/info" || { cat "$stage/info"; die "TENON_SCAN=off"; }
 mv "$stage/tenon-scan" "$plugindir/tenon-scan"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# docs/support.md says what the plugins' kernels say. A build without the backend of some type
-# of device is compared in the sections that it has.
+# docs/support.md says what the plugins' kernels say, and README.md beside docs/ how many operators
+# there are. A build without the backend of some type of device is compared in the sections that it
+# has.
 #
 # usage: support.sh COMMITTED PRINTED | support.sh COMMITTED TENON
 set -eu
@@ -24,6 +25,11 @@ parts() { # PAGE
 }
 parts "$committed" >"$scratch/a"
 parts "$printed" >"$scratch/b"
+count=$(sed -n 's/^All \([0-9]*\) operators .*/\1/p' "$(dirname "$committed")/../README.md")
+if [ -x "$2" ] && ! "$2" info | grep -q "of $count operators"; then
+  echo "README.md counts $count operators: tenon info has others"
+  exit 1
+fi
 if diff -u "$scratch/a" "$scratch/b"; then
   echo "$(grep -c '^| [a-z0-9_]* |' "$scratch/a") lines in the sections $types"
   exit 0

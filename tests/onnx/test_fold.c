@@ -7,21 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "builder.h"
-#include "tests/support.h"
-
-static tn_runtime *runtime;
-static tn_device *device;
-
-static void set_up(void) {
-  runtime = open_runtime(NULL);
-  ok(tn_device_find(runtime, "reference", &device));
-}
-
-static void tear_down(void) {
-  builder_end();
-  tn_runtime_close(runtime);
-}
+#include "session.h"
 
 static tn_onnx *loaded(Onnx__Graph *g) {
   size_t bytes;

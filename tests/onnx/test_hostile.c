@@ -7,22 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "builder.h"
+#include "session.h"
 #include "tests/scratch.h"
-#include "tests/support.h"
-
-static tn_runtime *runtime;
-static tn_device *device;
-
-static void set_up(void) {
-  runtime = open_runtime(NULL);
-  ok(tn_device_find(runtime, "reference", &device));
-}
-
-static void tear_down(void) {
-  builder_end();
-  tn_runtime_close(runtime);
-}
 
 static tn_status load(const uint8_t *data, size_t bytes, tn_onnx **model) {
   *model = NULL;

@@ -4,21 +4,7 @@
  */
 #include <string.h>
 
-#include "builder.h"
-#include "tests/support.h"
-
-static tn_runtime *runtime;
-static tn_device *device;
-
-static void set_up(void) {
-  runtime = open_runtime(NULL);
-  ok(tn_device_find(runtime, "reference", &device));
-}
-
-static void tear_down(void) {
-  builder_end();
-  tn_runtime_close(runtime);
-}
+#include "session.h"
 
 static void numbers_add(Onnx__Graph *g, const char *name, int count, const int64_t *numbers) {
   weight_add(g, name, I64, 1, SHAPE(count), numbers, (size_t)count * sizeof *numbers);

@@ -6,11 +6,11 @@
 #ifndef TENON_TESTS_REFERENCE_HARNESS_H
 #define TENON_TESTS_REFERENCE_HARNESS_H
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "kernels/reference/kernels.h"
+#include "tests/suite.h"
 
 typedef struct tensor {
   DLTensor dl;

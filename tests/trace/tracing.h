@@ -2,6 +2,8 @@
 #ifndef TESTS_TRACE_TRACING_H
 #define TESTS_TRACE_TRACING_H
 
+#include <math.h>
+
 #include "tests/scratch.h"
 #include "tests/support.h"
 #include "tests/trace/events.h"
@@ -42,6 +44,23 @@ static inline void add_once(tn_stream *stream, const tn_tensor *a) {
   tn_tensor *y = NULL;
   ok(tn_add(stream, a, a, &y));
   tn_tensor_release(y);
+}
+
+/* --- what is in it --- */
+
+static inline const value *event_at(const value *v, const char *category, const char *name,
+                                    size_t index) {
+  const value *e = events_at(v, category, name, index);
+  ck_assert_msg(e != NULL, "there is no event %zu of %s %s", index, category, name ? name : "");
+  return e;
+}
+
+static inline double length_of(const value *e) { return tree_number(e, "dur", NAN); }
+
+static inline void assert_nested(const value *v) {
+  char text[256];
+  ck_assert_msg(events_nest(v, NULL, false, text, sizeof text), "%s", text);
+  ck_assert_msg(events_nest(v, "kernel", true, text, sizeof text), "%s", text);
 }
 
 #endif

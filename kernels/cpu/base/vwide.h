@@ -71,10 +71,10 @@ static inline double pow_wide(double a, double b) {
   double y = exp2_wide(b * log2a);
   /* Selections among doubles: of truth values kept as integers no loop is vectorised. */
   const double odd = whole_wide(near * 0.5) != near * 0.5 ? copysign(y, a) : y;
-  const double broken = (a < 0) & (size < (double)INFINITY) ? (double)NAN : y;
+  const double broken = ((a < 0) & (size < (double)INFINITY)) ? (double)NAN : y;
   y = whole_wide(near) == near ? odd : broken;
-  y = (a != a) | (b != b) ? (double)NAN : y;
-  return (b == 0) | (a == 1) | ((size == 1) & (steps == (double)INFINITY)) ? 1 : y;
+  y = ((a != a) | (b != b)) ? (double)NAN : y;
+  return ((b == 0) | (a == 1) | ((size == 1) & (steps == (double)INFINITY))) ? 1 : y;
 }
 
 /* atan q = q P(q^2), 0 <= q <= 1, to 2^-41: fitted at Chebyshev nodes in 40 digits. */
@@ -103,12 +103,12 @@ static inline double atan2_wide(double y, double x) {
   angle = ay > ax ? 1.5707963267948966 - angle : angle;
   angle = bits_of_double(x) >> 63 ? 3.1415926535897932 - angle : angle;
   angle = bits_of_double(y) >> 63 ? -angle : angle;
-  return (x != x) | (y != y) ? (double)NAN : angle;
+  return ((x != x) | (y != y)) ? (double)NAN : angle;
 }
 
 static inline double hypot_wide(double a, double b) {
   const double root = sqrt(a * a + b * b);
-  return (fabs(a) == (double)INFINITY) | (fabs(b) == (double)INFINITY) ? (double)INFINITY : root;
+  return ((fabs(a) == (double)INFINITY) | (fabs(b) == (double)INFINITY)) ? (double)INFINITY : root;
 }
 
 /* The remainder of a / b is exact by one step where the quotient is below this. */
@@ -145,7 +145,7 @@ static inline double mod_double(double a, double b, double rest) {
 
 static inline double floor_div_double(double a, double b, double rest) {
   const double quotient = (a - rest) / b;
-  const double down = (rest != 0) & ((rest < 0) != (b < 0)) ? quotient - 1 : quotient;
+  const double down = ((rest != 0) & ((rest < 0) != (b < 0))) ? quotient - 1 : quotient;
   const double whole = down == 0 ? copysign(0, a / b) : rint(down);
   return b == 0 ? a / b : whole;
 }

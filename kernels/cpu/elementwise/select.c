@@ -67,7 +67,7 @@ static inline double fma_to_odd(double a, double b, double c) {
   const uint64_t u = bits_of_double(sum);
   const int inexact = (error < 0) | (error > 0);
   const uint64_t away = ((error > 0) ^ (sum < 0)) ? 1 : (uint64_t)-1;
-  return double_of_bits(inexact & ((u & 1) == 0) ? u + away : u);
+  return double_of_bits((inexact & ((u & 1) == 0)) ? u + away : u);
 }
 
 #define BODY "kernels/cpu/elementwise/select_float.inc"

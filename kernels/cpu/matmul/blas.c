@@ -153,17 +153,30 @@ static const char *core_of(void *library) {
   return find(library, "openblas_get_corename", &core) ? core() : "";
 }
 
+/* Loads the library again with the kernels for `better`, or as it was where that fails. */
+static void *load_as(const tn_host *host, const char *better) {
+  void *library = load_on_one_processor(better);
+  if (library) return library;
+  cpu_blas.failed = better;
+  host->log(host, TN_LOG_WARN,
+            "OpenBLAS cannot be loaded again with its kernels for %s, and stays with those that it "
+            "took: %s",
+            better, dlerror());
+  return load_on_one_processor(NULL);
+}
+
 /* Loads the library, once more with other kernels where it does not know the processor, unless
  * somebody else loaded it before or chose the kernels, or may be using the environment. It stays
  * for good. */
-static void *load_with_best_kernels(void) {
+static void *load_with_best_kernels(const tn_host *host) {
+  cpu_blas.failed = NULL;
   const bool mine = !is_there() && !secure_getenv("OPENBLAS_CORETYPE");
   void *library = load_on_one_processor(NULL);
   const char *better = library ? blas_core_better(core_of(library), blas_core_processor()) : NULL;
   if (mine && better && blas_core_is_alone()) {
     snprintf(cpu_blas.took, sizeof cpu_blas.took, "%s", core_of(library));
     dlclose(library);
-    library = load_on_one_processor(better);
+    library = load_as(host, better);
   }
   if (library) (void)dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
   return library;
@@ -237,7 +250,7 @@ static void note_core(const tn_host *host, const char *core) {
   snprintf(cpu_blas.core, sizeof cpu_blas.core, "%s", core);
   cpu_blas.better = better;
   if (!strcasecmp(cpu_blas.took, core)) cpu_blas.took[0] = 0;
-  if (better)
+  if (better && !cpu_blas.failed)
     host->log(host, secure_getenv("OPENBLAS_CORETYPE") ? TN_LOG_INFO : TN_LOG_WARN,
               "OpenBLAS computes with its kernels for %s, which use less than the processor has: "
               "OPENBLAS_CORETYPE=%s in the environment of the program gives it better ones",
@@ -284,7 +297,7 @@ static tn_status load(const tn_host *host) {
   if (!can_map(PROT_READ | PROT_WRITE, BUFFER_BYTES) ||
       !can_map(PROT_NONE, LIBRARY_BYTES + 2 * BUFFER_BYTES))
     return no_room(host);
-  void *library = load_with_best_kernels();
+  void *library = load_with_best_kernels(host);
   if (!library) return host->fail(TN_ERR_BACKEND, "%s", dlerror());
   tn_status status = look_at(host, library);
   if (!status && pthread_atfork(NULL, NULL, begin_child))
@@ -296,10 +309,11 @@ static tn_status load(const tn_host *host) {
 void cpu_blas_describe(char *words, size_t size) {
   words[0] = 0;
   pthread_mutex_lock(&guard);
-  const char *took = cpu_blas.took, *better = cpu_blas.better;
+  const char *took = cpu_blas.took, *better = cpu_blas.better, *failed = cpu_blas.failed;
   if (loaded)
-    snprintf(words, size, "openblas:%s%s%s%s%s", cpu_blas.core, took[0] ? " openblas-took:" : "",
-             took, better ? " openblas-better:" : "", better ? better : "");
+    snprintf(words, size, "openblas:%s%s%s%s%s%s%s", cpu_blas.core,
+             took[0] ? " openblas-took:" : "", took, better ? " openblas-better:" : "",
+             better ? better : "", failed ? " openblas-failed:" : "", failed ? failed : "");
   pthread_mutex_unlock(&guard);
 }
 

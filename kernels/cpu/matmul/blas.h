@@ -24,6 +24,7 @@ typedef struct cpu_blas_library {
   char core[32];       /* whose kernels it computes with, in its words */
   char took[32];       /* for which it would have taken the processor; empty if for `core` */
   const char *better;  /* the core whose kernels would use more of the processor, or NULL */
+  const char *failed;  /* the core for which it could not be loaded again, or NULL */
   _Alignas(64) _Atomic(int32_t) permits;
 } cpu_blas_library;
 
@@ -33,8 +34,8 @@ extern cpu_blas_library cpu_blas;
  * room for the library and a buffer, TN_ERR_BACKEND with the loader's words. Thread-safe. */
 tn_status cpu_blas_open(const tn_host *host);
 
-/* What is known of it, as words of a device's features: its core, and those of blas_core.h that it
- * took the processor for and that would be better. Empty before it is loaded. Thread-safe. */
+/* What is known of it, as words of a device's features: its core, and those that it took the
+ * processor for, that would be better, and that it could not be loaded for. Empty before it is loaded. Thread-safe. */
 void cpu_blas_describe(char *words, size_t size);
 
 /* Takes a permit when none is free: has the library take another buffer, or waits. */

@@ -1,0 +1,27 @@
+/* Runs suites of Check; the exit status is main's. */
+#ifndef TENON_TESTS_SUITE_H
+#define TENON_TESTS_SUITE_H
+
+#include <check.h>
+#undef fail /* Check has a macro of that name, the dispatcher a function */
+#include <stdlib.h>
+
+/* Frees the runner, and its suites with it. CK_RUN_CASE and the like choose among them. */
+static inline int run_runner(SRunner *runner) {
+  srunner_run_all(runner, CK_ENV);
+  const int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* A suite of one case, whose tests may take 60 seconds each. */
+static inline int run_suite(const char *name, void (*add_tests)(TCase *)) {
+  Suite *suite = suite_create(name);
+  TCase *tcase = tcase_create(name);
+  tcase_set_timeout(tcase, 60);
+  add_tests(tcase);
+  suite_add_tcase(suite, tcase);
+  return run_runner(srunner_create(suite));
+}
+
+#endif
