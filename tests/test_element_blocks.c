@@ -82,7 +82,8 @@ START_TEST(gelu_by_blocks) {
 }
 END_TEST
 
-/* Relative to its own size, also where that is small: below the pieces' end it is left to others. */
+/* Relative to its own size, also where that is small: below the pieces' end it is left to others.
+ */
 START_TEST(slopes_far_below_zero) {
   double at[64];
   for (int i = 0; i < 64; ++i) at[i] = (double)(float)(-4.5 - 0.05 * i);
@@ -169,8 +170,7 @@ static void check_softmax(int n, const double *row) {
   ok(tn_log_softmax(NULL, x, NULL, &logs));
   for (int i = 0; i < n; ++i) got[i] = exp((double)(float)row[i] - (double)(float)top) / sum;
   must_be(&b, "softmax", 1, y, n, got, 3e-7);
-  for (int i = 0; i < n; ++i)
-    got[i] = (double)(float)row[i] - (double)(float)top - log(sum);
+  for (int i = 0; i < n; ++i) got[i] = (double)(float)row[i] - (double)(float)top - log(sum);
   must_be(&b, "log_softmax", 1, logs, n, got, 3e-7);
   free(got);
   tn_tensor_release(x);

@@ -98,9 +98,9 @@ static void bell_gelu_grad_block(int64_t n, const float *dy, const float *x, flo
     _mm512_storeu_ps(dx + i, bell_gelu_grad_of(_mm512_loadu_ps(dy + i), _mm512_loadu_ps(x + i)));
   if (i == n) return;
   const __mmask16 rest = bell_first(n - i);
-  _mm512_mask_storeu_ps(dx + i, rest,
-                        bell_gelu_grad_of(_mm512_maskz_loadu_ps(rest, dy + i),
-                                          _mm512_maskz_loadu_ps(rest, x + i)));
+  _mm512_mask_storeu_ps(
+      dx + i, rest,
+      bell_gelu_grad_of(_mm512_maskz_loadu_ps(rest, dy + i), _mm512_maskz_loadu_ps(rest, x + i)));
 }
 #endif
 
