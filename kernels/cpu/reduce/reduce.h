@@ -8,6 +8,20 @@
 
 #include "kernels/cpu/cpu.h"
 
+/*
+ * Vectors of four doubles that sums of floats keep in registers at a time, where one instruction
+ * widens four from memory; of eight doubles it takes longer than two of four. Terms are added by a
+ * multiplication with 1 that is fused with the addition: the same numbers, but multipliers are
+ * free, while additions share their units with conversions (1.7 times as fast on Zen 4).
+ */
+#if defined(__AVX512VL__)
+#include <immintrin.h>
+#define REDUCE_DOUBLES 16
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#define REDUCE_DOUBLES 8
+#endif
+
 /* Outputs computed side by side. */
 #define REDUCE_TILE 512
 

@@ -23,9 +23,10 @@ typedef struct pool_call {
   void *y;              /* or dx */
   int32_t *index_out;   /* may be NULL */
   int64_t size[3], out[3];
-  int64_t plane, windows; /* their products */
-  int64_t channels;       /* of images with channels last */
-  bool is_2x2;            /* windows of 2 x 2 side by side, without border or rest */
+  int64_t plane, windows;          /* their products */
+  int64_t channels;                /* of images with channels last */
+  bool is_2x2;                     /* windows of 2 x 2 side by side, without border or rest */
+  int64_t stride, kernel, padding; /* along the last axis; of adaptive pooling stride is 0 */
   const pool_span *span[3];
   const tn_host *host;
 } pool_call;
@@ -83,8 +84,11 @@ static tn_status pool_run(const tn_kernel_args *args, pool_call *call, const poo
     call->windows *= call->out[d] = pooled.size[2 + d];
   }
   if (planes * call->plane == 0) return TN_OK;
-  if (!kind->adaptive)
+  if (!kind->adaptive) {
     window = window_pool_of(args->attrs, window_axes(kind->image), kind->average);
+    call->stride = window.stride[2], call->kernel = window.kernel[2];
+    call->padding = window.padding[2];
+  }
   const int64_t count = call->out[0] + call->out[1] + call->out[2];
   pool_span *spans = host->alloc(host, (size_t)count * sizeof *spans, 64);
   if (spans == NULL) return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for pooling windows");
@@ -173,6 +177,29 @@ static bool avg_is_wide(const pool_call *call) {
   for (int64_t j = 0; j < call->out[2]; j++)
     longest = cpu_max(longest, call->span[2][j].end - call->span[2][j].begin);
   return call->size[2] >= POOL_NARROW && longest <= POOL_NARROW && call->plane <= POOL_COUNTED;
+}
+
+/* A row of windows at work that follow each other by a stride: the sums of its columns between
+ * borders of zeros, as far as windows reach, and what averages are of. Both are numbers. */
+typedef struct avg_slide {
+  void *line, *divisor;
+  int64_t length, filled; /* of the line; columns of the image in it */
+  int64_t rows;           /* elements of a window in a column that the divisors are for; 0: none */
+} avg_slide;
+
+/* Whether windows go by a stride, are short in their rows, and more than a few. */
+static bool avg_slides(const pool_call *call) {
+  return call->stride && call->out[2] > 2 && call->kernel <= POOL_NARROW;
+}
+
+/* As pool_rows_make. */
+static bool avg_slide_make(const pool_call *call, size_t size, avg_slide *m) {
+  m->length = (call->out[2] - 1) * call->stride + call->kernel;
+  m->filled = cpu_max(0, cpu_min(call->size[2], m->length - call->padding));
+  if (!pool_make(call, (size_t)(m->length + call->out[2]) * size, &m->line)) return false;
+  m->divisor = (char *)m->line + (size_t)m->length * size;
+  memset(m->line, 0, (size_t)m->length * size);
+  return true;
 }
 
 /* Some rows of windows at work on the gradient of an average: what each window gives its elements,

@@ -1,0 +1,206 @@
+/*
+ * Elementwise functions and sums that go by blocks and registers, by the instructions of each
+ * instruction set: gelu and its gradient on either side of where their pieces end, at lengths about
+ * a register and a block, however elements lie; sums and softmax at lengths about a row of lanes.
+ */
+#include <float.h>
+
+#include "numeric.h"
+
+static bench b;
+static void setup(void) { bench_open(&b); }
+static void teardown(void) { bench_close(&b); }
+
+enum { LENGTHS = 14, MOST = 1100 };
+static const int lengths[LENGTHS] = {1, 2, 15, 16, 17, 31, 33, 64, 100, 511, 512, 513, 1024, 1087};
+
+static double gelu_of(double x) { return 0.5 * x * erfc(-x * 0.7071067811865476); }
+static double slope_of(double x) {
+  if (isinf(x)) return x > 0;
+  return 0.5 * erfc(-x * 0.7071067811865476) + x * 0.3989422804014327 * exp(-0.5 * x * x);
+}
+
+/* From 0 out to both sides, then numbers about the pieces' end, and those that are none. */
+static double drawn(int i) {
+  static const double odd[] = {-5.9, 5.9, -0.0, 0.0, 1e-40, -1e-40, -14.4, 20, NAN, INFINITY};
+  if (i % 11 == 10) return (double)(float)odd[i / 11 % 10];
+  if (i % 7 == 6) return (double)(float)(-5.9 + 1e-6 * (i - MOST / 2));
+  return (double)(float)((i % 2 ? 1 : -1) * 0.0171 * (i % 433));
+}
+
+/* Of type T the largest step that results may be off by: units of `want`, times `units`. */
+static double slack(tn_dtype dtype, double want, double units) {
+  const double unit = dtype == TN_F32 ? 0x1p-23 : dtype == TN_F16 ? 0x1p-10 : 0x1p-7;
+  const double least = dtype == TN_F16 ? 0x1p-24 : dtype == TN_F32 ? 0x1p-149 : 0x1p-133;
+  return fmax(units * unit * fabs(want), units * least);
+}
+
+static void must_be_near(const char *what, tn_dtype dtype, int n, int i, double x, double got,
+                         double want, double most) {
+  if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= most) return;
+  ck_abort_msg("%s of type %d, %d elements: element %d, of %.9g, is %.9g, not %.9g", what,
+               (int)dtype, n, i, x, got, want);
+}
+
+/* x as it is, or every second element of twice as many. */
+static tn_tensor *laid(tn_dtype dtype, int n, int step, double (*f)(int i)) {
+  double *values = calloc((size_t)(n * step), sizeof *values);
+  for (int i = 0; i < n; ++i) values[i * step] = f(i);
+  tn_tensor *all = numbers(b.devices[1], dtype, 1, SHAPE(n * step), values), *part = NULL;
+  free(values);
+  ok(tn_tensor_slice(all, 0, 0, n * step, step, &part));
+  tn_tensor_release(all);
+  return part;
+}
+
+static double of_one(int i) { return i % 3 == 1 ? -1.5 : 0.75; }
+
+static void check_gelu(tn_dtype dtype, int n, int step) {
+  tn_tensor *x = laid(dtype, n, step, drawn), *dy = laid(dtype, n, 1, of_one), *y = NULL,
+            *dx = NULL;
+  double *in = values_of(x);
+  ok(tn_gelu(NULL, x, NULL, &y));
+  ok(tn_gelu_grad(NULL, dy, x, NULL, &dx));
+  double *got = values_of(y), *slopes = values_of(dx);
+  for (int i = 0; i < n; ++i) {
+    const double want = isinf(in[i]) ? fmax(in[i], 0) : gelu_of(in[i]);
+    must_be_near("gelu", dtype, n, i, in[i], got[i], want, slack(dtype, want, 2));
+    ck_assert_int_eq(in[i] == 0 && signbit(got[i]) != signbit(in[i]), 0);
+    const double rise = of_one(i) * slope_of(in[i]);
+    must_be_near("gelu_grad", dtype, n, i, in[i], slopes[i], rise,
+                 fmax(slack(dtype, rise, 1), 2e-7));
+  }
+  free(in), free(got), free(slopes);
+  tn_tensor_release(x), tn_tensor_release(dy), tn_tensor_release(y), tn_tensor_release(dx);
+}
+
+START_TEST(gelu_by_blocks) {
+  static const tn_dtype types[] = {TN_F32, TN_F16, TN_BF16};
+  for (int t = 0; t < 3; ++t)
+    for (int l = 0; l < LENGTHS; ++l)
+      for (int step = 1; step < 3; ++step) check_gelu(types[t], lengths[l], step);
+}
+END_TEST
+
+/* Relative to its own size, also where that is small: below the pieces' end it is left to others.
+ */
+START_TEST(slopes_far_below_zero) {
+  double at[64];
+  for (int i = 0; i < 64; ++i) at[i] = (double)(float)(-4.5 - 0.05 * i);
+  tn_tensor *x = numbers(b.devices[1], TN_F32, 1, SHAPE(64), at), *dy = NULL, *dx = NULL;
+  ok(tn_ones_like(NULL, x, &dy));
+  ok(tn_gelu_grad(NULL, dy, x, NULL, &dx));
+  double *got = values_of(dx);
+  for (int i = 0; i < 64; ++i)
+    must_be_near("gelu_grad", TN_F32, 64, i, at[i], got[i], slope_of(at[i]),
+                 1e-6 * fabs(slope_of(at[i])));
+  free(got);
+  tn_tensor_release(x), tn_tensor_release(dy), tn_tensor_release(dx);
+}
+END_TEST
+
+START_TEST(gelu_over_its_input) {
+  tn_tensor *x = laid(TN_F32, 533, 1, drawn), *y = NULL;
+  ok(tn_gelu(NULL, x, NULL, &y));
+  double *want = values_of(y);
+  tn_tensor *out = x;
+  ok(tn_gelu(NULL, x, NULL, &out));
+  must_be(&b, "gelu over its input", 1, out, 533, want, 0);
+  free(want);
+  tn_tensor_release(y);
+}
+END_TEST
+
+/* Whole numbers of 24 bits: doubles hold their sums and floats none on the way. */
+static double whole(int i) { return (double)((uint32_t)i * 2654435761u >> 8) - 0x1p23; }
+
+START_TEST(sums_are_those_of_doubles) {
+  static const int counts[] = {1, 63, 64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
+    const int n = counts[c];
+    double *at = malloc((size_t)n * sizeof *at), sum = 0, size = 0, squares = 0;
+    for (int i = 0; i < n; ++i)
+      at[i] = whole(i), sum += at[i], size += fabs(at[i]), squares += at[i] * at[i];
+    tn_tensor *x = numbers(b.devices[1], TN_F32, 1, SHAPE(n), at), *y[4] = {NULL};
+    const tn_norm_attrs one = {.struct_size = sizeof one, .ord = 1},
+                        two = {.struct_size = sizeof two, .ord = 2};
+    ok(tn_sum(NULL, x, NULL, &y[0]));
+    ok(tn_mean(NULL, x, NULL, &y[1]));
+    ok(tn_norm(NULL, x, &one, &y[2]));
+    ok(tn_norm(NULL, x, &two, &y[3]));
+    /* Volatile: of two numbers side by side GCC 12 leaves the way to float and back out. */
+    const volatile float rounded[] = {(float)sum, (float)(sum / n), (float)size,
+                                      (float)sqrt(squares)};
+    double want[4];
+    for (int k = 0; k < 4; ++k) want[k] = (double)rounded[k];
+    for (int k = 0; k < 4; ++k) must_be(&b, "a sum", 1, y[k], 1, &want[k], k == 3 ? 1e-7 : 0);
+    tn_tensor_release(x);
+    free(at);
+  }
+}
+END_TEST
+
+/* What overflows on the way in float does not in double; NaN and infinities stay. */
+START_TEST(sums_of_the_largest_floats) {
+  enum { N = 256 };
+  const double most = (double)FLT_MAX;
+  double at[N];
+  for (int i = 0; i < N; ++i) at[i] = i < N / 2 ? most : -most;
+  at[N - 1] = 0;
+  for (int k = 0; k < 4; ++k) {
+    if (k == 1) at[70] = INFINITY;
+    if (k == 2) at[200] = -INFINITY;
+    if (k == 3) at[200] = 0, at[3] = NAN;
+    tn_tensor *x = numbers(b.devices[1], TN_F32, 1, SHAPE(N), at), *y = NULL;
+    const double want = k == 0 ? most : k == 1 ? (double)INFINITY : (double)NAN;
+    ok(tn_sum(NULL, x, NULL, &y));
+    must_be(&b, "sum", 1, y, 1, &want, 0);
+    tn_tensor_release(x);
+  }
+}
+END_TEST
+
+/* Rows of every length about a register and four of them, one after the other. */
+static void check_softmax(int n, const double *row) {
+  tn_tensor *x = numbers(b.devices[1], TN_F32, 2, SHAPE(1, n), row), *y = NULL, *logs = NULL;
+  double *got = malloc((size_t)n * sizeof *got), sum = 0, top = -(double)INFINITY;
+  for (int i = 0; i < n; ++i) top = row[i] > top || isnan(row[i]) ? row[i] : top;
+  for (int i = 0; i < n; ++i) sum += exp((double)(float)row[i] - (double)(float)top);
+  ok(tn_softmax(NULL, x, NULL, &y));
+  ok(tn_log_softmax(NULL, x, NULL, &logs));
+  for (int i = 0; i < n; ++i) got[i] = exp((double)(float)row[i] - (double)(float)top) / sum;
+  must_be(&b, "softmax", 1, y, n, got, 3e-7);
+  for (int i = 0; i < n; ++i) got[i] = (double)(float)row[i] - (double)(float)top - log(sum);
+  must_be(&b, "log_softmax", 1, logs, n, got, 3e-7);
+  free(got);
+  tn_tensor_release(x);
+}
+
+static double logit(int i) { return (double)(float)(0.37 * (i * 7919 % 241) - 60); }
+
+START_TEST(softmax_by_blocks) {
+  double row[MOST];
+  for (int n = 1; n < 200; ++n) {
+    for (int i = 0; i < n; ++i) row[i] = logit(i + n);
+    check_softmax(n, row);
+    row[n / 2] = -(double)INFINITY;
+    if (n > 1) check_softmax(n, row);
+    row[n - 1] = NAN;
+    check_softmax(n, row);
+    row[n - 1] = INFINITY;
+    check_softmax(n, row);
+  }
+}
+END_TEST
+
+static void add_tests(TCase *c) {
+  tcase_add_checked_fixture(c, setup, teardown);
+  tcase_add_test(c, gelu_by_blocks);
+  tcase_add_test(c, slopes_far_below_zero);
+  tcase_add_test(c, gelu_over_its_input);
+  tcase_add_test(c, sums_are_those_of_doubles);
+  tcase_add_test(c, sums_of_the_largest_floats);
+  tcase_add_test(c, softmax_by_blocks);
+}
+
+int main(void) { return run_suite("element_blocks", add_tests); }
