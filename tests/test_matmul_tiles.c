@@ -108,6 +108,10 @@ START_TEST(blocks_and_shares) {
       {.batch_a = 3, .batch_b = 3, .m = 9, .n = 17, .k = 20},
       {.batch_a = 3, .batch_b = 1, .m = 9, .n = 70, .k = 20},
       {.batch_a = 1, .batch_b = 3, .m = 9, .n = 70, .k = 20},
+      {.batch_a = 3, .batch_b = 1, .m = 50, .n = 70, .k = 301},
+      {.batch_a = 3, .batch_b = 3, .m = 205, .n = 49, .k = 301},
+      {.batch_a = 1, .batch_b = 1, .m = 385, .n = 112, .k = 513},
+      {.batch_a = 1, .batch_b = 1, .m = 60, .n = 100, .k = 4201},
   };
   for (int i = 0; i < 16; i += 5) sweep(all[_i], i);
 }
@@ -255,7 +259,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
   tcase_add_loop_test(tcase, products_by_units, 0, 2);
-  tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
+  tcase_add_loop_test(tcase, blocks_and_shares, 0, 12);
   tcase_add_loop_test(tcase, small_products, 0, 5);
   tcase_add_loop_test(tcase, products_beside_small_ones, 0, 20);
   tcase_add_test(tcase, infinities_in_small_products);
