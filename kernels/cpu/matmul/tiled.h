@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "kernels/cpu/matmul/deep.h"
 #include "kernels/cpu/matmul/tile.h"
 
 /* Rows of a block, between which there is what threads want: its sums stay in cache. Words of b
@@ -76,8 +77,8 @@ static tiled_product tiled_product_of(const matmul_call *call, bool pairs, bool 
   const int64_t wanted = cpu_max(1, cpu_ceil_div(4 * threads, strips));
   const int64_t most = units ? TILED_ROWS_OF_UNITS : TILED_ROWS;
   const int64_t blocks = cpu_max(wanted, cpu_ceil_div(call->m, most)); /* of equal work */
-  const int64_t rows = cpu_ceil_div(call->m, blocks * side) * side;
-  p.block_m = cpu_max(units ? 2 * side : TILED_ROWS_LEAST, rows);
+  const int64_t few = cpu_ceil_div(call->m, units ? 2 * side : TILED_ROWS_LEAST);
+  p.block_m = cpu_ceil_div(call->m, cpu_min(blocks, few) * side) * side;
   p.blocks_m = cpu_ceil_div(call->m, p.block_m);
   p.blocks = strips * p.blocks_m;
   const int64_t least = strips * cpu_ceil_div(call->m, TILED_ROWS_LEAST);
@@ -93,7 +94,7 @@ static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
 /* Words of b that are worth laying out once; 0 of one that is not. */
 static int64_t tiled_strips(const tiled_product *p) {
   const int64_t matrices = own_matrices(p->call, &p->call->b), row = p->blocks_n * TILE_WIDTH;
-  if (p->call->batches * p->blocks_m < 2 * matrices) return 0;
+  if (p->call->deep || p->call->batches * p->blocks_m < 2 * matrices) return 0;
   if (matrices > TILED_ONCE_MOST / row || p->steps > TILED_ONCE_MOST / (matrices * row)) return 0;
   const int64_t words = matrices * row * p->steps;
   return words >= TILED_ONCE_LEAST ? words : 0;
@@ -106,7 +107,7 @@ static tn_status tiled_product_open(tiled_product *p) {
   const int64_t matrices = own_matrices(call, &call->a);
   const int64_t rows = p->units ? matrices * call->m + TILE_UNIT
                                 : matrices * cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
-  const bool has_panels = p->blocks_n > 1 || p->units;
+  const bool has_panels = !p->call->deep && (p->blocks_n > 1 || p->units);
   const int64_t panels =
       has_panels ? cpu_ceil_div(rows * p->steps, TILE_SIDE) * TILE_SIDE + TILE_SIDE : 0;
   const int64_t sums = p->slices > 1 ? p->blocks * p->slices * tiled_block_room(p) : 0;
@@ -145,8 +146,8 @@ static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
 static tn_status tiled_room_open(const tiled_product *p, bool in_place, tiled_room *room) {
   const matmul_call *call = p->call;
   const int64_t sums = tiled_block_room(p), a = TILED_DEPTH * TILE_ROWS;
-  const int64_t words = sums + a + TILED_DEPTH * TILE_WIDTH;
-  in_place &= call->m <= TILED_IN_PLACE && call->b.col == 1;
+  const int64_t words = sums + (p->call->deep ? DEEP_ROOM : a + TILED_DEPTH * TILE_WIDTH);
+  in_place &= call->m <= TILED_IN_PLACE && call->b.col == 1 && !p->call->deep;
   const int64_t taps = in_place ? cpu_min(p->steps, TILED_DEPTH) * (int64_t)sizeof(int64_t) : 0;
   const int64_t bytes = words * (int64_t)sizeof(uint32_t) + taps;
   char *memory = call->host->alloc(call->host, (size_t)bytes, 64);
