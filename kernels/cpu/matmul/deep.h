@@ -1,8 +1,8 @@
 /*
- * Products of float32 of long sums, whose operands both are dense along the terms: vectors run along
- * these, so that nothing is turned. Some terms of both are copied at a time to rows that stand close
- * to each other: where they lie, rows that are a multiple of a page apart share a few lines of a
- * cache. An element's bits depend on its operands and on the number of terms alone.
+ * Products of float32 of long sums, whose operands both are dense along the terms: vectors run
+ * along these, so that nothing is turned. Some terms of both are copied at a time to rows that
+ * stand close to each other: where they lie, rows that are a multiple of a page apart share a few
+ * lines of a cache. An element's bits depend on its operands and on the number of terms alone.
  */
 #ifndef TENON_KERNELS_CPU_DEEP_H
 #define TENON_KERNELS_CPU_DEEP_H
