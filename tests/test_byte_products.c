@@ -109,16 +109,33 @@ START_TEST(blocks_of_many_rows) {
 }
 END_TEST
 
+/* Beside the sides of matrix units' tiles of 16 by 16 words, and of panels of 64 rows. */
+START_TEST(products_by_units) {
+  static const int64_t rows[] = {7, 8, 15, 16, 17, 32, 33, 48, 63, 64, 65};
+  static const int64_t cols[] = {1, 16, 17, 32, 33, 49, 64, 80};
+  static const int64_t depths[] = {1, 4, 63, 64, 65, 129};
+  int turn = _i;
+  for (int m = 0; m < 11; ++m)
+    for (int n = 0; n < 8; ++n)
+      for (int k = 0; k < 6; ++k, turn += 7)
+        sweep((product){.batch = 1 + turn % 5 / 4, .m = rows[m], .n = cols[n], .k = depths[k]},
+              turn % 48);
+  sweep((product){.batch = 1, .m = 261, .n = 130, .k = 1027}, turn % 48);
+}
+END_TEST
+
 /* 255 * -128 twice passes 16 bits; 5000 of 255 * 255 pass 2^24, from which on floats round. */
 START_TEST(sums_that_pass_narrower_types) {
   for (int i = 0; i < 48; i += 7)
-    sweep((product){.batch = 1, .m = 7, .n = 18, .k = 5001, .most = true}, i);
+    for (int64_t m = 7; m < 9; m++)
+      sweep((product){.batch = 1, .m = m, .n = 18, .k = 5001, .most = true}, i);
 }
 END_TEST
 
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
+  tcase_add_loop_test(tcase, products_by_units, 0, 3);
   tcase_add_test(tcase, blocks_of_many_rows);
   tcase_add_test(tcase, sums_that_pass_narrower_types);
 }

@@ -108,6 +108,12 @@ START_TEST(blocks_and_shares) {
       {.batch_a = 3, .batch_b = 3, .m = 9, .n = 17, .k = 20},
       {.batch_a = 3, .batch_b = 1, .m = 9, .n = 70, .k = 20},
       {.batch_a = 1, .batch_b = 3, .m = 9, .n = 70, .k = 20},
+      {.batch_a = 3, .batch_b = 1, .m = 50, .n = 70, .k = 301},
+      {.batch_a = 3, .batch_b = 3, .m = 205, .n = 49, .k = 301},
+      {.batch_a = 1, .batch_b = 1, .m = 385, .n = 112, .k = 513},
+      {.batch_a = 1, .batch_b = 1, .m = 60, .n = 100, .k = 4201},
+      {.batch_a = 3, .batch_b = 1, .m = 50, .n = 140, .k = 600},
+      {.batch_a = 3, .batch_b = 3, .m = 18, .n = 141, .k = 600},
   };
   for (int i = 0; i < 16; i += 5) sweep(all[_i], i);
 }
@@ -172,6 +178,10 @@ START_TEST(products_beside_small_ones) {
       {.m = 128, .n = 64, .k = 1024}, {.m = 129, .n = 64, .k = 1024},
       {.m = 32, .n = 150, .k = 250},  {.m = 33, .n = 150, .k = 250},
       {.m = 16, .n = 700, .k = 300},  {.m = 17, .n = 700, .k = 300},
+      {.m = 16, .n = 129, .k = 512},  {.m = 17, .n = 129, .k = 511},
+      {.m = 17, .n = 129, .k = 512},  {.m = 120, .n = 17, .k = 513},
+      {.m = 65, .n = 66, .k = 1041},  {.m = 128, .n = 135, .k = 2049},
+      {.m = 129, .n = 128, .k = 600}, {.m = 129, .n = 129, .k = 600},
   };
   for (int turn = 0; turn < 36; turn += 5) turn_over(all[_i], turn);
 }
@@ -255,9 +265,9 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, extents_beside_those_of_tiles, 0, 2);
   tcase_add_loop_test(tcase, products_by_units, 0, 2);
-  tcase_add_loop_test(tcase, blocks_and_shares, 0, 8);
+  tcase_add_loop_test(tcase, blocks_and_shares, 0, 14);
   tcase_add_loop_test(tcase, small_products, 0, 5);
-  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 20);
+  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 28);
   tcase_add_test(tcase, infinities_in_small_products);
   tcase_add_test(tcase, an_operand_is_no_result);
   tcase_add_test(tcase, infinities_stay_in_their_rows);

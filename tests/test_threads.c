@@ -53,6 +53,27 @@ START_TEST(largest_loops_do_not_overflow) {
 }
 END_TEST
 
+static atomic_uchar begins[1000];
+static void mark_begin(void *ctx, int64_t begin, int64_t end) {
+  (void)ctx, (void)end;
+  atomic_store(&begins[begin], 1);
+}
+
+/* Threads have shares that follow each other: so many of these hold as much, wherever they are. */
+START_TEST(what_does_not_divide_is_spread) {
+  thread_pool *pool = make(thread_counts[_i]);
+  for (int64_t n = 1; n < 1000; n += 1 + n / 7) {
+    int64_t shares = 0, share = 0;
+    memset(begins, 0, sizeof begins);
+    thread_pool_run(pool, n, 1, mark_begin, NULL);
+    for (int64_t i = 0; i < n; i++) shares += atomic_load(&begins[i]);
+    for (int64_t i = 0; i < n; i++)
+      if (atomic_load(&begins[i])) ck_assert_int_eq(i, share++ * n / shares);
+  }
+  thread_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(short_loops_in_a_row) {
   thread_pool *pool = make(thread_counts[_i]);
   for (int i = 0; i < 20000; i++) {
@@ -311,6 +332,7 @@ static Suite *threads_suite(void) {
   tcase_add_loop_test(loops, every_index_is_done_once, 0, 4);
   tcase_add_loop_test(loops, short_loops_in_a_row, 0, 4);
   tcase_add_test(loops, largest_loops_do_not_overflow);
+  tcase_add_loop_test(loops, what_does_not_divide_is_spread, 0, 4);
   tcase_add_test(loops, loops_of_changing_length);
   tcase_add_test(loops, workers_wake_after_sleep);
   tcase_add_test(loops, workers_take_part);

@@ -91,10 +91,11 @@ void processor_name(char *name, size_t size) {
 }
 
 #if defined(__x86_64__)
-/* Tiles and products of bf16: leaf 7, EDX. */
-static bool has_amx(void) {
+/* Tiles, and products of what a bit of leaf 7, EDX, says. */
+enum { AMX_BF16 = 22, AMX_TILE = 24, AMX_INT8 = 25 };
+static bool has_amx(int bit) {
   unsigned a, b, c, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 1) && (d >> 22 & 1);
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> AMX_TILE & 1) && (d >> bit & 1);
 }
 #endif
 
@@ -110,7 +111,8 @@ void processor_features(char *words, size_t size) {
   if (__builtin_cpu_supports("avx512dq")) add_word(words, size, "avx512dq");
   if (__builtin_cpu_supports("avx512vnni")) add_word(words, size, "avx512vnni");
   if (__builtin_cpu_supports("avx512bf16")) add_word(words, size, "avx512bf16");
-  if (has_amx()) add_word(words, size, "amx-bf16");
+  if (has_amx(AMX_BF16)) add_word(words, size, "amx-bf16");
+  if (has_amx(AMX_INT8)) add_word(words, size, "amx-int8");
 #else
   (void)size;
 #endif

@@ -130,11 +130,17 @@ static uint32_t next_of(uint64_t claims) { return (uint32_t)(claims >> SHARE_BIT
 static uint32_t end_of(uint64_t claims) { return (uint32_t)claims & MOST_SHARES; }
 static uint32_t left_of(uint64_t claims) { return end_of(claims) - next_of(claims); }
 
+/* Where a share begins. What does not divide is spread over all: a thread's shares, which follow
+ * each other, are as much as the next one's. */
+static int64_t begin_of(int64_t n, uint32_t shares, uint32_t share) {
+  const int64_t i = share;
+  return i * (n / shares) + i * (n % shares) / shares;
+}
+
 static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, uint32_t share) {
-  int64_t each = n / shares, more = n % shares, i = share;
-  int64_t begin = i * each + (i < more ? i : more);
-  INVARIANT(begin >= 0 && begin + each + (i < more) <= n && share < shares);
-  body(ctx, begin, begin + each + (i < more));
+  const int64_t begin = begin_of(n, shares, share), end = begin_of(n, shares, share + 1);
+  INVARIANT(begin >= 0 && begin < end && end <= n && share < shares);
+  body(ctx, begin, end);
 }
 
 /* Written by its thread alone: a thread leaves one loop before it takes part in the next. */

@@ -84,8 +84,11 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 
 static const tn_kernel kernels[] = {
     ROW(MATMUL, "matmul.f32", ONLY(TN_SET(TN_F32)), matmul_run, matmul_supports,
-        .note = NOTE_THIN "with a side of 2 to 128 or a depth up to that, and a side below 8, a "
-                          "depth above 384 or a result of 2^19 elements"),
+        .note =
+            NOTE_THIN "with a side of 2 to 128 or a depth up to that, and a side below 8, a "
+                      "depth above 384 or a result of 2^19 elements; of sums of 512 terms along "
+                      "which both are dense, those of 2 or 3 rows or columns, or of 25 to 64 "
+                      "columns"),
     ROW(MATMUL, "matmul.bf16", ONLY(TN_SET(TN_BF16)), matmul_run, matmul_supports,
         .note = NOTE_THIN "with a side up to 32; of even depth, of 32 with AMX"),
     ROW(MATMUL_INTEGER, "matmul_integer", ONLY(0, TN_SET(TN_I8)), matmul_integer_run,

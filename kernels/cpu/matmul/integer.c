@@ -1,6 +1,8 @@
 /* Panels of 8-bit integers and the products of them; integer.h says how. */
 #include "kernels/cpu/matmul/integer.h"
 
+#include "kernels/cpu/matmul/tile_amx.h"
+
 static bool has_zeros(const DLTensor *zero) {
   for (int64_t i = 0; zero && i < cpu_count(zero); i++)
     if (integer_zero(zero, i)) return true;
@@ -23,6 +25,19 @@ integer_words ISA(integer_words_of)(int64_t length, const integer_vectors *a,
   return w;
 }
 
+void ISA(integer_take_units)(integer_words *w, int64_t rows, const integer_vectors *b) {
+#if TN_ISA_LEVEL == 2
+  /* Few rows leave most of a unit's tile empty. */
+  if (!w->bytes || w->length == 0 || rows < TILE_UNIT / 2 || !tile_amx_has_bytes()) return;
+  w->units = true;
+  w->b_signed = b->is_signed;
+  w->moved = 0;
+  w->zeros_b = has_zeros(b->zero);
+#else
+  (void)w, (void)rows, (void)b;
+#endif
+}
+
 /* Words of a vector that are read one after the other: a cache line of bytes. */
 enum { PACK_STEPS = 16 };
 
@@ -33,6 +48,7 @@ typedef struct pack_job {
   uint8_t flip;
   int32_t zero[TILE_WIDTH];
 } pack_job;
+_Static_assert((int)INTEGER_UNIT_ROWS <= (int)TILE_WIDTH, "zero points of a panel of rows");
 
 #define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
@@ -134,10 +150,40 @@ static void read_zeros(const integer_words *w, pack_job *p) {
     p->zero[j] = integer_zero(p->x->zero, p->x->zero_first + p->first + j) + turned;
 }
 
+#if TN_ISA_LEVEL == 2
+/* Rows of a for matrix units, one after the other, with bytes of 0 behind the last term. */
+static void pack_rows(const integer_words *w, const pack_job *p, const integer_panel *to) {
+  const size_t bytes = (size_t)w->steps * sizeof(uint32_t), length = (size_t)w->length;
+  for (int64_t i = 0; i < to->room; i++) {
+    const uint8_t *from = p->x->data + (p->first + i) * p->x->step;
+    uint8_t *row = (uint8_t *)(to->words + i * w->steps);
+    const size_t terms = i < p->count ? length : 0;
+    if (terms && p->x->along == 1) memcpy(row, from, terms);
+    for (size_t t = 0; t < terms && p->x->along != 1; t++) row[t] = from[(int64_t)t * p->x->along];
+    memset(row + terms, 0, bytes - terms);
+    to->zeros[i] = i < p->count ? p->zero[i] : 0;
+    if (w->zeros_b)
+      to->sums[i] = tile_byte_sum_vnni(w->steps, w->a_signed, to->words + i * w->steps);
+  }
+}
+
+/* Whether bytes of a panel are signed. */
+static bool bytes_are_signed(const integer_words *w, bool is_b) {
+  if (!is_b) return w->a_signed;
+  return w->units ? w->b_signed : !w->a_signed;
+}
+#endif
+
 void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t first,
                        int64_t count, const integer_panel *to) {
   pack_job p = {.x = x, .first = first, .count = count, .length = w->length, .room = to->room};
   read_zeros(w, &p);
+#if TN_ISA_LEVEL == 2
+  if (w->units && !x->is_b) {
+    pack_rows(w, &p, to);
+    return;
+  }
+#endif
   for (int64_t t = 0; count < to->room && t < w->steps; t++)
     for (int64_t j = count; j < to->room; j++) to->words[t * to->room + j] = 0;
   if (w->bytes)
@@ -147,7 +193,7 @@ void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t
 #if TN_ISA_LEVEL == 2
   for (int64_t j = 0; w->bytes && j < to->room; j++) to->zeros[j] = j < count ? p.zero[j] : 0;
   if (x->is_b ? w->zeros_a : w->zeros_b)
-    tile_byte_sums_vnni(w->steps, to->room, w->a_signed != x->is_b, to->words, to->sums);
+    tile_byte_sums_vnni(w->steps, to->room, bytes_are_signed(w, x->is_b), to->words, to->sums);
 #endif
 }
 
@@ -162,28 +208,43 @@ static void correct(const integer_words *w, const integer_panel *a, int64_t row,
     y[j] = (int32_t)((uint32_t)y[j] - zero * (uint32_t)b->sums[j]);
 }
 
+#if TN_ISA_LEVEL == 2
+static void multiply_by_units(const integer_words *w, const tile_shape *s, const integer_panel *a,
+                              const integer_panel *b, int32_t *sums) {
+  if (w->a_signed)
+    (w->b_signed ? tile_bytes_ss_amx : tile_bytes_su_amx)(s, a->words, w->steps, b->words, sums);
+  else
+    (w->b_signed ? tile_bytes_us_amx : tile_bytes_uu_amx)(s, a->words, w->steps, b->words, sums);
+}
+#endif
+
 static void tile_of(const integer_words *w, const integer_panel *a, const integer_panel *b,
                     int32_t *sums) {
   const tile_shape shape = {.steps = w->steps, .rows = a->room, .width = b->room, .ldy = b->room};
 #if TN_ISA_LEVEL == 2
-  if (w->bytes) {
+  if (w->units) {
+    multiply_by_units(w, &shape, a, b, sums);
+  } else if (w->bytes) {
     (w->a_signed ? tile_signed_a_vnni : tile_signed_b_vnni)(&shape, a->words, b->words, sums);
-    for (int64_t i = 0; i < a->room; i++) correct(w, a, i, b, sums + i * b->room);
-    return;
+  } else {
+    ISA(tile_pairs)(&shape, a->words, b->words, sums);
   }
-#endif
+  for (int64_t i = 0; w->bytes && i < a->room; i++) correct(w, a, i, b, sums + i * b->room);
+#else
   (void)correct;
   ISA(tile_pairs)(&shape, a->words, b->words, sums);
+#endif
 }
 
 void ISA(integer_products)(const integer_words *w, const integer_sink *sink, void *panels,
                            int64_t all, int64_t index, int64_t rows, const integer_panel *b,
                            int64_t columns, const integer_block *y) {
-  int32_t sums[TILE_ROWS * TILE_WIDTH];
-  for (int64_t i = 0; i < rows; i += TILE_ROWS, index++) {
+  int32_t sums[INTEGER_UNIT_ROWS * TILE_WIDTH];
+  const int64_t most = integer_panel_rows(w);
+  for (int64_t i = 0; i < rows; i += most, index++) {
     const integer_panel a = integer_rows_at(w, all, index, panels);
     tile_of(w, &a, b, sums);
-    for (int64_t r = 0; r < cpu_min(TILE_ROWS, rows - i); r++)
+    for (int64_t r = 0; r < cpu_min(most, rows - i); r++)
       integer_store(sink, y->first_row + i + r, y->first_column, columns, sums + r * b->room,
                     y->data + (i + r) * y->row * sink->size, y->column);
   }

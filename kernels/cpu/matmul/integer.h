@@ -5,9 +5,9 @@
  *
  * Words of two int16 hold numbers less their zero points, which always fits. Words of four bytes
  * hold the bytes; b's are moved by 128, as their zero points are, where they are of the same sign
- * as a's. The sum of (a - za) (b - zb) over k terms is then that of a b, less za sum(b), less zb
- * sum(a), plus k za zb, exactly, since all of it wraps. What becomes of the sums an integer_sink
- * says.
+ * as a's and the instruction wants one of each, which matrix units do not. The sum of (a - za) (b -
+ * zb) over k terms is then that of a b, less za sum(b), less zb sum(a), plus k za zb, exactly,
+ * since all of it wraps. What becomes of the sums an integer_sink says.
  */
 #ifndef TENON_KERNELS_CPU_INTEGER_H
 #define TENON_KERNELS_CPU_INTEGER_H
@@ -92,7 +92,9 @@ typedef struct integer_vectors {
 /* What the words of a product hold, and how many of them a sum has. */
 typedef struct integer_words {
   bool bytes;
+  bool units;            /* of bytes, by matrix units: a's panels are rows of words */
   bool a_signed;         /* of bytes: a's are signed and b's not, or the reverse */
+  bool b_signed;         /* for matrix units */
   int32_t moved;         /* what was added to bytes of b */
   bool zeros_a, zeros_b; /* of bytes: whether any zero point is not 0 */
   int64_t length, steps; /* terms of a sum; words */
@@ -102,10 +104,20 @@ typedef struct integer_words {
 integer_words ISA(integer_words_of)(int64_t length, const integer_vectors *a,
                                     const integer_vectors *b);
 
+/* Has matrix units multiply, where there are some and they are worth it for so many rows. pre: a's
+ * panels are laid out by these words from then on. */
+void ISA(integer_take_units)(integer_words *w, int64_t rows, const integer_vectors *b);
+
+/* Rows of a panel of a, all but the last. */
+enum { INTEGER_UNIT_ROWS = 4 * TILE_UNIT };
+static inline int64_t integer_panel_rows(const integer_words *w) {
+  return w->units ? INTEGER_UNIT_ROWS : TILE_ROWS;
+}
+
 /* `room` vectors of which some may be 0; of words of bytes also zero points and sums. */
 typedef struct integer_panel {
   int64_t room;
-  uint32_t *words; /* [steps][room] */
+  uint32_t *words; /* [steps][room]; of a for matrix units [room][steps] */
   int32_t *zeros, *sums;
 } integer_panel;
 
@@ -119,15 +131,18 @@ static inline integer_panel integer_panel_at(const integer_words *w, int64_t roo
   return (integer_panel){room, words, zeros, zeros + room};
 }
 
-/* Panel `index` of rows that lie panel after panel, of which each but the last has TILE_ROWS. */
+/* Panel `index` of rows that lie panel after panel. */
 static inline integer_panel integer_rows_at(const integer_words *w, int64_t rows, int64_t index,
                                             void *memory) {
-  char *at = (char *)memory + index * integer_panel_bytes(w, TILE_ROWS);
-  return integer_panel_at(w, tile_rows(cpu_min(TILE_ROWS, rows - index * TILE_ROWS)), at);
+  const int64_t most = integer_panel_rows(w), left = cpu_min(most, rows - index * most);
+  char *at = (char *)memory + index * integer_panel_bytes(w, most);
+  return integer_panel_at(w, w->units ? cpu_ceil_div(left, TILE_UNIT) * TILE_UNIT : tile_rows(left),
+                          at);
 }
 
 static inline int64_t integer_rows_bytes(const integer_words *w, int64_t rows) {
-  return cpu_ceil_div(rows, TILE_ROWS) * integer_panel_bytes(w, TILE_ROWS);
+  const int64_t most = integer_panel_rows(w);
+  return cpu_ceil_div(rows, most) * integer_panel_bytes(w, most);
 }
 
 /* Lays out vectors first <= v < first + count of x, at most as many as the panel has room for. */

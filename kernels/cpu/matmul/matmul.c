@@ -27,7 +27,8 @@ typedef struct matmul_call {
   int64_t bias_step;
   int64_t activation; /* a tn_activation */
   int64_t m, n, k;
-  int rank; /* batch dimensions */
+  bool deep; /* is_deep */
+  int rank;  /* batch dimensions */
   int64_t batch[TN_MAX_RANK], batches;
   int64_t block_m, block_n, blocks_m, blocks_n;
 } matmul_call;
@@ -170,6 +171,20 @@ static bool is_thin(const matmul_call *call) {
   return call->m <= THIN_MOST;
 #endif
   return call->m <= THIN_MOST && !is_turned;
+}
+
+/* Products of float32 that are faster by vectors along the terms. With fewer rows or columns the
+ * BLAS's way has some, which copy nothing (is_thin_block). */
+static bool is_deep(const matmul_call *call) {
+#if TN_ISA_LEVEL == 2
+  const int64_t thin = cpu_min(call->m, call->n);
+  const double terms = (double)call->m * (double)call->n * (double)call->k;
+  if (call->a.col != 1 || call->b.row != 1 || terms <= SPLIT_UNPACKED) return false;
+  return call->k >= DEEP_TERMS && thin > SMALL_FEW && thin <= DEEP_MOST;
+#else
+  (void)call;
+  return false;
+#endif
 }
 
 /* Products of float32 that are faster in registers than on the BLAS. */

@@ -5,9 +5,9 @@
  */
 #include "kernels/cpu/matmul/integer.h"
 
-/* Rows of a block at the least where there are enough for all threads: b's panel is laid out for
- * each block again. */
-enum { LEAST_ROWS = 16 * TILE_ROWS };
+/* Rows of a block at the least where there are enough for all threads, and with matrix units: b's
+ * panel is laid out for each block again. */
+enum { LEAST_ROWS = 16 * TILE_ROWS, LEAST_ROWS_OF_UNITS = 2 * INTEGER_UNIT_ROWS };
 
 typedef struct byte_matrix {
   integer_vectors of;
@@ -99,14 +99,14 @@ static void fold_batch(integer_call *c) {
 /* The range counts the panels of all of a's own batches. */
 static tn_status pack_range(void *ctx, int64_t begin, int64_t end) {
   const integer_call *c = ctx;
-  const int64_t panels = cpu_ceil_div(c->m, TILE_ROWS);
+  const int64_t most = integer_panel_rows(&c->words), panels = cpu_ceil_div(c->m, most);
   for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t item = unit / panels, panel = unit % panels, first = panel * TILE_ROWS;
+    const int64_t item = unit / panels, panel = unit % panels, first = panel * most;
     integer_vectors x = c->a.of;
     x.data += own_offset(c, &c->a, item);
     const integer_panel to = integer_rows_at(
         &c->words, c->m, panel, c->panels + item * integer_rows_bytes(&c->words, c->m));
-    ISA(integer_pack)(&c->words, &x, first, cpu_min(TILE_ROWS, c->m - first), &to);
+    ISA(integer_pack)(&c->words, &x, first, cpu_min(most, c->m - first), &to);
   }
   return TN_OK;
 }
@@ -118,10 +118,10 @@ static tn_status no_memory(const tn_host *host, int64_t bytes) {
 
 static tn_status pack_rows(integer_call *c) {
   const int64_t items = own_batches(c, &c->a), bytes = items * integer_rows_bytes(&c->words, c->m);
-  const int64_t panel = integer_panel_bytes(&c->words, TILE_ROWS);
+  const int64_t most = integer_panel_rows(&c->words), panel = integer_panel_bytes(&c->words, most);
   c->panels = c->host->alloc(c->host, (size_t)bytes, 64);
   if (!c->panels) return no_memory(c->host, bytes);
-  return c->host->parallel_for(c->host, items * cpu_ceil_div(c->m, TILE_ROWS),
+  return c->host->parallel_for(c->host, items * cpu_ceil_div(c->m, most),
                                1 + CPU_GRAIN_CHEAP / panel, pack_range, c);
 }
 
@@ -140,7 +140,7 @@ static void multiply_unit(const integer_call *c, int64_t unit, void *memory) {
   const integer_block y = {c->y + at * c->sink.size, c->y_row, c->y_col, i, j};
   ISA(integer_products)
   (&c->words, &c->sink, c->panels + own_a * integer_rows_bytes(&c->words, c->m), c->m,
-   i / TILE_ROWS, cpu_min(c->block_m, c->m - i), &b, columns, &y);
+   i / integer_panel_rows(&c->words), cpu_min(c->block_m, c->m - i), &b, columns, &y);
 }
 
 static tn_status product_range(void *ctx, int64_t begin, int64_t end) {
@@ -158,7 +158,9 @@ static tn_status multiply(integer_call *c) {
   const int64_t threads = c->host->num_threads ? c->host->num_threads : 1;
   c->blocks_n = cpu_ceil_div(c->n, TILE_WIDTH);
   const int64_t wanted = threads > 1 ? cpu_ceil_div(4 * threads, c->batches * c->blocks_n) : 1;
-  c->block_m = cpu_max(LEAST_ROWS, cpu_ceil_div(c->m, wanted * TILE_ROWS) * TILE_ROWS);
+  const int64_t side = integer_panel_rows(&c->words);
+  const int64_t least = c->words.units ? LEAST_ROWS_OF_UNITS : LEAST_ROWS;
+  c->block_m = cpu_max(least, cpu_ceil_div(c->m, wanted * side) * side);
   c->blocks_m = cpu_ceil_div(c->m, c->block_m);
   const double block = (double)cpu_min(c->m, c->block_m) + 16;
   const double work = block * (double)cpu_min(c->n, TILE_WIDTH) * (double)(c->words.length + 8);
@@ -183,6 +185,7 @@ static tn_status run_integer(const tn_kernel_args *args, const DLTensor *a, cons
   c.words = ISA(integer_words_of)(c.a.length, &c.a.of, &c.b.of);
   if (c.batches * c.m * c.n == 0) return TN_OK;
   fold_batch(&c);
+  ISA(integer_take_units)(&c.words, c.m, &c.b.of);
   tn_status status = pack_rows(&c);
   if (status == TN_OK) status = multiply(&c);
   c.host->free(c.host, c.panels);

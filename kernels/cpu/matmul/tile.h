@@ -61,6 +61,15 @@ void tile_pairs_bf16(const tile_shape *s, const uint32_t *a, const uint32_t *b, 
  * a and y are there up to a multiple of TILE_UNIT; what such rows hold does not matter. */
 void tile_pairs_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
                     float *y);
+/* The same of words of four bytes, of a and then of b signed (s) or unsigned (u). */
+void tile_bytes_ss_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+                       int32_t *y);
+void tile_bytes_su_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+                       int32_t *y);
+void tile_bytes_us_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+                       int32_t *y);
+void tile_bytes_uu_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+                       int32_t *y);
 /* Words are four bytes, signed of one operand and unsigned of the other. For processors with
  * AVX-512 VNNI. */
 void tile_signed_a_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *b, int32_t *y);
@@ -68,6 +77,8 @@ void tile_signed_b_vnni(const tile_shape *s, const uint32_t *a, const uint32_t *
 /* Sums of each lane's bytes: of `width` words, `steps` times. */
 void tile_byte_sums_vnni(int64_t steps, int64_t width, bool is_signed, const uint32_t *words,
                          int32_t *sums);
+/* Sum of the bytes of `steps` words that follow each other. */
+int32_t tile_byte_sum_vnni(int64_t steps, bool is_signed, const uint32_t *words);
 #endif
 
 #endif

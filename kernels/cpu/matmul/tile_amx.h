@@ -13,5 +13,7 @@ void tile_amx_allow(void);
 /* Whether it is allowed, the processor has it for bf16, and the system lets the process use it;
  * asks the system the first time. */
 bool tile_amx_is_there(void);
+/* The same for 8-bit integers. */
+bool tile_amx_has_bytes(void);
 
 #endif

@@ -43,3 +43,14 @@ void tile_byte_sums_vnni(int64_t steps, int64_t width, bool is_signed, const uin
     _mm512_mask_storeu_epi32(sums + j, lanes, sum);
   }
 }
+
+int32_t tile_byte_sum_vnni(int64_t steps, bool is_signed, const uint32_t *words) {
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i sum = _mm512_setzero_si512();
+  for (int64_t t = 0; t < steps; t += 16) {
+    const __mmask16 lanes = (__mmask16)((1u << cpu_min(16, steps - t)) - 1);
+    const __m512i v = _mm512_maskz_loadu_epi32(lanes, words + t);
+    sum = is_signed ? _mm512_dpbusd_epi32(sum, ones, v) : _mm512_dpbusd_epi32(sum, v, ones);
+  }
+  return _mm512_reduce_add_epi32(sum);
+}

@@ -8,14 +8,18 @@
 
 #include <stdatomic.h>
 
+#include "kernels/cpu/matmul/deep.h"
 #include "kernels/cpu/matmul/tile.h"
 
-/* Rows of a block, between which there is what threads want: its sums stay in cache, and b is laid
- * out for each again. Words of b that are laid out at a time. Words of a share at the least, and
- * blocks that are enough without shares. */
+/* Rows of a block, between which there is what threads want: its sums stay in cache. Words of b
+ * that are laid out at a time. Words of a share at the least, and blocks that are enough without
+ * shares. */
 enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
 /* With matrix units laying out b takes the greater part of the time. */
 enum { TILED_ROWS_OF_UNITS = 512 };
+/* Words of b that are laid out once for all blocks of rows, and not by each anew: fewer are not
+ * worth a loop over the threads, more would take too much memory. */
+enum { TILED_ONCE_LEAST = 1 << 14, TILED_ONCE_MOST = 1 << 26 };
 enum { TILED_SHARE = 1024, TILED_BLOCKS = 16 };
 /* Rows for which float32 columns of b are read where they lie. */
 enum { TILED_IN_PLACE = 24 };
@@ -27,8 +31,9 @@ typedef struct tiled_product {
   int64_t block_m, blocks_m, blocks_n, blocks;
   /* Of a: [own matrices, panels, steps, rows of a panel], for matrix units [own matrices, rows,
    * steps], with TILE_UNIT rows more. */
-  uint32_t *panels;
-  float *partial; /* sums of shares: [blocks, slices, tiled_block_room] */
+  uint32_t *memory, *panels;
+  uint32_t *strips; /* of b: [own matrices, blocks_n, steps, width of a strip], or NULL */
+  float *partial;   /* sums of shares: [blocks, slices, tiled_block_room] */
 } tiled_product;
 
 /* Words first <= t < last of a panel of `room` vectors. */
@@ -36,10 +41,10 @@ typedef struct tile_part {
   int64_t first, last, room;
 } tile_part;
 
-/* A block of y: its place, its extents, and where its operands begin: in rows of the panels, and in
- * elements. */
+/* A block of y: its place, its extents, and where its operands begin: in rows of the panels, in
+ * elements, and in words of strips. */
 typedef struct tiled_block {
-  int64_t j, rows, columns, a, a_data, b, y;
+  int64_t j, rows, columns, a, a_data, b, strip, y;
 } tiled_block;
 
 /* Whether an operand has a number that pairs of bf16 would lose. */
@@ -70,9 +75,10 @@ static tiled_product tiled_product_of(const matmul_call *call, bool pairs, bool 
   p.blocks_n = cpu_ceil_div(call->n, TILE_WIDTH);
   const int64_t strips = call->batches * p.blocks_n;
   const int64_t wanted = cpu_max(1, cpu_ceil_div(4 * threads, strips));
-  const int64_t rows = cpu_ceil_div(call->m, wanted * side) * side;
-  p.block_m = cpu_max(units ? 2 * side : TILED_ROWS_LEAST, rows);
-  p.block_m = cpu_min(p.block_m, units ? TILED_ROWS_OF_UNITS : TILED_ROWS);
+  const int64_t most = units ? TILED_ROWS_OF_UNITS : TILED_ROWS;
+  const int64_t blocks = cpu_max(wanted, cpu_ceil_div(call->m, most)); /* of equal work */
+  const int64_t few = cpu_ceil_div(call->m, units ? 2 * side : TILED_ROWS_LEAST);
+  p.block_m = cpu_ceil_div(call->m, cpu_min(blocks, few) * side) * side;
   p.blocks_m = cpu_ceil_div(call->m, p.block_m);
   p.blocks = strips * p.blocks_m;
   const int64_t least = strips * cpu_ceil_div(call->m, TILED_ROWS_LEAST);
@@ -85,20 +91,39 @@ static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
                     (long long)bytes);
 }
 
+/* Words of b that are worth laying out once; 0 of one that is not. */
+static int64_t tiled_strips(const tiled_product *p) {
+  const int64_t matrices = own_matrices(p->call, &p->call->b), row = p->blocks_n * TILE_WIDTH;
+  if (p->call->deep || p->call->batches * p->blocks_m < 2 * matrices) return 0;
+  if (matrices > TILED_ONCE_MOST / row || p->steps > TILED_ONCE_MOST / (matrices * row)) return 0;
+  const int64_t words = matrices * row * p->steps;
+  return words >= TILED_ONCE_LEAST ? words : 0;
+}
+
+/* All in one piece of memory, which the C library keeps for the next call of its size; strips are
+ * done without where there is none for them. */
 static tn_status tiled_product_open(tiled_product *p) {
   const matmul_call *call = p->call;
   const int64_t matrices = own_matrices(call, &call->a);
   const int64_t rows = p->units ? matrices * call->m + TILE_UNIT
                                 : matrices * cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
-  const int64_t words = rows * p->steps * (int64_t)sizeof *p->panels;
-  const int64_t sums = p->blocks * p->slices * tiled_block_room(p) * (int64_t)sizeof *p->partial;
-  if (p->blocks_n > 1 || p->units) {
-    p->panels = call->host->alloc(call->host, (size_t)cpu_max(words, 64), 64);
-    if (!p->panels) return tiled_no_memory(call->host, words);
+  const bool has_panels = !p->call->deep && (p->blocks_n > 1 || p->units);
+  const int64_t panels =
+      has_panels ? cpu_ceil_div(rows * p->steps, TILE_SIDE) * TILE_SIDE + TILE_SIDE : 0;
+  const int64_t sums = p->slices > 1 ? p->blocks * p->slices * tiled_block_room(p) : 0;
+  int64_t strips = tiled_strips(p), words = panels + sums + strips;
+  if (words == 0) return TN_OK;
+  p->memory = call->host->alloc(call->host, (size_t)words * sizeof *p->memory, 64);
+  if (!p->memory && strips) {
+    words -= strips, strips = 0;
+    if (words) p->memory = call->host->alloc(call->host, (size_t)words * sizeof *p->memory, 64);
+    if (!words) return TN_OK;
   }
-  if (p->slices == 1) return TN_OK;
-  p->partial = call->host->alloc(call->host, (size_t)sums, 64);
-  return p->partial ? TN_OK : tiled_no_memory(call->host, sums);
+  if (!p->memory) return tiled_no_memory(call->host, words * (int64_t)sizeof *p->memory);
+  if (panels) p->panels = p->memory;
+  if (sums) p->partial = (float *)(void *)(p->memory + panels);
+  if (strips) p->strips = p->memory + panels + sums;
+  return TN_OK;
 }
 
 static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
@@ -106,21 +131,23 @@ static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
   const int64_t per = p->blocks_m * p->blocks_n, batch = unit / per;
   const int64_t i = unit % per / p->blocks_n * p->block_m, j = unit % p->blocks_n * TILE_WIDTH;
   const int64_t rows = p->units ? call->m : cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
-  return (tiled_block){.j = j,
-                       .rows = cpu_min(p->block_m, call->m - i),
-                       .columns = cpu_min(TILE_WIDTH, call->n - j),
-                       .a = own_matrix(call, &call->a, batch) * rows + i,
-                       .a_data = batch_offset(call, &call->a, batch) + i * call->a.row,
-                       .b = batch_offset(call, &call->b, batch) + j * call->b.col,
-                       .y =
-                           batch_offset(call, &call->y, batch) + i * call->y.row + j * call->y.col};
+  const int64_t per_row = p->blocks_n, strip = p->steps * TILE_WIDTH;
+  return (tiled_block){
+      .j = j,
+      .rows = cpu_min(p->block_m, call->m - i),
+      .columns = cpu_min(TILE_WIDTH, call->n - j),
+      .a = own_matrix(call, &call->a, batch) * rows + i,
+      .a_data = batch_offset(call, &call->a, batch) + i * call->a.row,
+      .b = batch_offset(call, &call->b, batch) + j * call->b.col,
+      .strip = (own_matrix(call, &call->b, batch) * per_row + unit % per_row) * strip,
+      .y = batch_offset(call, &call->y, batch) + i * call->y.row + j * call->y.col};
 }
 
 static tn_status tiled_room_open(const tiled_product *p, bool in_place, tiled_room *room) {
   const matmul_call *call = p->call;
   const int64_t sums = tiled_block_room(p), a = TILED_DEPTH * TILE_ROWS;
-  const int64_t words = sums + a + TILED_DEPTH * TILE_WIDTH;
-  in_place &= call->m <= TILED_IN_PLACE && call->b.col == 1;
+  const int64_t words = sums + (p->call->deep ? DEEP_ROOM : a + TILED_DEPTH * TILE_WIDTH);
+  in_place &= call->m <= TILED_IN_PLACE && call->b.col == 1 && !p->call->deep;
   const int64_t taps = in_place ? cpu_min(p->steps, TILED_DEPTH) * (int64_t)sizeof(int64_t) : 0;
   const int64_t bytes = words * (int64_t)sizeof(uint32_t) + taps;
   char *memory = call->host->alloc(call->host, (size_t)bytes, 64);
