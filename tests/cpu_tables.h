@@ -155,12 +155,7 @@ static inline void check_near(const float *got, const double *want, int64_t n, c
 /* Runs the suite, on one OpenBLAS for the process. */
 static inline int run_tables_suite(const char *name, void (*add_tests)(TCase *)) {
   if (cpu_blas_open(&plain_host)) return EXIT_FAILURE;
-  Suite *suite = suite_create(name);
-  TCase *tcase = tcase_create(name);
-  tcase_set_timeout(tcase, 120);
-  add_tests(tcase);
-  suite_add_tcase(suite, tcase);
-  return run_runner(srunner_create(suite));
+  return run_suite_within(name, 120, add_tests);
 }
 
 #endif

@@ -14,14 +14,18 @@ static inline int run_runner(SRunner *runner) {
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* A suite of one case, whose tests may take 60 seconds each. */
-static inline int run_suite(const char *name, void (*add_tests)(TCase *)) {
+/* A suite of one case, whose tests may take so many seconds each. */
+static inline int run_suite_within(const char *name, double seconds, void (*add_tests)(TCase *)) {
   Suite *suite = suite_create(name);
   TCase *tcase = tcase_create(name);
-  tcase_set_timeout(tcase, 60);
+  tcase_set_timeout(tcase, seconds);
   add_tests(tcase);
   suite_add_tcase(suite, tcase);
   return run_runner(srunner_create(suite));
+}
+
+static inline int run_suite(const char *name, void (*add_tests)(TCase *)) {
+  return run_suite_within(name, 60, add_tests);
 }
 
 #endif

@@ -26,7 +26,7 @@ static void open_ledger(void) { open_device("ledger"); }
 
 static void close_ledger(void) {
   tn_runtime_close(tn_device_runtime(device));
-  ck_assert_int_eq(book->captures, 0); /* plugin.h: hosts of today call no capture slot */
+  ck_assert_int_eq(book->captures, 0); /* no program runs here */
 }
 
 #define EMPTY(dtype, ...)                                                                          \

@@ -157,9 +157,6 @@ static const char *verdict(const tn_layer *layer, void *state, float *y_data, fl
   static const tn_attr attrs[] = {
       {.name = "rate", .type = TN_ATTR_F64, .offset = offsetof(probe_attrs, rate)},
       {.name = "rate_from", .type = TN_ATTR_TENSOR, .offset = offsetof(probe_attrs, rate_from)}};
-  static const tn_backend backend = {.struct_size = sizeof backend,
-                                     .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
-                                     .device_type = "fake"};
   const tn_operator op = {.struct_size = sizeof op,
                           .name = "probe",
                           .num_args = 1,
@@ -172,21 +169,8 @@ static const char *verdict(const tn_layer *layer, void *state, float *y_data, fl
   DLTensor one = {.data = rate, .dtype = f32}, *out[] = {&y};
   const probe_attrs given = {sizeof given, 1,
                              (const struct tn_tensor *)(const void *)(rate ? &one : NULL)};
-  const tn_kernel kernel = {.struct_size = sizeof kernel, .name = "fake.probe"};
-  const tn_kernel_args call_args = {.struct_size = sizeof call_args,
-                                    .num_out = 1,
-                                    .out = out,
-                                    .attrs = &given,
-                                    .kernel = &kernel,
-                                    .device = heard};
-  const tn_layer_call call = {.struct_size = sizeof call,
-                              .op = &op,
-                              .device_type = "fake",
-                              .args = &call_args,
-                              .plugin = "fake",
-                              .stream = heard,
-                              .backend = &backend};
-  return alone_call(layer, state, call);
+  const tn_kernel_args call = {.num_out = 1, .out = out, .attrs = &given};
+  return alone_call(layer, state, &op, call);
 }
 
 START_TEST(outputs_over_attributes_are_reported) {

@@ -57,12 +57,28 @@ static inline const tn_layer *alone_layer(void *library) {
   return query(&alone_host)->layers;
 }
 
-/* What the layer says of a call, from another site each time, so that each is said. */
-static inline const char *alone_call(const tn_layer *layer, void *state, tn_layer_call call) {
+/* What the layer says of a call of the operator on a device whose memory is the host's, from
+ * another site each time, so that each is said. The tensors and attributes are those of `args`. */
+static inline const char *alone_call(const tn_layer *layer, void *state, const tn_operator *op,
+                                     tn_kernel_args args) {
+  static const tn_backend backend = {.struct_size = sizeof backend,
+                                     .flags = TN_BACKEND_HOST_MEMORY | TN_BACKEND_SYNCHRONOUS,
+                                     .device_type = "fake"};
+  static const tn_kernel kernel = {.struct_size = sizeof kernel, .name = "fake.probe"};
   char site[32];
   static int number;
   snprintf(site, sizeof site, "case %d", number++);
-  call.site = site;
+  args.struct_size = sizeof args;
+  args.kernel = &kernel;
+  args.device = heard;
+  const tn_layer_call call = {.struct_size = sizeof call,
+                              .op = op,
+                              .device_type = "fake",
+                              .args = &args,
+                              .plugin = "fake",
+                              .stream = heard,
+                              .site = site,
+                              .backend = &backend};
   heard[0] = 0;
   ck_assert_int_eq(layer->call(state, &call, alone_next, NULL), TN_OK);
   return heard;

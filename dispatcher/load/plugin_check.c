@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "dispatcher/base/attr_bytes.h"
 #include "dispatcher/base/limits.h"
 #include "dispatcher/load/loader.h"
 
@@ -253,21 +254,6 @@ static tn_status check_args(const tn_operator *op) {
       (last->kind != TN_ARG_OUT || last->type != TN_TYPE_FIXED(TN_I64)))
     return bad(op, NULL, "a shape that depends on data, and no i64 count as its last output");
   return TN_OK;
-}
-
-static size_t attr_bytes(uint32_t type) {
-  static const size_t sizes[] = {[TN_ATTR_I64] = 8,
-                                 [TN_ATTR_U64] = 8,
-                                 [TN_ATTR_F64] = 8,
-                                 [TN_ATTR_FLAG] = 4,
-                                 [TN_ATTR_DTYPE] = 4,
-                                 [TN_ATTR_PAIR] = 16,
-                                 [TN_ATTR_AXES] = sizeof(tn_axes),
-                                 [TN_ATTR_TRIPLE] = 24,
-                                 [TN_ATTR_DIMS] = sizeof(tn_dims),
-                                 [TN_ATTR_RESULT] = 4,
-                                 [TN_ATTR_TENSOR] = sizeof(void *)};
-  return type < COUNT(sizes) ? sizes[type] : 0;
 }
 
 /* Tensors are the last of the attributes, and say which one they are for. */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "dispatcher/base/attr_bytes.h"
 #include "dispatcher/base/error.h"
 #include "dispatcher/objects/device.h"
 #include "dispatcher/objects/tensor.h"
@@ -64,25 +65,6 @@ static const tn_attr *attr_named(const tn_operator *op, const char *name) {
   for (uint32_t i = 0; i < op->num_attrs; ++i)
     if (!strcmp(tn_operator_attr(op, i)->name, name)) return tn_operator_attr(op, i);
   return NULL;
-}
-
-static size_t attr_bytes(uint32_t type) {
-  switch (type) {
-  case TN_ATTR_FLAG:
-  case TN_ATTR_DTYPE:
-  case TN_ATTR_RESULT:
-    return sizeof(int32_t);
-  case TN_ATTR_PAIR:
-    return 2 * sizeof(int64_t);
-  case TN_ATTR_TRIPLE:
-    return 3 * sizeof(int64_t);
-  case TN_ATTR_AXES:
-    return sizeof(tn_axes);
-  case TN_ATTR_DIMS:
-    return sizeof(tn_dims);
-  default:
-    return sizeof(int64_t);
-  }
 }
 
 /* The attributes of the call, as far as `op` has them too, over its defaults. */

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "dispatcher/base/attr_bytes.h"
+
 enum { LARGEST_CONSTANT = 4096 }; /* bytes; larger ones are not compared */
 
 /* Open addressing: numbers of nodes, values or buffers plus one, 0 where a slot is free. */
@@ -74,32 +76,21 @@ static uint32_t number_of(merging *m, uint32_t value) {
 /* --- attributes --- */
 
 /* Bytes of an attribute that mean something: lists have room behind their last entry. */
-static size_t attr_bytes(const tn_attr *a, const void *attrs) {
+static size_t used_bytes(const tn_attr *a, const void *attrs) {
   const char *at = (const char *)attrs + a->offset;
   const tn_axes *axes = (const void *)at;
   const tn_dims *dims = (const void *)at;
-  switch (a->type) {
-  case TN_ATTR_FLAG:
-  case TN_ATTR_DTYPE:
-  case TN_ATTR_RESULT:
-    return sizeof(int32_t);
-  case TN_ATTR_PAIR:
-    return 2 * sizeof(int64_t);
-  case TN_ATTR_TRIPLE:
-    return 3 * sizeof(int64_t);
-  case TN_ATTR_AXES:
+  if (a->type == TN_ATTR_AXES)
     return offsetof(tn_axes, axis) + (size_t)axes->count * sizeof *axes->axis;
-  case TN_ATTR_DIMS:
+  if (a->type == TN_ATTR_DIMS)
     return offsetof(tn_dims, dim) + (size_t)dims->count * sizeof *dims->dim;
-  default:
-    return sizeof(int64_t);
-  }
+  return attr_bytes(a->type);
 }
 
 static uint64_t hash_attrs(uint64_t hash, const record_node *n) {
   for (uint32_t i = 0; n->attrs && i < n->op->num_attrs; ++i) {
     const tn_attr *a = tn_operator_attr(n->op, i);
-    hash = mix(hash, (const char *)n->attrs + a->offset, attr_bytes(a, n->attrs));
+    hash = mix(hash, (const char *)n->attrs + a->offset, used_bytes(a, n->attrs));
   }
   return hash;
 }
@@ -109,8 +100,8 @@ static bool same_attrs(const record_node *a, const record_node *b) {
   if (!a->attrs || !b->attrs) return a->attrs == b->attrs;
   for (uint32_t i = 0; i < a->op->num_attrs; ++i) {
     const tn_attr *attr = tn_operator_attr(a->op, i);
-    const size_t bytes = attr_bytes(attr, a->attrs);
-    if (bytes != attr_bytes(attr, b->attrs) ||
+    const size_t bytes = used_bytes(attr, a->attrs);
+    if (bytes != used_bytes(attr, b->attrs) ||
         memcmp((const char *)a->attrs + attr->offset, (const char *)b->attrs + attr->offset,
                bytes) != 0)
       return false;

@@ -35,7 +35,8 @@ extern cpu_blas_library cpu_blas;
 tn_status cpu_blas_open(const tn_host *host);
 
 /* What is known of it, as words of a device's features: its core, and those that it took the
- * processor for, that would be better, and that it could not be loaded for. Empty before it is loaded. Thread-safe. */
+ * processor for, that would be better, and that it could not be loaded for. Empty before it is
+ * loaded. Thread-safe. */
 void cpu_blas_describe(char *words, size_t size);
 
 /* Takes a permit when none is free: has the library take another buffer, or waits. */

@@ -3,15 +3,11 @@
  * registers. Lanes are added up at the end, or after as many terms as columns are copied for at a
  * time, so that an element's bits depend on the number of terms alone.
  */
-#include "kernels/cpu/base/floats.h"
+#include "kernels/cpu/matmul/registers.h"
 #include "kernels/cpu/matmul/small.h"
 
-enum { LANES = sizeof(FLOATS) / sizeof(float), COLUMNS = 4, ROWS_MOST = 8 };
-/* Floats that columns of b are copied to, where they are not dense. Rows between which a stays in
- * cache for the next columns. */
-enum { PANEL = 8192, ROWS_NEAR = 64 };
-
-#define INLINE __attribute__((always_inline)) static inline
+/* Columns of a tile. Rows between which a stays in cache for the next columns. */
+enum { COLUMNS = 4, ROWS_NEAR = 64 };
 
 /* Rows of a and columns of b, both dense, and some terms of their sums. */
 typedef struct dots {

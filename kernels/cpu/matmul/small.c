@@ -3,16 +3,12 @@
 
 #include <string.h>
 
-#include "kernels/cpu/base/floats.h"
+#include "kernels/cpu/matmul/registers.h"
 #include "kernels/cpu/matmul/tile.h"
 
-/* Rows of a tile with all vectors beside each other, and with fewer: their sums, a row of b and one
- * number stay in registers. Terms of b between which a strip of columns stays in cache; floats that
- * columns of b are turned to, where rows are not dense. */
-enum { LANES = sizeof(FLOATS) / sizeof(float), ROWS_FULL = 6, ROWS_MOST = 8 };
-enum { DEPTH = 256, PANEL = 8192 };
-
-#define INLINE __attribute__((always_inline)) static inline
+/* Rows of a tile with all vectors beside each other: their sums, a row of b and one number stay in
+ * registers. Terms of b between which a strip of columns stays in cache. */
+enum { ROWS_FULL = 6, DEPTH = 256 };
 
 /* A strip of columns of y and some terms of its sums. b: rows `b_row` apart. */
 typedef struct strip {
