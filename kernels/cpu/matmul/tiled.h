@@ -17,9 +17,9 @@
 enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
 /* With matrix units laying out b takes the greater part of the time. */
 enum { TILED_ROWS_OF_UNITS = 512 };
-/* Words of b that are laid out once for all blocks of rows, and not by each anew: fewer are not
- * worth a loop over the threads, more would take too much memory. */
-enum { TILED_ONCE_LEAST = 1 << 14, TILED_ONCE_MOST = 1 << 26 };
+/* Words of b that need not be laid out again if each is once for all blocks of rows: fewer are not
+ * worth a loop over the threads. Words that would take too much memory. */
+enum { TILED_ONCE_LEAST = 1 << 18, TILED_ONCE_MOST = 1 << 26 };
 enum { TILED_SHARE = 1024, TILED_BLOCKS = 16 };
 /* Rows for which float32 columns of b are read where they lie. */
 enum { TILED_IN_PLACE = 24 };
@@ -94,10 +94,12 @@ static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
 /* Words of b that are worth laying out once; 0 of one that is not. */
 static int64_t tiled_strips(const tiled_product *p) {
   const int64_t matrices = own_matrices(p->call, &p->call->b), row = p->blocks_n * TILE_WIDTH;
-  if (p->call->deep || p->call->batches * p->blocks_m < 2 * matrices) return 0;
-  if (matrices > TILED_ONCE_MOST / row || p->steps > TILED_ONCE_MOST / (matrices * row)) return 0;
-  const int64_t words = matrices * row * p->steps;
-  return words >= TILED_ONCE_LEAST ? words : 0;
+  const int64_t again = p->call->batches * p->blocks_m - matrices;
+  if (p->call->deep || again <= 0 || matrices > TILED_ONCE_MOST / row) return 0;
+  if (p->steps > TILED_ONCE_MOST / (matrices * row)) return 0;
+  return again * row >= cpu_ceil_div(TILED_ONCE_LEAST, cpu_max(1, p->steps))
+             ? matrices * row * p->steps
+             : 0;
 }
 
 /* All in one piece of memory, which the C library keeps for the next call of its size; strips are
