@@ -116,7 +116,8 @@ END_TEST
 static double whole(int i) { return (double)((uint32_t)i * 2654435761u >> 8) - 0x1p23; }
 
 START_TEST(sums_are_those_of_doubles) {
-  static const int counts[] = {1, 63, 64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
+  static const int counts[] = {1,  7,  8,   9,   15,  16,   17,   33,   48,   63,
+                               64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
     const int n = counts[c];
     double *at = malloc((size_t)n * sizeof *at), sum = 0, size = 0, squares = 0;
