@@ -22,10 +22,12 @@ static void check(tn_dtype dtype, int h, int w, const tn_avg_pool2d_attrs *attrs
   double *want = values_of(y[0]);
   char what[160];
   snprintf(what, sizeof what, "avg_pool2d of %dx%d, windows %dx%d by %d, padding %d", h, w,
-           (int)attrs->kernel[0], (int)attrs->kernel[1],
-           (int)attrs->stride[1], (int)attrs->padding[1]);
+           (int)attrs->kernel[0], (int)attrs->kernel[1], (int)attrs->stride[1],
+           (int)attrs->padding[1]);
   must_be(&b, what, 1, y[1], tn_tensor_elements(y[0]), want,
-          dtype == TN_F32 ? 1e-7 : dtype == TN_BF16 ? 0x1p-8 : 1e-15);
+          dtype == TN_F32    ? 1e-7
+          : dtype == TN_BF16 ? 0x1p-8
+                             : 1e-15);
   free(want);
   tn_tensor_release(y[0]);
 }

@@ -1,7 +1,8 @@
 /*
  * Elementwise functions and sums that go by blocks and registers, by the instructions of each
  * instruction set: gelu and its gradient on either side of where their pieces end, at lengths about
- * a register and a block, however elements lie; sums and softmax at lengths about a row of lanes.
+ * a register and a block, however elements lie; sums, softmax and running maxima at lengths about a
+ * row of lanes or a block.
  */
 #include <float.h>
 
@@ -115,7 +116,8 @@ END_TEST
 static double whole(int i) { return (double)((uint32_t)i * 2654435761u >> 8) - 0x1p23; }
 
 START_TEST(sums_are_those_of_doubles) {
-  static const int counts[] = {1, 63, 64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
+  static const int counts[] = {1,  7,  8,   9,   15,  16,   17,   33,   48,   63,
+                               64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
     const int n = counts[c];
     double *at = malloc((size_t)n * sizeof *at), sum = 0, size = 0, squares = 0;
@@ -193,6 +195,51 @@ START_TEST(softmax_by_blocks) {
 }
 END_TEST
 
+/* Numbers that now and then exceed all before them, by themselves or in a row; NaN from `nan` on.
+ */
+static double record(int i, int nan) {
+  if (i == nan) return NAN;
+  return i % 37 == 36 || i % 53 > 47 ? i : (i * 7919 % 23) - 30;
+}
+
+/* The maxima of n elements beside each other or `apart`, of which other lines hold the same. */
+static void check_cummax(tn_dtype dtype, int n, int apart, int nan, bool reverse) {
+  double *at = malloc((size_t)(n * apart) * sizeof *at), *best = malloc((size_t)n * sizeof *best);
+  double *place = malloc((size_t)n * sizeof *place);
+  for (int i = 0; i < n * apart; ++i) at[i] = record(i / apart, nan);
+  for (int k = 0; k < n; ++k) {
+    const int i = reverse ? n - 1 - k : k, before = reverse ? i + 1 : i - 1;
+    const double v = record(i, nan);
+    const bool take = k == 0 || (!isnan(best[before]) && !(v <= best[before]));
+    best[i] = take ? v : best[before];
+    place[i] = take ? i : place[before];
+  }
+  const tn_cummax_attrs attrs = {.struct_size = sizeof attrs, .axis = 0, .reverse = reverse};
+  tn_tensor *x = numbers(b.devices[1], dtype, 2, SHAPE(n, apart), at), *y = NULL, *index = NULL;
+  ok(tn_cummax(NULL, x, &attrs, &y, &index));
+  double *got = values_of(y), *found = values_of(index);
+  for (int i = 0; i < n * apart; ++i) {
+    must_be_near("cummax", dtype, n, i, at[i], got[i], best[i / apart], 0);
+    must_be_near("place of cummax", dtype, n, i, at[i], found[i], place[i / apart], 0);
+  }
+  free(at), free(best), free(place), free(got), free(found);
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(index);
+}
+
+START_TEST(cummax_by_blocks) {
+  static const tn_dtype types[] = {TN_F32, TN_BF16, TN_I32, TN_F64};
+  for (int t = 0; t < 4; ++t)
+    for (int n = 1; n < 140; ++n)
+      for (int reverse = 0; reverse < 2; ++reverse) {
+        check_cummax(types[t], n, 1, -1, reverse);
+        if (types[t] != TN_I32) check_cummax(types[t], n, 1, n / 2, reverse);
+        if (n % 13 == 0) check_cummax(types[t], n, 17, -1, reverse);
+      }
+  check_cummax(TN_F32, 70000, 1, -1, false);
+  check_cummax(TN_F32, 70000, 1, 50000, true);
+}
+END_TEST
+
 static void add_tests(TCase *c) {
   tcase_add_checked_fixture(c, setup, teardown);
   tcase_add_test(c, gelu_by_blocks);
@@ -201,6 +248,7 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, sums_are_those_of_doubles);
   tcase_add_test(c, sums_of_the_largest_floats);
   tcase_add_test(c, softmax_by_blocks);
+  tcase_add_test(c, cummax_by_blocks);
 }
 
 int main(void) { return run_suite("element_blocks", add_tests); }

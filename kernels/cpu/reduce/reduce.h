@@ -16,7 +16,7 @@
  */
 #if defined(__AVX512VL__)
 #include <immintrin.h>
-#define REDUCE_DOUBLES 16
+#define REDUCE_DOUBLES 16 /* all lanes of a row, so that it need not go through memory */
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define REDUCE_DOUBLES 8
@@ -52,13 +52,15 @@ void ISA(reduce_plan_build)(reduce_plan *p, const DLTensor *x, const DLTensor *y
 static inline int64_t reduce_offset(const reduce_dim *dims, int count, int64_t index, int64_t *y) {
   int64_t x = 0;
   *y = 0;
-  for (int d = count - 1; d >= 0; d--) {
+  for (int d = count - 1; d > 0; d--) {
     const int64_t at = index % dims[d].size;
     index /= dims[d].size;
     x += at * dims[d].x;
     *y += at * dims[d].y;
   }
-  return x;
+  if (count == 0) return 0;
+  *y += index * dims[0].y;
+  return x + index * dims[0].x;
 }
 
 /* A result that is wider than the elements it comes from. */

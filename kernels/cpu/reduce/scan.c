@@ -160,7 +160,8 @@ static tn_status scan_run(const tn_kernel_args *args, int64_t axis, bool reverse
   call.tiles = v.outer * cpu_ceil_div(v.inner, call.width);
   call.part = PART / cpu_min(v.inner, call.width);
   call.parts = cpu_ceil_div(v.size, call.part);
-  if (call.tiles < FEW_TILES && call.parts > 1) return scan_by_parts(args->host, &call);
+  const bool whole = fns.exact && args->host->num_threads < 2;
+  if (call.tiles < FEW_TILES && call.parts > 1 && !whole) return scan_by_parts(args->host, &call);
   /* Wide tiles read long runs of memory; each thread should still get some. */
   while (call.width < SCAN_TILE && lines > 4 * call.width * (int64_t)args->host->num_threads)
     call.width *= 2;

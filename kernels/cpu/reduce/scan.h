@@ -36,6 +36,7 @@ typedef struct scan_fns {
   /* Whether what was found one by one is what was joined: fold does not meet its elements in their
    * order, and may pass a place at which the scan left what its type holds. NULL: always. */
   bool (*agree)(const void *one_by_one, const void *joined, int64_t lines);
+  bool exact; /* results are the same whatever the parts, which one thread then does without */
 } scan_fns;
 
 struct scan_call {

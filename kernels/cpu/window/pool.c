@@ -23,12 +23,12 @@ typedef struct pool_call {
   void *y;              /* or dx */
   int32_t *index_out;   /* may be NULL */
   int64_t size[3], out[3];
-  int64_t plane, windows;          /* their products */
-  int64_t channels;                /* of images with channels last */
-  bool is_2x2;                     /* windows of 2 x 2 side by side, without border or rest */
-  int64_t stride, kernel, padding; /* along the last axis; of adaptive pooling stride is 0 */
+  int64_t plane, windows; /* their products */
+  int64_t channels;       /* of images with channels last */
+  bool is_2x2;            /* windows of 2 x 2 side by side, without border or rest */
   const pool_span *span[3];
   const tn_host *host;
+  int64_t stride, kernel, padding; /* along the last axis; of adaptive pooling stride is 0 */
 } pool_call;
 
 static pool_span pool_window(const window_pool *w, int axis, int64_t o, int64_t size) {
