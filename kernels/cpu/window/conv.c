@@ -47,6 +47,7 @@ typedef struct conv_call {
   const void *x, *w, *bias, *dy; /* in type T, those that the operator has */
   void *y;                       /* what it writes */
   const void *weight;            /* w in type C */
+  tn_kept *kept;                 /* NULL unless w never changes: where its panels stay */
   window_conv at;
   int64_t activation;               /* a tn_activation */
   int64_t n, c, k;                  /* c and k of one group */
@@ -106,11 +107,36 @@ static void conv_turn(conv_call *call) {
   }
 }
 
+/* Where a program's call keeps panels of weights that never change, which are the second operand,
+ * forward and backward; NULL of other calls. Shapes, and so the panels, are the call's. */
+static tn_kept *conv_kept(const tn_kernel_args *args) {
+  enum { WEIGHTS = 1 };
+  tn_kept *kept = TN_FIELD_OR(args, tn_kernel_args, kept, NULL);
+  return kept && kept->constants >> WEIGHTS & 1 ? kept : NULL;
+}
+
+static void conv_release(const tn_host *host, void *panels) { host->free(host, panels); }
+
+/* Panels, freed unless status is TN_OK, go to what keeps them if anything does, else to `owned`. */
+static tn_status conv_keep(const conv_call *call, void *panels, tn_status status, void **owned) {
+  *owned = NULL;
+  if (status != TN_OK) {
+    call->host->free(call->host, panels);
+  } else if (call->kept) {
+    call->kept->data = panels;
+    call->kept->release = conv_release;
+  } else {
+    *owned = panels;
+  }
+  return status;
+}
+
 /* The convolution's view of a call: x, w and y are its tensors by their forward names. */
 static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLTensor *x,
                           const DLTensor *w, const DLTensor *y, size_t element) {
   const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
   call->host = args->host;
+  call->kept = conv_kept(args);
   call->at = window_conv_of(args->attrs, window_axes(x));
   call->activation = window_activation(args);
   call->n = sx.size[0];
