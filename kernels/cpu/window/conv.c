@@ -33,11 +33,15 @@
 typedef struct conv_lines {
   bool flat;     /* strides of 1: the windows of several rows are one run */
   bool tiled;    /* in tiles of several channels, by weights that lie in panels */
+  bool packed;   /* and whose windows are copied side by side; see conv_packed.h */
   int64_t phase; /* from one phase of a line to the next */
   int64_t line;  /* from one line to the next */
   int64_t rows;  /* of y that are made at a time */
   int64_t lines; /* of one slice that these read */
   int64_t room;  /* for the lines of all slices and channels */
+  int64_t each;  /* from one image to the next, */
+  int64_t images; /* which so many are packed of */
+  int64_t block; /* channels of x whose windows are packed at a time */
   int64_t run;   /* windows side by side, in `runs` runs */
   int64_t runs;
 } conv_lines;

@@ -90,7 +90,7 @@ static inline void conv_add_row(const float *from, float b, int64_t n, float *to
 /* Lines for `rows` rows of y. */
 static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
   const window_conv *at = &call->at;
-  conv_lines l = {.rows = rows};
+  conv_lines l = {.rows = rows, .images = 1};
   l.flat = at->stride[1] == 1 && at->stride[2] == 1;
   /* Side by side, what is left of a line is right of the one before. */
   const int64_t wide = call->in[2] + (l.flat ? 1 : 2) * at->padding[2];
@@ -100,7 +100,8 @@ static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lan
   l.runs = l.flat ? 1 : rows;
   l.run = l.flat ? (rows - 1) * l.line + call->out[2] : call->out[2];
   /* The last line is followed by what is right of it, and by what its last vectors read. */
-  l.room = call->c * call->kernel[0] * l.lines * l.line + (l.flat ? at->padding[2] : 0) + lanes;
+  l.each = call->c * call->kernel[0] * l.lines * l.line;
+  l.room = l.each + (l.flat ? at->padding[2] : 0) + lanes;
   return l;
 }
 
@@ -118,18 +119,29 @@ static conv_lines conv_lines_in(const conv_call *call, int64_t bytes, int64_t la
 /* Of every 16 windows that are summed so many are wanted at the least; channels of y. */
 #define TILED_WANTED 12
 #define TILED_CHANNELS 4
+
+#include "kernels/cpu/window/conv_packed.h"
+
 static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lines) {
   const window_conv *at = &call->at;
   const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
   const bool flat = at->stride[1] == 1 && at->stride[2] == 1;
   const int64_t summed =
       flat ? call->in[2] + at->padding[2] : cpu_ceil_div(call->out[2], TILE_SIDE) * TILE_SIDE;
+  const double least = (double)(call->c * call->kernel[0]) *
+                       ((double)(call->kernel[1] - 1) * (double)at->dilation[1] + 1) *
+                       ((double)call->in[2] + 2 * (double)at->padding[2]);
   if (element != sizeof(float) || call->window == 1 || call->k < TILED_CHANNELS ||
-      16 * call->out[2] < TILED_WANTED * summed)
+      least * (double)element > DIRECT_BYTES_MOST)
     return false;
-  *lines = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
-  lines->tiled = true;
-  return lines->room * (int64_t)element <= DIRECT_BYTES_MOST;
+  conv_lines l = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
+  const bool dense = 16 * call->out[2] >= TILED_WANTED * summed;
+  l.tiled = true;
+  if (!conv_is_packed(call, element, dense ? conv_line_waste(call, &l) : 0, &l) &&
+      (!dense || l.room * (int64_t)element > DIRECT_BYTES_MOST))
+    return false;
+  *lines = l;
+  return true;
 }
 
 static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *lines) {
