@@ -1,7 +1,7 @@
 /*
  * Convolutions of more terms and their gradients, which devices may sum in tiles of channels:
  * channels beside those of registers and panels, rows of every kind, strides, padding, dilation,
- * groups; and infinities beside what a window reads. Inputs are small whole numbers, so that the
+ * groups; and infinities beside what a window reads, or of a weight that padding would meet. Inputs are small whole numbers, so that the
  * CPU has the reference's result exactly in every type. Libraries of other devices may transform
  * windows, which rounds, and leave out products with padding: those are near, of finite numbers.
  */
@@ -42,6 +42,9 @@ static void out_shape(const tiles *s, int64_t *y) {
         1;
 }
 
+/* Of what `infinite` counts elements: of the weights, negative ones; -1 is none. */
+static int64_t of_weights(int64_t infinite) { return infinite < -1 ? -2 - infinite : -1; }
+
 static tn_tensor *way_on(tn_device *device, tn_dtype dtype, const tiles *s, int way,
                          int64_t infinite) {
   const int64_t x[] = {s->n, s->c * s->groups, s->image[0], s->image[1]};
@@ -62,7 +65,8 @@ static tn_tensor *way_on(tn_device *device, tn_dtype dtype, const tiles *s, int 
     input.size[d] = s->image[d], weight.kernel[d] = s->kernel[d];
   }
   tn_tensor *one = drawn(device, dtype, way == FORWARD ? x : y, 1, infinite);
-  tn_tensor *other = drawn(device, dtype, way == WEIGHT ? x : w, 2, way == WEIGHT ? infinite : -1);
+  tn_tensor *other = drawn(device, dtype, way == WEIGHT ? x : w, 2,
+                           way == WEIGHT ? infinite : of_weights(infinite));
   tn_tensor *out = unwritten(device, dtype, 4, way == FORWARD ? y : way == INPUT ? x : w);
   if (way == FORWARD) ok(tn_conv2d(NULL, one, other, NULL, &forward, &out));
   if (way == INPUT) ok(tn_conv2d_grad_input(NULL, one, other, &input, &out));
@@ -81,7 +85,7 @@ static void compare(const char *name, const tiles *s, tn_dtype dtype, int64_t in
     double *want = values_of(y);
     const int64_t count = tn_tensor_elements(y);
     tn_tensor_release(y);
-    for (int d = 1; d < (infinite < 0 ? b.count : 2); ++d)
+    for (int d = 1; d < (infinite == -1 ? b.count : 2); ++d)
       must_be(&b, what, d, way_on(b.devices[d], dtype, s, way, infinite), count, want,
               d == 1            ? 0
               : dtype == TN_F32 ? 1e-5
@@ -136,6 +140,19 @@ START_TEST(infinities_stay_where_they_are) {
 }
 END_TEST
 
+/* A gradient has no sums over what lies outside dy: an infinite weight reaches what it is multiplied
+ * with, and nothing there is to be multiplied by 0. */
+START_TEST(infinite_weights_meet_no_padding) {
+  static const int64_t cs[] = {1, 4, 9, 20}, ks[] = {1, 4, 5, 13};
+  tiles s = cases[_i].s;
+  for (int i = 0; i < 4; ++i)
+    for (int64_t at = 0; at < 40; at += 13) {
+      s.c = cs[i], s.k = ks[i];
+      compare(cases[_i].name, &s, TN_F32, -2 - at);
+    }
+}
+END_TEST
+
 /* So many images and rows that the work is cut. */
 START_TEST(many_pieces) {
   const tiles all[] = {
@@ -143,6 +160,12 @@ START_TEST(many_pieces) {
       {20, 9, 7, 1, {8, 8}, {3, 3}, ONES, ONES, ONES},
       {4, 1, 1, 40, {70, 61}, {3, 3}, ONES, ONES, ONES},
       {4, 1, 1, 40, {70, 61}, {3, 3}, {2, 2}, ONES, ONES},
+      {9, 150, 29, 1, {7, 7}, {3, 3}, ONES, ONES, ONES},
+      {3, 65, 70, 1, {28, 29}, {3, 3}, {2, 2}, ONES, ONES},
+      {3, 20, 26, 2, {14, 14}, {3, 3}, ONES, ONES, ONES},
+      {2, 33, 24, 1, {31, 9}, {5, 2}, {3, 2}, {2, 0}, {1, 3}},
+      {2, 40, 12, 1, {13, 13}, {1, 1}, ONES, {0}, ONES},
+      {2, 40, 20, 1, {14, 14}, {1, 1}, {2, 2}, {0}, ONES},
   };
   compare("many", &all[_i], TN_F32, -1);
 }
@@ -152,7 +175,8 @@ static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, channels_beside_those_of_tiles, 0, CASES);
   tcase_add_loop_test(tcase, infinities_stay_where_they_are, 0, CASES);
-  tcase_add_loop_test(tcase, many_pieces, 0, 4);
+  tcase_add_loop_test(tcase, infinite_weights_meet_no_padding, 0, CASES);
+  tcase_add_loop_test(tcase, many_pieces, 0, 10);
 }
 
 int main(void) { return run_suite("conv_tiles", add_tests); }

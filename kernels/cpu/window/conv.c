@@ -5,6 +5,7 @@
  * "im2col"), which one BLAS call multiplies with the weight. How the work is cut depends
  * on the shapes alone, so the bits do not depend on the threads.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/common/window.h"
@@ -65,6 +66,7 @@ typedef struct conv_call {
   const struct conv_last *last; /* how grad_weight goes without patches */
   conv_lines lines;             /* of a convolution that is summed directly */
   bool turned;                  /* x is dy: w is [c, k], its windows turned round */
+  bool infinite;                /* nothing was written: what pads dy would meet infinite weights */
   bool stays;                   /* with patches, whatever its extents */
   int64_t parts;                /* of its channels, which are units of their own */
   int64_t points;               /* windows of one place in a unit; see conv_point.h */
@@ -126,7 +128,7 @@ static tn_status conv_keep(const conv_call *call, void *panels, tn_status status
   *owned = NULL;
   if (status != TN_OK) {
     call->host->free(call->host, panels);
-  } else if (call->kept) {
+  } else if (call->kept && !call->infinite) {
     call->kept->data = panels;
     call->kept->release = conv_release;
   } else {

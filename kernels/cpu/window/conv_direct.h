@@ -87,6 +87,18 @@ static inline void conv_add_row(const float *from, float b, int64_t n, float *to
     for (; j < n; j++) to[j] = from[j] + b;
 }
 
+/* Gradients of x are sums over dy alone, which lines pad: infinite weights, and those that are no
+ * numbers, are left to the patches, where nothing is multiplied by 0 instead. */
+#define CONV_INFINITE(name, TYPE)                                                                  \
+  static bool name(const TYPE *w, int64_t n) {                                                     \
+    int is = 0;                                                                                    \
+    for (int64_t i = 0; i < n; i++) is |= w[i] - w[i] != 0;                                        \
+    return is;                                                                                     \
+  }
+CONV_INFINITE(conv_infinite_f, float)
+CONV_INFINITE(conv_infinite_d, double)
+#undef CONV_INFINITE
+
 /* Lines for `rows` rows of y. */
 static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
   const window_conv *at = &call->at;
