@@ -32,18 +32,18 @@
 /* Rows of x as a direct convolution reads them: padded, and with a stride apart into its phases, so
  * that windows side by side read elements side by side. In elements but for the counts. */
 typedef struct conv_lines {
-  bool flat;     /* strides of 1: the windows of several rows are one run */
-  bool tiled;    /* in tiles of several channels, by weights that lie in panels */
-  bool packed;   /* and whose windows are copied side by side; see conv_packed.h */
-  int64_t phase; /* from one phase of a line to the next */
-  int64_t line;  /* from one line to the next */
-  int64_t rows;  /* of y that are made at a time */
-  int64_t lines; /* of one slice that these read */
-  int64_t room;  /* for the lines of all slices and channels */
-  int64_t each;  /* from one image to the next, */
+  bool flat;      /* strides of 1: the windows of several rows are one run */
+  bool tiled;     /* in tiles of several channels, by weights that lie in panels */
+  bool packed;    /* and whose windows are copied side by side; see conv_packed.h */
+  int64_t phase;  /* from one phase of a line to the next */
+  int64_t line;   /* from one line to the next */
+  int64_t rows;   /* of y that are made at a time */
+  int64_t lines;  /* of one slice that these read */
+  int64_t room;   /* for the lines of all slices and channels */
+  int64_t each;   /* from one image to the next, */
   int64_t images; /* which so many are packed of */
-  int64_t block; /* channels of x whose windows are packed at a time */
-  int64_t run;   /* windows side by side, in `runs` runs */
+  int64_t block;  /* channels of x whose windows are packed at a time */
+  int64_t run;    /* windows side by side, in `runs` runs */
   int64_t runs;
 } conv_lines;
 
@@ -237,6 +237,10 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
   return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of convolution workspace",
                     (long long)bytes);
 }
+
+#include "kernels/cpu/window/conv_lines.h"
+
+#include "kernels/cpu/window/conv_packed.h"
 
 #include "kernels/cpu/window/conv_direct.h"
 #include "kernels/cpu/window/conv_phase.h"

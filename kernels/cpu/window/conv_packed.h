@@ -14,11 +14,11 @@
 /* Channels of y at the least, and what copying takes, in sums of a panel of channels. */
 #define PACKED_CHANNELS 12
 #define PACKED_COST 1.2
+/* Channels of x that are worth having in a panel. */
+#define PACKED_TOGETHER 8
 
 /* Windows that are summed for n. */
-static inline int64_t packed_windows(int64_t n) {
-  return cpu_ceil_div(n, TILE_SIDE) * TILE_SIDE;
-}
+static inline int64_t packed_windows(int64_t n) { return cpu_ceil_div(n, TILE_SIDE) * TILE_SIDE; }
 
 /* Windows that are summed for each that is wanted where they stay in lines `l`. */
 static double conv_line_waste(const conv_call *call, const conv_lines *l) {
@@ -57,16 +57,21 @@ static conv_lines packed_lines(const conv_call *call, int64_t rows, int64_t imag
 static bool conv_is_packed(const conv_call *call, size_t element, double waste, conv_lines *lines) {
   const double panels = (double)cpu_ceil_div(call->k, TILE_ROWS);
   const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
-  const int64_t most = 2 * PACKED_BYTES / (int64_t)element / cpu_min(call->k, call->patch);
-  const bool whole = call->out[0] == 1;
+  /* Sums or panels of a unit, and panels of PACKED_TOGETHER channels of x, have room for so many.
+   */
+  const int64_t few = call->window * cpu_min(call->c, PACKED_TOGETHER);
+  const int64_t most =
+      PACKED_BYTES / (int64_t)element / cpu_max(few, cpu_min(call->k, call->patch) / 2);
   double best = waste > 0 ? waste - PACKED_COST / panels : 16. / TILED_WANTED;
   if (element != sizeof(float) || call->window == 1 || call->k < PACKED_CHANNELS) return false;
   int64_t rows = 0, images = 0;
-  for (int64_t r = cpu_min(call->out[1], cpu_max(1, most / call->out[2])); r > 0; r--)
-    for (int64_t m = 1; m == 1 || (whole && r == call->out[1] && m <= call->n &&
-                                   m * call->image <= cpu_max(most, TILE_WIDTH));
-         m++)
+  for (int64_t r = cpu_min(call->out[1], cpu_max(1, most / call->out[2])); r > 0; r--) {
+    /* Images are side by side as a whole. */
+    const int64_t fit = cpu_min(cpu_min(call->n, TILE_WIDTH), cpu_max(1, most / call->image));
+    const int64_t beside = r == call->out[1] && call->out[0] == 1 ? fit : 1;
+    for (int64_t m = 1; m <= beside; m++)
       if (packed_waste(call, r, m) < best) best = packed_waste(call, r, m), rows = r, images = m;
+  }
   if (!rows) return false;
   const conv_lines l = packed_lines(call, rows, images, lanes);
   if (l.block < 1) return false;
