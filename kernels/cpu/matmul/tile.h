@@ -10,11 +10,27 @@
 enum { TILE_ROWS = 6, TILE_SIDE = 16, TILE_WIDTH = 64 };
 enum { TILE_UNIT = 16 }; /* rows of matrix units' tiles, and words of their rows */
 
+/* Where a vector of sums goes: the lanes of `mask`, of which there are `count`, side by side from
+ * `to` of their row on. `whole`: lanes behind these may be written too, before the next vector. */
+typedef struct tile_places {
+  int64_t to;
+  uint16_t mask, count;
+  bool whole;
+} tile_places;
+#if defined(__AVX512F__)
+#define TILE_PUTS_LANES true
+#else
+#define TILE_PUTS_LANES false
+#endif
+
 typedef struct tile_shape {
   int64_t steps, rows, width; /* words of a sum; rows of a and columns of b in their panels */
   int64_t ldy;                /* from one row of y to the next */
   bool add;                   /* to what is in y */
   const int64_t *taps;        /* of tile_windows */
+  const tile_places *lanes;   /* of tile_windows, if it puts lanes: of each vector of a row */
+  const float *bias;          /* of tile_floats and tile_windows: what rows get added, or NULL */
+  bool relu;                  /* of these: and what is not above 0 is 0 */
 } tile_shape;
 
 /* Rows that a panel of a has for `rows` that are left. */

@@ -5,6 +5,7 @@
  * "im2col"), which one BLAS call multiplies with the weight. How the work is cut depends
  * on the shapes alone, so the bits do not depend on the threads.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/common/window.h"
@@ -31,14 +32,18 @@
 /* Rows of x as a direct convolution reads them: padded, and with a stride apart into its phases, so
  * that windows side by side read elements side by side. In elements but for the counts. */
 typedef struct conv_lines {
-  bool flat;     /* strides of 1: the windows of several rows are one run */
-  bool tiled;    /* in tiles of several channels, by weights that lie in panels */
-  int64_t phase; /* from one phase of a line to the next */
-  int64_t line;  /* from one line to the next */
-  int64_t rows;  /* of y that are made at a time */
-  int64_t lines; /* of one slice that these read */
-  int64_t room;  /* for the lines of all slices and channels */
-  int64_t run;   /* windows side by side, in `runs` runs */
+  bool flat;      /* strides of 1: the windows of several rows are one run */
+  bool tiled;     /* in tiles of several channels, by weights that lie in panels */
+  bool packed;    /* and whose windows are copied side by side; see conv_packed.h */
+  int64_t phase;  /* from one phase of a line to the next */
+  int64_t line;   /* from one line to the next */
+  int64_t rows;   /* of y that are made at a time */
+  int64_t lines;  /* of one slice that these read */
+  int64_t room;   /* for the lines of all slices and channels */
+  int64_t each;   /* from one image to the next, */
+  int64_t images; /* which so many are packed of */
+  int64_t block;  /* channels of x whose windows are packed at a time */
+  int64_t run;    /* windows side by side, in `runs` runs */
   int64_t runs;
 } conv_lines;
 
@@ -47,6 +52,7 @@ typedef struct conv_call {
   const void *x, *w, *bias, *dy; /* in type T, those that the operator has */
   void *y;                       /* what it writes */
   const void *weight;            /* w in type C */
+  tn_kept *kept;                 /* NULL unless w never changes: where its panels stay */
   window_conv at;
   int64_t activation;               /* a tn_activation */
   int64_t n, c, k;                  /* c and k of one group */
@@ -60,6 +66,7 @@ typedef struct conv_call {
   const struct conv_last *last; /* how grad_weight goes without patches */
   conv_lines lines;             /* of a convolution that is summed directly */
   bool turned;                  /* x is dy: w is [c, k], its windows turned round */
+  bool infinite;                /* nothing was written: what pads dy would meet infinite weights */
   bool stays;                   /* with patches, whatever its extents */
   int64_t parts;                /* of its channels, which are units of their own */
   int64_t points;               /* windows of one place in a unit; see conv_point.h */
@@ -106,11 +113,36 @@ static void conv_turn(conv_call *call) {
   }
 }
 
+/* Where a program's call keeps panels of weights that never change, which are the second operand,
+ * forward and backward; NULL of other calls. Shapes, and so the panels, are the call's. */
+static tn_kept *conv_kept(const tn_kernel_args *args) {
+  enum { WEIGHTS = 1 };
+  tn_kept *kept = TN_FIELD_OR(args, tn_kernel_args, kept, NULL);
+  return kept && kept->constants >> WEIGHTS & 1 ? kept : NULL;
+}
+
+static void conv_release(const tn_host *host, void *panels) { host->free(host, panels); }
+
+/* Panels, freed unless status is TN_OK, go to what keeps them if anything does, else to `owned`. */
+static tn_status conv_keep(const conv_call *call, void *panels, tn_status status, void **owned) {
+  *owned = NULL;
+  if (status != TN_OK) {
+    call->host->free(call->host, panels);
+  } else if (call->kept && !call->infinite) {
+    call->kept->data = panels;
+    call->kept->release = conv_release;
+  } else {
+    *owned = panels;
+  }
+  return status;
+}
+
 /* The convolution's view of a call: x, w and y are its tensors by their forward names. */
 static void conv_geometry(conv_call *call, const tn_kernel_args *args, const DLTensor *x,
                           const DLTensor *w, const DLTensor *y, size_t element) {
   const window_shape sx = window_shape_of(x), sw = window_shape_of(w), sy = window_shape_of(y);
   call->host = args->host;
+  call->kept = conv_kept(args);
   call->at = window_conv_of(args->attrs, window_axes(x));
   call->activation = window_activation(args);
   call->n = sx.size[0];
@@ -205,6 +237,10 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
   return host->fail(TN_ERR_OUT_OF_MEMORY, "no memory for %lld bytes of convolution workspace",
                     (long long)bytes);
 }
+
+#include "kernels/cpu/window/conv_lines.h"
+
+#include "kernels/cpu/window/conv_packed.h"
 
 #include "kernels/cpu/window/conv_direct.h"
 #include "kernels/cpu/window/conv_phase.h"

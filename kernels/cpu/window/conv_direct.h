@@ -11,15 +11,6 @@
 #ifndef TENON_CPU_CONV_DIRECT_H
 #define TENON_CPU_CONV_DIRECT_H
 
-/* Bytes of a vector register, and how many of them sum at a time: enough that none waits. */
-#if defined(__AVX512F__)
-#define DIRECT_VECTOR 64
-#elif defined(__AVX__)
-#define DIRECT_VECTOR 32
-#else
-#define DIRECT_VECTOR 16
-#endif
-#define DIRECT_SUMS 8
 /* Channels of y whose sums share what is read. */
 #define DIRECT_CHANNELS 4
 /* Terms at the most; with one channel of y to a group a product of matrices does even worse. */
@@ -29,11 +20,6 @@
  * matrices is faster, which packs what it multiplies. */
 #define DIRECT_POINTS 16
 #define DIRECT_SHARES 8
-/* Bytes of lines that are worth having at a time, and at the most; tiles read them from the second
- * cache. */
-#define DIRECT_BYTES (24 * 1024)
-#define TILED_BYTES (448 * 1024)
-#define DIRECT_BYTES_MOST (1024 * 1024)
 
 /* GCC would compute two taps in one pass over the sums, and for that keep these in memory. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -87,49 +73,38 @@ static inline void conv_add_row(const float *from, float b, int64_t n, float *to
     for (; j < n; j++) to[j] = from[j] + b;
 }
 
-/* Lines for `rows` rows of y. */
-static conv_lines conv_lines_of(const conv_call *call, int64_t rows, int64_t lanes) {
-  const window_conv *at = &call->at;
-  conv_lines l = {.rows = rows};
-  l.flat = at->stride[1] == 1 && at->stride[2] == 1;
-  /* Side by side, what is left of a line is right of the one before. */
-  const int64_t wide = call->in[2] + (l.flat ? 1 : 2) * at->padding[2];
-  l.phase = cpu_ceil_div(wide, at->stride[2]);
-  l.line = l.phase * at->stride[2];
-  l.lines = (rows - 1) * at->stride[1] + (call->kernel[1] - 1) * at->dilation[1] + 1;
-  l.runs = l.flat ? 1 : rows;
-  l.run = l.flat ? (rows - 1) * l.line + call->out[2] : call->out[2];
-  /* The last line is followed by what is right of it, and by what its last vectors read. */
-  l.room = call->c * call->kernel[0] * l.lines * l.line + (l.flat ? at->padding[2] : 0) + lanes;
-  return l;
-}
+/* Gradients of x are sums over dy alone, which lines pad: infinite weights, and those that are no
+ * numbers, are left to the patches, where nothing is multiplied by 0 instead. */
+#define CONV_INFINITE(name, TYPE)                                                                  \
+  static bool name(const TYPE *w, int64_t n) {                                                     \
+    int is = 0;                                                                                    \
+    for (int64_t i = 0; i < n; i++) is |= w[i] - w[i] != 0;                                        \
+    return is;                                                                                     \
+  }
+CONV_INFINITE(conv_infinite_f, float)
+CONV_INFINITE(conv_infinite_d, double)
+#undef CONV_INFINITE
 
-/* Equally many rows of y at a time, of which the lines have so many bytes. */
-static conv_lines conv_lines_in(const conv_call *call, int64_t bytes, int64_t lanes,
-                                size_t element) {
-  int64_t rows = 1;
-  while (rows < call->out[1] &&
-         conv_lines_of(call, rows + 1, lanes).room * (int64_t)element <= bytes)
-    rows++;
-  rows = cpu_ceil_div(call->out[1], cpu_ceil_div(call->out[1], rows));
-  return conv_lines_of(call, rows, lanes);
-}
-
-/* Of every 16 windows that are summed so many are wanted at the least; channels of y. */
-#define TILED_WANTED 12
-#define TILED_CHANNELS 4
 static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lines) {
   const window_conv *at = &call->at;
   const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
   const bool flat = at->stride[1] == 1 && at->stride[2] == 1;
   const int64_t summed =
       flat ? call->in[2] + at->padding[2] : cpu_ceil_div(call->out[2], TILE_SIDE) * TILE_SIDE;
+  const double least = (double)(call->c * call->kernel[0]) *
+                       ((double)(call->kernel[1] - 1) * (double)at->dilation[1] + 1) *
+                       ((double)call->in[2] + 2 * (double)at->padding[2]);
   if (element != sizeof(float) || call->window == 1 || call->k < TILED_CHANNELS ||
-      16 * call->out[2] < TILED_WANTED * summed)
+      least * (double)element > DIRECT_BYTES_MOST)
     return false;
-  *lines = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
-  lines->tiled = true;
-  return lines->room * (int64_t)element <= DIRECT_BYTES_MOST;
+  conv_lines l = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
+  const bool dense = 16 * call->out[2] >= TILED_WANTED * summed;
+  l.tiled = true;
+  if (!conv_is_packed(call, element, dense ? conv_line_waste(call, &l) : 0, &l) &&
+      (!dense || l.room * (int64_t)element > DIRECT_BYTES_MOST))
+    return false;
+  *lines = l;
+  return true;
 }
 
 static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *lines) {
