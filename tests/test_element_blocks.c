@@ -165,7 +165,7 @@ END_TEST
 /* Rows of every length about a register and four of them, one after the other. */
 static void check_softmax(int n, const double *row) {
   tn_tensor *x = numbers(b.devices[1], TN_F32, 2, SHAPE(1, n), row), *y = NULL, *logs = NULL;
-  double *got = malloc((size_t)n * sizeof *got), sum = 0, top = -(double)INFINITY;
+  double *got = calloc((size_t)n, sizeof *got), sum = 0, top = -(double)INFINITY;
   for (int i = 0; i < n; ++i) top = row[i] > top || isnan(row[i]) ? row[i] : top;
   for (int i = 0; i < n; ++i) sum += exp((double)(float)row[i] - (double)(float)top);
   ok(tn_softmax(NULL, x, NULL, &y));
