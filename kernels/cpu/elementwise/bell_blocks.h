@@ -16,7 +16,6 @@
 #include <immintrin.h>
 
 #define BELL_IN_BLOCKS 1
-#define BELL_BLOCK 512 /* elements that other types than float are converted by */
 
 enum { BELL_PIECES = 32, BELL_ROWS = 9 };
 
