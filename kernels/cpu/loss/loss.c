@@ -2,7 +2,7 @@
  * nll_loss and cross_entropy over [n, c, inner] and their gradients. The loss of each
  * target is computed in parallel into a row of doubles, which is then summed in order.
  */
-#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/base/exp_row.h"
 #include "kernels/cpu/cpu.h"
 
 typedef struct loss_call {
