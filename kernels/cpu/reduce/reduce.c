@@ -88,7 +88,9 @@ tn_status ISA(reduce_run)(const tn_host *host, reduce_plan *p, size_t bytes, tn_
     return host->parallel_for(host, p->outputs, grain, direct, p);
   }
   tn_status status = host->parallel_for(host, p->parts, 1, part, p);
-  if (status == TN_OK) status = finish(p, 0, p->outputs);
+  if (status == TN_OK)
+    status =
+        host->parallel_for(host, p->outputs, cpu_max(64, CPU_GRAIN_MATHS / p->parts), finish, p);
   host->free(host, p->partial);
   return status;
 }
