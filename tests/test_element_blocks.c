@@ -1,10 +1,12 @@
 /*
  * Elementwise functions and sums that go by blocks and registers, by the instructions of each
  * instruction set: gelu and its gradient on either side of where their pieces end, at lengths about
- * a register and a block, however elements lie; sums, softmax and running maxima at lengths about a
- * row of lanes or a block.
+ * a register and a block, however elements lie; exponentials likewise; sums, softmax, its
+ * gradients, losses, argmax and running maxima at lengths about a row of lanes or a block; and
+ * results that go past the caches.
  */
 #include <float.h>
+#include <unistd.h>
 
 #include "numeric.h"
 
@@ -112,6 +114,79 @@ START_TEST(gelu_over_its_input) {
 }
 END_TEST
 
+/* About where results overflow and are subnormal, and between; and those that are no numbers. */
+static double exponent(int i) {
+  static const double odd[] = {88.72, 88.73, -87.4, -103.9, -104.1, 0, 3e38, -3e38, NAN, INFINITY};
+  if (i % 13 == 12) return (double)(float)odd[i / 13 % 10];
+  return (double)(float)(0.1931 * (i % 997) - 103);
+}
+
+static void check_exp(tn_dtype dtype, int n, int step) {
+  tn_tensor *x = laid(dtype, n, step, exponent), *y = NULL, *two = NULL;
+  double *in = values_of(x);
+  ok(tn_exp(NULL, x, &y));
+  ok(tn_exp2(NULL, x, &two));
+  double *got = values_of(y), *powers = values_of(two);
+  const double most = dtype == TN_F16 ? 65519 : (double)FLT_MAX;
+  for (int i = 0; i < n; ++i) {
+    const double e = exp(in[i]), p = exp2(in[i]);
+    must_be_near("exp", dtype, n, i, in[i], got[i], e > most ? (double)INFINITY : e,
+                 slack(dtype, e, 1));
+    must_be_near("exp2", dtype, n, i, in[i], powers[i], p > most ? (double)INFINITY : p,
+                 slack(dtype, p, 2));
+  }
+  free(in), free(got), free(powers);
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(two);
+}
+
+START_TEST(exponentials_by_blocks) {
+  static const tn_dtype types[] = {TN_F32, TN_F16, TN_BF16};
+  for (int t = 0; t < 3; ++t)
+    for (int l = 0; l < LENGTHS; ++l)
+      for (int step = 1; step < 3; ++step) check_exp(types[t], lengths[l], step);
+}
+END_TEST
+
+/* More elements than half of the last cache holds of floats that are read and written. */
+static int64_t more_than_caches(void) {
+  long bytes = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  if (bytes < (long)32 << 20) bytes = (long)64 << 20;
+  return getenv("MESON_EXE_WRAPPER") ? 4099 : bytes / 16 * 2 + 4099;
+}
+
+/* Of results that begin anywhere in a line, the elements about them are left as they are. */
+static void check_streamed(const float *at, int64_t n, int behind) {
+  tn_tensor *x = NULL, *all = NULL, *y = NULL;
+  float *got = calloc((size_t)(n + 32), sizeof *got);
+  ok(tn_tensor_from_host(b.devices[1], TN_F32, 1, SHAPE(n), at, &x));
+  ok(tn_tensor_from_host(b.devices[1], TN_F32, 1, SHAPE(n + 32), got, &all));
+  ok(tn_tensor_slice(all, 0, behind, behind + n, 1, &y));
+  ok(tn_neg(NULL, x, &y));
+  ok(tn_tensor_to_host(all, got, (size_t)(n + 32) * sizeof *got));
+  for (int64_t i = 0; i < n + 32; ++i) {
+    const bool is_inside = i >= behind && i < behind + n;
+    if (got[i] != (is_inside ? -at[i - behind] : 0))
+      ck_abort_msg("of %lld elements behind %d, element %lld is %.9g", (long long)n, behind,
+                   (long long)i, (double)got[i]);
+  }
+  free(got);
+  tn_tensor_release(x), tn_tensor_release(all), tn_tensor_release(y);
+}
+
+START_TEST(results_past_the_caches) {
+  const int64_t n = more_than_caches();
+  float *at = malloc((size_t)n * sizeof *at);
+  for (int64_t i = 0; i < n; ++i) at[i] = (float)(1 + i % 8388593);
+  check_streamed(at, n, 0);
+  check_streamed(at, n, 5);
+  check_streamed(at, n, 16);
+  free(at);
+}
+END_TEST
+
 /* Whole numbers of 24 bits: doubles hold their sums and floats none on the way. */
 static double whole(int i) { return (double)((uint32_t)i * 2654435761u >> 8) - 0x1p23; }
 
@@ -195,6 +270,69 @@ START_TEST(softmax_by_blocks) {
 }
 END_TEST
 
+/* Gradients of rows and the loss of their class n / 2, by what softmax is of them. */
+static void check_row_slopes(int n, const double *row) {
+  const double target = n / 2, one = 1;
+  double *dy = calloc((size_t)n, sizeof *dy), *want = calloc((size_t)n, sizeof *want);
+  double *p = calloc((size_t)n, sizeof *p), sum = 0, along = 0, all = 0;
+  for (int i = 0; i < n; ++i) dy[i] = of_one(i), all += dy[i], sum += exp(row[i]);
+  for (int i = 0; i < n; ++i) p[i] = exp(row[i]) / sum, along += dy[i] * p[i];
+  tn_tensor *x = numbers(b.devices[1], TN_F32, 2, SHAPE(1, n), row), *y = NULL, *logs = NULL;
+  tn_tensor *slopes = numbers(b.devices[1], TN_F32, 2, SHAPE(1, n), dy), *dx[3] = {NULL};
+  tn_tensor *class = numbers(b.devices[1], TN_I64, 1, SHAPE(1), &target), *loss = NULL;
+  tn_tensor *unit = numbers(b.devices[1], TN_F32, 0, NULL, &one);
+  ok(tn_softmax(NULL, x, NULL, &y));
+  ok(tn_log_softmax(NULL, x, NULL, &logs));
+  ok(tn_softmax_grad(NULL, slopes, y, NULL, &dx[0]));
+  ok(tn_log_softmax_grad(NULL, slopes, logs, NULL, &dx[1]));
+  ok(tn_cross_entropy(NULL, x, class, NULL, &loss));
+  ok(tn_cross_entropy_grad(NULL, unit, x, class, NULL, &dx[2]));
+  for (int i = 0; i < n; ++i) want[i] = p[i] * (dy[i] - along);
+  must_be(&b, "softmax_grad", 1, dx[0], n, want, 1e-6);
+  for (int i = 0; i < n; ++i) want[i] = dy[i] - p[i] * all;
+  must_be(&b, "log_softmax_grad", 1, dx[1], n, want, 1e-6);
+  for (int i = 0; i < n; ++i) want[i] = p[i] - (i == n / 2);
+  must_be(&b, "cross_entropy_grad", 1, dx[2], n, want, 1e-6);
+  const double lost = log(sum) - row[n / 2];
+  must_be(&b, "cross_entropy", 1, loss, 1, &lost, 1e-6);
+  free(dy), free(want), free(p);
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(logs);
+  tn_tensor_release(slopes), tn_tensor_release(class), tn_tensor_release(unit);
+}
+
+START_TEST(slopes_of_rows) {
+  double row[MOST];
+  for (int n = 1; n < 200; ++n) {
+    for (int i = 0; i < n; ++i) row[i] = (double)(float)(logit(i + n) / 16);
+    check_row_slopes(n, row);
+  }
+}
+END_TEST
+
+/* Of rows whose first extreme stands anywhere, and of columns; a NaN wins. */
+static void check_argmax(int n, int apart, int at, double top) {
+  double *x = calloc((size_t)(n * apart), sizeof *x), *want = calloc((size_t)apart, sizeof *want);
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < apart; ++j) x[i * apart + j] = i < at ? i % 5 : i == at ? top : i % 7;
+  for (int j = 0; j < apart; ++j) want[j] = at;
+  tn_tensor *t = numbers(b.devices[1], TN_F32, 2, SHAPE(n, apart), x), *y = NULL;
+  const tn_argmax_attrs attrs = {.struct_size = sizeof attrs, .axis = 0};
+  ok(tn_argmax(NULL, t, &attrs, &y));
+  must_be(&b, "argmax", 1, y, apart, want, 0);
+  free(x), free(want);
+  tn_tensor_release(t);
+}
+
+START_TEST(argmax_by_blocks) {
+  for (int n = 1; n < 700; n += n < 140 ? 1 : 61)
+    for (int at = 0; at < n; at += 1 + n / 9) {
+      check_argmax(n, 1, at, 9);
+      check_argmax(n, 1, at, NAN);
+      if (n % 10 == 0) check_argmax(n, 300, at, at % 2 ? NAN : 9);
+    }
+}
+END_TEST
+
 /* Numbers that now and then exceed all before them, by themselves or in a row; NaN from `nan` on.
  */
 static double record(int i, int nan) {
@@ -245,9 +383,13 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, gelu_by_blocks);
   tcase_add_test(c, slopes_far_below_zero);
   tcase_add_test(c, gelu_over_its_input);
+  tcase_add_test(c, exponentials_by_blocks);
+  tcase_add_test(c, results_past_the_caches);
   tcase_add_test(c, sums_are_those_of_doubles);
   tcase_add_test(c, sums_of_the_largest_floats);
   tcase_add_test(c, softmax_by_blocks);
+  tcase_add_test(c, slopes_of_rows);
+  tcase_add_test(c, argmax_by_blocks);
   tcase_add_test(c, cummax_by_blocks);
 }
 

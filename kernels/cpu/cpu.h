@@ -26,8 +26,8 @@
 #define CPU_IVDEP
 #endif
 
-/* Elements per share of a parallel loop: about ten microseconds of work. */
-#define CPU_GRAIN_CHEAP 32768
+/* Elements per share of a parallel loop: some microseconds of work. */
+#define CPU_GRAIN_CHEAP 16384
 #define CPU_GRAIN_MATHS 8192
 #define CPU_GRAIN_SLOW 1024
 

@@ -4,7 +4,8 @@
  * sum + a b, rounded once where the processor can. FLOATS_FIRST(count) says which lanes
  * FLOATS_LOAD_FIRST reads, the others being 0, and FLOATS_KEEP_FIRST writes: the first 1 to all.
  * FLOATS_HALF is a register of half the lanes where that is faster; its DOT takes the lower half of
- * a. FLOATS_TOTAL adds up all lanes.
+ * a. FLOATS_TOTAL adds up all lanes. FLOATS_STREAM writes to an aligned place past the caches,
+ * where the processor can; FLOATS_STREAMED() stands behind the last of these.
  */
 #ifndef TENON_KERNELS_CPU_FLOATS_H
 #define TENON_KERNELS_CPU_FLOATS_H
@@ -34,6 +35,7 @@
 #define FLOATS_HALF_LOAD_FIRST(p, lanes) _mm256_maskz_loadu_ps((__mmask8)(lanes), p)
 #define FLOATS_HALF_KEEP_FIRST(p, lanes, v) _mm256_mask_storeu_ps(p, (__mmask8)(lanes), v)
 #define FLOATS_HALF_DOT(sum, a, b) _mm256_fmadd_ps(_mm512_castps512_ps256(a), b, sum)
+#define FLOATS_STREAM(p, v) _mm512_stream_ps(p, v)
 #elif defined(__AVX2__)
 #define FLOATS __m256
 #define FLOATS_BESIDE 2
@@ -47,6 +49,7 @@
   _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define FLOATS_LOAD_FIRST(p, lanes) _mm256_maskload_ps(p, lanes)
 #define FLOATS_KEEP_FIRST(p, lanes, v) _mm256_maskstore_ps(p, lanes, v)
+#define FLOATS_STREAM(p, v) _mm256_stream_ps(p, v)
 #elif defined(__SSE2__)
 #define FLOATS __m128
 #define FLOATS_BESIDE 2
@@ -54,6 +57,7 @@
 #define FLOATS_SPREAD(x) _mm_set1_ps(x)
 #define FLOATS_KEEP(p, v) _mm_storeu_ps(p, v)
 #define FLOATS_DOT(sum, a, b) _mm_add_ps(sum, _mm_mul_ps(a, b))
+#define FLOATS_STREAM(p, v) _mm_stream_ps(p, v)
 #define FLOATS_AND(a, b) _mm_and_ps(a, b)
 #elif defined(__aarch64__)
 #define FLOATS float32x4_t
@@ -75,6 +79,10 @@ typedef float floats_lanes __attribute__((vector_size(16), aligned(4), may_alias
 #define FLOATS_KEEP(p, v) (*(floats_lanes *)(void *)(p) = (v))
 #define FLOATS_DOT(sum, a, b) ((sum) + (a) * (b))
 #define FLOATS_AND(a, b) ((floats_lanes)((floats_bits)(a) & (floats_bits)(b)))
+#endif
+
+#ifdef FLOATS_STREAM
+#define FLOATS_STREAMED() _mm_sfence()
 #endif
 
 /* Where no instruction leaves lanes out, they go through memory. */

@@ -3,6 +3,7 @@
  * inner loops as their strides allow, and spreads them over threads. Elements are visited
  * in the output's memory order, so nothing here may depend on the logical order.
  */
+#include "kernels/cpu/base/stream.h"
 #include "kernels/cpu/cpu.h"
 
 typedef struct plan {
@@ -13,7 +14,12 @@ typedef struct plan {
   int64_t step[TN_MAX_RANK][ELEMENTWISE_MAX]; /* in elements */
   char *base[ELEMENTWISE_MAX];
   int64_t bytes[ELEMENTWISE_MAX];
+  int64_t n, unit; /* elements, and how many of them are one of the range */
+  bool streamed;   /* one run of elements, whose results go past the caches */
 } plan;
+
+/* Of a run, so that threads share no line, and vectors of aligned tensors stay in one. */
+enum { RUN_UNIT = 64 };
 
 static bool is_contiguous(const DLTensor *t) {
   int64_t want = 1;
@@ -101,9 +107,47 @@ static void next_row(const plan *p, void **ptr, int64_t *index) {
   }
 }
 
+/* Of one result alone; and what is written over an input is there already. */
+static bool is_streamed(const plan *p, const tn_kernel_args *args) {
+  const int out = p->count - 1;
+  int64_t bytes = p->n * p->bytes[out];
+  if (p->rank != 1 || p->step[0][out] != 1 || args->num_out != 1) return false;
+  for (int i = 0; i < out; i++) {
+    if (p->base[i] == p->base[out]) return false;
+    if (p->step[0][i] != 0) bytes += p->n * p->bytes[i];
+  }
+  return stream_pays(bytes);
+}
+
+/* Asks for the next n elements of the inputs, which are not read while a block is written. */
+static void fetch_inputs(const plan *p, void *const *ptr, int64_t n) {
+  for (int i = 0; i < p->count - 1; i++)
+    for (int64_t j = 0; p->step[0][i] == 1 && j < n * p->bytes[i]; j += STREAM_LINE)
+      __builtin_prefetch((const char *)ptr[i] + j);
+}
+
+static void run_streamed(const plan *p, int64_t n, void **ptr) {
+  const int out = p->count - 1;
+  _Alignas(STREAM_LINE) char room[STREAM_BLOCK + STREAM_LINE];
+  for (int64_t m; n > 0; n -= m) {
+    char *y = ptr[out];
+    const int64_t behind = (int64_t)((uintptr_t)y % STREAM_LINE);
+    m = cpu_min(n, (STREAM_BLOCK - behind) / p->bytes[out]);
+    ptr[out] = room + behind;
+    p->fn(m, ptr, p->step[0], p->ctx);
+    ptr[out] = y;
+    move(p, ptr, 0, m);
+    fetch_inputs(p, ptr, cpu_min(m, n - m));
+    stream_out(y, room + behind, m * p->bytes[out]);
+  }
+  stream_end();
+}
+
 static tn_status run_range(void *ctx, int64_t begin, int64_t end) {
   const plan *p = ctx;
   const int inner = p->rank - 1;
+  begin *= p->unit;
+  end = cpu_min(end * p->unit, p->n);
   int64_t index[TN_MAX_RANK] = {0}, rest = begin / p->size[inner], at = begin % p->size[inner];
   void *ptr[ELEMENTWISE_MAX];
   for (int i = 0; i < p->count; i++) ptr[i] = p->base[i];
@@ -115,6 +159,10 @@ static tn_status run_range(void *ctx, int64_t begin, int64_t end) {
   while (begin < end) {
     const int64_t n = cpu_min(p->size[inner] - at, end - begin);
     move(p, ptr, inner, at);
+    if (p->streamed) {
+      run_streamed(p, n, ptr);
+      return TN_OK;
+    }
     p->fn(n, ptr, p->step[inner], p->ctx);
     move(p, ptr, inner, -at);
     next_row(p, ptr, index);
@@ -127,11 +175,13 @@ static tn_status run_range(void *ctx, int64_t begin, int64_t end) {
 /* pre: there are elements. */
 static tn_status run_general(const tn_kernel_args *args, const DLTensor *const *t, int count,
                              elementwise_fn fn, const void *ctx, int64_t grain) {
-  plan p = {.fn = fn, .ctx = ctx, .count = count};
-  const int64_t n = cpu_count(t[count - 1]);
+  plan p = {.fn = fn, .ctx = ctx, .count = count, .n = cpu_count(t[count - 1])};
   plan_build(&p, t);
-  if (n <= grain) return run_range(&p, 0, n);
-  return args->host->parallel_for(args->host, n, grain, run_range, &p);
+  p.unit = p.rank == 1 ? RUN_UNIT : 1;
+  p.streamed = is_streamed(&p, args);
+  const int64_t units = cpu_ceil_div(p.n, p.unit);
+  if (p.n <= grain) return run_range(&p, 0, units);
+  return args->host->parallel_for(args->host, units, cpu_ceil_div(grain, p.unit), run_range, &p);
 }
 
 tn_status ISA(elementwise)(const tn_kernel_args *args, elementwise_fn fn, const void *ctx,
