@@ -50,7 +50,7 @@ void pass_copies(passes *p);
 tn_status pass_merge(passes *p);
 /* fold.c: what follows from constants alone is computed now and is a constant. */
 tn_status pass_fold(passes *p);
-/* fuse.c: a product takes up the bias and activation that follow it. */
+/* fuse.c: a product takes up the bias, the image added and the activation that follow it. */
 tn_status pass_fuse(passes *p);
 /* layout.c: images between convolutions lie as their kernels are fastest. */
 tn_status pass_layout(passes *p);
