@@ -312,11 +312,11 @@ tn_status cuda_run_conv(const tn_kernel_args *args) {
 tn_status cuda_run_conv_add(const tn_kernel_args *args) {
   enum { ADDEND = 3 };
   tn_conv2d_add_attrs plain = *(const tn_conv2d_add_attrs *)args->attrs;
-  tn_kernel_args convolution = *args;
+  tn_kernel_args sub = *args;
   plain.activation = TN_ACTIVATION_NONE;
-  convolution.attrs = &plain;
-  convolution.num_in = ADDEND;
-  tn_status status = cuda_run_conv_forward(&convolution);
+  sub.attrs = &plain;
+  sub.num_in = ADDEND;
+  tn_status status = cuda_run_conv_forward(&sub);
   if (status == TN_OK) status = add(args, args->out[0], args->in[ADDEND]);
   return status == TN_OK ? cuda_conv_activate(args, window_activation(args)) : status;
 }
