@@ -232,12 +232,19 @@ typedef struct extended {
   const void *attrs;
 } extended;
 
-/* Whether a call that gets one kernel may become one that gets the other: the same, or for another
- * operator one of the same plugin that is ranked no lower. */
-static bool is_as_good(const cell *before, const cell *after, bool same_operator) {
-  if (same_operator || !before || !after) return same_operator && before == after;
-  return before->kernel->plugin == after->kernel->plugin &&
+/* Whether one kernel stands in for the other: of the same plugin, and ranked no lower. */
+static bool is_as_good(const cell *before, const cell *after) {
+  return before && after && before->kernel->plugin == after->kernel->plugin &&
          after->kernel->row.priority >= before->kernel->row.priority;
+}
+
+/* Whether a call of `op` that gets `before` may become one of another operator that gets `after`,
+ * and be laid out with channels last as well as it could. */
+static bool may_become(const fusing *f, uint32_t op, const cell *before, uint32_t other,
+                       const cell *after, tn_dtype dtype) {
+  const cell *last = passes_channels_last(f->p->program, op, dtype);
+  return is_as_good(before, after) &&
+         (!last || is_as_good(last, passes_channels_last(f->p->program, other, dtype)));
 }
 
 /* Whether a kernel as good takes what the product would become. pre: the node is a product. */
@@ -254,7 +261,9 @@ static tn_status ask_kernel(fusing *f, const record_node *n, const extended *e, 
   if (e->more) own = in[e->at];
   if (!status && e->more) status = fuse_stand_in(f, e->at, e->more, &in[e->at]);
   if (!status) status = fuse_find_kernel(e->op, in, num_in, out, e->attrs, &after);
-  *takes = !status && is_as_good(before, after, e->op == n->op->id);
+  *takes = !status && (e->op == n->op->id ? before == after
+                                          : may_become(f, n->op->id, before, e->op, after,
+                                                       r->values[n->out[0]].dtype));
   if (e->more && own != in[e->at]) tn_tensor_release(own);
   for (uint32_t i = 0; i < FUSE_ARGS; ++i) tn_tensor_release(in[i]);
   tn_tensor_release(out);

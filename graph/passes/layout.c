@@ -55,11 +55,11 @@ static void restride(const passes *p, uint32_t buffer) {
 
 /* --- which kernels --- */
 
-static bool has_row(const tn_program *program, const record_node *n, tn_dtype dtype) {
-  const cell *c = registry_cells(program->device->table, n->op->id, dtype);
+const cell *passes_channels_last(const tn_program *program, uint32_t op, tn_dtype dtype) {
+  const cell *c = registry_cells(program->device->table, op, dtype);
   while (c && !(c->kernel->row.flags & TN_KERNEL_CHANNELS_LAST))
     c = atomic_load_explicit(&c->next, memory_order_acquire);
-  return c != NULL;
+  return c;
 }
 
 /* Whether any kernel of the operator takes any strides. */
@@ -143,7 +143,8 @@ static bool is_candidate(const laying *l, uint32_t k) {
       n->num_out > MOST_OUTPUTS || !has_one_result(n) || n->in[0] == TN_GRAPH_NONE)
     return false;
   const record_value *x = &r->values[n->in[0]];
-  return x->rank == IMAGE_RANK && is_numbers(x->dtype) && has_row(l->p->program, n, x->dtype);
+  return x->rank == IMAGE_RANK && is_numbers(x->dtype) &&
+         passes_channels_last(l->p->program, n->op->id, x->dtype);
 }
 
 static tn_status find_keen(laying *l, bool *any) {

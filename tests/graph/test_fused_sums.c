@@ -7,6 +7,7 @@
 /* A convolution with other numbers, which is no equal of windows'. */
 static tn_tensor *other_windows(const operands *o) {
   operands other = *o;
+  other.s = NULL;
   tn_tensor *h;
   ok(tn_tanh(NULL, o->s, &other.s));
   h = windows(&other, false);
