@@ -125,6 +125,7 @@ typedef struct cuda_conv_row {
 } cuda_conv_row;
 
 bool cuda_conv_is_channels_last(const tn_kernel_args *args);
+bool cuda_conv_add_is_channels_last(const tn_kernel_args *args);
 /* cuda_conv_is_thin, of a convolution or a transposed one's gradient over two axes. */
 bool cuda_conv_is_thin_image(const tn_kernel_args *args);
 /* Those of kernels/cuda/window/depthwise.h, but for what cuDNN has better engines for. */
@@ -136,6 +137,7 @@ bool cuda_conv_transpose_weight_is_own_depthwise(const tn_kernel_args *args);
 bool cuda_conv_rounds_once(const tn_kernel_args *args);
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
+tn_status cuda_run_conv_add(const tn_kernel_args *args); /* x, w, bias, addend: y, without cuDNN */
 void cuda_convolution_destroy(cuda_plan *plan);
 void cuda_engine_destroy(cuda_plan *plan);
 

@@ -14,7 +14,7 @@
 
 /* The tensors of a call by their forward names. */
 typedef struct conv_tensors {
-  const DLTensor *x, *w, *y, *bias;
+  const DLTensor *x, *w, *y, *bias, *addend;
 } conv_tensors;
 
 static const cuda_conv_row *row_of(const tn_kernel_args *args) { return args->kernel->user; }
@@ -22,15 +22,16 @@ static const cuda_conv_row *row_of(const tn_kernel_args *args) { return args->ke
 static conv_tensors tensors_of(const tn_kernel_args *args) {
   const DLTensor *first = args->in[0], *second = args->in[1], *result = args->out[0];
   const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  const DLTensor *addend = args->num_in > 3 ? args->in[3] : NULL;
   switch (row_of(args)->role) {
   case CUDA_CONV_FORWARD:
-    return (conv_tensors){first, second, result, bias};
+    return (conv_tensors){first, second, result, bias, addend};
   case CUDA_CONV_BACKWARD:
-    return (conv_tensors){result, second, first, bias};
+    return (conv_tensors){result, second, first, bias, NULL};
   case CUDA_CONV_WEIGHT:
-    return (conv_tensors){second, result, first, NULL};
+    return (conv_tensors){second, result, first, NULL, NULL};
   default:
-    return (conv_tensors){first, result, second, NULL};
+    return (conv_tensors){first, result, second, NULL, NULL};
   }
 }
 
@@ -72,6 +73,13 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   if (!is_row_major(t.x) || !is_row_major(t.y)) return has_elements(t.x) && has_elements(t.y);
   return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
          is_packed_channels_last(t.y);
+}
+
+/* The same, where neither the result nor what is added to it has to be turned. */
+bool cuda_conv_add_is_channels_last(const tn_kernel_args *args) {
+  const conv_tensors t = tensors_of(args);
+  return is_packed_channels_last(t.y) && is_packed_channels_last(t.addend) &&
+         cuda_conv_is_channels_last(args);
 }
 
 /* Images with channels last in 16 bits are cuDNN's. */
@@ -133,6 +141,7 @@ static bool describe(convolution *c, const tn_kernel_args *args) {
   c->deep = t.x->ndim == 5;
   c->groups = (int32_t)attrs.groups;
   c->bias = t.bias && c->role == CUDA_CONV_FORWARD;
+  c->addend = t.addend != NULL;
   c->activation = (int32_t)window_activation(args);
   bool fits = triple_of(c->stride, attrs.stride);
   fits = triple_of(c->padding, attrs.padding) && fits;
@@ -173,8 +182,17 @@ static bool is_empty(const tn_kernel_args *args) {
 
 /* ----------------------------------------------------------------- running --- */
 
-/* result += bias of its channels. Our own kernel: it takes every element type and any
- * layout. */
+/* result += addend, of its shape. Our own kernel: it takes every element type and any layout. */
+static tn_status add(const tn_kernel_args *args, const DLTensor *result, const DLTensor *addend) {
+  const DLTensor *in[] = {result, addend};
+  tn_kernel_args sub = *args;
+  sub.in = in;
+  sub.num_in = 2;
+  sub.attrs = NULL;
+  return cuda_run_add(&sub);
+}
+
+/* result += bias of its channels. */
 static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
                           const DLTensor *bias) {
   int64_t strides[5] = {0, bias->strides[0], 0, 0, 0};
@@ -182,12 +200,7 @@ static tn_status add_bias(const tn_kernel_args *args, const DLTensor *result,
   expanded.ndim = result->ndim;
   expanded.shape = result->shape;
   expanded.strides = strides;
-  const DLTensor *in[] = {result, &expanded};
-  tn_kernel_args sub = *args;
-  sub.in = in;
-  sub.num_in = 2;
-  sub.attrs = NULL;
-  return cuda_run_add(&sub);
+  return add(args, result, &expanded);
 }
 
 static tn_status copy_to(const tn_kernel_args *args, const DLTensor *from, DLTensor *to) {
@@ -239,11 +252,17 @@ static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, 
 
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   const conv_tensors t = tensors_of(args);
-  conv_memory m = {t.x->data, t.w->data, t.y->data, t.bias ? t.bias->data : NULL, args->workspace};
+  conv_memory m = {t.x->data,
+                   t.w->data,
+                   t.y->data,
+                   t.bias ? t.bias->data : NULL,
+                   t.addend ? t.addend->data : NULL,
+                   args->workspace};
   tn_status status = execute_turned(args, p, &m);
   if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
     return status;
   if (t.bias) status = add_bias(args, p->key.role == CUDA_CONV_BACKWARD ? t.x : t.y, t.bias);
+  if (t.addend && status == TN_OK) status = add(args, t.y, t.addend);
   return status == TN_OK ? cuda_conv_activate(args, p->key.activation) : status;
 }
 
@@ -287,4 +306,17 @@ tn_status cuda_run_conv(const tn_kernel_args *args) {
   status = run_planned(args, &key, &direct);
   pthread_mutex_unlock(&queue->lock);
   return direct && status == TN_OK ? row_of(args)->direct(args) : status;
+}
+
+/* The direct convolution with its bias, then the addend and the activation. */
+tn_status cuda_run_conv_add(const tn_kernel_args *args) {
+  enum { ADDEND = 3 };
+  tn_conv2d_add_attrs plain = *(const tn_conv2d_add_attrs *)args->attrs;
+  tn_kernel_args sub = *args;
+  plain.activation = TN_ACTIVATION_NONE;
+  sub.attrs = &plain;
+  sub.num_in = ADDEND;
+  tn_status status = cuda_run_conv_forward(&sub);
+  if (status == TN_OK) status = add(args, args->out[0], args->in[ADDEND]);
+  return status == TN_OK ? cuda_conv_activate(args, window_activation(args)) : status;
 }

@@ -11,7 +11,7 @@
 enum { most_algorithms = 8, conv_workspace_limit = 1 << 30 };
 
 /* Tensors of a graph. */
-enum { CONV_ID_X = 1, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS };
+enum { CONV_ID_X = 1, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS, CONV_ID_ADDEND };
 
 /* All that the plan depends on. Sizes are x [n, c, d, h, w], w [k, c / groups, kd, kh, kw],
  * y [n, k, od, oh, ow]; unless `deep`, depths are 1 and left out of what cuDNN sees. */
@@ -19,13 +19,13 @@ typedef struct convolution {
   int32_t role, dtype, math, deterministic, channels_last, deep;
   int32_t x[5], w[5], y[5];
   int32_t stride[3], padding[3], dilation[3], groups;
-  int32_t bias, activation; /* of the forward pass: whether there is one; a tn_activation */
+  int32_t bias, addend, activation; /* of the forward pass: whether there is one; a tn_activation */
 } convolution;
 
-/* Where a call's tensors lie: the bias where it has one. */
+/* Where a call's tensors lie: bias and addend, which lies as y does, where it has them. */
 typedef struct conv_memory {
   void *x, *w, *y;
-  const void *bias;
+  const void *bias, *addend;
   void *workspace;
 } conv_memory;
 
@@ -42,7 +42,7 @@ typedef struct conv_plan {
   size_t workspace_bytes; /* of the algorithm */
   /* The device's, where it is faster and addresses are multiples of 16; else without a plan. */
   dnn_plan graph;
-  bool fused; /* the graph, where there is one, else the algorithm adds the bias and activates */
+  bool fused; /* the graph, where there is one, else the algorithm has the epilogue in it */
 } conv_plan;
 
 /* What the heuristics of all three operators say of one algorithm. */
@@ -79,8 +79,8 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
 
 cudnnDataType_t cuda_conv_data_type(int32_t dtype);
 
-/* Whether bias and activation are the plan's to see to: in one go with the convolution, or in one
- * pass behind it. */
+/* Whether bias, addend and activation are the plan's to see to: in one go with the convolution, or
+ * in one pass behind it. */
 bool cuda_conv_has_epilogue(const convolution *c);
 
 /* The result of x, w and y from the others, in the queue's stream. */

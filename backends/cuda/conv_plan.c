@@ -62,7 +62,7 @@ static void spatial_sizes(int out[5], const int32_t size[5], int axes) {
 
 bool cuda_conv_has_epilogue(const convolution *c) {
   return c->role == CUDA_CONV_FORWARD && c->dtype != TN_F64 &&
-         (c->bias || c->activation != TN_ACTIVATION_NONE);
+         (c->bias || c->addend || c->activation != TN_ACTIVATION_NONE);
 }
 
 /* cuDNN's own call adds a bias and has no other activations than these. */
@@ -264,30 +264,36 @@ static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
 /* pre: the plan describes its epilogue. What y held does not count, by a factor of 0. */
 static tn_status execute_fused(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   static const float zero = 0, one = 1;
-  DNN_TRY(queue->device->host,
-          cudnnConvolutionBiasActivationForward(queue->dnn, &one, p->x, m->x, p->w, m->w, p->conv,
-                                                (cudnnConvolutionFwdAlgo_t)p->algorithm,
-                                                m->workspace, p->workspace_bytes, &zero, p->y, m->y,
-                                                p->bias, m->bias, p->activation, p->y, m->y));
+  const void *addend = p->key.addend ? m->addend : m->y;
+  DNN_TRY(queue->device->host, cudnnConvolutionBiasActivationForward(
+                                   queue->dnn, &one, p->x, m->x, p->w, m->w, p->conv,
+                                   (cudnnConvolutionFwdAlgo_t)p->algorithm, m->workspace,
+                                   p->workspace_bytes, p->key.addend ? &one : &zero, p->y, addend,
+                                   p->bias, m->bias, p->activation, p->y, m->y));
   return TN_OK;
 }
 
 static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
-  static const int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS};
-  void *const address[] = {m->x, m->w, m->y, (void *)(uintptr_t)m->bias};
-  const int count = p->fused && p->key.bias ? 4 : 3;
+  int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS, CONV_ID_ADDEND};
+  void *address[] = {m->x, m->w, m->y, (void *)(uintptr_t)m->bias, NULL};
+  int count = p->fused && p->key.bias ? 4 : 3;
+  if (p->fused && p->key.addend) {
+    ids[count] = CONV_ID_ADDEND;
+    address[count++] = (void *)(uintptr_t)m->addend;
+  }
   DNN_TRY(queue->device->host,
           dnn_plan_execute(&p->graph, queue->dnn, count, ids, address, m->workspace));
   return TN_OK;
 }
 
-/* Bias and activation in a pass of their own. */
+/* Bias, addend and activation in a pass of their own. */
 static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const convolution *c = &p->key;
   const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4];
   const cuda_conv_result result = {.stream = queue->stream,
                                    .y = m->y,
                                    .bias = c->bias ? m->bias : NULL,
+                                   .addend = c->addend ? m->addend : NULL,
                                    .outer = c->channels_last ? c->y[0] * plane : c->y[0],
                                    .channels = c->y[1],
                                    .inner = c->channels_last ? 1 : plane,
@@ -301,7 +307,8 @@ static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_
 tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const uintptr_t bits = (uintptr_t)m->x | (uintptr_t)m->w | (uintptr_t)m->y;
   const uintptr_t bias = p->fused && p->key.bias ? (uintptr_t)m->bias : 0;
-  const bool aligned = ((bits | bias) & 15) == 0;
+  const uintptr_t addend = p->fused && p->key.addend ? (uintptr_t)m->addend : 0;
+  const bool aligned = ((bits | bias | addend) & 15) == 0;
   const bool by_graph = p->graph.plan && aligned, fused = p->fused && aligned;
   tn_status status = by_graph ? execute_graph(queue, p, m)
                      : fused  ? execute_fused(queue, p, m)

@@ -89,14 +89,20 @@ static bool is_fusable(const convolution *c) {
           c->activation == TN_ACTIVATION_RELU6);
 }
 
-/* Bias and activation of what the convolution gave. */
+/* Bias, addend and activation of what the convolution gave. */
 static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_tensor y) {
   const int32_t size[5] = {1, c->y[1], 1, 1, 1};
   const bool activates = c->activation != TN_ACTIVATION_NONE;
   if (c->bias) {
-    dnn_tensor sum = activates ? tensor_of(g, 0, c, c->y) : y;
+    dnn_tensor sum = activates || c->addend ? tensor_of(g, 0, c, c->y) : y;
     dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
                         tensor_of(g, CONV_ID_BIAS, c, size), NULL, sum);
+    x = sum;
+  }
+  if (c->addend) {
+    dnn_tensor sum = activates ? tensor_of(g, 0, c, c->y) : y;
+    dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
+                        tensor_of(g, CONV_ID_ADDEND, c, c->y), NULL, sum);
     x = sum;
   }
   if (activates)
@@ -317,13 +323,13 @@ static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *bes
   const convolution *c = &p->key;
   const size_t x = bytes_of(c, c->x), w = bytes_of(c, c->w), y = bytes_of(c, c->y);
   const int32_t bias_size[5] = {1, c->y[1], 1, 1, 1};
-  const size_t bias = bytes_of(c, bias_size);
+  const size_t bias = bytes_of(c, bias_size), addend = c->addend ? y : 0;
   cuda_tuner tuner;
-  if (!cuda_tuner_open(&tuner, queue, x + w + y + bias + most_workspace(queue->dnn, p, f),
+  if (!cuda_tuner_open(&tuner, queue, x + w + y + bias + addend + most_workspace(queue->dnn, p, f),
                        (tn_dtype)c->dtype))
     return false;
-  unsigned char *at = tuner.memory;
-  trial t = {queue, p, {at, at + x, at + x + w, at + x + w + y, at + x + w + y + bias}};
+  unsigned char *at = tuner.memory, *behind = at + x + w + y;
+  trial t = {queue, p, {at, at + x, at + x + w, behind, behind + bias, behind + bias + addend}};
   allowed may = {true, true};
   bool any = race(&tuner, &t, f, &may, best);
   if (any && best->atomic && !rounds_once(&t, f, best)) {

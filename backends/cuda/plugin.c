@@ -38,8 +38,10 @@ enum { own = 200, direct = 100, vendor = 300 };
 /* Two axes: channels-last as well; results that are images are so too, those that are weights not.
  */
 #define CONV2D(op, role, row_flags, ...)                                                           \
+  CONV2D_WHERE(op, role, cuda_conv_is_channels_last, row_flags, __VA_ARGS__)
+#define CONV2D_WHERE(op, role, when, row_flags, ...)                                               \
   ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED | row_flags, .run = cuda_run_conv, \
-      .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
+      .workspace = cuda_conv_workspace, .supports = when,                                          \
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
       HEEDS_ALL(op)),                                                                              \
       CONV(op, role, __VA_ARGS__)
@@ -122,6 +124,8 @@ enum { own = 200, direct = 100, vendor = 300 };
   static const cuda_conv_row conv_##name = {CUDA_CONV_##NAME, false, cuda_run_conv_##name};        \
   static const cuda_conv_row conv_##name##_nhwc = {CUDA_CONV_##NAME, true, cuda_run_conv_##name};
 CONV_ROLE(forward, FORWARD)
+static const cuda_conv_row conv_add = {CUDA_CONV_FORWARD, false, cuda_run_conv_add};
+static const cuda_conv_row conv_add_nhwc = {CUDA_CONV_FORWARD, true, cuda_run_conv_add};
 CONV_ROLE(backward, BACKWARD)
 CONV_ROLE(weight, WEIGHT)
 CONV_ROLE(transpose_weight, TRANSPOSE_WEIGHT)
@@ -208,6 +212,8 @@ static const tn_kernel cuda_kernels[] = {
     CONV_DEPTHWISE_FORWARD(conv2d),
     CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
     CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
+    CONV2D_WHERE(conv2d_add, add, cuda_conv_add_is_channels_last, TN_KERNEL_CHANNELS_LAST,
+                 ROUNDS_ONCE),
     CONV_DEPTHWISE_BACKWARD(conv2d_grad_input),
     CONV_THIN(conv2d_grad_input, backward, cuda_conv_backward_is_planes),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),

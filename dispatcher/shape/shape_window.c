@@ -248,6 +248,17 @@ tn_status shape_rule_conv2d(const shape_query *q, extents *out, uint32_t num_out
   return shape_rule_conv(q, out, num_out);
 }
 
+tn_status shape_rule_conv2d_add(const shape_query *q, extents *out, uint32_t num_out) {
+  enum { ADDEND = 3 };
+  tn_status status = shape_rule_conv(q, out, num_out);
+  if (status) return status;
+  const DLTensor *addend = q->in[ADDEND];
+  if (addend->ndim == out->rank &&
+      !memcmp(addend->shape, out->dim, (size_t)out->rank * sizeof *out->dim))
+    return TN_OK;
+  return shape_refuse(q, "addend must have the shape of y", addend, q->in[0]);
+}
+
 tn_status shape_rule_conv2d_grad_input(const shape_query *q, extents *out, uint32_t num_out) {
   return shape_rule_conv_grad_input(q, out, num_out);
 }

@@ -48,6 +48,8 @@ static int64_t activation_of(const rule *r) {
     return ((const tn_conv1d_attrs *)r->attrs)->activation;
   case TN_OP_CONV2D:
     return ((const tn_conv2d_attrs *)r->attrs)->activation;
+  case TN_OP_CONV2D_ADD:
+    return ((const tn_conv2d_add_attrs *)r->attrs)->activation;
   case TN_OP_CONV3D:
     return ((const tn_conv3d_attrs *)r->attrs)->activation;
   default:
@@ -62,7 +64,7 @@ static const tn_tensor *before_activation(rule *r) {
   const tn_tensor *x = NULL;
   memcpy(attrs, r->attrs, r->op->attrs_size);
   memset(attrs + how->activation, 0, sizeof(int64_t));
-  rule_call(r, r->op->id, attrs, 3, r->in, 1, &x, 0);
+  rule_call(r, r->op->id, attrs, r->num_in, r->in, 1, &x, 0);
   return x;
 }
 
@@ -90,13 +92,14 @@ static const tn_tensor *through_activation(rule *r, const tn_tensor *dy) {
   }
 }
 
-/* x, w, bias */
+/* x, w, bias, addend */
 void gradient_conv(rule *r) {
-  const uint32_t forward = r->op->id;
+  const uint32_t forward = r->op->id == TN_OP_CONV2D_ADD ? TN_OP_CONV2D : r->op->id;
   const tn_tensor *dy = through_activation(r, r->out_gradient[0]);
   if (rule_wants(r, 0)) rule_give(r, 0, by_input(r, forward, dy, r->in[1], &r->in_shape[0]));
   if (rule_wants(r, 1)) rule_give(r, 1, by_weight(r, forward, dy, r->in[0], &r->in_shape[1]));
   if (rule_wants(r, 2)) rule_give(r, 2, rule_sum_channels(r, dy));
+  if (rule_wants(r, 3)) rule_give(r, 3, dy);
 }
 
 /* dy, w */

@@ -64,6 +64,7 @@ static uint64_t product_work(const record *r, const record_node *n) {
   case TN_SHAPE_MATMUL_INTEGER:
     return matmul_work(r, n);
   case TN_SHAPE_CONV2D:
+  case TN_SHAPE_CONV2D_ADD:
   case TN_SHAPE_CONV:
     return window_work(result(r, n), operand(r, n, 1));
   case TN_SHAPE_CONV2D_GRAD_INPUT:
@@ -137,6 +138,7 @@ bool node_is_repeatable(const record_node *n) {
   case TN_SHAPE_MATMUL:
   case TN_SHAPE_MATMUL_INTEGER:
   case TN_SHAPE_CONV2D:
+  case TN_SHAPE_CONV2D_ADD:
   case TN_SHAPE_CONV:
   case TN_SHAPE_POOL2D:
   case TN_SHAPE_POOL:

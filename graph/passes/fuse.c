@@ -1,8 +1,8 @@
 /*
- * Gates: a value times a function of itself is one operator where there is one, as silu is x times
- * its sigmoid. Epilogues: the addition of a bias and an activation after a product become the
+ * Epilogues: the addition of a bias and an activation after a product become the
  * product's own bias operand and activation, where its operator has them and the kernel that serves
- * the product takes them too. What stands between the two is then never rounded to the element
+ * the product takes them too; a convolution to which an image is added becomes conv2d_add, where
+ * kernels as good serve that. What stands between the two is then never rounded to the element
  * type, nor written to memory.
  */
 #include <stddef.h>
@@ -11,16 +11,11 @@
 #include "dispatcher/call/plan.h"
 #include "dispatcher/registry/schema.h"
 #include "dispatcher/tensor/tensor.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fuse.h"
 #include "tenon/ops.h"
 
-enum { BIAS = 2, ARGS = 3 }; /* the products' inputs: two operands, and a bias that may lack */
-
-typedef struct fusing {
-  passes *p;
-  uint32_t *readers, *reader;     /* by node: how often its results are read, and who did last */
-  tn_tensor *stand_ins[ARGS + 1]; /* memory for headers that kernels are only asked about */
-} fusing;
+/* The products' inputs: two operands, a bias that may lack, and conv2d_add's addend. */
+enum { BIAS = 2, ADDEND = 3 };
 
 /* --- the operators --- */
 
@@ -31,6 +26,7 @@ static int32_t bias_axis(const record_node *n, int32_t rank) {
     return rank - 1;
   case TN_OP_CONV1D:
   case TN_OP_CONV2D:
+  case TN_OP_CONV2D_ADD:
   case TN_OP_CONV3D:
   case TN_OP_CONV_TRANSPOSE1D:
   case TN_OP_CONV_TRANSPOSE2D:
@@ -50,6 +46,8 @@ static size_t activation_offset(const record_node *product) {
     return offsetof(tn_conv1d_attrs, activation);
   case TN_OP_CONV2D:
     return offsetof(tn_conv2d_attrs, activation);
+  case TN_OP_CONV2D_ADD:
+    return offsetof(tn_conv2d_add_attrs, activation);
   case TN_OP_CONV3D:
     return offsetof(tn_conv3d_attrs, activation);
   default:
@@ -99,7 +97,8 @@ static bool takes_activation(const record_node *product, int64_t activation) {
 
 static bool is_product(const passes *p, uint32_t k) {
   const record_node *n = &p->r->nodes[k];
-  return p->runs[k] && n->num_in == ARGS && !n->num_inout && n->num_out == 1 &&
+  const uint32_t inputs = n->op->id == TN_OP_CONV2D_ADD ? ADDEND + 1 : BIAS + 1;
+  return p->runs[k] && n->num_in == inputs && !n->num_inout && n->num_out == 1 &&
          n->out[0] != TN_GRAPH_NONE && bias_axis(n, p->r->values[n->out[0]].rank) >= 0;
 }
 
@@ -130,12 +129,11 @@ static bool same_layout(const record_value *a, const record_value *b) {
   return true;
 }
 
-/* The same elements at the same moment: records may hold it more than once. */
-static bool same_value(const record_value *a, const record_value *b) {
+bool fuse_same_value(const record_value *a, const record_value *b) {
   return a->buffer == b->buffer && a->version == b->version && same_layout(a, b);
 }
 
-static bool same_shape(const record_value *a, const record_value *b) {
+bool fuse_same_shape(const record_value *a, const record_value *b) {
   bool same = a->dtype == b->dtype && a->rank == b->rank;
   for (int32_t i = 0; same && i < a->rank; ++i) same = a->shape[i] == b->shape[i];
   return same;
@@ -159,10 +157,10 @@ static bool as_bias(const record_value *product, int32_t axis, record_value *bia
   return true;
 }
 
-/* Where the one node for product `p` and its reader `k` can run: at p, where all that k reads is
- * there already and nobody looks at k's result in between; else at k, where p's operands are still
- * what they were. TN_GRAPH_NONE: nowhere. */
-static uint32_t find_place(const fusing *f, uint32_t p, uint32_t k, const record_value *bias) {
+/* Where the one node for product `p` and its reader `k` can run: at p, where all that k reads,
+ * `more` if not NULL, is there already and nobody looks at k's result in between; else at k, where
+ * p's operands are still what they were. TN_GRAPH_NONE: nowhere. */
+static uint32_t find_place(const fusing *f, uint32_t p, uint32_t k, const record_value *more) {
   const record *r = f->p->r;
   const record_node *product = &r->nodes[p];
   const record_value *x = &r->values[product->out[0]], *y = &r->values[r->nodes[k].out[0]];
@@ -171,7 +169,7 @@ static uint32_t find_place(const fusing *f, uint32_t p, uint32_t k, const record
   bool final = true;
   if (r->buffers[x->buffer].kind != TN_GRAPH_MADE || uses[y->buffer].shared) return TN_GRAPH_NONE;
   if (in_place ? !same_layout(x, y) : uses[x->buffer].writes != 1) return TN_GRAPH_NONE;
-  for (uint32_t i = 0; i < ARGS; ++i) {
+  for (uint32_t i = 0; i < product->num_in; ++i) {
     if (product->in[i] == TN_GRAPH_NONE) continue;
     const record_value *v = &r->values[product->in[i]];
     if (v->buffer == y->buffer || uses[v->buffer].shared) return TN_GRAPH_NONE;
@@ -179,17 +177,16 @@ static uint32_t find_place(const fusing *f, uint32_t p, uint32_t k, const record
   }
   bool early =
       in_place || (uses[y->buffer].writes == 1 && r->buffers[y->buffer].kind == TN_GRAPH_MADE);
-  if (bias) {
-    if (bias->buffer == y->buffer || uses[bias->buffer].shared) return TN_GRAPH_NONE;
-    early = early && (bias->node == TN_GRAPH_NONE || bias->node < p);
+  if (more) {
+    if (more->buffer == y->buffer || uses[more->buffer].shared) return TN_GRAPH_NONE;
+    early = early && (more->node == TN_GRAPH_NONE || more->node < p);
   }
   return early ? p : final ? k : TN_GRAPH_NONE;
 }
 
 /* --- whether the kernel takes it --- */
 
-/* A header of a value in memory that is not there: kernels are asked about shapes and types. */
-static tn_status stand_in(fusing *f, uint32_t i, const record_value *v, tn_tensor **header) {
+tn_status fuse_stand_in(fusing *f, uint32_t i, const record_value *v, tn_tensor **header) {
   const int64_t one = 1;
   tn_status status = TN_OK;
   if (!f->stand_ins[i])
@@ -197,10 +194,9 @@ static tn_status stand_in(fusing *f, uint32_t i, const record_value *v, tn_tenso
   return status ? status : header_stand_in(v, f->stand_ins[i], header);
 }
 
-/* The kernel that a call of one result would get, NULL for none. */
-static tn_status find_kernel(uint32_t op, tn_tensor *const *in, uint32_t num_in, tn_tensor *out,
-                             const void *attrs, const cell **kernel) {
-  const tn_tensor *inputs[ARGS] = {NULL};
+tn_status fuse_find_kernel(uint32_t op, tn_tensor *const *in, uint32_t num_in, tn_tensor *out,
+                           const void *attrs, const cell **kernel) {
+  const tn_tensor *inputs[FUSE_ARGS] = {NULL};
   plan p;
   memcpy(inputs, in, num_in * sizeof *in);
   const tn_call call = {.struct_size = sizeof call,
@@ -217,119 +213,61 @@ static tn_status find_kernel(uint32_t op, tn_tensor *const *in, uint32_t num_in,
   return TN_OK;
 }
 
-/* What is said by a failure to find a kernel: of some, that there is none. */
-static tn_status forgive(tn_status status) {
+tn_status fuse_forgive(tn_status status) {
   if (status == TN_ERR_OUT_OF_MEMORY || status == TN_ERR_DEVICE_LOST) return status;
   if (status) fail_clear();
   return TN_OK;
 }
 
-/* Whether the product's kernel takes it with `bias`, NULL for the one that it has, and `attrs`
- * too. pre: the node is a product. */
-static tn_status ask_kernel(fusing *f, const record_node *n, const record_value *bias,
-                            const void *attrs, bool *takes) {
+const tn_operator *fuse_operator(uint32_t id) {
+  size_t i = 0;
+  while (builtin_operators[i].id != id) ++i;
+  return &builtin_operators[i];
+}
+
+/* What a product would become. */
+typedef struct extended {
+  uint32_t op, at; /* the input that is new; num_in of the product for none */
+  const record_value *more;
+  const void *attrs;
+} extended;
+
+/* Whether one kernel stands in for the other: of the same plugin, and ranked no lower. */
+static bool is_as_good(const cell *before, const cell *after) {
+  return before && after && before->kernel->plugin == after->kernel->plugin &&
+         after->kernel->row.priority >= before->kernel->row.priority;
+}
+
+/* Whether a call of `op` that gets `before` may become one of another operator that gets `after`,
+ * and be laid out with channels last as well as it could. */
+static bool may_become(const fusing *f, uint32_t op, const cell *before, uint32_t other,
+                       const cell *after, tn_dtype dtype) {
+  const cell *last = passes_channels_last(f->p->program, op, dtype);
+  return is_as_good(before, after) &&
+         (!last || is_as_good(last, passes_channels_last(f->p->program, other, dtype)));
+}
+
+/* Whether a kernel as good takes what the product would become. pre: the node is a product. */
+static tn_status ask_kernel(fusing *f, const record_node *n, const extended *e, bool *takes) {
   const record *r = f->p->r;
-  tn_tensor *in[ARGS] = {NULL}, *out = NULL, *own;
+  const uint32_t num_in = e->more && e->at >= n->num_in ? e->at + 1 : n->num_in;
+  tn_tensor *in[FUSE_ARGS] = {NULL}, *out = NULL, *own = NULL;
   const cell *before = NULL, *after = NULL;
   tn_status status = TN_OK;
-  for (uint32_t i = 0; !status && i < ARGS; ++i)
-    if (n->in[i] != TN_GRAPH_NONE) status = stand_in(f, i, &r->values[n->in[i]], &in[i]);
-  if (!status) status = stand_in(f, ARGS, &r->values[n->out[0]], &out);
-  if (!status) status = find_kernel(n->op->id, in, ARGS, out, n->attrs, &before);
-  own = in[BIAS];
-  if (!status && bias) status = stand_in(f, BIAS, bias, &in[BIAS]);
-  if (!status) status = find_kernel(n->op->id, in, ARGS, out, attrs, &after);
-  *takes = !status && before == after;
-  if (own != in[BIAS]) tn_tensor_release(own);
-  for (uint32_t i = 0; i < ARGS; ++i) tn_tensor_release(in[i]);
+  for (uint32_t i = 0; !status && i < n->num_in; ++i)
+    if (n->in[i] != TN_GRAPH_NONE) status = fuse_stand_in(f, i, &r->values[n->in[i]], &in[i]);
+  if (!status) status = fuse_stand_in(f, FUSE_ARGS, &r->values[n->out[0]], &out);
+  if (!status) status = fuse_find_kernel(n->op->id, in, n->num_in, out, n->attrs, &before);
+  if (e->more) own = in[e->at];
+  if (!status && e->more) status = fuse_stand_in(f, e->at, e->more, &in[e->at]);
+  if (!status) status = fuse_find_kernel(e->op, in, num_in, out, e->attrs, &after);
+  *takes = !status && (e->op == n->op->id ? before == after
+                                          : may_become(f, n->op->id, before, e->op, after,
+                                                       r->values[n->out[0]].dtype));
+  if (e->more && own != in[e->at]) tn_tensor_release(own);
+  for (uint32_t i = 0; i < FUSE_ARGS; ++i) tn_tensor_release(in[i]);
   tn_tensor_release(out);
-  return forgive(status);
-}
-
-/* --- gates --- */
-
-/* The node whose one result a value is, of one input, where nobody but `reader` reads that;
- * TN_GRAPH_NONE: none. */
-static uint32_t sole_maker(const fusing *f, uint32_t value, uint32_t reader) {
-  const record *r = f->p->r;
-  const uint32_t j = value == TN_GRAPH_NONE ? TN_GRAPH_NONE : r->values[value].node;
-  if (j == TN_GRAPH_NONE || !f->p->runs[j] || f->readers[j] != 1 || f->reader[j] != reader)
-    return TN_GRAPH_NONE;
-  const record_node *n = &r->nodes[j];
-  const bool fits = n->num_in == 1 && !n->num_inout && n->num_out == 1 &&
-                    n->in[0] != TN_GRAPH_NONE && passes_sole_write(f->p, n->out[0]) &&
-                    same_value(&r->values[n->out[0]], &r->values[value]);
-  return fits ? j : TN_GRAPH_NONE;
-}
-
-/* What nodes make of x alone, the last first, and the operator that x times that is. */
-typedef struct gate {
-  uint32_t op, count, nodes[2];
-} gate;
-
-/* The gate that ends in a value which node k reads; false: there is none. */
-static bool find_gate(const fusing *f, uint32_t k, uint32_t value, gate *g) {
-  const record *r = f->p->r;
-  *g = (gate){.count = 1, .nodes = {sole_maker(f, value, k)}};
-  if (g->nodes[0] == TN_GRAPH_NONE) return false;
-  const record_node *last = &r->nodes[g->nodes[0]];
-  if (last->op->id == TN_OP_SIGMOID) return g->op = TN_OP_SILU, true;
-  if (last->op->id == TN_OP_HARDSIGMOID) return g->op = TN_OP_HARDSWISH, true;
-  if (last->op->id != TN_OP_TANH) return false;
-  g->nodes[g->count++] = sole_maker(f, last->in[0], g->nodes[0]);
-  if (g->nodes[1] == TN_GRAPH_NONE || r->nodes[g->nodes[1]].op->id != TN_OP_SOFTPLUS) return false;
-  const tn_softplus_attrs *attrs = r->nodes[g->nodes[1]].attrs;
-  g->op = TN_OP_MISH; /* which is x itself where softplus is */
-  return attrs->beta == 1 && attrs->threshold >= 20;
-}
-
-/* Whether the device has a kernel of `op`, of one input. */
-static tn_status has_kernel(fusing *f, uint32_t op, const record_value *x, const record_value *y,
-                            bool *has) {
-  tn_tensor *in = NULL, *out = NULL;
-  const cell *kernel = NULL;
-  tn_status status = stand_in(f, 0, x, &in);
-  if (!status) status = stand_in(f, ARGS, y, &out);
-  if (!status) status = find_kernel(op, &in, 1, out, NULL, &kernel);
-  *has = !status && kernel;
-  tn_tensor_release(in);
-  tn_tensor_release(out);
-  return forgive(status);
-}
-
-/* Node k becomes the gate's operator on its input `side`. */
-static void become_gate(fusing *f, uint32_t k, uint32_t side, const gate *g) {
-  record_node *n = &f->p->r->nodes[k];
-  const uint32_t maker = f->p->r->values[n->in[side]].node;
-  size_t i = 0;
-  while (builtin_operators[i].id != g->op) ++i;
-  n->op = &builtin_operators[i];
-  n->in[0] = n->in[side];
-  n->num_in = 1;
-  if (maker != TN_GRAPH_NONE) --f->readers[maker];
-  for (i = 0; i < g->count; ++i) passes_drop(f->p, g->nodes[i]);
-  f->p->program->counts.fused += g->count;
-}
-
-/* x times what follows from x alone, either way round. */
-static tn_status take_gate(fusing *f, uint32_t k) {
-  const record *r = f->p->r;
-  const record_node *n = &r->nodes[k];
-  if (!f->p->runs[k] || n->op->id != TN_OP_MUL || n->num_in != 2 || n->num_inout ||
-      n->num_out != 1 || n->out[0] == TN_GRAPH_NONE)
-    return TN_OK;
-  for (uint32_t side = 0; side < 2; ++side) {
-    gate g;
-    bool has;
-    const record_value *x = &r->values[n->in[side]], *y = &r->values[n->out[0]];
-    if (!find_gate(f, k, n->in[1 - side], &g) || f->p->uses[x->buffer].shared ||
-        !same_shape(x, y) || !same_value(x, &r->values[r->nodes[g.nodes[g.count - 1]].in[0]]))
-      continue;
-    tn_status status = has_kernel(f, g.op, x, y, &has);
-    if (!status && has) become_gate(f, k, side, &g);
-    return status;
-  }
-  return TN_OK;
+  return fuse_forgive(status);
 }
 
 /* --- doing it --- */
@@ -349,25 +287,71 @@ static void join_nodes(fusing *f, uint32_t p, uint32_t k, uint32_t place) {
   ++f->p->program->counts.fused;
 }
 
+/* Which input of node k, of two, is the product's result; 2: neither. */
+static uint32_t side_of(const record *r, const record_node *product, const record_node *k) {
+  const record_value *x = &r->values[product->out[0]];
+  uint32_t side = 0;
+  while (side < 2 && !fuse_same_value(x, &r->values[k->in[side]])) ++side;
+  return side;
+}
+
 /* y = product + bias, either way round. */
 static tn_status take_bias(fusing *f, uint32_t p, uint32_t k, uint32_t *place) {
   record *r = f->p->r;
   const record_node *product = &r->nodes[p], *sum = &r->nodes[k];
   const record_value *x = &r->values[product->out[0]];
   if (sum->op->id != TN_OP_ADD || !takes_bias(product)) return TN_OK;
-  const uint32_t side = same_value(x, &r->values[sum->in[0]]) ? 0 : 1;
-  if (!same_value(x, &r->values[sum->in[side]])) return TN_OK;
+  const uint32_t side = side_of(r, product, sum);
+  if (side > 1) return TN_OK;
   record_value bias = r->values[sum->in[1 - side]];
   bool takes;
   uint32_t at, value;
   if (!as_bias(x, bias_axis(product, x->rank), &bias) ||
       (at = find_place(f, p, k, &bias)) == TN_GRAPH_NONE)
     return TN_OK;
-  tn_status status = ask_kernel(f, product, &bias, product->attrs, &takes);
+  const extended e = {product->op->id, BIAS, &bias, product->attrs};
+  tn_status status = ask_kernel(f, product, &e, &takes);
   if (status || !takes) return status;
   status = record_add_value(r, &bias, &value);
   if (status) return status;
   r->nodes[p].in[BIAS] = value;
+  join_nodes(f, p, k, at);
+  *place = at;
+  return TN_OK;
+}
+
+/* The convolution's node as one of conv2d_add. Their attributes are the same. */
+static tn_status become_sum(record *r, record_node *n, uint32_t addend) {
+  uint32_t *in = arena_take(&r->room, &r->memory, (ADDEND + 1) * sizeof *in);
+  if (!in) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
+  memcpy(in, n->in, ADDEND * sizeof *in);
+  in[ADDEND] = addend;
+  n->op = fuse_operator(TN_OP_CONV2D_ADD);
+  n->in = in;
+  n->num_in = ADDEND + 1;
+  return TN_OK;
+}
+
+/* y = product + an image, either way round. */
+static tn_status take_addend(fusing *f, uint32_t p, uint32_t k, uint32_t *place) {
+  record *r = f->p->r;
+  record_node *product = &r->nodes[p];
+  const record_node *sum = &r->nodes[k];
+  uint32_t side, at;
+  bool takes;
+  if (sum->op->id != TN_OP_ADD || product->op->id != TN_OP_CONV2D || is_activated(product) ||
+      (side = side_of(r, product, sum)) > 1)
+    return TN_OK;
+  const uint32_t value = sum->in[1 - side];
+  const record_value *addend = &r->values[value];
+  if (!fuse_same_shape(addend, &r->values[product->out[0]]) ||
+      (at = find_place(f, p, k, addend)) == TN_GRAPH_NONE)
+    return TN_OK;
+  const extended e = {TN_OP_CONV2D_ADD, ADDEND, addend, product->attrs};
+  tn_status status = ask_kernel(f, product, &e, &takes);
+  if (!status && takes) status = become_sum(r, product, value);
+  if (status || !takes) return status;
+  if (addend->node != TN_GRAPH_NONE) f->reader[addend->node] = at;
   join_nodes(f, p, k, at);
   *place = at;
   return TN_OK;
@@ -380,13 +364,14 @@ static tn_status take_activation(fusing *f, uint32_t p, uint32_t k, uint32_t *pl
   _Alignas(8) unsigned char attrs[ATTRS_MAX];
   bool takes;
   if (!takes_activation(product, activation) ||
-      !same_value(&r->values[product->out[0]], &r->values[act->in[0]]))
+      !fuse_same_value(&r->values[product->out[0]], &r->values[act->in[0]]))
     return TN_OK;
   memcpy(attrs, product->attrs, product->op->attrs_size);
   memcpy(attrs + activation_offset(product), &activation, sizeof activation);
   uint32_t at = find_place(f, p, k, NULL);
   if (at == TN_GRAPH_NONE) return TN_OK;
-  tn_status status = ask_kernel(f, product, NULL, attrs, &takes);
+  const extended e = {product->op->id, product->num_in, NULL, attrs};
+  tn_status status = ask_kernel(f, product, &e, &takes);
   if (status || !takes) return status;
   memcpy(product->attrs, attrs, product->op->attrs_size);
   join_nodes(f, p, k, at);
@@ -401,9 +386,10 @@ static tn_status extend(fusing *f, uint32_t p) {
     uint32_t k = f->reader[p], place = TN_GRAPH_NONE;
     const record_node *n = &r->nodes[k];
     if (n->num_inout || n->num_out != 1 || n->out[0] == TN_GRAPH_NONE || n->num_in > 2 ||
-        !same_shape(&r->values[n->out[0]], &r->values[r->nodes[p].out[0]]))
+        !fuse_same_shape(&r->values[n->out[0]], &r->values[r->nodes[p].out[0]]))
       break;
     tn_status status = take_bias(f, p, k, &place);
+    if (!status && place == TN_GRAPH_NONE) status = take_addend(f, p, k, &place);
     if (!status && place == TN_GRAPH_NONE) status = take_activation(f, p, k, &place);
     if (status || place == TN_GRAPH_NONE) return status;
     p = place;
@@ -419,10 +405,10 @@ tn_status pass_fuse(passes *p) {
   if (!f.readers) return fail(TN_ERR_OUT_OF_MEMORY, "no host memory for a program");
   f.reader = f.readers + r->num_nodes + 1;
   note_reads(&f);
-  for (uint32_t k = 0; !status && k < r->num_nodes; ++k) status = take_gate(&f, k);
+  for (uint32_t k = 0; !status && k < r->num_nodes; ++k) status = fuse_gate(&f, k);
   for (uint32_t k = 0; !status && k < r->num_nodes; ++k)
     if (is_product(p, k)) status = extend(&f, k);
-  for (uint32_t i = 0; i <= ARGS; ++i) tn_tensor_release(f.stand_ins[i]);
+  for (uint32_t i = 0; i <= FUSE_ARGS; ++i) tn_tensor_release(f.stand_ins[i]);
   host_free(&r->memory, f.readers);
   return status;
 }

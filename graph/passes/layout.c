@@ -13,7 +13,7 @@
 #include "graph/passes/passes.h"
 #include "tenon/ops.h"
 
-enum { MOST_INPUTS = 16, MOST_OUTPUTS = 2, WEIGHT = 1 };
+enum { MOST_INPUTS = 16, MOST_OUTPUTS = 2, WEIGHT = 1, ADDEND = 3 };
 
 /* What is known of a buffer. */
 typedef struct seen {
@@ -55,11 +55,11 @@ static void restride(const passes *p, uint32_t buffer) {
 
 /* --- which kernels --- */
 
-static bool has_row(const tn_program *program, const record_node *n, tn_dtype dtype) {
-  const cell *c = registry_cells(program->device->table, n->op->id, dtype);
+const cell *passes_channels_last(const tn_program *program, uint32_t op, tn_dtype dtype) {
+  const cell *c = registry_cells(program->device->table, op, dtype);
   while (c && !(c->kernel->row.flags & TN_KERNEL_CHANNELS_LAST))
     c = atomic_load_explicit(&c->next, memory_order_acquire);
-  return c != NULL;
+  return c;
 }
 
 /* Whether any kernel of the operator takes any strides. */
@@ -123,6 +123,11 @@ static bool has_weight(const record_node *n) {
          n->in[WEIGHT] != TN_GRAPH_NONE;
 }
 
+/* Whether the input is an image that lies as the result does. */
+static bool is_addend(const record_node *n, uint32_t i) {
+  return n->op->id == TN_OP_CONV2D_ADD && i == ADDEND;
+}
+
 /* Of several results the first is the only one. */
 static bool has_one_result(const record_node *n) {
   for (uint32_t i = 1; i < n->num_out; ++i)
@@ -138,7 +143,8 @@ static bool is_candidate(const laying *l, uint32_t k) {
       n->num_out > MOST_OUTPUTS || !has_one_result(n) || n->in[0] == TN_GRAPH_NONE)
     return false;
   const record_value *x = &r->values[n->in[0]];
-  return x->rank == IMAGE_RANK && is_numbers(x->dtype) && has_row(l->p->program, n, x->dtype);
+  return x->rank == IMAGE_RANK && is_numbers(x->dtype) &&
+         passes_channels_last(l->p->program, n->op->id, x->dtype);
 }
 
 static tn_status find_keen(laying *l, bool *any) {
@@ -174,7 +180,7 @@ static void note_uses(laying *l) {
     if (!l->p->runs[k]) continue;
     const bool on = passes_on(l, n);
     for (uint32_t i = 0; i < n->num_in + n->num_inout; ++i)
-      note_use(l, n->in[i], on || (l->keen[k] && (i == 0 || !has_weight(n))));
+      note_use(l, n->in[i], on || (l->keen[k] && (i == 0 || !has_weight(n) || is_addend(n, i))));
     for (uint32_t i = 0; i < n->num_out; ++i) note_use(l, n->out[i], false);
   }
   for (uint32_t i = 0; i < r->num_outputs; ++i)
@@ -209,6 +215,8 @@ static bool makes_last(const laying *l, uint32_t k, const seen *y) {
   const record_node *n = &l->p->r->nodes[k];
   if (!l->keen[k]) return reads_last(l, n);
   if (!has_weight(n)) return reads_all_last(l, n);
+  if (is_addend(n, n->num_in - 1) && !l->buffers[l->p->r->values[n->in[ADDEND]].buffer].last)
+    return false;
   return l->buffers[l->p->r->values[n->in[0]].buffer].last || y->wants;
 }
 

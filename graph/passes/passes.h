@@ -50,10 +50,12 @@ void pass_copies(passes *p);
 tn_status pass_merge(passes *p);
 /* fold.c: what follows from constants alone is computed now and is a constant. */
 tn_status pass_fold(passes *p);
-/* fuse.c: a product takes up the bias and activation that follow it. */
+/* fuse.c: a product takes up the bias, the image added and the activation that follow it. */
 tn_status pass_fuse(passes *p);
 /* layout.c: images between convolutions lie as their kernels are fastest. */
 tn_status pass_layout(passes *p);
+/* The best of an operator's kernels that are fastest so (TN_KERNEL_CHANNELS_LAST); NULL: none. */
+const cell *passes_channels_last(const tn_program *program, uint32_t op, tn_dtype dtype);
 /* schedule.c: when nodes run, and what is computed again rather than kept. Nothing may ask about
  * nodes' uses afterwards. */
 tn_status passes_schedule(passes *p, const tn_compile_options *options);

@@ -46,6 +46,10 @@ static_assert(offsetof(tn_conv1d_attrs, groups) == 8 * 4, "three numbers of one 
 static_assert(offsetof(tn_conv2d_attrs, groups) == 8 * 7, "three numbers of two axes each");
 static_assert(offsetof(tn_conv3d_attrs, groups) == 8 * 10, "three numbers of three axes each");
 
+static_assert(offsetof(tn_conv2d_add_attrs, activation) == offsetof(tn_conv2d_attrs, activation) &&
+                  sizeof(tn_conv2d_add_attrs) == sizeof(tn_conv2d_attrs),
+              "attributes of the two are one another's");
+
 static_assert(offsetof(tn_conv1d_attrs, activation) == 8 * 5, "behind the groups");
 static_assert(offsetof(tn_conv2d_attrs, activation) == 8 * 8, "behind the groups");
 static_assert(offsetof(tn_conv3d_attrs, activation) == 8 * 11, "behind the groups");
@@ -61,7 +65,8 @@ static inline int64_t window_activation_at(const void *attrs, int axes) {
 /* The tn_activation of a call: of convolutions alone, of their kin none. */
 static inline int64_t window_activation(const tn_kernel_args *args) {
   const uint32_t op = args->kernel->op;
-  if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D) return TN_ACTIVATION_NONE;
+  if (op != TN_OP_CONV1D && op != TN_OP_CONV2D && op != TN_OP_CONV3D && op != TN_OP_CONV2D_ADD)
+    return TN_ACTIVATION_NONE;
   return window_activation_at(args->attrs, window_axes(args->out[0]));
 }
 

@@ -56,15 +56,15 @@ CUDA_DECLARE(conv_backward);         /* y, w, bias: x */
 CUDA_DECLARE(conv_weight);           /* y, x: w */
 CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
 /* A convolution's result [outer, channels, inner] of 32 or 16 bits, at most 2^31 - 1 elements, and
- * the bias [channels], or NULL. */
+ * the bias [channels] and an addend that lies as the result does, or NULL. */
 typedef struct cuda_conv_result {
   void *stream, *y;
-  const void *bias;
+  const void *bias, *addend;
   int64_t outer, channels, inner;
   tn_dtype dtype;
   int activation; /* a tn_activation */
 } cuda_conv_result;
-/* y = activation(y + bias). A cudaError_t. */
+/* y = activation(y + bias + addend). A cudaError_t. */
 int cuda_conv_finish(const cuda_conv_result *r);
 /* The same of the result of a call, without a bias, of any strides and type. */
 tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation);

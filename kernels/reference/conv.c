@@ -21,7 +21,7 @@
 
 typedef struct conv {
   const tn_host *host;
-  view x, w, y, bias; /* [n, c, d, h, w] each, by forward names */
+  view x, w, y, bias, addend; /* [n, c, d, h, w] each but the bias, by forward names */
   window_conv at;
   int64_t images, channels, kernels;          /* channels and kernels of one group */
   int64_t size[3], out[3], kernel[3], window; /* of x, y, w; window = kd kh kw */
@@ -150,6 +150,12 @@ static void col2im(const conv *c, const double *columns, chunk at, double *dx) {
   }
 }
 
+static double bias_of(const conv *c, int64_t channel) {
+  double bias = 0;
+  if (c->bias.data) gather(view_slice(c->bias, 0, channel, 1), &bias);
+  return bias;
+}
+
 static void set(double *to, int64_t n, double value) {
   for (int64_t i = 0; i < n; ++i) to[i] = value;
 }
@@ -157,14 +163,25 @@ static void set(double *to, int64_t n, double value) {
 /* The bias of each of `count` channels of a group, repeated over their elements; 0 where
  * the call has none. */
 static void fill_bias(const conv *c, int64_t group, int64_t count, int64_t elements, double *to) {
-  for (int64_t k = 0; k < count; ++k) {
-    double bias = 0;
-    if (c->bias.data) gather(view_slice(c->bias, 0, group * count + k, 1), &bias);
-    set(to + k * elements, elements, bias);
-  }
+  for (int64_t k = 0; k < count; ++k)
+    set(to + k * elements, elements, bias_of(c, group * count + k));
 }
 
 /* ------------------------------------------------------------------ forward --- */
+
+/* What the products of a chunk are added to. */
+static void begin_sums(const conv *c, int64_t image, int64_t group, chunk at, double *sums) {
+  const int64_t windows = at.rows * c->out[2];
+  if (!c->addend.data) {
+    fill_bias(c, group, c->kernels, windows, sums);
+    return;
+  }
+  gather(chunk_of(part_of(c->addend, image, group, c->kernels), at), sums);
+  for (int64_t k = 0; k < c->kernels; ++k) {
+    const double bias = bias_of(c, group * c->kernels + k);
+    for (int64_t j = 0; j < windows; ++j) sums[k * windows + j] += bias;
+  }
+}
 
 /* A chunk of one group of one image. */
 static void forward_chunk(const conv *c, int64_t item, chunk at, double *room) {
@@ -174,7 +191,7 @@ static void forward_chunk(const conv *c, int64_t item, chunk at, double *room) {
          *columns = sums + c->kernels * windows;
   gather(group_weight(c, group), weight);
   im2col(c, part_of(c->x, image, group, c->channels), at, columns);
-  fill_bias(c, group, c->kernels, windows, sums);
+  begin_sums(c, image, group, at, sums);
   product_add(c->kernels, windows, terms, weight, columns, sums);
   activate(c->activation, c->kernels * windows, sums);
   scatter(chunk_of(part_of(c->y, image, group, c->kernels), at), sums);
@@ -192,9 +209,10 @@ static tn_status forward_range(void *ctx, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Inputs x, w and perhaps a bias. */
+/* Inputs x, w, perhaps a bias, and perhaps an addend. */
 static tn_status forward(const tn_kernel_args *args) {
   conv c = conv_of(args, args->in[0], args->in[1], args->out[0]);
+  if (args->num_in > 3) c.addend = spatial_view(args->in[3]);
   c.activation = window_activation(args);
   if (view_count(&c.y) == 0) return TN_OK;
   int64_t chunks = c.images * c.at.groups * chunk_count(&c);
@@ -311,3 +329,4 @@ static tn_status grad_weight(const tn_kernel_args *args, const DLTensor *x, cons
 CONV(1d)
 CONV(2d)
 CONV(3d)
+tn_status reference_conv2d_add(const tn_kernel_args *args) { return forward(args); }

@@ -116,6 +116,20 @@ static inline void activate_f32(int64_t activation, bool is_wide, float *y, int6
   }
 }
 
+/* What is added before, likewise while the result is in cache. */
+ACTIVATION_LOOP static void add_run_any(float *y, const float *addend, int64_t count) {
+  for (int64_t i = 0; i < count; i++) y[i] += addend[i];
+}
+
+ACTIVATION_WIDE ACTIVATION_LOOP static void add_run_wide(float *y, const float *addend,
+                                                         int64_t count) {
+  for (int64_t i = 0; i < count; i++) y[i] += addend[i];
+}
+
+static inline void add_run(bool is_wide, float *y, const float *addend, int64_t count) {
+  (is_wide ? add_run_wide : add_run_any)(y, addend, count);
+}
+
 /* In the order of their bits positive numbers come first, then NaN, then negative ones. */
 ACTIVATION_LOOP static void relu_bf16(uint16_t *y, int64_t count, uint16_t most) {
   enum { INFINITE = 0x7f80, SIGN = 0x8000 };

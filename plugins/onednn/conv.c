@@ -43,6 +43,7 @@ static void name_tensors(conv_call *c) {
   const conv_row *row = args->kernel->user;
   const DLTensor *first = args->in[0], *second = args->in[1], *out = args->out[0];
   c->bias = args->num_in > 2 ? args->in[2] : NULL;
+  c->addend = args->num_in > 3 ? args->in[3] : NULL;
   switch (row->role) {
   case CONV_FORWARD:
     c->x = first, c->w = second, c->y = out;
@@ -104,6 +105,7 @@ static bool read_shape(conv_call *c, const tn_kernel_args *args) {
   s->lies[0] = lies(c->x), s->lies[1] = lies(c->w), s->lies[2] = lies(c->y);
   if (s->lies[0] < 0 || s->lies[1] < 0 || s->lies[2] < 0) return false;
   if (c->bias && (row->role != CONV_FORWARD || c->bias->strides[0] != 1)) return false;
+  if (c->addend && lies(c->addend) != s->lies[2]) return false;
   if (is_last(s) && is_pointwise(s)) flatten(s);
   conv_cut(s);
   return true;
@@ -347,22 +349,29 @@ tn_status conv_load_weights(runner *r, const conv_call *c, int64_t p) {
   return runner_load(r, SLOT_B, conv_at_weights(c, p));
 }
 
-/* --- activations --- */
+/* --- what comes behind the sums --- */
 
-void conv_activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
-  if (c->activation == TN_ACTIVATION_NONE) return;
-  for (int64_t r = 0; r < runs; r++)
-    activate_run(c->activation, c->is_wide, (dnnl_data_type_t)c->shape.type, y + r * apart, run);
+static const float *addend_at(const conv_call *c, const char *y) {
+  const char *addend = (const char *)c->addend->data + (y - (const char *)c->y->data);
+  return (const float *)(const void *)addend;
+}
+
+void conv_finish(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart) {
+  const dnnl_data_type_t type = (dnnl_data_type_t)c->shape.type;
+  for (int64_t r = 0; r < runs; r++, y += apart) {
+    if (c->addend) add_run(c->is_wide, (float *)(void *)y, addend_at(c, y), run);
+    if (c->activation != TN_ACTIVATION_NONE) activate_run(c->activation, c->is_wide, type, y, run);
+  }
 }
 
 /* Part p of a piece's channels: runs of whole channels, or of a place's channels. */
-static void activate_part(const conv_call *c, int64_t piece, int64_t p) {
+static void finish_part(const conv_call *c, int64_t piece, int64_t p) {
   const conv_shape *s = &c->shape;
   const int64_t places = count_of(s->out, s->axes), channels = s->k / s->parts;
   const bool last = s->lies[2] == CHANNELS_LAST && channels != s->k;
   for (int64_t i = piece * s->images; i < (piece + 1) * s->images; i++)
-    conv_activate(c, conv_at_channel(c->y, i, p * channels), last ? places : 1,
-                  last ? channels : places * channels, s->k * (c->y->dtype.bits / 8));
+    conv_finish(c, conv_at_channel(c->y, i, p * channels), last ? places : 1,
+                last ? channels : places * channels, s->k * (c->y->dtype.bits / 8));
 }
 
 /* Images i of x or y in, part p of y or x out. */
@@ -386,7 +395,7 @@ static tn_status image_range(void *ctx, int64_t begin, int64_t end) {
       status = runner_load(&r, SLOT_BIAS,
                            (char *)c->bias->data + p * channels * (c->bias->dtype.bits / 8));
     if (status == TN_OK) status = runner_run(&r, conv_at_channel(to, i * s->images, p * channels));
-    if (status == TN_OK) activate_part(c, i, p);
+    if (status == TN_OK) finish_part(c, i, p);
   }
   runner_close(&r);
   return status;

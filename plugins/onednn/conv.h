@@ -27,6 +27,7 @@ typedef struct conv_call {
   const tn_kernel_args *args;
   conv_shape shape;
   const DLTensor *x, *w, *bias, *y;
+  const DLTensor *addend;  /* of floats, lying as y does; NULL: none */
   plan *plan;              /* of a piece; of bands the first's */
   plan *bands[BAND_KINDS]; /* NULL where there is no such */
   char *weights, *sums;    /* per part; per piece of the batch and part */
@@ -59,7 +60,7 @@ static inline bool is_last(const conv_shape *s) {
 }
 
 static inline bool has_activation(uint32_t op) {
-  return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D;
+  return op == TN_OP_CONV1D || op == TN_OP_CONV2D || op == TN_OP_CONV3D || op == TN_OP_CONV2D_ADD;
 }
 
 /* Behind the groups; none where the host is older than that. */
@@ -93,8 +94,9 @@ void conv_strides(int64_t way, int64_t axes, int64_t channels, const int64_t *si
 plan *conv_take_plan(const tn_kernel_args *args, const conv_shape *s, layout_ref weights);
 /* Part p of the weights. */
 tn_status conv_load_weights(runner *r, const conv_call *c, int64_t p);
-/* Activates runs of `run` elements, `apart` bytes from one to the next. */
-void conv_activate(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart);
+/* Adds the addend to runs of `run` elements of y, `apart` bytes from one to the next, and activates
+ * them. */
+void conv_finish(const conv_call *c, char *y, int64_t runs, int64_t run, int64_t apart);
 
 /* conv_cut.c: images of a piece, and the parts of the channels written or the bands of rows that
  * it is cut into. */

@@ -25,12 +25,12 @@ static int64_t row_bytes(const conv_shape *s, const DLTensor *t, int64_t way, in
   return stride[2] * (t->dtype.bits / 8);
 }
 
-static void activate_band(const conv_call *c, char *y, int64_t rows) {
+static void finish_band(const conv_call *c, char *y, int64_t rows) {
   const conv_shape *s = &c->shape;
   const int64_t places = count_of(s->out, s->axes) / s->out[0] * rows;
   const bool last = s->lies[2] == CHANNELS_LAST;
-  conv_activate(c, y, last ? 1 : s->k, last ? places * s->k : places,
-                c->y->strides[1] * (c->y->dtype.bits / 8));
+  conv_finish(c, y, last ? 1 : s->k, last ? places * s->k : places,
+              c->y->strides[1] * (c->y->dtype.bits / 8));
 }
 
 static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t band) {
@@ -41,7 +41,7 @@ static tn_status run_band(runner *r, const conv_call *c, int64_t image, int64_t 
   char *y = conv_at_channel(c->y, image, 0) + first * row_bytes(s, c->y, s->lies[2], s->k, s->out);
   tn_status status = runner_load(r, SLOT_A, x);
   if (status == TN_OK) status = runner_run(r, y);
-  if (status == TN_OK) activate_band(c, y, end - first);
+  if (status == TN_OK) finish_band(c, y, end - first);
   return status;
 }
 

@@ -67,13 +67,13 @@ static const conv_row forward = {CONV_FORWARD, false}, backward = {CONV_BACKWARD
 #define ACTIVATED(OP, op, name)                                                                    \
   ACTIVATED_AS(OP, op, name ".f32", TN_SET(TN_F32), NOTE_forward), ACTIVATED_BF16(OP, op, name)
 /* Images of two axes in f32, which are also taken as they lie with channels last. */
-#define CONV2D_F32                                                                                 \
+#define CONV2D_F32(OP, op_name)                                                                    \
   {                                                                                                \
-    .struct_size = sizeof(tn_kernel), .op = TN_OP_CONV2D, .device_type = "cpu",                    \
-    .name = "onednn.conv2d.f32", .priority = PRIORITY,                                             \
+    .struct_size = sizeof(tn_kernel), .op = TN_OP_##OP, .device_type = "cpu",                      \
+    .name = "onednn." #op_name ".f32", .priority = PRIORITY,                                       \
     .flags = TN_KERNEL_STRIDED | TN_KERNEL_DETERMINISTIC | TN_KERNEL_CHANNELS_LAST,                \
     .types = {TN_SET(TN_F32)}, .run = conv_run, .supports = conv_supports, .user = &forward,       \
-    .note = NOTE_last, .attrs_size = sizeof(tn_conv2d_attrs)                                       \
+    .note = NOTE_last, .attrs_size = sizeof(tn_##op_name##_attrs)                                  \
   }
 #define BACKWARD(OP, name) CONV(OP, name, backward, NOTE_backward, NOTE_bf16)
 #define WEIGHTS(OP, name, role) CONV(OP, name, role, NOTE_weights, NOTE_weights_bf16)
@@ -103,7 +103,8 @@ static const tn_kernel kernels[] = {
     ACTIVATED(CONV1D, conv1d, "conv1d"),
     BACKWARD(CONV1D_GRAD_INPUT, "conv1d_grad_input"),
     WEIGHTS(CONV1D_GRAD_WEIGHT, "conv1d_grad_weight", weights),
-    CONV2D_F32,
+    CONV2D_F32(CONV2D, conv2d),
+    CONV2D_F32(CONV2D_ADD, conv2d_add),
     ACTIVATED_BF16(CONV2D, conv2d, "conv2d"),
     BACKWARD(CONV2D_GRAD_INPUT, "conv2d_grad_input"),
     WEIGHTS(CONV2D_GRAD_WEIGHT, "conv2d_grad_weight", weights),

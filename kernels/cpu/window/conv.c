@@ -247,5 +247,12 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 #include "kernels/cpu/window/conv_point.h"
 #include "kernels/cpu/window/conv_weight.h"
 
+/* What is added to a convolution, and its activation. */
+typedef struct conv_sum {
+  void *y;
+  const void *addend;
+  int64_t activation;
+} conv_sum;
+
 #define BODY "kernels/cpu/window/conv.inc"
 #include "kernels/cpu/base/stamp_float.inc"

@@ -1,7 +1,7 @@
 /*
- * What a convolution ends with where nothing fuses it: the bias of each channel and the activation,
- * in one pass over its result, in place. Threads take 16 bytes each where the result begins at a
- * multiple of that.
+ * What a convolution ends with where nothing fuses it: the bias of each channel, what is added and
+ * the activation, in one pass over its result, in place. Threads take 16 bytes each where the
+ * result, and the addend, begin at a multiple of that.
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/elementwise/activated.cuh"
@@ -18,26 +18,31 @@ struct channel_walk {
 
 template <class T, int N> struct alignas(N * sizeof(T)) run_of { T v[N]; };
 
+/* The first `count` of N elements. */
+template <class T, int N> __device__ run_of<T, N> read_run(const T *from, int count) {
+  if (count == N) return *(const run_of<T, N> *)from;
+  run_of<T, N> run = {};
+  for (int i = 0; i < count; i++) run.v[i] = from[i];
+  return run;
+}
+
 /* A thread has elements first .. first + N; those that begin the last thread's run are there. */
 template <class T, int N>
 __global__ void __launch_bounds__(threads)
-    finish(T *y, const T *bias, int activation, const channel_walk of) {
+    finish(T *y, const T *bias, const T *addend, int activation, const channel_walk of) {
   const uint64_t begin = ((uint64_t)blockIdx.x * threads + threadIdx.x) * N;
   if (begin >= of.count) return;
   const uint32_t first = (uint32_t)begin, row = quotient(first, of.inner);
   uint32_t at = first - row * of.inner.value;
   uint32_t channel = row - quotient(row, of.channels) * of.channels.value;
   const int here = of.count - first < (uint32_t)N ? (int)(of.count - first) : N;
-  run_of<T, N> run;
-  if (here == N) {
-    run = *(const run_of<T, N> *)(y + first);
-  } else {
-    for (int i = 0; i < here; i++) run.v[i] = y[first + i];
-  }
+  run_of<T, N> run = read_run<T, N>(y + first, here), plus = {};
+  if (addend) plus = read_run<T, N>(addend + first, here);
   float more = bias ? load(bias[channel]) : 0.0f;
 #pragma unroll
   for (int i = 0; i < N; i++) {
-    if (i < here) run.v[i] = stored<T>::from(activated(activation, load(run.v[i]) + more));
+    const float sum = load(run.v[i]) + more + load(plus.v[i]);
+    if (i < here) run.v[i] = stored<T>::from(activated(activation, sum));
     if (++at == of.inner.value) {
       at = 0;
       if (++channel == of.channels.value) channel = 0;
@@ -54,15 +59,15 @@ __global__ void __launch_bounds__(threads)
 template <class T> void launch_finish(const cuda_conv_result *r, const channel_walk &of) {
   constexpr int wide = 16 / (int)sizeof(T);
   T *y = (T *)r->y;
-  const T *bias = (const T *)r->bias;
+  const T *bias = (const T *)r->bias, *addend = (const T *)r->addend;
   cudaStream_t stream = (cudaStream_t)r->stream;
-  const bool aligned = ((uintptr_t)y & 15) == 0;
+  const bool aligned = (((uintptr_t)y | (uintptr_t)addend) & 15) == 0;
   const int64_t runs = ceil_div((int64_t)of.count, aligned ? wide : 1);
   const unsigned blocks = (unsigned)ceil_div(runs, (int64_t)threads);
   if (aligned)
-    finish<T, wide><<<blocks, threads, 0, stream>>>(y, bias, r->activation, of);
+    finish<T, wide><<<blocks, threads, 0, stream>>>(y, bias, addend, r->activation, of);
   else
-    finish<T, 1><<<blocks, threads, 0, stream>>>(y, bias, r->activation, of);
+    finish<T, 1><<<blocks, threads, 0, stream>>>(y, bias, addend, r->activation, of);
 }
 
 } // namespace

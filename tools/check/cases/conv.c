@@ -91,7 +91,7 @@ static void shapes(op_case *c, const conv *v) {
     y[2 + i] = out_size(v, first + i);
   }
   uint32_t rule = c->op->shape;
-  bool reads_x = rule == TN_SHAPE_CONV || rule == TN_SHAPE_CONV2D ||
+  bool reads_x = rule == TN_SHAPE_CONV || rule == TN_SHAPE_CONV2D || rule == TN_SHAPE_CONV2D_ADD ||
                  rule == TN_SHAPE_CONV_TRANSPOSE_GRAD_INPUT ||
                  rule == TN_SHAPE_CONV_TRANSPOSE_GRAD_WEIGHT;
   const int64_t *second = w;
@@ -100,6 +100,7 @@ static void shapes(op_case *c, const conv *v) {
   case_shape(c, 0, 2 + axes, reads_x ? x : y);
   case_shape(c, 1, 2 + axes, second);
   if (op_inputs(c->op) > 2) case_shape(c, 2, 1, rule == TN_SHAPE_CONV_TRANSPOSE ? &v->c : &v->k);
+  if (op_inputs(c->op) > 3) case_shape(c, 3, 2 + axes, y);
   set_attrs(c, v, axes);
 }
 
