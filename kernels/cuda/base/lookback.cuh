@@ -150,9 +150,16 @@ __device__ __forceinline__ A lookback_join(const S &s, const lookback &l, size_t
   return a;
 }
 
-/* By all threads of a block of at least two warps, once: publishes what tile t of a row comes to,
- * which the first warp knows, and returns what stands before it. s joins results, in order, and
- * begins them: s.join(a, b), s.init(). */
+/* Publishes what tile t of a row comes to, which the first thread knows. */
+template <class A>
+__device__ __forceinline__ void lookback_tell(const lookback &l, uint32_t row, uint32_t t,
+                                              const A &own) {
+  if (threadIdx.x == 0)
+    published_put(l.results, (size_t)row * (l.tiles + l.groups + l.spans) + t, own);
+}
+
+/* By all threads of a block of at least two warps, once, after lookback_tell: what stands before
+ * tile t. s joins results, in order, and begins them: s.join(a, b), s.init(). */
 template <class A, class S>
 __device__ __forceinline__ A lookback_before(const S &s, const lookback &l, uint32_t row,
                                              uint32_t t, const A &own) {
@@ -164,7 +171,6 @@ __device__ __forceinline__ A lookback_before(const S &s, const lookback &l, uint
   uint32_t span = group / lookback_width, in_span = group % lookback_width;
   bool leads = threadIdx.x % 32 == 0, ends_group = in_group == lookback_width - 1;
   if (threadIdx.x < 32) {
-    if (leads) published_put(l.results, tiles + t, own);
     A near = lookback_join<A>(s, l, tiles + t - in_group, in_group);
     if (leads && ends_group) published_put(l.results, groups + group, s.join(near, own));
     if (leads) part[0] = near;

@@ -233,7 +233,10 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
     if (w == warp) before = all;
     all = s.join(all, shared[w]);
   }
-  if (l.tiles > 1) return s.join(lookback_before(s, l, row, t, all), before);
+  if (l.tiles > 1) {
+    lookback_tell(l, row, t, all);
+    return s.join(lookback_before(s, l, row, t, all), before);
+  }
   before = s.join(*carry, before);
   *carry = s.join(*carry, all);
   return before;
