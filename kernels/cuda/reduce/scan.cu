@@ -27,11 +27,17 @@ bool is_near(const tn_kernel_args *args, const scan_plan *p) {
   return args->kernel->op != TN_OP_CUMMAX || p->n < UINT32_MAX;
 }
 
+/* Whether warps have rows to themselves: rows of a warp's share of a tile, or of several where the
+ * rows keep the device busy. */
+bool is_for_warps(const scan_plan *p, int64_t tile, int multiprocessors) {
+  return p->n <= tile / tile_warps || (p->n <= tile / 2 && p->outer >= 32 * multiprocessors);
+}
+
 /* Rows that blocks have to themselves where there are enough of them. */
 bool plan_rows(const tn_kernel_args *args, scan_plan *p, int multiprocessors) {
   const int64_t tile = tile_size(args);
   if (p->inner != 1 || p->n <= scan_column_row || !is_near(args, p)) return false;
-  p->way = p->n > tile / 2 ? scan_by_tiles : scan_by_warps;
+  p->way = is_for_warps(p, tile, multiprocessors) ? scan_by_warps : scan_by_tiles;
   p->tiles = ceil_div(p->n, tile);
   p->walks = p->way == scan_by_warps || p->outer >= 16 * multiprocessors;
   return p->outer * (p->walks ? 1 : p->tiles) <= CUDA_MAX_INDEX;

@@ -1,5 +1,6 @@
 /*
- * Scans of rows, in tiles of 64 bytes to a thread. A tile is read and written by neighbouring
+ * Scans of rows, in tiles of 128 bytes to a thread, so many that what is under way hides how long
+ * a tile waits for those before it. A tile is read and written by neighbouring
  * threads side by side, but scanned by threads that have neighbouring elements each: a warp's share
  * of it lies in shared memory in between, where each thread finds its own. A block has the tiles
  * of a row one after the other, or one of them and looks back at those of others
@@ -8,12 +9,13 @@
 #ifndef KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 
+#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/reduce/scan.cuh"
 
 namespace {
 
 enum {
-  tile_units = 4, /* of 16 bytes, of a thread */
+  tile_units = 8, /* of 16 bytes, of a thread */
   tile_warps = threads / 32,
   tile_bytes = threads * tile_units * 16,
 };
@@ -27,8 +29,9 @@ template <class S> struct tile_of : scanned<S> {
   /* Results take the place of what was read where they are as wide; others go out in parts. */
   static constexpr bool in_place = sizeof(raw) == sizeof(wrote);
   static constexpr int out_bytes = in_place ? (int)sizeof(uint32_t) : (int)sizeof(wrote);
-  static constexpr int part = least(items, 64 / out_bytes);
+  static constexpr int part = most(width, (in_place && !S::places ? 64 : 32) / out_bytes);
   static constexpr int out_units = in_place && !S::places ? 0 : 32 * part * out_bytes / 16;
+  static constexpr int warp_units = 32 * tile_units + out_units;
 };
 
 /* tile_of<S>::size, from types known at run time. */
@@ -56,20 +59,21 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   const int lane = threadIdx.x % 32;
   const raw neutral = Tile::neutral(s);
   if (!Tile::any && p.packs) {
-    pack<raw, N> v[tile_units];
 #pragma unroll
     for (int r = 0; r < tile_units; r++) {
       const int64_t i = i0 + (r * 32 + lane) * N;
+      pack<raw, N> *to = (pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N);
+      if (i < p.n) {
+        copy_16(to, (const raw *)x + base + (p.reverse ? p.n - N - i : i), true);
+        continue;
+      }
 #pragma unroll
-      for (int e = 0; e < N; e++) v[r].v[e] = neutral;
-      if (i < p.n)
-        v[r] = *(const pack<raw, N> *)((const raw *)x + base + (p.reverse ? p.n - N - i : i));
+      for (int e = 0; e < N; e++) to->v[e] = neutral;
     }
-#pragma unroll
-    for (int r = 0; r < tile_units; r++) {
-      if (p.reverse) turn_round(&v[r]);
-      *(pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N) = v[r];
-    }
+    copies_wait();
+#pragma unroll 1
+    for (int r = 0; p.reverse && r < tile_units; r++)
+      turn_round((pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N));
   } else {
 #pragma unroll 4
     for (int e = lane; e < Tile::per_warp; e += 32) {
@@ -156,7 +160,18 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
   const int first = (int)(threadIdx.x % 32) * Tile::items;
   typename S::A total = s.init();
   s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      near_join<decltype(how)> near(load(*tile_place<raw>(room, first)));
 #pragma unroll
+      for (int r = 0; r < tile_units; r++) {
+        const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
+#pragma unroll
+        for (int e = r == 0; e < N; e++) near.take(load(v.v[e]));
+      }
+      total = near.value;
+      if (near.holds()) return;
+    }
+#pragma unroll(S::nears ? 1 : tile_units)
     for (int r = 0; r < tile_units; r++) {
       const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
 #pragma unroll
@@ -167,6 +182,33 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
     }
   });
   return total;
+}
+
+/* Scans elements first .. first + part - 1 of the room, in float, from `carry` on; false if that
+ * does not hold what comes of it. */
+template <class S, class How>
+__device__ __forceinline__ bool tile_near(How, int first, bool exclusive, uint4 *room,
+                                          typename S::A *carry) {
+  using Tile = tile_of<S>;
+  using raw = typename Tile::raw;
+  constexpr int N = Tile::width, units = Tile::part / N;
+  pack<raw, N> v[units];
+  near_join<How> near((float)*carry);
+#pragma unroll
+  for (int r = 0; r < units; r++) {
+    v[r] = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+      const float before = near.value;
+      near.take(load(v[r].v[e]));
+      v[r].v[e] = stored<raw>::from(exclusive ? before : near.value);
+    }
+  }
+  if (!near.holds()) return false;
+#pragma unroll
+  for (int r = 0; r < units; r++) *(pack<raw, N> *)tile_place<raw>(room, first + r * N) = v[r];
+  *carry = near.value;
+  return true;
 }
 
 /* Scans this thread's elements from `carry` on, and writes the warp's. */
@@ -182,7 +224,10 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
 #pragma unroll 1
   for (int from = 0; from < Tile::items; from += PART) {
     s.each_way([&](auto how) {
-#pragma unroll
+      if constexpr (S::nears) {
+        if (tile_near<S>(how, first + from, p.exclusive, room, &carry)) return;
+      }
+#pragma unroll(S::nears ? 1 : PART / N)
       for (int r = 0; r < PART; r += N) {
         raw *own = tile_place<raw>(room, first + from + r);
         const pack<raw, N> v = *(const pack<raw, N> *)own;
@@ -243,13 +288,14 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
 }
 
 template <class S>
-__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
+__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 5)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
   using A = typename S::A;
-  __shared__ uint4 rooms[tile_warps][32 * tile_units], outs[tile_warps][most(Tile::out_units, 1)];
+  extern __shared__ uint4 tile_memory[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint4 *room = tile_memory + warp * Tile::warp_units, *out = room + 32 * tile_units;
   const bool alone = p.way == scan_by_warps;
   int64_t row = alone ? (int64_t)blockIdx.x * tile_warps + warp : blockIdx.x, at = 0, end = p.n;
   if (row >= p.outer && alone) return; /* whole warps, that wait for nobody */
@@ -267,8 +313,8 @@ __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
 #pragma unroll 1
   for (; at < end; at += alone ? Tile::per_warp : Tile::size, odd = !odd) {
     const int64_t i0 = at + (alone ? 0 : warp * Tile::per_warp);
-    tile_read(s, x, base, i0, p, rooms[warp]);
-    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, rooms[warp]));
+    tile_read(s, x, base, i0, p, room);
+    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, room));
     const A lead = shuffle_from(upto, lane - 1), total = shuffle_from(upto, 31);
     A before = carry;
     if (alone)
@@ -276,7 +322,7 @@ __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
     else
       before = before_warp(s, total, (uint32_t)row, t, odd, l, &carry);
     if (lane) before = s.join(before, lead);
-    tile_write(s, y, index, base, i0, before, p, rooms[warp], outs[warp]);
+    tile_write(s, y, index, base, i0, before, p, room, out);
     __syncwarp();
   }
 }
@@ -293,7 +339,10 @@ tn_status run_tiles(const tn_kernel_args *args, S s, scan_plan p, const void *x,
   if (status != TN_OK) return status;
   int64_t blocks = p.outer * (int64_t)l.tiles;
   if (p.way == scan_by_warps) blocks = ceil_div(p.outer, tile_warps);
-  return launch(args, scan_tiles<S>, (unsigned)blocks, threads, 0, s, x, y, index, p, l);
+  const size_t shared = (size_t)tile_warps * Tile::warp_units * sizeof(uint4);
+  status = allow_shared(args, scan_tiles<S>, shared);
+  if (status != TN_OK) return status;
+  return launch(args, scan_tiles<S>, (unsigned)blocks, threads, shared, s, x, y, index, p, l);
 }
 
 } // namespace
