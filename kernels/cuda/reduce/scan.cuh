@@ -4,6 +4,7 @@
 
 #include <float.h>
 
+#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/base/lookback.cuh"
 #include "kernels/cuda/reduce/reduce.cuh"
 
@@ -54,7 +55,10 @@ struct scan_multiplies {
 template <class How> struct near_join {
   float value, least; /* least: of what they came to, where that shrinks */
 
-  __device__ __forceinline__ explicit near_join(float first) : value(first), least(fabsf(first)) {}
+  __device__ __forceinline__ void begin(float first) {
+    value = first;
+    least = fabsf(first);
+  }
   __device__ __forceinline__ void take(float x) {
     value = How::take(value, x);
     if (How::shrinks) least = fminf(least, fabsf(value));

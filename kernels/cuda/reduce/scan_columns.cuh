@@ -1,10 +1,10 @@
 /*
- * Scans of columns that lie side by side, in tiles of `strip_rows` rows by 256 bytes: a warp to
- * some rows, a thread to 8 bytes of each. A block has the tiles of its columns one after the other,
- * or one of them and waits for what its columns come to before it, which the block above publishes.
- * Otherwise a thread owns a line or a piece of it: a first kernel finds what each piece comes to, a
- * second one begins each piece with what stands before it. Results are joined in the order of the
- * scan: the same call gives the same bits. Included by scan.cu alone.
+ * Scans of columns that lie side by side, in tiles of `strip_rows` rows by at most 256 bytes: a
+ * warp to some rows, a thread to up to 8 bytes of each. A block has the tiles of its columns one
+ * after the other, or one of them and waits for what its columns come to before it, which the block
+ * above publishes. Otherwise a thread owns a line or a piece of it: a first kernel finds what each
+ * piece comes to, a second one begins each piece with what stands before it. Results are joined in
+ * the order of the scan: the same call gives the same bits. Included by scan.cu alone.
  */
 #ifndef KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
@@ -15,27 +15,39 @@ namespace {
 
 enum {
   strip_warps = threads / 32,
-  strip_share = 16, /* rows of a warp */
+  strip_share = 32, /* rows of a warp */
   strip_rows = strip_warps * strip_share,
-  strip_bytes = 8, /* of a row, of a thread */
-  strip_least_rows = strip_rows / 2,
+  strip_bytes = 8,      /* of a row, of a thread, at the most */
+  strip_out_bytes = 16, /* of its results, which a warp writes side by side then */
+  strip_least_rows = strip_rows / 4,
   strip_least_columns = 32,
 };
+
+/* Elements of a row that a thread has, by the bytes of an element and of the widest result. */
+__host__ __device__ constexpr int strip_width(int raw, int out) {
+  return most(1, least(strip_bytes / raw, strip_out_bytes / out));
+}
 
 template <class S> struct strip_of : scanned<S> {
   using raw = typename scanned<S>::raw;
   using wrote = typename scanned<S>::wrote;
-  static constexpr int width = strip_bytes / (int)sizeof(raw);
+  static constexpr int width =
+      strip_width(sizeof(raw), S::places ? (int)sizeof(int64_t) : (int)sizeof(wrote));
   static constexpr int columns = 32 * width;
   using pack_in = pack<raw, width>;
   using pack_out = pack<wrote, width>;
+  /* The elements; what the columns of each warp's rows come to, and what stands before the tile. */
+  static constexpr int room_bytes = strip_share * threads * (int)sizeof(pack_in);
+  static constexpr int bytes =
+      room_bytes + (strip_warps + 1) * columns * (int)sizeof(typename S::A);
 };
 
 /* strip_of<S>::columns, from types known at run time. */
 int64_t strip_columns(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
-  bool real = type.code == kDLFloat || type.code == kDLBfloat;
-  return 32 * (real ? strip_bytes / (type.bits / 8) : 1);
+  const bool real = type.code == kDLFloat || type.code == kDLBfloat;
+  const int out = args->kernel->op == TN_OP_CUMMAX || !real ? 64 : args->out[0]->dtype.bits;
+  return 32 * strip_width(real ? type.bits / 8 : 8, out / 8);
 }
 
 /* This thread's elements of a tile, `count` rows, `step` elements apart, of up to `left` columns,
@@ -46,24 +58,58 @@ __device__ __forceinline__ void strip_read(const S &s, const void *x, int64_t at
                                            int count, int64_t left, bool packs,
                                            typename strip_of<S>::pack_in *room) {
   using Strip = strip_of<S>;
-  typename Strip::pack_in v[strip_share];
   using raw = typename Strip::raw;
   const raw neutral = Strip::neutral(s);
-#pragma unroll
+#pragma unroll 8
   for (int k = 0; k < strip_share; k++, at += step) {
-#pragma unroll
-    for (int j = 0; j < Strip::width; j++) v[k].v[j] = neutral;
-    if (k >= count || left <= 0) continue;
-    if (!Strip::any && packs) {
-      v[k] = *(const typename Strip::pack_in *)((const raw *)x + at);
+    typename Strip::pack_in *to = room + k * threads;
+    if (!Strip::any && packs && k < count && left > 0) {
+      if constexpr (!Strip::any) copy_few<sizeof *to>(to, (const raw *)x + at);
       continue;
     }
 #pragma unroll
     for (int j = 0; j < Strip::width; j++)
-      if (j < left) v[k].v[j] = Strip::fetch(s, x, at + j);
+      to->v[j] = k < count && j < left ? Strip::fetch(s, x, at + j) : neutral;
   }
+  copies_wait();
+}
+
+/* What this thread's elements of each of its columns come to. */
+template <class S>
+__device__ __forceinline__ void
+strip_total(const S &s, int64_t i, const typename strip_of<S>::pack_in *room, typename S::A *a) {
+  using Strip = strip_of<S>;
+  using A = typename S::A;
+  constexpr int V = Strip::width;
+  s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      near_join<decltype(how)> near[V];
+      bool holds = true;
 #pragma unroll
-  for (int k = 0; k < strip_share; k++) room[k * threads] = v[k];
+      for (int j = 0; j < V; j++) near[j].begin(s.neutral());
+#pragma unroll 4
+      for (int k = 0; k < strip_share; k++) {
+        const typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+        for (int j = 0; j < V; j++) near[j].take(load(v.v[j]));
+      }
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        a[j] = near[j].value;
+        holds = holds && near[j].holds();
+      }
+      if (holds) return;
+    }
+#pragma unroll(S::nears ? 1 : 2)
+    for (int k = 0; k < strip_share; k++) {
+      const typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        const A own = Strip::read(s, v.v[j], i + k);
+        a[j] = k == 0 ? own : how.take(a[j], own);
+      }
+    }
+  });
 }
 
 template <class S>
@@ -103,6 +149,56 @@ __device__ __forceinline__ void strip_join(const S &s, typename S::A *part, type
   if (!p.walks && t + 1 < p.tiles) published_put(results, (size_t)(t * lines + column), *carry);
 }
 
+/* Scans this thread's elements from `a` on, in float; false if that does not hold what comes of
+ * it. */
+template <class S, class How>
+__device__ __forceinline__ bool strip_write_near(const S &s, How, void *y, int64_t at, int64_t step,
+                                                 int count, int64_t left, const scan_plan &p,
+                                                 const typename strip_of<S>::pack_in *room,
+                                                 const typename S::A *a) {
+  using Strip = strip_of<S>;
+  constexpr int V = Strip::width;
+  near_join<How> near[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) near[j].begin((float)a[j]);
+#pragma unroll 4
+  for (int k = 0; k < strip_share; k++, at += step) {
+    typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      const float before = near[j].value;
+      near[j].take(load(v.v[j]));
+      v.v[j] = stored<typename Strip::raw>::from(p.exclusive ? before : near[j].value);
+    }
+    if (k < count) strip_put(s, y, at, left, p.packs, v);
+  }
+  bool holds = true;
+#pragma unroll
+  for (int j = 0; j < V; j++) holds = holds && near[j].holds();
+  return holds;
+}
+
+/* Places of maxima, of the rows of which the first is `at`. */
+template <class S>
+__device__ __forceinline__ void strip_put_places(const S &s, int64_t *index, int64_t at,
+                                                 int64_t left, const scan_plan &p,
+                                                 const typename S::A *a) {
+  constexpr int V = strip_of<S>::width;
+  pack<int64_t, V> w;
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    const int64_t place = s.where(a[j]);
+    w.v[j] = p.reverse ? p.n - 1 - place : place;
+  }
+  if (p.packs) {
+    *(pack<int64_t, V> *)(index + at) = w;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++)
+    if (j < left) index[at + j] = w.v[j];
+}
+
 /* Scans this thread's elements from `a` on. */
 template <class S>
 __device__ __forceinline__ void
@@ -112,27 +208,27 @@ strip_write(const S &s, void *y, int64_t *index, int64_t at, int64_t step, int64
   using Strip = strip_of<S>;
   using A = typename S::A;
   constexpr int V = Strip::width;
-#pragma unroll 2
-  for (int k = 0; k < strip_share; k++, at += step) {
-    const typename Strip::pack_in v = room[k * threads];
-    typename Strip::pack_out w;
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      const A before = a[j];
-      a[j] = s.take(a[j], Strip::read(s, v.v[j], i + k));
-      w.v[j] = Strip::written(s, p.exclusive ? before : a[j]);
+  s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      if (strip_write_near(s, how, y, at, step, count, left, p, room, a)) return;
     }
-    if (k >= count) continue;
-    strip_put(s, y, at, left, p.packs, w);
-    if constexpr (S::places) {
-      if (!index) continue;
+#pragma unroll(S::nears ? 1 : 2)
+    for (int k = 0; k < strip_share; k++, at += step) {
+      const typename Strip::pack_in v = room[k * threads];
+      typename Strip::pack_out w;
 #pragma unroll
       for (int j = 0; j < V; j++) {
-        const int64_t place = s.where(a[j]);
-        if (j < left) index[at + j] = p.reverse ? p.n - 1 - place : place;
+        const A before = a[j];
+        a[j] = how.take(a[j], Strip::read(s, v.v[j], i + k));
+        w.v[j] = Strip::written(s, p.exclusive ? before : a[j]);
+      }
+      if (k >= count) continue;
+      strip_put(s, y, at, left, p.packs, w);
+      if constexpr (S::places) {
+        if (index) strip_put_places(s, index, at, left, p, a);
       }
     }
-  }
+  });
 }
 
 template <class S>
@@ -142,10 +238,9 @@ __global__ void __launch_bounds__(threads, 3)
   using Strip = strip_of<S>;
   using A = typename S::A;
   constexpr int V = Strip::width, columns = Strip::columns;
-  __shared__ __align__(16) unsigned char memory[(strip_warps + 1) * columns * sizeof(A)];
-  __shared__ typename Strip::pack_in rooms[strip_share * threads];
-  typename Strip::pack_in *room = rooms + threadIdx.x;
-  A *part = (A *)memory, *first = part + strip_warps * columns;
+  extern __shared__ uint4 strip_memory[];
+  typename Strip::pack_in *room = (typename Strip::pack_in *)strip_memory + threadIdx.x;
+  A *part = (A *)((char *)strip_memory + Strip::room_bytes), *first = part + strip_warps * columns;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const uint32_t strips = (uint32_t)(p.outer * p.across);
   const uint32_t number = p.walks ? blockIdx.x : published_tile(results), strip = number % strips;
@@ -164,15 +259,7 @@ __global__ void __launch_bounds__(threads, 3)
     const int64_t at = (outer * p.n + (p.reverse ? p.n - 1 - i : i)) * p.inner + mine;
     strip_read(s, x, at, step, count, left, p.packs, room);
     A a[V];
-#pragma unroll 2
-    for (int k = 0; k < strip_share; k++) {
-      const typename Strip::pack_in v = room[k * threads];
-#pragma unroll
-      for (int j = 0; j < V; j++) {
-        const A own = Strip::read(s, v.v[j], i + k);
-        a[j] = k == 0 ? own : s.take(a[j], own);
-      }
-    }
+    strip_total(s, i, room, a);
 #pragma unroll
     for (int j = 0; j < V; j++) part[warp * columns + j * 32 + lane] = a[j];
     __syncthreads();
@@ -197,13 +284,16 @@ tn_status run_strips(const tn_kernel_args *args, S s, scan_plan p, const void *x
   constexpr int words = published_words<typename S::A>();
   p.packs = !Strip::any && p.inner % Strip::width == 0 &&
             is_aligned(x, sizeof(typename Strip::pack_in)) &&
-            is_aligned(y, sizeof(typename Strip::pack_out));
+            is_aligned(y, sizeof(typename Strip::pack_out)) && is_aligned(index, 16);
   published results = published_of(args->workspace);
   const size_t count = (size_t)(p.tiles * p.outer * p.inner);
   tn_status status = p.walks ? TN_OK : published_begin(args, results, count, words);
   if (status != TN_OK) return status;
   const int64_t blocks = p.outer * p.across * (p.walks ? 1 : p.tiles);
-  return launch(args, scan_strips<S>, (unsigned)blocks, threads, 0, s, x, y, index, p, results);
+  status = allow_shared(args, scan_strips<S>, Strip::bytes);
+  if (status != TN_OK) return status;
+  return launch(args, scan_strips<S>, (unsigned)blocks, threads, Strip::bytes, s, x, y, index, p,
+                results);
 }
 
 /* --- a thread to each line --- */

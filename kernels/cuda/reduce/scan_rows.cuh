@@ -9,7 +9,6 @@
 #ifndef KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 
-#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/reduce/scan.cuh"
 
 namespace {
@@ -161,12 +160,13 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
   typename S::A total = s.init();
   s.each_way([&](auto how) {
     if constexpr (S::nears) {
-      near_join<decltype(how)> near(load(*tile_place<raw>(room, first)));
+      near_join<decltype(how)> near;
+      near.begin(s.neutral());
 #pragma unroll
       for (int r = 0; r < tile_units; r++) {
         const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
 #pragma unroll
-        for (int e = r == 0; e < N; e++) near.take(load(v.v[e]));
+        for (int e = 0; e < N; e++) near.take(load(v.v[e]));
       }
       total = near.value;
       if (near.holds()) return;
@@ -193,7 +193,8 @@ __device__ __forceinline__ bool tile_near(How, int first, bool exclusive, uint4 
   using raw = typename Tile::raw;
   constexpr int N = Tile::width, units = Tile::part / N;
   pack<raw, N> v[units];
-  near_join<How> near((float)*carry);
+  near_join<How> near;
+  near.begin((float)*carry);
 #pragma unroll
   for (int r = 0; r < units; r++) {
     v[r] = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
