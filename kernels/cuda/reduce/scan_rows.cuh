@@ -28,7 +28,7 @@ template <class S> struct tile_of : scanned<S> {
   /* Results take the place of what was read where they are as wide; others go out in parts. */
   static constexpr bool in_place = sizeof(raw) == sizeof(wrote);
   static constexpr int out_bytes = in_place ? (int)sizeof(uint32_t) : (int)sizeof(wrote);
-  static constexpr int part = most(width, (in_place && !S::places ? 64 : 32) / out_bytes);
+  static constexpr int part = most(width, (in_place ? 64 : 32) / out_bytes);
   static constexpr int out_units = in_place && !S::places ? 0 : 32 * part * out_bytes / 16;
   static constexpr int warp_units = 32 * tile_units + out_units;
 };
@@ -85,14 +85,13 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   __syncwarp();
 }
 
-/* Calls put(e, i, v) with pieces of `part` elements from `from` on of every thread of the warp,
- * which lie in `room`: v is the N of them that belong to place i of the scan and after, N being 1
- * where memory cannot take more. */
-template <class S, class V, int PART, class Put>
+/* Calls put(i, v) with pieces of `part` elements from `from` on of every thread of the warp, which
+ * lie in `room`: v is the N of them that belong to place i of the scan and after, N being 1 where
+ * memory cannot take more. */
+template <class S, class V, int PART, int N, class Put>
 __device__ __forceinline__ void tile_flush(int64_t i0, int from, const scan_plan &p, uint4 *room,
                                            Put put) {
   using Tile = tile_of<S>;
-  constexpr int N = 16 / (int)sizeof(V);
   const int lane = threadIdx.x % 32;
   __syncwarp();
   if (!Tile::any && p.packs) {
@@ -118,7 +117,7 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
                                          const scan_plan &p, uint4 *room) {
   using Tile = tile_of<S>;
   using wrote = typename Tile::wrote;
-  tile_flush<S, wrote, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+  tile_flush<S, wrote, PART, 16 / (int)sizeof(wrote)>(i0, from, p, room, [&](int64_t i, auto v) {
     constexpr int N = sizeof v.v / sizeof *v.v;
     const int64_t at = base + (p.reverse ? p.n - N - i : i);
     if constexpr (N == 1) {
@@ -130,23 +129,19 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
   });
 }
 
-/* The same of places, which are counted along the scan in `room` and along the row in memory. */
+/* The same of places, which are counted along the scan in `room` and along the row in memory: two
+ * of a thread, so that a warp writes whole sectors. */
 template <class S, int PART>
 __device__ __forceinline__ void tile_put_places(int64_t *index, int64_t base, int64_t i0, int from,
                                                 const scan_plan &p, uint4 *room) {
-  tile_flush<S, uint32_t, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+  tile_flush<S, uint32_t, PART, 2>(i0, from, p, room, [&](int64_t i, auto v) {
     constexpr int N = sizeof v.v / sizeof *v.v;
     const int64_t at = base + (p.reverse ? p.n - N - i : i);
     if (p.reverse) turn_round(&v);
-    int64_t w[N];
+    pack<int64_t, N> w;
 #pragma unroll
-    for (int e = 0; e < N; e++) w[e] = p.reverse ? p.n - 1 - (int64_t)v.v[e] : (int64_t)v.v[e];
-    if constexpr (N == 1) {
-      index[at] = w[0];
-    } else {
-#pragma unroll
-      for (int e = 0; e < N; e += 2) *(pack<int64_t, 2> *)(index + at + e) = {w[e], w[e + 1]};
-    }
+    for (int e = 0; e < N; e++) w.v[e] = p.reverse ? p.n - 1 - (int64_t)v.v[e] : (int64_t)v.v[e];
+    *(pack<int64_t, N> *)(index + at) = w;
   });
 }
 
@@ -233,12 +228,18 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
         raw *own = tile_place<raw>(room, first + from + r);
         const pack<raw, N> v = *(const pack<raw, N> *)own;
         pack<wrote, N> w;
+        [[maybe_unused]] pack<uint32_t, least(N, 4)> place;
 #pragma unroll
         for (int e = 0; e < N; e++) {
           const typename S::A before = carry;
           carry = how.take(carry, Tile::read(s, v.v[e], i0 + first + from + r + e));
           w.v[e] = Tile::written(s, p.exclusive ? before : carry);
-          if constexpr (S::places) *tile_place<uint32_t>(out, lane * PART + r + e) = s.where(carry);
+          if constexpr (S::places) {
+            constexpr int M = sizeof place / sizeof *place.v;
+            place.v[e % M] = s.where(carry);
+            if (e % M == M - 1)
+              *(pack<uint32_t, M> *)tile_place<uint32_t>(out, lane * PART + r + e + 1 - M) = place;
+          }
         }
         if constexpr (Tile::in_place) {
           *(pack<wrote, N> *)own = w;
@@ -289,7 +290,9 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
 }
 
 template <class S>
-__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 5)
+__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
+                                           : S::places               ? 4
+                                                                     : 5)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
