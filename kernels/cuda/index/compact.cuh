@@ -15,11 +15,13 @@
 #include "kernels/cuda/base/vector.cuh"
 
 enum {
-  compact_items = 32, /* elements of a thread */
-  compact_loads = 8,  /* of 16 bytes that it has under way */
-  compact_batch = 4,  /* elements that it moves at once */
+  compact_items = 32, /* elements of a thread that have bits in a word */
+  compact_words = 2,
+  compact_loads = 8, /* of 16 bytes that it has under way */
+  compact_batch = 4, /* elements that it moves at once */
   compact_warps = place_threads / 32,
-  compact_share = 32 * compact_items, /* elements of a warp */
+  compact_piece = 32 * compact_items, /* elements of a warp in a word of each thread */
+  compact_share = compact_words * compact_piece,
   compact_tile = compact_warps * compact_share,
 };
 
@@ -30,8 +32,8 @@ struct compact_sum {
   __device__ __forceinline__ int64_t join(int64_t a, int64_t b) const { return a + b; }
 };
 
-/* How a warp's share is dealt out: unit r of a lane is the N elements from (32 r + lane) N on, and
- * bits r N and after of its word. */
+/* How a piece of a warp's share is dealt out: unit r of a lane is the N elements from (32 r + lane)
+ * N on, and bits r N and after of its word. */
 template <class U> struct compact_units {
   static constexpr int N = vector_width<U>::value, count = compact_items / N;
   /* Counts that a word holds: of as many units those of the whole warp. */
@@ -52,7 +54,7 @@ template <class U, class Test> __device__ __forceinline__ uint32_t compact_bits(
   return bits;
 }
 
-/* Which of this thread's elements passed, of a share that lies within the input. */
+/* Which of this thread's elements passed, of a piece that lies within the input. */
 template <class P> __device__ __forceinline__ uint32_t compact_test(const P &p, int64_t first) {
   using U = typename P::U;
   using Units = compact_units<U>;
@@ -90,12 +92,14 @@ __device__ __forceinline__ uint32_t compact_test_any(const P &p, int64_t first, 
   return bits;
 }
 
-/* Where in the warp's share those that passed stand, one after the other. */
-template <class U> __device__ __forceinline__ void compact_stage(uint32_t bits, uint16_t *stands) {
+/* Where those of a piece that passed stand from `first` on, one after the other behind the `before`
+ * of earlier pieces; how many there are then. */
+template <class U>
+__device__ __forceinline__ int compact_stage(uint32_t bits, int first, int before,
+                                             uint16_t *stands) {
   using Units = compact_units<U>;
   constexpr int fields = Units::fields, width = Units::field_bits, N = Units::N;
   const int lane = threadIdx.x % 32;
-  int before = 0;
 #pragma unroll
   for (int from = 0; from < Units::count; from += fields) {
     uint32_t own = 0;
@@ -115,10 +119,12 @@ template <class U> __device__ __forceinline__ void compact_stage(uint32_t bits, 
       int to = before + (int)(lead >> f * width & field);
 #pragma unroll
       for (int e = 0; e < N; e++)
-        if (bits >> ((from + f) * N + e) & 1) stands[to++] = (uint16_t)(Units::place(from + f) + e);
+        if (bits >> ((from + f) * N + e) & 1)
+          stands[to++] = (uint16_t)(first + Units::place(from + f) + e);
       before += (int)(all >> f * width & field);
     }
   }
+  return before;
 }
 
 /* The number that each warp has, `own`, to the other tiles: what the warps before this one have,
@@ -148,11 +154,19 @@ __global__ void __launch_bounds__(place_threads, 5)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t first = (int64_t)tile * compact_tile + warp * compact_share;
   const bool whole = packs && first + compact_share <= n;
-  const uint32_t bits = whole ? compact_test(p, first) : compact_test_any(p, first, n);
-  const int own = (int)__reduce_add_sync(~0u, (unsigned)__popc(bits));
-  int all;
+  uint32_t bits[compact_words];
+  int own = 0, all, staged = 0;
+#pragma unroll
+  for (int w = 0; w < compact_words; w++) {
+    const int64_t at = first + w * compact_piece;
+    bits[w] = whole ? compact_test(p, at) : compact_test_any(p, at, n);
+    own += __popc(bits[w]);
+  }
+  own = (int)__reduce_add_sync(~0u, (unsigned)own);
   const int before = compact_tell(l, tile, own, &all);
-  compact_stage<typename P::U>(bits, places[warp]);
+#pragma unroll 1
+  for (int w = 0; w < compact_words; w++)
+    staged = compact_stage<typename P::U>(bits[w], w * compact_piece, staged, places[warp]);
   const int64_t start = lookback_before(compact_sum(), l, 0, tile, (int64_t)all);
   if (threadIdx.x == 0 && tile == l.tiles - 1) *count = start + all;
   const int64_t to = start + before;
