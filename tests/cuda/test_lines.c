@@ -105,10 +105,10 @@ typedef struct line {
   int64_t shape[3], axis;
 } line;
 
-/* Rows of a warp, of which it has several shares where they keep the device busy, and of a block;
- * those of which a block has all tiles, which takes 16 rows for each multiprocessor; those whose
- * tiles look back, over more than 1,024 of them. Columns alone, in strips that wait for those
- * above, and in such as a block has all of. All with sizes that let elements be read several at a
+/* Rows of a warp, of blocks of two warps and of eight; those of which a block has all tiles, which
+ * takes 16 rows for each multiprocessor; those whose tiles look back, over more than 1,024 of them.
+ * Columns alone, in strips that wait for those above or, where they are few, for groups of such,
+ * and in strips that a block has all of. All with sizes that let elements be read several at a
  * time and with others. */
 static const line lines[] = {
     {TN_F32, {1, 1, 33}, 2},
@@ -130,6 +130,8 @@ static const line lines[] = {
     {TN_F16, {1, 5000, 257}, 1},
     {TN_F32, {1, 5000, 128}, 1},
     {TN_BF16, {2, 129, 1024}, 1},
+    {TN_F16, {1, 1100, 6400}, 1},
+    {TN_F64, {1, 4000, 48}, 1},
     {TN_F64, {2, 300, 40}, 1},
     {TN_I64, {2, 300, 33}, 1},
     {TN_F32, {600, 140, 66}, 1},

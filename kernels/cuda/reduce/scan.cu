@@ -27,18 +27,24 @@ bool is_near(const tn_kernel_args *args, const scan_plan *p) {
   return args->kernel->op != TN_OP_CUMMAX || p->n < UINT32_MAX;
 }
 
-/* Whether warps have rows to themselves: rows of a warp's share of a tile, or of several where the
- * rows keep the device busy. */
-bool is_for_warps(const scan_plan *p, int64_t tile, int multiprocessors) {
-  return p->n <= tile / tile_warps || (p->n <= tile / 2 && p->outer >= 32 * multiprocessors);
+/* Warps of a block: as few as a row needs, or as it takes to have several tiles for each
+ * multiprocessor. */
+int warps_of_tiles(const scan_plan *p, int64_t share, int multiprocessors) {
+  int warps = tile_warps;
+  const int64_t all = p->outer * p->n;
+  while (warps > tile_least_warps &&
+         (p->n <= share * warps / 2 || all < share * warps * 4 * multiprocessors))
+    warps /= 2;
+  return warps;
 }
 
-/* Rows that blocks have to themselves where there are enough of them. */
+/* Rows that warps, or blocks where there are enough of them, have to themselves. */
 bool plan_rows(const tn_kernel_args *args, scan_plan *p, int multiprocessors) {
-  const int64_t tile = tile_size(args);
+  const int64_t share = tile_share(args);
   if (p->inner != 1 || p->n <= scan_column_row || !is_near(args, p)) return false;
-  p->way = is_for_warps(p, tile, multiprocessors) ? scan_by_warps : scan_by_tiles;
-  p->tiles = ceil_div(p->n, tile);
+  p->way = p->n > share ? scan_by_tiles : scan_by_warps;
+  p->warps = p->way == scan_by_warps ? tile_warps : warps_of_tiles(p, share, multiprocessors);
+  p->tiles = ceil_div(p->n, share * p->warps);
   p->walks = p->way == scan_by_warps || p->outer >= 16 * multiprocessors;
   return p->outer * (p->walks ? 1 : p->tiles) <= CUDA_MAX_INDEX;
 }

@@ -30,6 +30,7 @@ struct scan_plan {
   int64_t across;        /* strips that lie side by side */
   int64_t group;         /* tiles of a strip that look at each other */
   int way;
+  int warps; /* of a block: of rows */
   int walks; /* 1: a block goes through all tiles of its line */
   int reverse, exclusive, first_pass;
   int packs; /* 1: tiles are read and written several elements at a time */

@@ -1,10 +1,10 @@
 /*
- * Scans of rows, in tiles of 128 bytes to a thread, so many that what is under way hides how long
- * a tile waits for those before it. A tile is read and written by neighbouring
- * threads side by side, but scanned by threads that have neighbouring elements each: a warp's share
- * of it lies in shared memory in between, where each thread finds its own. A block has the tiles
- * of a row one after the other, or one of them and looks back at those of others
- * (base/lookback.cuh); of shorter rows each warp has its own. Included by scan.cu alone.
+ * Scans of rows, in tiles of 128 bytes to a thread: what is under way beside it hides how long a
+ * tile waits for those before it. A tile is read and written by neighbouring threads side by side,
+ * but scanned by threads that have neighbouring elements each: a warp's share of it lies in shared
+ * memory in between, where each thread finds its own. A block has the tiles of a row one after the
+ * other, or one of them and looks back at those of others (base/lookback.cuh); of shorter rows each
+ * warp has its own. Included by scan.cu alone.
  */
 #ifndef KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
@@ -14,9 +14,9 @@
 namespace {
 
 enum {
-  tile_units = 8, /* of 16 bytes, of a thread */
-  tile_warps = threads / 32,
-  tile_bytes = threads * tile_units * 16,
+  tile_units = 8,            /* of 16 bytes, of a thread */
+  tile_warps = threads / 32, /* of a block, at the most */
+  tile_least_warps = 2,      /* that look back */
 };
 
 template <class S> struct tile_of : scanned<S> {
@@ -24,7 +24,7 @@ template <class S> struct tile_of : scanned<S> {
   using wrote = typename scanned<S>::wrote;
   static constexpr int width = 16 / (int)sizeof(raw); /* of a unit */
   static constexpr int items = width * tile_units;    /* of a thread */
-  static constexpr int per_warp = 32 * items, size = threads * items;
+  static constexpr int per_warp = 32 * items;
   /* Results take the place of what was read where they are as wide; others go out in parts. */
   static constexpr bool in_place = sizeof(raw) == sizeof(wrote);
   static constexpr int out_bytes = in_place ? (int)sizeof(uint32_t) : (int)sizeof(wrote);
@@ -33,11 +33,11 @@ template <class S> struct tile_of : scanned<S> {
   static constexpr int warp_units = 32 * tile_units + out_units;
 };
 
-/* tile_of<S>::size, from types known at run time. */
-int64_t tile_size(const tn_kernel_args *args) {
+/* tile_of<S>::per_warp, from types known at run time. */
+int64_t tile_share(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
   bool real = type.code == kDLFloat || type.code == kDLBfloat;
-  return tile_bytes / (real ? type.bits / 8 : 8);
+  return 32 * tile_units * 16 / (real ? type.bits / 8 : 8);
 }
 
 /* Where element e of a warp's share lies: units are dealt out so that neither threads with
@@ -272,11 +272,12 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
   using A = typename S::A;
   __shared__ __align__(16) unsigned char memory[2 * tile_warps * sizeof(A)];
   A *shared = (A *)memory + (odd ? tile_warps : 0), before = s.init(), all = s.init();
-  const int warp = threadIdx.x / 32;
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   if (threadIdx.x % 32 == 0) shared[warp] = own;
   __syncthreads();
 #pragma unroll
   for (int w = 0; w < tile_warps; w++) {
+    if (w == warps) break;
     if (w == warp) before = all;
     all = s.join(all, shared[w]);
   }
@@ -301,21 +302,22 @@ __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint4 *room = tile_memory + warp * Tile::warp_units, *out = room + 32 * tile_units;
   const bool alone = p.way == scan_by_warps;
-  int64_t row = alone ? (int64_t)blockIdx.x * tile_warps + warp : blockIdx.x, at = 0, end = p.n;
+  const int size = (alone ? 1 : p.warps) * Tile::per_warp;
+  int64_t row = alone ? (int64_t)blockIdx.x * p.warps + warp : blockIdx.x, at = 0, end = p.n;
   if (row >= p.outer && alone) return; /* whole warps, that wait for nobody */
   uint32_t t = 0;
   if (l.tiles > 1) {
     const uint32_t tile = published_tile(l.results);
     row = tile / l.tiles;
     t = tile - (uint32_t)row * l.tiles;
-    at = (int64_t)t * Tile::size;
-    end = at + Tile::size < p.n ? at + Tile::size : p.n;
+    at = (int64_t)t * size;
+    end = at + size < p.n ? at + size : p.n;
   }
   const int64_t base = row * p.n;
   A carry = s.init();
   bool odd = false;
 #pragma unroll 1
-  for (; at < end; at += alone ? Tile::per_warp : Tile::size, odd = !odd) {
+  for (; at < end; at += size, odd = !odd) {
     const int64_t i0 = at + (alone ? 0 : warp * Tile::per_warp);
     tile_read(s, x, base, i0, p, room);
     const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, room));
@@ -342,11 +344,12 @@ tn_status run_tiles(const tn_kernel_args *args, S s, scan_plan p, const void *x,
   tn_status status = l.tiles > 1 ? lookback_begin(args, l, words) : TN_OK;
   if (status != TN_OK) return status;
   int64_t blocks = p.outer * (int64_t)l.tiles;
-  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, tile_warps);
-  const size_t shared = (size_t)tile_warps * Tile::warp_units * sizeof(uint4);
+  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, p.warps);
+  const size_t shared = (size_t)p.warps * Tile::warp_units * sizeof(uint4);
   status = allow_shared(args, scan_tiles<S>, shared);
   if (status != TN_OK) return status;
-  return launch(args, scan_tiles<S>, (unsigned)blocks, threads, shared, s, x, y, index, p, l);
+  return launch(args, scan_tiles<S>, (unsigned)blocks, (unsigned)p.warps * 32, shared, s, x, y,
+                index, p, l);
 }
 
 } // namespace
