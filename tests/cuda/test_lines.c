@@ -32,6 +32,8 @@ enum values {
   SIGNS,  /* 1 and -1 */
   CLIMBS, /* equal ones for a while, then greater ones, up to 1000, and again */
   MIXED,  /* few different ones, zeros of both signs, infinities and NaN */
+  VAST,   /* whose sums a float does not hold, but a double exactly */
+  POWERS, /* whose products a float does not hold, but a double exactly */
 };
 
 static float value_at(enum values kind, int64_t i) {
@@ -44,6 +46,10 @@ static float value_at(enum values kind, int64_t i) {
     return h % 2 ? 1 : -1;
   case CLIMBS:
     return (float)(i / 977 % 1000);
+  case VAST:
+    return i % 4 < 2 ? 0x1p127f : -0x1p127f;
+  case POWERS:
+    return i / 50 % 2 ? 0x1p-14f : 0x1p14f;
   default:
     return h % 3 ? (float)(h % 251) : mixed[h / 3 % 8];
   }
@@ -99,29 +105,33 @@ typedef struct line {
   int64_t shape[3], axis;
 } line;
 
-/* Rows of a warp and of a block; those of which a block has all tiles, which takes 16 rows for each
- * multiprocessor; those whose tiles look back, over more than 1,024 of them. Columns alone, in
- * strips that wait for those above, and in such as a block has all of. All with sizes that let
- * elements be read several at a time and with others. */
+/* Rows of a warp, of blocks of two warps and of eight; those of which a block has all tiles, which
+ * takes 16 rows for each multiprocessor; those whose tiles look back, over more than 1,024 of them.
+ * Columns alone, in strips that wait for those above or, where they are few, for groups of such,
+ * and in strips that a block has all of. All with sizes that let elements be read several at a
+ * time and with others. */
 static const line lines[] = {
     {TN_F32, {1, 1, 33}, 2},
     {TN_F32, {9, 5, 1000}, 2},
     {TN_F16, {9, 5, 1001}, 2},
     {TN_F32, {3, 1, 2049}, 2},
-    {TN_F64, {2, 2, 4096}, 2},
-    {TN_F32, {1, 2, 3 * 32 * 4096 + 4}, 2},
-    {TN_F32, {1, 1, 1100 * 4096}, 2},
-    {TN_F32, {1, 1, 1030 * 4096 + 5}, 2},
-    {TN_F16, {1, 1, 1030 * 8192 + 8}, 2},
-    {TN_I32, {1, 1, 1030 * 2048 + 1}, 2},
-    {TN_F64, {1, 1, 1030 * 2048}, 2},
-    {TN_F32, {2300, 1, 4100}, 2},
-    {TN_F16, {2300, 1, 4099}, 2},
-    {TN_U8, {2300, 1, 1100}, 2},
+    {TN_BF16, {4300, 1, 2056}, 2},
+    {TN_F64, {2, 2, 8192}, 2},
+    {TN_F32, {1, 2, 3 * 32 * 8192 + 4}, 2},
+    {TN_F32, {1, 1, 1100 * 8192}, 2},
+    {TN_F32, {1, 1, 1030 * 8192 + 5}, 2},
+    {TN_F16, {1, 1, 1030 * 16384 + 8}, 2},
+    {TN_I32, {1, 1, 1030 * 4096 + 1}, 2},
+    {TN_F64, {1, 1, 1030 * 4096}, 2},
+    {TN_F32, {2300, 1, 8200}, 2},
+    {TN_F16, {2300, 1, 9999}, 2},
+    {TN_U8, {2300, 1, 2200}, 2},
     {TN_F32, {3, 700, 130}, 1},
     {TN_F16, {1, 5000, 257}, 1},
     {TN_F32, {1, 5000, 128}, 1},
     {TN_BF16, {2, 129, 1024}, 1},
+    {TN_F16, {1, 1100, 6400}, 1},
+    {TN_F64, {1, 4000, 48}, 1},
     {TN_F64, {2, 300, 40}, 1},
     {TN_I64, {2, 300, 33}, 1},
     {TN_F32, {600, 140, 66}, 1},
@@ -179,6 +189,31 @@ START_TEST(products) {
 }
 END_TEST
 
+/* Of 16 bits, by float and where that does not do by double. */
+static const line wild[] = {
+    {TN_BF16, {1, 1, 70001}, 2},  {TN_F16, {3, 1, 40008}, 2},  {TN_BF16, {5000, 1, 2048}, 2},
+    {TN_BF16, {1, 1000, 200}, 1}, {TN_F16, {1, 1000, 200}, 1},
+};
+
+START_TEST(sums_and_products_beyond_float) {
+  const line *l = &wild[_i];
+  tn_cumprod_attrs product = TN_CUMPROD_DEFAULTS;
+  tn_cumsum_attrs sum = TN_CUMSUM_DEFAULTS;
+  product.axis = sum.axis = l->axis;
+  for (int k = 0; k < 4; k++) {
+    const bool adds = k < 2 && l->dtype == TN_BF16;
+    tn_tensor *x = on_host(l->dtype, l->shape, adds ? VAST : POWERS);
+    tn_tensor *x_gpu = on_gpu(x, l->dtype, l->shape), *got = NULL, *wanted = NULL;
+    product.reverse = sum.reverse = k % 2;
+    product.exclusive = sum.exclusive = (k + _i) % 2;
+    ok(adds ? tn_cumsum(NULL, x_gpu, &sum, &got) : tn_cumprod(NULL, x_gpu, &product, &got));
+    ok(adds ? tn_cumsum(NULL, x, &sum, &wanted) : tn_cumprod(NULL, x, &product, &wanted));
+    same(got, wanted);
+    tn_tensor_release(x), tn_tensor_release(x_gpu);
+  }
+}
+END_TEST
+
 START_TEST(maxima) {
   const line *l = &lines[_i];
   tn_cummax_attrs attrs = TN_CUMMAX_DEFAULTS;
@@ -193,6 +228,32 @@ START_TEST(maxima) {
     if (k != 2) same(got[1], wanted[1]);
   }
   tn_tensor_release(x), tn_tensor_release(x_gpu);
+}
+END_TEST
+
+/* Within a tile, at its end, and over many of them. */
+static const line picked[] = {
+    {TN_F32, {2, 50, 33}, 2},    {TN_F32, {1, 1, 8192}, 2},    {TN_F16, {4, 256, 2049}, 2},
+    {TN_BF16, {3, 100, 111}, 2}, {TN_F64, {1, 700, 901}, 2},   {TN_U8, {1, 1, 300001}, 2},
+    {TN_I64, {1, 1, 65535}, 2},  {TN_F32, {9, 1000, 1001}, 2},
+};
+
+START_TEST(picks) {
+  const line *l = &picked[_i];
+  const bool real = l->dtype >= TN_F16 && l->dtype != TN_BOOL;
+  tn_tensor *x = on_host(l->dtype, l->shape, real ? MIXED : CLIMBS), *mask = NULL;
+  tn_cast_attrs attrs = TN_CAST_DEFAULTS;
+  attrs.dtype = TN_BOOL;
+  ok(tn_cast(NULL, x, &attrs, &mask));
+  tn_tensor *x_gpu = on_gpu(x, l->dtype, l->shape), *mask_gpu = on_gpu(mask, TN_BOOL, l->shape);
+  tn_tensor *got[4] = {0}, *wanted[4] = {0};
+  ok(tn_nonzero(NULL, x_gpu, &got[0], &got[1]));
+  ok(tn_nonzero(NULL, x, &wanted[0], &wanted[1]));
+  ok(tn_masked_select(NULL, x_gpu, mask_gpu, &got[2], &got[3]));
+  ok(tn_masked_select(NULL, x, mask, &wanted[2], &wanted[3]));
+  for (int k = 0; k < 4; k++) same(got[k], wanted[k]);
+  tn_tensor_release(x), tn_tensor_release(x_gpu);
+  tn_tensor_release(mask), tn_tensor_release(mask_gpu);
 }
 END_TEST
 
@@ -284,6 +345,8 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, wider_sums, 0, count);
   tcase_add_loop_test(t, products, 0, count);
   tcase_add_loop_test(t, maxima, 0, count);
+  tcase_add_loop_test(t, sums_and_products_beyond_float, 0, (int)(sizeof wild / sizeof *wild));
+  tcase_add_loop_test(t, picks, 0, (int)(sizeof picked / sizeof *picked));
   tcase_add_loop_test(t, orders, 0, (int)(sizeof sorted / sizeof *sorted));
   tcase_add_loop_test(t, permutations, 0, 5);
   tcase_add_loop_test(t, sparse_updates, 0, 3);

@@ -14,6 +14,12 @@ __device__ __forceinline__ void copy_16(void *to, const void *from, bool valid) 
                "r"(valid ? 16 : 0)
                : "memory");
 }
+/* Copies 4 or 8 bytes. */
+template <int BYTES> __device__ __forceinline__ void copy_few(void *to, const void *from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from),
+               "n"(BYTES)
+               : "memory");
+}
 /* Ends a group. */
 __device__ __forceinline__ void copies_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");

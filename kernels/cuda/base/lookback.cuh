@@ -70,23 +70,37 @@ __device__ __forceinline__ void published_put(const published &p, size_t at, con
                  : "memory");
 }
 
-/* Waits for a result. */
-template <class A> __device__ __forceinline__ A published_get(const published &p, size_t at) {
+/* Waits for `count` results, `step` apart, N at the most. */
+template <class A, int N>
+__device__ __forceinline__ void published_get_some(const published &p, size_t at, size_t step,
+                                                   int count, A *a) {
   constexpr int words = published_words<A>();
-  uint64_t w[words], set[words], all;
+  uint64_t w[N][words], set, all;
   do {
     all = 1;
 #pragma unroll
-    for (int i = 0; i < words; i++)
-      asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-                   : "=l"(w[i]), "=l"(set[i])
-                   : "l"(p.words + (at * words + (size_t)i) * published_word)
-                   : "memory");
+    for (int k = 0; k < N; k++) {
+      if (k >= count) break;
 #pragma unroll
-    for (int i = 0; i < words; i++) all &= set[i];
+      for (int i = 0; i < words; i++) {
+        const size_t word = (at + k * step) * words + (size_t)i;
+        asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                     : "=l"(w[k][i]), "=l"(set)
+                     : "l"(p.words + word * published_word)
+                     : "memory");
+        all &= set;
+      }
+    }
   } while (!all);
+#pragma unroll
+  for (int k = 0; k < N; k++)
+    if (k < count) memcpy(a + k, w[k], sizeof *a);
+}
+
+/* Waits for a result. */
+template <class A> __device__ __forceinline__ A published_get(const published &p, size_t at) {
   A a;
-  memcpy(&a, w, sizeof a);
+  published_get_some<A, 1>(p, at, 0, 1, &a);
   return a;
 }
 
@@ -150,9 +164,16 @@ __device__ __forceinline__ A lookback_join(const S &s, const lookback &l, size_t
   return a;
 }
 
-/* By all threads of a block of at least two warps, once: publishes what tile t of a row comes to,
- * which the first warp knows, and returns what stands before it. s joins results, in order, and
- * begins them: s.join(a, b), s.init(). */
+/* Publishes what tile t of a row comes to, which the first thread knows. */
+template <class A>
+__device__ __forceinline__ void lookback_tell(const lookback &l, uint32_t row, uint32_t t,
+                                              const A &own) {
+  if (threadIdx.x == 0)
+    published_put(l.results, (size_t)row * (l.tiles + l.groups + l.spans) + t, own);
+}
+
+/* By all threads of a block of at least two warps, once, after lookback_tell: what stands before
+ * tile t. s joins results, in order, and begins them: s.join(a, b), s.init(). */
 template <class A, class S>
 __device__ __forceinline__ A lookback_before(const S &s, const lookback &l, uint32_t row,
                                              uint32_t t, const A &own) {
@@ -164,7 +185,6 @@ __device__ __forceinline__ A lookback_before(const S &s, const lookback &l, uint
   uint32_t span = group / lookback_width, in_span = group % lookback_width;
   bool leads = threadIdx.x % 32 == 0, ends_group = in_group == lookback_width - 1;
   if (threadIdx.x < 32) {
-    if (leads) published_put(l.results, tiles + t, own);
     A near = lookback_join<A>(s, l, tiles + t - in_group, in_group);
     if (leads && ends_group) published_put(l.results, groups + group, s.join(near, own));
     if (leads) part[0] = near;

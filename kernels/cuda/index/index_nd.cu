@@ -116,12 +116,15 @@ tn_status cuda_run_gather_nd(const tn_kernel_args *args) {
 
 namespace {
 
-template <class U> struct masked_elements {
-  using V = U;
-  const uint8_t *mask;
-  const U *x;
-  U *y;
-  __device__ __forceinline__ bool hit(int64_t i) const { return mask[i] != 0; }
+template <class T> struct masked_elements {
+  using U = uint8_t;
+  using V = T;
+  const U *tested; /* the mask */
+  const T *x;
+  T *y;
+  __device__ __forceinline__ uint32_t hits(const vector_of<U> &v, int64_t) const {
+    return compact_bits<U>([&](int e) { return v.v[e] != 0; });
+  }
   __device__ __forceinline__ V fetch(int64_t i) const { return x[i]; }
   __device__ __forceinline__ void write(int64_t to, int64_t, V v) const { y[to] = v; }
 };

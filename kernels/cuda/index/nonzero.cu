@@ -29,12 +29,15 @@ __device__ __forceinline__ void write_index(int64_t *y, int64_t flat, const sear
   if (s.rank) y[0] = (int64_t)rest;
 }
 
-template <class U> struct set_elements {
+template <class T> struct set_elements {
+  using U = T;
   using V = uint8_t; /* nothing is read again */
-  const U *x;
+  const U *tested;
   int64_t *y;
   search s;
-  __device__ __forceinline__ bool hit(int64_t i) const { return (x[i] & (U)s.mask) != 0; }
+  __device__ __forceinline__ uint32_t hits(const vector_of<U> &v, int64_t) const {
+    return compact_bits<U>([&](int e) { return (v.v[e] & (U)s.mask) != 0; });
+  }
   __device__ __forceinline__ V fetch(int64_t) const { return 0; }
   __device__ __forceinline__ void write(int64_t to, int64_t i, V) const {
     write_index(y + to * s.rank, i, s);

@@ -188,12 +188,16 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
 
 /* unique: sorted keys that differ from the one before. */
 template <class K> struct heads {
+  using U = K;
   using V = K;
   rows r;
-  const K *key;
+  const K *tested; /* the keys */
   int64_t *starts; /* or NULL */
-  __device__ __forceinline__ bool hit(int64_t i) const { return i == 0 || key[i] != key[i - 1]; }
-  __device__ __forceinline__ V fetch(int64_t i) const { return key[i]; }
+  __device__ __forceinline__ uint32_t hits(const vector_of<K> &v, int64_t i) const {
+    const K before = i ? tested[i - 1] : (K)~v.v[0];
+    return compact_bits<K>([&](int e) { return v.v[e] != (e ? v.v[e - 1] : before); });
+  }
+  __device__ __forceinline__ V fetch(int64_t i) const { return tested[i]; }
   __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
     uint64_t x;
     if (!element_of(k, r.type, &x)) /* rising: 0 has the sign's key, NaN the last */

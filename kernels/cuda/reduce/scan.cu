@@ -27,12 +27,24 @@ bool is_near(const tn_kernel_args *args, const scan_plan *p) {
   return args->kernel->op != TN_OP_CUMMAX || p->n < UINT32_MAX;
 }
 
-/* Rows that blocks have to themselves where there are enough of them. */
+/* Warps of a block: as few as a row needs, or as it takes to have several tiles for each
+ * multiprocessor. */
+int warps_of_tiles(const scan_plan *p, int64_t share, int multiprocessors) {
+  int warps = tile_warps;
+  const int64_t all = p->outer * p->n;
+  while (warps > tile_least_warps &&
+         (p->n <= share * warps / 2 || all < share * warps * 4 * multiprocessors))
+    warps /= 2;
+  return warps;
+}
+
+/* Rows that warps, or blocks where there are enough of them, have to themselves. */
 bool plan_rows(const tn_kernel_args *args, scan_plan *p, int multiprocessors) {
-  const int64_t tile = tile_size(args);
+  const int64_t share = tile_share(args);
   if (p->inner != 1 || p->n <= scan_column_row || !is_near(args, p)) return false;
-  p->way = p->n > tile / 2 ? scan_by_tiles : scan_by_warps;
-  p->tiles = ceil_div(p->n, tile);
+  p->way = p->n > share ? scan_by_tiles : scan_by_warps;
+  p->warps = p->way == scan_by_warps ? tile_warps : warps_of_tiles(p, share, multiprocessors);
+  p->tiles = ceil_div(p->n, share * p->warps);
   p->walks = p->way == scan_by_warps || p->outer >= 16 * multiprocessors;
   return p->outer * (p->walks ? 1 : p->tiles) <= CUDA_MAX_INDEX;
 }
@@ -43,6 +55,7 @@ bool plan_strips(const tn_kernel_args *args, scan_plan *p, int multiprocessors) 
   p->across = ceil_div(p->inner, strip_columns(args));
   p->tiles = ceil_div(p->n, strip_rows);
   p->walks = p->tiles == 1 || p->outer * p->across >= 8 * multiprocessors;
+  p->group = p->outer * p->across < strip_few ? strip_group : 1;
   return p->outer * p->across * (p->walks ? 1 : p->tiles) <= CUDA_MAX_INDEX;
 }
 

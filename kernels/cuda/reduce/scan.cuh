@@ -2,6 +2,9 @@
 #ifndef KERNELS_CUDA_REDUCE_SCAN_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_CUH
 
+#include <float.h>
+
+#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/base/lookback.cuh"
 #include "kernels/cuda/reduce/reduce.cuh"
 
@@ -25,27 +28,45 @@ struct scan_plan {
   int64_t pieces, piece; /* of each line, and elements of one: by lines */
   int64_t tiles;         /* of each line: by tiles and strips */
   int64_t across;        /* strips that lie side by side */
+  int64_t group;         /* tiles of a strip that look at each other */
   int way;
+  int warps; /* of a block: of rows */
   int walks; /* 1: a block goes through all tiles of its line */
   int reverse, exclusive, first_pass;
   int packs; /* 1: tiles are read and written several elements at a time */
 };
 
 /* Sums and products, of which element a stands before element b. */
-template <class A> struct scan_adds {
-  static __device__ __forceinline__ A take(A a, A b) { return a + b; }
-};
-template <> struct scan_adds<int64_t> {
+struct scan_adds {
+  static constexpr bool shrinks = false;
+  template <class A> static __device__ __forceinline__ A take(A a, A b) { return a + b; }
   static __device__ __forceinline__ int64_t take(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
   }
 };
-template <class A> struct scan_multiplies {
-  static __device__ __forceinline__ A take(A a, A b) { return a * b; }
-};
-template <> struct scan_multiplies<int64_t> {
+struct scan_multiplies {
+  static constexpr bool shrinks = true;
+  template <class A> static __device__ __forceinline__ A take(A a, A b) { return a * b; }
   static __device__ __forceinline__ int64_t take(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b);
+  }
+};
+
+/* Some neighbours of 16 bits, joined in float: a double would show no other results, unless what
+ * they come to on the way is too large or too small for a float. */
+template <class How> struct near_join {
+  float value, least; /* least: of what they came to, where that shrinks */
+
+  __device__ __forceinline__ void begin(float first) {
+    value = first;
+    least = fabsf(first);
+  }
+  __device__ __forceinline__ void take(float x) {
+    value = How::take(value, x);
+    if (How::shrinks) least = fminf(least, fabsf(value));
+  }
+  __device__ __forceinline__ bool holds() const {
+    return fabsf(value) <= FLT_MAX && (!How::shrinks || least >= FLT_MIN);
   }
 };
 
@@ -57,6 +78,7 @@ template <class T> struct running_join {
   using C = accumulator_t<T>;
   using A = typename scan_wide<C>::type;
   static constexpr bool places = false;
+  static constexpr bool nears = std::is_same_v<T, half_t> || std::is_same_v<T, bfloat_t>;
   int dtype, result; /* of x and y */
   bool product;
   __device__ A init() const { return product ? 1 : 0; }
@@ -64,15 +86,15 @@ template <class T> struct running_join {
     return element<T>::read(x, at, dtype);
   }
   __device__ A join(A a, A b) const {
-    return product ? scan_multiplies<A>::take(a, b) : scan_adds<A>::take(a, b);
+    return product ? scan_multiplies::take(a, b) : scan_adds::take(a, b);
   }
   __device__ __forceinline__ A take(A a, A b) const { return join(a, b); }
   /* Calls fn with what takes an element after others, as take does, but knows what it does. */
   template <class Fn> __device__ __forceinline__ void each_way(Fn fn) const {
     if (product)
-      fn(scan_multiplies<A>());
+      fn(scan_multiplies());
     else
-      fn(scan_adds<A>());
+      fn(scan_adds());
   }
   __device__ C neutral() const { return product ? 1 : 0; }
   __device__ C value(A a) const { return (C)a; }
@@ -92,7 +114,7 @@ template <class C, class I> struct running_place {
 template <class T, class I> struct running_max_of {
   using C = accumulator_t<T>;
   using A = running_place<C, I>;
-  static constexpr bool places = true;
+  static constexpr bool places = true, nears = false;
   static constexpr I none = (I)-1;
   int dtype, result;
   __device__ A init() const { return {0, none}; }

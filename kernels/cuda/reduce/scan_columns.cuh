@@ -1,10 +1,10 @@
 /*
- * Scans of columns that lie side by side, in tiles of `strip_rows` rows by 256 bytes: a warp to
- * some rows, a thread to 8 bytes of each. A block has the tiles of its columns one after the other,
- * or one of them and waits for what its columns come to before it, which the block above publishes.
- * Otherwise a thread owns a line or a piece of it: a first kernel finds what each piece comes to, a
- * second one begins each piece with what stands before it. Results are joined in the order of the
- * scan: the same call gives the same bits. Included by scan.cu alone.
+ * Scans of columns that lie side by side, in tiles of `strip_rows` rows by at most 256 bytes: a
+ * warp to some rows, a thread to 16 bytes of each at the most. A block has the tiles of its columns
+ * one after the other, or one of them and waits for what its columns come to before it, which the
+ * block above publishes. Otherwise a thread owns a line or a piece of it: a first kernel finds what
+ * each piece comes to, a second one begins each piece with what stands before it. Results are
+ * joined in the order of the scan: the same call gives the same bits. Included by scan.cu alone.
  */
 #ifndef KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
@@ -15,55 +15,118 @@ namespace {
 
 enum {
   strip_warps = threads / 32,
-  strip_share = 16, /* rows of a warp */
+  strip_share = 32, /* rows of a warp */
   strip_rows = strip_warps * strip_share,
-  strip_bytes = 8, /* of a row, of a thread */
-  strip_least_rows = strip_rows / 2,
+  strip_out_bytes = 16, /* of a row's results, of a thread: a warp's lie side by side */
+  strip_group = 8,      /* tiles that look at each other's columns */
+  strip_few = 48,       /* strips that wait rather for groups of tiles than for tiles */
+  strip_least_rows = strip_rows / 4,
   strip_least_columns = 32,
 };
+
+/* Elements of a row that a thread has, by the bytes of an element and of the widest result: those
+ * of 16 bits, of which half a warp has a row, fill 16 bytes. */
+__host__ __device__ constexpr int strip_width(int raw, int out) {
+  return most(1, least((raw == 2 ? 16 : 8) / raw, strip_out_bytes / out));
+}
 
 template <class S> struct strip_of : scanned<S> {
   using raw = typename scanned<S>::raw;
   using wrote = typename scanned<S>::wrote;
-  static constexpr int width = strip_bytes / (int)sizeof(raw);
-  static constexpr int columns = 32 * width;
+  static constexpr int width =
+      strip_width(sizeof(raw), S::places ? (int)sizeof(int64_t) : (int)sizeof(wrote));
   using pack_in = pack<raw, width>;
   using pack_out = pack<wrote, width>;
+  static constexpr int lanes = sizeof(pack_in) > 8 ? 16 : 32; /* that have a row */
+  static constexpr int columns = lanes * width;
+  static constexpr int share = strip_share * lanes / 32; /* rows of a thread */
+  /* The elements; what the columns of each warp's rows come to, and what stands before the tile. */
+  static constexpr int room_bytes = share * threads * (int)sizeof(pack_in);
+  static constexpr int bytes =
+      room_bytes + (strip_warps + 1) * columns * (int)sizeof(typename S::A);
 };
+
+/* The column of element j of a lane, which is `slot`, j lanes + lane: elements of a lane lie side
+ * by side where memory takes them at once, else those of neighbouring lanes do. */
+template <class S> __device__ __forceinline__ int strip_column(int slot, bool packs) {
+  using Strip = strip_of<S>;
+  return packs ? slot % Strip::lanes * Strip::width + slot / Strip::lanes : slot;
+}
 
 /* strip_of<S>::columns, from types known at run time. */
 int64_t strip_columns(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
-  bool real = type.code == kDLFloat || type.code == kDLBfloat;
-  return 32 * (real ? strip_bytes / (type.bits / 8) : 1);
+  const bool real = type.code == kDLFloat || type.code == kDLBfloat;
+  const int out = args->kernel->op == TN_OP_CUMMAX || !real ? 64 : args->out[0]->dtype.bits;
+  const int width = strip_width(real ? type.bits / 8 : 8, out / 8);
+  return (width * (real ? type.bits / 8 : 8) > 8 ? 16 : 32) * width;
 }
 
-/* This thread's elements of a tile, `count` rows, `step` elements apart, of up to `left` columns,
- * to shared memory, where only this thread reads them: registers hold what they are summed in,
- * which takes up to four times as much. */
+/* This thread's elements of a tile, `count` rows, `step` elements apart, of columns that end `left`
+ * elements on, to shared memory, where only this thread reads them: registers hold what they are
+ * summed in, which takes up to four times as much. */
 template <class S>
 __device__ __forceinline__ void strip_read(const S &s, const void *x, int64_t at, int64_t step,
                                            int count, int64_t left, bool packs,
                                            typename strip_of<S>::pack_in *room) {
   using Strip = strip_of<S>;
-  typename Strip::pack_in v[strip_share];
   using raw = typename Strip::raw;
   const raw neutral = Strip::neutral(s);
-#pragma unroll
-  for (int k = 0; k < strip_share; k++, at += step) {
-#pragma unroll
-    for (int j = 0; j < Strip::width; j++) v[k].v[j] = neutral;
-    if (k >= count || left <= 0) continue;
-    if (!Strip::any && packs) {
-      v[k] = *(const typename Strip::pack_in *)((const raw *)x + at);
+#pragma unroll 4
+  for (int k = 0; k < Strip::share; k++, at += step) {
+    typename Strip::pack_in *to = room + k * threads;
+    if (!Strip::any && packs && k < count && left > 0) {
+      if constexpr (sizeof *to == 16)
+        copy_16(to, (const raw *)x + at, true);
+      else
+        copy_few<sizeof *to>(to, (const raw *)x + at);
       continue;
     }
 #pragma unroll
-    for (int j = 0; j < Strip::width; j++)
-      if (j < left) v[k].v[j] = Strip::fetch(s, x, at + j);
+    for (int j = 0; j < Strip::width; j++) {
+      const int across = j * Strip::lanes;
+      to->v[j] = k < count && across < left ? Strip::fetch(s, x, at + across) : neutral;
+    }
   }
+  copies_wait();
+}
+
+/* What this thread's elements of each of its columns come to. */
+template <class S>
+__device__ __forceinline__ void
+strip_total(const S &s, int64_t i, const typename strip_of<S>::pack_in *room, typename S::A *a) {
+  using Strip = strip_of<S>;
+  using A = typename S::A;
+  constexpr int V = Strip::width;
+  s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      near_join<decltype(how)> near[V];
+      bool holds = true;
 #pragma unroll
-  for (int k = 0; k < strip_share; k++) room[k * threads] = v[k];
+      for (int j = 0; j < V; j++) near[j].begin(s.neutral());
+#pragma unroll 4
+      for (int k = 0; k < Strip::share; k++) {
+        const typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+        for (int j = 0; j < V; j++) near[j].take(load(v.v[j]));
+      }
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        a[j] = near[j].value;
+        holds = holds && near[j].holds();
+      }
+      if (holds) return;
+    }
+#pragma unroll(S::nears ? 1 : 2)
+    for (int k = 0; k < Strip::share; k++) {
+      const typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        const A own = Strip::read(s, v.v[j], i + k);
+        a[j] = k == 0 ? own : how.take(a[j], own);
+      }
+    }
+  });
 }
 
 template <class S>
@@ -76,19 +139,49 @@ __device__ __forceinline__ void strip_put(const S &s, void *y, int64_t at, int64
   }
 #pragma unroll
   for (int j = 0; j < Strip::width; j++)
-    if (j < left) Strip::put(s, y, at + j, w.v[j]);
+    if (j * Strip::lanes < left) Strip::put(s, y, at + j * Strip::lanes, w.v[j]);
+}
+
+/* What stands before tile t of a column, all of which comes to `all`, as others published it, and
+ * this one's part in that. Tiles wait for the one above. Where the device has so few strips that it
+ * would wait for that most of the time, they read the results of the others in their group, and
+ * only the last one waits for the group above. */
+template <class S>
+__device__ __forceinline__ typename S::A strip_before(const S &s, int64_t column, int64_t t,
+                                                      const scan_plan &p, const published &results,
+                                                      const typename S::A &all) {
+  using A = typename S::A;
+  constexpr int at_once = published_words<A>() > 1 ? 2 : 4;
+  const int64_t lines = p.outer * p.inner;
+  const int in_group = (int)(t % p.group);
+  const size_t above = (size_t)((t - in_group) * lines + column);
+  const bool ends = in_group == p.group - 1;
+  if (!ends) published_put(results, (size_t)(t * lines + column), all);
+  A before = s.init();
+  /* the last tile of the group above published what stands before this group */
+  if (t >= p.group) before = published_get<A>(results, above - (size_t)lines);
+#pragma unroll 1
+  for (int k = 0; k < in_group; k += at_once) {
+    A near[at_once];
+    published_get_some<A, at_once>(results, above + (size_t)(k * lines), (size_t)lines,
+                                   in_group - k, near);
+#pragma unroll
+    for (int e = 0; e < at_once; e++)
+      if (k + e < in_group) before = s.join(before, near[e]);
+  }
+  if (ends && t + 1 < p.tiles)
+    published_put(results, (size_t)(t * lines + column), s.join(before, all));
+  return before;
 }
 
 /* By the threads that have a column each: what stands before each warp's rows, and before the
- * tile. `carry` is what the column comes to so far where a block walks; else the tile before says
- * it, and so does this one to the next. */
+ * tile. `carry` is what the column comes to so far where a block walks. */
 template <class S>
 __device__ __forceinline__ void strip_join(const S &s, typename S::A *part, typename S::A *first,
                                            int64_t column, int64_t t, const scan_plan &p,
                                            const published &results, typename S::A *carry) {
   using A = typename S::A;
   constexpr int columns = strip_of<S>::columns;
-  const int64_t lines = p.outer * p.inner;
   A all = s.init();
 #pragma unroll
   for (int w = 0; w < strip_warps; w++) {
@@ -96,11 +189,59 @@ __device__ __forceinline__ void strip_join(const S &s, typename S::A *part, type
     part[w * columns] = all;
     all = s.join(all, own);
   }
-  A before = *carry;
-  if (!p.walks && t > 0) before = published_get<A>(results, (size_t)((t - 1) * lines + column));
+  const A before = p.walks ? *carry : strip_before(s, column, t, p, results, all);
   *first = before;
   *carry = s.join(before, all);
-  if (!p.walks && t + 1 < p.tiles) published_put(results, (size_t)(t * lines + column), *carry);
+}
+
+/* Scans this thread's elements from `a` on, in float; false if that does not hold what comes of
+ * it. */
+template <class S, class How>
+__device__ __forceinline__ bool strip_write_near(const S &s, How, void *y, int64_t at, int64_t step,
+                                                 int count, int64_t left, const scan_plan &p,
+                                                 const typename strip_of<S>::pack_in *room,
+                                                 const typename S::A *a) {
+  using Strip = strip_of<S>;
+  constexpr int V = Strip::width;
+  near_join<How> near[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) near[j].begin((float)a[j]);
+#pragma unroll 4
+  for (int k = 0; k < Strip::share; k++, at += step) {
+    typename Strip::pack_in v = room[k * threads];
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      const float before = near[j].value;
+      near[j].take(load(v.v[j]));
+      v.v[j] = stored<typename Strip::raw>::from(p.exclusive ? before : near[j].value);
+    }
+    if (k < count) strip_put(s, y, at, left, p.packs, v);
+  }
+  bool holds = true;
+#pragma unroll
+  for (int j = 0; j < V; j++) holds = holds && near[j].holds();
+  return holds;
+}
+
+/* Places of maxima, of the rows of which the first is `at`. */
+template <class S>
+__device__ __forceinline__ void strip_put_places(const S &s, int64_t *index, int64_t at,
+                                                 int64_t left, const scan_plan &p,
+                                                 const typename S::A *a) {
+  constexpr int V = strip_of<S>::width, lanes = strip_of<S>::lanes;
+  pack<int64_t, V> w;
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    const int64_t place = s.where(a[j]);
+    w.v[j] = p.reverse ? p.n - 1 - place : place;
+  }
+  if (p.packs) {
+    *(pack<int64_t, V> *)(index + at) = w;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++)
+    if (j * lanes < left) index[at + j * lanes] = w.v[j];
 }
 
 /* Scans this thread's elements from `a` on. */
@@ -112,26 +253,57 @@ strip_write(const S &s, void *y, int64_t *index, int64_t at, int64_t step, int64
   using Strip = strip_of<S>;
   using A = typename S::A;
   constexpr int V = Strip::width;
-#pragma unroll 2
-  for (int k = 0; k < strip_share; k++, at += step) {
-    const typename Strip::pack_in v = room[k * threads];
-    typename Strip::pack_out w;
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      const A before = a[j];
-      a[j] = s.take(a[j], Strip::read(s, v.v[j], i + k));
-      w.v[j] = Strip::written(s, p.exclusive ? before : a[j]);
+  s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      if (strip_write_near(s, how, y, at, step, count, left, p, room, a)) return;
     }
-    if (k >= count) continue;
-    strip_put(s, y, at, left, p.packs, w);
-    if constexpr (S::places) {
-      if (!index) continue;
+#pragma unroll(S::nears ? 1 : 2)
+    for (int k = 0; k < Strip::share; k++, at += step) {
+      const typename Strip::pack_in v = room[k * threads];
+      typename Strip::pack_out w;
 #pragma unroll
       for (int j = 0; j < V; j++) {
-        const int64_t place = s.where(a[j]);
-        if (j < left) index[at + j] = p.reverse ? p.n - 1 - place : place;
+        const A before = a[j];
+        a[j] = how.take(a[j], Strip::read(s, v.v[j], i + k));
+        w.v[j] = Strip::written(s, p.exclusive ? before : a[j]);
+      }
+      if (k >= count) continue;
+      strip_put(s, y, at, left, p.packs, w);
+      if constexpr (S::places) {
+        if (index) strip_put_places(s, index, at, left, p, a);
       }
     }
+  });
+}
+
+/* What this thread's rows come to in its columns, `a`, to the warp's part. Leaves in `a` what those
+ * of the warp's other half come to that stand before them. */
+template <class S>
+__device__ __forceinline__ void strip_tell(const S &s, typename S::A *part, typename S::A *a) {
+  using Strip = strip_of<S>;
+  const int lane = threadIdx.x % Strip::lanes;
+  const bool second = threadIdx.x % 32 >= Strip::lanes;
+#pragma unroll
+  for (int j = 0; j < Strip::width; j++) {
+    typename S::A other = s.init();
+    if constexpr (Strip::lanes < 32) other = shuffle_from(a[j], lane);
+    if (second || Strip::lanes == 32)
+      part[j * Strip::lanes + lane] = second ? s.join(other, a[j]) : a[j];
+    a[j] = second ? other : s.init();
+  }
+}
+
+/* To what stands before this thread's rows. */
+template <class S>
+__device__ __forceinline__ void strip_begin(const S &s, const typename S::A *first,
+                                            const typename S::A *part, typename S::A *a) {
+  using Strip = strip_of<S>;
+  const int lane = threadIdx.x % Strip::lanes;
+#pragma unroll
+  for (int j = 0; j < Strip::width; j++) {
+    const int slot = j * Strip::lanes + lane;
+    const typename S::A before = s.join(first[slot], part[slot]);
+    a[j] = Strip::lanes < 32 ? s.join(before, a[j]) : before;
   }
 }
 
@@ -142,48 +314,36 @@ __global__ void __launch_bounds__(threads, 3)
   using Strip = strip_of<S>;
   using A = typename S::A;
   constexpr int V = Strip::width, columns = Strip::columns;
-  __shared__ __align__(16) unsigned char memory[(strip_warps + 1) * columns * sizeof(A)];
-  __shared__ typename Strip::pack_in rooms[strip_share * threads];
-  typename Strip::pack_in *room = rooms + threadIdx.x;
-  A *part = (A *)memory, *first = part + strip_warps * columns;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  extern __shared__ uint4 strip_memory[];
+  typename Strip::pack_in *room = (typename Strip::pack_in *)strip_memory + threadIdx.x;
+  A *part = (A *)((char *)strip_memory + Strip::room_bytes), *first = part + strip_warps * columns;
+  const int lane = threadIdx.x % Strip::lanes, warp = threadIdx.x / 32;
   const uint32_t strips = (uint32_t)(p.outer * p.across);
   const uint32_t number = p.walks ? blockIdx.x : published_tile(results), strip = number % strips;
   const int64_t outer = strip / (uint32_t)p.across;
   const int64_t column = (int64_t)(strip - (uint32_t)outer * (uint32_t)p.across) * columns;
-  const int64_t mine = column + lane * V, left = p.inner - mine;
+  const int64_t mine = column + lane * (p.packs ? V : 1), left = p.inner - mine;
   int64_t t = number / strips;
   const int64_t last = p.walks ? p.tiles : t + 1, step = p.reverse ? -p.inner : p.inner;
   const int slot = threadIdx.x;
-  const bool joins = slot < columns && column + slot % 32 * V + slot / 32 < p.inner;
+  const int64_t own = column + strip_column<S>(slot, p.packs);
+  const bool joins = slot < columns && own < p.inner;
   A carry = s.init();
 #pragma unroll 1
   for (; t < last; t++) {
-    const int64_t i = t * strip_rows + warp * strip_share;
-    const int count = (int)(p.n - i < strip_share ? p.n - i : strip_share);
+    const int64_t i = t * strip_rows + threadIdx.x / Strip::lanes * Strip::share;
+    const int count = (int)(p.n - i < Strip::share ? p.n - i : Strip::share);
     const int64_t at = (outer * p.n + (p.reverse ? p.n - 1 - i : i)) * p.inner + mine;
     strip_read(s, x, at, step, count, left, p.packs, room);
     A a[V];
-#pragma unroll 2
-    for (int k = 0; k < strip_share; k++) {
-      const typename Strip::pack_in v = room[k * threads];
-#pragma unroll
-      for (int j = 0; j < V; j++) {
-        const A own = Strip::read(s, v.v[j], i + k);
-        a[j] = k == 0 ? own : s.take(a[j], own);
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < V; j++) part[warp * columns + j * 32 + lane] = a[j];
+    strip_total(s, i, room, a);
+    strip_tell(s, part + warp * columns, a);
     __syncthreads();
     if (joins)
-      strip_join(s, part + slot, first + slot, outer * p.inner + column + slot % 32 * V + slot / 32,
-                 t, p, results, &carry);
+      strip_join(s, part + slot, first + slot, outer * p.inner + own, t, p, results, &carry);
     __syncthreads();
     if (left > 0) {
-#pragma unroll
-      for (int j = 0; j < V; j++)
-        a[j] = s.join(first[j * 32 + lane], part[warp * columns + j * 32 + lane]);
+      strip_begin(s, first, part + warp * columns, a);
       strip_write(s, y, index, at, step, i, count, left, p, room, a);
     }
     __syncthreads(); /* before part and first are used again */
@@ -197,13 +357,16 @@ tn_status run_strips(const tn_kernel_args *args, S s, scan_plan p, const void *x
   constexpr int words = published_words<typename S::A>();
   p.packs = !Strip::any && p.inner % Strip::width == 0 &&
             is_aligned(x, sizeof(typename Strip::pack_in)) &&
-            is_aligned(y, sizeof(typename Strip::pack_out));
+            is_aligned(y, sizeof(typename Strip::pack_out)) && is_aligned(index, 16);
   published results = published_of(args->workspace);
   const size_t count = (size_t)(p.tiles * p.outer * p.inner);
   tn_status status = p.walks ? TN_OK : published_begin(args, results, count, words);
   if (status != TN_OK) return status;
   const int64_t blocks = p.outer * p.across * (p.walks ? 1 : p.tiles);
-  return launch(args, scan_strips<S>, (unsigned)blocks, threads, 0, s, x, y, index, p, results);
+  status = allow_shared(args, scan_strips<S>, Strip::bytes);
+  if (status != TN_OK) return status;
+  return launch(args, scan_strips<S>, (unsigned)blocks, threads, Strip::bytes, s, x, y, index, p,
+                results);
 }
 
 /* --- a thread to each line --- */

@@ -1,9 +1,10 @@
 /*
- * Scans of rows, in tiles of 64 bytes to a thread. A tile is read and written by neighbouring
- * threads side by side, but scanned by threads that have neighbouring elements each: a warp's share
- * of it lies in shared memory in between, where each thread finds its own. A block has the tiles
- * of a row one after the other, or one of them and looks back at those of others
- * (base/lookback.cuh); of shorter rows each warp has its own. Included by scan.cu alone.
+ * Scans of rows, in tiles of 128 bytes to a thread: what is under way beside it hides how long a
+ * tile waits for those before it. A tile is read and written by neighbouring threads side by side,
+ * but scanned by threads that have neighbouring elements each: a warp's share of it lies in shared
+ * memory in between, where each thread finds its own. A block has the tiles of a row one after the
+ * other, or one of them and looks back at those of others (base/lookback.cuh); of shorter rows each
+ * warp has its own. Included by scan.cu alone.
  */
 #ifndef KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_ROWS_CUH
@@ -13,9 +14,9 @@
 namespace {
 
 enum {
-  tile_units = 4, /* of 16 bytes, of a thread */
-  tile_warps = threads / 32,
-  tile_bytes = threads * tile_units * 16,
+  tile_units = 8,            /* of 16 bytes, of a thread */
+  tile_warps = threads / 32, /* of a block, at the most */
+  tile_least_warps = 2,      /* that look back */
 };
 
 template <class S> struct tile_of : scanned<S> {
@@ -23,19 +24,20 @@ template <class S> struct tile_of : scanned<S> {
   using wrote = typename scanned<S>::wrote;
   static constexpr int width = 16 / (int)sizeof(raw); /* of a unit */
   static constexpr int items = width * tile_units;    /* of a thread */
-  static constexpr int per_warp = 32 * items, size = threads * items;
+  static constexpr int per_warp = 32 * items;
   /* Results take the place of what was read where they are as wide; others go out in parts. */
   static constexpr bool in_place = sizeof(raw) == sizeof(wrote);
   static constexpr int out_bytes = in_place ? (int)sizeof(uint32_t) : (int)sizeof(wrote);
-  static constexpr int part = least(items, 64 / out_bytes);
+  static constexpr int part = most(width, (in_place ? 64 : 32) / out_bytes);
   static constexpr int out_units = in_place && !S::places ? 0 : 32 * part * out_bytes / 16;
+  static constexpr int warp_units = 32 * tile_units + out_units;
 };
 
-/* tile_of<S>::size, from types known at run time. */
-int64_t tile_size(const tn_kernel_args *args) {
+/* tile_of<S>::per_warp, from types known at run time. */
+int64_t tile_share(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
   bool real = type.code == kDLFloat || type.code == kDLBfloat;
-  return tile_bytes / (real ? type.bits / 8 : 8);
+  return 32 * tile_units * 16 / (real ? type.bits / 8 : 8);
 }
 
 /* Where element e of a warp's share lies: units are dealt out so that neither threads with
@@ -56,20 +58,21 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   const int lane = threadIdx.x % 32;
   const raw neutral = Tile::neutral(s);
   if (!Tile::any && p.packs) {
-    pack<raw, N> v[tile_units];
 #pragma unroll
     for (int r = 0; r < tile_units; r++) {
       const int64_t i = i0 + (r * 32 + lane) * N;
+      pack<raw, N> *to = (pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N);
+      if (i < p.n) {
+        copy_16(to, (const raw *)x + base + (p.reverse ? p.n - N - i : i), true);
+        continue;
+      }
 #pragma unroll
-      for (int e = 0; e < N; e++) v[r].v[e] = neutral;
-      if (i < p.n)
-        v[r] = *(const pack<raw, N> *)((const raw *)x + base + (p.reverse ? p.n - N - i : i));
+      for (int e = 0; e < N; e++) to->v[e] = neutral;
     }
-#pragma unroll
-    for (int r = 0; r < tile_units; r++) {
-      if (p.reverse) turn_round(&v[r]);
-      *(pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N) = v[r];
-    }
+    copies_wait();
+#pragma unroll 1
+    for (int r = 0; p.reverse && r < tile_units; r++)
+      turn_round((pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N));
   } else {
 #pragma unroll 4
     for (int e = lane; e < Tile::per_warp; e += 32) {
@@ -82,14 +85,13 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   __syncwarp();
 }
 
-/* Calls put(e, i, v) with pieces of `part` elements from `from` on of every thread of the warp,
- * which lie in `room`: v is the N of them that belong to place i of the scan and after, N being 1
- * where memory cannot take more. */
-template <class S, class V, int PART, class Put>
+/* Calls put(i, v) with pieces of `part` elements from `from` on of every thread of the warp, which
+ * lie in `room`: v is the N of them that belong to place i of the scan and after, N being 1 where
+ * memory cannot take more. */
+template <class S, class V, int PART, int N, class Put>
 __device__ __forceinline__ void tile_flush(int64_t i0, int from, const scan_plan &p, uint4 *room,
                                            Put put) {
   using Tile = tile_of<S>;
-  constexpr int N = 16 / (int)sizeof(V);
   const int lane = threadIdx.x % 32;
   __syncwarp();
   if (!Tile::any && p.packs) {
@@ -115,7 +117,7 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
                                          const scan_plan &p, uint4 *room) {
   using Tile = tile_of<S>;
   using wrote = typename Tile::wrote;
-  tile_flush<S, wrote, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+  tile_flush<S, wrote, PART, 16 / (int)sizeof(wrote)>(i0, from, p, room, [&](int64_t i, auto v) {
     constexpr int N = sizeof v.v / sizeof *v.v;
     const int64_t at = base + (p.reverse ? p.n - N - i : i);
     if constexpr (N == 1) {
@@ -127,23 +129,19 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
   });
 }
 
-/* The same of places, which are counted along the scan in `room` and along the row in memory. */
+/* The same of places, which are counted along the scan in `room` and along the row in memory: two
+ * of a thread, so that a warp writes whole sectors. */
 template <class S, int PART>
 __device__ __forceinline__ void tile_put_places(int64_t *index, int64_t base, int64_t i0, int from,
                                                 const scan_plan &p, uint4 *room) {
-  tile_flush<S, uint32_t, PART>(i0, from, p, room, [&](int64_t i, auto v) {
+  tile_flush<S, uint32_t, PART, 2>(i0, from, p, room, [&](int64_t i, auto v) {
     constexpr int N = sizeof v.v / sizeof *v.v;
     const int64_t at = base + (p.reverse ? p.n - N - i : i);
     if (p.reverse) turn_round(&v);
-    int64_t w[N];
+    pack<int64_t, N> w;
 #pragma unroll
-    for (int e = 0; e < N; e++) w[e] = p.reverse ? p.n - 1 - (int64_t)v.v[e] : (int64_t)v.v[e];
-    if constexpr (N == 1) {
-      index[at] = w[0];
-    } else {
-#pragma unroll
-      for (int e = 0; e < N; e += 2) *(pack<int64_t, 2> *)(index + at + e) = {w[e], w[e + 1]};
-    }
+    for (int e = 0; e < N; e++) w.v[e] = p.reverse ? p.n - 1 - (int64_t)v.v[e] : (int64_t)v.v[e];
+    *(pack<int64_t, N> *)(index + at) = w;
   });
 }
 
@@ -156,7 +154,19 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
   const int first = (int)(threadIdx.x % 32) * Tile::items;
   typename S::A total = s.init();
   s.each_way([&](auto how) {
+    if constexpr (S::nears) {
+      near_join<decltype(how)> near;
+      near.begin(s.neutral());
 #pragma unroll
+      for (int r = 0; r < tile_units; r++) {
+        const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
+#pragma unroll
+        for (int e = 0; e < N; e++) near.take(load(v.v[e]));
+      }
+      total = near.value;
+      if (near.holds()) return;
+    }
+#pragma unroll(S::nears ? 1 : tile_units)
     for (int r = 0; r < tile_units; r++) {
       const pack<raw, N> v = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
 #pragma unroll
@@ -167,6 +177,34 @@ __device__ __forceinline__ typename S::A tile_total(const S &s, int64_t i, uint4
     }
   });
   return total;
+}
+
+/* Scans elements first .. first + part - 1 of the room, in float, from `carry` on; false if that
+ * does not hold what comes of it. */
+template <class S, class How>
+__device__ __forceinline__ bool tile_near(How, int first, bool exclusive, uint4 *room,
+                                          typename S::A *carry) {
+  using Tile = tile_of<S>;
+  using raw = typename Tile::raw;
+  constexpr int N = Tile::width, units = Tile::part / N;
+  pack<raw, N> v[units];
+  near_join<How> near;
+  near.begin((float)*carry);
+#pragma unroll
+  for (int r = 0; r < units; r++) {
+    v[r] = *(const pack<raw, N> *)tile_place<raw>(room, first + r * N);
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+      const float before = near.value;
+      near.take(load(v[r].v[e]));
+      v[r].v[e] = stored<raw>::from(exclusive ? before : near.value);
+    }
+  }
+  if (!near.holds()) return false;
+#pragma unroll
+  for (int r = 0; r < units; r++) *(pack<raw, N> *)tile_place<raw>(room, first + r * N) = v[r];
+  *carry = near.value;
+  return true;
 }
 
 /* Scans this thread's elements from `carry` on, and writes the warp's. */
@@ -182,17 +220,26 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
 #pragma unroll 1
   for (int from = 0; from < Tile::items; from += PART) {
     s.each_way([&](auto how) {
-#pragma unroll
+      if constexpr (S::nears) {
+        if (tile_near<S>(how, first + from, p.exclusive, room, &carry)) return;
+      }
+#pragma unroll(S::nears ? 1 : PART / N)
       for (int r = 0; r < PART; r += N) {
         raw *own = tile_place<raw>(room, first + from + r);
         const pack<raw, N> v = *(const pack<raw, N> *)own;
         pack<wrote, N> w;
+        [[maybe_unused]] pack<uint32_t, least(N, 4)> place;
 #pragma unroll
         for (int e = 0; e < N; e++) {
           const typename S::A before = carry;
           carry = how.take(carry, Tile::read(s, v.v[e], i0 + first + from + r + e));
           w.v[e] = Tile::written(s, p.exclusive ? before : carry);
-          if constexpr (S::places) *tile_place<uint32_t>(out, lane * PART + r + e) = s.where(carry);
+          if constexpr (S::places) {
+            constexpr int M = sizeof place / sizeof *place.v;
+            place.v[e % M] = s.where(carry);
+            if (e % M == M - 1)
+              *(pack<uint32_t, M> *)tile_place<uint32_t>(out, lane * PART + r + e + 1 - M) = place;
+          }
         }
         if constexpr (Tile::in_place) {
           *(pack<wrote, N> *)own = w;
@@ -225,47 +272,55 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
   using A = typename S::A;
   __shared__ __align__(16) unsigned char memory[2 * tile_warps * sizeof(A)];
   A *shared = (A *)memory + (odd ? tile_warps : 0), before = s.init(), all = s.init();
-  const int warp = threadIdx.x / 32;
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   if (threadIdx.x % 32 == 0) shared[warp] = own;
   __syncthreads();
 #pragma unroll
   for (int w = 0; w < tile_warps; w++) {
+    if (w == warps) break;
     if (w == warp) before = all;
     all = s.join(all, shared[w]);
   }
-  if (l.tiles > 1) return s.join(lookback_before(s, l, row, t, all), before);
+  if (l.tiles > 1) {
+    lookback_tell(l, row, t, all);
+    return s.join(lookback_before(s, l, row, t, all), before);
+  }
   before = s.join(*carry, before);
   *carry = s.join(*carry, all);
   return before;
 }
 
 template <class S>
-__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
+__global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
+                                           : S::places               ? 4
+                                                                     : 5)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
   using A = typename S::A;
-  __shared__ uint4 rooms[tile_warps][32 * tile_units], outs[tile_warps][most(Tile::out_units, 1)];
+  extern __shared__ uint4 tile_memory[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint4 *room = tile_memory + warp * Tile::warp_units, *out = room + 32 * tile_units;
   const bool alone = p.way == scan_by_warps;
-  int64_t row = alone ? (int64_t)blockIdx.x * tile_warps + warp : blockIdx.x, at = 0, end = p.n;
+  const int size = (alone ? 1 : p.warps) * Tile::per_warp;
+  int64_t row = alone ? (int64_t)blockIdx.x * p.warps + warp : blockIdx.x, at = 0, end = p.n;
   if (row >= p.outer && alone) return; /* whole warps, that wait for nobody */
   uint32_t t = 0;
   if (l.tiles > 1) {
     const uint32_t tile = published_tile(l.results);
     row = tile / l.tiles;
     t = tile - (uint32_t)row * l.tiles;
-    at = (int64_t)t * Tile::size;
-    end = at + Tile::size < p.n ? at + Tile::size : p.n;
+    at = (int64_t)t * size;
+    end = at + size < p.n ? at + size : p.n;
   }
   const int64_t base = row * p.n;
   A carry = s.init();
   bool odd = false;
 #pragma unroll 1
-  for (; at < end; at += alone ? Tile::per_warp : Tile::size, odd = !odd) {
+  for (; at < end; at += size, odd = !odd) {
     const int64_t i0 = at + (alone ? 0 : warp * Tile::per_warp);
-    tile_read(s, x, base, i0, p, rooms[warp]);
-    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, rooms[warp]));
+    tile_read(s, x, base, i0, p, room);
+    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, room));
     const A lead = shuffle_from(upto, lane - 1), total = shuffle_from(upto, 31);
     A before = carry;
     if (alone)
@@ -273,7 +328,7 @@ __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3 : 4)
     else
       before = before_warp(s, total, (uint32_t)row, t, odd, l, &carry);
     if (lane) before = s.join(before, lead);
-    tile_write(s, y, index, base, i0, before, p, rooms[warp], outs[warp]);
+    tile_write(s, y, index, base, i0, before, p, room, out);
     __syncwarp();
   }
 }
@@ -289,8 +344,12 @@ tn_status run_tiles(const tn_kernel_args *args, S s, scan_plan p, const void *x,
   tn_status status = l.tiles > 1 ? lookback_begin(args, l, words) : TN_OK;
   if (status != TN_OK) return status;
   int64_t blocks = p.outer * (int64_t)l.tiles;
-  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, tile_warps);
-  return launch(args, scan_tiles<S>, (unsigned)blocks, threads, 0, s, x, y, index, p, l);
+  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, p.warps);
+  const size_t shared = (size_t)p.warps * Tile::warp_units * sizeof(uint4);
+  status = allow_shared(args, scan_tiles<S>, shared);
+  if (status != TN_OK) return status;
+  return launch(args, scan_tiles<S>, (unsigned)blocks, (unsigned)p.warps * 32, shared, s, x, y,
+                index, p, l);
 }
 
 } // namespace
