@@ -15,6 +15,10 @@ template <class T, class Op>
 struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>>
     : std::bool_constant<std::is_same_v<T, bfloat_t> || (sizeof(T) == 2 && !Op::wide_in_half)> {};
 
+/* Functors of gradients may say apart, as `single`, what they compute in float for floats. */
+template <class Op, class = void> struct has_single : std::false_type {};
+template <class Op> struct has_single<Op, std::void_t<decltype(&Op::single)>> : std::true_type {};
+
 /* Functors say, by a type `many_steps`, that they compute for about as long as float's memory
  * takes. */
 template <class Op, class = void> struct has_many_steps : std::false_type {};
@@ -60,6 +64,8 @@ template <class Op, class T> struct gradient {
   __device__ __forceinline__ Y operator()(A a, B b) const {
     if constexpr (is_narrowed<T, Op>::value) {
       return stored<T>::from(op.narrow(load(a), load(b)));
+    } else if constexpr (std::is_same_v<T, float> && has_single<Op>::value) {
+      return op.single(a, b);
     } else {
       return stored<T>::from((compute_t<T>)op((double)load(a), (double)load(b), load(b)));
     }
