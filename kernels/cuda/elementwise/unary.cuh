@@ -33,12 +33,15 @@ template <class Op, class T> struct unary {
   static constexpr int inputs = 1;
   static constexpr int packs = std::is_same_v<T, float> && has_many_steps<Op>::value ? 2 : 1;
   Op op;
-  __device__ __forceinline__ Y operator()(A a, B) const {
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> x, compute_t<T>) const {
     if constexpr (is_narrowed<T, Op>::value) {
-      return stored<T>::from(op.narrow(load(a)));
+      return op.narrow(x);
     } else {
-      return stored<T>::from(op(load(a)));
+      return op(x);
     }
+  }
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    return stored<T>::from(in_float(load(a), 0));
   }
 };
 
@@ -61,14 +64,17 @@ template <class Op, class T> struct gradient {
   using B = T;
   static constexpr int inputs = 2;
   Op op;
-  __device__ __forceinline__ Y operator()(A a, B b) const {
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> dy, compute_t<T> b) const {
     if constexpr (is_narrowed<T, Op>::value) {
-      return stored<T>::from(op.narrow(load(a), load(b)));
+      return op.narrow(dy, b);
     } else if constexpr (std::is_same_v<T, float> && has_single<Op>::value) {
-      return op.single(a, b);
+      return op.single(dy, b);
     } else {
-      return stored<T>::from((compute_t<T>)op((double)load(a), (double)load(b), load(b)));
+      return (compute_t<T>)op((double)dy, (double)b, b);
     }
+  }
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    return stored<T>::from(in_float(load(a), load(b)));
   }
 };
 
