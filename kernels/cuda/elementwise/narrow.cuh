@@ -129,8 +129,8 @@ struct narrow_elu_slope {
   }
 };
 
-/* dy sigmoid(x) */
-__device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
+/* dy sigmoid(x), wherever x lies. */
+SINGLE_RARE_FN float narrow_sigmoid_times_any(float dy, float x) {
   const narrow_fall e = narrow_fall_of(fabsf(x));
   const bool below = x < 0.0f;
   const float t = fmaf(e.scale, e.rest, e.scale), lost = fmaf(e.scale, e.rest, e.scale - t);
@@ -140,6 +140,14 @@ __device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
   const float left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
   const float v = fmaf(left, r, q), y = below ? narrow_fallen(dy, v, e.far) : dy * v;
   return x != x ? x : y;
+}
+
+__device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
+  if (!(fabsf(x) <= 60.0f && fabsf(dy) < INFINITY)) return narrow_sigmoid_times_any(dy, x);
+  const float t = single_exp(-fabsf(x)), d = 1.0f + t, low = t - (d - 1.0f);
+  const float n = x < 0.0f ? t : 1.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n));
+  return fmaf(dy, q, __fmul_rn(dy, __fmul_rn(left, r)));
 }
 
 } // namespace
