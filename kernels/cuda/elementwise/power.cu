@@ -8,6 +8,7 @@
 #include "kernels/common/wide/exp.h"
 #include "kernels/cuda/base/map.cuh"
 #include "kernels/cuda/base/narrow.cuh"
+#include "kernels/cuda/elementwise/log2_table.cuh"
 #include "kernels/cuda/elementwise/single_powers.cuh"
 
 namespace {
@@ -118,6 +119,15 @@ __device__ __forceinline__ double power_of(double a, double b) {
   return rint(b) != b ? CUDART_NAN : rint(half) != half ? -y : y;
 }
 
+/* As single_pow, of bfloat16, whose logarithms are in a table. */
+__device__ __forceinline__ single_powered short_pow(float a, float b) {
+  const uint32_t bits = __float_as_uint(a);
+  const float2 l = __ldg(&log2_table[bits >> 16 & 127u]);
+  const int power = (int)(bits & 0x7f800000u) - 0x3f800000;
+  const float whole = fmaf((float)power, 0x1p-23f, l.x), e = __fmul_rn(b, whole);
+  return single_pow_of(a, b, e, fmaf(b, l.y, fmaf(b, whole, -e)));
+}
+
 /* Of numbers that were floats, where float does not serve. Called, since it is long and rare. */
 template <power_op op> __device__ __noinline__ double rare_power(float x, float y) {
   const double a = (double)x, b = (double)y;
@@ -133,7 +143,8 @@ template <power_op op, class T> struct power_float {
     if constexpr (sizeof(T) == 8) {
       return op == op_pow ? pow(x, y) : op == op_atan2 ? atan2(x, y) : length(x, y);
     } else if constexpr (op == op_pow) {
-      const single_powered p = single_pow(x, y);
+      constexpr bool is_short = std::is_same_v<T, bfloat_t>;
+      const single_powered p = is_short ? short_pow(x, y) : single_pow(x, y);
       return p.serves ? p.value : (float)rare_power<op>(x, y);
     } else {
       if (op == op_atan2 && single_atan2_serves(x, y)) return single_atan2(x, y);

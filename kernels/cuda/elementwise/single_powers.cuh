@@ -53,17 +53,22 @@ struct single_powered {
   bool serves;
 };
 
-SINGLE_FN single_powered single_pow(float a, float b) {
-  const float size = fabsf(a), t = b + SINGLE_ROUND;
-  const single_parts l = single_log2_parts(size);
-  const float e = __fmul_rn(b, l.whole), low = fmaf(b, l.rest, fmaf(b, l.whole, -e));
+/* The same with e + low = b log2 |a|. */
+SINGLE_FN single_powered single_pow_of(float a, float b, float e, float low) {
+  const float t = b + SINGLE_ROUND;
   const int odd = __float_as_int(a) & __float_as_int(t) << 31 & (int)0x80000000;
   const float y = __int_as_float(__float_as_int(single_exp2_parts(e, low)) ^ odd);
   single_powered p;
-  p.serves =
-      __float_as_uint(size) - 0x00800000u < 0x7f000000u && fabsf(e) <= 125.0f && fabsf(b) < 0x1p22f;
+  p.serves = (__float_as_uint(a) & 0x7fffffffu) - 0x00800000u < 0x7f000000u && fabsf(e) <= 125.0f &&
+             fabsf(b) < 0x1p22f;
   p.value = a < 0.0f && t - SINGLE_ROUND != b ? NAN : y;
   return p;
+}
+
+SINGLE_FN single_powered single_pow(float a, float b) {
+  const single_parts l = single_log2_parts(fabsf(a));
+  const float e = __fmul_rn(b, l.whole);
+  return single_pow_of(a, b, e, fmaf(b, l.rest, fmaf(b, l.whole, -e)));
 }
 
 /* -------------------------------------------------------------- remainders --- */
