@@ -60,7 +60,7 @@ static tn_status draw(const char *op, tn_tensor *y, uint64_t offset) {
   const uint64_t seed = 0x0123456789abcdefu;
   u.seed = b.seed = r.seed = n.seed = t.seed = seed;
   u.offset = b.offset = r.offset = n.offset = t.offset = offset;
-  r.low = -3, r.high = 100;
+  r.low = 3, r.high = 100; /* which bytes hold, too */
   b.p = 0.3;
   if (!strcmp(op, "uniform")) return tn_uniform(NULL, y, &u);
   if (!strcmp(op, "bernoulli")) return tn_bernoulli(NULL, y, &b);
