@@ -349,21 +349,15 @@ SINGLE_FN single_turn single_turn_of(float x) {
   return y;
 }
 
-SINGLE_FN float single_sine(single_turn a) {
-  const float z = __fmul_rn(a.r, a.r);
-  float p = fmaf(2.9144644e-6f, z, -1.98607406e-4f);
-  p = fmaf(p, z, 8.33339617e-3f);
-  p = fmaf(p, z, -0.166666672f);
-  return a.r + fmaf(__fmul_rn(a.r, z), p, fmaf(-0.5f * z, a.low, a.low));
-}
-
-SINGLE_FN float single_cosine(single_turn a) {
-  const float z = __fmul_rn(a.r, a.r);
-  float p = fmaf(-3.20099048e-7f, z, 2.48519373e-5f);
-  p = fmaf(p, z, -1.38890476e-3f);
-  p = fmaf(p, z, 4.16666679e-2f);
-  const float h = 0.5f * z, c = 1.0f - h;
-  return c + fmaf(z * z, p, ((1.0f - c) - h) - a.r * a.low);
+/* The sine or the cosine, by one polynomial whose numbers are chosen: lanes of a warp want both. */
+SINGLE_FN float single_wave(single_turn a, bool cosine) {
+  const float z = __fmul_rn(a.r, a.r), h = 0.5f * z, c = 1.0f - h;
+  float p =
+      fmaf(cosine ? -3.20099048e-7f : 2.9144644e-6f, z, cosine ? 2.48519373e-5f : -1.98607406e-4f);
+  p = fmaf(p, z, cosine ? -1.38890476e-3f : 8.33339617e-3f);
+  p = fmaf(p, z, cosine ? 4.16666679e-2f : -0.166666672f);
+  const float rest = cosine ? fmaf(-a.r, a.low, (1.0f - c) - h) : fmaf(-h, a.low, a.low);
+  return (cosine ? c : a.r) + fmaf(__fmul_rn(cosine ? z : a.r, z), p, rest);
 }
 
 SINGLE_FN float single_turned(float y, int quarter) {
@@ -373,13 +367,12 @@ SINGLE_FN float single_turned(float y, int quarter) {
 /* pre, for these: |x| <= SINGLE_TURN_MOST. */
 SINGLE_FN float single_sin(float x) {
   const single_turn a = single_turn_of(x);
-  return x == 0.0f ? x
-                   : single_turned(a.quarter & 1 ? single_cosine(a) : single_sine(a), a.quarter);
+  return x == 0.0f ? x : single_turned(single_wave(a, a.quarter & 1), a.quarter);
 }
 
 SINGLE_FN float single_cos(float x) {
   const single_turn a = single_turn_of(x);
-  return single_turned(a.quarter & 1 ? single_sine(a) : single_cosine(a), a.quarter + 1);
+  return single_turned(single_wave(a, !(a.quarter & 1)), a.quarter + 1);
 }
 
 SINGLE_FN float single_tan(float x) {
