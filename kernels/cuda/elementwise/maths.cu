@@ -16,11 +16,11 @@ PLAIN_UNARY(log1p, log1p(x))
 PLAIN_UNARY(cbrt, cbrt(x))
 
 /* A function of single.cuh where `serves` says so of x, else in double. */
-#define OFTEN_SINGLE(name, serves)                                                                 \
+#define OFTEN_SINGLE(name, serves, ...)                                                            \
   namespace {                                                                                      \
   SINGLE_RARE_FN float rare_##name(float x) { return (float)wide_##name((double)x); }              \
   struct name##_op {                                                                               \
-    using many_steps = void;                                                                       \
+    __VA_ARGS__                                                                                    \
     __device__ __forceinline__ float operator()(float x) const {                                   \
       return (serves) ? single_##name(x) : rare_##name(x);                                         \
     }                                                                                              \
@@ -29,7 +29,8 @@ PLAIN_UNARY(cbrt, cbrt(x))
   }                                                                                                \
   RUN_UNARY(name)
 OFTEN_SINGLE(exp, fabsf(x) <= 87.0f)
-OFTEN_SINGLE(log10, __float_as_uint(x) - 0x00800000u < 0x7f000000u) /* normal and above 0 */
+OFTEN_SINGLE(log10, __float_as_uint(x) - 0x00800000u < 0x7f000000u, /* normal and above 0 */
+             using many_steps = void;)
 
 SINGLE_UNARY(sinh)
 SINGLE_UNARY(cosh)
