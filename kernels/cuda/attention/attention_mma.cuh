@@ -44,19 +44,6 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Two floats as a pair of 16 bits: rounded to the nearest, and towards 0. */
-#define PAIR_OF(name, type, instruction)                                                           \
-  __device__ __forceinline__ uint32_t name(float low, float high, type) {                          \
-    uint32_t r;                                                                                    \
-    asm(instruction " %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                               \
-    return r;                                                                                      \
-  }
-PAIR_OF(pair_of, half_t, "cvt.rn.f16x2.f32")
-PAIR_OF(pair_of, bfloat_t, "cvt.rn.bf16x2.f32")
-PAIR_OF(pair_below, half_t, "cvt.rz.f16x2.f32")
-PAIR_OF(pair_below, bfloat_t, "cvt.rz.bf16x2.f32")
-#undef PAIR_OF
-
 /* `count` rows of D elements to shared memory, the first `rows` of them from `from`. */
 template <class T, int D>
 __device__ __forceinline__ void stage_rows(T *to, const T *from, int rows, int count,

@@ -66,6 +66,33 @@ template <> struct stored<bfloat_t> {
   }
 };
 
+/* Two floats as a pair of 16 bits: rounded to the nearest, and towards 0. */
+#define PAIR_OF(name, type, instruction)                                                           \
+  __device__ __forceinline__ uint32_t name(float low, float high, type) {                          \
+    uint32_t r;                                                                                    \
+    asm(instruction " %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                               \
+    return r;                                                                                      \
+  }
+PAIR_OF(pair_of, half_t, "cvt.rn.f16x2.f32")
+PAIR_OF(pair_of, bfloat_t, "cvt.rn.bf16x2.f32")
+PAIR_OF(pair_below, half_t, "cvt.rz.f16x2.f32")
+PAIR_OF(pair_below, bfloat_t, "cvt.rz.bf16x2.f32")
+#undef PAIR_OF
+
+/* And back. */
+__device__ __forceinline__ float low_of_pair(uint32_t pair, bfloat_t) {
+  return __uint_as_float(pair << 16);
+}
+__device__ __forceinline__ float high_of_pair(uint32_t pair, bfloat_t) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+__device__ __forceinline__ float low_of_pair(uint32_t pair, half_t) {
+  return load(half_t{(unsigned short)pair});
+}
+__device__ __forceinline__ float high_of_pair(uint32_t pair, half_t) {
+  return load(half_t{(unsigned short)(pair >> 16)});
+}
+
 /* Several elements that move in one access. */
 template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 

@@ -223,16 +223,16 @@ static tn_status run_flat(const tn_kernel_args *args, const map_form *form, char
 /* Whether the row asked for room for a table and n results are looked up in one. */
 static bool has_table(const tn_kernel_args *args, const map_form *form, int64_t n) {
   return args->kernel->workspace == cuda_table_workspace && args->workspace_bytes >= TABLE_BYTES &&
-         form->inputs == 1 && form->size[0] == 2 && form->size[1] == 2 && n >= TABLE_LEAST &&
+         form->flat && form->inputs == 1 && form->size[0] == 2 && form->size[1] == 2 &&
+         n >= TABLE_LEAST &&
          cuda_make_current(args->host, (const cuda_info *)args->device) == TN_OK &&
          cuda_table_fits();
 }
 
 static tn_status run_table(const tn_kernel_args *args, const map_form *form, char *const *data,
                            int64_t n) {
-  char *const table = args->workspace, *const both[CUDA_MAX_OPERANDS] = {table, table};
-  tn_status status = cuda_table_begin(args);
-  if (status == TN_OK) status = run_flat(args, form, both, TABLE_ENTRIES);
+  char *const table[CUDA_MAX_OPERANDS] = {args->workspace};
+  const tn_status status = run_flat(args, form, table, TABLE_ENTRIES);
   return status == TN_OK ? cuda_table_look(args, data[0], data[1], n) : status;
 }
 

@@ -2,15 +2,11 @@
 #include "kernels/cuda/base/table.h"
 
 #include "kernels/cuda/base/common.cuh"
+#include "kernels/cuda/base/early.cuh"
 
 namespace {
 
-enum { look_threads = 1024, look_packs = 4, begin_threads = 256, words = TABLE_BYTES / 4 };
-
-__global__ void __launch_bounds__(begin_threads) table_begin(uint32_t *table) {
-  const uint32_t i = blockIdx.x * begin_threads + threadIdx.x;
-  table[i] = 2 * i | (2 * i + 1) << 16;
-}
+enum { look_threads = 512, look_packs = 4, words = TABLE_BYTES / 4 };
 
 /* Where a byte of the table lies in shared memory. Numbers whose last bits are all 0, as small
  * whole ones are, would otherwise share a bank. */
@@ -27,29 +23,54 @@ __device__ __forceinline__ uint4 look_at(const char *table, uint4 x) {
                     look_at(table, x.w));
 }
 
-/* A block to each multiprocessor; each thread takes look_packs packs of 8 elements at a time. */
+/* A thread's packs from place i on, a step apart: those that there are. */
+struct look_share {
+  uint4 v[look_packs];
+  __device__ __forceinline__ void read(const uint4 *x, int64_t i, int64_t step, int64_t packs) {
+#pragma unroll
+    for (int k = 0; k < look_packs; k++)
+      if (i + k * step < packs) v[k] = __ldcs(x + i + k * step);
+  }
+};
+
+/* A block to each multiprocessor. A thread's next packs of 8 elements are under way while it looks
+ * up those that it has, the first of them while the table is made. */
 __global__ void __launch_bounds__(look_threads, 1)
     table_look(uint4 *y, const uint4 *x, const uint32_t *made, int64_t n) {
   extern __shared__ char table[];
   const int64_t packs = n / 8, step = (int64_t)gridDim.x * look_threads;
-#pragma unroll 8
-  for (uint32_t i = threadIdx.x; i < words; i += look_threads)
-    *(uint32_t *)(table + place_of(4 * i)) = made[i];
-  __syncthreads();
   int64_t i = (int64_t)blockIdx.x * look_threads + threadIdx.x;
-  for (; i + (look_packs - 1) * step < packs; i += look_packs * step) {
-    uint4 v[look_packs];
+  look_share next;
+  next.read(x, i, step, packs);
+  early_await();
+#pragma unroll 8
+  for (uint32_t w = threadIdx.x; w < words; w += look_threads)
+    *(uint32_t *)(table + place_of(4 * w)) = made[w];
+  __syncthreads();
+  while (i < packs) {
+    const look_share here = next;
+    const int64_t from = i;
+    i += look_packs * step;
+    next.read(x, i, step, packs);
 #pragma unroll
-    for (int k = 0; k < look_packs; k++) v[k] = __ldcs(x + i + k * step);
-#pragma unroll
-    for (int k = 0; k < look_packs; k++) __stcs(y + i + k * step, look_at(table, v[k]));
+    for (int k = 0; k < look_packs; k++)
+      if (from + k * step < packs) __stcs(y + from + k * step, look_at(table, here.v[k]));
   }
-  for (; i < packs; i += step) __stcs(y + i, look_at(table, __ldcs(x + i)));
   const int64_t last = packs * 8 + threadIdx.x;
   if (blockIdx.x == 0 && last < n) {
     const uint32_t one = ((const unsigned short *)x)[last];
     ((unsigned short *)y)[last] = (unsigned short)look_at(table, one);
   }
+}
+
+/* Whether the kernel was compiled for what it takes to start early. */
+bool may_await(void) {
+  cudaFuncAttributes attributes = {};
+  if (cudaFuncGetAttributes(&attributes, (const void *)table_look) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return attributes.ptxVersion >= 90;
 }
 
 } // namespace
@@ -67,13 +88,19 @@ tn_status cuda_table_workspace(const tn_kernel_args *args, size_t *bytes) {
   return TN_OK;
 }
 
-tn_status cuda_table_begin(const tn_kernel_args *args) {
-  return launch(args, table_begin, words / begin_threads, begin_threads, 0,
-                (uint32_t *)args->workspace);
-}
-
 tn_status cuda_table_look(const tn_kernel_args *args, void *y, const void *x, int64_t n) {
-  const cuda_info *info = (const cuda_info *)args->device;
-  return launch(args, table_look, (unsigned)info->multiprocessors, look_threads, TABLE_BYTES,
-                (uint4 *)y, (const uint4 *)x, (const uint32_t *)args->workspace, n);
+  const void *made = args->workspace;
+  void *list[] = {&y, &x, &made, &n};
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((unsigned)((const cuda_info *)args->device)->multiprocessors);
+  config.blockDim = dim3(look_threads);
+  config.dynamicSmemBytes = TABLE_BYTES;
+  config.stream = (cudaStream_t)args->native_stream;
+  config.attrs = &early;
+  config.numAttrs = may_await() ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelExC(&config, (const void *)table_look, list);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }

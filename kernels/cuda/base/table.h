@@ -17,10 +17,8 @@ enum { TABLE_ENTRIES = 65536, TABLE_BYTES = 2 * TABLE_ENTRIES };
 /* Elements from which on a table is made: a little over what it takes to make one. */
 enum { TABLE_LEAST = 1 << 24 };
 
-/* Writes all bit patterns in order, which the operator then turns into its results in place. */
-tn_status cuda_table_begin(const tn_kernel_args *args);
-
-/* y[i] = table[x[i]] for n elements of dense runs that begin at 16 bytes; y may be x. */
+/* y[i] = table[x[i]] for n elements of dense runs that begin at 16 bytes; y may be x. Starts while
+ * the kernel before it in the stream makes the table, and no other work. */
 tn_status cuda_table_look(const tn_kernel_args *args, void *y, const void *x, int64_t n);
 
 /* Whether blocks of the current device may hold a table; asked before cuda_table_look. */

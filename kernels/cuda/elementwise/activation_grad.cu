@@ -1,10 +1,11 @@
 /*
- * Gradients of activations, in double whatever the element type: see kernels/common/wide. A
- * functor gets dy and b, which is y or x, as doubles, and b once more in its own type,
- * which says in which precision to compute.
+ * Gradients of activations, in float where those of narrow.cuh and single_slopes.cuh serve, else in
+ * double whatever the element type: see kernels/common/wide. A functor gets dy and b, which is y or
+ * x, as doubles, and b once more in its own type, which says in which precision to compute.
  */
 #include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/narrow.cuh"
+#include "kernels/cuda/elementwise/single_slopes.cuh"
 #include "kernels/cuda/elementwise/softplus.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
@@ -27,34 +28,44 @@ GRADIENT(tanh_grad, y, dy *((1.0 - y) * (1.0 + y)))
 GRADIENT(hardswish_grad, x, x <= -3.0 ? 0.0 : x >= 3.0 ? dy : dy * wide_hardswish_slope(x))
 GRADIENT(hardsigmoid_grad, x, fabs(x) < 3.0 ? dy / 6.0 : 0.0)
 
-/* dx = dy slope(x), the slope a function of kernels/common/wide. */
-#define SLOPE_OP(name, members, ...)                                                               \
+/* dx = dy slope(x): by a function of narrow.cuh for 16 bits, of single_slopes.cuh for floats and of
+ * kernels/common/wide for doubles. */
+#define SLOPE_OP(name)                                                                             \
   namespace {                                                                                      \
   struct name##_grad_op {                                                                          \
-    members;                                                                                       \
-    __device__ __forceinline__ double operator()(double dy, double x, float) const {               \
-      return dy * wide_##name##_slope(x __VA_ARGS__);                                              \
+    static constexpr bool wide_in_half = false;                                                    \
+    __device__ __forceinline__ float narrow(float dy, float x) const {                             \
+      return dy * narrow_##name##_slope(x);                                                        \
+    }                                                                                              \
+    __device__ __forceinline__ float single(float dy, float x) const {                             \
+      return single_##name##_slope(x).times(dy);                                                   \
     }                                                                                              \
     __device__ __forceinline__ double operator()(double dy, double x, double) const {              \
-      return dy * double_##name##_slope(x __VA_ARGS__);                                            \
+      return dy * double_##name##_slope(x);                                                        \
     }                                                                                              \
   };                                                                                               \
   }
-/* What 16-bit elements are computed by. */
-#define NARROWED(name)                                                                             \
-  static constexpr bool wide_in_half = false;                                                      \
-  __device__ __forceinline__ float narrow(float dy, float x) const {                               \
-    return dy * narrow_##name##_slope(x);                                                          \
-  }
 
-SLOPE_OP(silu, NARROWED(silu))
+SLOPE_OP(silu)
 RUN_GRADIENT(silu_grad)
-SLOPE_OP(mish, NARROWED(mish))
+SLOPE_OP(mish)
 RUN_GRADIENT(mish_grad)
-SLOPE_OP(gelu, NARROWED(gelu))
-SLOPE_OP(gelu_tanh, NARROWED(gelu_tanh))
+SLOPE_OP(gelu)
 
 namespace {
+
+struct gelu_tanh_grad_op {
+  static constexpr bool wide_in_half = false;
+  __device__ __forceinline__ double operator()(double dy, double x, float) const {
+    return dy * wide_gelu_tanh_slope(x);
+  }
+  __device__ __forceinline__ double operator()(double dy, double x, double) const {
+    return dy * double_gelu_tanh_slope(x);
+  }
+  __device__ __forceinline__ float narrow(float dy, float x) const {
+    return dy * narrow_gelu_tanh_slope(x);
+  }
+};
 
 struct selu_grad_op {
   static constexpr bool wide_in_half = false;
@@ -89,13 +100,14 @@ struct softplus_grad_op {
   static constexpr bool wide_in_half = false;
   double beta, threshold;
   float most; /* no float stands between it and the threshold */
-  bool plain; /* beta is 1: 16 bits take a sigmoid in float */
+  bool plain; /* beta is 1: a sigmoid in float serves */
   __device__ __forceinline__ double operator()(double dy, double x, float) const {
     return dy * wide_softplus_slope(x, beta, threshold);
   }
   __device__ __forceinline__ double operator()(double dy, double x, double) const {
     return dy * double_softplus_slope(x, beta, threshold);
   }
+  __device__ __forceinline__ float single(float dy, float x) const { return narrow(dy, x); }
   __device__ __forceinline__ float narrow(float dy, float x) const {
     if (plain) return x > most ? dy : narrow_sigmoid_times(dy, x);
     return (float)(*this)((double)dy, (double)x, x);

@@ -25,8 +25,11 @@ template <binary_op op, class T> struct binary_float {
   using A = T;
   using B = T;
   static constexpr int inputs = 2;
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> a, compute_t<T> b) const {
+    return compute<op, compute_t<T>>(a, b);
+  }
   __device__ __forceinline__ Y operator()(A a, B b) const {
-    return stored<T>::from(compute<op, compute_t<T>>(load(a), load(b)));
+    return stored<T>::from(in_float(load(a), load(b)));
   }
 };
 

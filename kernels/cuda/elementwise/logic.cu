@@ -28,7 +28,25 @@ template <class T> __device__ __forceinline__ T sign_of(T x) {
     return x < 0 ? (T)-1 : (T)0;
 }
 
-/* Places outside 0 .. width - 1 shift everything out. */
+/* x shifted by so many places, of which those outside 0 .. width - 1 shift everything out: as the
+ * device's own shifts of 32 bits do, which is more than narrower types have. */
+template <class T> __device__ __forceinline__ T shifted(T x, T places, bool left) {
+  if constexpr (sizeof(T) <= 4) {
+    uint32_t y;
+    if (left)
+      asm("shl.b32 %0, %1, %2;" : "=r"(y) : "r"((uint32_t)x), "r"((uint32_t)places));
+    else if ((T)-1 > (T)1)
+      asm("shr.u32 %0, %1, %2;" : "=r"(y) : "r"((uint32_t)x), "r"((uint32_t)places));
+    else
+      asm("shr.s32 %0, %1, %2;" : "=r"(y) : "r"((int32_t)x), "r"((uint32_t)places));
+    return (T)y;
+  } else {
+    const bool outside = (uint64_t)places >= sizeof(T) * 8;
+    if (left) return outside ? (T)0 : (T)((uint64_t)x << (int)places);
+    return outside ? sign_of(x) : (T)(x >> (int)places);
+  }
+}
+
 template <class T> struct bits {
   using Y = T;
   using A = T;
@@ -36,8 +54,6 @@ template <class T> struct bits {
   static constexpr int inputs = 2;
   int op;
   __device__ __forceinline__ Y operator()(A a, B b) const {
-    constexpr uint64_t width = sizeof(T) * 8;
-    bool outside = (uint64_t)(int64_t)b >= width;
     switch (op) {
     case op_and:
       return (T)(a & b);
@@ -45,10 +61,8 @@ template <class T> struct bits {
       return (T)(a | b);
     case op_xor:
       return (T)(a ^ b);
-    case op_left:
-      return outside ? (T)0 : (T)((uint64_t)a << (int)b);
     default:
-      return outside ? sign_of(a) : (T)(a >> (int)b);
+      return shifted(a, b, op == op_left);
     }
   }
 };

@@ -15,6 +15,10 @@ template <class T, class Op>
 struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>>
     : std::bool_constant<std::is_same_v<T, bfloat_t> || (sizeof(T) == 2 && !Op::wide_in_half)> {};
 
+/* Functors of gradients may say apart, as `single`, what they compute in float for floats. */
+template <class Op, class = void> struct has_single : std::false_type {};
+template <class Op> struct has_single<Op, std::void_t<decltype(&Op::single)>> : std::true_type {};
+
 /* Functors say, by a type `many_steps`, that they compute for about as long as float's memory
  * takes. */
 template <class Op, class = void> struct has_many_steps : std::false_type {};
@@ -29,12 +33,15 @@ template <class Op, class T> struct unary {
   static constexpr int inputs = 1;
   static constexpr int packs = std::is_same_v<T, float> && has_many_steps<Op>::value ? 2 : 1;
   Op op;
-  __device__ __forceinline__ Y operator()(A a, B) const {
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> x, compute_t<T>) const {
     if constexpr (is_narrowed<T, Op>::value) {
-      return stored<T>::from(op.narrow(load(a)));
+      return op.narrow(x);
     } else {
-      return stored<T>::from(op(load(a)));
+      return op(x);
     }
+  }
+  __device__ __forceinline__ Y operator()(A a, B) const {
+    return stored<T>::from(in_float(load(a), 0));
   }
 };
 
@@ -57,12 +64,17 @@ template <class Op, class T> struct gradient {
   using B = T;
   static constexpr int inputs = 2;
   Op op;
-  __device__ __forceinline__ Y operator()(A a, B b) const {
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> dy, compute_t<T> b) const {
     if constexpr (is_narrowed<T, Op>::value) {
-      return stored<T>::from(op.narrow(load(a), load(b)));
+      return op.narrow(dy, b);
+    } else if constexpr (std::is_same_v<T, float> && has_single<Op>::value) {
+      return op.single(dy, b);
     } else {
-      return stored<T>::from((compute_t<T>)op((double)load(a), (double)load(b), load(b)));
+      return (compute_t<T>)op((double)dy, (double)b, b);
     }
+  }
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    return stored<T>::from(in_float(load(a), load(b)));
   }
 };
 

@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { threads = 256, each = 4, most_partials = 1024 };
+enum { threads = 256, most_partials = 1024 };
 
 template <class C> __device__ __forceinline__ C divide(C a, C b) { return a / b; }
 template <> __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
@@ -34,42 +34,30 @@ template <class T, class U> struct quant_call {
   quant_range range;
   f8_format format;                /* of 8-bit floats */
   bool one, narrow;                /* scale for all; whether 32 bits index everything */
+  bool packed;                     /* many neighbours share a scale, and lie aligned */
   cuda_divisor size, inner, block; /* of place, where narrow */
 };
 
-/* Where an element's scale lies, and how to go on to the next one's. */
+/* Where an element's scale lies, and how many elements from it on have the same. */
 struct scale_place {
-  uint32_t outer, d, i;
+  int64_t at, left;
 };
 
-template <class T, class U>
-__device__ __forceinline__ scale_place scale_place_of(const quant_call<T, U> &c, uint32_t at) {
-  const uint32_t rest = quotient(at, c.inner), outer = quotient(rest, c.size);
-  return {outer, rest - outer * c.size.value, at - rest * c.inner.value};
+/* Where 32 bits do not do. */
+__device__ __noinline__ scale_place far_scale_place(const quant_place &p, int64_t i) {
+  const int64_t rest = i / p.inner, along = i - rest * p.inner, outer = rest / p.size;
+  const int64_t d = rest - outer * p.size;
+  return {outer * p.steps[0] + d / p.block * p.steps[1] + along * p.steps[2], p.inner - along};
 }
 
 template <class T, class U>
-__device__ __forceinline__ uint32_t scale_at(const quant_call<T, U> &c, const scale_place &p) {
-  return p.outer * (uint32_t)c.place.steps[0] +
-         quotient(p.d, c.block) * (uint32_t)c.place.steps[1] + p.i * (uint32_t)c.place.steps[2];
-}
-
-template <class T, class U>
-__device__ __forceinline__ void advance(const quant_call<T, U> &c, scale_place *p) {
-  if (++p->i < c.inner.value) return;
-  p->i = 0;
-  if (++p->d < c.size.value) return;
-  p->d = 0;
-  p->outer++;
-}
-
-/* The same where 32 bits do not do. */
-template <class T, class U>
-__device__ __forceinline__ int64_t far_scale_at(const quant_call<T, U> &c, int64_t i) {
-  const int64_t rest = i / c.place.inner;
-  return rest / c.place.size * c.place.steps[0] +
-         rest % c.place.size / c.place.block * c.place.steps[1] +
-         i % c.place.inner * c.place.steps[2];
+__device__ __forceinline__ scale_place scale_place_of(const quant_call<T, U> &c, int64_t i) {
+  if (!c.narrow) return far_scale_place(c.place, i);
+  const uint32_t rest = quotient((uint32_t)i, c.inner), outer = quotient(rest, c.size);
+  const uint32_t d = rest - outer * c.size.value, along = (uint32_t)i - rest * c.inner.value;
+  return {outer * (uint32_t)c.place.steps[0] + quotient(d, c.block) * (uint32_t)c.place.steps[1] +
+              along * (uint32_t)c.place.steps[2],
+          c.inner.value - along};
 }
 
 template <class T, class U> struct level {
@@ -82,118 +70,154 @@ __device__ __forceinline__ level<T, U> level_at(const quant_call<T, U> &c, int64
   return {load(c.scale[at]), c.zero ? c.zero[at] : U{}};
 }
 
-/* Those of N elements from i on. */
-template <class T, class U, int N>
-__device__ __forceinline__ void levels_at(const quant_call<T, U> &c, int64_t i, int n,
-                                          level<T, U> (&l)[N]) {
-  if (c.one) {
-    l[0] = level_at(c, 0);
-#pragma unroll
-    for (int e = 1; e < N; e++) l[e] = l[0];
-    return;
+/* Divides by one number often: right to the last bit where the quotient is neither tiny nor huge
+ * (Markstein 1990), as those by scales are that hold what they are made for. */
+template <class C> struct divisor_of {
+  C by, part;
+  bool plain;
+  __device__ __forceinline__ explicit divisor_of(C d) : by(d), part((C)1 / d) {
+    plain = sizeof(C) == 8 || !(d > (C)0x1p-60 && d < (C)0x1p60);
   }
-  if (!c.narrow) {
-#pragma unroll
-    for (int e = 0; e < N; e++)
-      if (e < n) l[e] = level_at(c, far_scale_at(c, i + e));
-    return;
+  __device__ __forceinline__ C operator()(C v) const {
+    if (plain) return divide<C>(v, by);
+    return nearly(v);
   }
-  scale_place p = scale_place_of(c, (uint32_t)i);
-  l[0] = level_at(c, scale_at(c, p));
-  const bool still = p.i + N <= c.inner.value && c.place.steps[2] == 0;
-#pragma unroll
-  for (int e = 1; e < N; e++) {
-    l[e] = l[0];
-    if (still || e >= n) continue;
-    advance(c, &p);
-    l[e] = level_at(c, scale_at(c, p));
+  /* pre: !plain */
+  __device__ __forceinline__ C nearly(C v) const {
+    const C q = v * part, y = fma(fma(-q, by, v), part, q);
+    return fabs(q) < (C)0x1p60 ? y : q; /* infinities leave no remainder */
   }
-}
+};
 
-template <class T, class U> struct quantise {
+/* What one level makes of elements: any(call, x), or each(call, x), which is faster for many and
+ * serves where `serves` says so. */
+template <class T, class U> struct made_of {
+  level<T, U> l;
+  __device__ __forceinline__ bool serves() const { return true; }
+};
+
+template <class T, class U> struct quantise : made_of<T, U> {
   using X = T;
   using Y = U;
-  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, const level<T, U> &l, T x) {
-    return (U)saturated(divide<compute_t<T>>(load(x), l.scale), (int)l.zero, c.range.low,
-                        c.range.high);
+  divisor_of<compute_t<T>> over;
+  __device__ __forceinline__ explicit quantise(const level<T, U> &l)
+      : made_of<T, U>{l}, over(l.scale) {}
+  __device__ __forceinline__ bool serves() const { return !over.plain; }
+  __device__ __forceinline__ U of(const quant_call<T, U> &c, compute_t<T> quotient) const {
+    return (U)saturated(quotient, (int)this->l.zero, c.range.low, c.range.high);
+  }
+  __device__ __forceinline__ U any(const quant_call<T, U> &c, T x) const {
+    return of(c, divide<compute_t<T>>(load(x), this->l.scale));
+  }
+  __device__ __forceinline__ U each(const quant_call<T, U> &c, T x) const {
+    return of(c, over.nearly(load(x)));
   }
 };
 
 /* A difference of 32-bit integers has 33 bits. */
-template <class T, class U> struct dequantise {
+template <class T, class U> struct dequantise : made_of<T, U> {
   using X = U;
   using Y = T;
-  static __device__ __forceinline__ T apply(const quant_call<T, U> &, const level<T, U> &l, U x) {
+  using made_of<T, U>::l;
+  __device__ __forceinline__ explicit dequantise(const level<T, U> &from) : made_of<T, U>{from} {}
+  __device__ __forceinline__ T any(const quant_call<T, U> &, U x) const {
     using C = compute_t<T>;
     if (sizeof(U) == 4)
       return stored<T>::from(times<C>((C)((int64_t)x - (int64_t)l.zero), l.scale));
     return stored<T>::from(times<C>((C)((int)x - (int)l.zero), l.scale));
   }
+  __device__ __forceinline__ T each(const quant_call<T, U> &c, U x) const { return any(c, x); }
 };
 
 __device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float sum_of(double a, double b) { return odd_float(a + b); }
 
 /* U is f8_t, of the call's format. */
-template <class T, class U> struct quantise_f8 {
+template <class T, class U> struct quantise_f8 : made_of<T, U> {
   using X = T;
   using Y = U;
-  static __device__ __forceinline__ U apply(const quant_call<T, U> &c, const level<T, U> &l, T x) {
+  using made_of<T, U>::l;
+  __device__ __forceinline__ explicit quantise_f8(const level<T, U> &from) : made_of<T, U>{from} {}
+  __device__ __forceinline__ U any(const quant_call<T, U> &c, T x) const {
     using C = compute_t<T>;
     const C zero = f8_load(l.zero, c.format.e4m3);
     return f8_round(sum_of(divide<C>(load(x), l.scale), zero), c.format);
   }
+  __device__ __forceinline__ U each(const quant_call<T, U> &c, T x) const { return any(c, x); }
 };
 
-template <class T, class U> struct dequantise_f8 {
+template <class T, class U> struct dequantise_f8 : made_of<T, U> {
   using X = U;
   using Y = T;
-  static __device__ __forceinline__ T apply(const quant_call<T, U> &c, const level<T, U> &l, U x) {
+  using made_of<T, U>::l;
+  __device__ __forceinline__ explicit dequantise_f8(const level<T, U> &from)
+      : made_of<T, U>{from} {}
+  __device__ __forceinline__ T any(const quant_call<T, U> &c, U x) const {
     using C = compute_t<T>;
     const C zero = f8_load(l.zero, c.format.e4m3);
     return stored<T>::from(times<C>((C)f8_load(x, c.format.e4m3) - zero, l.scale));
   }
+  __device__ __forceinline__ T each(const quant_call<T, U> &c, U x) const { return any(c, x); }
 };
 
-/* Elements that a thread handles at once. */
-template <class T> struct quant_width { static constexpr int value = sizeof(T) == 2 ? 8 : 4; };
+/* Elements of a thread's access, and how many such accesses it has under way together. */
+template <class T> struct quant_width {
+  static constexpr int value = sizeof(T) == 2 ? 8 : 4, packs = 16 / value;
+};
+
+/* Element by element, each with its own level: neighbouring threads take neighbours, a thread those
+ * a `step` apart. */
+template <class Op, int N, class T, class U>
+__device__ __forceinline__ void quant_single(const quant_call<T, U> &c, const typename Op::X *x,
+                                             typename Op::Y *y, int64_t first, int step) {
+  typename Op::X from[N];
+  level<T, U> l[N];
+#pragma unroll
+  for (int e = 0; e < N; e++) {
+    const int64_t i = first + e * step;
+    if (i >= c.count) continue;
+    from[e] = x[i];
+    l[e] = level_at(c, scale_place_of(c, i).at);
+  }
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    if (first + e * step < c.count) y[first + e * step] = Op(l[e]).any(c, from[e]);
+}
 
 template <template <class, class> class Op, class T, class U>
 __global__ void __launch_bounds__(threads)
     quant_flat(const typename Op<T, U>::X *x, typename Op<T, U>::Y *y,
-               const __grid_constant__ quant_call<T, U> c, bool packed) {
+               const __grid_constant__ quant_call<T, U> c) {
   using X = typename Op<T, U>::X;
   using Y = typename Op<T, U>::Y;
-  constexpr int N = quant_width<T>::value;
-  const int64_t step = (int64_t)gridDim.x * threads * N;
-  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * N; i < c.count; i += step) {
-    const int n = c.count - i < N ? (int)(c.count - i) : N;
-    pack<X, N> from{};
-    pack<Y, N> to;
-    level<T, U> l[N];
-    if (packed && n == N) {
-      from = *(const pack<X, N> *)(x + i);
-    } else {
+  constexpr int N = quant_width<T>::value, P = quant_width<T>::packs, step = threads * N;
+  const int64_t block = (int64_t)blockIdx.x * P * step, first = block + threadIdx.x * N;
+  if (!c.packed) {
+#pragma unroll 1
+    for (int e = 0; e < P * N; e += 4)
+      quant_single<Op<T, U>, 4>(c, x, y, block + e * threads + threadIdx.x, threads);
+    return;
+  }
+  pack<X, N> from[P];
 #pragma unroll
-      for (int e = 0; e < N; e++)
-        if (e < n) from.v[e] = x[i + e];
-    }
-    levels_at(c, i, n, l);
+  for (int p = 0; p < P; p++)
+    if (first + p * step + N <= c.count) from[p] = *(const pack<X, N> *)(x + first + p * step);
 #pragma unroll
-    for (int e = 0; e < N; e++) to.v[e] = Op<T, U>::apply(c, l[e], from.v[e]);
-    if (packed && n == N) {
-      *(pack<Y, N> *)(y + i) = to;
+  for (int p = 0; p < P; p++) {
+    const int64_t i = first + p * step;
+    if (i >= c.count) return;
+    const scale_place s = c.one ? scale_place{0, N} : scale_place_of(c, i);
+    const Op<T, U> op(level_at(c, s.at));
+    if (s.left < N || i + N > c.count || !op.serves()) {
+#pragma unroll 1
+      for (int e = 0; e < N; e++) quant_single<Op<T, U>, 1>(c, x, y, i + e, 0);
       continue;
     }
+    pack<Y, N> to;
 #pragma unroll
-    for (int e = 0; e < N; e++)
-      if (e < n) y[i + e] = to.v[e];
+    for (int e = 0; e < N; e++) to.v[e] = op.each(c, from[p].v[e]);
+    *(pack<Y, N> *)(y + i) = to;
   }
-}
-
-unsigned blocks_for(int64_t count) {
-  const int64_t blocks = ceil_div(count, threads * each);
-  return (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16);
 }
 
 template <template <class, class> class Op, class T, class U>
@@ -221,8 +245,10 @@ tn_status run_flat(const tn_kernel_args *args, f8_format format = {}) {
   constexpr int N = quant_width<T>::value;
   const X *from = (const X *)x->data;
   Y *to = (Y *)args->out[0]->data;
-  const bool packed = is_aligned(from, sizeof(X) * N) && is_aligned(to, sizeof(Y) * N);
-  return launch(args, quant_flat<Op, T, U>, blocks_for(c.count), threads, 0, from, to, c, packed);
+  c.packed = (c.one || (c.place.steps[2] == 0 && c.place.inner >= 8 * N)) &&
+             is_aligned(from, sizeof(X) * N) && is_aligned(to, sizeof(Y) * N);
+  const int64_t blocks = ceil_div(c.count, (int64_t)threads * N * quant_width<T>::packs);
+  return launch(args, quant_flat<Op, T, U>, (unsigned)blocks, threads, 0, from, to, c);
 }
 
 /* --- by the extremes --- */
@@ -304,21 +330,6 @@ __global__ void __launch_bounds__(threads)
   *scale = s;
   *zero = (uint8_t)saturated(divide<C>(-e.low, s), 0, 0, 255);
 }
-
-/* Divides by one number often: right to the last bit where the quotient is neither tiny nor huge
- * (Markstein 1990), as those by a scale made from the extremes are. */
-template <class C> struct divisor_of {
-  C by, part;
-  bool plain;
-  __device__ __forceinline__ explicit divisor_of(C d) : by(d), part((C)1 / d) {
-    plain = sizeof(C) == 8 || !(d > (C)0x1p-60 && d < (C)0x1p60);
-  }
-  __device__ __forceinline__ C operator()(C v) const {
-    if (plain) return divide<C>(v, by);
-    const C q = v * part;
-    return fma(fma(-q, by, v), part, q);
-  }
-};
 
 template <class T>
 __global__ void __launch_bounds__(threads)

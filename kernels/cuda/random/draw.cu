@@ -16,30 +16,37 @@ enum {
   permute_bits = 32, /* of a key, that are sorted by */
 };
 
+/* Words up to `last` are ones. */
 template <class V>
 __global__ void __launch_bounds__(draw_threads)
-    draw_ones(V *y, int64_t n, draw_origin from, uint64_t threshold, V one, bool wide) {
-  draw_share<4>(y, n, from, wide, [&](const philox_words &r, V *v) {
+    draw_ones(V *y, int64_t n, draw_origin from, int rounds, uint32_t last, V one, bool wide) {
+  draw_share<4>(y, n, from, rounds, wide, [&](const philox_words &r, V *v) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) v[i] = r.w[i] < threshold ? one : (V)0;
+    for (int i = 0; i < 4; i++) v[i] = r.w[i] <= last ? one : (V)0;
   });
 }
 
-/* draw_below for n of 32 bits: the same number by half the products. */
-__device__ __forceinline__ uint64_t draw_below_narrow(uint32_t low, uint32_t high, uint32_t n) {
-  return ((uint64_t)high * n + __umulhi(low, n)) >> 32;
+/* draw_below for n of 32 bits: the same number by half the products, and mostly by a quarter of
+ * them, for what the low word adds hardly ever carries. */
+__device__ __forceinline__ uint32_t draw_below_narrow(uint32_t low, uint32_t high, uint32_t n) {
+  const uint64_t product = (uint64_t)high * n;
+  const uint32_t below = (uint32_t)(product >> 32);
+  if ((uint32_t)product < 0u - n) return below;
+  return below + ((uint32_t)product + __umulhi(low, n) < (uint32_t)product);
 }
 
 template <class T>
 __global__ void __launch_bounds__(draw_threads)
-    draw_integers(T *y, int64_t n, draw_origin from, uint64_t low, uint64_t span, bool wide) {
-  draw_share<2>(y, n, from, wide, [&](const philox_words &r, T *v) {
+    draw_integers(T *y, int64_t n, draw_origin from, int rounds, uint64_t low, uint64_t span,
+                  bool wide) {
+  draw_share<2>(y, n, from, rounds, wide, [&](const philox_words &r, T *v) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const uint32_t *w = r.w + 2 * i;
-      const uint64_t below = span >> 32 ? draw_below((uint64_t)w[1] << 32 | w[0], span)
-                                        : draw_below_narrow(w[0], w[1], (uint32_t)span);
-      v[i] = (T)(low + below);
+      if (span >> 32)
+        v[i] = (T)(low + draw_below((uint64_t)w[1] << 32 | w[0], span));
+      else
+        v[i] = (T)(low + draw_below_narrow(w[0], w[1], (uint32_t)span));
     }
   });
 }
@@ -47,27 +54,15 @@ __global__ void __launch_bounds__(draw_threads)
 /* The bounds in float, which serves where the stretch is a good part of all probabilities: there
  * its rounding moves numbers by less than they are apart. */
 struct truncated_single {
-  float from, above, width; /* Phi(low), 1 - Phi(high), and what lies between */
-  float low, high, sign;
+  float from, above; /* Phi(low) and 1 - Phi(high), and half a step */
+  float step;        /* 2^-24 of what lies between */
+  float low, high;
 };
 
-/* The inverse of Phi at `below`, of which `above` is the rest up to 1, to some 5e-7: erfinv of
- * Giles 2012 ("Approximating the erfinv function"), whose argument is known on both sides, and far
- * out PPND7 of AS 241 (Wichura 1988). */
-__device__ __forceinline__ float quantile_single(float below, float above) {
-  float w = -__logf(4.0f * below * above), z;
-  if (w < 5.0f) {
-    w -= 2.5f;
-    z = fmaf(2.81022636e-08f, w, 3.43273939e-07f);
-    z = fmaf(z, w, -3.5233877e-06f);
-    z = fmaf(z, w, -4.39150654e-06f);
-    z = fmaf(z, w, 0.00021858087f);
-    z = fmaf(z, w, -0.00125372503f);
-    z = fmaf(z, w, -0.00417768164f);
-    z = fmaf(z, w, 0.246640727f);
-    z = fmaf(z, w, 1.50140941f);
-    return z * (below - above) * 1.41421356f;
-  }
+/* The inverse of Phi far out, where `below` or `above`, its rest up to 1, is little: PPND7 of AS
+ * 241 (Wichura 1988). */
+__device__ __noinline__ float far_quantile_single(float below, float above) {
+  float z;
   const float t = sqrtf(-logf(fmaxf(fminf(below, above), 1e-37f)));
   if (t <= 5.0f) {
     const float r = t - 1.6f;
@@ -83,30 +78,50 @@ __device__ __forceinline__ float quantile_single(float below, float above) {
   return below < above ? -z : z;
 }
 
+/* The inverse of Phi at `below`, of which `above` is the rest up to 1, to some 5e-7: erfinv of
+ * Giles 2012 ("Approximating the erfinv function"), whose argument is known on both sides. */
+__device__ __forceinline__ float quantile_single(float below, float above) {
+  float w, z;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(below * above));
+  w = fmaf(w, -0.693147181f, -3.88629436f); /* -ln(4 below above) - 2.5 */
+  if (w < 2.5f) {
+    z = fmaf(3.97426023e-08f, w, 4.8546266e-07f);
+    z = fmaf(z, w, -4.98282267e-06f);
+    z = fmaf(z, w, -6.21052811e-06f);
+    z = fmaf(z, w, 0.000309120031f);
+    z = fmaf(z, w, -0.00177303494f);
+    z = fmaf(z, w, -0.00590813403f);
+    z = fmaf(z, w, 0.348802661f);
+    z = fmaf(z, w, 2.12331355f);
+    return z * (below - above);
+  }
+  return far_quantile_single(below, above);
+}
+
 __device__ __forceinline__ float truncated_single_at(const truncated_single &t, uint32_t word) {
-  const float k = (float)(word >> 8), rest = (float)(0xffffffu - (word >> 8));
-  const float u = fmaf(k, 0x1p-24f, 0x1p-25f), v = fmaf(rest, 0x1p-24f, 0x1p-25f); /* 1 - u */
-  const float z = quantile_single(fmaf(u, t.width, t.from), fmaf(v, t.width, t.above));
-  return t.sign * fminf(fmaxf(z, t.low), t.high);
+  const float k = (float)(word >> 8), rest = 16777215.0f - k;
+  const float z = quantile_single(fmaf(k, t.step, t.from), fmaf(rest, t.step, t.above));
+  return fminf(fmaxf(z, t.low), t.high);
 }
 
 template <class T>
 __global__ void __launch_bounds__(draw_threads)
-    draw_truncated_single(T *y, int64_t n, draw_origin from, float mean, float std,
+    draw_truncated_single(T *y, int64_t n, draw_origin from, int rounds, float mean, float std,
                           truncated_single between, bool wide) {
-  draw_share<4>(y, n, from, wide, [&](const philox_words &r, T *v) {
+  draw_share<4>(y, n, from, rounds, wide, [&](const philox_words &r, T *v) {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-      v[i] = stored<T>::from(fmaf(std, truncated_single_at(between, r.w[i]), mean));
+    for (int i = 0; i < 4; i += 2)
+      draw_put(v + i, fmaf(std, truncated_single_at(between, r.w[i]), mean),
+               fmaf(std, truncated_single_at(between, r.w[i + 1]), mean));
   });
 }
 
 template <class T>
 __global__ void __launch_bounds__(draw_threads)
-    draw_truncated(T *y, int64_t n, draw_origin from, double mean, double std, truncated between,
-                   bool wide) {
+    draw_truncated(T *y, int64_t n, draw_origin from, int rounds, double mean, double std,
+                   truncated between, bool wide) {
   constexpr int per = sizeof(T) == 8 ? 2 : 4;
-  draw_share<per>(y, n, from, wide, [&](const philox_words &r, T *v) {
+  draw_share<per>(y, n, from, rounds, wide, [&](const philox_words &r, T *v) {
 #pragma unroll 1
     for (int i = 0; i < per; i++) {
       uint64_t pair = (uint64_t)r.w[2 * i % 4 + 1] << 32 | r.w[2 * i % 4];
@@ -126,8 +141,10 @@ template <class V> tn_status run_ones(const tn_kernel_args *args, V one) {
   V *y = (V *)args->out[0]->data;
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
+  const uint64_t ones = bernoulli_threshold(a->p);
   return launch(args, draw_ones<V>, draw_blocks<V, 4>(n), draw_threads, 0, y, n, origin_of(a),
-                bernoulli_threshold(a->p), one, draw_is_wide<V, 4>(y));
+                draw_rounds(n), ones ? (uint32_t)(ones - 1) : 0, ones ? one : (V)0,
+                draw_is_wide<V, 4>(y));
 }
 
 template <class T> tn_status run_integers(const tn_kernel_args *args) {
@@ -136,7 +153,8 @@ template <class T> tn_status run_integers(const tn_kernel_args *args) {
   int64_t n = count_of(args);
   if (n == 0) return TN_OK;
   return launch(args, draw_integers<T>, draw_blocks<T, 2>(n), draw_threads, 0, y, n, origin_of(a),
-                (uint64_t)a->low, (uint64_t)a->high - (uint64_t)a->low, draw_is_wide<T, 2>(y));
+                draw_rounds(n), (uint64_t)a->low, (uint64_t)a->high - (uint64_t)a->low,
+                draw_is_wide<T, 2>(y));
 }
 
 /* A twentieth of all probabilities, and numbers that float holds. */
@@ -152,16 +170,19 @@ template <class T> tn_status run_truncated(const tn_kernel_args *args) {
   const truncated t = truncated_between(a->low, a->high);
   if constexpr (sizeof(T) < 8) {
     if (serves_single(&t, a->mean, a->std)) {
-      const truncated_single single = {(float)t.from,  (float)normal_probability(-t.high),
-                                       (float)t.width, (float)t.low,
-                                       (float)t.high,  t.mirrored ? -1.0f : 1.0f};
+      const double step = t.width * 0x1p-24;
+      const truncated_single single = {(float)(t.from + step / 2),
+                                       (float)(normal_probability(-t.high) + step / 2), (float)step,
+                                       (float)t.low, (float)t.high};
+      const double std = t.mirrored ? -a->std : a->std;
       return launch(args, draw_truncated_single<T>, draw_blocks<T, 4>(n), draw_threads, 0, y, n,
-                    origin_of(a), (float)a->mean, (float)a->std, single, draw_is_wide<T, 4>(y));
+                    origin_of(a), draw_rounds(n), (float)a->mean, (float)std, single,
+                    draw_is_wide<T, 4>(y));
     }
   }
   constexpr int per = sizeof(T) == 8 ? 2 : 4;
   return launch(args, draw_truncated<T>, draw_blocks<T, per>(n), draw_threads, 0, y, n,
-                origin_of(a), a->mean, a->std, t, draw_is_wide<T, per>(y));
+                origin_of(a), draw_rounds(n), a->mean, a->std, t, draw_is_wide<T, per>(y));
 }
 
 /* ------------------------------------------------------------ multinomial --- */

@@ -62,31 +62,52 @@ __device__ pack<T, N> read(const T *x, int64_t first, int64_t n, bool wide) {
 
 /* An element is kept where its 24 bits reach threshold = ceil(p 2^24): u >= p. */
 template <class T>
-__global__ void __launch_bounds__(threads)
-    dropout(T *y, bool_t *mask, const T *x, int64_t n, draw_origin from, uint32_t threshold,
-            compute_t<T> scale, bool wide) {
-  constexpr int N = draw_width<T, 4>();
-  const uint64_t offset = from.offset();
-  const philox_keys keys = philox_keys_of(from.seed());
+__device__ __forceinline__ void drop(const philox_words &r, uint32_t threshold, compute_t<T> scale,
+                                     T *v, bool_t *kept) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const bool keep = (r.w[i] >> 8) >= threshold;
+    kept[i].byte = keep;
+    v[i] = stored<T>::from(keep ? load(v[i]) * scale : (compute_t<T>)0);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(draw_threads)
+    dropout(T *y, bool_t *mask, const T *x, int64_t n, draw_origin from, int rounds,
+            uint32_t threshold, compute_t<T> scale, bool wide) {
+  constexpr int N = draw_width<T, 4>(), P = draw_packs<T, 4>();
+  const draw_part<T, 4> part(n, rounds);
+  const philox_block source(from, (uint64_t)part.begin / 4);
+  y += part.begin, mask += part.begin, x += part.begin;
+  if (!part.is_plain(source, wide)) {
 #pragma unroll 1
-  for (int round = 0; round < draw_rounds; round++) {
-    const int64_t place = ((int64_t)blockIdx.x * draw_rounds + round) * threads + threadIdx.x;
-    const int64_t first = place * N;
-    if (first >= n) return;
-    pack<T, N> v = read<T, N>(x, first, n, wide);
-    pack<bool_t, N> kept;
-#pragma unroll
-    for (int k = 0; k < N; k += 4) {
-      philox_words r = philox_with(keys, offset + (uint64_t)(first + k) / 4);
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        bool keep = (r.w[i] >> 8) >= threshold;
-        kept.v[k + i].byte = keep;
-        v.v[k + i] = stored<T>::from(keep ? load(v.v[k + i]) * scale : (compute_t<T>)0);
-      }
+    for (int i = threadIdx.x * 4; i < part.left; i += draw_threads * 4) {
+      pack<T, 4> v = read<T, 4>(x, i, part.left, false);
+      pack<bool_t, 4> kept;
+      drop<T>(source.any(i / 4), threshold, scale, v.v, kept.v);
+      write<T, 4>(y, i, part.left, v, false);
+      write<bool_t, 4>(mask, i, part.left, kept, false);
     }
-    write<T, N>(y, first, n, v, wide);
-    write<bool_t, N>(mask, first, n, kept, wide);
+    return;
+  }
+#pragma unroll 1
+  for (int round = 0; round < rounds; round++) {
+    pack<T, N> v[P];
+    pack<bool_t, N> kept[P];
+#pragma unroll
+    for (int p = 0; p < P; p++) v[p] = *(const pack<T, N> *)(x + part.at(round, p));
+#pragma unroll
+    for (int p = 0; p < P; p++)
+#pragma unroll
+      for (int k = 0; k < N; k += 4)
+        drop<T>(source.near((part.at(round, p) + k) / 4), threshold, scale, v[p].v + k,
+                kept[p].v + k);
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+      *(pack<T, N> *)(y + part.at(round, p)) = v[p];
+      *(pack<bool_t, N> *)(mask + part.at(round, p)) = kept[p];
+    }
   }
 }
 
@@ -153,18 +174,41 @@ __device__ __forceinline__ void normal_pair(uint32_t first, uint32_t second, flo
   *odd = radius * s;
 }
 
+/* The same for 16 bits by the device's approximations, which err by some 2^-21: squares of radii
+ * near 0, where that shows, come from the series of the logarithm. */
+__device__ __forceinline__ void short_normal_pair(uint32_t first, uint32_t second, float *even,
+                                                  float *odd) {
+  const float u = (float)((first >> 8) + 1) * 0x1p-24f;
+  const float turn = (float)(second >> 8) * 3.74507027e-07f, rest = 1.0f - u;
+  float square, radius, s, c;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(square) : "f"(u));
+  square = rest < 0x1p-8f ? fmaf(rest, rest, 2.0f * rest) : -1.38629436f * square;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(radius) : "f"(square));
+  asm("sin.approx.f32 %0, %1;" : "=f"(s) : "f"(turn));
+  asm("cos.approx.f32 %0, %1;" : "=f"(c) : "f"(turn));
+  *even = radius * c;
+  *odd = radius * s;
+}
+
 template <class T, bool normal>
 __global__ void __launch_bounds__(draw_threads)
-    draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, bool wide) {
-  draw_share<4>(y, n, p.from, wide, [&](const philox_words &r, T *v) {
+    draw(T *y, int64_t n, const __grid_constant__ draw_params<float> p, int rounds, bool wide) {
+  draw_share<4>(y, n, p.from, rounds, wide, [&](const philox_words &r, T *v) {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
-      float even = unit24(r.w[i]), odd = unit24(r.w[i + 1]);
-      if (normal) normal_pair(r.w[i], r.w[i + 1], &even, &odd);
-      even = fmaf(p.b, even, p.a);
-      odd = fmaf(p.b, odd, p.a);
-      v[i] = stored<T>::from(normal ? even : p.within(even));
-      v[i + 1] = stored<T>::from(normal ? odd : p.within(odd));
+      float even, odd;
+      if (!normal) {
+        even = p.within(fmaf(p.b, unit24(r.w[i]), p.a));
+        odd = p.within(fmaf(p.b, unit24(r.w[i + 1]), p.a));
+      } else {
+        if (sizeof(T) == 2)
+          short_normal_pair(r.w[i], r.w[i + 1], &even, &odd);
+        else
+          normal_pair(r.w[i], r.w[i + 1], &even, &odd);
+        even = fmaf(p.b, even, p.a);
+        odd = fmaf(p.b, odd, p.a);
+      }
+      draw_put(v + i, even, odd);
     }
   });
 }
@@ -204,8 +248,9 @@ template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   constexpr int N = draw_width<T, 4>();
   bool wide = is_aligned(y, sizeof(T) * N) && is_aligned(x, sizeof(T) * N) && is_aligned(mask, N);
   uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
-  return launch(args, dropout<T>, blocks_for(n, N * draw_rounds), threads, 0, y, mask, x, n,
-                origin_of(attrs), threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
+  return launch(args, dropout<T>, draw_blocks<T, 4>(n), draw_threads, 0, y, mask, x, n,
+                origin_of(attrs), draw_rounds(n), threshold, (compute_t<T>)(1 / (1 - attrs->p)),
+                wide);
 }
 
 template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
@@ -229,7 +274,7 @@ template <class T, bool normal>
 tn_status run_draw_as(const tn_kernel_args *args, int64_t n, const draw_params<float> &p) {
   T *y = (T *)args->out[0]->data;
   return launch(args, draw<T, normal>, draw_blocks<T, 4>(n), draw_threads, 0, y, n, p,
-                draw_is_wide<T, 4>(y));
+                draw_rounds(n), draw_is_wide<T, 4>(y));
 }
 
 template <bool normal>
