@@ -10,7 +10,7 @@ namespace {
 
 /* --- roi_align --- */
 
-enum { most_channels = 8, enough_threads = 1 << 18 };
+enum { most_channels = 8, held_channels = 4, enough_threads = 1 << 18 };
 
 struct regions {
   int64_t images, channels, size[2], bins[2], samples;
@@ -135,6 +135,94 @@ __global__ void __launch_bounds__(place_threads)
   });
 }
 
+/* What a bin reads along one axis, each element once with the sum of its weights, for elements come
+ * in order but for boxes turned inside out. */
+struct axis_taps {
+  const roi_axis *axis;
+  int64_t bin, size, here;
+  double at, end, weight, next_weight; /* of `here` and the element behind it */
+
+  __device__ axis_taps(const region &b, const regions &s, int d)
+      : axis(&b.axis[d]), bin(b.bin[d]), size(s.size[d]), here(-1), at(b.first[d]), end(b.end[d]),
+        weight(0), next_weight(0) {}
+
+  __device__ bool next(int64_t *element, double *of_all) {
+    int64_t found[2];
+    double t;
+    while (at < end) {
+      if (roi_between(roi_place(axis, bin, at), size, found, &t)) {
+        if (here < 0) here = found[0];
+        if (found[0] != here) break;
+        weight += 1 - t;
+        next_weight += t;
+      }
+      at++;
+    }
+    if (here < 0) return false;
+    *element = here;
+    *of_all = weight;
+    here = next_weight != 0 ? here + 1 : -1;
+    weight = next_weight;
+    next_weight = 0;
+    return true;
+  }
+};
+
+/* The same by blocks that hold some channels of an image in shared memory: s.group at the most,
+ * image blockIdx.y. Infinite gradients times weights of 0 count: they come one by one. */
+template <class T>
+__global__ void __launch_bounds__(fixed_threads)
+    roi_spread_held(T *dx, const T *dy, const T *boxes, const int64_t *batch, int64_t count,
+                    int slack, const __grid_constant__ regions s) {
+  extern __shared__ unsigned long long held[];
+  const int64_t image = blockIdx.y, first = (int64_t)blockIdx.x * s.group;
+  const int64_t bins = s.bins[0] * s.bins[1];
+  const int channels = (int)(s.channels - first < s.group ? s.channels - first : s.group);
+  const int area = (int)(s.size[0] * s.size[1]);
+  fixed_block(
+      held, channels * area, slack, dx + (image * s.channels + first) * area,
+      [&] {
+        double largest = 0;
+        for (int64_t i = threadIdx.x; i < count; i += fixed_threads) {
+          const int64_t r = i / bins;
+          if (batch[r] != image) continue;
+          for (int k = 0; k < channels; k++) {
+            const double size =
+                fabs((double)load(dy[(r * s.channels + first + k) * bins + i - r * bins]));
+            if (!(size <= largest)) largest = size;
+          }
+        }
+        return largest;
+      },
+      [&](double unit) {
+        for (int64_t i = threadIdx.x; i < count; i += fixed_threads) {
+          if (batch[i / bins] != image) continue;
+          region b = region_of(i, boxes, batch, s);
+          b.c = first;
+          const T *from = dy + bin_of(b, s);
+          double d[held_channels];
+#pragma unroll
+          for (int k = 0; k < held_channels; k++)
+            d[k] =
+                k < channels ? (double)load(from[k * bins]) / b.share * (unit != 0 ? unit : 1) : 0;
+          auto put = [&](int64_t element, double weight) {
+#pragma unroll
+            for (int k = 0; k < held_channels; k++)
+              if (k < channels) fixed_put(held + k * area + element, unit, weight * d[k]);
+          };
+          if (unit == 0) {
+            each_element(b, s, put);
+            continue;
+          }
+          int64_t row, column;
+          double v, h;
+          for (axis_taps down(b, s, 0); down.next(&row, &v);)
+            for (axis_taps across(b, s, 1); across.next(&column, &h);)
+              put(row * s.size[1] + column, v * h);
+        }
+      });
+}
+
 /* image: what is read; binned: [r, channels, bins]. */
 template <class Attrs>
 regions regions_of(const Attrs *a, const DLTensor *image, const DLTensor *binned) {
@@ -162,22 +250,43 @@ int64_t threads_of(regions *s, int64_t boxes) {
   return n;
 }
 
+template <class T>
+tn_status spread_held(const tn_kernel_args *args, regions s, int group, double terms, T *dx,
+                      const T *dy, const T *boxes, const int64_t *batch) {
+  const size_t bytes = (size_t)group * (size_t)(s.size[0] * s.size[1]) * 8;
+  const int64_t count = args->in[1]->shape[0] * s.bins[0] * s.bins[1];
+  const tn_status status = allow_shared(args, roi_spread_held<T>, bytes);
+  if (status != TN_OK) return status;
+  s.group = group;
+  s.by_groups = place_divisor_of(1);
+  s.narrow = count <= CUDA_MAX_INDEX;
+  return launch(args, roi_spread_held<T>,
+                dim3((unsigned)ceil_div(s.channels, group), (unsigned)s.images), fixed_threads,
+                bytes, dx, dy, boxes, batch, count, fixed_slack(terms), s);
+}
+
 /* The gradient's attributes are the operator's behind another number and a pair. */
 tn_status run_spread(const tn_kernel_args *args) {
   const tn_roi_align_grad_attrs *a = (const tn_roi_align_grad_attrs *)args->attrs;
   const DLTensor *dy = args->in[0], *dx = args->out[0];
   const int64_t n = cuda_size(dy, 0, 4);
   regions s = regions_of(a, dx, dy);
-  const int64_t walked = threads_of(&s, dy->shape[0]);
   /* A bin gives its share no more than once in all. */
-  double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
-  fixed_sums f = fixed_sums_of(args->workspace, cuda_size(dx, 0, 4), bins);
+  const double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
+  const int64_t count = cuda_size(dx, 0, 4);
+  const int group =
+      count ? fixed_channels(args, s.images, s.channels, s.size[0] * s.size[1], held_channels) : 0;
   return for_float(args, dx, [&](auto t) {
     using T = decltype(t);
-    const T *from = (const T *)dy->data;
-    return fixed_run(args, f, from, n, (T *)dx->data, [&] {
-      return launch(args, roi_spread<T>, place_blocks(walked), place_threads, 0, from,
-                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, walked, f, s);
+    const T *from = (const T *)dy->data, *boxes = (const T *)args->in[1]->data;
+    const int64_t *batch = (const int64_t *)args->in[2]->data;
+    T *to = (T *)dx->data;
+    if (group && s.images < 65536) return spread_held(args, s, group, bins, to, from, boxes, batch);
+    const int64_t walked = threads_of(&s, dy->shape[0]);
+    fixed_sums f = fixed_sums_of(args->workspace, count, bins);
+    return fixed_run(args, f, from, n, to, [&] {
+      return launch(args, roi_spread<T>, place_blocks(walked), place_threads, 0, from, boxes, batch,
+                    walked, f, s);
     });
   });
 }
