@@ -55,39 +55,58 @@ static inline readable readable_of(const DLTensor *x) {
 }
 
 /* The elements from p on, wherever p lies: aligned in one access, else by words, shifted where
- * elements are smaller than those. */
+ * elements are smaller than those. In two halves, so that several accesses can be under way: the
+ * words, and the elements made of them. */
+struct unaligned_words {
+  uint32_t w[5], bits;
+};
+
 template <class T>
-__device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &from) {
-  constexpr int N = vector_width<T>::value;
-  vector_words<T> v;
-  uintptr_t address = (uintptr_t)p;
+__device__ __forceinline__ unaligned_words vector_begin(const T *p, const readable &from) {
+  unaligned_words u;
+  const uintptr_t address = (uintptr_t)p;
+  u.bits = 0;
   if (address % 16 == 0) {
     const uint4 w = *(const uint4 *)p;
-    v.words.v[0] = w.x;
-    v.words.v[1] = w.y;
-    v.words.v[2] = w.z;
-    v.words.v[3] = w.w;
-    return v.elements;
+    u.w[0] = w.x;
+    u.w[1] = w.y;
+    u.w[2] = w.z;
+    u.w[3] = w.w;
+    return u;
   }
   if (sizeof(T) >= 4 || address % 4 == 0) {
     const uint32_t *words = (const uint32_t *)p;
 #pragma unroll
-    for (int k = 0; k < 4; k++) v.words.v[k] = words[k];
-    return v.elements;
+    for (int k = 0; k < 4; k++) u.w[k] = words[k];
+    return u;
   }
   const char *first = (const char *)(address & ~(uintptr_t)3);
   if (first >= from.begin && first + 20 <= from.end) {
     const uint32_t *words = (const uint32_t *)first;
-    uint32_t w[5], bits = (uint32_t)(address & 3) * 8;
+    u.bits = (uint32_t)(address & 3) * 8;
 #pragma unroll
-    for (int k = 0; k < 5; k++) w[k] = words[k];
-#pragma unroll
-    for (int k = 0; k < 4; k++) v.words.v[k] = __funnelshift_r(w[k], w[k + 1], bits);
-    return v.elements;
+    for (int k = 0; k < 5; k++) u.w[k] = words[k];
+    return u;
   }
+  vector_words<T> v;
 #pragma unroll
-  for (int k = 0; k < N; k++) v.elements.v[k] = p[k];
+  for (int k = 0; k < vector_width<T>::value; k++) v.elements.v[k] = p[k];
+#pragma unroll
+  for (int k = 0; k < 4; k++) u.w[k] = v.words.v[k];
+  return u;
+}
+
+template <class T> __device__ __forceinline__ vector_of<T> vector_end(const unaligned_words &u) {
+  vector_words<T> v;
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    v.words.v[k] = sizeof(T) < 4 && u.bits ? __funnelshift_r(u.w[k], u.w[k + 1], u.bits) : u.w[k];
   return v.elements;
+}
+
+template <class T>
+__device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &from) {
+  return vector_end<T>(vector_begin(p, from));
 }
 
 /* Puts elements lo .. hi - 1 of those from p on there; none beside them need lie in memory. */

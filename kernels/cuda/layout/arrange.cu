@@ -1,8 +1,8 @@
 /*
- * pad, tile, repeat, flip, roll: a thread to 16 bytes of y, which asks axis by axis where it reads.
- * Axes that are taken as they are join each other and what the axis before them does where that
- * may be. Along the innermost axis most vectors are elements of x in a row, or that backwards, and
- * are read at once.
+ * pad, tile, repeat, flip, roll: a thread to a few vectors of y, of 16 bytes, for which it asks
+ * axis by axis where they read. Axes that are taken as they are join each other and what the axis
+ * before them does where that may be. Along the innermost axis most vectors are elements of x in a
+ * row, or that backwards, and are read at once.
  */
 #include "kernels/cuda/base/vector.cuh"
 
@@ -22,61 +22,107 @@ struct arrangement {
   readable from;                  /* x */
 };
 
-__device__ __forceinline__ int64_t pad_source(int64_t i, int64_t n, int mode) {
+/* Places of x: as wide as those of y, which has no fewer elements. */
+template <class I> using offset_t = std::make_signed_t<I>;
+
+template <class S> __device__ __forceinline__ S pad_source(S i, S n, int mode) {
   if (i >= 0 && i < n) return i;
   if (mode == TN_PAD_CONSTANT) return -1;
   if (mode == TN_PAD_EDGE) return i < 0 ? 0 : n - 1;
   return i < 0 ? -i : 2 * (n - 1) - i;
 }
 
-/* The index of x along axis d that index i of y reads; -1 for none. */
-template <class I> __device__ __forceinline__ int64_t source(const arrangement &a, int d, I i) {
+/* The indices of x along axis d that indices `at` of y read; -1 for none. */
+template <class I, int V>
+__device__ __forceinline__ void sources(const arrangement &a, int d, const I (&at)[V],
+                                        offset_t<I> (&from)[V]) {
+  using S = offset_t<I>;
+  const S shift = (S)a.shift[d], size = (S)a.in[d];
   I q, r;
-  int64_t at;
   switch (a.kind[d]) {
   case AXIS_PAD:
-    return pad_source((int64_t)i - a.shift[d], a.in[d], a.mode);
+#pragma unroll
+    for (int k = 0; k < V; k++) from[k] = pad_source<S>((S)at[k] - shift, size, a.mode);
+    break;
   case AXIS_TILE:
-    split(i, a.by[d], &q, &r);
-    return (int64_t)r;
   case AXIS_REPEAT:
-    split(i, a.by[d], &q, &r);
-    return (int64_t)q;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      split(at[k], a.by[d], &q, &r);
+      from[k] = (S)(a.kind[d] == AXIS_TILE ? r : q);
+    }
+    break;
   case AXIS_FLIP:
-    return a.in[d] - 1 - (int64_t)i;
-  case AXIS_ROLL:
-    at = (int64_t)i - a.shift[d];
-    return at < 0 ? at + a.in[d] : at;
+#pragma unroll
+    for (int k = 0; k < V; k++) from[k] = size - 1 - (S)at[k];
+    break;
   default:
-    return (int64_t)i;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      from[k] = (S)at[k] - (a.kind[d] == AXIS_ROLL ? shift : 0);
+      if (from[k] < 0) from[k] += size;
+    }
   }
 }
 
-/* A place of y: its index along the innermost axis, and the row of x that is read along it. */
+template <class I> __device__ __forceinline__ int64_t source(const arrangement &a, int d, I i) {
+  const I at[1] = {i};
+  offset_t<I> from[1];
+  sources(a, d, at, from);
+  return from[0];
+}
+
+/* Places of y: their indices along the innermost axis, and the rows of x that are read along it. */
+template <class I, int V> struct spots {
+  I i[V];
+  offset_t<I> row[V]; /* -1 for none */
+};
+
+template <class I, int V>
+__device__ __forceinline__ spots<I, V> spots_of(const arrangement &a, const I (&flat)[V]) {
+  const int last = a.rank - 1;
+  spots<I, V> s;
+  I rest[V], at[V];
+  bool found[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    s.i[k] = flat[k];
+    s.row[k] = 0;
+    found[k] = true;
+    if (last > 0) split(flat[k], a.out[last], &rest[k], &s.i[k]);
+  }
+#pragma unroll 1
+  for (int d = last - 1; d >= 0; d--) {
+    offset_t<I> from[V];
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      at[k] = rest[k];
+      if (d > 0) split(at[k], a.out[d], &rest[k], &at[k]);
+    }
+    sources(a, d, at, from);
+    const offset_t<I> step = (offset_t<I>)a.step[d];
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      found[k] = found[k] && from[k] >= 0;
+      s.row[k] += from[k] * step;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < V; k++)
+    if (!found[k]) s.row[k] = -1;
+  return s;
+}
+
+/* One of them. */
 template <class I> struct spot {
   I i;
-  int64_t row; /* -1 for none */
+  int64_t row;
 };
 
 template <class I> __device__ __forceinline__ spot<I> spot_of(const arrangement &a, I flat) {
-  int last = a.rank - 1;
-  I rest, at;
-  spot<I> s = {flat, 0};
-  if (last == 0) return s;
-  split(flat, a.out[last], &rest, &s.i);
-  bool found = true;
-#pragma unroll 1
-  for (int d = last - 1; d >= 0; d--) {
-    I q = 0;
-    at = rest;
-    if (d > 0) split(rest, a.out[d], &q, &at);
-    rest = q;
-    int64_t from = source(a, d, at);
-    found = found && from >= 0;
-    s.row += from * a.step[d];
-  }
-  if (!found) s.row = -1;
-  return s;
+  const I one[1] = {flat};
+  const spots<I, 1> s = spots_of(a, one);
+  return {s.i[0], s.row[0]};
 }
 
 /* Elements whose sources do not lie in a row. */
@@ -168,54 +214,162 @@ __device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I
   return v;
 }
 
-/* Blocks that a multiprocessor is to hold. */
-template <class U, class I> constexpr int arrange_blocks() {
-  return sizeof(I) == 8 ? 1 : sizeof(U) == 1 ? 5 : 8;
+/* What a vector in one row of y reads: x from `from` on along the row, its elements lo .. hi - 1;
+ * the others are the value. */
+template <class I> struct piece {
+  offset_t<I> from;
+  int lo, hi;
+  bool is_one; /* false: what it reads does not lie so */
+};
+
+template <class I, int N>
+__device__ __forceinline__ piece<I> piece_of(const arrangement &a, I i, offset_t<I> row) {
+  using S = offset_t<I>;
+  const int last = a.rank - 1, kind = a.kind[last];
+  const S size = (S)a.in[last], shift = (S)a.shift[last];
+  piece<I> p = {(S)i, 0, N, i + N <= (I)a.out[last].value};
+  I q, r;
+  switch (kind) {
+  case AXIS_PAD:
+    p.from -= shift;
+    if (a.mode == TN_PAD_CONSTANT) {
+      p.lo = p.from >= 0 ? 0 : p.from > -N ? (int)-p.from : N;
+      p.hi = size - p.from >= N ? N : size > p.from ? (int)(size - p.from) : 0;
+    } else {
+      p.is_one = p.is_one && p.from >= 0 && p.from + N <= size;
+    }
+    break;
+  case AXIS_TILE:
+    split(i, a.by[last], &q, &r);
+    p.from = (S)r;
+    p.is_one = p.is_one && p.from + N <= size;
+    break;
+  case AXIS_FLIP:
+    p.from = size - N - p.from;
+    break;
+  case AXIS_ROLL:
+    p.from -= shift;
+    if (p.from < 0) p.from += size;
+    p.is_one = p.is_one && p.from + N <= size;
+    break;
+  case AXIS_REPEAT: /* `lo` elements of one, then of the one behind it */
+    split(i, a.by[last], &q, &r);
+    p.from = (S)q;
+    p.is_one = p.is_one && (I)a.by[last].value >= N;
+    if (r + N > (I)a.by[last].value) p.lo = (int)((I)a.by[last].value - r);
+    return p;
+  default:
+    break;
+  }
+  if (row < 0 || p.lo >= p.hi) p.lo = p.hi = 0;
+  return p;
 }
 
+/* Reads for a piece; one that reads what lies outside x is none. */
 template <class U, class I>
-__global__ void __launch_bounds__(place_threads, (arrange_blocks<U, I>()))
-    arrange(U *y, const U *x, vector_cut<I> cut, const __grid_constant__ arrangement a) {
+__device__ __forceinline__ unaligned_words begin_piece(const arrangement &a, const U *row,
+                                                       piece<I> *p) {
+  constexpr int N = vector_width<U>::value;
+  const U *from = row + p->from;
+  if (a.kind[a.rank - 1] == AXIS_REPEAT) {
+    union {
+      U value[2];
+      uint32_t words[4];
+    } two = {};
+    two.value[0] = from[0];
+    two.value[1] = p->lo ? from[1] : from[0];
+    return {{two.words[0], two.words[1], two.words[2], two.words[3], 0}, 0};
+  }
+  if (p->hi - p->lo < N &&
+      ((const char *)from < a.from.begin || (const char *)from + N * sizeof(U) > a.from.end)) {
+    p->is_one = false;
+    return {};
+  }
+  return vector_begin(from, a.from);
+}
+
+/* The vector of a piece, of what was read for it. */
+template <class U, class I>
+__device__ __forceinline__ vector_of<U> vector_of_piece(const arrangement &a, const piece<I> &p,
+                                                        const unaligned_words &words) {
+  constexpr int N = vector_width<U>::value;
+  const int kind = a.kind[a.rank - 1];
+  const vector_of<U> read = vector_end<U>(words);
+  vector_of<U> v = read;
+  if (kind == AXIS_FLIP) {
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = read.v[N - 1 - k];
+  } else if (kind == AXIS_REPEAT) {
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = p.lo && k >= p.lo ? read.v[1] : read.v[0];
+  } else if (p.hi - p.lo < N) {
+#pragma unroll
+    for (int k = 0; k < N; k++)
+      if (k < p.lo || k >= p.hi) v.v[k] = (U)a.value;
+  }
+  return v;
+}
+
+/* Any vector: `base` counts from an aligned place on. */
+template <class U, class I>
+__device__ __forceinline__ void put_any(U *y, const U *x, I base, vector_cut<I> cut,
+                                        const arrangement &a) {
   constexpr int N = vector_width<U>::value;
   const int last = a.rank - 1;
-  const I base = thread_index<I>() * N;
-  if (base < (I)cut.shift || base - cut.shift + N > cut.n) {
+  const I flat = base - cut.shift;
+  if (base < (I)cut.shift || flat + N > cut.n) {
 #pragma unroll 1
     for (int k = 0; k < N; k++) {
       if (base + k < (I)cut.shift || base + k - cut.shift >= cut.n) continue;
-      spot<I> s = spot_of(a, (I)(base + k - cut.shift));
-      int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
+      const spot<I> s = spot_of(a, (I)(flat + k));
+      const int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
       y[base + k - cut.shift] = from < 0 ? (U)a.value : x[s.row + from];
     }
     return;
   }
-  const I flat = base - cut.shift;
   const spot<I> s = spot_of(a, flat);
   vector_of<U> v;
-  int64_t first = -1, end = -1;
-  const bool inside = s.i + N <= (I)a.out[last].value;
-  if (inside && s.row >= 0) {
-    first = source(a, last, s.i);
-    end = source(a, last, (I)(s.i + N - 1));
-  }
-  if (inside && s.row < 0) {
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = (U)a.value;
-  } else if (first >= 0 && end == first + N - 1) {
-    v = vector_at(x + s.row + first, a.from);
-  } else if (a.kind[last] != AXIS_ROLL && a.kind[last] != AXIS_TILE && end >= 0 &&
-             end == first - (N - 1)) {
-    vector_of<U> back = vector_at(x + s.row + end, a.from);
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = back.v[N - 1 - k];
-  } else if (inside && a.kind[last] == AXIS_REPEAT) {
+  if (s.i + N <= (I)a.out[last].value && a.kind[last] == AXIS_REPEAT)
     v = repeated(x + s.row, a.by[last], s.i);
-  } else if (has_stretches<U>(a)) {
+  else if (has_stretches<U>(a))
     v = stretched(x, a, s, flat);
-  } else {
+  else
     v = scattered(x, a, s, flat);
-  }
   vector_put(y + flat, v);
+}
+
+/* Vectors of a thread: their loads are under way together. */
+template <class I> struct arrange_items { static constexpr int value = sizeof(I) == 8 ? 1 : 4; };
+
+template <class U, class I>
+__global__ void __launch_bounds__(place_threads)
+    arrange(U *y, const U *x, vector_cut<I> cut, const __grid_constant__ arrangement a) {
+  constexpr int N = vector_width<U>::value, V = arrange_items<I>::value;
+  const I base = ((I)blockIdx.x * (V * place_threads) + threadIdx.x) * N;
+  I flat[V];
+  piece<I> p[V];
+  unaligned_words words[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) flat[k] = base + (I)(k * place_threads * N) - cut.shift;
+  const spots<I, V> s = spots_of(a, flat);
+  uint32_t left = 0; /* vectors that take more */
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    p[k] = piece_of<I, N>(a, s.i[k], s.row[k]);
+    p[k].is_one = p[k].is_one && flat[k] + cut.shift >= (I)cut.shift && flat[k] + (I)N <= cut.n;
+    if (p[k].is_one && p[k].hi) words[k] = begin_piece(a, x + s.row[k], &p[k]);
+    left |= (uint32_t)!p[k].is_one << k;
+  }
+#pragma unroll
+  for (int k = 0; k < V; k++)
+    if (p[k].is_one) vector_put(y + flat[k], vector_of_piece<U>(a, p[k], words[k]));
+#pragma unroll 1
+  for (int k = 0; left; k++, left >>= 1)
+    if (left & 1) put_any(y, x, base + (I)(k * place_threads * N), cut, a);
+}
+
+template <class I, class U> unsigned arrange_blocks(const U *y, int64_t n) {
+  return (unsigned)ceil_div(vector_blocks(y, n), arrange_items<I>::value);
 }
 
 template <class U>
@@ -223,9 +377,9 @@ tn_status run_units(const tn_kernel_args *args, int64_t n, const arrangement &a)
   U *y = (U *)args->out[0]->data;
   const U *x = (const U *)args->in[0]->data;
   if (vector_is_narrow(n))
-    return launch(args, arrange<U, uint32_t>, vector_blocks(y, n), place_threads, 0, y, x,
-                  vector_cut_of<U, uint32_t>(y, n), a);
-  return launch(args, arrange<U, uint64_t>, vector_blocks(y, n), place_threads, 0, y, x,
+    return launch(args, arrange<U, uint32_t>, arrange_blocks<uint32_t>(y, n), place_threads, 0, y,
+                  x, vector_cut_of<U, uint32_t>(y, n), a);
+  return launch(args, arrange<U, uint64_t>, arrange_blocks<uint64_t>(y, n), place_threads, 0, y, x,
                 vector_cut_of<U, uint64_t>(y, n), a);
 }
 
