@@ -139,12 +139,17 @@ __device__ __forceinline__ void fixed_block(unsigned long long *sum, int count, 
     y[i] = stored<T>::from((compute_t<T>)fixed_value(sum[i], unit));
 }
 
-/* Adds a term that was multiplied by the unit, or is a double where `unit` is 0. */
+/* Adds a term that was multiplied by the unit, or is a double where `unit` is 0. Shared memory adds
+ * two halves faster than 64 bits. */
 __device__ __forceinline__ void fixed_put(unsigned long long *sum, double unit, double term) {
-  if (unit != 0)
-    atomicAdd(sum, (unsigned long long)__double2ll_rn(term));
-  else
+  if (unit == 0) {
     atomicAdd((double *)sum, term);
+    return;
+  }
+  const unsigned long long whole = (unsigned long long)__double2ll_rn(term);
+  const uint32_t low = (uint32_t)whole, before = atomicAdd((uint32_t *)sum, low);
+  const uint32_t high = (uint32_t)(whole >> 32) + (before + low < low);
+  if (high) atomicAdd((uint32_t *)sum + 1, high);
 }
 
 #endif

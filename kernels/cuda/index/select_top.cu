@@ -24,12 +24,14 @@ enum {
   short_row = 2048,
   short_digit = 8,
   long_threads = 256,
-  long_vectors = 4, /* of 16 bytes, that a thread reads at once */
+  long_vectors = 2, /* of 16 bytes, that a thread reads at once */
+  long_blocks = 4,  /* side by side on a multiprocessor */
   long_digit = 11,
   long_bins = 1 << long_digit,
   least_chunk = 8192,
-  most_listed = 1 << 15, /* so few that appending to the list takes no time */
-  list_chunk = 2048,     /* of a block */
+  least_listed = 8,  /* the part of a row, one in so many, that is few enough for a list */
+  staged = 2048,     /* that a block gathers before it appends them to the list */
+  list_chunk = 2048, /* of a block */
 };
 
 /* What a pass knows: digits found, how many elements lie below them, and how many share them. */
@@ -189,12 +191,16 @@ __device__ __forceinline__ void each_of_chunk(const search &s, int64_t row, uint
   const int each = 128 / bits, in_word = 32 / bits, step = long_threads * each;
   const uint32_t mask = ~0u >> (32 - bits);
   const char *x = (const char *)s.r.x + row * s.r.n * (bits / 8);
-  for (int64_t at = begin; at < end; at += step * long_vectors) {
-    uint4 v[long_vectors];
-    const int64_t own = at + threadIdx.x * each;
+  auto read = [&](int64_t own, uint4(&v)[long_vectors]) {
 #pragma unroll
     for (int j = 0; j < long_vectors; j++)
       if (own + j * step + each <= end) v[j] = *(const uint4 *)(x + (own + j * step) * (bits / 8));
+  };
+  uint4 v[long_vectors], next[long_vectors];
+  read(begin + threadIdx.x * each, v);
+  for (int64_t at = begin; at < end; at += step * long_vectors) {
+    const int64_t own = at + threadIdx.x * each;
+    read(own + step * long_vectors, next);
 #pragma unroll
     for (int j = 0; j < long_vectors; j++) {
       const int64_t first = own + j * step;
@@ -209,6 +215,8 @@ __device__ __forceinline__ void each_of_chunk(const search &s, int64_t row, uint
           meet(s, words[w] >> e * bits & mask, first + w * in_word + e, limit, fn);
     }
     if (at == begin && begin + step * long_vectors < end) limit = refine(limit);
+#pragma unroll
+    for (int j = 0; j < long_vectors; j++) v[j] = next[j];
   }
 }
 
@@ -282,9 +290,11 @@ __device__ __forceinline__ uint32_t limit_of(const search &s, u64 prefix, int sh
 }
 
 /* One digit, of `width` bits from `shift` on. */
-__global__ void __launch_bounds__(long_threads)
+__global__ void __launch_bounds__(long_threads, long_blocks)
     select_pass(const __grid_constant__ search s, int shift, int width) {
   __shared__ uint32_t bins[long_bins];
+  __shared__ u64 stage[staged];
+  __shared__ uint32_t in_stage, stage_place;
   const int64_t row = blockIdx.x / s.chunks;
   found *state = s.state + row;
   uint32_t *all = s.bins + row * long_bins;
@@ -296,6 +306,8 @@ __global__ void __launch_bounds__(long_threads)
   const int above = shift + width;
   const bool first = above == s.r.type.bits + s.place_bits; /* may be all 64 bits */
   const bool lists = !first && !state->is_listed && state->sharing <= s.room;
+  uint32_t most_bin = long_bins - 1; /* what counts at the most */
+  if (threadIdx.x == 0) in_stage = 0;
   for (int b = threadIdx.x; b < long_bins; b += long_threads) bins[b] = 0;
   __syncthreads();
   each_item(
@@ -303,7 +315,12 @@ __global__ void __launch_bounds__(long_threads)
       [&](u64 item) {
         if (first || item >> above == prefix) {
           atomicAdd(&bins[(uint32_t)(item >> shift) & ((1u << width) - 1)], 1u);
-          if (lists) list[atomicAdd(&state->listed, 1u)] = item;
+          if (!lists) return;
+          const uint32_t at = atomicAdd(&in_stage, 1u);
+          if (at < staged)
+            stage[at] = item;
+          else
+            list[atomicAdd(&state->listed, 1u)] = item;
         } else if (lists && item >> above < prefix) {
           wanted[atomicAdd(&state->taken, 1u)] = item;
         }
@@ -311,11 +328,19 @@ __global__ void __launch_bounds__(long_threads)
       [&](uint32_t limit) {
         __syncthreads();
         const bin_place p = find_long(bins, need);
-        return p.is_there ? umin(limit, limit_of(s, prefix << width | p.bin, shift)) : limit;
+        if (!p.is_there) return limit;
+        most_bin = p.bin;
+        return umin(limit, limit_of(s, prefix << width | p.bin, shift));
       });
   __syncthreads();
-  for (int b = threadIdx.x; b < long_bins; b += long_threads)
+  for (uint32_t b = threadIdx.x; b <= most_bin; b += long_threads)
     if (bins[b]) atomicAdd(&all[b], bins[b]);
+  if (lists) {
+    const uint32_t count = umin(in_stage, staged);
+    if (threadIdx.x == 0) stage_place = atomicAdd(&state->listed, count);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < count; i += long_threads) list[stage_place + i] = stage[i];
+  }
   if (!is_last(state, blocks)) return;
   for (int b = threadIdx.x; b < long_bins; b += long_threads) {
     bins[b] = __ldcg(&all[b]);
@@ -359,7 +384,7 @@ __global__ void __launch_bounds__(long_threads) select_take(const __grid_constan
 size_t search_of(const tn_kernel_args *args, const rows &r, void *base, search *s,
                  size_t *cleared) {
   int64_t count = r.outer * r.inner;
-  int blocks = 8 * ((const cuda_info *)args->device)->multiprocessors;
+  int blocks = long_blocks * ((const cuda_info *)args->device)->multiprocessors;
   int64_t chunk = ceil_div(r.n, ceil_div(blocks, count));
   int64_t step = (int64_t)long_threads * long_vectors * (128 / r.type.bits);
   size_t states = (size_t)count * sizeof(found), bins = (size_t)count * long_bins * 4;
@@ -373,7 +398,7 @@ size_t search_of(const tn_kernel_args *args, const rows &r, void *base, search *
   s->bins = (uint32_t *)((char *)base + states);
   s->wanted = (u64 *)((char *)base + states + bins);
   s->list = s->wanted + count * r.k;
-  s->room = (uint32_t)(r.n / 16 < most_listed ? r.n / 16 : most_listed);
+  s->room = (uint32_t)(r.n / least_listed);
   *cleared = states + bins;
   return states + bins + (size_t)(count * (r.k + s->room)) * sizeof(u64);
 }
