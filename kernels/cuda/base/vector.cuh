@@ -146,10 +146,8 @@ template <class T> struct gathered_vector {
 /* y[i] for all i, of a maker M that has
  *   fill<N>(I first, T (&v)[N])   elements first .. first + N - 1 of y */
 template <class T, class I, class M>
-__global__ void __launch_bounds__(place_threads)
-    vector_make(T *y, vector_cut<I> cut, const __grid_constant__ M make) {
+__device__ __forceinline__ void vector_make_one(T *y, I base, vector_cut<I> cut, const M &make) {
   constexpr int N = vector_width<T>::value;
-  const I base = thread_index<I>() * N;
   if (base >= (I)cut.shift && base - cut.shift + N <= cut.n) {
     vector_of<T> v;
     make.fill((I)(base - cut.shift), v.v);
@@ -165,14 +163,31 @@ __global__ void __launch_bounds__(place_threads)
   }
 }
 
+/* Vectors of a thread: of few elements several, for which there would be too many blocks. */
+template <class T> struct vector_makes { static constexpr int value = sizeof(T) == 8 ? 2 : 1; };
+
+template <class T, class I, class M>
+__global__ void __launch_bounds__(place_threads)
+    vector_make(T *y, vector_cut<I> cut, const __grid_constant__ M make) {
+  constexpr int V = vector_makes<T>::value, N = vector_width<T>::value;
+  const I base = ((I)blockIdx.x * (V * place_threads) + threadIdx.x) * N;
+#pragma unroll
+  for (int k = 0; k < V; k++) vector_make_one(y, (I)(base + (I)(k * place_threads * N)), cut, make);
+}
+
+template <class T> static unsigned vector_make_blocks(const T *y, int64_t n) {
+  return (unsigned)ceil_div(vector_blocks(y, n), vector_makes<T>::value);
+}
+
 /* pre: n > 0. M is a template over the index type. */
 template <class T, template <class> class M, class... P>
 static tn_status vector_run(const tn_kernel_args *args, T *y, int64_t n, P... parts) {
+  const unsigned blocks = vector_make_blocks(y, n);
   if (vector_is_narrow(n))
-    return launch(args, vector_make<T, uint32_t, M<uint32_t>>, vector_blocks(y, n), place_threads,
-                  0, y, vector_cut_of<T, uint32_t>(y, n), M<uint32_t>{parts...});
-  return launch(args, vector_make<T, uint64_t, M<uint64_t>>, vector_blocks(y, n), place_threads, 0,
-                y, vector_cut_of<T, uint64_t>(y, n), M<uint64_t>{parts...});
+    return launch(args, vector_make<T, uint32_t, M<uint32_t>>, blocks, place_threads, 0, y,
+                  vector_cut_of<T, uint32_t>(y, n), M<uint32_t>{parts...});
+  return launch(args, vector_make<T, uint64_t, M<uint64_t>>, blocks, place_threads, 0, y,
+                vector_cut_of<T, uint64_t>(y, n), M<uint64_t>{parts...});
 }
 
 #endif

@@ -3,7 +3,8 @@
  *
  *   scatter      every place keeps the number of the last update to it (a maximum, so the
  *                order of the threads does not matter), and gets that one's element. Where few
- *                updates go to many places they are sorted by place instead.
+ *                updates go to many places they are sorted by place instead; where they are rows,
+ *                rows keep numbers.
  *   extremes     a maximum needs no order; NaN becomes one NaN and +0 beats -0, so that
  *                the bits need none either.
  */
@@ -14,12 +15,14 @@ namespace {
 /* --- scatter: the last update to a place writes --- */
 
 /* How the last update to each place is found. */
-enum way { BY_UPDATES, BY_PLACES, BY_SORTING };
+enum way { BY_UPDATES, BY_PLACES, BY_SORTING, BY_ROWS };
 
-/* Places that the L2 cache holds numbers for, and updates that are worth a sort. */
-enum { places_in_cache = 1 << 23, worth_sorting = 1 << 18 };
+/* Places that the L2 cache holds numbers for, updates that are worth a sort, and elements of a row
+ * that are worth a number of their own. */
+enum { places_in_cache = 1 << 23, worth_sorting = 1 << 18, worth_numbering = 4 };
 
 way way_of(const scattering &s) {
+  if (s.shared && s.n / s.count.value >= worth_numbering) return BY_ROWS;
   if (s.n >= s.places / 2 && s.places <= CUDA_MAX_INDEX) return BY_PLACES;
   bool sparse = s.n <= s.places / 4 && s.n >= worth_sorting && s.places > places_in_cache;
   return sparse ? BY_SORTING : BY_UPDATES;
@@ -76,6 +79,58 @@ __global__ void __launch_bounds__(place_threads)
     if (from[k]) y[c.first + k * c.step] = v[k];
 }
 
+/* --- by rows: y as [outer, n, block], updates as [outer, count, block], block in accesses --- */
+
+struct row_walk {
+  indexes index;
+  cuda_divisor count, block;
+};
+
+__global__ void __launch_bounds__(place_threads)
+    remember_rows(uint32_t *last, uint32_t count, const __grid_constant__ indexes index) {
+  const uint32_t i = thread_index<uint32_t>();
+  const int64_t k = i < count ? index.at(i) : -1;
+  if (k >= 0) atomicMax(&last[k], i + 1);
+}
+
+template <class U>
+__global__ void __launch_bounds__(place_threads)
+    put_rows(U *y, const U *x, const uint32_t *last, uint32_t n,
+             const __grid_constant__ row_walk w) {
+  const uint32_t i = thread_index<uint32_t>();
+  if (i >= n) return;
+  const uint32_t row = quotient(i, w.block), at = i - row * w.block.value;
+  const uint32_t outer = quotient(row, w.count), which = row - outer * w.count.value;
+  const int64_t k = w.index.at(which);
+  if (k < 0 || last[k] != which + 1) return;
+  y[((int64_t)outer * w.index.n + k) * w.block.value + at] = x[i];
+}
+
+template <class U>
+tn_status run_put_rows(const tn_kernel_args *args, const scattering &s, int64_t block) {
+  const row_walk w = {s.index, s.count, cuda_divisor_of((uint32_t)block)};
+  const uint32_t n = s.n / s.inner.value * (uint32_t)block;
+  return launch(args, put_rows<U>, place_blocks(n), place_threads, 0, (U *)args->out[0]->data,
+                (const U *)args->in[0]->data, (const uint32_t *)args->workspace, n, w);
+}
+
+tn_status run_rows(const tn_kernel_args *args, const scattering &s) {
+  const DLTensor *x = args->in[0], *y = args->out[0];
+  const int64_t size = y->dtype.bits / 8, bytes = s.inner.value * size;
+  const int64_t w = most((int)size, (int)widest_access(bytes, x->data, y->data));
+  uint32_t *last = (uint32_t *)args->workspace;
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status != TN_OK) return status;
+  cudaError_t error =
+      cudaMemsetAsync(last, 0, (size_t)s.index.n * sizeof *last, (cudaStream_t)args->native_stream);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cudaMemsetAsync");
+  status = launch(args, remember_rows, place_blocks(s.count.value), place_threads, 0, last,
+                  s.count.value, s.index);
+  return status == TN_OK ? BY_BYTES(w, run_put_rows, args, s, bytes / w) : status;
+}
+
+/* --- by sorting --- */
+
 template <class U>
 __global__ void __launch_bounds__(place_threads)
     put_sorted(U *y, const U *x, sorted_keys key, const uint32_t *item, uint32_t n,
@@ -127,6 +182,7 @@ tn_status remember_all(const tn_kernel_args *args, const scattering &s) {
 tn_status run_set(const tn_kernel_args *args, bool shared) {
   scattering s = scattering_of(args, shared);
   if (s.n == 0 || s.places == 0) return TN_OK;
+  if (way_of(s) == BY_ROWS) return run_rows(args, s);
   cuda_radix sorted;
   bool by_sorting = way_of(s) == BY_SORTING;
   tn_status status = by_sorting ? sort_updates(args, s, &sorted) : remember_all(args, s);
@@ -140,7 +196,7 @@ tn_status set_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) 
   scattering s = scattering_of(args, shared);
   *bytes = 0;
   if (s.n == 0 || s.places == 0) return TN_OK;
-  *bytes = (size_t)s.places * sizeof(uint32_t);
+  *bytes = (size_t)(way_of(s) == BY_ROWS ? s.index.n : (int64_t)s.places) * sizeof(uint32_t);
   if (way_of(s) != BY_SORTING) return TN_OK;
   cuda_radix r;
   tn_status status = cuda_radix_of(args, NULL, s.n, scatter_key_bits(s.places), true, &r);
