@@ -55,20 +55,6 @@ struct search {
   uint32_t room;
 };
 
-/* order_key() of at most 32 bits. */
-__device__ __forceinline__ uint32_t narrow_key(uint32_t x, const order_type &t) {
-  const uint32_t mask = ~0u >> (32 - t.bits), sign = 1u << (t.bits - 1);
-  uint32_t key = x;
-  if (t.infinity) {
-    const uint32_t size = x & (mask ^ sign);
-    key = size == 0 ? sign : x & sign ? ~x & mask : x | sign;
-    if (size > (uint32_t)t.infinity) key = mask;
-  } else if (t.is_signed) {
-    key = x ^ sign;
-  }
-  return t.descending ? key ^ mask : key;
-}
-
 __device__ __forceinline__ u64 composite(const rows &r, int64_t row, int64_t i, int place_bits) {
   u64 key = order_key(bits_at(r.x, place_of(r, row, i, r.n), r.type.bits), r.type);
   return key << place_bits | (u64)i;

@@ -62,16 +62,40 @@ template <class K, int BLOCK> __global__ void __launch_bounds__(BLOCK) sort_bloc
   }
 }
 
-/* The sort of all rows at once: items are numbered row * n + place, in 32 bits. */
+/* The sort of all rows at once: items are numbered row * n + place, in 32 bits. A thread has four
+ * of them next to each other. */
+enum { each = 4 };
+
+template <class K> __device__ __forceinline__ K key_of(uint64_t x, const order_type &t) {
+  if constexpr (sizeof(K) == 4) return narrow_key((uint32_t)x, t);
+  return (K)order_key(x, t);
+}
+
 template <class K>
 __global__ void __launch_bounds__(threads)
-    make_keys(rows r, K *key, uint32_t *item, bool with_row) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= r.outer * r.inner * r.n) return;
-  int64_t row = (uint32_t)i / (uint32_t)r.n;
-  uint64_t k = order_key(bits_at(r.x, place_of(r, row, i - row * r.n, r.n), r.type.bits), r.type);
-  key[i] = (K)(with_row ? (uint64_t)row << r.type.bits | k : k);
-  if (item) item[i] = (uint32_t)i;
+    make_keys(const __grid_constant__ rows r, K *key, uint32_t *item, bool with_row) {
+  const int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * each;
+  const int64_t total = r.outer * r.inner * r.n;
+  if (r.flat && first + each <= total) {
+    uint64_t x[each], place[each];
+    four_bits_at(r.x, first, r.type.bits, x);
+#pragma unroll
+    for (int k = 0; k < each; k++) {
+      x[k] = key_of<K>(x[k], r.type);
+      place[k] = (uint64_t)(first + k);
+    }
+    four_put(key, first, x);
+    if (item) four_put(item, first, place);
+    return;
+  }
+#pragma unroll
+  for (int64_t i = first; i < first + each && i < total; i++) {
+    const int64_t row = (uint32_t)i / (uint32_t)r.n;
+    const uint64_t x = bits_at(r.x, place_of(r, row, i - row * r.n, r.n), r.type.bits);
+    const uint64_t k = order_key(x, r.type);
+    key[i] = (K)(with_row ? (uint64_t)row << r.type.bits | k : k);
+    if (item) item[i] = (uint32_t)i;
+  }
 }
 
 __global__ void __launch_bounds__(threads) row_keys(rows r, uint64_t *key, const uint32_t *item) {
@@ -81,17 +105,34 @@ __global__ void __launch_bounds__(threads) row_keys(rows r, uint64_t *key, const
 
 /* `key` may be NULL: elements are looked up then. So may `item`, where no key has several. */
 template <class K>
-__global__ void __launch_bounds__(threads) write_items(rows r, const K *key, const uint32_t *item) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= r.outer * r.inner * r.k) return;
-  int64_t row = (uint32_t)i / (uint32_t)r.k, at = i - row * r.k, from = row * r.n + at;
-  int64_t place = item ? (int64_t)item[from] - row * r.n : 0, to = place_of(r, row, at, r.k);
-  if (r.index) r.index[to] = place;
-  if (!r.y) return;
-  uint64_t x = 0;
-  if (!key || !element_of(key[from], r.type, &x))
-    x = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
-  bits_put(r.y, to, x, r.type.bits);
+__global__ void __launch_bounds__(threads)
+    write_items(const __grid_constant__ rows r, const K *key, const uint32_t *item) {
+  const int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * each;
+  const int64_t total = r.outer * r.inner * r.k;
+  if (r.flat && key && first + each <= total) {
+    uint64_t place[each] = {}, x[each];
+    if (item) four_at(item, first, place);
+    if (r.index) four_put((uint64_t *)r.index, first, place);
+    if (!r.y) return;
+    four_at(key, first, x);
+#pragma unroll
+    for (int k = 0; k < each; k++)
+      if (!element_of(x[k], r.type, &x[k])) x[k] = bits_at(r.x, (int64_t)place[k], r.type.bits);
+    four_bits_put(r.y, first, r.type.bits, x);
+    return;
+  }
+#pragma unroll
+  for (int64_t i = first; i < first + each && i < total; i++) {
+    const int64_t row = (uint32_t)i / (uint32_t)r.k, at = i - row * r.k, from = row * r.n + at;
+    const int64_t place = item ? (int64_t)item[from] - row * r.n : 0;
+    const int64_t to = place_of(r, row, at, r.k);
+    if (r.index) r.index[to] = place;
+    if (!r.y) continue;
+    uint64_t x = 0;
+    if (!key || !element_of(key[from], r.type, &x))
+      x = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
+    bits_put(r.y, to, x, r.type.bits);
+  }
 }
 
 unsigned blocks_for(int64_t n) { return (unsigned)ceil_div(n, threads); }
@@ -124,8 +165,8 @@ together together_of(const rows &r) {
 template <class K>
 tn_status sort_as(const tn_kernel_args *args, const rows &r, const together &t, cuda_radix *s) {
   int64_t count = r.outer * r.inner, total = count * r.n;
-  tn_status status = launch(args, make_keys<K>, blocks_for(total), threads, 0, r, (K *)s->key[0],
-                            s->item[0], t.with_row);
+  tn_status status = launch(args, make_keys<K>, blocks_for(ceil_div(total, each)), threads, 0, r,
+                            (K *)s->key[0], s->item[0], t.with_row);
   if (status == TN_OK) status = cuda_radix_sort(args, s, t.key_bits);
   if (status != TN_OK) return status;
   const K *key = (const K *)s->key[0];
@@ -136,7 +177,7 @@ tn_status sort_as(const tn_kernel_args *args, const rows &r, const together &t, 
     if (status != TN_OK) return status;
     key = NULL;
   }
-  return launch(args, write_items<K>, blocks_for(count * r.k), threads, 0, r, key,
+  return launch(args, write_items<K>, blocks_for(ceil_div(count * r.k, each)), threads, 0, r, key,
                 (const uint32_t *)s->item[0]);
 }
 
@@ -147,6 +188,11 @@ tn_status sort_together(const tn_kernel_args *args, const rows &r) {
       cuda_radix_of(args, args->workspace, r.outer * r.inner * r.n, t.key_bits, t.items, &s);
   if (status != TN_OK) return status;
   return s.wide ? sort_as<uint64_t>(args, r, t, &s) : sort_as<uint32_t>(args, r, t, &s);
+}
+
+bool is_flat(const rows &r) {
+  return r.outer * r.inner == 1 && is_aligned(r.x, 32) && is_aligned(r.y, 32) &&
+         is_aligned(r.index, 32);
 }
 
 rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
@@ -160,6 +206,7 @@ rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *inde
   r.k = shown->shape[axis];
   r.type = type_of(x, descending);
   r.indexed = index != NULL;
+  r.flat = is_flat(r);
   return r;
 }
 
@@ -255,8 +302,8 @@ template <class K> tn_status run_unique(const tn_kernel_args *args, const rows &
   int64_t *counts = args->out[1] ? (int64_t *)args->out[1]->data : NULL;
   int64_t *starts = (int64_t *)((char *)args->workspace + s->bytes);
   void *rest = (char *)starts + cuda_radix_rounded((size_t)n * sizeof(int64_t));
-  tn_status status = launch(args, make_keys<K>, blocks_for(n), threads, 0, r, (K *)s->key[0],
-                            (uint32_t *)NULL, false);
+  tn_status status = launch(args, make_keys<K>, blocks_for(ceil_div(n, each)), threads, 0, r,
+                            (K *)s->key[0], (uint32_t *)NULL, false);
   if (status == TN_OK) status = cuda_radix_sort(args, s, r.type.bits);
   if (status == TN_OK)
     status = compact(args, rest, n, count,
@@ -272,6 +319,7 @@ tn_status cuda_run_unique(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t n = cuda_size(x, 0, x->ndim), *count = (int64_t *)args->out[2]->data;
   rows r = {x->data, args->out[0]->data, NULL, 1, n, 1, n, type_of(x, false)};
+  r.flat = is_flat(r);
   cuda_radix s;
   if (n == 0) return compact(args, NULL, 0, count, heads<uint32_t>{});
   tn_status status = cuda_radix_of(args, args->workspace, n, r.type.bits, false, &s);
