@@ -307,7 +307,7 @@ template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
 
 /* --- non_max_suppression --- */
 
-enum { class_threads = 512, warp = 32 };
+enum { class_threads = 512, warp = 32, class_warps = class_threads / warp, held_boxes = 4 };
 
 struct suppression {
   int64_t classes, all, n, most; /* all: classes of all images */
@@ -315,33 +315,29 @@ struct suppression {
   int centered;
 };
 
-/* The better of two candidates; those of index -1 are none. */
-__device__ void take_better(double *score, int64_t *at, double other, int64_t index) {
-  if (index >= 0 && (*at < 0 || other > *score || (other == *score && index < *at))) {
-    *score = other;
-    *at = index;
-  }
+/* A box that may be the best one left: a key that orders as scores do, 0 for none. */
+struct candidate {
+  unsigned long long key;
+  uint32_t at;
+};
+
+__device__ __forceinline__ unsigned long long score_key(double score) {
+  const unsigned long long bits = (unsigned long long)__double_as_longlong(score + 0.0);
+  return bits >> 63 ? ~bits : bits | 1ull << 63;
 }
 
-/* The best candidate of a block's threads, in every thread. */
-__device__ int64_t best_of_block(double score, int64_t at) {
-  __shared__ double scores[class_threads / warp];
-  __shared__ int64_t places[class_threads / warp];
-  for (int step = warp / 2; step > 0; step /= 2) {
-    double other = __shfl_xor_sync(0xffffffff, score, step);
-    int64_t index = __shfl_xor_sync(0xffffffff, at, step);
-    take_better(&score, &at, other, index);
-  }
-  __syncthreads(); /* the last round's are read */
-  if (threadIdx.x % warp == 0) {
-    scores[threadIdx.x / warp] = score;
-    places[threadIdx.x / warp] = at;
-  }
-  __syncthreads();
-  score = scores[0];
-  at = places[0];
-  for (int k = 1; k < class_threads / warp; k++) take_better(&score, &at, scores[k], places[k]);
-  return at;
+/* The better of two; of equal scores the first box. */
+__device__ __forceinline__ void take_better(candidate *best, candidate other) {
+  if (other.key > best->key || (other.key == best->key && other.at < best->at)) *best = other;
+}
+
+/* The best of a warp's, in every lane. */
+__device__ __forceinline__ candidate best_of_warp(candidate own) {
+  const uint32_t high = (uint32_t)(own.key >> 32), best_high = __reduce_max_sync(~0u, high);
+  const uint32_t low = high == best_high ? (uint32_t)own.key : 0;
+  const uint32_t best_low = __reduce_max_sync(~0u, low);
+  const unsigned long long key = (unsigned long long)best_high << 32 | best_low;
+  return {key, __reduce_min_sync(~0u, own.key == key ? own.at : ~0u)};
 }
 
 template <class T> __device__ box box_at(const T *boxes, int64_t i, int centered) {
@@ -350,55 +346,107 @@ template <class T> __device__ box box_at(const T *boxes, int64_t i, int centered
   return box_of(v, centered != 0);
 }
 
+/* A block to a class. A thread has its first boxes in registers, and of others in memory whether
+ * they are out. */
 template <class T>
 __global__ void __launch_bounds__(class_threads)
     suppress(int64_t *left, int64_t *count, uint8_t *out, const T *boxes, const T *scores,
              const __grid_constant__ suppression s) {
-  int64_t k = blockIdx.x, chosen = -1, found = 0;
-  box kept;
+  __shared__ candidate best[2][class_warps];
+  __shared__ box best_box[2][class_warps];
+  const int64_t k = blockIdx.x;
+  int64_t found = 0;
   boxes += k / s.classes * s.n * 4;
   scores += k * s.n;
   out += k * s.n;
   left += k * s.most;
-  for (int64_t i = threadIdx.x; i < s.n; i += class_threads)
+  box held[held_boxes], kept;
+  candidate own[held_boxes];
+#pragma unroll
+  for (int h = 0; h < held_boxes; h++) {
+    const int64_t i = threadIdx.x + h * class_threads;
+    own[h] = {0, (uint32_t)i};
+    held[h] = {};
+    if (i >= s.n) continue;
+    const double score = (double)load(scores[i]);
+    if (score > s.score) own[h].key = score_key(score);
+    held[h] = box_at(boxes, i, s.centered);
+  }
+  const int64_t beyond = threadIdx.x + held_boxes * class_threads;
+  for (int64_t i = beyond; i < s.n; i += class_threads)
     out[i] = !((double)load(scores[i]) > s.score);
-  while (found < s.most) {
-    double score = 0;
-    int64_t at = -1;
-    for (int64_t i = threadIdx.x; i < s.n; i += class_threads) {
-      if (out[i]) continue;
-      if (chosen >= 0) {
-        box other = box_at(boxes, i, s.centered);
-        if (i == chosen || boxes_overlap(&kept, &other, s.overlap)) {
-          out[i] = 1;
-          continue;
-        }
-      }
-      take_better(&score, &at, (double)load(scores[i]), i);
+  uint32_t chosen = ~0u;
+  for (int side = 0; found < s.most; side ^= 1) {
+    candidate first = {0, ~0u};
+#pragma unroll
+    for (int h = 0; h < held_boxes; h++) {
+      if (!own[h].key) continue;
+      if (found && (own[h].at == chosen || boxes_overlap(&kept, &held[h], s.overlap)))
+        own[h].key = 0;
+      else
+        take_better(&first, own[h]);
     }
-    chosen = best_of_block(score, at);
-    if (chosen < 0) break;
-    kept = box_at(boxes, chosen, s.centered);
+    for (int64_t i = beyond; i < s.n; i += class_threads) {
+      if (out[i]) continue;
+      const box other = box_at(boxes, i, s.centered);
+      if (found && ((uint32_t)i == chosen || boxes_overlap(&kept, &other, s.overlap)))
+        out[i] = 1;
+      else
+        take_better(&first, {score_key((double)load(scores[i])), (uint32_t)i});
+    }
+    const candidate of_warp = best_of_warp(first);
+    if (of_warp.key && first.at == of_warp.at) {
+      box b = held[0];
+#pragma unroll
+      for (int h = 1; h < held_boxes; h++)
+        if (own[h].at == first.at) b = held[h];
+      if (first.at >= held_boxes * class_threads) b = box_at(boxes, first.at, s.centered);
+      best_box[side][threadIdx.x / warp] = b;
+    }
+    if (threadIdx.x % warp == 0) best[side][threadIdx.x / warp] = of_warp;
+    __syncthreads(); /* the other side's are read until the next one */
+    const int lane = threadIdx.x % warp;
+    candidate all = {0, ~0u};
+    if (lane < class_warps) all = best[side][lane];
+    const candidate winner = best_of_warp(all);
+    if (!winner.key) break;
+    const uint32_t from = __ballot_sync(~0u, all.key && all.at == winner.at);
+    chosen = winner.at;
+    kept = best_box[side][__ffs((int)from) - 1];
     if (threadIdx.x == 0) left[found] = chosen;
     found++;
   }
   if (threadIdx.x == 0) count[k] = found;
 }
 
-/* Rows of what was left, in order of image and class: one block. */
+/* Rows of what was left, in order of image and class: a block to a few classes, which counts what
+ * stands before them. */
+enum { rows_classes = 64 };
+
 __global__ void __launch_bounds__(class_threads)
     write_rows(int64_t *y, int64_t *total, const int64_t *left, const int64_t *count,
                const __grid_constant__ suppression s) {
-  int64_t first = 0;
-  for (int64_t k = 0; k < s.all; k++) {
-    for (int64_t i = threadIdx.x; i < count[k]; i += class_threads) {
+  __shared__ unsigned long long before;
+  __shared__ int64_t counts[rows_classes];
+  const int64_t begin = (int64_t)blockIdx.x * rows_classes;
+  const int64_t end = begin + rows_classes < s.all ? begin + rows_classes : s.all;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  unsigned long long sum = 0;
+  for (int64_t k = threadIdx.x; k < begin; k += class_threads) sum += (unsigned long long)count[k];
+  if (sum) atomicAdd(&before, sum);
+  if (begin + threadIdx.x < end) counts[threadIdx.x] = count[begin + threadIdx.x];
+  __syncthreads();
+  int64_t first = (int64_t)before;
+  for (int64_t k = begin; k < end; k++) {
+    for (int64_t i = threadIdx.x; i < counts[k - begin]; i += class_threads) {
       y[3 * (first + i)] = k / s.classes;
       y[3 * (first + i) + 1] = k % s.classes;
       y[3 * (first + i) + 2] = left[k * s.most + i];
     }
-    first += count[k];
+    first += counts[k - begin];
   }
-  if (threadIdx.x == 0) *total = first;
+  if (threadIdx.x == 0 && end == s.all) *total = first;
 }
 
 suppression suppression_of(const tn_kernel_args *args) {
@@ -417,6 +465,11 @@ suppression suppression_of(const tn_kernel_args *args) {
 tn_status cuda_run_roi_align(const tn_kernel_args *args) { return run_align<false>(args); }
 tn_status cuda_run_roi_align_max(const tn_kernel_args *args) { return run_align<true>(args); }
 tn_status cuda_run_roi_align_grad(const tn_kernel_args *args) { return run_spread(args); }
+
+/* Boxes are numbered with 32 bits. */
+bool cuda_suppress_supports(const tn_kernel_args *args) {
+  return args->in[1]->shape[2] <= CUDA_MAX_INDEX;
+}
 
 /* Of each class the boxes left and how many, and whether a box is out. */
 tn_status cuda_suppress_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -439,6 +492,7 @@ tn_status cuda_run_non_max_suppression(const tn_kernel_args *args) {
                     (const T *)boxes->data, (const T *)scores->data, s);
     });
   if (status != TN_OK) return status;
-  return launch(args, write_rows, 1, class_threads, 0, (int64_t *)args->out[0]->data,
+  const unsigned blocks = s.all ? (unsigned)ceil_div(s.all, rows_classes) : 1;
+  return launch(args, write_rows, blocks, class_threads, 0, (int64_t *)args->out[0]->data,
                 (int64_t *)args->out[1]->data, (const int64_t *)left, (const int64_t *)count, s);
 }
