@@ -228,14 +228,26 @@ template <class U> tn_status run_strips(const tn_kernel_args *args, const scatte
 
 /* --- by sorting --- */
 
+/* Bits of places that a digit less sorts by: few updates share the others, among which the last to
+ * a place is looked for. */
+int loose_bits(const scattering &s) {
+  const int over = scatter_key_bits(s.places) % 8;
+  return over <= 3 ? over : 0;
+}
+
 template <class U>
 __global__ void __launch_bounds__(place_threads)
-    put_sorted(U *y, const U *x, sorted_keys key, const uint32_t *item, uint32_t n,
-               uint64_t places) {
+    put_sorted(U *y, const U *x, sorted_keys key, const uint32_t *item, uint32_t n, uint64_t places,
+               int loose) {
   uint32_t i = thread_index<uint32_t>();
   if (i >= n) return;
-  uint64_t place = key.at(i);
-  if (place >= places || (i + 1 < n && key.at(i + 1) == place)) return;
+  const uint64_t place = key.at(i);
+  if (place >= places) return;
+  for (uint32_t k = i + 1; k < n; k++) {
+    const uint64_t next = key.at(k);
+    if (next == place) return;
+    if (next >> loose != place >> loose) break;
+  }
   y[place] = x[item[i]];
 }
 
@@ -246,7 +258,8 @@ tn_status run_put(const tn_kernel_args *args, const scattering &s, const cuda_ra
   const uint32_t *last = (const uint32_t *)args->workspace;
   if (sorted)
     return launch(args, put_sorted<U>, place_blocks(s.n), place_threads, 0, y, x,
-                  sorted_keys_of(*sorted), (const uint32_t *)sorted->item[0], s.n, s.places);
+                  sorted_keys_of(*sorted), (const uint32_t *)sorted->item[0], s.n, s.places,
+                  loose_bits(s));
   if (way_of(args, s) == BY_UPDATES)
     return launch(args, put<U>, strips_blocks(s.walk), place_threads, 0, y, x, last, s);
   strips walk = walk_of_places(args, s);
@@ -281,7 +294,8 @@ tn_status run_set(const tn_kernel_args *args, bool shared) {
   }
   cuda_radix sorted;
   bool by_sorting = by == BY_SORTING;
-  tn_status status = by_sorting ? sort_updates(args, s, &sorted) : remember_all(args, s);
+  tn_status status =
+      by_sorting ? sort_updates(args, s, loose_bits(s), &sorted) : remember_all(args, s);
   if (status != TN_OK) return status;
   return for_size(args->out[0], [&](auto t) {
     return run_put<decltype(t)>(args, s, by_sorting ? &sorted : NULL);

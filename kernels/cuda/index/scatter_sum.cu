@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(place_threads)
 template <class T, bool product>
 tn_status run_sum(const tn_kernel_args *args, const scattering &s) {
   cuda_radix r;
-  tn_status status = sort_updates(args, s, &r);
+  tn_status status = sort_updates(args, s, 0, &r);
   if (status != TN_OK) return status;
   return launch(args, add_places<T, product>, place_blocks(s.n), place_threads, 0,
                 (T *)args->out[0]->data, (const T *)args->in[0]->data, sorted_keys_of(r),
