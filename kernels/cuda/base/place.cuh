@@ -61,9 +61,6 @@ static inline indexes indexes_of(const DLTensor *index, int64_t n) {
   return indexes{index->data, index->dtype.bits == 64, n};
 }
 
-/* Accesses of N elements that a thread has under way together along a row it sums. */
-template <int N> struct row_accesses { static constexpr int value = N > 4 ? 2 : 4; };
-
 /* Bits of 16 bytes. */
 typedef pack<uint64_t, 2> wide_bits;
 

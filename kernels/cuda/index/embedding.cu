@@ -3,7 +3,7 @@
  * gradient sorts the places by row, stably, so that a row's
  * gradients are summed in the order of their places whatever the threads do.
  */
-#include "kernels/cuda/base/place.cuh"
+#include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/index/radix.h"
 
 namespace {
@@ -89,41 +89,30 @@ __global__ void __launch_bounds__(threads)
              int64_t d) {
   using C = compute_t<T>;
   using V = pack<T, N>;
-  constexpr int A = row_accesses<N>::value;
   int64_t row = row_index();
   if (row >= rows) return;
   uint32_t first = start[row], last = start[row + 1];
-  const int64_t step = (int64_t)blockDim.x * N;
-  for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += A * step) {
-    C sum[A][N] = {}, part[A][N];
-    V v[A] = {};
+  for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
+    C sum[N], part[N];
+    V result;
+#pragma unroll
+    for (int e = 0; e < N; e++) sum[e] = 0;
     for (uint32_t stretch = first; stretch < last; stretch += grad_stretch) {
       uint32_t end = last - stretch < grad_stretch ? last : stretch + grad_stretch;
 #pragma unroll
-      for (int a = 0; a < A; a++)
-#pragma unroll
-        for (int e = 0; e < N; e++) part[a][e] = 0;
+      for (int e = 0; e < N; e++) part[e] = 0;
+#pragma unroll 4
       for (uint32_t p = stretch; p < end; p++) {
-        const T *from = dy + place[p] * d + c;
+        V v = *(const V *)(dy + place[p] * d + c);
 #pragma unroll
-        for (int a = 0; a < A; a++)
-          if (c + a * step < d) v[a] = *(const V *)(from + a * step);
-#pragma unroll
-        for (int a = 0; a < A; a++)
-#pragma unroll
-          for (int e = 0; e < N; e++) part[a][e] += load(v[a].v[e]);
+        for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
       }
 #pragma unroll
-      for (int a = 0; a < A; a++)
-#pragma unroll
-        for (int e = 0; e < N; e++) sum[a][e] += part[a][e];
+      for (int e = 0; e < N; e++) sum[e] += part[e];
     }
 #pragma unroll
-    for (int a = 0; a < A; a++) {
-#pragma unroll
-      for (int e = 0; e < N; e++) v[a].v[e] = stored<T>::from(sum[a][e]);
-      if (c + a * step < d) *(V *)(dtable + row * d + c + a * step) = v[a];
-    }
+    for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e]);
+    *(V *)(dtable + row * d + c) = result;
   }
 }
 
@@ -148,7 +137,7 @@ tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, vo
 template <class T, int N> tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s) {
   const DLTensor *dtable = args->out[0];
   int64_t rows = dtable->shape[0], d = dtable->shape[1];
-  dim3 block = row_block(ceil_div(d / N, row_accesses<N>::value));
+  dim3 block = row_block(d / N);
   return launch(args, sum_rows<T, N>, row_blocks(rows, block), block, 0, (T *)dtable->data,
                 (const T *)args->in[0]->data, (const uint32_t *)s.start,
                 (const uint32_t *)s.sort.item[0], rows, d);

@@ -83,46 +83,28 @@ template <class T, int N, bool product>
 __global__ void __launch_bounds__(place_threads)
     add_rows(T *y, const T *x, const __grid_constant__ row_sums r) {
   using V = pack<T, N>;
-  constexpr int C = row_accesses<N>::value;
   uint32_t first = blockIdx.x * blockDim.y + threadIdx.y;
   if (first >= r.count) return;
   uint64_t place = r.key.at(first);
   if (place >= r.n || (first > 0 && r.key.at(first - 1) == place)) return;
-  const int64_t step = (int64_t)gridDim.y * blockDim.x;
-  for (int64_t j = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; j < r.all; j += C * step) {
-    int64_t from[C], to[C];
-    compute_t<T> sum[C][N];
-    V v[C] = {};
+  for (int64_t j = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; j < r.all;
+       j += (int64_t)gridDim.y * blockDim.x) {
+    int64_t o = r.all == r.inner ? 0 : j / r.inner, at = j - o * r.inner;
+    V *to = (V *)y + (o * (int64_t)r.n + (int64_t)place) * r.inner + at;
+    const V *from = (const V *)x + o * (int64_t)r.count * r.inner + at;
+    compute_t<T> sum[N];
+    V v = *to;
 #pragma unroll
-    for (int c = 0; c < C; c++) {
-      const int64_t here = j + c * step;
-      const int64_t o = r.all == r.inner ? 0 : here / r.inner, at = here - o * r.inner;
-      to[c] = here < r.all ? (o * (int64_t)r.n + (int64_t)place) * r.inner + at : -1;
-      from[c] = o * (int64_t)r.count * r.inner + at;
-      if (to[c] >= 0) v[c] = ((const V *)y)[to[c]];
-    }
-#pragma unroll
-    for (int c = 0; c < C; c++)
-#pragma unroll
-      for (int e = 0; e < N; e++) sum[c][e] = load(v[c].v[e]);
+    for (int e = 0; e < N; e++) sum[e] = load(v.v[e]);
     uint32_t i = first;
     do {
-      const int64_t row = (int64_t)r.item[i] * r.inner;
+      v = from[(int64_t)r.item[i] * r.inner];
 #pragma unroll
-      for (int c = 0; c < C; c++)
-        if (to[c] >= 0) v[c] = ((const V *)x)[from[c] + row];
-#pragma unroll
-      for (int c = 0; c < C; c++)
-#pragma unroll
-        for (int e = 0; e < N; e++)
-          sum[c][e] = joined<product>(sum[c][e], (compute_t<T>)load(v[c].v[e]));
+      for (int e = 0; e < N; e++) sum[e] = joined<product>(sum[e], (compute_t<T>)load(v.v[e]));
     } while (++i < r.count && r.key.at(i) == place);
 #pragma unroll
-    for (int c = 0; c < C; c++) {
-#pragma unroll
-      for (int e = 0; e < N; e++) v[c].v[e] = stored<T>::from(sum[c][e]);
-      if (to[c] >= 0) ((V *)y)[to[c]] = v[c];
-    }
+    for (int e = 0; e < N; e++) v.v[e] = stored<T>::from(sum[e]);
+    *to = v;
   }
 }
 
@@ -140,11 +122,11 @@ template <class T, int N, bool product>
 tn_status run_add_rows(const tn_kernel_args *args, row_sums r) {
   r.inner /= N;
   r.all /= N;
-  constexpr int C = row_accesses<N>::value;
   unsigned x = 32;
-  while (x < place_threads && x * C < r.all) x *= 2;
+  while (x < place_threads && x < r.all) x *= 2;
+  if (x > 64 && r.all % x) x = 64; /* fewer idle threads at the end of a row */
   dim3 block(x, place_threads / x);
-  int64_t across = ceil_div(r.all, (int64_t)x * C);
+  int64_t across = ceil_div(r.all, (int64_t)x * 4);
   return launch(
       args, add_rows<T, N, product>,
       dim3((unsigned)ceil_div(r.count, block.y), (unsigned)(across < 65535 ? across : 65535)),
