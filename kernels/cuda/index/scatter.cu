@@ -23,7 +23,7 @@ enum way { BY_UPDATES, BY_PLACES, BY_SORTING, BY_ROWS, BY_STRIPS };
 enum { places_in_cache = 1 << 23, worth_sorting = 1 << 18, worth_numbering = 4 };
 
 /* What the cache holds of what places keep, in bytes. */
-enum { held_in_cache = 1 << 25 };
+enum { held_in_cache = 1 << 24 };
 
 /* y as [outer, count, inner]: its strips. */
 strips walk_of_places(const tn_kernel_args *args, const scattering &s) {
@@ -248,7 +248,8 @@ __global__ void __launch_bounds__(place_threads)
     if (next == place) return;
     if (next >> loose != place >> loose) break;
   }
-  y[place] = x[item[i]];
+  const U v = x[item[i]];
+  if (y[place] != v) y[place] = v; /* a sector that was read is written faster */
 }
 
 template <class U>

@@ -250,12 +250,15 @@ template <class K> struct heads {
   }
 };
 
-/* From where heads stand to how far apart they are. */
+/* From where heads stand to how far apart they are. Blocks are as many as run at once, for heads
+ * may be few. */
+enum { head_blocks = 8 };
+
 __global__ void __launch_bounds__(threads)
     count_heads(const int64_t *starts, int64_t *counts, const int64_t *count, int64_t n) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= *count) return;
-  counts[i] = (i + 1 < *count ? starts[i + 1] : n) - starts[i];
+  const int64_t heads = *count, step = (int64_t)gridDim.x * threads;
+  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < heads; i += step)
+    counts[i] = (i + 1 < heads ? starts[i + 1] : n) - starts[i];
 }
 
 } // namespace
@@ -309,8 +312,10 @@ template <class K> tn_status run_unique(const tn_kernel_args *args, const rows &
     status = compact(args, rest, n, count,
                      heads<K>{r, (const K *)s->key[0], counts ? starts : (int64_t *)NULL});
   if (status != TN_OK || !counts) return status;
-  return launch(args, count_heads, blocks_for(n), threads, 0, (const int64_t *)starts, counts,
-                (const int64_t *)count, n);
+  const unsigned most = head_blocks * (unsigned)((const cuda_info *)args->device)->multiprocessors;
+  const unsigned blocks = blocks_for(n);
+  return launch(args, count_heads, blocks < most ? blocks : most, threads, 0,
+                (const int64_t *)starts, counts, (const int64_t *)count, n);
 }
 
 } // namespace

@@ -199,17 +199,23 @@ __device__ __forceinline__ vector_of<U> stretched(const U *x, const arrangement 
   }
 }
 
-/* Elements each of which is read several times. */
-template <class U, class I>
-__device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I i) {
-  constexpr int N = vector_width<U>::value;
+/* Elements each of which is read several times: the first one `left` times, those behind it `by`
+ * times. */
+template <class U>
+__device__ __forceinline__ vector_of<U> repeated(const unaligned_words &words, int left, int by) {
+  constexpr int N = vector_width<U>::value, bits = 8 * (int)sizeof(U);
+  vector_words<U> from;
+  from.elements = vector_end<U>(words);
+  uint64_t low = (uint64_t)from.words.v[1] << 32 | from.words.v[0];
+  uint64_t high = (uint64_t)from.words.v[3] << 32 | from.words.v[2];
   vector_of<U> v;
-  I q, r;
-  split(i, by, &q, &r);
 #pragma unroll
   for (int k = 0; k < N; k++) {
-    v.v[k] = x[q];
-    if (k < N - 1 && ++r == (I)by.value) r = 0, q++;
+    v.v[k] = (U)low;
+    if (--left) continue;
+    left = by;
+    low = bits == 64 ? high : low >> bits % 64 | high << (64 - bits) % 64;
+    high = bits == 64 ? 0 : high >> bits % 64;
   }
   return v;
 }
@@ -252,11 +258,10 @@ __device__ __forceinline__ piece<I> piece_of(const arrangement &a, I i, offset_t
     if (p.from < 0) p.from += size;
     p.is_one = p.is_one && p.from + N <= size;
     break;
-  case AXIS_REPEAT: /* `lo` elements of one, then of the one behind it */
+  case AXIS_REPEAT: /* `lo` elements of the first one, or as many as there are of each */
     split(i, a.by[last], &q, &r);
     p.from = (S)q;
-    p.is_one = p.is_one && (I)a.by[last].value >= N;
-    if (r + N > (I)a.by[last].value) p.lo = (int)((I)a.by[last].value - r);
+    p.lo = r + N > (I)a.by[last].value ? (int)((I)a.by[last].value - r) : 0;
     return p;
   default:
     break;
@@ -271,7 +276,9 @@ __device__ __forceinline__ unaligned_words begin_piece(const arrangement &a, con
                                                        piece<I> *p) {
   constexpr int N = vector_width<U>::value;
   const U *from = row + p->from;
-  if (a.kind[a.rank - 1] == AXIS_REPEAT) {
+  const int last = a.rank - 1;
+  const bool is_read = a.kind[last] != AXIS_REPEAT || a.by[last].value < N;
+  if (!is_read) {
     union {
       U value[2];
       uint32_t words[4];
@@ -300,8 +307,7 @@ __device__ __forceinline__ vector_of<U> vector_of_piece(const arrangement &a, co
 #pragma unroll
     for (int k = 0; k < N; k++) v.v[k] = read.v[N - 1 - k];
   } else if (kind == AXIS_REPEAT) {
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = p.lo && k >= p.lo ? read.v[1] : read.v[0];
+    v = repeated<U>(words, p.lo ? p.lo : N, (int)a.by[a.rank - 1].value);
   } else if (p.hi - p.lo < N) {
 #pragma unroll
     for (int k = 0; k < N; k++)
@@ -329,9 +335,7 @@ __device__ __forceinline__ void put_any(U *y, const U *x, I base, vector_cut<I> 
   }
   const spot<I> s = spot_of(a, flat);
   vector_of<U> v;
-  if (s.i + N <= (I)a.out[last].value && a.kind[last] == AXIS_REPEAT)
-    v = repeated(x + s.row, a.by[last], s.i);
-  else if (has_stretches<U>(a))
+  if (has_stretches<U>(a))
     v = stretched(x, a, s, flat);
   else
     v = scattered(x, a, s, flat);
