@@ -8,6 +8,8 @@
  */
 #include <cub/block/block_radix_sort.cuh>
 
+#include "kernels/cuda/base/background.cuh"
+#include "kernels/cuda/base/table.h"
 #include "kernels/cuda/index/compact.cuh"
 #include "kernels/cuda/index/radix.h"
 #include "kernels/cuda/index/sort.cuh"
@@ -233,7 +235,111 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
   return launch(args, sort_block<uint32_t, threads / 2>, blocks, threads / 2, 0, r);
 }
 
-/* unique: sorted keys that differ from the one before. */
+rows rows_of_unique(const tn_kernel_args *args) {
+  const DLTensor *x = args->in[0];
+  const int64_t n = cuda_size(x, 0, x->ndim);
+  rows r = {x->data, args->out[0]->data, NULL, 1, n, 1, n, type_of(x, false)};
+  r.flat = is_flat(r);
+  return r;
+}
+
+/* unique: of up to 16 bits, by counting how often each key comes. Counters of a block have 16 bits,
+ * two to a word, and are emptied before they may overflow. */
+enum {
+  counting_threads = 1024,
+  counted_at_once = 49152, /* whole rounds of a block of any type */
+  least_counted = 1 << 16,
+};
+
+int64_t counted_keys(const rows &r) { return (int64_t)1 << r.type.bits; }
+
+__device__ __forceinline__ void count_key(uint32_t *pairs, uint32_t x, const order_type &t) {
+  const uint32_t key = narrow_key(x, t);
+  atomicAdd(&pairs[key >> 1], 1u << 16 * (key & 1));
+}
+
+__global__ void __launch_bounds__(counting_threads)
+    count_keys(const __grid_constant__ rows r, uint32_t *counts, int64_t chunk) {
+  extern __shared__ uint32_t pairs[];
+  const int bits = r.type.bits, words = 1 << (bits - 1), in_access = 128 / bits;
+  const uint32_t mask = ~0u >> (32 - bits);
+  const int64_t begin = blockIdx.x * chunk, end = begin + chunk < r.n ? begin + chunk : r.n;
+  for (int w = threadIdx.x; w < words; w += counting_threads) pairs[w] = 0;
+  __syncthreads();
+  for (int64_t at = begin; at < end; at += counted_at_once) {
+    const int64_t stop = at + counted_at_once < end ? at + counted_at_once : end;
+    for (int64_t i = at + threadIdx.x * in_access; i < stop; i += counting_threads * in_access) {
+      if (!r.flat || i + in_access > stop) {
+        for (int64_t k = i; k < i + in_access && k < stop; k++)
+          count_key(pairs, (uint32_t)bits_at(r.x, k, bits), r.type);
+        continue;
+      }
+      const uint4 v = *(const uint4 *)((const char *)r.x + i * (bits / 8));
+      const uint32_t four[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+      for (int w = 0; w < 4; w++)
+        for (int shift = 0; shift < 32; shift += bits)
+          count_key(pairs, four[w] >> shift & mask, r.type);
+    }
+    __syncthreads();
+    for (int w = threadIdx.x; w < words; w += counting_threads) {
+      const uint32_t two = pairs[w];
+      if (!two) continue;
+      pairs[w] = 0;
+      if (two & 0xffff) atomicAdd(&counts[2 * w], two & 0xffff);
+      if (two >> 16) atomicAdd(&counts[2 * w + 1], two >> 16);
+    }
+    __syncthreads();
+  }
+}
+
+/* The element that a key of a rising sort stands for: 0 has the sign's key, NaN the last. */
+__device__ __forceinline__ uint64_t element_for(uint64_t key, const order_type &t) {
+  uint64_t x;
+  if (element_of(key, t, &x)) return x;
+  return (key & 1) == 0 ? 0 : t.infinity | t.infinity >> 1;
+}
+
+/* Keys that come at all. */
+struct counted {
+  using V = uint32_t;
+  rows r;
+  const uint32_t *times;
+  int64_t *counts; /* or NULL */
+  __device__ __forceinline__ bool hit(int64_t i) const { return times[i] != 0; }
+  __device__ __forceinline__ V fetch(int64_t i) const { return times[i]; }
+  __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
+    bits_put(r.y, to, element_for((uint64_t)i, r.type), r.type.bits);
+    if (counts) counts[to] = k;
+  }
+};
+
+/* Whether keys are counted. Makes the device current. */
+bool counts_keys(const tn_kernel_args *args, const rows &r) {
+  if (r.type.bits > 16 || r.n < least_counted) return false;
+  if (cuda_make_current(args->host, (const cuda_info *)args->device) != TN_OK) return false;
+  return r.type.bits < 16 || cuda_table_fits(); /* which is as large */
+}
+
+tn_status run_counted(const tn_kernel_args *args, const rows &r) {
+  const int64_t keys = counted_keys(r);
+  const int64_t each_block = ceil_div(r.n, ((const cuda_info *)args->device)->multiprocessors);
+  const int64_t chunk = ceil_div(each_block, counted_at_once) * counted_at_once;
+  uint32_t *times = (uint32_t *)args->workspace;
+  cudaError_t error =
+      cudaMemsetAsync(times, 0, (size_t)keys * sizeof *times, (cudaStream_t)args->native_stream);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cudaMemsetAsync");
+  const size_t shared = (size_t)keys * 2;
+  tn_status status = allow_shared(args, count_keys, shared);
+  if (status == TN_OK)
+    status = launch(args, count_keys, (unsigned)ceil_div(r.n, chunk), counting_threads, shared, r,
+                    times, chunk);
+  if (status != TN_OK) return status;
+  return compact(args, times + keys, keys, (int64_t *)args->out[2]->data,
+                 counted{r, times, args->out[1] ? (int64_t *)args->out[1]->data : NULL});
+}
+
+/* Of others: sorted keys that differ from the one before. */
 template <class K> struct heads {
   using V = K;
   rows r;
@@ -242,10 +348,7 @@ template <class K> struct heads {
   __device__ __forceinline__ bool hit(int64_t i) const { return i == 0 || key[i] != key[i - 1]; }
   __device__ __forceinline__ V fetch(int64_t i) const { return key[i]; }
   __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
-    uint64_t x;
-    if (!element_of(k, r.type, &x)) /* rising: 0 has the sign's key, NaN the last */
-      x = (k & (V)1) == 0 ? 0 : r.type.infinity | r.type.infinity >> 1;
-    bits_put(r.y, to, x, r.type.bits);
+    bits_put(r.y, to, element_for(k, r.type), r.type.bits);
     if (starts) starts[to] = i;
   }
 };
@@ -281,6 +384,11 @@ tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes) {
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes) {
   const DLTensor *x = args->in[0];
   int64_t n = cuda_size(x, 0, x->ndim);
+  const rows r = rows_of_unique(args);
+  if (counts_keys(args, r)) {
+    *bytes = (size_t)counted_keys(r) * sizeof(uint32_t) + compact_bytes(counted_keys(r));
+    return TN_OK;
+  }
   cuda_radix s;
   tn_status status = cuda_radix_of(args, NULL, n, x->dtype.bits, false, &s);
   *bytes = s.bytes + cuda_radix_rounded((size_t)n * sizeof(int64_t)) + compact_bytes(n);
@@ -323,10 +431,10 @@ template <class K> tn_status run_unique(const tn_kernel_args *args, const rows &
 tn_status cuda_run_unique(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t n = cuda_size(x, 0, x->ndim), *count = (int64_t *)args->out[2]->data;
-  rows r = {x->data, args->out[0]->data, NULL, 1, n, 1, n, type_of(x, false)};
-  r.flat = is_flat(r);
+  const rows r = rows_of_unique(args);
   cuda_radix s;
   if (n == 0) return compact(args, NULL, 0, count, heads<uint32_t>{});
+  if (counts_keys(args, r)) return run_counted(args, r);
   tn_status status = cuda_radix_of(args, args->workspace, n, r.type.bits, false, &s);
   if (status != TN_OK) return status;
   return s.wide ? run_unique<uint64_t>(args, r, &s) : run_unique<uint32_t>(args, r, &s);
