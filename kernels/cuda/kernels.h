@@ -95,6 +95,7 @@ tn_status cuda_attention_split_workspace(const tn_kernel_args *args, size_t *byt
 /* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
  * attention over vectors that fit the kernels' tiles. */
 bool cuda_scatter_supports(const tn_kernel_args *args);
+bool cuda_suppress_supports(const tn_kernel_args *args);
 bool cuda_multi_supports(const tn_kernel_args *args);
 bool cuda_sort_supports(const tn_kernel_args *args);
 bool cuda_conv_integer_supports(const tn_kernel_args *args);

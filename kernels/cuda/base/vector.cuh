@@ -55,39 +55,58 @@ static inline readable readable_of(const DLTensor *x) {
 }
 
 /* The elements from p on, wherever p lies: aligned in one access, else by words, shifted where
- * elements are smaller than those. */
+ * elements are smaller than those. In two halves, so that several accesses can be under way: the
+ * words, and the elements made of them. */
+struct unaligned_words {
+  uint32_t w[5], bits;
+};
+
 template <class T>
-__device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &from) {
-  constexpr int N = vector_width<T>::value;
-  vector_words<T> v;
-  uintptr_t address = (uintptr_t)p;
+__device__ __forceinline__ unaligned_words vector_begin(const T *p, const readable &from) {
+  unaligned_words u;
+  const uintptr_t address = (uintptr_t)p;
+  u.bits = 0;
   if (address % 16 == 0) {
     const uint4 w = *(const uint4 *)p;
-    v.words.v[0] = w.x;
-    v.words.v[1] = w.y;
-    v.words.v[2] = w.z;
-    v.words.v[3] = w.w;
-    return v.elements;
+    u.w[0] = w.x;
+    u.w[1] = w.y;
+    u.w[2] = w.z;
+    u.w[3] = w.w;
+    return u;
   }
   if (sizeof(T) >= 4 || address % 4 == 0) {
     const uint32_t *words = (const uint32_t *)p;
 #pragma unroll
-    for (int k = 0; k < 4; k++) v.words.v[k] = words[k];
-    return v.elements;
+    for (int k = 0; k < 4; k++) u.w[k] = words[k];
+    return u;
   }
   const char *first = (const char *)(address & ~(uintptr_t)3);
   if (first >= from.begin && first + 20 <= from.end) {
     const uint32_t *words = (const uint32_t *)first;
-    uint32_t w[5], bits = (uint32_t)(address & 3) * 8;
+    u.bits = (uint32_t)(address & 3) * 8;
 #pragma unroll
-    for (int k = 0; k < 5; k++) w[k] = words[k];
-#pragma unroll
-    for (int k = 0; k < 4; k++) v.words.v[k] = __funnelshift_r(w[k], w[k + 1], bits);
-    return v.elements;
+    for (int k = 0; k < 5; k++) u.w[k] = words[k];
+    return u;
   }
+  vector_words<T> v;
 #pragma unroll
-  for (int k = 0; k < N; k++) v.elements.v[k] = p[k];
+  for (int k = 0; k < vector_width<T>::value; k++) v.elements.v[k] = p[k];
+#pragma unroll
+  for (int k = 0; k < 4; k++) u.w[k] = v.words.v[k];
+  return u;
+}
+
+template <class T> __device__ __forceinline__ vector_of<T> vector_end(const unaligned_words &u) {
+  vector_words<T> v;
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    v.words.v[k] = sizeof(T) < 4 && u.bits ? __funnelshift_r(u.w[k], u.w[k + 1], u.bits) : u.w[k];
   return v.elements;
+}
+
+template <class T>
+__device__ __forceinline__ vector_of<T> vector_at(const T *p, const readable &from) {
+  return vector_end<T>(vector_begin(p, from));
 }
 
 /* Puts elements lo .. hi - 1 of those from p on there; none beside them need lie in memory. */
@@ -127,10 +146,8 @@ template <class T> struct gathered_vector {
 /* y[i] for all i, of a maker M that has
  *   fill<N>(I first, T (&v)[N])   elements first .. first + N - 1 of y */
 template <class T, class I, class M>
-__global__ void __launch_bounds__(place_threads)
-    vector_make(T *y, vector_cut<I> cut, const __grid_constant__ M make) {
+__device__ __forceinline__ void vector_make_one(T *y, I base, vector_cut<I> cut, const M &make) {
   constexpr int N = vector_width<T>::value;
-  const I base = thread_index<I>() * N;
   if (base >= (I)cut.shift && base - cut.shift + N <= cut.n) {
     vector_of<T> v;
     make.fill((I)(base - cut.shift), v.v);
@@ -146,14 +163,31 @@ __global__ void __launch_bounds__(place_threads)
   }
 }
 
+/* Vectors of a thread: of few elements several, for which there would be too many blocks. */
+template <class T> struct vector_makes { static constexpr int value = sizeof(T) == 8 ? 2 : 1; };
+
+template <class T, class I, class M>
+__global__ void __launch_bounds__(place_threads)
+    vector_make(T *y, vector_cut<I> cut, const __grid_constant__ M make) {
+  constexpr int V = vector_makes<T>::value, N = vector_width<T>::value;
+  const I base = ((I)blockIdx.x * (V * place_threads) + threadIdx.x) * N;
+#pragma unroll
+  for (int k = 0; k < V; k++) vector_make_one(y, (I)(base + (I)(k * place_threads * N)), cut, make);
+}
+
+template <class T> static unsigned vector_make_blocks(const T *y, int64_t n) {
+  return (unsigned)ceil_div(vector_blocks(y, n), vector_makes<T>::value);
+}
+
 /* pre: n > 0. M is a template over the index type. */
 template <class T, template <class> class M, class... P>
 static tn_status vector_run(const tn_kernel_args *args, T *y, int64_t n, P... parts) {
+  const unsigned blocks = vector_make_blocks(y, n);
   if (vector_is_narrow(n))
-    return launch(args, vector_make<T, uint32_t, M<uint32_t>>, vector_blocks(y, n), place_threads,
-                  0, y, vector_cut_of<T, uint32_t>(y, n), M<uint32_t>{parts...});
-  return launch(args, vector_make<T, uint64_t, M<uint64_t>>, vector_blocks(y, n), place_threads, 0,
-                y, vector_cut_of<T, uint64_t>(y, n), M<uint64_t>{parts...});
+    return launch(args, vector_make<T, uint32_t, M<uint32_t>>, blocks, place_threads, 0, y,
+                  vector_cut_of<T, uint32_t>(y, n), M<uint32_t>{parts...});
+  return launch(args, vector_make<T, uint64_t, M<uint64_t>>, blocks, place_threads, 0, y,
+                vector_cut_of<T, uint64_t>(y, n), M<uint64_t>{parts...});
 }
 
 #endif

@@ -13,7 +13,8 @@ struct numbering {
   int wide, axes;
   int64_t size[TN_MAX_RANK], step[TN_MAX_RANK]; /* of the axes that the index names, in rows */
   int64_t per_batch, batch_step, count;
-  int64_t *rows;
+  void *rows; /* as wide as their numbers want */
+  int rows_wide;
 };
 
 /* What is outside gets a number that is no row from the end either. */
@@ -29,7 +30,10 @@ __global__ void __launch_bounds__(place_threads) number_rows(const __grid_consta
     inside = inside && k >= 0;
     row += k * u.step[a];
   }
-  u.rows[i] = inside ? row : INT64_MIN;
+  if (u.rows_wide)
+    ((int64_t *)u.rows)[i] = inside ? row : INT64_MIN;
+  else
+    ((int32_t *)u.rows)[i] = inside ? (int32_t)row : INT32_MIN;
 }
 
 DLTensor tensor_of(DLDataType dtype, int rank, int64_t *shape, int64_t *strides, void *data) {
@@ -49,14 +53,13 @@ int batch_of(const tn_kernel_args *args) {
 } // namespace
 
 size_t cuda_slices_bytes(const cuda_slices *s) {
-  return ((size_t)s->count * sizeof(int64_t) + 255) / 256 * 256;
+  return ((size_t)s->count * (s->index.dtype.bits / 8) + 255) / 256 * 256;
 }
 
 void cuda_slices_begin(const tn_kernel_args *args, const DLTensor *part, const DLTensor *data,
                        cuda_slices *s) {
   const DLTensor *index = args->in[1];
   const int used = batch_of(args) + (int)index->shape[index->ndim - 1];
-  const DLDataType whole = {kDLInt, 64, 1};
   s->count = cuda_size(index, 0, index->ndim - 1);
   s->one = 1;
   const int64_t block = cuda_size(data, used, data->ndim);
@@ -66,7 +69,9 @@ void cuda_slices_begin(const tn_kernel_args *args, const DLTensor *part, const D
   s->strides[1] = 1;
   s->data = tensor_of(data->dtype, 2, s->data_shape, s->strides, data->data);
   s->part = tensor_of(part->dtype, 2, s->part_shape, s->strides, part->data);
-  s->index = tensor_of(whole, 1, &s->count, &s->one, args->workspace);
+  const bool wide = s->data_shape[0] > CUDA_MAX_INDEX;
+  const DLDataType number = {kDLInt, (uint8_t)(wide ? 64 : 32), 1};
+  s->index = tensor_of(number, 1, &s->count, &s->one, args->workspace);
   s->attrs = tn_gather_attrs{sizeof(tn_gather_attrs), 0};
   s->args = *args;
   s->args.attrs = &s->attrs;
@@ -92,7 +97,8 @@ tn_status cuda_slices_number(const tn_kernel_args *args, const DLTensor *data,
   const int64_t batches = cuda_size(data, 0, batch);
   u.count = s->count;
   u.per_batch = batches ? s->count / batches : s->count;
-  u.rows = (int64_t *)s->index.data;
+  u.rows = s->index.data;
+  u.rows_wide = s->index.dtype.bits == 64;
   if (u.count == 0) return TN_OK;
   return launch(args, number_rows, place_blocks(u.count), place_threads, 0, u);
 }

@@ -14,8 +14,9 @@ template <class K> cudaError_t sort_as(cuda_radix *r, int bits, cudaStream_t str
   uint32_t n = (uint32_t)r->n;
   cudaError_t error =
       r->item[1] || r->item[0]
-          ? cub::DeviceRadixSort::SortPairs(r->temp, r->temp_bytes, key, item, n, 0, bits, stream)
-          : cub::DeviceRadixSort::SortKeys(r->temp, r->temp_bytes, key, n, 0, bits, stream);
+          ? cub::DeviceRadixSort::SortPairs(r->temp, r->temp_bytes, key, item, n, r->first, bits,
+                                            stream)
+          : cub::DeviceRadixSort::SortKeys(r->temp, r->temp_bytes, key, n, r->first, bits, stream);
   if (!r->temp || error != cudaSuccess) return error;
   r->key[0] = key.Current();
   r->key[1] = key.Alternate();

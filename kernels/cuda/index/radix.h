@@ -16,6 +16,7 @@ typedef struct cuda_radix {
   size_t temp_bytes, bytes; /* of temp, of all */
   int64_t n;
   bool wide;
+  int first; /* the lowest bit that is sorted by; 0 unless set before the sort */
 } cuda_radix;
 
 static inline size_t cuda_radix_rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -25,7 +26,7 @@ static inline size_t cuda_radix_rounded(size_t bytes) { return (bytes + 255) / 2
 tn_status cuda_radix_of(const tn_kernel_args *args, void *base, int64_t n, int bits, bool items,
                         cuda_radix *r);
 
-/* Sorts by the lowest `bits` bits of the keys. */
+/* Sorts by the lowest `bits` bits of the keys, from r->first on. */
 tn_status cuda_radix_sort(const tn_kernel_args *args, cuda_radix *r, int bits);
 
 /* Bits that tell `values` values apart, from 0 on. */

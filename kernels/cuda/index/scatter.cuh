@@ -145,14 +145,15 @@ __global__ void __launch_bounds__(place_threads)
 
 } // namespace
 
-/* Sorts the updates by place, stably, in the call's workspace. */
-static inline tn_status sort_updates(const tn_kernel_args *args, const scattering &s,
+/* Sorts the updates by place, but for its lowest `loose` bits, stably, in the call's workspace. */
+static inline tn_status sort_updates(const tn_kernel_args *args, const scattering &s, int loose,
                                      cuda_radix *r) {
   int bits = scatter_key_bits(s.places);
   tn_status status = cuda_radix_of(args, args->workspace, s.n, bits, true, r);
   if (status == TN_OK)
     status = launch(args, place_keys, place_blocks(s.n), place_threads, 0, r->key[0], r->item[0],
                     (int)r->wide, s);
+  r->first = loose;
   return status == TN_OK ? cuda_radix_sort(args, r, bits) : status;
 }
 

@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(place_threads)
 template <class T, bool product>
 tn_status run_sum(const tn_kernel_args *args, const scattering &s) {
   cuda_radix r;
-  tn_status status = sort_updates(args, s, &r);
+  tn_status status = sort_updates(args, s, 0, &r);
   if (status != TN_OK) return status;
   return launch(args, add_places<T, product>, place_blocks(s.n), place_threads, 0,
                 (T *)args->out[0]->data, (const T *)args->in[0]->data, sorted_keys_of(r),
@@ -213,29 +213,61 @@ template <class C, class T> struct atomic_times {
   }
 };
 
-template <class T>
+/* Between y and its floats, `most_wide` elements to a thread; both begin where all may be accessed
+ * at once, or N is 1. */
+enum { most_wide = 8 };
+
+template <class T, int N>
 __global__ void __launch_bounds__(place_threads) widen(float *wide, const T *y, int64_t n) {
-  int64_t i = thread_index<int64_t>();
-  if (i < n) wide[i] = load(y[i]);
+  const int64_t i = thread_index<int64_t>() * N;
+  if (i + N > n) {
+    for (int64_t k = i; k < n; k++) wide[k] = load(y[k]);
+    return;
+  }
+  const pack<T, N> from = *(const pack<T, N> *)(y + i);
+  constexpr int half = N > 4 ? N / 2 : N;
+#pragma unroll
+  for (int first = 0; first < N; first += half) {
+    pack<float, half> to;
+#pragma unroll
+    for (int k = 0; k < half; k++) to.v[k] = load(from.v[first + k]);
+    *(pack<float, half> *)(wide + i + first) = to;
+  }
 }
 
-template <class T>
+template <class T, int N>
 __global__ void __launch_bounds__(place_threads) narrow(T *y, const float *wide, int64_t n) {
-  int64_t i = thread_index<int64_t>();
-  if (i < n) y[i] = stored<T>::from(wide[i]);
+  const int64_t i = thread_index<int64_t>() * N;
+  if (i + N > n) {
+    for (int64_t k = i; k < n; k++) y[k] = stored<T>::from(wide[k]);
+    return;
+  }
+  constexpr int half = N > 4 ? N / 2 : N;
+  pack<T, N> to;
+#pragma unroll
+  for (int first = 0; first < N; first += half) {
+    const pack<float, half> from = *(const pack<float, half> *)(wide + i + first);
+#pragma unroll
+    for (int k = 0; k < half; k++) to.v[first + k] = stored<T>::from(from.v[k]);
+  }
+  *(pack<T, N> *)(y + i) = to;
 }
 
 template <class T, class F>
 tn_status run_wide(const tn_kernel_args *args, const scattering &s, F f) {
   T *y = (T *)args->out[0]->data;
   float *wide = (float *)args->workspace;
-  int64_t n = (int64_t)s.places;
-  tn_status status = launch(args, widen<T>, place_blocks(n), place_threads, 0, wide, y, n);
+  const int64_t n = (int64_t)s.places;
+  const bool packs = is_aligned(y, 16) && is_aligned(wide, 16);
+  const unsigned blocks = place_blocks(packs ? ceil_div(n, most_wide) : n);
+  auto to_wide = packs ? widen<T, most_wide> : widen<T, 1>;
+  auto to_narrow = packs ? narrow<T, most_wide> : narrow<T, 1>;
+  tn_status status = launch(args, to_wide, blocks, place_threads, 0, wide, y, n);
   if (status == TN_OK)
     status = launch(args, update<float, T, F>, strips_blocks(s.walk), place_threads, 0, wide,
                     (const T *)args->in[0]->data, f, s);
   if (status != TN_OK) return status;
-  return launch(args, narrow<T>, place_blocks(n), place_threads, 0, y, wide, n);
+  return launch(args, to_narrow, blocks, place_threads, 0, y, wide, n);
 }
 
 template <template <class, class> class F>

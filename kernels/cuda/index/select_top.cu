@@ -6,7 +6,9 @@
  * are then put in order by counting, for each, those before it.
  *
  * Rows of at most `short_row` elements are one block's, in registers; longer ones are gone through
- * once for each digit by many blocks, of which the last one picks.
+ * once for each digit by many blocks, of which the last one picks. As soon as those that share the
+ * digits are a few, a pass lists them, and the passes behind it go through the list alone. A block
+ * that has seen k elements leaves out those with greater digits: they are not among the first k.
  */
 #include "kernels/cuda/index/radix.h"
 #include "kernels/cuda/index/sort.cuh"
@@ -22,27 +24,35 @@ enum {
   short_row = 2048,
   short_digit = 8,
   long_threads = 256,
-  long_items = 8, /* that a thread reads at once */
+  long_vectors = 2, /* of 16 bytes, that a thread reads at once */
+  long_blocks = 4,  /* side by side on a multiprocessor */
   long_digit = 11,
   long_bins = 1 << long_digit,
   least_chunk = 8192,
+  least_listed = 8,  /* the part of a row, one in so many, that is few enough for a list */
+  staged = 2048,     /* that a block gathers before it appends them to the list */
+  list_chunk = 2048, /* of a block */
 };
 
-/* What a pass knows: digits found, how many elements lie below them. */
+/* What a pass knows: digits found, how many elements lie below them, and how many share them. */
 struct found {
   u64 prefix;
-  uint32_t below, done;
+  uint32_t below, sharing, done;
   uint32_t shift; /* where the digits end */
-  uint32_t ticket, taken, pad;
+  uint32_t ticket, taken;
+  uint32_t listed, is_listed; /* how many; whether passes go through the list */
 };
 
 struct search {
   rows r;
   int place_bits; /* below the key */
+  bool vectors;   /* whether rows may be read 16 bytes at a time */
   int64_t chunk, chunks;
   found *state;   /* of each row, zero at first, as bins are */
   uint32_t *bins; /* of each row */
   u64 *wanted;    /* k of each row */
+  u64 *list;      /* `room` of each row */
+  uint32_t room;
 };
 
 __device__ __forceinline__ u64 composite(const rows &r, int64_t row, int64_t i, int place_bits) {
@@ -142,82 +152,214 @@ __global__ void __launch_bounds__(short_row / short_items)
   write_ranked(r, row, wanted, place_bits);
 }
 
-/* Calls fn on each element of this block's chunk of its row, with several loads under way. */
 template <class Fn>
-__device__ __forceinline__ void each_of_chunk(const search &s, int64_t row, Fn fn) {
-  int64_t begin = blockIdx.x % s.chunks * s.chunk;
-  int64_t end = begin + s.chunk < s.r.n ? begin + s.chunk : s.r.n;
-  for (int64_t at = begin + threadIdx.x; at < end; at += long_threads * long_items) {
-    u64 item[long_items];
-#pragma unroll
-    for (int j = 0; j < long_items; j++) {
-      int64_t i = at + j * long_threads;
-      item[j] = i < end ? composite(s.r, row, i, s.place_bits) : 0;
-    }
-#pragma unroll
-    for (int j = 0; j < long_items; j++)
-      if (at + j * long_threads < end) fn(item[j]);
+__device__ __forceinline__ void meet(const search &s, uint32_t bits, int64_t i, uint32_t limit,
+                                     Fn fn) {
+  const uint32_t key = narrow_key(bits, s.r.type);
+  if (key <= limit) fn((u64)key << s.place_bits | (u64)i);
+}
+
+/* Calls fn on those elements of this block's chunk of its row whose keys are no greater than
+ * `limit`, with several loads under way. After the first of several rounds all threads come to
+ * refine(limit), which may lower it. */
+template <class Fn, class Refine>
+__device__ __forceinline__ void each_of_chunk(const search &s, int64_t row, uint32_t limit, Fn fn,
+                                              Refine refine) {
+  const int64_t begin = blockIdx.x % s.chunks * s.chunk;
+  const int64_t end = begin + s.chunk < s.r.n ? begin + s.chunk : s.r.n;
+  const int bits = s.r.type.bits;
+  if (!s.vectors) {
+#pragma unroll 4
+    for (int64_t i = begin + threadIdx.x; i < end; i += long_threads)
+      meet(s, (uint32_t)bits_at(s.r.x, place_of(s.r, row, i, s.r.n), bits), i, limit, fn);
+    return;
   }
+  const int each = 128 / bits, in_word = 32 / bits, step = long_threads * each;
+  const uint32_t mask = ~0u >> (32 - bits);
+  const char *x = (const char *)s.r.x + row * s.r.n * (bits / 8);
+  auto read = [&](int64_t own, uint4(&v)[long_vectors]) {
+#pragma unroll
+    for (int j = 0; j < long_vectors; j++)
+      if (own + j * step + each <= end) v[j] = *(const uint4 *)(x + (own + j * step) * (bits / 8));
+  };
+  uint4 v[long_vectors], next[long_vectors];
+  read(begin + threadIdx.x * each, v);
+  for (int64_t at = begin; at < end; at += step * long_vectors) {
+    const int64_t own = at + threadIdx.x * each;
+    read(own + step * long_vectors, next);
+#pragma unroll
+    for (int j = 0; j < long_vectors; j++) {
+      const int64_t first = own + j * step;
+      if (first + each > end) {
+        for (int64_t i = first; i < end; i++) meet(s, (uint32_t)bits_at(x, i, bits), i, limit, fn);
+        continue;
+      }
+      const uint32_t words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+#pragma unroll
+      for (int w = 0; w < 4; w++)
+        for (int e = 0; e < in_word; e++)
+          meet(s, words[w] >> e * bits & mask, first + w * in_word + e, limit, fn);
+    }
+    if (at == begin && begin + step * long_vectors < end) limit = refine(limit);
+#pragma unroll
+    for (int j = 0; j < long_vectors; j++) v[j] = next[j];
+  }
+}
+
+/* Blocks of a row that have a part in a pass: all, or as many as the list is for. */
+__device__ __forceinline__ int64_t taking_part(const search &s, const found *state) {
+  if (!state->is_listed) return s.chunks;
+  const int64_t blocks = (state->listed + list_chunk - 1) / list_chunk;
+  return blocks < 1 ? 1 : blocks < s.chunks ? blocks : s.chunks;
+}
+
+/* The same of the list, where there is one. */
+template <class Fn, class Refine>
+__device__ __forceinline__ void each_item(const search &s, int64_t row, const found *state,
+                                          uint32_t limit, Fn fn, Refine refine) {
+  if (!state->is_listed) {
+    each_of_chunk(s, row, limit, fn, refine);
+    return;
+  }
+  const u64 *list = s.list + row * s.room;
+  const uint32_t step = (uint32_t)taking_part(s, state) * long_threads;
+  for (uint32_t i = (uint32_t)(blockIdx.x % s.chunks) * long_threads + threadIdx.x;
+       i < state->listed; i += step)
+    fn(list[i]);
 }
 
 /* Whether this block is the last of its row's to come here; what the others wrote can be read by
  * it past the first-level cache. */
-__device__ __forceinline__ bool is_last(const search &s, found *state) {
+__device__ __forceinline__ bool is_last(found *state, int64_t blocks) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(&state->ticket, 1u) == (uint32_t)s.chunks - 1;
+  if (threadIdx.x == 0) last = atomicAdd(&state->ticket, 1u) == (uint32_t)blocks - 1;
   __syncthreads();
   if (last) __threadfence();
   return last;
 }
 
+/* By all threads: which of long_bins counts the need-th element falls in, and how many stand in
+ * front of it; false where there are fewer elements. */
+struct bin_place {
+  uint32_t bin, before;
+  bool is_there;
+};
+
+__device__ __forceinline__ bin_place find_long(const uint32_t *bins, uint32_t need) {
+  constexpr int each = long_bins / long_threads;
+  __shared__ uint32_t parts[long_threads];
+  __shared__ bin_place place;
+  uint32_t sum = 0;
+#pragma unroll
+  for (int b = 0; b < each; b++) sum += bins[threadIdx.x * each + b];
+  parts[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    uint32_t total = 0, before = 0, bin = 0;
+    for (int k = threadIdx.x; k < long_threads; k += 32) total += parts[k];
+    const bool is_there = __reduce_add_sync(~0u, total) >= need;
+    if (is_there) {
+      bin = each * find_bin(parts, long_threads, need, &before);
+      while (before + bins[bin] < need) before += bins[bin++];
+    }
+    if (threadIdx.x == 0) place = {bin, before, is_there};
+  }
+  __syncthreads();
+  return place;
+}
+
+/* The greatest key of elements whose digits down to `shift` are no greater than `prefix`. */
+__device__ __forceinline__ uint32_t limit_of(const search &s, u64 prefix, int shift) {
+  return (uint32_t)(((prefix + 1) << shift) - 1 >> s.place_bits);
+}
+
 /* One digit, of `width` bits from `shift` on. */
-__global__ void __launch_bounds__(long_threads)
+__global__ void __launch_bounds__(long_threads, long_blocks)
     select_pass(const __grid_constant__ search s, int shift, int width) {
   __shared__ uint32_t bins[long_bins];
-  int64_t row = blockIdx.x / s.chunks;
+  __shared__ u64 stage[staged];
+  __shared__ uint32_t in_stage, stage_place;
+  const int64_t row = blockIdx.x / s.chunks;
   found *state = s.state + row;
   uint32_t *all = s.bins + row * long_bins;
-  if (state->done) return;
-  u64 prefix = state->prefix;
-  uint32_t need = (uint32_t)s.r.k - state->below;
-  bool first = shift + width == s.r.type.bits + s.place_bits; /* may be all 64 bits */
+  const int64_t blocks = taking_part(s, state);
+  if (state->done || blockIdx.x % s.chunks >= blocks) return;
+  u64 *list = s.list + row * s.room, *wanted = s.wanted + row * s.r.k;
+  const u64 prefix = state->prefix;
+  const uint32_t need = (uint32_t)s.r.k - state->below;
+  const int above = shift + width;
+  const bool first = above == s.r.type.bits + s.place_bits; /* may be all 64 bits */
+  const bool lists = !first && !state->is_listed && state->sharing <= s.room;
+  uint32_t most_bin = long_bins - 1; /* what counts at the most */
+  if (threadIdx.x == 0) in_stage = 0;
   for (int b = threadIdx.x; b < long_bins; b += long_threads) bins[b] = 0;
   __syncthreads();
-  each_of_chunk(s, row, [&](u64 item) {
-    if (first || item >> (shift + width) == prefix)
-      atomicAdd(&bins[(uint32_t)(item >> shift) & ((1u << width) - 1)], 1u);
-  });
+  each_item(
+      s, row, state, first ? ~0u : limit_of(s, prefix, above),
+      [&](u64 item) {
+        if (first || item >> above == prefix) {
+          atomicAdd(&bins[(uint32_t)(item >> shift) & ((1u << width) - 1)], 1u);
+          if (!lists) return;
+          const uint32_t at = atomicAdd(&in_stage, 1u);
+          if (at < staged)
+            stage[at] = item;
+          else
+            list[atomicAdd(&state->listed, 1u)] = item;
+        } else if (lists && item >> above < prefix) {
+          wanted[atomicAdd(&state->taken, 1u)] = item;
+        }
+      },
+      [&](uint32_t limit) {
+        __syncthreads();
+        const bin_place p = find_long(bins, need);
+        if (!p.is_there) return limit;
+        most_bin = p.bin;
+        return umin(limit, limit_of(s, prefix << width | p.bin, shift));
+      });
   __syncthreads();
-  for (int b = threadIdx.x; b < long_bins; b += long_threads)
+  for (uint32_t b = threadIdx.x; b <= most_bin; b += long_threads)
     if (bins[b]) atomicAdd(&all[b], bins[b]);
-  if (!is_last(s, state)) return;
+  if (lists) {
+    const uint32_t count = umin(in_stage, staged);
+    if (threadIdx.x == 0) stage_place = atomicAdd(&state->listed, count);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < count; i += long_threads) list[stage_place + i] = stage[i];
+  }
+  if (!is_last(state, blocks)) return;
   for (int b = threadIdx.x; b < long_bins; b += long_threads) {
     bins[b] = __ldcg(&all[b]);
     all[b] = 0;
   }
   __syncthreads();
-  if (threadIdx.x >= 32) return;
-  uint32_t before, bin = find_bin(bins, long_bins, need, &before);
+  const bin_place p = find_long(bins, need);
   if (threadIdx.x) return;
-  state->prefix = prefix << width | bin;
-  state->below += before;
+  state->prefix = prefix << width | p.bin;
+  state->below += p.before;
   state->shift = (uint32_t)shift;
-  state->done = bins[bin] == need - before;
+  state->sharing = bins[p.bin];
+  state->done = bins[p.bin] == need - p.before;
   state->ticket = 0;
+  if (lists) state->is_listed = 1;
 }
 
 __global__ void __launch_bounds__(long_threads) select_take(const __grid_constant__ search s) {
   __shared__ u64 wanted[most_wanted];
-  int64_t row = blockIdx.x / s.chunks;
+  const int64_t row = blockIdx.x / s.chunks;
   found *state = s.state + row;
-  u64 prefix = state->prefix, *list = s.wanted + row * s.r.k;
-  uint32_t shift = state->shift;
-  each_of_chunk(s, row, [&](u64 item) {
-    if (item >> shift <= prefix) list[atomicAdd(&state->taken, 1u)] = item;
-  });
-  if (!is_last(s, state)) return;
+  const int64_t blocks = taking_part(s, state);
+  if (blockIdx.x % s.chunks >= blocks) return;
+  const u64 prefix = state->prefix;
+  u64 *list = s.wanted + row * s.r.k;
+  const int shift = (int)state->shift;
+  each_item(
+      s, row, state, limit_of(s, prefix, shift),
+      [&](u64 item) {
+        if (item >> shift <= prefix) list[atomicAdd(&state->taken, 1u)] = item;
+      },
+      [](uint32_t limit) { return limit; });
+  if (!is_last(state, blocks)) return;
   for (int e = threadIdx.x; e < (int)s.r.k; e += long_threads) wanted[e] = __ldcg(&list[e]);
   __syncthreads();
   write_ranked(s.r, row, wanted, s.place_bits);
@@ -228,18 +370,23 @@ __global__ void __launch_bounds__(long_threads) select_take(const __grid_constan
 size_t search_of(const tn_kernel_args *args, const rows &r, void *base, search *s,
                  size_t *cleared) {
   int64_t count = r.outer * r.inner;
-  int blocks = 8 * ((const cuda_info *)args->device)->multiprocessors;
-  int64_t chunk = ceil_div(r.n, ceil_div(blocks, count)), step = long_threads * long_items;
+  int blocks = long_blocks * ((const cuda_info *)args->device)->multiprocessors;
+  int64_t chunk = ceil_div(r.n, ceil_div(blocks, count));
+  int64_t step = (int64_t)long_threads * long_vectors * (128 / r.type.bits);
   size_t states = (size_t)count * sizeof(found), bins = (size_t)count * long_bins * 4;
   s->r = r;
   s->place_bits = cuda_radix_bits((uint64_t)r.n);
+  s->vectors =
+      r.inner == 1 && is_aligned(r.x, 16) && (r.outer == 1 || r.n * (r.type.bits / 8) % 16 == 0);
   s->chunk = ceil_div(chunk < least_chunk ? least_chunk : chunk, step) * step;
   s->chunks = ceil_div(r.n, s->chunk);
   s->state = (found *)base;
   s->bins = (uint32_t *)((char *)base + states);
   s->wanted = (u64 *)((char *)base + states + bins);
+  s->list = s->wanted + count * r.k;
+  s->room = (uint32_t)(r.n / least_listed);
   *cleared = states + bins;
-  return states + bins + (size_t)(count * r.k) * sizeof(u64);
+  return states + bins + (size_t)(count * (r.k + s->room)) * sizeof(u64);
 }
 
 tn_status select_long(const tn_kernel_args *args, const rows &r) {

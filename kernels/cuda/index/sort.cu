@@ -8,6 +8,8 @@
  */
 #include <cub/block/block_radix_sort.cuh>
 
+#include "kernels/cuda/base/background.cuh"
+#include "kernels/cuda/base/table.h"
 #include "kernels/cuda/index/compact.cuh"
 #include "kernels/cuda/index/radix.h"
 #include "kernels/cuda/index/sort.cuh"
@@ -62,16 +64,40 @@ template <class K, int BLOCK> __global__ void __launch_bounds__(BLOCK) sort_bloc
   }
 }
 
-/* The sort of all rows at once: items are numbered row * n + place, in 32 bits. */
+/* The sort of all rows at once: items are numbered row * n + place, in 32 bits. A thread has four
+ * of them next to each other. */
+enum { each = 4 };
+
+template <class K> __device__ __forceinline__ K key_of(uint64_t x, const order_type &t) {
+  if constexpr (sizeof(K) == 4) return narrow_key((uint32_t)x, t);
+  return (K)order_key(x, t);
+}
+
 template <class K>
 __global__ void __launch_bounds__(threads)
-    make_keys(rows r, K *key, uint32_t *item, bool with_row) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= r.outer * r.inner * r.n) return;
-  int64_t row = (uint32_t)i / (uint32_t)r.n;
-  uint64_t k = order_key(bits_at(r.x, place_of(r, row, i - row * r.n, r.n), r.type.bits), r.type);
-  key[i] = (K)(with_row ? (uint64_t)row << r.type.bits | k : k);
-  if (item) item[i] = (uint32_t)i;
+    make_keys(const __grid_constant__ rows r, K *key, uint32_t *item, bool with_row) {
+  const int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * each;
+  const int64_t total = r.outer * r.inner * r.n;
+  if (r.flat && first + each <= total) {
+    uint64_t x[each], place[each];
+    four_bits_at(r.x, first, r.type.bits, x);
+#pragma unroll
+    for (int k = 0; k < each; k++) {
+      x[k] = key_of<K>(x[k], r.type);
+      place[k] = (uint64_t)(first + k);
+    }
+    four_put(key, first, x);
+    if (item) four_put(item, first, place);
+    return;
+  }
+#pragma unroll
+  for (int64_t i = first; i < first + each && i < total; i++) {
+    const int64_t row = (uint32_t)i / (uint32_t)r.n;
+    const uint64_t x = bits_at(r.x, place_of(r, row, i - row * r.n, r.n), r.type.bits);
+    const uint64_t k = order_key(x, r.type);
+    key[i] = (K)(with_row ? (uint64_t)row << r.type.bits | k : k);
+    if (item) item[i] = (uint32_t)i;
+  }
 }
 
 __global__ void __launch_bounds__(threads) row_keys(rows r, uint64_t *key, const uint32_t *item) {
@@ -81,17 +107,34 @@ __global__ void __launch_bounds__(threads) row_keys(rows r, uint64_t *key, const
 
 /* `key` may be NULL: elements are looked up then. So may `item`, where no key has several. */
 template <class K>
-__global__ void __launch_bounds__(threads) write_items(rows r, const K *key, const uint32_t *item) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= r.outer * r.inner * r.k) return;
-  int64_t row = (uint32_t)i / (uint32_t)r.k, at = i - row * r.k, from = row * r.n + at;
-  int64_t place = item ? (int64_t)item[from] - row * r.n : 0, to = place_of(r, row, at, r.k);
-  if (r.index) r.index[to] = place;
-  if (!r.y) return;
-  uint64_t x = 0;
-  if (!key || !element_of(key[from], r.type, &x))
-    x = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
-  bits_put(r.y, to, x, r.type.bits);
+__global__ void __launch_bounds__(threads)
+    write_items(const __grid_constant__ rows r, const K *key, const uint32_t *item) {
+  const int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * each;
+  const int64_t total = r.outer * r.inner * r.k;
+  if (r.flat && key && first + each <= total) {
+    uint64_t place[each] = {}, x[each];
+    if (item) four_at(item, first, place);
+    if (r.index) four_put((uint64_t *)r.index, first, place);
+    if (!r.y) return;
+    four_at(key, first, x);
+#pragma unroll
+    for (int k = 0; k < each; k++)
+      if (!element_of(x[k], r.type, &x[k])) x[k] = bits_at(r.x, (int64_t)place[k], r.type.bits);
+    four_bits_put(r.y, first, r.type.bits, x);
+    return;
+  }
+#pragma unroll
+  for (int64_t i = first; i < first + each && i < total; i++) {
+    const int64_t row = (uint32_t)i / (uint32_t)r.k, at = i - row * r.k, from = row * r.n + at;
+    const int64_t place = item ? (int64_t)item[from] - row * r.n : 0;
+    const int64_t to = place_of(r, row, at, r.k);
+    if (r.index) r.index[to] = place;
+    if (!r.y) continue;
+    uint64_t x = 0;
+    if (!key || !element_of(key[from], r.type, &x))
+      x = bits_at(r.x, place_of(r, row, place, r.n), r.type.bits);
+    bits_put(r.y, to, x, r.type.bits);
+  }
 }
 
 unsigned blocks_for(int64_t n) { return (unsigned)ceil_div(n, threads); }
@@ -124,8 +167,8 @@ together together_of(const rows &r) {
 template <class K>
 tn_status sort_as(const tn_kernel_args *args, const rows &r, const together &t, cuda_radix *s) {
   int64_t count = r.outer * r.inner, total = count * r.n;
-  tn_status status = launch(args, make_keys<K>, blocks_for(total), threads, 0, r, (K *)s->key[0],
-                            s->item[0], t.with_row);
+  tn_status status = launch(args, make_keys<K>, blocks_for(ceil_div(total, each)), threads, 0, r,
+                            (K *)s->key[0], s->item[0], t.with_row);
   if (status == TN_OK) status = cuda_radix_sort(args, s, t.key_bits);
   if (status != TN_OK) return status;
   const K *key = (const K *)s->key[0];
@@ -136,7 +179,7 @@ tn_status sort_as(const tn_kernel_args *args, const rows &r, const together &t, 
     if (status != TN_OK) return status;
     key = NULL;
   }
-  return launch(args, write_items<K>, blocks_for(count * r.k), threads, 0, r, key,
+  return launch(args, write_items<K>, blocks_for(ceil_div(count * r.k, each)), threads, 0, r, key,
                 (const uint32_t *)s->item[0]);
 }
 
@@ -147,6 +190,11 @@ tn_status sort_together(const tn_kernel_args *args, const rows &r) {
       cuda_radix_of(args, args->workspace, r.outer * r.inner * r.n, t.key_bits, t.items, &s);
   if (status != TN_OK) return status;
   return s.wide ? sort_as<uint64_t>(args, r, t, &s) : sort_as<uint32_t>(args, r, t, &s);
+}
+
+bool is_flat(const rows &r) {
+  return r.outer * r.inner == 1 && is_aligned(r.x, 32) && is_aligned(r.y, 32) &&
+         is_aligned(r.index, 32);
 }
 
 rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *index,
@@ -160,6 +208,7 @@ rows rows_of(const tn_kernel_args *args, const DLTensor *y, const DLTensor *inde
   r.k = shown->shape[axis];
   r.type = type_of(x, descending);
   r.indexed = index != NULL;
+  r.flat = is_flat(r);
   return r;
 }
 
@@ -186,7 +235,111 @@ tn_status sort_rows(const tn_kernel_args *args, const rows &r) {
   return launch(args, sort_block<uint32_t, threads / 2>, blocks, threads / 2, 0, r);
 }
 
-/* unique: sorted keys that differ from the one before. */
+rows rows_of_unique(const tn_kernel_args *args) {
+  const DLTensor *x = args->in[0];
+  const int64_t n = cuda_size(x, 0, x->ndim);
+  rows r = {x->data, args->out[0]->data, NULL, 1, n, 1, n, type_of(x, false)};
+  r.flat = is_flat(r);
+  return r;
+}
+
+/* unique: of up to 16 bits, by counting how often each key comes. Counters of a block have 16 bits,
+ * two to a word, and are emptied before they may overflow. */
+enum {
+  counting_threads = 1024,
+  counted_at_once = 49152, /* whole rounds of a block of any type */
+  least_counted = 1 << 16,
+};
+
+int64_t counted_keys(const rows &r) { return (int64_t)1 << r.type.bits; }
+
+__device__ __forceinline__ void count_key(uint32_t *pairs, uint32_t x, const order_type &t) {
+  const uint32_t key = narrow_key(x, t);
+  atomicAdd(&pairs[key >> 1], 1u << 16 * (key & 1));
+}
+
+__global__ void __launch_bounds__(counting_threads)
+    count_keys(const __grid_constant__ rows r, uint32_t *counts, int64_t chunk) {
+  extern __shared__ uint32_t pairs[];
+  const int bits = r.type.bits, words = 1 << (bits - 1), in_access = 128 / bits;
+  const uint32_t mask = ~0u >> (32 - bits);
+  const int64_t begin = blockIdx.x * chunk, end = begin + chunk < r.n ? begin + chunk : r.n;
+  for (int w = threadIdx.x; w < words; w += counting_threads) pairs[w] = 0;
+  __syncthreads();
+  for (int64_t at = begin; at < end; at += counted_at_once) {
+    const int64_t stop = at + counted_at_once < end ? at + counted_at_once : end;
+    for (int64_t i = at + threadIdx.x * in_access; i < stop; i += counting_threads * in_access) {
+      if (!r.flat || i + in_access > stop) {
+        for (int64_t k = i; k < i + in_access && k < stop; k++)
+          count_key(pairs, (uint32_t)bits_at(r.x, k, bits), r.type);
+        continue;
+      }
+      const uint4 v = *(const uint4 *)((const char *)r.x + i * (bits / 8));
+      const uint32_t four[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+      for (int w = 0; w < 4; w++)
+        for (int shift = 0; shift < 32; shift += bits)
+          count_key(pairs, four[w] >> shift & mask, r.type);
+    }
+    __syncthreads();
+    for (int w = threadIdx.x; w < words; w += counting_threads) {
+      const uint32_t two = pairs[w];
+      if (!two) continue;
+      pairs[w] = 0;
+      if (two & 0xffff) atomicAdd(&counts[2 * w], two & 0xffff);
+      if (two >> 16) atomicAdd(&counts[2 * w + 1], two >> 16);
+    }
+    __syncthreads();
+  }
+}
+
+/* The element that a key of a rising sort stands for: 0 has the sign's key, NaN the last. */
+__device__ __forceinline__ uint64_t element_for(uint64_t key, const order_type &t) {
+  uint64_t x;
+  if (element_of(key, t, &x)) return x;
+  return (key & 1) == 0 ? 0 : t.infinity | t.infinity >> 1;
+}
+
+/* Keys that come at all. */
+struct counted {
+  using V = uint32_t;
+  rows r;
+  const uint32_t *times;
+  int64_t *counts; /* or NULL */
+  __device__ __forceinline__ bool hit(int64_t i) const { return times[i] != 0; }
+  __device__ __forceinline__ V fetch(int64_t i) const { return times[i]; }
+  __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
+    bits_put(r.y, to, element_for((uint64_t)i, r.type), r.type.bits);
+    if (counts) counts[to] = k;
+  }
+};
+
+/* Whether keys are counted. Makes the device current. */
+bool counts_keys(const tn_kernel_args *args, const rows &r) {
+  if (r.type.bits > 16 || r.n < least_counted) return false;
+  if (cuda_make_current(args->host, (const cuda_info *)args->device) != TN_OK) return false;
+  return r.type.bits < 16 || cuda_table_fits(); /* which is as large */
+}
+
+tn_status run_counted(const tn_kernel_args *args, const rows &r) {
+  const int64_t keys = counted_keys(r);
+  const int64_t each_block = ceil_div(r.n, ((const cuda_info *)args->device)->multiprocessors);
+  const int64_t chunk = ceil_div(each_block, counted_at_once) * counted_at_once;
+  uint32_t *times = (uint32_t *)args->workspace;
+  cudaError_t error =
+      cudaMemsetAsync(times, 0, (size_t)keys * sizeof *times, (cudaStream_t)args->native_stream);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, "cudaMemsetAsync");
+  const size_t shared = (size_t)keys * 2;
+  tn_status status = allow_shared(args, count_keys, shared);
+  if (status == TN_OK)
+    status = launch(args, count_keys, (unsigned)ceil_div(r.n, chunk), counting_threads, shared, r,
+                    times, chunk);
+  if (status != TN_OK) return status;
+  return compact(args, times + keys, keys, (int64_t *)args->out[2]->data,
+                 counted{r, times, args->out[1] ? (int64_t *)args->out[1]->data : NULL});
+}
+
+/* Of others: sorted keys that differ from the one before. */
 template <class K> struct heads {
   using U = K;
   using V = K;
@@ -199,20 +352,20 @@ template <class K> struct heads {
   }
   __device__ __forceinline__ V fetch(int64_t i) const { return tested[i]; }
   __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
-    uint64_t x;
-    if (!element_of(k, r.type, &x)) /* rising: 0 has the sign's key, NaN the last */
-      x = (k & (V)1) == 0 ? 0 : r.type.infinity | r.type.infinity >> 1;
-    bits_put(r.y, to, x, r.type.bits);
+    bits_put(r.y, to, element_for(k, r.type), r.type.bits);
     if (starts) starts[to] = i;
   }
 };
 
-/* From where heads stand to how far apart they are. */
+/* From where heads stand to how far apart they are. Blocks are as many as run at once, for heads
+ * may be few. */
+enum { head_blocks = 8 };
+
 __global__ void __launch_bounds__(threads)
     count_heads(const int64_t *starts, int64_t *counts, const int64_t *count, int64_t n) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i >= *count) return;
-  counts[i] = (i + 1 < *count ? starts[i + 1] : n) - starts[i];
+  const int64_t heads = *count, step = (int64_t)gridDim.x * threads;
+  for (int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x; i < heads; i += step)
+    counts[i] = (i + 1 < heads ? starts[i + 1] : n) - starts[i];
 }
 
 } // namespace
@@ -235,6 +388,11 @@ tn_status cuda_sort_workspace(const tn_kernel_args *args, size_t *bytes) {
 tn_status cuda_unique_workspace(const tn_kernel_args *args, size_t *bytes) {
   const DLTensor *x = args->in[0];
   int64_t n = cuda_size(x, 0, x->ndim);
+  const rows r = rows_of_unique(args);
+  if (counts_keys(args, r)) {
+    *bytes = (size_t)counted_keys(r) * sizeof(uint32_t) + compact_bytes(counted_keys(r));
+    return TN_OK;
+  }
   cuda_radix s;
   tn_status status = cuda_radix_of(args, NULL, n, x->dtype.bits, false, &s);
   *bytes = s.bytes + cuda_radix_rounded((size_t)n * sizeof(int64_t)) + compact_bytes(n);
@@ -259,15 +417,17 @@ template <class K> tn_status run_unique(const tn_kernel_args *args, const rows &
   int64_t *counts = args->out[1] ? (int64_t *)args->out[1]->data : NULL;
   int64_t *starts = (int64_t *)((char *)args->workspace + s->bytes);
   void *rest = (char *)starts + cuda_radix_rounded((size_t)n * sizeof(int64_t));
-  tn_status status = launch(args, make_keys<K>, blocks_for(n), threads, 0, r, (K *)s->key[0],
-                            (uint32_t *)NULL, false);
+  tn_status status = launch(args, make_keys<K>, blocks_for(ceil_div(n, each)), threads, 0, r,
+                            (K *)s->key[0], (uint32_t *)NULL, false);
   if (status == TN_OK) status = cuda_radix_sort(args, s, r.type.bits);
   if (status == TN_OK)
     status = compact(args, rest, n, count,
                      heads<K>{r, (const K *)s->key[0], counts ? starts : (int64_t *)NULL});
   if (status != TN_OK || !counts) return status;
-  return launch(args, count_heads, blocks_for(n), threads, 0, (const int64_t *)starts, counts,
-                (const int64_t *)count, n);
+  const unsigned most = head_blocks * (unsigned)((const cuda_info *)args->device)->multiprocessors;
+  const unsigned blocks = blocks_for(n);
+  return launch(args, count_heads, blocks < most ? blocks : most, threads, 0,
+                (const int64_t *)starts, counts, (const int64_t *)count, n);
 }
 
 } // namespace
@@ -275,9 +435,10 @@ template <class K> tn_status run_unique(const tn_kernel_args *args, const rows &
 tn_status cuda_run_unique(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
   int64_t n = cuda_size(x, 0, x->ndim), *count = (int64_t *)args->out[2]->data;
-  rows r = {x->data, args->out[0]->data, NULL, 1, n, 1, n, type_of(x, false)};
+  const rows r = rows_of_unique(args);
   cuda_radix s;
   if (n == 0) return compact(args, NULL, 0, count, heads<uint32_t>{});
+  if (counts_keys(args, r)) return run_counted(args, r);
   tn_status status = cuda_radix_of(args, args->workspace, n, r.type.bits, false, &s);
   if (status != TN_OK) return status;
   return s.wide ? run_unique<uint64_t>(args, r, &s) : run_unique<uint32_t>(args, r, &s);

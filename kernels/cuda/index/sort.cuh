@@ -14,6 +14,7 @@ struct rows {
   int64_t outer, n, inner, k;
   order_type type;
   bool indexed; /* whether places are wanted; index is not set yet where workspace is measured */
+  bool flat;    /* one row, of which four elements move at once wherever a multiple of four is */
 };
 
 __device__ __forceinline__ uint64_t bits_at(const void *x, int64_t i, int bits) {
@@ -45,10 +46,67 @@ __device__ __forceinline__ void bits_put(void *y, int64_t i, uint64_t value, int
   }
 }
 
+template <class U>
+__device__ __forceinline__ void four_at(const U *x, int64_t i, uint64_t (&v)[4]) {
+  const pack<U, 4> four = *(const pack<U, 4> *)(x + i);
+#pragma unroll
+  for (int k = 0; k < 4; k++) v[k] = four.v[k];
+}
+
+template <class U>
+__device__ __forceinline__ void four_put(U *y, int64_t i, const uint64_t (&v)[4]) {
+  pack<U, 4> four;
+#pragma unroll
+  for (int k = 0; k < 4; k++) four.v[k] = (U)v[k];
+  *(pack<U, 4> *)(y + i) = four;
+}
+
+/* Four elements of flat rows; i is a multiple of four. */
+__device__ __forceinline__ void four_bits_at(const void *x, int64_t i, int bits, uint64_t (&v)[4]) {
+  switch (bits) {
+  case 8:
+    return four_at((const uint8_t *)x, i, v);
+  case 16:
+    return four_at((const uint16_t *)x, i, v);
+  case 32:
+    return four_at((const uint32_t *)x, i, v);
+  default:
+    four_at((const uint64_t *)x, i, v);
+  }
+}
+
+__device__ __forceinline__ void four_bits_put(void *y, int64_t i, int bits,
+                                              const uint64_t (&v)[4]) {
+  switch (bits) {
+  case 8:
+    return four_put((uint8_t *)y, i, v);
+  case 16:
+    return four_put((uint16_t *)y, i, v);
+  case 32:
+    return four_put((uint32_t *)y, i, v);
+  default:
+    four_put((uint64_t *)y, i, v);
+  }
+}
+
 /* Where element i of a row lies, in a tensor with `size` elements along the axis. */
 __device__ __forceinline__ int64_t place_of(const rows &r, int64_t row, int64_t i, int64_t size) {
   if (r.inner == 1) return row * size + i;
   return row / r.inner * size * r.inner + row % r.inner + i * r.inner;
+}
+
+/* order_key() of at most 32 bits. */
+__device__ __forceinline__ uint32_t narrow_key(uint32_t x, const order_type &t) {
+  const uint32_t mask = ~0u >> (32 - t.bits), sign = 1u << (t.bits - 1);
+  uint32_t key = x;
+  if (t.infinity) {
+    const uint32_t size = x & (mask ^ sign);
+    key = size == 0 ? sign : x & sign ? ~x & mask : x | sign;
+    if (size > (uint32_t)t.infinity) key = mask;
+  } else if (t.is_signed) {
+    key = x ^ sign;
+  }
+  return t.descending ? key ^ mask : key;
 }
 
 /* The element of a key; false where several have it. */

@@ -32,29 +32,39 @@ static inline strips strips_of(int64_t outer, int64_t count, int64_t inner) {
   return s;
 }
 
-static inline unsigned strips_blocks(const strips &s) {
-  if (!s.across) return (unsigned)ceil_div(s.n, place_threads * strip_items);
-  return (unsigned)(s.n / s.count / s.inner * s.per_outer.value * s.row_blocks.value);
+/* Strips there are, where elements lie in strips. */
+static inline uint32_t strips_count(const strips &s) {
+  return s.n / s.count / s.inner * s.per_outer.value;
 }
 
-/* A thread's elements: first + k * step for k < left. */
+static inline unsigned strips_blocks(const strips &s) {
+  if (!s.across) return (unsigned)ceil_div(s.n, place_threads * strip_items);
+  return strips_count(s) * s.row_blocks.value;
+}
+
+/* A thread's elements: first + k * step for k < left. Where they lie in strips: rows row + k *
+ * strip_rows of strip `strip`. */
 struct strip_cursor {
-  uint32_t first, step, left;
+  uint32_t first, step, left, strip, row;
 };
 
-__device__ __forceinline__ strip_cursor strips_cursor(const strips &s) {
+__device__ __forceinline__ strip_cursor strips_cursor(const strips &s, uint32_t block) {
   if (!s.across) {
-    uint32_t first = blockIdx.x * (place_threads * strip_items) + threadIdx.x;
+    uint32_t first = block * (place_threads * strip_items) + threadIdx.x;
     uint32_t left = first < s.n ? (s.n - first + place_threads - 1) / place_threads : 0;
-    return {first, place_threads, left};
+    return {first, place_threads, left, 0, 0};
   }
-  uint32_t strip = quotient(blockIdx.x, s.row_blocks);
-  uint32_t rows = blockIdx.x - strip * s.row_blocks.value, outer = quotient(strip, s.per_outer);
+  uint32_t strip = quotient(block, s.row_blocks);
+  uint32_t rows = block - strip * s.row_blocks.value, outer = quotient(strip, s.per_outer);
   uint32_t column = (strip - outer * s.per_outer.value) * strip_width + threadIdx.x % strip_width;
   uint32_t row = rows * (strip_rows * strip_items) + threadIdx.x / strip_width;
   bool any = row < s.count && column < s.inner;
   return {(outer * s.count + row) * s.inner + column, strip_rows * s.inner,
-          any ? (s.count - row + strip_rows - 1) / strip_rows : 0};
+          any ? (s.count - row + strip_rows - 1) / strip_rows : 0, strip, row};
+}
+
+__device__ __forceinline__ strip_cursor strips_cursor(const strips &s) {
+  return strips_cursor(s, blockIdx.x);
 }
 
 #endif /* KERNELS_CUDA_INDEX_STRIPS_CUH */

@@ -1,221 +1,45 @@
 /*
- * pad, tile, repeat, flip, roll: a thread to 16 bytes of y, which asks axis by axis where it reads.
- * Axes that are taken as they are join each other and what the axis before them does where that
- * may be. Along the innermost axis most vectors are elements of x in a row, or that backwards, and
- * are read at once.
+ * pad, tile, repeat, flip, roll: a thread to a few vectors of y, of 16 bytes, for which it asks
+ * axis by axis where they read. Axes that are taken as they are join each other and what the axis
+ * before them does where that may be. Along the innermost axis most vectors are elements of x in a
+ * row, or that backwards, and are read at once.
  */
-#include "kernels/cuda/base/vector.cuh"
+#include "kernels/cuda/layout/arrange.cuh"
 
 namespace {
 
-enum axis_kind { AXIS_SAME, AXIS_PAD, AXIS_TILE, AXIS_REPEAT, AXIS_FLIP, AXIS_ROLL };
-
-struct arrangement {
-  int rank, mode;
-  int kind[TN_MAX_RANK];
-  place_divisor out[TN_MAX_RANK]; /* sizes of y */
-  place_divisor by[TN_MAX_RANK];  /* size of x for tile, repeats for repeat */
-  int64_t in[TN_MAX_RANK];        /* sizes of x */
-  int64_t shift[TN_MAX_RANK];     /* before of pad, shift of roll */
-  int64_t step[TN_MAX_RANK];      /* of x, in units */
-  uint64_t value;                 /* bits of one element, repeated to 8 bytes */
-  readable from;                  /* x */
-};
-
-__device__ __forceinline__ int64_t pad_source(int64_t i, int64_t n, int mode) {
-  if (i >= 0 && i < n) return i;
-  if (mode == TN_PAD_CONSTANT) return -1;
-  if (mode == TN_PAD_EDGE) return i < 0 ? 0 : n - 1;
-  return i < 0 ? -i : 2 * (n - 1) - i;
-}
-
-/* The index of x along axis d that index i of y reads; -1 for none. */
-template <class I> __device__ __forceinline__ int64_t source(const arrangement &a, int d, I i) {
-  I q, r;
-  int64_t at;
-  switch (a.kind[d]) {
-  case AXIS_PAD:
-    return pad_source((int64_t)i - a.shift[d], a.in[d], a.mode);
-  case AXIS_TILE:
-    split(i, a.by[d], &q, &r);
-    return (int64_t)r;
-  case AXIS_REPEAT:
-    split(i, a.by[d], &q, &r);
-    return (int64_t)q;
-  case AXIS_FLIP:
-    return a.in[d] - 1 - (int64_t)i;
-  case AXIS_ROLL:
-    at = (int64_t)i - a.shift[d];
-    return at < 0 ? at + a.in[d] : at;
-  default:
-    return (int64_t)i;
-  }
-}
-
-/* A place of y: its index along the innermost axis, and the row of x that is read along it. */
-template <class I> struct spot {
-  I i;
-  int64_t row; /* -1 for none */
-};
-
-template <class I> __device__ __forceinline__ spot<I> spot_of(const arrangement &a, I flat) {
-  int last = a.rank - 1;
-  I rest, at;
-  spot<I> s = {flat, 0};
-  if (last == 0) return s;
-  split(flat, a.out[last], &rest, &s.i);
-  bool found = true;
-#pragma unroll 1
-  for (int d = last - 1; d >= 0; d--) {
-    I q = 0;
-    at = rest;
-    if (d > 0) split(rest, a.out[d], &q, &at);
-    rest = q;
-    int64_t from = source(a, d, at);
-    found = found && from >= 0;
-    s.row += from * a.step[d];
-  }
-  if (!found) s.row = -1;
-  return s;
-}
-
-/* Elements whose sources do not lie in a row. */
-template <class U, class I>
-__device__ __forceinline__ vector_of<U> scattered(const U *x, const arrangement &a, spot<I> s,
-                                                  I flat) {
-  constexpr int N = vector_width<U>::value;
-  int last = a.rank - 1;
-  gathered_vector<U> v = {0, 0};
-#pragma unroll 1
-  for (int k = 0; k < N; k++, s.i++) {
-    if (s.i == (I)a.out[last].value) s = spot_of(a, (I)(flat + k));
-    int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
-    v.take(from < 0 ? (uint64_t)(U)a.value : (uint64_t)x[s.row + from]);
-  }
-  union {
-    gathered_vector<U> bits;
-    vector_of<U> elements;
-  } all = {v};
-  return all.elements;
-}
-
-/* Whether the innermost axis goes through x in stretches, most of which are not too short. */
-template <class U> __device__ __forceinline__ bool has_stretches(const arrangement &a) {
-  const int last = a.rank - 1, kind = a.kind[last];
-  const bool goes_on = kind == AXIS_SAME || kind == AXIS_ROLL || kind == AXIS_TILE ||
-                       (kind == AXIS_PAD && a.mode == TN_PAD_CONSTANT);
-  const int64_t size = kind == AXIS_TILE ? a.in[last] : (int64_t)a.out[last].value;
-  return goes_on && 2 * size >= vector_width<U>::value;
-}
-
-/* Elements from a place on along which x is read in a row, up to the row's end, and where. */
-struct stretch {
-  int64_t from, count;
-};
-
-template <class I> __device__ __forceinline__ stretch stretch_of(const arrangement &a, int d, I i) {
-  const int64_t left = (int64_t)((I)a.out[d].value - i), at = (int64_t)i - a.shift[d];
-  if (a.kind[d] == AXIS_TILE) {
-    I q, r;
-    split(i, a.by[d], &q, &r);
-    const int64_t count = a.in[d] - (int64_t)r;
-    return {(int64_t)r, count < left ? count : left};
-  }
-  if (a.kind[d] == AXIS_ROLL && at < 0) return {at + a.in[d], -at};
-  return {a.kind[d] == AXIS_SAME ? (int64_t)i : at, left};
-}
-
-/* Elements of several stretches, of rows behind one another as well. What no element of x is read
- * for is the value. */
-template <class U, class I>
-__device__ __forceinline__ vector_of<U> stretched(const U *x, const arrangement &a, spot<I> s,
-                                                  I flat) {
-  constexpr int N = vector_width<U>::value;
-  const int last = a.rank - 1;
-  vector_of<U> v;
-#pragma unroll
-  for (int k = 0; k < N; k++) v.v[k] = (U)a.value;
-  int k = 0;
-#pragma unroll 1
-  for (;;) {
-    const stretch t = stretch_of(a, last, s.i);
-    const int count = (int)(t.count < N - k ? t.count : N - k);
-    const int64_t inside = a.in[last] - t.from; /* up to the end of x */
-    const int lo = t.from >= 0 ? k : t.from > -N ? k - (int)t.from : N;
-    const int hi = k + (int)(inside <= 0 ? 0 : inside < count ? inside : count);
-    if (s.row >= 0 && lo < hi)
-      vector_piece(&v, (const U *)((uintptr_t)x + (uintptr_t)(s.row + t.from - k) * sizeof(U)), lo,
-                   hi, a.from);
-    k += count;
-    if (k == N) return v;
-    s.i += (I)count;
-    if (s.i == (I)a.out[last].value) s = spot_of(a, (I)(flat + k));
-  }
-}
-
-/* Elements each of which is read several times. */
-template <class U, class I>
-__device__ __forceinline__ vector_of<U> repeated(const U *x, place_divisor by, I i) {
-  constexpr int N = vector_width<U>::value;
-  vector_of<U> v;
-  I q, r;
-  split(i, by, &q, &r);
-#pragma unroll
-  for (int k = 0; k < N; k++) {
-    v.v[k] = x[q];
-    if (k < N - 1 && ++r == (I)by.value) r = 0, q++;
-  }
-  return v;
-}
-
-/* Blocks that a multiprocessor is to hold. */
-template <class U, class I> constexpr int arrange_blocks() {
-  return sizeof(I) == 8 ? 1 : sizeof(U) == 1 ? 5 : 8;
-}
+/* Vectors of a thread: their loads are under way together. */
+template <class I> struct arrange_items { static constexpr int value = sizeof(I) == 8 ? 1 : 4; };
 
 template <class U, class I>
-__global__ void __launch_bounds__(place_threads, (arrange_blocks<U, I>()))
+__global__ void __launch_bounds__(place_threads)
     arrange(U *y, const U *x, vector_cut<I> cut, const __grid_constant__ arrangement a) {
-  constexpr int N = vector_width<U>::value;
-  const int last = a.rank - 1;
-  const I base = thread_index<I>() * N;
-  if (base < (I)cut.shift || base - cut.shift + N > cut.n) {
+  constexpr int N = vector_width<U>::value, V = arrange_items<I>::value;
+  const I base = ((I)blockIdx.x * (V * place_threads) + threadIdx.x) * N;
+  I flat[V];
+  piece<I> p[V];
+  unaligned_words words[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) flat[k] = base + (I)(k * place_threads * N) - cut.shift;
+  const spots<I, V> s = spots_of(a, flat);
+  uint32_t left = 0; /* vectors that take more */
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    p[k] = piece_of<I, N>(a, s.i[k], s.row[k]);
+    p[k].is_one = p[k].is_one && flat[k] + cut.shift >= (I)cut.shift && flat[k] + (I)N <= cut.n;
+    if (p[k].is_one && p[k].hi) words[k] = begin_piece(a, x + s.row[k], &p[k]);
+    left |= (uint32_t)!p[k].is_one << k;
+  }
+#pragma unroll
+  for (int k = 0; k < V; k++)
+    if (p[k].is_one) vector_put(y + flat[k], vector_of_piece<U>(a, p[k], words[k]));
 #pragma unroll 1
-    for (int k = 0; k < N; k++) {
-      if (base + k < (I)cut.shift || base + k - cut.shift >= cut.n) continue;
-      spot<I> s = spot_of(a, (I)(base + k - cut.shift));
-      int64_t from = s.row < 0 ? -1 : source(a, last, s.i);
-      y[base + k - cut.shift] = from < 0 ? (U)a.value : x[s.row + from];
-    }
-    return;
-  }
-  const I flat = base - cut.shift;
-  const spot<I> s = spot_of(a, flat);
-  vector_of<U> v;
-  int64_t first = -1, end = -1;
-  const bool inside = s.i + N <= (I)a.out[last].value;
-  if (inside && s.row >= 0) {
-    first = source(a, last, s.i);
-    end = source(a, last, (I)(s.i + N - 1));
-  }
-  if (inside && s.row < 0) {
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = (U)a.value;
-  } else if (first >= 0 && end == first + N - 1) {
-    v = vector_at(x + s.row + first, a.from);
-  } else if (a.kind[last] != AXIS_ROLL && a.kind[last] != AXIS_TILE && end >= 0 &&
-             end == first - (N - 1)) {
-    vector_of<U> back = vector_at(x + s.row + end, a.from);
-#pragma unroll
-    for (int k = 0; k < N; k++) v.v[k] = back.v[N - 1 - k];
-  } else if (inside && a.kind[last] == AXIS_REPEAT) {
-    v = repeated(x + s.row, a.by[last], s.i);
-  } else if (has_stretches<U>(a)) {
-    v = stretched(x, a, s, flat);
-  } else {
-    v = scattered(x, a, s, flat);
-  }
-  vector_put(y + flat, v);
+  for (int k = 0; left; k++, left >>= 1)
+    if (left & 1) put_any(y, x, base + (I)(k * place_threads * N), cut, a);
+}
+
+template <class I, class U> unsigned arrange_blocks(const U *y, int64_t n) {
+  return (unsigned)ceil_div(vector_blocks(y, n), arrange_items<I>::value);
 }
 
 template <class U>
@@ -223,9 +47,9 @@ tn_status run_units(const tn_kernel_args *args, int64_t n, const arrangement &a)
   U *y = (U *)args->out[0]->data;
   const U *x = (const U *)args->in[0]->data;
   if (vector_is_narrow(n))
-    return launch(args, arrange<U, uint32_t>, vector_blocks(y, n), place_threads, 0, y, x,
-                  vector_cut_of<U, uint32_t>(y, n), a);
-  return launch(args, arrange<U, uint64_t>, vector_blocks(y, n), place_threads, 0, y, x,
+    return launch(args, arrange<U, uint32_t>, arrange_blocks<uint32_t>(y, n), place_threads, 0, y,
+                  x, vector_cut_of<U, uint32_t>(y, n), a);
+  return launch(args, arrange<U, uint64_t>, arrange_blocks<uint64_t>(y, n), place_threads, 0, y, x,
                 vector_cut_of<U, uint64_t>(y, n), a);
 }
 

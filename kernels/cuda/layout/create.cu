@@ -169,6 +169,12 @@ template <class U> struct mark {
       I row, at, outer, which;
       split(first, inner, &row, &at);
       split(row, classes, &outer, &which);
+      if (inner.value == 1 && which + N <= (I)classes.value) {
+        const int64_t here = index.at((int64_t)outer) - (int64_t)which;
+#pragma unroll
+        for (int k = 0; k < N; k++) v[k] = here == k ? on : off;
+        return;
+      }
       int64_t place = (int64_t)outer * (int64_t)inner.value + (int64_t)at, base = place - at;
       int64_t here = index.at(place);
 #pragma unroll

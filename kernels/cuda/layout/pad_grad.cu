@@ -1,7 +1,8 @@
 /*
  * pad_grad: each element of dx sums what was read from it. Along an axis those are its own place,
- * and the places behind an edge that repeat or mirror it. A thread has 16 bytes of dx: away from
- * the edges each element has one reader, and these lie in a row.
+ * and the places behind an edge that repeat or mirror it. A thread has a few vectors of dx, of 16
+ * bytes: away from the edges each element has one reader, and these lie in a row, or in two where
+ * the vector does.
  */
 #include "kernels/cuda/base/vector.cuh"
 
@@ -138,23 +139,18 @@ __device__ __forceinline__ bool unpad_across(vector_of<U> *v, const U *dy, const
   return true;
 }
 
+/* Any vector: `base` counts from an aligned place on. */
 template <class T, class I>
-__global__ void __launch_bounds__(place_threads)
-    unpad(T *dx, const T *dy, vector_cut<I> cut, const __grid_constant__ unpadding u) {
+__device__ __forceinline__ void put_any(T *dx, const T *dy, I base, vector_cut<I> cut,
+                                        const unpadding &u) {
   using U = typename word_of<T>::type;
   constexpr int N = vector_width<T>::value;
-  const I base = thread_index<I>() * N;
-  if (base < (I)cut.shift || base - cut.shift + N > cut.n) {
+  const I flat = base - cut.shift;
+  if (base < (I)cut.shift || flat + N > cut.n) {
 #pragma unroll 1
     for (int k = 0; k < N; k++)
       if (base + k >= (I)cut.shift && base + k - cut.shift < cut.n)
-        dx[base + k - cut.shift] = element_of(dy, u, (I)(base + k - cut.shift));
-    return;
-  }
-  const I flat = base - cut.shift;
-  const read_place<I> p = read_place_of(u, flat, N - 1);
-  if (p.alone) {
-    vector_put((U *)dx + flat, vector_at((const U *)dy + p.offset, u.from));
+        dx[base + k - cut.shift] = element_of(dy, u, (I)(flat + k));
     return;
   }
   union {
@@ -171,14 +167,102 @@ __global__ void __launch_bounds__(place_threads)
   vector_put((U *)dx + flat, v.elements);
 }
 
+/* Where vectors are read: N elements from `offset` on, the last ones from `skip` elements farther
+ * on where `head`, those in the first row, are fewer. */
+template <class I, int V> struct read_places {
+  std::make_signed_t<I> offset[V], skip;
+  int head[V];
+  bool is_one[V]; /* false: not so */
+};
+
+template <class I, int N, int V>
+__device__ __forceinline__ read_places<I, V> read_places_of(const unpadding &u,
+                                                            const I (&flat)[V]) {
+  using S = std::make_signed_t<I>;
+  const int last = u.rank - 1;
+  const S width = (S)u.size[last].value;
+  read_places<I, V> p;
+  I rest[V], j[V];
+  /* Vectors in two rows are read as such where no element has several readers, and the rows are
+   * neighbours along one axis. */
+  const bool joins = last > 0 && u.mode == TN_PAD_CONSTANT && width >= N;
+  p.skip = last > 0 ? (S)u.step[last - 1] - width : 0;
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    j[k] = flat[k];
+    rest[k] = 0;
+    if (last > 0) split(flat[k], u.size[last], &rest[k], &j[k]);
+    p.head[k] = width - (S)j[k] < N ? (int)(width - (S)j[k]) : N;
+    p.offset[k] = (S)j[k] + (S)u.before[last];
+    p.is_one[k] = (p.head[k] == N || joins) &&
+                  is_alone(u, last, (int64_t)j[k], (int64_t)j[k] + p.head[k] - 1);
+  }
+#pragma unroll 1
+  for (int d = last - 1; d >= 0; d--) {
+    const S step = (S)u.step[d], before = (S)u.before[d];
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      j[k] = rest[k];
+      if (d > 0) split(j[k], u.size[d], &rest[k], &j[k]);
+      p.offset[k] += ((S)j[k] + before) * step;
+      p.is_one[k] = p.is_one[k] && is_alone(u, d, (int64_t)j[k], (int64_t)j[k]) &&
+                    (d < last - 1 || p.head[k] == N || (uint64_t)j[k] + 1 < u.size[d].value);
+    }
+  }
+  return p;
+}
+
+/* Vectors of a thread: their loads are under way together. */
+template <class I> struct unpad_items { static constexpr int value = sizeof(I) == 8 ? 1 : 4; };
+
+template <class T, class I>
+__global__ void __launch_bounds__(place_threads)
+    unpad(T *dx, const T *dy, vector_cut<I> cut, const __grid_constant__ unpadding u) {
+  using U = typename word_of<T>::type;
+  constexpr int N = vector_width<T>::value, V = unpad_items<I>::value;
+  const I base = ((I)blockIdx.x * (V * place_threads) + threadIdx.x) * N;
+  const U *from = (const U *)dy;
+  I flat[V];
+  unaligned_words words[V], more[V];
+#pragma unroll
+  for (int k = 0; k < V; k++) flat[k] = base + (I)(k * place_threads * N) - cut.shift;
+  read_places<I, V> p = read_places_of<I, N>(u, flat);
+  uint32_t left = 0; /* vectors that take more */
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    p.is_one[k] = p.is_one[k] && flat[k] + cut.shift >= (I)cut.shift && flat[k] + (I)N <= cut.n;
+    left |= (uint32_t)!p.is_one[k] << k;
+    if (!p.is_one[k]) continue;
+    words[k] = vector_begin(from + p.offset[k], u.from);
+    if (p.head[k] < N) more[k] = vector_begin(from + (p.offset[k] + p.skip), u.from);
+  }
+#pragma unroll
+  for (int k = 0; k < V; k++) {
+    if (!p.is_one[k]) continue;
+    vector_of<U> v = vector_end<U>(words[k]);
+    if (p.head[k] < N) {
+      const vector_of<U> behind = vector_end<U>(more[k]);
+#pragma unroll
+      for (int e = 0; e < N; e++)
+        if (e >= p.head[k]) v.v[e] = behind.v[e];
+    }
+    vector_put((U *)dx + flat[k], v);
+  }
+#pragma unroll 1
+  for (int k = 0; left; k++, left >>= 1)
+    if (left & 1) put_any(dx, dy, base + (I)(k * place_threads * N), cut, u);
+}
+
 template <class T> tn_status run_unpad(const tn_kernel_args *args, int64_t n, const unpadding &u) {
   T *dx = (T *)args->out[0]->data;
   const T *dy = (const T *)args->in[0]->data;
-  if (vector_is_narrow(n))
-    return launch(args, unpad<T, uint32_t>, vector_blocks(dx, n), place_threads, 0, dx, dy,
-                  vector_cut_of<T, uint32_t>(dx, n), u);
-  return launch(args, unpad<T, uint64_t>, vector_blocks(dx, n), place_threads, 0, dx, dy,
-                vector_cut_of<T, uint64_t>(dx, n), u);
+  const int64_t blocks = vector_blocks(dx, n);
+  if (vector_is_narrow(n) && vector_is_narrow(cuda_size(args->in[0], 0, args->in[0]->ndim)))
+    return launch(args, unpad<T, uint32_t>,
+                  (unsigned)ceil_div(blocks, unpad_items<uint32_t>::value), place_threads, 0, dx,
+                  dy, vector_cut_of<T, uint32_t>(dx, n), u);
+  return launch(args, unpad<T, uint64_t>, (unsigned)ceil_div(blocks, unpad_items<uint64_t>::value),
+                place_threads, 0, dx, dy, vector_cut_of<T, uint64_t>(dx, n), u);
 }
 
 } // namespace

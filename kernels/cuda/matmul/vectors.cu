@@ -130,7 +130,7 @@ template <class T> tn_status run_outer(const tn_kernel_args *args) {
   T *to = (T *)y->data;
   const M make = {(const T *)a->data, (const T *)b->data, a->strides[a->ndim - 1], readable_of(b),
                   place_divisor_of(y->shape[y->ndim - 1])};
-  return launch(args, vector_make<T, uint32_t, M>, vector_blocks(to, n), place_threads, 0, to,
+  return launch(args, vector_make<T, uint32_t, M>, vector_make_blocks(to, n), place_threads, 0, to,
                 vector_cut_of<T, uint32_t>(to, n), make);
 }
 

@@ -13,7 +13,6 @@ namespace {
 
 enum {
   threads = 256,
-  permute_bits = 32, /* of a key, that are sorted by */
 };
 
 /* Words up to `last` are ones. */
@@ -306,36 +305,40 @@ template <class T> tn_status run_places(const tn_kernel_args *args) {
 
 /* --------------------------------------------------------------- randperm --- */
 
-/* The upper halves of the keys: few are the same. */
+/* Bits that keys are sorted by: whole digits of the sort, so many that few keys share them. */
+int permute_bits(int64_t n) {
+  int bits = 8;
+  while (bits < 32 && (int64_t)1 << bits < 64 * n) bits += 8;
+  return bits;
+}
+
+/* The upper `bits` bits of the keys. */
 __global__ void __launch_bounds__(threads)
-    list_keys(uint32_t *key, uint32_t *place, int64_t n, draw_origin from) {
+    list_keys(uint32_t *key, uint32_t *place, int64_t n, int bits, draw_origin from) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= n) return;
-  key[i] = (uint32_t)(philox_pair(from.seed(), from.offset(), (uint64_t)i) >> 32);
+  key[i] = (uint32_t)(philox_pair(from.seed(), from.offset(), (uint64_t)i) >> (64 - bits));
   place[i] = (uint32_t)i;
 }
 
-/* Puts the places whose upper halves are the same in order of the lower ones: the first of them
- * does it for all, by insertion, for they are a few. */
+/* Writes the places, those whose upper bits are the same in order of their whole keys: the first
+ * of them does it for all, by insertion, for they are a few. */
+template <class I>
 __global__ void __launch_bounds__(threads)
-    order_ties(const uint32_t *key, uint32_t *place, int64_t n, draw_origin from) {
+    write_places(I *y, const uint32_t *key, uint32_t *place, int64_t n, draw_origin from) {
   const int64_t first = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (first + 1 >= n || key[first] != key[first + 1]) return;
-  if (first > 0 && key[first - 1] == key[first]) return;
-  const uint64_t seed = from.seed(), offset = from.offset();
-  for (int64_t i = first + 1; i < n && key[i] == key[first]; i++) {
-    const uint32_t own = place[i], low = (uint32_t)philox_pair(seed, offset, own);
-    int64_t to = i;
-    for (; to > first && (uint32_t)philox_pair(seed, offset, place[to - 1]) > low; to--)
+  if (first >= n || (first > 0 && key[first - 1] == key[first])) return;
+  int64_t end = first + 1;
+  for (; end < n && key[end] == key[first]; end++) {
+    const uint32_t own = place[end];
+    const uint64_t seed = from.seed(), offset = from.offset();
+    const uint64_t whole = philox_pair(seed, offset, own);
+    int64_t to = end;
+    for (; to > first && philox_pair(seed, offset, place[to - 1]) > whole; to--)
       place[to] = place[to - 1];
     place[to] = own;
   }
-}
-
-template <class I>
-__global__ void __launch_bounds__(threads) copy_places(I *y, const uint32_t *place, int64_t n) {
-  int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
-  if (i < n) y[i] = (I)place[i];
+  for (int64_t i = first; i < end; i++) y[i] = (I)place[i];
 }
 
 /* Places by random keys. pre: n < 2^32. */
@@ -344,18 +347,16 @@ template <class I> tn_status permute(const tn_kernel_args *args) {
   int64_t n = count_of(args);
   unsigned blocks = (unsigned)ceil_div(n, threads);
   if (n == 0) return TN_OK;
+  const int bits = permute_bits(n);
   cuda_radix r;
-  tn_status status = cuda_radix_of(args, args->workspace, n, permute_bits, true, &r);
+  tn_status status = cuda_radix_of(args, args->workspace, n, bits, true, &r);
   if (status == TN_OK)
-    status = launch(args, list_keys, blocks, threads, 0, (uint32_t *)r.key[0], r.item[0], n,
+    status = launch(args, list_keys, blocks, threads, 0, (uint32_t *)r.key[0], r.item[0], n, bits,
                     origin_of(a));
-  if (status == TN_OK) status = cuda_radix_sort(args, &r, permute_bits);
-  if (status == TN_OK)
-    status = launch(args, order_ties, blocks, threads, 0, (const uint32_t *)r.key[0], r.item[0], n,
-                    origin_of(a));
+  if (status == TN_OK) status = cuda_radix_sort(args, &r, bits);
   if (status != TN_OK) return status;
-  return launch(args, copy_places<I>, blocks, threads, 0, (I *)args->out[0]->data,
-                (const uint32_t *)r.item[0], n);
+  return launch(args, write_places<I>, blocks, threads, 0, (I *)args->out[0]->data,
+                (const uint32_t *)r.key[0], r.item[0], n, origin_of(a));
 }
 
 } // namespace
@@ -389,7 +390,8 @@ tn_status cuda_run_multinomial(const tn_kernel_args *args) {
 
 tn_status cuda_randperm_workspace(const tn_kernel_args *args, size_t *bytes) {
   cuda_radix r;
-  tn_status status = cuda_radix_of(args, NULL, count_of(args), permute_bits, true, &r);
+  const int64_t n = count_of(args);
+  tn_status status = cuda_radix_of(args, NULL, n, permute_bits(n), true, &r);
   *bytes = status == TN_OK ? r.bytes : 0;
   return status;
 }

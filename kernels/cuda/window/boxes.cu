@@ -1,7 +1,5 @@
 /*
- * Boxes: what lies in them (roi_align), a thread to one bin of several channels, and which of those
- * that overlap are left, a block per class: it finds the best box, drops those that overlap it, and
- * begins again.
+ * What lies in boxes (roi_align), a thread to one bin of several channels, and the gradient.
  */
 #include "kernels/common/boxes.h"
 #include "kernels/cuda/base/fixed.cuh"
@@ -10,7 +8,7 @@ namespace {
 
 /* --- roi_align --- */
 
-enum { most_channels = 8, enough_threads = 1 << 18 };
+enum { most_channels = 8, held_channels = 4, enough_threads = 1 << 18 };
 
 struct regions {
   int64_t images, channels, size[2], bins[2], samples;
@@ -135,6 +133,124 @@ __global__ void __launch_bounds__(place_threads)
   });
 }
 
+/* To divide by what is a power of two more often than not, which a product does as exactly. */
+struct often_power {
+  double value, inverse; /* inverse: 0 for no power of two */
+
+  __device__ often_power(double v) : value(v), inverse(0) {
+    int exponent;
+    if (frexp(v, &exponent) == 0.5) inverse = 1 / v;
+  }
+  __device__ double of(double x) const { return inverse != 0 ? x * inverse : x / value; }
+};
+
+/* What a bin reads along one axis, each element once with the sum of its weights, for elements come
+ * in order but for boxes turned inside out. */
+struct axis_taps {
+  double from, bin, at, end, weight, next_weight; /* weights of `here` and the element behind it */
+  int64_t size, here;
+
+  __device__ axis_taps(const region &b, const regions &s, int d)
+      : from(b.axis[d].start + (double)b.bin[d] * b.axis[d].bin), bin(b.axis[d].bin),
+        at(b.first[d]), end(b.end[d]), weight(0), next_weight(0), size(s.size[d]), here(-1) {}
+
+  /* count: b.axis[d].count; places are roi_place(). */
+  __device__ bool next(const often_power &count, int64_t *element, double *of_all) {
+    int64_t found[2];
+    double t;
+    for (; at < end; at++) {
+      if (!roi_between(from + count.of((at + 0.5) * bin), size, found, &t)) continue;
+      if (here < 0) here = found[0];
+      if (found[0] != here) break;
+      weight += 1 - t;
+      next_weight += t;
+    }
+    if (here < 0) return false;
+    *element = here;
+    *of_all = weight;
+    here = next_weight != 0 ? here + 1 : -1;
+    weight = next_weight;
+    next_weight = 0;
+    return true;
+  }
+};
+
+/* Calls visit(element, weight) for what a bin reads, once for each element. */
+template <class Visit>
+__device__ __forceinline__ void each_once(const region &b, const regions &s, Visit visit) {
+  constexpr int held_columns = 4;
+  const often_power rows(b.axis[0].count), columns(b.axis[1].count);
+  axis_taps across(b, s, 1);
+  for (bool more = true; more;) {
+    int64_t column[held_columns];
+    double h[held_columns];
+#pragma unroll
+    for (int k = 0; k < held_columns; k++) {
+      column[k] = -1;
+      more = more && across.next(columns, &column[k], &h[k]);
+    }
+    if (column[0] < 0) return;
+    int64_t row;
+    double v;
+    for (axis_taps down(b, s, 0); down.next(rows, &row, &v);)
+#pragma unroll
+      for (int k = 0; k < held_columns; k++)
+        if (column[k] >= 0) visit(row * s.size[1] + column[k], v * h[k]);
+  }
+}
+
+/* The same by blocks that hold some channels of an image in shared memory: s.group at the most,
+ * image blockIdx.y. Infinite gradients times weights of 0 count: they come one by one. */
+template <class T>
+__global__ void __launch_bounds__(fixed_threads)
+    roi_spread_held(T *dx, const T *dy, const T *boxes, const int64_t *batch, int64_t count,
+                    int slack, const __grid_constant__ regions s) {
+  extern __shared__ unsigned long long held[];
+  const int64_t image = blockIdx.y, first = (int64_t)blockIdx.x * s.group;
+  const int64_t bins = s.bins[0] * s.bins[1];
+  const int channels = (int)(s.channels - first < s.group ? s.channels - first : s.group);
+  const int area = (int)(s.size[0] * s.size[1]);
+  fixed_block(
+      held, channels * area, slack, dx + (image * s.channels + first) * area,
+      [&] {
+        double largest = 0;
+        for (int64_t i = threadIdx.x; i < count; i += fixed_threads) {
+          const int64_t r = i / bins;
+          if (batch[r] != image) continue;
+          for (int k = 0; k < channels; k++) {
+            const double size =
+                fabs((double)load(dy[(r * s.channels + first + k) * bins + i - r * bins]));
+            if (!(size <= largest)) largest = size;
+          }
+        }
+        return largest;
+      },
+      [&](double unit) {
+        for (int64_t i = threadIdx.x; i < count; i += fixed_threads) {
+          if (batch[i / bins] != image) continue;
+          region b = region_of(i, boxes, batch, s);
+          b.c = first;
+          const T *from = dy + bin_of(b, s);
+          const often_power share(b.share);
+          double d[held_channels];
+#pragma unroll
+          for (int k = 0; k < held_channels; k++)
+            d[k] =
+                k < channels ? share.of((double)load(from[k * bins])) * (unit != 0 ? unit : 1) : 0;
+          auto put = [&](int64_t element, double weight) {
+#pragma unroll
+            for (int k = 0; k < held_channels; k++)
+              if (k < channels) fixed_put(held + k * area + element, unit, weight * d[k]);
+          };
+          if (unit == 0) {
+            each_element(b, s, put);
+            continue;
+          }
+          each_once(b, s, put);
+        }
+      });
+}
+
 /* image: what is read; binned: [r, channels, bins]. */
 template <class Attrs>
 regions regions_of(const Attrs *a, const DLTensor *image, const DLTensor *binned) {
@@ -162,22 +278,43 @@ int64_t threads_of(regions *s, int64_t boxes) {
   return n;
 }
 
+template <class T>
+tn_status spread_held(const tn_kernel_args *args, regions s, int group, double terms, T *dx,
+                      const T *dy, const T *boxes, const int64_t *batch) {
+  const size_t bytes = (size_t)group * (size_t)(s.size[0] * s.size[1]) * 8;
+  const int64_t count = args->in[1]->shape[0] * s.bins[0] * s.bins[1];
+  const tn_status status = allow_shared(args, roi_spread_held<T>, bytes);
+  if (status != TN_OK) return status;
+  s.group = group;
+  s.by_groups = place_divisor_of(1);
+  s.narrow = count <= CUDA_MAX_INDEX;
+  return launch(args, roi_spread_held<T>,
+                dim3((unsigned)ceil_div(s.channels, group), (unsigned)s.images), fixed_threads,
+                bytes, dx, dy, boxes, batch, count, fixed_slack(terms), s);
+}
+
 /* The gradient's attributes are the operator's behind another number and a pair. */
 tn_status run_spread(const tn_kernel_args *args) {
   const tn_roi_align_grad_attrs *a = (const tn_roi_align_grad_attrs *)args->attrs;
   const DLTensor *dy = args->in[0], *dx = args->out[0];
   const int64_t n = cuda_size(dy, 0, 4);
   regions s = regions_of(a, dx, dy);
-  const int64_t walked = threads_of(&s, dy->shape[0]);
   /* A bin gives its share no more than once in all. */
-  double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
-  fixed_sums f = fixed_sums_of(args->workspace, cuda_size(dx, 0, 4), bins);
+  const double bins = (double)dy->shape[0] * (double)(s.bins[0] * s.bins[1]);
+  const int64_t count = cuda_size(dx, 0, 4);
+  const int group =
+      count ? fixed_channels(args, s.images, s.channels, s.size[0] * s.size[1], held_channels) : 0;
   return for_float(args, dx, [&](auto t) {
     using T = decltype(t);
-    const T *from = (const T *)dy->data;
-    return fixed_run(args, f, from, n, (T *)dx->data, [&] {
-      return launch(args, roi_spread<T>, place_blocks(walked), place_threads, 0, from,
-                    (const T *)args->in[1]->data, (const int64_t *)args->in[2]->data, walked, f, s);
+    const T *from = (const T *)dy->data, *boxes = (const T *)args->in[1]->data;
+    const int64_t *batch = (const int64_t *)args->in[2]->data;
+    T *to = (T *)dx->data;
+    if (group && s.images < 65536) return spread_held(args, s, group, bins, to, from, boxes, batch);
+    const int64_t walked = threads_of(&s, dy->shape[0]);
+    fixed_sums f = fixed_sums_of(args->workspace, count, bins);
+    return fixed_run(args, f, from, n, to, [&] {
+      return launch(args, roi_spread<T>, place_blocks(walked), place_threads, 0, from, boxes, batch,
+                    walked, f, s);
     });
   });
 }
@@ -196,140 +333,8 @@ template <bool LARGEST> tn_status run_align(const tn_kernel_args *args) {
   });
 }
 
-/* --- non_max_suppression --- */
-
-enum { class_threads = 512, warp = 32 };
-
-struct suppression {
-  int64_t classes, all, n, most; /* all: classes of all images */
-  double overlap, score;
-  int centered;
-};
-
-/* The better of two candidates; those of index -1 are none. */
-__device__ void take_better(double *score, int64_t *at, double other, int64_t index) {
-  if (index >= 0 && (*at < 0 || other > *score || (other == *score && index < *at))) {
-    *score = other;
-    *at = index;
-  }
-}
-
-/* The best candidate of a block's threads, in every thread. */
-__device__ int64_t best_of_block(double score, int64_t at) {
-  __shared__ double scores[class_threads / warp];
-  __shared__ int64_t places[class_threads / warp];
-  for (int step = warp / 2; step > 0; step /= 2) {
-    double other = __shfl_xor_sync(0xffffffff, score, step);
-    int64_t index = __shfl_xor_sync(0xffffffff, at, step);
-    take_better(&score, &at, other, index);
-  }
-  __syncthreads(); /* the last round's are read */
-  if (threadIdx.x % warp == 0) {
-    scores[threadIdx.x / warp] = score;
-    places[threadIdx.x / warp] = at;
-  }
-  __syncthreads();
-  score = scores[0];
-  at = places[0];
-  for (int k = 1; k < class_threads / warp; k++) take_better(&score, &at, scores[k], places[k]);
-  return at;
-}
-
-template <class T> __device__ box box_at(const T *boxes, int64_t i, int centered) {
-  double v[4];
-  for (int d = 0; d < 4; d++) v[d] = (double)load(boxes[4 * i + d]);
-  return box_of(v, centered != 0);
-}
-
-template <class T>
-__global__ void __launch_bounds__(class_threads)
-    suppress(int64_t *left, int64_t *count, uint8_t *out, const T *boxes, const T *scores,
-             const __grid_constant__ suppression s) {
-  int64_t k = blockIdx.x, chosen = -1, found = 0;
-  box kept;
-  boxes += k / s.classes * s.n * 4;
-  scores += k * s.n;
-  out += k * s.n;
-  left += k * s.most;
-  for (int64_t i = threadIdx.x; i < s.n; i += class_threads)
-    out[i] = !((double)load(scores[i]) > s.score);
-  while (found < s.most) {
-    double score = 0;
-    int64_t at = -1;
-    for (int64_t i = threadIdx.x; i < s.n; i += class_threads) {
-      if (out[i]) continue;
-      if (chosen >= 0) {
-        box other = box_at(boxes, i, s.centered);
-        if (i == chosen || boxes_overlap(&kept, &other, s.overlap)) {
-          out[i] = 1;
-          continue;
-        }
-      }
-      take_better(&score, &at, (double)load(scores[i]), i);
-    }
-    chosen = best_of_block(score, at);
-    if (chosen < 0) break;
-    kept = box_at(boxes, chosen, s.centered);
-    if (threadIdx.x == 0) left[found] = chosen;
-    found++;
-  }
-  if (threadIdx.x == 0) count[k] = found;
-}
-
-/* Rows of what was left, in order of image and class: one block. */
-__global__ void __launch_bounds__(class_threads)
-    write_rows(int64_t *y, int64_t *total, const int64_t *left, const int64_t *count,
-               const __grid_constant__ suppression s) {
-  int64_t first = 0;
-  for (int64_t k = 0; k < s.all; k++) {
-    for (int64_t i = threadIdx.x; i < count[k]; i += class_threads) {
-      y[3 * (first + i)] = k / s.classes;
-      y[3 * (first + i) + 1] = k % s.classes;
-      y[3 * (first + i) + 2] = left[k * s.most + i];
-    }
-    first += count[k];
-  }
-  if (threadIdx.x == 0) *total = first;
-}
-
-suppression suppression_of(const tn_kernel_args *args) {
-  const tn_non_max_suppression_attrs *a = (const tn_non_max_suppression_attrs *)args->attrs;
-  const DLTensor *scores = args->in[1];
-  suppression s = {scores->shape[1], scores->shape[0] * scores->shape[1],
-                   scores->shape[2], scores->shape[2],
-                   a->overlap,       a->score,
-                   a->centered};
-  if (a->most && a->most < s.n) s.most = a->most;
-  return s;
-}
-
 } // namespace
 
 tn_status cuda_run_roi_align(const tn_kernel_args *args) { return run_align<false>(args); }
 tn_status cuda_run_roi_align_max(const tn_kernel_args *args) { return run_align<true>(args); }
 tn_status cuda_run_roi_align_grad(const tn_kernel_args *args) { return run_spread(args); }
-
-/* Of each class the boxes left and how many, and whether a box is out. */
-tn_status cuda_suppress_workspace(const tn_kernel_args *args, size_t *bytes) {
-  suppression s = suppression_of(args);
-  *bytes = (size_t)s.all * ((size_t)(s.most + 1) * sizeof(int64_t) + (size_t)s.n);
-  return TN_OK;
-}
-
-tn_status cuda_run_non_max_suppression(const tn_kernel_args *args) {
-  const DLTensor *boxes = args->in[0], *scores = args->in[1];
-  suppression s = suppression_of(args);
-  int64_t *left = (int64_t *)args->workspace, *count = left + s.all * s.most;
-  uint8_t *out = (uint8_t *)(count + s.all);
-  tn_status status = TN_OK;
-  if (s.n == 0) s.all = 0;
-  if (s.all)
-    status = for_float(args, scores, [&](auto t) {
-      using T = decltype(t);
-      return launch(args, suppress<T>, (unsigned)s.all, class_threads, 0, left, count, out,
-                    (const T *)boxes->data, (const T *)scores->data, s);
-    });
-  if (status != TN_OK) return status;
-  return launch(args, write_rows, 1, class_threads, 0, (int64_t *)args->out[0]->data,
-                (int64_t *)args->out[1]->data, (const int64_t *)left, (const int64_t *)count, s);
-}

@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { grid_threads = 128, slope_places = 32, slope_shares = 8 };
+enum { grid_threads = 128, slope_places = 32, slope_shares = 8, most_channels = 4 };
 
 struct sampling {
   grid_plan plan;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(slope_places *slope_shares)
   dgrid[i * axes + axes - 1 - d] = stored<T>::from((compute_t<T>)all);
 }
 
-template <class T, bool PLAIN>
+template <class T>
 __global__ void __launch_bounds__(grid_threads)
     spread(const T *dy, const T *grid, const __grid_constant__ fixed_sums f,
            const __grid_constant__ sampling s) {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(grid_threads)
   if (i >= s.images * s.points) return;
   int64_t image = i / s.points, point = i - image * s.points;
   double unit = fixed_unit(f);
-  around<PLAIN> a(grid + i * (PLAIN ? 2 : s.plan.axes), s);
+  around<false> a(grid + i * s.plan.axes, s);
   for (int64_t c = blockIdx.y; c < s.channels; c += gridDim.y) {
     int64_t plane = image * s.channels + c;
     double d = (double)load(dy[plane * s.points + point]);
@@ -137,6 +137,46 @@ __global__ void __launch_bounds__(grid_threads)
   }
 }
 
+/* The same by blocks that hold some channels of an image in shared memory: most_channels at the
+ * most, image blockIdx.y. */
+template <class T>
+__global__ void __launch_bounds__(fixed_threads)
+    spread_held(T *dx, const T *dy, const T *grid, int slack, int group,
+                const __grid_constant__ sampling s) {
+  extern __shared__ unsigned long long held[];
+  const int64_t image = blockIdx.y, first = (int64_t)blockIdx.x * group;
+  const int channels = (int)(s.channels - first < group ? s.channels - first : group);
+  const int area = (int)s.area;
+  dy += (image * s.channels + first) * s.points;
+  grid += image * s.points * 2;
+  fixed_block(
+      held, channels * area, slack, dx + (image * s.channels + first) * s.area,
+      [&] {
+        double largest = 0;
+        for (int64_t i = threadIdx.x; i < channels * s.points; i += fixed_threads) {
+          const double size = fabs((double)load(dy[i]));
+          if (!(size <= largest)) largest = size;
+        }
+        return largest;
+      },
+      [&](double unit) {
+        for (int64_t point = threadIdx.x; point < s.points; point += fixed_threads) {
+          around<true> a(grid + point * 2, s);
+          double d[most_channels];
+#pragma unroll
+          for (int k = 0; k < most_channels; k++)
+            d[k] =
+                k < channels ? (double)load(dy[k * s.points + point]) * (unit != 0 ? unit : 1) : 0;
+          a.each(s, [&](int64_t element, int p, int q, int r) {
+            const double weight = a.weight(p, q, r);
+#pragma unroll
+            for (int k = 0; k < most_channels; k++)
+              if (k < channels) fixed_put(held + k * area + element, unit, weight * d[k]);
+          });
+        }
+      });
+}
+
 /* Few places share channels among more threads. */
 dim3 grid_of(const sampling &s) {
   int64_t places = s.images * s.points, shares = ceil_div(1 << 18, places);
@@ -144,22 +184,27 @@ dim3 grid_of(const sampling &s) {
   return dim3((unsigned)ceil_div(places, grid_threads), (unsigned)(shares > 4096 ? 4096 : shares));
 }
 
-/* One of a place's weights is at most 1, or 1.32 along an axis of four. */
-fixed_sums sums_of(const tn_kernel_args *args, const sampling &s) {
-  double terms = (double)s.points;
-  for (int d = 0; d < s.plan.axes; d++) terms *= s.plan.taps;
-  return fixed_sums_of(args->workspace, s.images * s.channels * s.area, terms * 2.5);
-}
-
 bool is_plain(const sampling &s) { return s.plan.axes == 2 && s.plan.taps == 2; }
 
 template <class T> tn_status run_spread(const tn_kernel_args *args, const sampling &s) {
   const T *dy = (const T *)args->in[0]->data, *grid = (const T *)args->in[1]->data;
-  int64_t n = s.images * s.channels * s.points;
-  fixed_sums f = sums_of(args, s);
-  auto kernel = is_plain(s) ? spread<T, true> : spread<T, false>;
-  return fixed_run(args, f, dy, n, (T *)args->out[0]->data, [&] {
-    return launch(args, kernel, grid_of(s), grid_threads, 0, dy, grid, f, s);
+  T *dx = (T *)args->out[0]->data;
+  /* One of a place's weights is at most 1, or 1.32 along an axis of four. */
+  double terms = (double)s.points * 2.5;
+  for (int d = 0; d < s.plan.axes; d++) terms *= s.plan.taps;
+  const int64_t count = s.images * s.channels * s.area;
+  const int group = count ? fixed_channels(args, s.images, s.channels, s.area, most_channels) : 0;
+  if (group && is_plain(s) && s.images < 65536) {
+    const size_t bytes = (size_t)group * (size_t)s.area * 8;
+    const tn_status status = allow_shared(args, spread_held<T>, bytes);
+    if (status != TN_OK) return status;
+    return launch(args, spread_held<T>,
+                  dim3((unsigned)ceil_div(s.channels, group), (unsigned)s.images), fixed_threads,
+                  bytes, dx, dy, grid, fixed_slack(terms), group, s);
+  }
+  const fixed_sums f = fixed_sums_of(args->workspace, count, terms);
+  return fixed_run(args, f, dy, s.images * s.channels * s.points, dx, [&] {
+    return launch(args, spread<T>, grid_of(s), grid_threads, 0, dy, grid, f, s);
   });
 }
 

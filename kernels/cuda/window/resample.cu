@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { most_lines = 8, enough_threads = 1 << 19 };
+enum { most_lines = 8, enough_threads = 1 << 17 };
 
 /* [outer, axis, inner] of the tensor that threads walk, and the other one's size along the axis.
  * A thread takes `group` of the outer ones. */

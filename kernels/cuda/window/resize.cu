@@ -9,7 +9,11 @@
 
 namespace {
 
-enum { threads = 256, most_planes = 8, enough_threads = 1 << 19 };
+enum { threads = 256, most_planes = 8, held_columns = 4 };
+
+/* Threads that keep the device busy: reading is a chain of few accesses, finding weights for the
+ * gradient is work. */
+enum { enough_threads = 1 << 19, enough_grad_threads = 1 << 17 };
 
 struct axis {
   int64_t scale, shift, unit;
@@ -95,23 +99,47 @@ struct span {
   int begin, end;
 };
 
-__device__ int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+template <class N> __device__ N floor_div(N a, N b) { return a / b - (a % b < 0); }
+
+template <class N, int TAPS> __device__ span readers_as(int i, const axis &a) {
+  /* The place of output o is (scale o + shift) / unit; its whole part must lie in
+   * i - (TAPS - 1 - lead) .. i + lead. */
+  const N unit = (N)a.unit, shift = (N)a.shift, scale = (N)a.scale;
+  const N low = (N)(i - (TAPS - 1 - a.lead)) * unit - shift;
+  const N high = (N)(i + a.lead + 1) * unit - shift;
+  const N begin = i == 0 ? 0 : floor_div<N>(low + scale - 1, scale);
+  const N end = i == a.size - 1 ? a.out : floor_div<N>(high + scale - 1, scale);
+  return {(int)(begin < 0 ? 0 : begin), (int)(end > a.out ? a.out : end)};
+}
 
 /* The outputs that may read input position i: whose first tap is not behind it and whose
  * last is not before it; the border stands for all that lies outside. */
 template <int TAPS> __device__ span readers(int i, const axis &a) {
   if (a.scale == 0) return {0, a.out};
-  /* The place of output o is (scale o + shift) / unit; its whole part must lie in
-   * i - (TAPS - 1 - lead) .. i + lead. */
-  int64_t low = (int64_t)(i - (TAPS - 1 - a.lead)) * a.unit - a.shift;
-  int64_t high = (int64_t)(i + a.lead + 1) * a.unit - a.shift;
-  int64_t begin = i == 0 ? 0 : floor_div(low + a.scale - 1, a.scale);
-  int64_t end = i == a.size - 1 ? a.out : floor_div(high + a.scale - 1, a.scale);
-  return {(int)(begin < 0 ? 0 : begin), (int)(end > a.out ? a.out : end)};
+  return a.narrow ? readers_as<int32_t, TAPS>(i, a) : readers_as<int64_t, TAPS>(i, a);
+}
+
+/* The weights of a reading, and by which of them it reads an element: bit k for tap k. */
+template <class C, int TAPS> struct part {
+  C weight[TAPS];
+  uint32_t reads;
+};
+
+template <class C, int TAPS> __device__ part<C, TAPS> part_of(int o, int element, const axis &a) {
+  const reading<C, TAPS> r = reading_at<C, TAPS>(o, a);
+  part<C, TAPS> p;
+  p.reads = 0;
+#pragma unroll
+  for (int k = 0; k < TAPS; k++) {
+    p.weight[k] = r.weight[k];
+    p.reads |= (uint32_t)(bounded(r.first + k, a.size) == element) << k;
+  }
+  return p;
 }
 
 /* Each product of weights counts by itself, also where two taps read the same border: so
- * infinite gradients come out as in the definition. */
+ * infinite gradients come out as in the definition. Columns are taken a few at a time, whose
+ * weights serve all rows. */
 template <class T, int TAPS>
 __global__ void __launch_bounds__(threads)
     resize_grad(T *dx, const T *dy, uint32_t count, const __grid_constant__ resize_shape s) {
@@ -123,28 +151,35 @@ __global__ void __launch_bounds__(threads)
   dx += (int64_t)p.plane * s.area_in + p.row * s.columns.size + p.column;
   span rows = readers<TAPS>(p.row, s.rows), columns = readers<TAPS>(p.column, s.columns);
   C sum[most_planes] = {};
-  for (int r = rows.begin; r < rows.end; r++) {
-    reading<C, TAPS> v = reading_at<C, TAPS>(r, s.rows);
-    C line[most_planes] = {};
-    for (int c = columns.begin; c < columns.end; c++) {
-      reading<C, TAPS> h = reading_at<C, TAPS>(c, s.columns);
-      bool reads[TAPS];
+  for (int first = columns.begin; first < columns.end; first += held_columns) {
+    part<C, TAPS> h[held_columns];
 #pragma unroll
-      for (int k = 0; k < TAPS; k++) reads[k] = bounded(h.first + k, s.columns.size) == p.column;
-#pragma unroll
-      for (int plane = 0; plane < most_planes; plane++) {
-        if (plane >= p.planes) break;
-        C slope = load(dy[(int64_t)plane * s.area_out + r * s.columns.out + c]);
-#pragma unroll
-        for (int k = 0; k < TAPS; k++)
-          if (reads[k]) line[plane] += h.weight[k] * slope;
-      }
+    for (int c = 0; c < held_columns; c++) {
+      h[c] = part_of<C, TAPS>(first + c, p.column, s.columns);
+      if (first + c >= columns.end) h[c].reads = 0;
     }
+    for (int r = rows.begin; r < rows.end; r++) {
+      const part<C, TAPS> v = part_of<C, TAPS>(r, p.row, s.rows);
+      C line[most_planes] = {};
 #pragma unroll
-    for (int k = 0; k < TAPS; k++) {
-      if (bounded(v.first + k, s.rows.size) != p.row) continue;
+      for (int c = 0; c < held_columns; c++) {
+        if (!h[c].reads) continue;
+        const T *from = dy + r * s.columns.out + first + c;
 #pragma unroll
-      for (int plane = 0; plane < most_planes; plane++) sum[plane] += v.weight[k] * line[plane];
+        for (int plane = 0; plane < most_planes; plane++) {
+          if (plane >= p.planes) break;
+          const C slope = load(from[plane * s.area_out]);
+#pragma unroll
+          for (int k = 0; k < TAPS; k++)
+            if (h[c].reads >> k & 1) line[plane] += h[c].weight[k] * slope;
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < TAPS; k++) {
+        if (!(v.reads >> k & 1)) continue;
+#pragma unroll
+        for (int plane = 0; plane < most_planes; plane++) sum[plane] += v.weight[k] * line[plane];
+      }
     }
   }
 #pragma unroll
@@ -168,8 +203,8 @@ axis axis_of(int64_t mode, bool align_corners, int64_t size, int64_t out) {
 }
 
 /* How many planes a thread takes: several where that leaves threads enough. */
-uint32_t group_of(int64_t planes, int area) {
-  const int64_t spare = planes * area / enough_threads;
+uint32_t group_of(int64_t planes, int area, int64_t enough) {
+  const int64_t spare = planes * area / enough;
   return (uint32_t)(spare < 1 ? 1 : spare > most_planes ? most_planes : spare);
 }
 
@@ -177,10 +212,10 @@ uint32_t group_of(int64_t planes, int area) {
 template <class T>
 tn_status run_pieces(const tn_kernel_args *args,
                      void (*kernel)(T *, const T *, uint32_t, const resize_shape), resize_shape s,
-                     int area_from, int area_to) {
+                     int area_from, int area_to, int64_t enough) {
   const DLTensor *from = args->in[0], *to = args->out[0];
   int64_t planes = to->shape[0] * to->shape[1], piece = CUDA_MAX_INDEX / area_to;
-  s.group = group_of(planes, area_to);
+  s.group = group_of(planes, area_to, enough);
   for (int64_t first = 0; first < planes; first += piece) {
     s.planes = (uint32_t)(planes - first < piece ? planes - first : piece);
     uint32_t count = (uint32_t)(ceil_div(s.planes, s.group) * area_to);
@@ -206,10 +241,10 @@ tn_status resize_as(const tn_kernel_args *args, bool backward, int64_t mode, boo
   bool linear = mode == TN_RESIZE_BILINEAR, cubic = mode == TN_RESIZE_BICUBIC;
   if (backward) {
     auto kernel = cubic ? resize_grad<T, 4> : linear ? resize_grad<T, 2> : resize_grad<T, 1>;
-    return run_pieces<T>(args, kernel, s, s.area_out, s.area_in);
+    return run_pieces<T>(args, kernel, s, s.area_out, s.area_in, enough_grad_threads);
   }
   auto kernel = cubic ? resize<T, 4> : linear ? resize<T, 2> : resize<T, 1>;
-  return run_pieces<T>(args, kernel, s, s.area_in, s.area_out);
+  return run_pieces<T>(args, kernel, s, s.area_in, s.area_out, enough_threads);
 }
 
 tn_status resize_run(const tn_kernel_args *args, bool backward, int64_t mode, bool align_corners) {

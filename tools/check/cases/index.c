@@ -66,6 +66,7 @@ static const indexed pairs[] = {
     {{4, {2, 3, 4, 5}}, {2, {2, 3}}},
     {{4, {3, 2, 5, 8}}, {0, {0}}},
     {{5, {2, 1, 3, 2, 4}}, {3, {2, 1, 3}}},
+    {{3, {2, 40, 70}}, {1, {50}}},
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
@@ -115,6 +116,12 @@ void cases_index(const tn_operator *op, const tn_dtype *types, case_sink sink) {
         c.typical = i == 0 && axis == 0 && k == 0;
         sink.take(sink.ctx, &c);
       }
+  /* Columns so long that a device's cache holds but a few. */
+  static const indexed columns = {{2, {70000, 70}}, {1, {40000}}};
+  if (op->id != TN_OP_SCATTER || tn_dtype_size(types[0]) != 1) return;
+  op_case c = pair_case(op, types, &columns, 0, 0);
+  c.variants = VARIANT_MADE;
+  sink.take(sink.ctx, &c);
 }
 
 /* The data's rank and sizes, the axis, the index's rank and sizes: more than one rank where the

@@ -68,7 +68,7 @@ void cases_sort(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       sink.take(sink.ctx, &c);
     }
   static const tensor scalar = {0, {0}}, large = {1, {70001}};
-  for (unsigned k = 0; k < 3; k++) {
+  for (unsigned k = 0; k < 5; k++) {
     op_case c = begin(op, types, op->shape == TN_SHAPE_UNIQUE && !k ? &scalar : &large, k);
     case_set(&c, "k", 0, k ? 100 : 35000);
     c.variants = VARIANT_MADE;
