@@ -74,6 +74,11 @@ bool cuda_conv_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_backward_is_planes(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
+/* Of the four roles: so small that one launch of ours takes less than a library's call. */
+bool cuda_conv_forward_is_small(const tn_kernel_args *args);
+bool cuda_conv_backward_is_small(const tn_kernel_args *args);
+bool cuda_conv_weight_is_small(const tn_kernel_args *args);
+bool cuda_conv_transpose_weight_is_small(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 
 /* Scattering of floats whose sums come in whatever order threads do. */
