@@ -40,6 +40,8 @@ bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
 /* Fills memory, a multiple of 4 bytes, with numbers of a dtype to measure with, in the order of a
  * stream. A cudaError_t. */
 int cuda_fill_noise(void *stream, void *memory, size_t bytes, tn_dtype dtype);
+/* Keeps a stream busy for so long; a cudaError_t. */
+int cuda_pass_time(void *stream, uint64_t ns);
 
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)

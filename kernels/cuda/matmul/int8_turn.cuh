@@ -11,7 +11,13 @@
 
 namespace {
 
-enum { turn_side = 128, turn_words = turn_side / 4, turn_threads = 256, turn_columns = 16 };
+enum {
+  turn_side = 128,
+  turn_words = turn_side / 4,
+  turn_threads = 256,
+  turn_blocks = 8,
+  turn_columns = 16
+};
 
 struct turn_call {
   const unsigned char *data;
@@ -77,7 +83,7 @@ __device__ __forceinline__ void write_turned(const turn_call &c, int64_t item, i
   }
 }
 
-__global__ void __launch_bounds__(turn_threads)
+__global__ void __launch_bounds__(turn_threads, turn_blocks)
     turn_columns_of(const __grid_constant__ turn_call c) {
   __shared__ alignas(16) unsigned tile[turn_side * turn_words];
   const uint32_t item = quotient(blockIdx.x, c.tiles), at = blockIdx.x - item * c.tiles.value;

@@ -18,72 +18,79 @@ enum { threads = 256, side = 16, padded_side = side + 2, slices = 4, axes = 3 };
 
 /* Multiplications and additions up to which this is the quickest, and terms of one sum. */
 const int64_t small_total = (int64_t)1 << 23, small_terms = 2048;
-/* Sizes and attributes whose products 32 bits hold. */
+/* Sizes and attributes whose products 32 bits hold, as they do all offsets. */
 const int64_t small_number = 1 << 14;
 /* Fewer columns leave most of a tile empty. */
 const int64_t least_columns = 4;
 
-/* A pixel of one of the images, or a tap of one of the channels. */
-struct place4 {
+struct strides4 {
   int lead, at[axes];
 };
-struct divisors4 {
+
+/* From a number to an index of four, the last ones three axes: to the pixels of an image, or to the
+ * taps of a channel. `first` and `step` make positions in the gathered image of them, to which
+ * those of a pixel and of a tap are added up. */
+struct spots {
   cuda_divisor inner, plane, row;
-};
-struct strides4 {
-  int64_t lead, at[axes];
+  int lead; /* step of the first in the gathered image */
+  int first[axes], step[axes];
 };
 
 struct small_conv {
   const void *image, *other, *bias;
   void *result;
-  strides4 of_image, of_other, of_result; /* of_other: of terms; of_result: of rows */
-  int64_t image_channel, other_column, result_column, bias_step;
-  int64_t image_group, other_group, result_group;
-  divisors4 by_row, by_term;
-  int rows, columns, terms; /* of a group */
-  int size[axes], stride[axes], pad[axes], dilation[axes];
-  cuda_divisor by_stride[axes];
+  strides4 of_other, of_result; /* of terms; of rows */
+  int of_image[axes], size[axes];
+  int64_t image_group, other_group, result_group, bias_step;
+  int other_column, result_column;
+  spots row, term;
+  int rows, columns, terms;     /* of a group */
+  cuda_divisor by_stride[axes]; /* of a gradient's positions, where they have a stride */
   int activation;
-  bool backward, sums_pixels, brain;
+  bool divides, brain;
 };
 
-__device__ __forceinline__ place4 place_at(int i, const divisors4 &by) {
-  place4 p;
-  uint32_t rest = (uint32_t)i, q = quotient(rest, by.inner);
-  p.lead = (int)q;
-  rest -= q * by.inner.value;
-  q = quotient(rest, by.plane);
-  p.at[0] = (int)q;
-  rest -= q * by.plane.value;
-  q = quotient(rest, by.row);
-  p.at[1] = (int)q;
-  p.at[2] = (int)(rest - q * by.row.value);
-  return p;
+__device__ __forceinline__ int4 index_of(int i, const spots &s) {
+  const int lead = (int)quotient((uint32_t)i, s.inner);
+  i -= lead * (int)s.inner.value;
+  const int slice = (int)quotient((uint32_t)i, s.plane);
+  i -= slice * (int)s.plane.value;
+  const int line = (int)quotient((uint32_t)i, s.row);
+  return make_int4(lead, slice, line, i - line * (int)s.row.value);
 }
 
-__device__ __forceinline__ int64_t offset_at(const place4 &p, const strides4 &s) {
-  return p.lead * s.lead + p.at[0] * s.at[0] + p.at[1] * s.at[1] + p.at[2] * s.at[2];
+__device__ __forceinline__ int offset_of(const int4 &i, const strides4 &s) {
+  return i.x * s.lead + i.y * s.at[0] + i.z * s.at[1] + i.w * s.at[2];
 }
 
-/* What the window of a pixel has at a tap: 0 outside the image. */
-template <class T>
-__device__ __forceinline__ accumulator_t<T> gathered(const T *image, const small_conv &c,
-                                                     const place4 &pixel, const place4 &tap) {
-  int64_t offset = pixel.lead * c.of_image.lead + tap.lead * c.image_channel;
-  bool there = true;
-#pragma unroll
-  for (int d = 0; d < axes; d++) {
-    int at = pixel.at[d] * c.stride[d] - c.pad[d] + tap.at[d] * c.dilation[d];
-    if (c.backward) {
-      const int from = pixel.at[d] + c.pad[d] - tap.at[d] * c.dilation[d];
-      at = (int)quotient((uint32_t)from, c.by_stride[d]);
-      there = there && from >= 0 && at * c.stride[d] == from;
-    }
-    there = there && is_inside(at, c.size[d]);
-    offset += at * c.of_image.at[d];
+/* Where a pixel or a tap lies: an offset and three positions. */
+__device__ __forceinline__ int4 spot_of(const int4 &i, const spots &s) {
+  return make_int4(i.x * s.lead, s.first[0] + i.y * s.step[0], s.first[1] + i.z * s.step[1],
+                   s.first[2] + i.w * s.step[2]);
+}
+
+/* Whether position `at`, which becomes one of the image, is one. */
+__device__ __forceinline__ bool settle(int *at, const small_conv &c, int d) {
+  if (c.divides) {
+    const int whole = *at, q = (int)quotient((uint32_t)whole, c.by_stride[d]);
+    *at = q;
+    if (whole < 0 || q * (int)c.by_stride[d].value != whole) return false;
   }
-  return there ? (accumulator_t<T>)load(image[offset], c.brain) : (accumulator_t<T>)0;
+  return is_inside(*at, c.size[d]);
+}
+
+/* What a window has at a tap: 0 outside the image. Read in any case, so that reads do not wait for
+ * one another. */
+template <class T>
+__device__ __forceinline__ T gathered(const T *image, const small_conv &c, const int4 &row,
+                                      const int4 &term, bool wanted) {
+  int z = row.y + term.y, y = row.z + term.z, x = row.w + term.w;
+  bool there = settle(&z, c, 0);
+  there = settle(&y, c, 1) && there;
+  there = settle(&x, c, 2) && there && wanted;
+  const int offset = row.x + term.x + z * c.of_image[0] + y * c.of_image[1] + x * c.of_image[2];
+  const T read = image[there ? offset : 0];
+  return there ? read : T{};
 }
 
 /* Two panels as a thread reads them: on the left its row's every 16th term, on the right its term
@@ -91,57 +98,64 @@ __device__ __forceinline__ accumulator_t<T> gathered(const T *image, const small
 template <class T> struct panels {
   using V = accumulator_t<T>;
   static constexpr int depth = 512 / (int)sizeof(V), each = depth * side / threads;
-  V left[each], right[each];
+  T left[each], right[each];
 
   __device__ __forceinline__ void read(const small_conv &c, const T *image, const T *other,
-                                       const place4 &row, bool has_row, int first_column,
+                                       const int4 &row, const int4 *spot, bool has_row, int column,
                                        int from) {
+    const int first = (int)threadIdx.x / side, t = from + (int)threadIdx.x % depth;
 #pragma unroll
     for (int j = 0; j < each; j++) {
-      const int t = from + (int)threadIdx.x / side + j * (threads / side);
-      left[j] = 0;
-      if (!has_row || t >= c.terms) continue;
-      const place4 term = place_at(t, c.by_term);
-      left[j] = gathered(image, c, c.sums_pixels ? term : row, c.sums_pixels ? row : term);
+      const int k = first + j * (threads / side);
+      left[j] = gathered(image, c, row, spot[k], has_row && from + k < c.terms);
     }
-    const int t = from + (int)threadIdx.x % depth;
-    const T *at = other + offset_at(place_at(t, c.by_term), c.of_other);
+    const int at = offset_of(index_of(t, c.term), c.of_other);
 #pragma unroll
     for (int j = 0; j < each; j++) {
-      const int n = first_column + (int)threadIdx.x / depth + j * (threads / depth);
-      right[j] = t < c.terms && n < c.columns ? (V)load(at[n * c.other_column], c.brain) : (V)0;
+      const int n = column + (int)threadIdx.x / depth + j * (threads / depth);
+      const bool there = t < c.terms && n < c.columns;
+      const T read = other[there ? at + n * c.other_column : 0];
+      right[j] = there ? read : T{};
     }
   }
 
-  __device__ __forceinline__ void write(V (*l)[side], V (*r)[padded_side]) const {
+  __device__ __forceinline__ void write(V (*l)[side], V (*r)[padded_side], bool brain) const {
 #pragma unroll
     for (int j = 0; j < each; j++) {
-      l[threadIdx.x / side + j * (threads / side)][threadIdx.x % side] = left[j];
-      r[threadIdx.x % depth][threadIdx.x / depth + j * (threads / depth)] = right[j];
+      l[threadIdx.x / side + j * (threads / side)][threadIdx.x % side] = (V)load(left[j], brain);
+      r[threadIdx.x % depth][threadIdx.x / depth + j * (threads / depth)] =
+          (V)load(right[j], brain);
     }
   }
 };
 
+/* pre: rows, columns and terms are 1 or more, so that each operand's first element is there. */
 template <class T>
 __global__ void __launch_bounds__(threads) small_windows(const __grid_constant__ small_conv c) {
   using V = accumulator_t<T>;
   using two = pack<V, 2>;
   constexpr int depth = panels<T>::depth;
   __shared__ alignas(16) V left[depth][side], right[depth][padded_side];
+  __shared__ int4 spot[depth]; /* of the terms that are read next */
   const T *image = (const T *)c.image + blockIdx.z * c.image_group;
   const T *other = (const T *)c.other + blockIdx.z * c.other_group;
   const int row = (int)(blockIdx.x * side + threadIdx.x % side), column = blockIdx.y * side;
   const int slice = threadIdx.x / (threads / slices);
   const int z = threadIdx.x % (threads / slices) / 8 * 2, x = threadIdx.x % 8 * 2;
-  const place4 place = place_at(row, c.by_row);
+  const int4 of_row = index_of(row, c.row), place = spot_of(of_row, c.row);
   panels<T> next;
   V sum[2][2] = {};
-  next.read(c, image, other, place, row < c.rows, column, 0);
+  if (threadIdx.x < depth) spot[threadIdx.x] = spot_of(index_of(threadIdx.x, c.term), c.term);
+  __syncthreads();
+  next.read(c, image, other, place, spot, row < c.rows, column, 0);
   for (int p = 0; p < c.terms; p += depth) {
-    if (p > 0) __syncthreads(); /* all have used the panels before */
-    next.write(left, right);
+    __syncthreads(); /* all have used the panels and the spots before */
+    next.write(left, right, c.brain);
+    if (threadIdx.x < depth)
+      spot[threadIdx.x] = spot_of(index_of(p + depth + threadIdx.x, c.term), c.term);
     __syncthreads();
-    if (p + depth < c.terms) next.read(c, image, other, place, row < c.rows, column, p + depth);
+    if (p + depth < c.terms)
+      next.read(c, image, other, place, spot, row < c.rows, column, p + depth);
     const int count = least(depth, c.terms - p);
 #pragma unroll 4
     for (int e = slice; e < count; e += slices) {
@@ -160,36 +174,55 @@ __global__ void __launch_bounds__(threads) small_windows(const __grid_constant__
   V all = 0;
 #pragma unroll
   for (int s = 0; s < slices; s++) all += parts[s][threadIdx.x / side][threadIdx.x % side];
-  if (c.bias)
-    all += (V)load(((const T *)c.bias)[(blockIdx.z * c.columns + n) * c.bias_step], c.brain);
-  T *to = (T *)c.result + blockIdx.z * c.result_group + offset_at(place, c.of_result);
+  const T *bias = (const T *)c.bias;
+  if (bias) all += (V)load(bias[(blockIdx.z * c.columns + n) * c.bias_step], c.brain);
+  T *to = (T *)c.result + blockIdx.z * c.result_group + offset_of(of_row, c.of_result);
   to[n * c.result_column] = rounded<T>(simply_activated(c.activation, all), c.brain);
 }
 
 /* --------------------------------------------------------------- the host --- */
 
 strides4 strides_of(int64_t lead, const int64_t *strides) {
-  return {lead, {strides[2], strides[3], strides[4]}};
+  return {(int)lead, {(int)strides[2], (int)strides[3], (int)strides[4]}};
 }
 
 /* Of places over three axes. */
-divisors4 divisors_of(const int *size) {
-  return {cuda_divisor_of((uint32_t)(size[0] * size[1] * size[2])),
-          cuda_divisor_of((uint32_t)(size[1] * size[2])), cuda_divisor_of((uint32_t)size[2])};
+spots spots_of(const int *size, int64_t lead) {
+  spots s = {};
+  s.inner = cuda_divisor_of((uint32_t)(size[0] * size[1] * size[2]));
+  s.plane = cuda_divisor_of((uint32_t)(size[1] * size[2]));
+  s.row = cuda_divisor_of((uint32_t)size[2]);
+  s.lead = (int)lead;
+  return s;
+}
+
+/* Pixels of y step by the stride, or taps back from those of x. */
+spots pixels_of(const conv_shape &s, int64_t lead, bool backward) {
+  spots p = spots_of(backward ? s.size : s.out, lead);
+  for (int d = 0; d < axes; d++) {
+    p.first[d] = backward ? s.pad[d] : -s.pad[d];
+    p.step[d] = backward ? 1 : s.stride[d];
+  }
+  return p;
+}
+
+spots taps_of(const conv_shape &s, int64_t lead, bool backward) {
+  spots t = spots_of(s.kernel, lead);
+  for (int d = 0; d < axes; d++) t.step[d] = backward ? -s.dilation[d] : s.dilation[d];
+  return t;
 }
 
 int count_of(int lead, const int *size) { return lead * size[0] * size[1] * size[2]; }
 
-small_conv begin(const conv_shape &s, bool backward) {
+/* `gathered`: strides of the image that is. */
+small_conv begin(const conv_shape &s, const int64_t *gathered, bool backward) {
   small_conv c = {};
-  c.backward = backward;
   c.activation = TN_ACTIVATION_NONE;
   for (int d = 0; d < axes; d++) {
+    c.of_image[d] = (int)gathered[2 + d];
     c.size[d] = backward ? s.out[d] : s.size[d];
-    c.stride[d] = s.stride[d];
-    c.pad[d] = s.pad[d];
-    c.dilation[d] = s.dilation[d];
     c.by_stride[d] = cuda_divisor_of((uint32_t)s.stride[d]);
+    c.divides = c.divides || (backward && s.stride[d] > 1);
   }
   return c;
 }
@@ -200,6 +233,17 @@ tn_status start(const tn_kernel_args *args, const small_conv &c, int64_t groups)
   return for_class(args, args->out[0], [&](auto t) {
     return launch(args, small_windows<decltype(t)>, grid, threads, 0, c);
   });
+}
+
+/* Whether 32 bits hold the distance of any two elements. */
+bool is_near(const DLTensor *t) {
+  int64_t all = 0;
+  for (int d = 0; d < t->ndim; d++) {
+    const int64_t step = t->strides[d] < 0 ? -t->strides[d] : t->strides[d];
+    if (t->shape[d] > 1 && step > CUDA_MAX_INDEX / t->shape[d]) return false;
+    all += (t->shape[d] - 1) * step;
+  }
+  return all <= CUDA_MAX_INDEX;
 }
 
 /* Whether a product of so many terms is small: x, w and y by their forward names. */
@@ -214,6 +258,7 @@ bool is_small(const tn_kernel_args *args, const DLTensor *x, const DLTensor *w, 
     if (numbers[i] > small_number) return false;
   for (int d = 0; d < x->ndim; d++)
     if (x->shape[d] > small_number) return false;
+  if (!is_near(x) || !is_near(w) || !is_near(y)) return false;
   return is_simple_activation((int)window_activation(args));
 }
 
@@ -251,32 +296,30 @@ bool cuda_conv_transpose_weight_is_small(const tn_kernel_args *args) {
 
 bool cuda_conv_small_image(const tn_kernel_args *args, const conv_shape &s, bool backward,
                            tn_status *status) {
-  if (!(backward ? cuda_conv_backward_is_small(args) : cuda_conv_forward_is_small(args))) return false;
+  if (!(backward ? cuda_conv_backward_is_small(args) : cuda_conv_forward_is_small(args)))
+    return false;
   const DLTensor *from = args->in[0], *w = args->in[1], *to = args->out[0];
   const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
   const int64_t *of_from = backward ? s.y : s.x, *of_to = backward ? s.x : s.y;
   const int summed = backward ? s.group_k : s.group_c;
-  small_conv c = begin(s, backward);
+  small_conv c = begin(s, of_from, backward);
+  c.row = pixels_of(s, of_from[0], backward);
+  c.rows = count_of(s.n, backward ? s.size : s.out);
+  c.term = taps_of(s, of_from[1], backward);
+  c.terms = count_of(summed, s.kernel);
   c.columns = backward ? s.group_c : s.group_k;
   c.image = from->data;
   c.other = w->data;
   c.result = to->data;
   c.bias = bias ? bias->data : NULL;
   c.bias_step = bias ? bias->strides[0] : 0;
-  c.of_image = strides_of(of_from[0], of_from);
-  c.image_channel = of_from[1];
   c.image_group = summed * of_from[1];
   c.of_other = strides_of(s.weight[backward ? 0 : 1], s.weight);
-  c.other_column = s.weight[backward ? 1 : 0];
+  c.other_column = (int)s.weight[backward ? 1 : 0];
   c.other_group = s.group_k * s.weight[0];
   c.of_result = strides_of(of_to[0], of_to);
-  c.result_column = of_to[1];
+  c.result_column = (int)of_to[1];
   c.result_group = c.columns * of_to[1];
-  const int *pixels = backward ? s.size : s.out;
-  c.by_row = divisors_of(pixels);
-  c.rows = count_of(s.n, pixels);
-  c.by_term = divisors_of(s.kernel);
-  c.terms = count_of(summed, s.kernel);
   c.activation = s.activation;
   c.brain = is_brain(to);
   *status = start(args, c, w->shape[0] / s.group_k);
@@ -286,25 +329,22 @@ bool cuda_conv_small_image(const tn_kernel_args *args, const conv_shape &s, bool
 bool cuda_conv_small_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy,
                             const conv_shape &s, tn_status *status) {
   if (!is_small_weight(args, x, dy)) return false;
-  small_conv c = begin(s, false);
-  c.sums_pixels = true;
+  small_conv c = begin(s, s.x, false);
+  c.row = taps_of(s, s.x[1], false);
+  c.rows = count_of(s.group_c, s.kernel);
+  c.term = pixels_of(s, s.x[0], false);
+  c.terms = count_of(s.n, s.out);
   c.columns = s.group_k;
   c.image = x->data;
   c.other = dy->data;
   c.result = args->out[0]->data;
-  c.of_image = strides_of(s.x[0], s.x);
-  c.image_channel = s.x[1];
   c.image_group = s.group_c * s.x[1];
   c.of_other = strides_of(s.y[0], s.y);
-  c.other_column = s.y[1];
+  c.other_column = (int)s.y[1];
   c.other_group = s.group_k * s.y[1];
   c.of_result = strides_of(s.weight[1], s.weight);
-  c.result_column = s.weight[0];
+  c.result_column = (int)s.weight[0];
   c.result_group = s.group_k * s.weight[0];
-  c.by_row = divisors_of(s.kernel);
-  c.rows = count_of(s.group_c, s.kernel);
-  c.by_term = divisors_of(s.out);
-  c.terms = count_of(s.n, s.out);
   c.brain = is_brain(args->out[0]);
   *status = start(args, c, args->out[0]->shape[0] / s.group_k);
   return true;
