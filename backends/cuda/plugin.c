@@ -28,31 +28,21 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define STRIDED(op) STRIDED_WITH(op, )
 #define HEEDS_ALL(op) .attrs_size = sizeof(tn_##op##_attrs)
 #define DENSE(op) DENSE_WITH(op, )
-/* Our own kernel where a launch is most of what a call takes. */
-#define CONV_SMALL(op, role, row_flags)                                                            \
-  ROW(op, "cuda." #op ".small", vendor + 15, FLAGS_STRIDED | row_flags,                            \
-      .run = cuda_run_conv_##role, .supports = cuda_conv_##role##_is_small, .user = &conv_##role,  \
-      HEEDS_ALL(op),                                                                               \
-      .note = "at most 2^23 multiplications and 2048 terms of a sum, 4 or more channels of the "   \
-              "result in a group; no activation, relu, relu6 or hardswish")
 /* cuDNN's rows are deterministic because the plan takes only such algorithms while
  * the host asks for that. */
-#define CONV_LIBRARY(op, role, ...)                                                                \
+#define CONV(op, role, ...)                                                                        \
   ROW(op, "cuda." #op ".cudnn", vendor, FLAGS_DENSE, .run = cuda_run_conv,                         \
       .workspace = cuda_conv_workspace, .user = &conv_##role, HEEDS_ALL(op), __VA_ARGS__),         \
       ROW(op, "cuda." #op ".direct", direct, FLAGS_STRIDED, .run = cuda_run_conv_##role,           \
           HEEDS_ALL(op))
-#define CONV(op, role, ...) CONV_SMALL(op, role, 0), CONV_LIBRARY(op, role, __VA_ARGS__)
 /* Two axes: channels-last as well; results that are images are so too, those that are weights not.
  */
 #define CONV2D(op, role, row_flags, ...)                                                           \
-  CONV_SMALL(op, role, row_flags),                                                                 \
-      ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED | row_flags,                   \
-          .run = cuda_run_conv, .workspace = cuda_conv_workspace,                                  \
-          .supports = cuda_conv_is_channels_last,                                                  \
-          .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},                            \
-          .user = &conv_##role##_nhwc, HEEDS_ALL(op)),                                             \
-      CONV_LIBRARY(op, role, __VA_ARGS__)
+  ROW(op, "cuda." #op ".cudnn.nhwc", vendor + 10, FLAGS_STRIDED | row_flags, .run = cuda_run_conv, \
+      .workspace = cuda_conv_workspace, .supports = cuda_conv_is_channels_last,                    \
+      .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
+      HEEDS_ALL(op)),                                                                              \
+      CONV(op, role, __VA_ARGS__)
 #define ROUNDS_ONCE                                                                                \
   .supports = cuda_conv_rounds_once, .note = "results of 16 bits: no activation, relu or relu6"
 /* Our own kernels first where there is little to reuse. */
@@ -76,6 +66,20 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
+/* Our own kernel where a launch is most of what a call takes. */
+#define CONV_SMALL(op, role, row_flags)                                                            \
+  ROW(op, "cuda." #op ".small", vendor + 15, FLAGS_STRIDED | row_flags,                            \
+      .run = cuda_run_conv_##role, .supports = cuda_conv_##role##_is_small, .user = &conv_##role,  \
+      HEEDS_ALL(op),                                                                               \
+      .note = "at most 2^23 multiplications and 2048 terms of a sum; no activation, relu, relu6 "  \
+              "or hardswish")
+#define CONV_SMALL_OF(axes, row_flags)                                                             \
+  CONV_SMALL(conv##axes##d, forward, row_flags),                                                   \
+      CONV_SMALL(conv##axes##d_grad_input, backward, row_flags),                                   \
+      CONV_SMALL(conv##axes##d_grad_weight, weight, 0),                                            \
+      CONV_SMALL(conv_transpose##axes##d, backward, row_flags),                                    \
+      CONV_SMALL(conv_transpose##axes##d_grad_input, forward, row_flags),                          \
+      CONV_SMALL(conv_transpose##axes##d_grad_weight, transpose_weight, 0)
 
 /* Bytes by cuBLASLt, exact as our own tiles are. */
 #define INT8(op, row_flags, ...)                                                                   \
@@ -206,6 +210,9 @@ static const tn_kernel cuda_kernels[] = {
     ATTENTION_SPLIT,
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
+    CONV_SMALL_OF(1, 0),
+    CONV_SMALL_OF(2, TN_KERNEL_CHANNELS_LAST),
+    CONV_SMALL_OF(3, 0),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
     CONV(conv1d, forward, ROUNDS_ONCE),
     CONV(conv1d_grad_input, backward, ),

@@ -20,8 +20,6 @@ enum { threads = 256, side = 16, padded_side = side + 2, slices = 4, axes = 3 };
 const int64_t small_total = (int64_t)1 << 23, small_terms = 2048;
 /* Sizes and attributes whose products 32 bits hold, as they do all offsets. */
 const int64_t small_number = 1 << 14;
-/* Fewer columns leave most of a tile empty. */
-const int64_t least_columns = 4;
 
 struct strides4 {
   int lead, at[axes];
@@ -251,9 +249,10 @@ bool is_small(const tn_kernel_args *args, const DLTensor *x, const DLTensor *w, 
               int64_t columns, int64_t terms) {
   const int64_t *numbers = window_numbers(args->attrs);
   const int64_t each = cuda_size(w, 1, w->ndim), results = cuda_size(y, 0, y->ndim);
-  if (columns < least_columns || terms < 1 || terms > small_terms) return false;
-  if (each < 1 || results < 1 || results > small_total / each || cuda_size(x, 0, x->ndim) < 1)
-    return false;
+  if (columns < 1 || terms < 1 || terms > small_terms) return false;
+  if (each < 1 || results < 1 || cuda_size(x, 0, x->ndim) < 1) return false;
+  /* What columns leave empty of a tile takes time as well. */
+  if (results > small_total / each * columns / (columns < side ? side : columns)) return false;
   for (int i = 0; i < 3 * window_axes(x) + 1; i++)
     if (numbers[i] > small_number) return false;
   for (int d = 0; d < x->ndim; d++)
