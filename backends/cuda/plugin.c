@@ -178,6 +178,12 @@ static const tn_kernel cuda_kernels[] = {
         .supports = cuda_matmul_small_supports,
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
                 "relu, relu6 or hardswish"),
+    ROW(matmul, "cuda.matmul.row", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_row,
+        .supports = cuda_matmul_row_supports,
+        .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
+        .note =
+            "one row of y, 2^20 bytes of b or more, whose rows or columns begin at multiples of 16 "
+            "bytes; no activation, relu, relu6 or hardswish"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
@@ -185,9 +191,9 @@ static const tn_kernel cuda_kernels[] = {
     ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
         .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
         .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
-        .note =
-            "signed bytes, at most 64 rows, 2^20 bytes of b or more in rows of a multiple of 4, "
-            "sums of a multiple of 8 terms"),
+        .note = "signed bytes, at most 64 rows or 2^28 multiplications, 2^14 bytes of b or more in "
+                "rows of "
+                "a multiple of 4, sums of a multiple of 8 terms"),
     INT8(matmul_integer, FLAGS_STRIDED, ),
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),

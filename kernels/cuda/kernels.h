@@ -116,6 +116,9 @@ bool cuda_recurrent_grad_supports(const tn_kernel_args *args);
 /* Matrix products of a few thousand terms. */
 bool cuda_matmul_small_supports(const tn_kernel_args *args);
 tn_status cuda_run_matmul_small(const tn_kernel_args *args);
+/* Of one row and a large matrix. */
+bool cuda_matmul_row_supports(const tn_kernel_args *args);
+tn_status cuda_run_matmul_row(const tn_kernel_args *args);
 /* Of rows that would look results up: room for a table where a call is large enough. */
 tn_status cuda_table_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);

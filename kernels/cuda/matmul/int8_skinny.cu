@@ -1,9 +1,9 @@
 /*
- * Products of signed bytes with few rows, summed in 32 bits: a block has 32 columns of y and its
- * warps take the sums' terms by turns, so that b, which is what there is to read, is read once and
- * as it lies. Four by four bytes of it turn in registers to be what the matrix units take; the
- * columns of their tiles are every fourth of the block's, so that a thread's results lie together.
- * Sums of integers are the same in any order.
+ * Products of signed bytes with few rows, or few of all, summed in 32 bits: a block has 32 columns
+ * of y and its warps take the sums' terms by turns, so that b, which is what there is to read, is
+ * read once and as it lies. Four by four bytes of it turn in registers to be what the matrix units
+ * take; the columns of their tiles are every fourth of the block's, so that a thread's results lie
+ * together. Sums of integers are the same in any order.
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/matmul/int8_skinny.h"
@@ -23,8 +23,9 @@ enum {
   results = 4 * tiles,
   most_terms = 131071 /* 128 * 128 * k fits 31 bits */
 };
-/* Bytes of b from which on it pays to read them once. */
-const int64_t least_bytes = (int64_t)1 << 14, most_products = (int64_t)1 << 30;
+/* Bytes of b from which on it pays to read them as they lie, and products up to which that is so
+ * where blocks one below the other each do. */
+const int64_t least_bytes = (int64_t)1 << 14, most_products = (int64_t)1 << 28;
 
 static_assert(results == warps, "a thread stores one result of each tile of rows");
 
@@ -113,10 +114,10 @@ bool cuda_matmul_integer_is_skinny(const tn_kernel_args *args) {
   if (!is_matrix(a) || !is_matrix(b) || !is_matrix(y)) return false;
   const int64_t m = y->shape[y->ndim - 2], n = y->shape[y->ndim - 1], k = a->shape[a->ndim - 1];
   return cuda_dtype(a) == TN_I8 && cuda_dtype(b) == TN_I8 && m >= 1 &&
-         (m <= tile_rows * most_tiles || m <= most_products / k / n) && k >= 1 && k <= most_terms && k % own == 0 && n >= 1 &&
-         n <= CUDA_MAX_INDEX - columns && n % 4 == 0 && k * n >= least_bytes &&
-         row_step(a) % 8 == 0 && row_step(b) % 4 == 0 && is_aligned(a->data, 8) &&
-         is_aligned(b->data, 4);
+         (m <= tile_rows * most_tiles || m <= most_products / k / n) && k >= 1 && k <= most_terms &&
+         k % own == 0 && n >= 1 && n <= CUDA_MAX_INDEX - columns && n % 4 == 0 &&
+         k * n >= least_bytes && row_step(a) % 8 == 0 && row_step(b) % 4 == 0 &&
+         is_aligned(a->data, 8) && is_aligned(b->data, 4);
 }
 
 tn_status cuda_run_matmul_integer_skinny(const tn_kernel_args *args) {

@@ -2,7 +2,7 @@
  * Convolutions of every rank and their gradients so small that a launch is most of what they take:
  * matrix products of which one operand, the windows of an image, is gathered as it is read. A block
  * computes a 16 by 16 tile of the result from panels of both operands in shared memory, a thread
- * two by two of it over a quarter of each panel. Sums are in a fixed order.
+ * two by two of it over a sixteenth of each panel. Sums are in a fixed order.
  *
  *   result        rows                      columns            terms
  *   y             pixels of y               channels of y      channels of x by taps
@@ -14,7 +14,13 @@
 
 namespace {
 
-enum { threads = 256, side = 16, padded_side = side + 2, slices = 4, axes = 3 };
+enum {
+  threads = 1024,
+  side = 16,
+  padded_side = side + 2,
+  slices = threads * 4 / (side * side),
+  axes = 3
+};
 
 /* Multiplications and additions up to which this is the quickest, and terms of one sum. */
 const int64_t small_total = (int64_t)1 << 23, small_terms = 2048;
@@ -91,7 +97,7 @@ __device__ __forceinline__ T gathered(const T *image, const small_conv &c, const
   return there ? read : T{};
 }
 
-/* Two panels as a thread reads them: on the left its row's every 16th term, on the right its term
+/* Two panels as a thread reads them: on the left some terms of its row, on the right its term
  * of some columns. */
 template <class T> struct panels {
   using V = accumulator_t<T>;
@@ -133,7 +139,9 @@ __global__ void __launch_bounds__(threads) small_windows(const __grid_constant__
   using V = accumulator_t<T>;
   using two = pack<V, 2>;
   constexpr int depth = panels<T>::depth;
-  __shared__ alignas(16) V left[depth][side], right[depth][padded_side];
+  __shared__ alignas(16) V room[most(depth * (side + padded_side), slices * side * side)];
+  V(*left)
+  [side] = (V(*)[side])room, (*right)[padded_side] = (V(*)[padded_side])(room + depth * side);
   __shared__ int4 spot[depth]; /* of the terms that are read next */
   const T *image = (const T *)c.image + blockIdx.z * c.image_group;
   const T *other = (const T *)c.other + blockIdx.z * c.other_group;
@@ -163,12 +171,12 @@ __global__ void __launch_bounds__(threads) small_windows(const __grid_constant__
     }
   }
   __syncthreads();
-  V(*parts)[side][side] = (V(*)[side][side])left; /* slices, columns, rows */
+  V(*parts)[side][side] = (V(*)[side][side])room; /* slices, columns, rows */
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 2; j++) parts[slice][x + j][z + i] = sum[i][j];
   __syncthreads();
   const int n = column + (int)threadIdx.x / side;
-  if (row >= c.rows || n >= c.columns) return;
+  if (threadIdx.x >= side * side || row >= c.rows || n >= c.columns) return;
   V all = 0;
 #pragma unroll
   for (int s = 0; s < slices; s++) all += parts[s][threadIdx.x / side][threadIdx.x % side];
