@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(threads) small_windows(const __grid_constant__
   using two = pack<V, 2>;
   constexpr int depth = panels<T>::depth;
   __shared__ alignas(16) V room[most(depth * (side + padded_side), slices * side * side)];
-  V(*left)
-  [side] = (V(*)[side])room, (*right)[padded_side] = (V(*)[padded_side])(room + depth * side);
+  auto *left = (V(*)[side])room;
+  auto *right = (V(*)[padded_side])(room + depth * side);
   __shared__ int4 spot[depth]; /* of the terms that are read next */
   const T *image = (const T *)c.image + blockIdx.z * c.image_group;
   const T *other = (const T *)c.other + blockIdx.z * c.other_group;
