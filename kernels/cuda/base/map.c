@@ -5,9 +5,9 @@
  */
 #include "kernels/cuda/base/map.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
 
+#include "kernels/cuda/base/launch.h"
 #include "kernels/cuda/base/table.h"
 #include "kernels/cuda/kernels.h"
 
@@ -20,12 +20,8 @@ static bool is_aligned(const void *ptr, int64_t bytes) {
 
 static tn_status start(const tn_kernel_args *args, const void *kernel, int64_t blocks,
                        void **parameters) {
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status != TN_OK) return status;
   const dim3 grid = {(unsigned)blocks, 1, 1}, block = {MAP_THREADS, 1, 1};
-  cudaError_t error =
-      cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+  return cuda_launch(args, kernel, grid, block, 0, parameters);
 }
 
 /* --- modes of the strided kernel --- */
