@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/base/launch.h"
-
 /* ------------------------------------------------------------- enumeration --- */
 
 /* cudaGetDeviceCount's own text blames an old driver where there is none at all. */
@@ -72,7 +70,7 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
   cuda_device *dev = host->alloc(host, sizeof *dev, _Alignof(cuda_device));
   if (!dev) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a device handle");
   memset(dev, 0, sizeof *dev);
-  dev->info = (cuda_info){(int)index, multiprocessors, count == 1, NULL};
+  dev->info = (cuda_info){(int)index, multiprocessors, count == 1};
   dev->host = host;
   dev->attentions.destroy = cuda_attention_destroy;
   dev->engines.destroy = cuda_engine_destroy;
@@ -81,7 +79,7 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
     host->free(host, dev);
     return cuda_status(host, (int)error, "cudaSetDevice");
   }
-  dev->info.launcher = cuda_launcher_make(host);
+  dev->launcher = cuda_launcher_make(host);
   (void)pthread_mutex_init(&dev->lock, NULL);
   *device = dev;
   return TN_OK;
@@ -95,7 +93,7 @@ static void backend_close(void *device) {
   if (dev->dnn) (void)cudnnDestroy(dev->dnn);
   (void)cudaGetLastError(); /* a lost device; the handle went with it */
   (void)pthread_mutex_destroy(&dev->lock);
-  cuda_launcher_free(dev->host, dev->info.launcher);
+  cuda_launcher_free(dev->host, dev->launcher);
   dev->host->free(dev->host, dev);
 }
 

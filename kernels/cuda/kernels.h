@@ -13,14 +13,11 @@
 extern "C" {
 #endif
 
-typedef struct cuda_launcher cuda_launcher;
-
 /* Every device handle of the backend begins with this: it is what args->device is. */
 typedef struct cuda_info {
-  int ordinal;             /* as the CUDA runtime counts */
-  int multiprocessors;     /* of the device */
-  int only;                /* 1: no other CUDA device is visible, so it is always current */
-  cuda_launcher *launcher; /* of base/launch.h, or NULL */
+  int ordinal;         /* as the CUDA runtime counts */
+  int multiprocessors; /* of the device */
+  int only;            /* 1: no other CUDA device is visible, so it is always current */
 } cuda_info;
 
 /* Makes the device current in the calling thread. */

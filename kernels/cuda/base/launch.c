@@ -73,11 +73,11 @@ static CUfunction function_of(cuda_launcher *l, const void *kernel) {
 
 tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid, dim3 block,
                       size_t shared_bytes, void **parameters) {
-  const cuda_info *info = args->device;
+  const cuda_launching *device = args->device;
   const cudaStream_t stream = args->native_stream;
-  tn_status status = cuda_make_current(args->host, info);
+  tn_status status = cuda_make_current(args->host, &device->info);
   if (status != TN_OK) return status;
-  const CUfunction function = info->launcher ? function_of(info->launcher, kernel) : NULL;
+  const CUfunction function = device->launcher ? function_of(device->launcher, kernel) : NULL;
   if (function) {
     CUlaunchConfig config;
     config.gridDimX = grid.x, config.gridDimY = grid.y, config.gridDimZ = grid.z;
@@ -86,7 +86,7 @@ tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid,
     config.hStream = stream;
     config.attrs = NULL;
     config.numAttrs = 0;
-    if (info->launcher->start(&config, function, parameters, NULL) == CUDA_SUCCESS) return TN_OK;
+    if (device->launcher->start(&config, function, parameters, NULL) == CUDA_SUCCESS) return TN_OK;
   }
   cudaError_t error = cudaLaunchKernel(kernel, grid, block, parameters, shared_bytes, stream);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);

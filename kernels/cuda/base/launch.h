@@ -13,6 +13,14 @@
 extern "C" {
 #endif
 
+typedef struct cuda_launcher cuda_launcher;
+
+/* What the backend's device handle begins with, as launches see it. */
+typedef struct cuda_launching {
+  cuda_info info;
+  cuda_launcher *launcher; /* or NULL */
+} cuda_launching;
+
 /* Starts a kernel in the call's stream. The launch's own result is the check: it also reports
  * errors of earlier work. */
 tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid, dim3 block,
