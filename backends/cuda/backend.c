@@ -79,6 +79,7 @@ static tn_status backend_open(const tn_host *host, void *context, uint32_t index
     host->free(host, dev);
     return cuda_status(host, (int)error, "cudaSetDevice");
   }
+  dev->launcher = cuda_launcher_make(host);
   (void)pthread_mutex_init(&dev->lock, NULL);
   *device = dev;
   return TN_OK;
@@ -92,6 +93,7 @@ static void backend_close(void *device) {
   if (dev->dnn) (void)cudnnDestroy(dev->dnn);
   (void)cudaGetLastError(); /* a lost device; the handle went with it */
   (void)pthread_mutex_destroy(&dev->lock);
+  cuda_launcher_free(dev->host, dev->launcher);
   dev->host->free(dev->host, dev);
 }
 

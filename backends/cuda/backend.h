@@ -18,11 +18,13 @@
 #pragma GCC diagnostic pop
 
 #include "backends/cuda/plans.h"
+#include "kernels/cuda/base/launch.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/recurrent/products.h"
 
 typedef struct cuda_device {
-  cuda_info info; /* first: kernels see only this */
+  cuda_info info;          /* first: kernels see only this */
+  cuda_launcher *launcher; /* next: and launches this */
   const tn_host *host;
   pthread_mutex_t lock; /* of everything below; taken after a queue's */
   cudnnHandle_t dnn;    /* builds attention's plans; NULL until first used */
@@ -30,6 +32,9 @@ typedef struct cuda_device {
   cuda_plans engines; /* of convolutions: graphs that were recorded may use their code */
   uint64_t peers;     /* a bit for each device whose memory was asked for, granted or not */
 } cuda_device;
+
+_Static_assert(offsetof(cuda_device, launcher) == offsetof(cuda_launching, launcher),
+               "launches see a cuda_launching");
 
 enum { cuda_stage_slots = 8, cuda_stage_bytes = 256 * 1024 };
 

@@ -73,8 +73,8 @@ bool cuda_conv_take(cudnnHandle_t dnn, conv_plan *p, const conv_candidate *a);
 /* Whether cuda_conv_tune measures, or takes what was measured, for such a convolution. */
 bool cuda_conv_is_measured(const tn_host *host, const convolution *c);
 
-/* Takes the fastest of cuDNN's algorithms and engines where there is reason to measure; the plan
- * has the heuristic's first. */
+/* Takes the fastest of cuDNN's algorithms and engines where there is reason to measure, else the
+ * first engine; the plan has the heuristic's first algorithm. */
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count);
 
 cudnnDataType_t cuda_conv_data_type(int32_t dtype);

@@ -109,13 +109,14 @@ static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_t
     dnn_graph_relu(g, CUDNN_DATA_FLOAT, c->activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY, x, y);
 }
 
-/* Appends at most `most`. */
-static void list_engines(cuda_queue *queue, const convolution *c, bool fused, int most, field *f) {
+/* Appends at most `most` without any of the notes. */
+static void list_engines(cuda_queue *queue, const convolution *c, bool fused, uint32_t notes,
+                         int most, field *f) {
   static const dnn_conv_result results[] = {[CUDA_CONV_FORWARD] = DNN_CONV_Y,
                                             [CUDA_CONV_BACKWARD] = DNN_CONV_X,
                                             [CUDA_CONV_WEIGHT] = DNN_CONV_W};
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
-  const dnn_limits limits = {forbidden_notes(c), conv_workspace_limit};
+  const dnn_limits limits = {notes, conv_workspace_limit};
   dnn_graph g;
   if (c->deep || c->dtype == TN_F64) return;
   for (int i = 0; i < 2; i++) {
@@ -136,9 +137,9 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, in
 /* All engines, or of either kind alone. */
 static void list_field(cuda_queue *queue, const convolution *c, bool plain, bool fused, field *f) {
   f->engines = 0;
-  if (plain) list_engines(queue, c, false, most_engines, f);
+  if (plain) list_engines(queue, c, false, forbidden_notes(c), most_engines, f);
   f->first_fused = f->engines;
-  if (fused) list_engines(queue, c, true, most_fused, f);
+  if (fused) list_engines(queue, c, true, forbidden_notes(c), most_fused, f);
 }
 
 /* Frees the engines but for the one at `kept`. */
@@ -402,9 +403,27 @@ bool cuda_conv_is_measured(const tn_host *host, const convolution *c) {
   return cuda_tune_applies(host, operations_of(c) / (is_fusable(c) ? least_fused : 1));
 }
 
+/* Has the plan use what the heuristic of graphs puts first: a call of an engine costs the host less
+ * than one of an algorithm, which converts layouts by kernels of its own as well. Among those that
+ * nobody compares with others are none that add in no order and round each time. */
+static void take_first_engine(cuda_queue *queue, conv_plan *p) {
+  const uint32_t atomic = is_half(&p->key) ? NOTE(NONDETERMINISTIC) : 0;
+  field f = {.engines = 0};
+  list_engines(queue, &p->key, false, forbidden_notes(&p->key) | atomic, 1, &f);
+  if (!f.engines) return;
+  p->graph = f.engine[0];
+  if (share(queue->device, p)) return;
+  p->graph = (dnn_plan){.plan = NULL};
+  drop_engines(&f, -1);
+}
+
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
   const bool fusable = is_fusable(&p->key);
-  if (!cuda_conv_is_measured(queue->device->host, &p->key) || take_shared(queue->device, p)) return;
+  if (take_shared(queue->device, p)) return;
+  if (!cuda_conv_is_measured(queue->device->host, &p->key)) {
+    take_first_engine(queue, p);
+    return;
+  }
   const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "convolution"),
                                &p->key, sizeof p->key};
   field f = {.list = list, .count = count};

@@ -46,6 +46,12 @@ static int64_t batch_stride(const DLTensor *t, const DLTensor *y, int d) {
 }
 
 static void batch_of(cuda_shape *s, const DLTensor *y, const DLTensor *a, const DLTensor *b) {
+  if (y->ndim == 2) { /* the commonest, and on the way of every call */
+    s->rank = 1;
+    s->size[0] = 1;
+    for (int k = 0; k < 3; k++) s->stride[k][0] = 1;
+    return;
+  }
   s->rank = y->ndim - 2;
   for (int d = 0; d < s->rank; d++) {
     s->size[d] = y->shape[d];
@@ -101,7 +107,7 @@ static bool describe(product_call *call, const tn_kernel_args *args) {
   const DLTensor *a = args->in[0], *b = args->in[1], *bias = args->in[2], *y = args->out[0];
   const tn_matmul_attrs *attrs = args->attrs;
   product *p = &call->product;
-  memset(call, 0, sizeof *call);
+  memset(p, 0, sizeof *p); /* its padding is part of a plan's key */
   int ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
   p->dtype = cuda_dtype(y);
   p->math = p->dtype == TN_F32 ? (int32_t)args->host->math : 0;

@@ -68,6 +68,20 @@ enum { own = 200, direct = 100, vendor = 300 };
 #define CONV_THIN_WEIGHT(op)                                                                       \
   ROW(op, "cuda." #op ".thin", vendor + 20, FLAGS_STRIDED, .run = cuda_run_conv_weight,            \
       .workspace = cuda_conv_weight_workspace, .supports = cuda_conv_weight_is_thin)
+/* Our own kernel where a launch is most of what a call takes. */
+#define CONV_SMALL(op, role, row_flags)                                                            \
+  ROW(op, "cuda." #op ".small", vendor + 15, FLAGS_STRIDED | row_flags,                            \
+      .run = cuda_run_conv_##role, .supports = cuda_conv_##role##_is_small, .user = &conv_##role,  \
+      HEEDS_ALL(op),                                                                               \
+      .note = "at most 2^23 multiplications and 2048 terms of a sum; no activation, relu, relu6 "  \
+              "or hardswish")
+#define CONV_SMALL_OF(axes, row_flags)                                                             \
+  CONV_SMALL(conv##axes##d, forward, row_flags),                                                   \
+      CONV_SMALL(conv##axes##d_grad_input, backward, row_flags),                                   \
+      CONV_SMALL(conv##axes##d_grad_weight, weight, 0),                                            \
+      CONV_SMALL(conv_transpose##axes##d, backward, row_flags),                                    \
+      CONV_SMALL(conv_transpose##axes##d_grad_input, forward, row_flags),                          \
+      CONV_SMALL(conv_transpose##axes##d_grad_weight, transpose_weight, 0)
 
 /* Bytes by cuBLASLt, exact as our own tiles are. */
 #define INT8(op, row_flags, ...)                                                                   \
@@ -178,6 +192,12 @@ static const tn_kernel cuda_kernels[] = {
         .supports = cuda_matmul_small_supports,
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
                 "relu, relu6 or hardswish"),
+    ROW(matmul, "cuda.matmul.row", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_row,
+        .supports = cuda_matmul_row_supports,
+        .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
+        .note =
+            "one row of y, 2^20 bytes of b or more, whose rows or columns begin at multiples of 16 "
+            "bytes; no activation, relu, relu6 or hardswish"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
@@ -185,9 +205,9 @@ static const tn_kernel cuda_kernels[] = {
     ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
         .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
         .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
-        .note =
-            "signed bytes, at most 64 rows, 2^20 bytes of b or more in rows of a multiple of 4, "
-            "sums of a multiple of 8 terms"),
+        .note = "signed bytes, at most 64 rows or 2^28 multiplications, 2^14 bytes of b or more in "
+                "rows of "
+                "a multiple of 4, sums of a multiple of 8 terms"),
     INT8(matmul_integer, FLAGS_STRIDED, ),
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),
@@ -210,6 +230,9 @@ static const tn_kernel cuda_kernels[] = {
     ATTENTION_SPLIT,
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
+    CONV_SMALL_OF(1, 0),
+    CONV_SMALL_OF(2, TN_KERNEL_CHANNELS_LAST),
+    CONV_SMALL_OF(3, 0),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
     CONV(conv1d, forward, ROUNDS_ONCE),
     CONV(conv1d_grad_input, backward, ),

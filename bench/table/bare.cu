@@ -3,8 +3,9 @@
  * a launch. Commands and answers as in serve.c:
  *
  *   gemm TYPE M N K BATCH TRANS_A TRANS_B   TYPE: f32 tf32 f16 bf16 i8; row-major, as Tenon's
- * matmul copy BYTES | between BYTES | launch time MS | host | drop
+ * matmul copy BYTES | between BYTES | launch BYTES time MS | host | drop
  */
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -61,7 +62,14 @@ __global__ void scramble(void *to, long long n, cudaDataType_t type) {
   }
 }
 
-__global__ void nothing() {}
+/* What operators' kernels have as parameters counts in a launch. */
+template <int BYTES> struct parameters { int v[BYTES / 4]; };
+template <int BYTES> __global__ void nothing(const __grid_constant__ parameters<BYTES>) {}
+
+template <int BYTES> void launch() {
+  static const parameters<BYTES> none = {};
+  nothing<BYTES><<<1, 256, 0, stream>>>(none);
+}
 
 size_t size_of(cudaDataType_t type) {
   return type == CUDA_R_8I ? 1 : type == CUDA_R_32F || type == CUDA_R_32I ? 4 : 2;
@@ -177,6 +185,16 @@ void make_between(long long bytes) {
   call = [=] { must(cudaMemcpyPeerAsync(to, 1, from, 0, (size_t)bytes, stream), "copy"); };
 }
 
+/* Of a kernel that does nothing, with that many bytes of parameters or the next of these numbers.
+ */
+void make_launch(long long bytes) {
+  call = bytes <= 4     ? launch<4>
+         : bytes <= 48  ? launch<48>
+         : bytes <= 128 ? launch<128>
+         : bytes <= 352 ? launch<352>
+                        : launch<832>;
+}
+
 double round_ns(long count) {
   const double begin = now_ns();
   for (long i = 0; i < count; i++) call();
@@ -195,14 +213,18 @@ double timed(double ms) {
 }
 
 double submitted() {
-  enum { CALLS = 200 };
+  enum { BATCHES = 15, CALLS = 60, FIRST = 10 };
+  std::vector<double> ns;
   if (!call) throw std::runtime_error("nothing was made");
-  (void)round_ns(20);
-  const double begin = now_ns();
-  for (int i = 0; i < CALLS; i++) call();
-  const double ns = (now_ns() - begin) / CALLS;
-  must(cudaStreamSynchronize(stream), "synchronize");
-  return ns;
+  for (int b = 0; b < BATCHES; b++) {
+    (void)round_ns(FIRST);
+    const double begin = now_ns();
+    for (int i = 0; i < CALLS; i++) call();
+    ns.push_back((now_ns() - begin) / CALLS);
+    must(cudaStreamSynchronize(stream), "synchronize");
+  }
+  std::nth_element(ns.begin(), ns.begin() + BATCHES / 2, ns.end());
+  return ns[BATCHES / 2];
 }
 
 void warm_up() {
@@ -231,8 +253,8 @@ void obey(const char *line) {
       make_copy(bytes);
     else if (sscanf(line, "between %lld", &bytes) == 1)
       make_between(bytes);
-    else if (!strncmp(line, "launch", 6))
-      call = [] { nothing<<<1, 32, 0, stream>>>(); };
+    else if (sscanf(line, "launch %lld", &bytes) == 1)
+      make_launch(bytes);
     else if (!strncmp(line, "drop", 4))
       return (void)puts("ok");
     else

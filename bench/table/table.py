@@ -174,7 +174,7 @@ class Limits:
             return
         if "bare" in sides:
             self.copy = 2 * (1 << 30) / self.best(sides["bare"], f"copy {1 << 30}")
-            self.launch = self.best(sides["bare"], "launch")
+            self.launch = self.best(sides["bare"], "launch 4")
 
     @staticmethod
     def best(side, what):
@@ -228,6 +228,8 @@ def row_of(case, found, kernel, faults, limits):
     peers = [medians[s] for s in ("torch", "bare") if s in medians and case["kind"] != "host"]
     if "torch" in medians and case["kind"] == "host":
         peers = [medians["torch"]]
+    if case["kind"] == "host" and "bare" in medians and "tenon" in medians:
+        row["of_launch"] = round(medians["tenon"] / medians["bare"], 3)
     if peers and "tenon" in medians:
         row["ratio"] = round(min(peers) / medians["tenon"], 4)  # above 1: Tenon is the fastest
     if faults:  # where there is one GPU nothing can be copied between two
@@ -290,6 +292,11 @@ def summary(rows, late, sides):
         print(f"\n{len(rows)} rows; of {len(ratios)} that have a peer Tenon is at least as fast in "
               f"{sum(r >= 1 for r in ratios)}, within 5 % in {sum(r >= 0.95 for r in ratios)}; geometric mean "
               f"of the ratios {statistics.geometric_mean(ratios):.2f}")
+    launches = sorted((row["of_launch"], row["row"]) for row in rows if "of_launch" in row)
+    if launches:
+        print(f"calls cost the host {launches[0][0]:.2f} ({launches[0][1]}) to {launches[-1][0]:.2f} "
+              f"({launches[-1][1]}) of a bare launch with as many bytes of parameters, in the median "
+              f"{statistics.median(part for part, _ in launches):.2f}")
     if late:
         print(f"no time, or no memory, was left for {late} rows: run their sections alone")
     for name in SIDES:

@@ -6,6 +6,7 @@ usage: torch_side.py [cuda | cpu]
 """
 import json
 import math
+import statistics
 import sys
 import time
 
@@ -190,13 +191,15 @@ class Side:
         return self.round_ns(int(self.calls * ms) if self.calls > 1 else 1 + (ms > 10))
 
     def host(self):
-        self.round_ns(20)
-        begin = time.perf_counter_ns()
-        for _ in range(200):
-            self.call()
-        ns = (time.perf_counter_ns() - begin) / 200
-        self.synchronize()
-        return ns
+        found = []
+        for _ in range(15):
+            self.round_ns(10)
+            begin = time.perf_counter_ns()
+            for _ in range(60):
+                self.call()
+            found.append((time.perf_counter_ns() - begin) / 60)
+            self.synchronize()
+        return statistics.median(found)
 
     def obey(self, line):
         word, _, rest = line.strip().partition(" ")

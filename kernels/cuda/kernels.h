@@ -40,6 +40,8 @@ bool cuda_copy_apart(const tn_kernel_args *args, tn_status *status);
 /* Fills memory, a multiple of 4 bytes, with numbers of a dtype to measure with, in the order of a
  * stream. A cudaError_t. */
 int cuda_fill_noise(void *stream, void *memory, size_t bytes, tn_dtype dtype);
+/* Keeps a stream busy for so long; a cudaError_t. */
+int cuda_pass_time(void *stream, uint64_t ns);
 
 /* One per operator. */
 #define CUDA_DECLARE(name) tn_status cuda_run_##name(const tn_kernel_args *args)
@@ -74,6 +76,11 @@ bool cuda_conv_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_is_thin(const tn_kernel_args *args);
 bool cuda_conv_backward_is_planes(const tn_kernel_args *args);
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args);
+/* Of the four roles: so small that one launch of ours takes less than a library's call. */
+bool cuda_conv_forward_is_small(const tn_kernel_args *args);
+bool cuda_conv_backward_is_small(const tn_kernel_args *args);
+bool cuda_conv_weight_is_small(const tn_kernel_args *args);
+bool cuda_conv_transpose_weight_is_small(const tn_kernel_args *args);
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes);
 
 /* Scattering of floats whose sums come in whatever order threads do. */
@@ -110,6 +117,9 @@ bool cuda_recurrent_grad_supports(const tn_kernel_args *args);
 /* Matrix products of a few thousand terms. */
 bool cuda_matmul_small_supports(const tn_kernel_args *args);
 tn_status cuda_run_matmul_small(const tn_kernel_args *args);
+/* Of one row and a large matrix. */
+bool cuda_matmul_row_supports(const tn_kernel_args *args);
+tn_status cuda_run_matmul_row(const tn_kernel_args *args);
 /* Of rows that would look results up: room for a table where a call is large enough. */
 tn_status cuda_table_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);

@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "kernels/cuda/base/launch.h"
 #include "kernels/cuda/base/layout.h"
 #include "kernels/cuda/kernels.h"
 
@@ -111,17 +112,12 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class T> struct same_type { using type = T; };
 
-/* Starts a kernel in the call's stream. The launch's own result is the check: it also
- * reports errors of earlier work. */
+/* cuda_launch of a kernel with its parameters. */
 template <class... P>
 static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 grid, dim3 block,
                         size_t shared_bytes, typename same_type<P>::type... params) {
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status != TN_OK) return status;
   void *list[] = {(void *)&params...};
-  cudaError_t error = cudaLaunchKernel((const void *)kernel, grid, block, list, shared_bytes,
-                                       (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+  return cuda_launch(args, (const void *)kernel, grid, block, shared_bytes, list);
 }
 
 #endif /* KERNELS_CUDA_COMMON_CUH */

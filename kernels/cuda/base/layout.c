@@ -8,8 +8,7 @@
 
 cuda_divisor cuda_divisor_of(uint32_t value) {
   if (value == 0) return (cuda_divisor){0, 1, 0}; /* of an empty tensor: never divided by */
-  uint32_t shift = 0;
-  while ((UINT64_C(1) << shift) < value) shift++;
+  const uint32_t shift = value > 1 ? 32 - (uint32_t)__builtin_clz(value - 1) : 0;
   uint64_t multiplier = ((UINT64_C(1) << 32) * ((UINT64_C(1) << shift) - value)) / value + 1;
   return (cuda_divisor){value, (uint32_t)multiplier, shift};
 }

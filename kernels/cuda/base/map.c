@@ -5,9 +5,9 @@
  */
 #include "kernels/cuda/base/map.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
 
+#include "kernels/cuda/base/launch.h"
 #include "kernels/cuda/base/table.h"
 #include "kernels/cuda/kernels.h"
 
@@ -20,12 +20,8 @@ static bool is_aligned(const void *ptr, int64_t bytes) {
 
 static tn_status start(const tn_kernel_args *args, const void *kernel, int64_t blocks,
                        void **parameters) {
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status != TN_OK) return status;
   const dim3 grid = {(unsigned)blocks, 1, 1}, block = {MAP_THREADS, 1, 1};
-  cudaError_t error =
-      cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)args->native_stream);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+  return cuda_launch(args, kernel, grid, block, 0, parameters);
 }
 
 /* --- modes of the strided kernel --- */
@@ -236,21 +232,47 @@ static tn_status run_table(const tn_kernel_args *args, const map_form *form, cha
   return status == TN_OK ? cuda_table_look(args, data[0], data[1], n) : status;
 }
 
+/* Elements of tensors that are all row-major, which is found out sooner than that they are one run
+ * in some other order; -1 where they are not. */
+static int64_t row_major_count(int operands, const DLTensor *const *tensors) {
+  int64_t count = 1;
+  for (int d = tensors[0]->ndim - 1; d >= 0; d--) {
+    const int64_t size = tensors[0]->shape[d];
+    if (size == 1) continue;
+    for (int k = 0; k < operands; k++)
+      if (tensors[k]->strides[d] != count) return -1;
+    count *= size;
+  }
+  return count;
+}
+
+static bool are_wide(const map_form *form, char *const *data) {
+  for (int k = 0; k <= form->inputs; k++)
+    if (!is_aligned(data[k], (int64_t)form->size[k] * form->width)) return false;
+  return true;
+}
+
+static tn_status run_dense(const tn_kernel_args *args, const map_form *form, char *const *data,
+                           int64_t n) {
+  return has_table(args, form, n) ? run_table(args, form, data, n) : run_flat(args, form, data, n);
+}
+
 tn_status cuda_map_run(const tn_kernel_args *args, const map_form *form) {
   const int operands = 1 + form->inputs;
   const DLTensor *tensors[CUDA_MAX_OPERANDS] = {args->out[0]};
   char *data[CUDA_MAX_OPERANDS] = {(char *)args->out[0]->data};
-  cuda_shape shape;
   for (int k = 1; k < operands; k++) {
     tensors[k] = args->in[k - 1];
     data[k] = (char *)tensors[k]->data;
   }
+  const bool wide = are_wide(form, data);
+  int64_t n = wide ? row_major_count(operands, tensors) : -1;
+  if (n > 0) return run_dense(args, form, data, n);
+  cuda_shape shape;
   cuda_shape_of(&shape, operands, tensors, true);
-  int64_t n = cuda_shape_count(&shape);
+  n = cuda_shape_count(&shape);
   if (n == 0) return TN_OK;
-  bool flat = cuda_shape_is_flat(&shape, operands);
-  for (int k = 0; k < operands; k++)
-    flat = flat && is_aligned(data[k], (int64_t)form->size[k] * form->width);
-  if (!flat) return cuda_map_run_strided(args, form, data, &shape);
-  return has_table(args, form, n) ? run_table(args, form, data, n) : run_flat(args, form, data, n);
+  if (!wide || !cuda_shape_is_flat(&shape, operands))
+    return cuda_map_run_strided(args, form, data, &shape);
+  return run_dense(args, form, data, n);
 }

@@ -1,4 +1,5 @@
-/* Numbers to measure with: a power hungry mixture as real ones are, none of them too small. */
+/* To measure with: numbers, a power hungry mixture as real ones are, none of them too small, and
+ * time that passes before what is measured. */
 #include "kernels/cuda/base/common.cuh"
 
 namespace {
@@ -44,6 +45,17 @@ __global__ void __launch_bounds__(noise_threads)
     words[i] = (mixed((uint32_t)i + 1) & bits.keep[i % 2]) | bits.set[i % 2];
 }
 
+__device__ __forceinline__ uint64_t clock_ns() {
+  uint64_t ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+__global__ void pass_time(uint64_t ns) {
+  const uint64_t begin = clock_ns();
+  while (clock_ns() - begin < ns) continue;
+}
+
 } // namespace
 
 int cuda_fill_noise(void *stream, void *memory, size_t bytes, tn_dtype dtype) {
@@ -52,5 +64,10 @@ int cuda_fill_noise(void *stream, void *memory, size_t bytes, tn_dtype dtype) {
   const size_t blocks = (words + noise_threads - 1) / noise_threads;
   fill_noise<<<(unsigned)(blocks < 65536 ? blocks : 65536), noise_threads, 0,
                (cudaStream_t)stream>>>((uint32_t *)memory, words, bits_of(dtype));
+  return (int)cudaGetLastError();
+}
+
+int cuda_pass_time(void *stream, uint64_t ns) {
+  pass_time<<<1, 1, 0, (cudaStream_t)stream>>>(ns);
   return (int)cudaGetLastError();
 }

@@ -336,7 +336,7 @@ tn_status turn(const tn_kernel_args *args, const cuda_int8_operand *o, pack_oper
                const pack_call &p) {
   turn_call t = {};
   if (!turns(x, p)) return TN_OK;
-  const int64_t along = ceil_div(p.padded_k, turn_side), across = ceil_div(x.padded, turn_side);
+  const int64_t along = ceil_div(p.padded_k, turn_depth), across = ceil_div(x.padded, turn_side);
   t.data = x.data;
   t.out = x.out;
   t.sums = x.sums;

@@ -1,9 +1,9 @@
 /*
- * Products of signed bytes with few rows, summed in 32 bits: a block has 32 columns of y and its
- * warps take the sums' terms by turns, so that b, which is what there is to read, is read once and
- * as it lies. Four by four bytes of it turn in registers to be what the matrix units take; the
- * columns of their tiles are every fourth of the block's, so that a thread's results lie together.
- * Sums of integers are the same in any order.
+ * Products of signed bytes with few rows, or few of all, summed in 32 bits: a block has 32 columns
+ * of y and its warps take the sums' terms by turns, so that b, which is what there is to read, is
+ * read once and as it lies. Four by four bytes of it turn in registers to be what the matrix units
+ * take; the columns of their tiles are every fourth of the block's, so that a thread's results lie
+ * together. Sums of integers are the same in any order.
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/matmul/int8_skinny.h"
@@ -23,8 +23,9 @@ enum {
   results = 4 * tiles,
   most_terms = 131071 /* 128 * 128 * k fits 31 bits */
 };
-/* Bytes of b from which on it pays to read them once. */
-const int64_t least_bytes = (int64_t)1 << 20;
+/* Bytes of b from which on it pays to read them as they lie, and products up to which that is so
+ * where blocks one below the other each do. */
+const int64_t least_bytes = (int64_t)1 << 14, most_products = (int64_t)1 << 28;
 
 static_assert(results == warps, "a thread stores one result of each tile of rows");
 
@@ -67,7 +68,7 @@ template <int ROWS>
 __global__ void __launch_bounds__(threads) skinny(const __grid_constant__ product p) {
   __shared__ int part[warps][results][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, place = lane % 4;
-  const int begin = (int)blockIdx.x * columns;
+  const int begin = (int)blockIdx.x * columns, top = (int)blockIdx.y * ROWS * tile_rows;
   int sum[ROWS][tiles][4] = {};
 #pragma unroll(ROWS > 1 ? 2 : 4)
   for (int k = warp * step; k < p.k; k += warps * step) {
@@ -76,8 +77,8 @@ __global__ void __launch_bounds__(threads) skinny(const __grid_constant__ produc
     read_columns(b, p, first, begin + 4 * group);
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-      const uint2 upper = read_row(p, i * tile_rows + group, first);
-      const uint2 lower = read_row(p, i * tile_rows + 8 + group, first);
+      const uint2 upper = read_row(p, top + i * tile_rows + group, first);
+      const uint2 lower = read_row(p, top + i * tile_rows + 8 + group, first);
       const unsigned a[4] = {upper.x, lower.x, upper.y, lower.y};
 #pragma unroll
       for (int j = 0; j < tiles; j++) multiply_tile(sum[i][j], a, b[0][j], b[1][j]);
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(threads) skinny(const __grid_constant__ produc
     int all = 0;
 #pragma unroll
     for (int w = 0; w < warps; w++) all += part[w][warp][lane];
-    const int at = i * tile_rows + row;
+    const int at = top + i * tile_rows + row;
     if (at < p.m && column < p.n) p.y[at * p.step_y + column] = all;
   }
 }
@@ -113,10 +114,10 @@ bool cuda_matmul_integer_is_skinny(const tn_kernel_args *args) {
   if (!is_matrix(a) || !is_matrix(b) || !is_matrix(y)) return false;
   const int64_t m = y->shape[y->ndim - 2], n = y->shape[y->ndim - 1], k = a->shape[a->ndim - 1];
   return cuda_dtype(a) == TN_I8 && cuda_dtype(b) == TN_I8 && m >= 1 &&
-         m <= tile_rows * most_tiles && k >= 1 && k <= most_terms && k % own == 0 && n >= 1 &&
-         n <= CUDA_MAX_INDEX - columns && n % 4 == 0 && k * n >= least_bytes &&
-         row_step(a) % 8 == 0 && row_step(b) % 4 == 0 && is_aligned(a->data, 8) &&
-         is_aligned(b->data, 4);
+         (m <= tile_rows * most_tiles || m <= most_products / k / n) && k >= 1 && k <= most_terms &&
+         k % own == 0 && n >= 1 && n <= CUDA_MAX_INDEX - columns && n % 4 == 0 &&
+         k * n >= least_bytes && row_step(a) % 8 == 0 && row_step(b) % 4 == 0 &&
+         is_aligned(a->data, 8) && is_aligned(b->data, 4);
 }
 
 tn_status cuda_run_matmul_integer_skinny(const tn_kernel_args *args) {
@@ -133,5 +134,8 @@ tn_status cuda_run_matmul_integer_skinny(const tn_kernel_args *args) {
   auto kernel = p.m <= tile_rows       ? skinny<1>
                 : p.m <= 2 * tile_rows ? skinny<2>
                                        : skinny<most_tiles>;
-  return launch(args, kernel, (unsigned)ceil_div(p.n, columns), threads, 0, p);
+  const int rows = least(p.m, tile_rows * most_tiles);
+  const int height = tile_rows * (rows <= tile_rows ? 1 : rows <= 2 * tile_rows ? 2 : most_tiles);
+  const dim3 grid((unsigned)ceil_div(p.n, columns), (unsigned)ceil_div(p.m, height));
+  return launch(args, kernel, grid, threads, 0, p);
 }

@@ -3,8 +3,8 @@
  * weights, one block) per output, in fixed order. It takes what cuDNN does not, empty
  * tensors included, and is the faster one where there are few channels and so little to
  * reuse: a first layer's forward pass and weight gradient, for the commonest of which conv_patch.cu
- * has kernels. Any strides are taken. Kernels are made twice: DEEP ones for three axes, the others
- * with a depth of 1.
+ * has kernels, as conv_small.cu has for what is small. Any strides are taken. Kernels are made
+ * twice: DEEP ones for three axes, the others with a depth of 1.
  */
 #include "kernels/cuda/window/conv.cuh"
 
@@ -168,6 +168,7 @@ template <class T> tn_status run_image(const tn_kernel_args *args, bool backward
   if (s.count == 0) return TN_OK;
   if (cuda_conv_planes(args, s, backward, &status)) return status;
   if (!backward && cuda_conv_patch_forward(args, s, &status)) return status;
+  if (cuda_conv_small_image(args, s, backward, &status)) return status;
   auto kernel = backward ? (is_deep(to) ? grad_input<T, true> : grad_input<T, false>)
                          : (is_deep(to) ? forward<T, true> : forward<T, false>);
   return launch(args, kernel, blocks_for(s.count), threads, 0, (T *)to->data, (const T *)from->data,
@@ -182,6 +183,7 @@ tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTens
   tn_status status;
   if (s.count == 0) return TN_OK;
   if (cuda_conv_patch_weight(args, x, dy, s, &status)) return status;
+  if (cuda_conv_small_weight(args, x, dy, s, &status)) return status;
   int64_t image = cuda_size(dy, 2, dy->ndim);
   if (image > CUDA_MAX_INDEX || s.count > CUDA_MAX_INDEX) {
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: an image of %lld elements, at most %d",

@@ -77,4 +77,10 @@ bool cuda_conv_patch_weight(const tn_kernel_args *args, const DLTensor *x, const
 /* Bytes of workspace that the latter is faster with. */
 size_t cuda_conv_patch_workspace(const tn_kernel_args *args, const DLTensor *dy);
 
+/* conv_small.cu: likewise. */
+bool cuda_conv_small_image(const tn_kernel_args *args, const conv_shape &s, bool backward,
+                           tn_status *status);
+bool cuda_conv_small_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy,
+                            const conv_shape &s, tn_status *status);
+
 #endif /* KERNELS_CUDA_WINDOW_CONV_CUH */
