@@ -16,7 +16,10 @@
  * shares. */
 enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
 /* With matrix units. */
-enum { TILED_ROWS_OF_UNITS = 512, TILED_DEPTH_OF_UNITS = 256 };
+enum { TILED_ROWS_OF_UNITS = 512 };
+#ifndef TILED_DEPTH_OF_UNITS
+#define TILED_DEPTH_OF_UNITS 256
+#endif
 /* Words of b that need not be laid out again if each is once for all blocks of rows: fewer are not
  * worth a loop over the threads. Words that would take too much memory. */
 enum { TILED_ONCE_LEAST = 1 << 18, TILED_ONCE_MOST = 1 << 26 };
