@@ -183,6 +183,7 @@ START_TEST(products_beside_small_ones) {
       {.m = 17, .n = 129, .k = 512},  {.m = 120, .n = 17, .k = 513},
       {.m = 65, .n = 66, .k = 1041},  {.m = 128, .n = 135, .k = 2049},
       {.m = 129, .n = 128, .k = 600}, {.m = 129, .n = 129, .k = 600},
+      {.m = 95, .n = 1032, .k = 257}, {.m = 97, .n = 1033, .k = 257},
   };
   for (int turn = 0; turn < 36; turn += case_step(5)) turn_over(all[_i], turn);
 }
@@ -268,7 +269,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, products_by_units, 0, 2);
   tcase_add_loop_test(tcase, blocks_and_shares, 0, 14);
   tcase_add_loop_test(tcase, small_products, 0, 5);
-  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 28);
+  tcase_add_loop_test(tcase, products_beside_small_ones, 0, 30);
   tcase_add_test(tcase, infinities_in_small_products);
   tcase_add_test(tcase, an_operand_is_no_result);
   tcase_add_test(tcase, infinities_stay_in_their_rows);

@@ -8,8 +8,9 @@
 #include "tests/suite.h"
 
 /* Terms of the thread with most blocks over a fair share; blocks are handed out in order. */
-static double imbalance(const split_work *w) {
-  const split_blocks b = split_choose(w);
+typedef split_blocks way(const split_work *w);
+static double imbalance(way *choose, const split_work *w) {
+  const split_blocks b = choose(w);
   ck_assert(b.m >= 1 && b.m <= w->m && b.n >= 1 && b.n <= w->n);
   const int64_t blocks = w->batches * cpu_ceil_div(w->m, b.m) * cpu_ceil_div(w->n, b.n);
   const double most = (double)cpu_ceil_div(blocks, w->threads) * (double)b.m * (double)b.n;
@@ -24,8 +25,8 @@ START_TEST(cubes_are_shared_fairly) {
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
       const int64_t s = cubes[i];
       const split_work w = {1, s, s, s, threads[t], _i};
-      ck_assert_msg(imbalance(&w) <= 1.25, "%d on %d threads: %g", (int)s, (int)threads[t],
-                    imbalance(&w));
+      ck_assert_msg(imbalance(split_choose, &w) <= 1.25, "%d on %d threads: %g", (int)s,
+                    (int)threads[t], imbalance(split_choose, &w));
     }
   }
 }
@@ -39,7 +40,30 @@ START_TEST(long_products_are_shared_fairly) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const int64_t *s = shapes[i];
     const split_work w = {s[0], s[1], s[2], s[3], 16, _i};
-    ck_assert_msg(imbalance(&w) <= 1.3, "case %d: %g", (int)i, imbalance(&w));
+    ck_assert_msg(imbalance(split_choose, &w) <= 1.3, "case %d: %g", (int)i,
+                  imbalance(split_choose, &w));
+  }
+}
+END_TEST
+
+/* Rows in whole tiles of registers and columns in whole strips: what is left of a strip is less
+ * work than it is counted for. */
+START_TEST(strips_are_shared_fairly) {
+  static const int64_t shapes[][4] = {{1, 64, 9216, 128},  {1, 9216, 64, 128}, {1, 7, 5000, 900},
+                                      {17, 256, 256, 256}, {3, 300, 500, 64},  {1000, 32, 32, 32},
+                                      {1, 128, 128, 128},  {64, 512, 512, 64}};
+  for (size_t i = 0; i < sizeof cubes / sizeof *cubes; i++)
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+      const split_work w = {1, cubes[i], cubes[i], cubes[i], threads[t], false};
+      ck_assert_msg(imbalance(split_strips, &w) <= 1.2, "%d on %d threads: %g", (int)cubes[i],
+                    (int)threads[t], imbalance(split_strips, &w));
+      ck_assert_int_eq(split_strips(&w).m % SPLIT_TILE, 0);
+    }
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    const int64_t *s = shapes[i];
+    const split_work w = {s[0], s[1], s[2], s[3], 16, false};
+    ck_assert_msg(imbalance(split_strips, &w) <= 1.2, "case %d: %g", (int)i,
+                  imbalance(split_strips, &w));
   }
 }
 END_TEST
@@ -67,6 +91,7 @@ END_TEST
 static void add_tests(TCase *tests) {
   tcase_add_loop_test(tests, cubes_are_shared_fairly, 0, 2);
   tcase_add_loop_test(tests, long_products_are_shared_fairly, 0, 2);
+  tcase_add_test(tests, strips_are_shared_fairly);
   tcase_add_loop_test(tests, small_products_are_left_whole, 0, 2);
   tcase_add_test(tests, one_thread_cuts_for_the_kernel_without_packing);
 }

@@ -30,6 +30,7 @@ void ISA(integer_take_units)(integer_words *w, int64_t rows, const integer_vecto
   /* Few rows leave most of a unit's tile empty. */
   if (!w->bytes || w->length == 0 || rows < TILE_UNIT / 2 || !tile_amx_has_bytes()) return;
   w->units = true;
+  w->steps = cpu_ceil_div(w->steps, TILE_UNIT) * TILE_UNIT;
   w->b_signed = b->is_signed;
   w->moved = 0;
   w->zeros_b = has_zeros(b->zero);
@@ -151,19 +152,37 @@ static void read_zeros(const integer_words *w, pack_job *p) {
 }
 
 #if TN_ISA_LEVEL == 2
-/* Rows of a for matrix units, one after the other, with bytes of 0 behind the last term. */
+/* Row i of a for matrix units: words of a tile follow each other, bytes behind the last term are 0.
+ */
+static void pack_row(const integer_words *w, const pack_job *p, int64_t i, uint32_t *to) {
+  enum { BYTES = TILE_UNIT * sizeof *to };
+  const uint8_t *from = p->x->data + (p->first + i) * p->x->step;
+  const int64_t along = p->x->along, terms = i < p->count ? w->length : 0;
+  for (int64_t t = 0; t < w->steps * 4; t += BYTES, to += TILE_UNIT * TILE_UNIT) {
+    uint8_t *line = (uint8_t *)to;
+    const int64_t count = cpu_max(0, cpu_min(BYTES, terms - t));
+    if (along == 1 && count == BYTES) {
+      memcpy(line, from + t, BYTES);
+      continue;
+    }
+    for (int64_t b = 0; b < count; b++) line[b] = from[(t + b) * along];
+    memset(line + count, 0, (size_t)(BYTES - count));
+  }
+}
+
+static int32_t sum_of_row(const integer_words *w, const uint32_t *row) {
+  int32_t sum = 0;
+  for (int64_t t = 0; t < w->steps; t += TILE_UNIT, row += TILE_UNIT * TILE_UNIT)
+    sum += tile_byte_sum_vnni(TILE_UNIT, w->a_signed, row);
+  return sum;
+}
+
 static void pack_rows(const integer_words *w, const pack_job *p, const integer_panel *to) {
-  const size_t bytes = (size_t)w->steps * sizeof(uint32_t), length = (size_t)w->length;
   for (int64_t i = 0; i < to->room; i++) {
-    const uint8_t *from = p->x->data + (p->first + i) * p->x->step;
-    uint8_t *row = (uint8_t *)(to->words + i * w->steps);
-    const size_t terms = i < p->count ? length : 0;
-    if (terms && p->x->along == 1) memcpy(row, from, terms);
-    for (size_t t = 0; t < terms && p->x->along != 1; t++) row[t] = from[(int64_t)t * p->x->along];
-    memset(row + terms, 0, bytes - terms);
+    uint32_t *row = to->words + i / TILE_UNIT * TILE_UNIT * w->steps + i % TILE_UNIT * TILE_UNIT;
+    pack_row(w, p, i, row);
     to->zeros[i] = i < p->count ? p->zero[i] : 0;
-    if (w->zeros_b)
-      to->sums[i] = tile_byte_sum_vnni(w->steps, w->a_signed, to->words + i * w->steps);
+    if (w->zeros_b) to->sums[i] = sum_of_row(w, row);
   }
 }
 
@@ -174,9 +193,10 @@ static bool bytes_are_signed(const integer_words *w, bool is_b) {
 }
 #endif
 
-void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t first,
+static void pack_panel(const integer_words *w, const integer_vectors *x, int64_t first,
                        int64_t count, const integer_panel *to) {
   pack_job p = {.x = x, .first = first, .count = count, .length = w->length, .room = to->room};
+  const int64_t laid = cpu_ceil_div(w->length, w->bytes ? 4 : 2);
   read_zeros(w, &p);
 #if TN_ISA_LEVEL == 2
   if (w->units && !x->is_b) {
@@ -184,8 +204,10 @@ void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t
     return;
   }
 #endif
-  for (int64_t t = 0; count < to->room && t < w->steps; t++)
+  for (int64_t t = 0; count < to->room && t < laid; t++)
     for (int64_t j = count; j < to->room; j++) to->words[t * to->room + j] = 0;
+  memset(to->words + laid * to->room, 0,
+         (size_t)((w->steps - laid) * to->room) * sizeof *to->words);
   if (w->bytes)
     pack(&p, true, to->words);
   else
@@ -195,6 +217,16 @@ void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t
   if (x->is_b ? w->zeros_a : w->zeros_b)
     tile_byte_sums_vnni(w->steps, to->room, bytes_are_signed(w, x->is_b), to->words, to->sums);
 #endif
+}
+
+/* Matrix units want panels of b that are as wide as a tile. */
+void ISA(integer_pack)(const integer_words *w, const integer_vectors *x, int64_t first,
+                       int64_t count, const integer_panel *to) {
+  const int64_t most = w->units && x->is_b ? TILE_UNIT : to->room;
+  for (int64_t j = 0; j < to->room; j += most) {
+    const integer_panel part = {most, to->words + j * w->steps, to->zeros + j, to->sums + j};
+    pack_panel(w, x, first + j, cpu_max(0, cpu_min(most, count - j)), &part);
+  }
 }
 
 /* What zero points take from the sums of a row of a, which has `zero`. */
@@ -211,10 +243,11 @@ static void correct(const integer_words *w, const integer_panel *a, int64_t row,
 #if TN_ISA_LEVEL == 2
 static void multiply_by_units(const integer_words *w, const tile_shape *s, const integer_panel *a,
                               const integer_panel *b, int32_t *sums) {
+  const int64_t group = w->steps * TILE_UNIT;
   if (w->a_signed)
-    (w->b_signed ? tile_bytes_ss_amx : tile_bytes_su_amx)(s, a->words, w->steps, b->words, sums);
+    (w->b_signed ? tile_bytes_ss_amx : tile_bytes_su_amx)(s, group, a->words, b->words, sums);
   else
-    (w->b_signed ? tile_bytes_us_amx : tile_bytes_uu_amx)(s, a->words, w->steps, b->words, sums);
+    (w->b_signed ? tile_bytes_us_amx : tile_bytes_uu_amx)(s, group, a->words, b->words, sums);
 }
 #endif
 

@@ -92,7 +92,7 @@ typedef struct integer_vectors {
 /* What the words of a product hold, and how many of them a sum has. */
 typedef struct integer_words {
   bool bytes;
-  bool units;            /* of bytes, by matrix units: a's panels are rows of words */
+  bool units;            /* of bytes, by matrix units */
   bool a_signed;         /* of bytes: a's are signed and b's not, or the reverse */
   bool b_signed;         /* for matrix units */
   int32_t moved;         /* what was added to bytes of b */
@@ -117,7 +117,7 @@ static inline int64_t integer_panel_rows(const integer_words *w) {
 /* `room` vectors of which some may be 0; of words of bytes also zero points and sums. */
 typedef struct integer_panel {
   int64_t room;
-  uint32_t *words; /* [steps][room]; of a for matrix units [room][steps] */
+  uint32_t *words; /* [steps][room]; for matrix units in tiles (tile.h) */
   int32_t *zeros, *sums;
 } integer_panel;
 

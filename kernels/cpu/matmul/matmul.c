@@ -27,8 +27,9 @@ typedef struct matmul_call {
   int64_t bias_step;
   int64_t activation; /* a tn_activation */
   int64_t m, n, k;
-  bool deep; /* is_deep */
-  int rank;  /* batch dimensions */
+  bool deep;      /* is_deep */
+  bool registers; /* has_registers */
+  int rank;       /* batch dimensions */
   int64_t batch[TN_MAX_RANK], batches;
   int64_t block_m, block_n, blocks_m, blocks_n;
 } matmul_call;
@@ -127,7 +128,7 @@ static void choose_blocks(matmul_call *call) {
                            .k = cpu_max(1, call->k),
                            .threads = threads_of(call->host),
                            .unpacked = cpu_blas.thin_allocates && call->m > 1 && call->n > 1};
-  const split_blocks blocks = split_choose(&work);
+  const split_blocks blocks = call->registers ? split_strips(&work) : split_choose(&work);
   call->block_m = blocks.m;
   call->block_n = blocks.n;
   call->blocks_m = cpu_ceil_div(call->m, call->block_m);
@@ -187,6 +188,12 @@ static bool is_deep(const matmul_call *call) {
 #endif
 }
 
+/* Whether products of float32 are faster in registers than on the BLAS, whatever their size: its
+ * kernels for AVX-512 pack both operands, and every thread does so for itself. */
+static bool has_registers(const matmul_call *call) {
+  return TN_ISA_LEVEL == 2 && call->m > 1 && call->n > 1;
+}
+
 /* Products of float32 that are faster in registers than on the BLAS. */
 enum { SMALL_TERMS = 1 << 20, SMALL_EXTENT = 1 << 20, SMALL_COLUMNS = 16 };
 static bool is_small(const small_product *p, int64_t terms) {
@@ -239,7 +246,7 @@ static bool small_block(const matmul_call *call, const float *a, const float *b,
                            .b_col = call->b.col,
                            .y_row = call->y.row,
                            .y_col = 1};
-  if (!is_small(&p, SMALL_TERMS) && !is_thin_block(&p)) return false;
+  if (!call->registers && !is_small(&p, SMALL_TERMS) && !is_thin_block(&p)) return false;
   ISA(small_floats)(&p);
   return true;
 }

@@ -5,9 +5,12 @@
  */
 #include "kernels/cpu/matmul/integer.h"
 
-/* Rows of a block at the least where there are enough for all threads, and with matrix units: b's
- * panel is laid out for each block again. */
+/* Rows of a block at the least where there are enough for all threads, and with matrix units. */
 enum { LEAST_ROWS = 16 * TILE_ROWS, LEAST_ROWS_OF_UNITS = 2 * INTEGER_UNIT_ROWS };
+
+/* Bytes of b that need not be laid out again if each is once for all blocks of rows: fewer are not
+ * worth the memory. */
+enum { ONCE_LEAST = 1 << 17 };
 
 typedef struct byte_matrix {
   integer_vectors of;
@@ -18,8 +21,9 @@ typedef struct byte_matrix {
 typedef struct integer_call {
   const tn_host *host;
   byte_matrix a, b;
-  char *panels; /* [batches of a's own] of a's rows */
-  int rank;     /* batch axes */
+  char *panels;  /* [batches of a's own] of a's rows */
+  char *columns; /* [batches of b's own, blocks_n], or NULL: laid out for every block again */
+  int rank;      /* batch axes */
   int64_t size[TN_MAX_RANK], batches;
   int64_t m, n;
   integer_words words;
@@ -96,17 +100,46 @@ static void fold_batch(integer_call *c) {
   c->rank = 0;
 }
 
-/* The range counts the panels of all of a's own batches. */
+static int64_t row_panels(const integer_call *c) {
+  return own_batches(c, &c->a) * cpu_ceil_div(c->m, integer_panel_rows(&c->words));
+}
+
+static void pack_rows(const integer_call *c, int64_t unit) {
+  const int64_t most = integer_panel_rows(&c->words), panels = cpu_ceil_div(c->m, most);
+  const int64_t item = unit / panels, panel = unit % panels, first = panel * most;
+  integer_vectors x = c->a.of;
+  x.data += own_offset(c, &c->a, item);
+  const integer_panel to = integer_rows_at(&c->words, c->m, panel,
+                                           c->panels + item * integer_rows_bytes(&c->words, c->m));
+  ISA(integer_pack)(&c->words, &x, first, cpu_min(most, c->m - first), &to);
+}
+
+static integer_panel columns_at(const integer_call *c, int64_t own, int64_t j, void *memory) {
+  const int64_t at =
+      (own * c->blocks_n + j / TILE_WIDTH) * integer_panel_bytes(&c->words, TILE_WIDTH);
+  return integer_panel_at(&c->words, tile_width(c->n - j), memory ? memory : c->columns + at);
+}
+
+/* From column j on of the matrix that lies `offset` behind the first. */
+static void pack_columns(const integer_call *c, int64_t offset, int64_t j,
+                         const integer_panel *to) {
+  integer_vectors x = c->b.of;
+  x.data += offset;
+  ISA(integer_pack)(&c->words, &x, j, cpu_min(TILE_WIDTH, c->n - j), to);
+}
+
+/* The range counts panels of all of a's own batches, then of b's, if these are laid out once. */
 static tn_status pack_range(void *ctx, int64_t begin, int64_t end) {
   const integer_call *c = ctx;
-  const int64_t most = integer_panel_rows(&c->words), panels = cpu_ceil_div(c->m, most);
+  const int64_t rows = row_panels(c);
   for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t item = unit / panels, panel = unit % panels, first = panel * most;
-    integer_vectors x = c->a.of;
-    x.data += own_offset(c, &c->a, item);
-    const integer_panel to = integer_rows_at(
-        &c->words, c->m, panel, c->panels + item * integer_rows_bytes(&c->words, c->m));
-    ISA(integer_pack)(&c->words, &x, first, cpu_min(most, c->m - first), &to);
+    if (unit < rows) {
+      pack_rows(c, unit);
+      continue;
+    }
+    const int64_t own = (unit - rows) / c->blocks_n, j = (unit - rows) % c->blocks_n * TILE_WIDTH;
+    const integer_panel to = columns_at(c, own, j, NULL);
+    pack_columns(c, own_offset(c, &c->b, own), j, &to);
   }
   return TN_OK;
 }
@@ -116,26 +149,42 @@ static tn_status no_memory(const tn_host *host, int64_t bytes) {
                     (long long)bytes);
 }
 
-static tn_status pack_rows(integer_call *c) {
-  const int64_t items = own_batches(c, &c->a), bytes = items * integer_rows_bytes(&c->words, c->m);
-  const int64_t most = integer_panel_rows(&c->words), panel = integer_panel_bytes(&c->words, most);
-  c->panels = c->host->alloc(c->host, (size_t)bytes, 64);
-  if (!c->panels) return no_memory(c->host, bytes);
-  return c->host->parallel_for(c->host, items * cpu_ceil_div(c->m, most),
-                               1 + CPU_GRAIN_CHEAP / panel, pack_range, c);
+/* Panels of columns that are worth laying out once. */
+static int64_t column_panels(const integer_call *c) {
+  const int64_t own = own_batches(c, &c->b), again = c->batches * c->blocks_m - own;
+  const double bytes = (double)again * (double)c->n * (double)c->words.length;
+  return bytes >= ONCE_LEAST ? own * c->blocks_n : 0;
 }
 
-/* Unit: some rows of one panel of columns of a matrix. */
+/* Columns are laid out again and again where there is no memory for all. */
+static tn_status pack(integer_call *c) {
+  const int64_t most = integer_panel_rows(&c->words), panel = integer_panel_bytes(&c->words, most);
+  const int64_t items = own_batches(c, &c->a);
+  const int64_t rows = cpu_ceil_div(items * integer_rows_bytes(&c->words, c->m), 64) * 64;
+  int64_t columns = column_panels(c);
+  const int64_t all = rows + columns * integer_panel_bytes(&c->words, TILE_WIDTH);
+  c->panels = c->host->alloc(c->host, (size_t)all, 64);
+  if (!c->panels && columns) {
+    columns = 0;
+    c->panels = c->host->alloc(c->host, (size_t)rows, 64);
+  }
+  if (!c->panels) return no_memory(c->host, rows);
+  if (columns) c->columns = c->panels + rows;
+  return c->host->parallel_for(c->host, row_panels(c) + columns, 1 + CPU_GRAIN_CHEAP / panel,
+                               pack_range, c);
+}
+
+/* Unit: some rows of one panel of columns of a matrix. memory: for these, unless they are laid out.
+ */
 static void multiply_unit(const integer_call *c, int64_t unit, void *memory) {
   const int64_t blocks = c->blocks_m * c->blocks_n, item = unit / blocks;
   const int64_t i = unit % blocks / c->blocks_n * c->block_m;
   const int64_t j = unit % c->blocks_n * TILE_WIDTH, columns = cpu_min(TILE_WIDTH, c->n - j);
   int64_t own_a, own;
-  integer_vectors x = c->b.of;
   offset_of(c, c->a.batch, item, &own_a);
-  x.data += offset_of(c, c->b.batch, item, &own);
-  const integer_panel b = integer_panel_at(&c->words, tile_width(columns), memory);
-  ISA(integer_pack)(&c->words, &x, j, columns, &b);
+  const int64_t offset = offset_of(c, c->b.batch, item, &own);
+  const integer_panel b = columns_at(c, own, j, memory);
+  if (memory) pack_columns(c, offset, j, &b);
   const int64_t at = offset_of(c, c->y_batch, item, &own) + i * c->y_row + j * c->y_col;
   const integer_block y = {c->y + at * c->sink.size, c->y_row, c->y_col, i, j};
   ISA(integer_products)
@@ -146,15 +195,15 @@ static void multiply_unit(const integer_call *c, int64_t unit, void *memory) {
 static tn_status product_range(void *ctx, int64_t begin, int64_t end) {
   const integer_call *c = ctx;
   const int64_t bytes = integer_panel_bytes(&c->words, TILE_WIDTH);
-  void *memory = c->host->alloc(c->host, (size_t)bytes, 64);
-  if (!memory) return no_memory(c->host, bytes);
+  void *memory = c->columns ? NULL : c->host->alloc(c->host, (size_t)bytes, 64);
+  if (!memory && !c->columns) return no_memory(c->host, bytes);
   for (int64_t unit = begin; unit < end; unit++) multiply_unit(c, unit, memory);
   c->host->free(c->host, memory);
   return TN_OK;
 }
 
-/* Blocks for the threads to share; small ones are given out several at a time. */
-static tn_status multiply(integer_call *c) {
+/* For the threads to share. */
+static void choose_blocks(integer_call *c) {
   const int64_t threads = c->host->num_threads ? c->host->num_threads : 1;
   c->blocks_n = cpu_ceil_div(c->n, TILE_WIDTH);
   const int64_t wanted = threads > 1 ? cpu_ceil_div(4 * threads, c->batches * c->blocks_n) : 1;
@@ -162,6 +211,10 @@ static tn_status multiply(integer_call *c) {
   const int64_t least = c->words.units ? LEAST_ROWS_OF_UNITS : LEAST_ROWS;
   c->block_m = cpu_max(least, cpu_ceil_div(c->m, wanted * side) * side);
   c->blocks_m = cpu_ceil_div(c->m, c->block_m);
+}
+
+/* Small blocks are given out several at a time. */
+static tn_status multiply(integer_call *c) {
   const double block = (double)cpu_min(c->m, c->block_m) + 16;
   const double work = block * (double)cpu_min(c->n, TILE_WIDTH) * (double)(c->words.length + 8);
   return c->host->parallel_for(c->host, c->batches * c->blocks_m * c->blocks_n,
@@ -186,7 +239,8 @@ static tn_status run_integer(const tn_kernel_args *args, const DLTensor *a, cons
   if (c.batches * c.m * c.n == 0) return TN_OK;
   fold_batch(&c);
   ISA(integer_take_units)(&c.words, c.m, &c.b.of);
-  tn_status status = pack_rows(&c);
+  choose_blocks(&c);
+  tn_status status = pack(&c);
   if (status == TN_OK) status = multiply(&c);
   c.host->free(c.host, c.panels);
   return status;

@@ -9,6 +9,9 @@
 /* Rows of a tile with all vectors beside each other: their sums, a row of b and one number stay in
  * registers. Terms of b between which a strip of columns stays in cache. */
 enum { ROWS_FULL = 6, DEPTH = 256 };
+/* Floats of a strip's copy. Columns are copied though they are dense for so many rows, where rows
+ * of b stand so many bytes apart that those of a strip share few lines of a cache. */
+enum { STRIP_PANEL = 16384, COPY_ROWS = 96, COPY_PITCH = 4096 };
 
 /* A strip of columns of y and some terms of its sums. b: rows `b_row` apart. */
 typedef struct strip {
@@ -145,7 +148,15 @@ static void run_strip(int64_t vectors, rest_kind rest, const strip *s, int64_t m
   }
 }
 
-/* Terms [0, steps) of columns of b to a panel of `width`, of which lanes behind `count` stay. */
+/* Terms [0, steps) of columns of b to a panel of `width`, of which lanes behind `count` stay: where
+ * they are dense, */
+static void copy(const small_product *p, const float *b, int64_t steps, int64_t count,
+                 int64_t width, float *to) {
+  for (int64_t t = 0; t < steps; t++, b += p->b_row, to += width)
+    memcpy(to, b, (size_t)count * sizeof *to);
+}
+
+/* and where not. */
 static void turn(const small_product *p, const float *b, int64_t steps, int64_t count,
                  int64_t width, float *to) {
   int64_t j = 0;
@@ -181,7 +192,7 @@ static void multiply_strip(const small_product *p, int64_t j, int64_t count, int
              .add = first > 0};
   if (panel) {
     s.b_row = (vectors + (lanes > 0)) * LANES;
-    turn(p, s.b, steps, count, s.b_row, panel);
+    (p->b_col == 1 ? copy : turn)(p, s.b, steps, count, s.b_row, panel);
     s.b = panel;
   }
   run_strip(vectors, rest, &s, p->m);
@@ -205,18 +216,24 @@ static void multiply(const small_product *p, int64_t depth, float *panel) {
   }
 }
 
-static void multiply_turned(const small_product *p) {
-  _Alignas(64) float panel[PANEL];
+static void multiply_copied(const small_product *p) {
+  _Alignas(64) float panel[STRIP_PANEL];
   const int64_t most = (FLOATS_BESIDE + 1) * LANES;
   const int64_t width = cpu_min(most, cpu_ceil_div(p->n, LANES) * LANES);
-  multiply(p, PANEL / width, panel);
+  multiply(p, STRIP_PANEL / width, panel);
+}
+
+static bool is_copied(const small_product *p) {
+  if (p->n == 1) return false;
+  if (p->b_col != 1) return true;
+  return p->m >= COPY_ROWS && p->b_row * (int64_t)sizeof *p->b > COPY_PITCH;
 }
 
 static void wide(const small_product *p) {
-  if (p->b_col == 1 || p->n == 1)
-    multiply(p, DEPTH, NULL);
+  if (is_copied(p))
+    multiply_copied(p);
   else
-    multiply_turned(p);
+    multiply(p, DEPTH, NULL);
 }
 
 /* The product of the operands turned: columns of y are its rows. */
@@ -237,8 +254,8 @@ static small_product turned(const small_product *p) {
 
 static bool is_narrow(const small_product *p, int64_t most) {
   const int64_t least = p->n <= SMALL_NARROW / 2 ? SMALL_LONG : 4 * SMALL_LONG;
-  const bool is_copied = p->b_row != 1 && p->n > 1;
-  return p->n <= most && p->a_col == 1 && p->k >= least && (!is_copied || p->m >= SMALL_LONG);
+  const bool is_turned = p->b_row != 1 && p->n > 1;
+  return p->n <= most && p->a_col == 1 && p->k >= least && (!is_turned || p->m >= SMALL_LONG);
 }
 
 /* Sums of no terms, whose operands may stand nowhere. */

@@ -86,4 +86,30 @@ static inline split_blocks split_choose(const split_work *w) {
   return best;
 }
 
+/* The same for products in registers (small.h), which read the first operand where it lies: a block
+ * is a strip of columns, which are as good as packed for it, by rows that leave all threads the
+ * same work. A block of more rows would only have them leave the cache before the next strip. */
+enum { SPLIT_STRIP = 64, SPLIT_TILE = 6, SPLIT_ROWS = 192, SPLIT_ROWS_LEAST = 2 * SPLIT_TILE };
+#ifndef SPLIT_MANY
+#define SPLIT_MANY 384
+#endif
+static inline split_blocks split_strips(const split_work *w) {
+  const int64_t strips = w->batches * cpu_ceil_div(w->n, SPLIT_STRIP), once = 4; /* reads of b */
+  const int64_t most = cpu_ceil_div(w->m, SPLIT_ROWS_LEAST);
+  const bool many = strips * cpu_ceil_div(w->m, SPLIT_MANY) >= 4 * w->threads;
+  const int64_t tall = many ? SPLIT_MANY : SPLIT_ROWS;
+  split_blocks best = {cpu_min(w->m, tall), cpu_min(w->n, SPLIT_STRIP)};
+  double least = INFINITY;
+  for (int64_t parts = cpu_ceil_div(w->m, tall); parts <= most; parts++) {
+    const int64_t rows = cpu_ceil_div(cpu_ceil_div(w->m, parts), SPLIT_TILE) * SPLIT_TILE;
+    const int64_t units = strips * cpu_ceil_div(w->m, rows);
+    const double strip = (double)w->k * SPLIT_STRIP, call = 5000;
+    const double terms =
+        (double)cpu_ceil_div(units, w->threads) * ((double)(rows + once) * strip + call);
+    if (terms < least) least = terms, best.m = cpu_min(rows, w->m);
+    if (units >= 8 * w->threads) break;
+  }
+  return best;
+}
+
 #endif

@@ -73,18 +73,21 @@ void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, floa
 #if TN_ISA_LEVEL == 2
 /* Words are two bf16. For processors with AVX512-BF16, to which subnormal numbers are 0. */
 void tile_pairs_bf16(const tile_shape *s, const uint32_t *a, const uint32_t *b, float *y);
-/* The same by AMX: words of row i of a stand a_row words apart from those of row i - 1, and rows of
- * a and y are there up to a multiple of TILE_UNIT; what such rows hold does not matter. */
-void tile_pairs_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+/* The same by AMX, of a and b in tiles of TILE_UNIT by TILE_UNIT words: of a in rows of words of
+ * one row, of b in rows of words of columns beside each other. Tiles of the next steps follow,
+ * `group` words behind stand those of the next rows or columns. Steps and the width are multiples
+ * of TILE_UNIT, and so are the rows that a and y have; what lies in more than there are does not
+ * matter. */
+void tile_pairs_amx(const tile_shape *s, int64_t group, const uint32_t *a, const uint32_t *b,
                     float *y);
 /* The same of words of four bytes, of a and then of b signed (s) or unsigned (u). */
-void tile_bytes_ss_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+void tile_bytes_ss_amx(const tile_shape *s, int64_t group, const uint32_t *a, const uint32_t *b,
                        int32_t *y);
-void tile_bytes_su_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+void tile_bytes_su_amx(const tile_shape *s, int64_t group, const uint32_t *a, const uint32_t *b,
                        int32_t *y);
-void tile_bytes_us_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+void tile_bytes_us_amx(const tile_shape *s, int64_t group, const uint32_t *a, const uint32_t *b,
                        int32_t *y);
-void tile_bytes_uu_amx(const tile_shape *s, const uint32_t *a, int64_t a_row, const uint32_t *b,
+void tile_bytes_uu_amx(const tile_shape *s, int64_t group, const uint32_t *a, const uint32_t *b,
                        int32_t *y);
 /* Words are four bytes, signed of one operand and unsigned of the other. For processors with
  * AVX-512 VNNI. */

@@ -79,17 +79,17 @@ typedef struct tile_config {
   uint8_t rows[16];
 } tile_config;
 
-/* Tiles for `words` words of a sum at a time. */
-static void configure(int words) {
+static void configure(void) {
   tile_config c = {.palette = 1};
   for (int t = 0; t < 8; t++) {
-    c.row_bytes[t] =
-        (uint16_t)(sizeof(uint32_t) * (t == ROWS_0 || t == ROWS_1 ? words : TILE_UNIT));
-    c.rows[t] = (uint8_t)(t == COLUMNS_0 || t == COLUMNS_1 ? words : TILE_UNIT);
+    c.row_bytes[t] = (uint16_t)(sizeof(uint32_t) * TILE_UNIT);
+    c.rows[t] = TILE_UNIT;
   }
   __asm__ volatile("" : : "r"(&c) : "memory"); /* GCC 12 knows of the first 8 bytes alone */
   _tile_loadconfig(&c);
 }
+
+enum { UNITS_WORDS = TILE_UNIT * TILE_UNIT }; /* of a tile */
 
 #define UNITS_NAME tile_pairs_amx
 #define UNITS_SUM float

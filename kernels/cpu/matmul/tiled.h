@@ -15,8 +15,11 @@
  * that are laid out at a time. Words of a share at the least, and blocks that are enough without
  * shares. */
 enum { TILED_ROWS = 192, TILED_ROWS_LEAST = 48, TILED_DEPTH = 256 };
-/* With matrix units laying out b takes the greater part of the time. */
+/* With matrix units. */
 enum { TILED_ROWS_OF_UNITS = 512 };
+#ifndef TILED_DEPTH_OF_UNITS
+#define TILED_DEPTH_OF_UNITS 256
+#endif
 /* Words of b that need not be laid out again if each is once for all blocks of rows: fewer are not
  * worth a loop over the threads. Words that would take too much memory. */
 enum { TILED_ONCE_LEAST = 1 << 18, TILED_ONCE_MOST = 1 << 26 };
@@ -29,11 +32,12 @@ typedef struct tiled_product {
   bool pairs, units;     /* pairs of bf16, by matrix units */
   int64_t steps, slices; /* words of a sum; shares of it */
   int64_t block_m, blocks_m, blocks_n, blocks;
-  /* Of a: [own matrices, panels, steps, rows of a panel], for matrix units [own matrices, rows,
-   * steps], with TILE_UNIT rows more. */
+  /* Of a: [own matrices, panels, steps, rows of a panel], for matrix units matmul_units.inc. */
   uint32_t *memory, *panels;
-  uint32_t *strips; /* of b: [own matrices, blocks_n, steps, width of a strip], or NULL */
-  float *partial;   /* sums of shares: [blocks, slices, tiled_block_room] */
+  /* Of b: [own matrices, blocks_n, steps, width of a strip], for matrix units [own matrices,
+   * blocks_n, groups of TILE_UNIT columns, steps, TILE_UNIT], or NULL. */
+  uint32_t *strips;
+  float *partial; /* sums of shares: [blocks, slices, tiled_block_room] */
 } tiled_product;
 
 /* Words first <= t < last of a panel of `room` vectors. */
@@ -72,6 +76,7 @@ static tiled_product tiled_product_of(const matmul_call *call, bool pairs, bool 
   const int64_t side = units ? 2 * TILE_UNIT : TILE_ROWS;
   const int64_t threads = call->host->num_threads > 1 ? (int64_t)call->host->num_threads : 0;
   p.steps = pairs ? cpu_ceil_div(call->k, 2) : call->k;
+  if (units) p.steps = cpu_ceil_div(p.steps, TILE_UNIT) * TILE_UNIT;
   p.blocks_n = cpu_ceil_div(call->n, TILE_WIDTH);
   const int64_t strips = call->batches * p.blocks_n;
   const int64_t wanted = cpu_max(1, cpu_ceil_div(4 * threads, strips));
@@ -95,6 +100,7 @@ static tn_status tiled_no_memory(const tn_host *host, int64_t bytes) {
 static int64_t tiled_strips(const tiled_product *p) {
   const int64_t matrices = own_matrices(p->call, &p->call->b), row = p->blocks_n * TILE_WIDTH;
   const int64_t again = p->call->batches * p->blocks_m - matrices;
+  if (p->units) return matrices * row * p->steps; /* which want tiles */
   if (p->call->deep || again <= 0 || matrices > TILED_ONCE_MOST / row) return 0;
   if (p->steps > TILED_ONCE_MOST / (matrices * row)) return 0;
   return again * row >= cpu_ceil_div(TILED_ONCE_LEAST, cpu_max(1, p->steps))
@@ -107,8 +113,8 @@ static int64_t tiled_strips(const tiled_product *p) {
 static tn_status tiled_product_open(tiled_product *p) {
   const matmul_call *call = p->call;
   const int64_t matrices = own_matrices(call, &call->a);
-  const int64_t rows = p->units ? matrices * call->m + TILE_UNIT
-                                : matrices * cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
+  const int64_t side = p->units ? TILE_UNIT : TILE_ROWS;
+  const int64_t rows = matrices * cpu_ceil_div(call->m, side) * side;
   const bool has_panels = !p->call->deep && (p->blocks_n > 1 || p->units);
   const int64_t panels =
       has_panels ? cpu_ceil_div(rows * p->steps, TILE_SIDE) * TILE_SIDE + TILE_SIDE : 0;
@@ -132,7 +138,8 @@ static tiled_block tiled_block_at(const tiled_product *p, int64_t unit) {
   const matmul_call *call = p->call;
   const int64_t per = p->blocks_m * p->blocks_n, batch = unit / per;
   const int64_t i = unit % per / p->blocks_n * p->block_m, j = unit % p->blocks_n * TILE_WIDTH;
-  const int64_t rows = p->units ? call->m : cpu_ceil_div(call->m, TILE_ROWS) * TILE_ROWS;
+  const int64_t side = p->units ? TILE_UNIT : TILE_ROWS;
+  const int64_t rows = cpu_ceil_div(call->m, side) * side;
   const int64_t per_row = p->blocks_n, strip = p->steps * TILE_WIDTH;
   return (tiled_block){
       .j = j,
