@@ -2,7 +2,7 @@
  * lstm, gru and rnn. The input's product with w is one launch over all steps; then each step takes
  * the state's product with u and goes on from there. See recurrent.cuh.
  */
-#include "kernels/cuda/recurrent/recurrent.cuh"
+#include "kernels/cuda/recurrent/resident.cuh"
 
 namespace {
 
@@ -18,6 +18,9 @@ struct forward_call {
   /* Where somebody else multiplies: the state's products [d, n, gates h], without x's bias in
    * `products`, and u widened, or u itself. */
   void *sums, *wide;
+  /* Where all steps are one launch: its words of h, and of gru's q. */
+  resident_plan plan;
+  uint2 *words, *q_words;
 };
 
 /* --- products[d] = x w[d]^T + bias --- */
@@ -71,6 +74,11 @@ __global__ void __launch_bounds__(product_threads)
 
 /* --- steps --- */
 
+/* Where a number's word is: in the first half, or the second. */
+__device__ int64_t word_at(const forward_call &f, const recurrent_place &at, int side) {
+  return ((side * f.c.directions + at.d) * f.c.sequences + at.b) * resident_row(f.c.hidden) + at.j;
+}
+
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     begin_states(const __grid_constant__ forward_call f) {
@@ -80,6 +88,11 @@ __global__ void __launch_bounds__(recurrent_threads)
   const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
   ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
   if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
+  if (f.plan.units == 0) return;
+  for (int side = 0; side < 2; side++) { /* of no step */
+    f.words[word_at(f, at, side)] = make_uint2(0, 0);
+    if (f.q_words) f.q_words[word_at(f, at, side)] = make_uint2(0, 0);
+  }
 }
 
 template <class T>
@@ -104,10 +117,11 @@ template <class T> struct step_place {
 
 /* False for threads outside the states. */
 template <class T>
-__device__ bool find_place(const forward_call &f, int64_t step, step_place<T> *s) {
+__device__ bool find_place(const forward_call &f, const recurrent_place &at, int64_t step,
+                           step_place<T> *s) {
   using C = compute_t<T>;
   const recurrent_call &c = f.c;
-  s->at = recurrent_place_of();
+  s->at = at;
   const int d = s->at.d;
   const int64_t b = s->at.b, j = s->at.j;
   if (b >= c.sequences || j >= c.hidden) return false;
@@ -123,20 +137,21 @@ __device__ bool find_place(const forward_call &f, int64_t step, step_place<T> *s
 
 /* A step behind a sequence's end: zeros, and the state as it was. */
 template <class T>
-__device__ void write_rest(const forward_call &f, const step_place<T> &s, int64_t step, int now) {
+__device__ compute_t<T> write_rest(const forward_call &f, const step_place<T> &s, int64_t step,
+                                   int now) {
   using C = compute_t<T>;
   const recurrent_call &c = f.c;
   ((T *)f.y)[recurrent_y_row(c, s.at.d, step, s.at.b) * c.hidden + s.at.j] = stored<T>::from((C)0);
   for (int64_t g = 0; g < c.reserved && s.reserve; g++) s.reserve[g * c.hidden] = 0;
-  ((C *)f.h[1 - now])[s.state] = ((const C *)f.h[now])[s.state];
+  return ((C *)f.h[1 - now])[s.state] = ((const C *)f.h[now])[s.state];
 }
 
 template <class T>
-__device__ void write_state(const forward_call &f, const step_place<T> &s, compute_t<T> h,
-                            int now) {
+__device__ compute_t<T> write_state(const forward_call &f, const step_place<T> &s, compute_t<T> h,
+                                    int now) {
   using C = compute_t<T>;
   ((T *)f.y)[recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden + s.at.j] = stored<T>::from(h);
-  ((C *)f.h[1 - now])[s.state] = h;
+  return ((C *)f.h[1 - now])[s.state] = h;
 }
 
 /* What the input gives gate g. */
@@ -166,16 +181,12 @@ __device__ void products_of(const forward_call &f, const void *rows, int64_t fir
                                     f.c.sequences);
 }
 
+/* The new state of an element, from its products z with the gates of u. */
 template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    lstm_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+__device__ compute_t<T> lstm_end(const forward_call &f, const step_place<T> &s, compute_t<T> *z,
+                                 int now) {
   using C = compute_t<T>;
   const int64_t n = f.c.hidden;
-  step_place<T> s;
-  C z[4] = {};
-  products_of<T, 4>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
   C *cell = (C *)f.cell + s.state;
   const C before = *cell, state = ((const C *)f.h[now])[s.state], clip = (C)f.c.k.clip;
   for (int g = 0; g < 4; g++) z[g] += input_of(f, s, g);
@@ -186,85 +197,172 @@ __global__ void __launch_bounds__(recurrent_threads)
   for (int g = 0; g < 4 && s.reserve; g++) s.reserve[g * n] = z[g];
   if (s.reserve) s.reserve[4 * n] = before;
   if (s.reserve) s.reserve[5 * n] = state;
-  write_state(f, s, h, now);
+  return write_state(f, s, h, now);
 }
 
 template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    rnn_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+__device__ compute_t<T> rnn_end(const forward_call &f, const step_place<T> &s, compute_t<T> *z,
+                                int now) {
   using C = compute_t<T>;
-  step_place<T> s;
-  C z[1] = {};
-  products_of<T, 1>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
   z[0] += input_of(f, s, 0);
   if (s.reserve) s.reserve[0] = z[0];
   if (s.reserve) s.reserve[f.c.hidden] = ((const C *)f.h[now])[s.state];
-  write_state(f, s, cell_activate(f.c.k.enter, z[0], (C)f.c.k.clip), now);
+  return write_state(f, s, cell_activate(f.c.k.enter, z[0], (C)f.c.k.clip), now);
 }
 
 /* The end of gru's step, z and h being its gates with all in them. */
 template <class T>
-__device__ void gru_end(const forward_call &f, const step_place<T> &s, const compute_t<T> *z,
-                        compute_t<T> q, int now) {
+__device__ compute_t<T> gru_end(const forward_call &f, const step_place<T> &s,
+                                const compute_t<T> *z, compute_t<T> q, int now) {
   using C = compute_t<T>;
   const int64_t n = f.c.hidden;
   const C before = ((const C *)f.h[now])[s.state];
   for (int g = 0; g < 3 && s.reserve; g++) s.reserve[g * n] = z[g];
   if (s.reserve) s.reserve[3 * n] = before;
   if (s.reserve) s.reserve[4 * n] = q;
-  write_state(f, s, cell_gru_step(z[0], z[2], before, (C)f.c.k.clip, f.c.k.gate, f.c.k.enter), now);
+  const C h = cell_gru_step(z[0], z[2], before, (C)f.c.k.clip, f.c.k.gate, f.c.k.enter);
+  return write_state(f, s, h, now);
 }
 
 /* Linear before reset: all in one. */
 template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    gru_linear_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+__device__ compute_t<T> gru_linear_end(const forward_call &f, const step_place<T> &s,
+                                       compute_t<T> *z, int now) {
   using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
-  step_place<T> s;
-  C z[3] = {};
-  products_of<T, 3>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
   z[0] += input_of(f, s, 0);
   z[1] += input_of(f, s, 1);
-  const C q = z[2] + (f.bias ? load(((const T *)f.bias)[(s.at.d * 6 + 5) * n + s.at.j]) : (C)0);
+  const C q =
+      z[2] + (f.bias ? load(((const T *)f.bias)[(s.at.d * 6 + 5) * f.c.hidden + s.at.j]) : (C)0);
   z[2] = input_of(f, s, 2) + q * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
-  gru_end(f, s, z, q, now);
+  return gru_end(f, s, z, q, now);
 }
 
 /* The gates z and r, and the state reset. */
 template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
+__device__ compute_t<T> gru_reset(const forward_call &f, const step_place<T> &s, compute_t<T> *z,
+                                  int now) {
   using C = compute_t<T>;
-  step_place<T> s;
-  C z[2] = {};
-  products_of<T, 2>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
   z[0] += input_of(f, s, 0);
   z[1] += input_of(f, s, 1);
   ((C *)f.gates)[2 * s.state] = z[0];
   ((C *)f.gates)[2 * s.state + 1] = z[1];
-  ((C *)f.q)[s.state] =
-      ((const C *)f.h[now])[s.state] * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
+  return ((C *)f.q)[s.state] =
+             ((const C *)f.h[now])[s.state] * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
 }
 
-/* The gate h from the reset state, and the step's end. */
+/* The gate h from the reset state's product, and the step's end. */
+template <class T>
+__device__ compute_t<T> gru_reset_end(const forward_call &f, const step_place<T> &s, compute_t<T> h,
+                                      int now) {
+  using C = compute_t<T>;
+  const C *gates = (const C *)f.gates + 2 * s.state;
+  const C z[3] = {gates[0], gates[1], h + input_of(f, s, 2)};
+  return gru_end(f, s, z, ((const C *)f.q)[s.state], now);
+}
+
+/* A step whose products are all of the state. */
+template <class T>
+__device__ compute_t<T> end_of(const forward_call &f, const step_place<T> &s, int64_t step,
+                               compute_t<T> *z, int now) {
+  if (s.t < 0) return write_rest(f, s, step, now);
+  if (f.c.gates == 4) return lstm_end(f, s, z, now);
+  return f.c.gates == 1 ? rnn_end(f, s, z, now) : gru_linear_end(f, s, z, now);
+}
+
+template <class T, int G>
+__global__ void __launch_bounds__(recurrent_threads)
+    whole_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  step_place<T> s;
+  compute_t<T> z[G] = {};
+  products_of<T, G>(f, f.h[now], 0, z);
+  if (!find_place(f, recurrent_place_of(), step, &s)) return;
+  if (s.t < 0)
+    (void)write_rest(f, s, step, now);
+  else if constexpr (G == 4)
+    (void)lstm_end(f, s, z, now);
+  else if constexpr (G == 1)
+    (void)rnn_end(f, s, z, now);
+  else
+    (void)gru_linear_end(f, s, z, now);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
+  step_place<T> s;
+  compute_t<T> z[2] = {};
+  products_of<T, 2>(f, f.h[now], 0, z);
+  if (find_place(f, recurrent_place_of(), step, &s)) (void)gru_reset(f, s, z, now);
+}
+
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_step(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
   step_place<T> s;
-  C h[1] = {};
+  compute_t<T> h[1] = {};
   products_of<T, 1>(f, f.q, 2, h);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
-  const C *gates = (const C *)f.gates + 2 * s.state;
-  const C z[3] = {gates[0], gates[1], h[0] + input_of(f, s, 2)};
-  gru_end(f, s, z, ((const C *)f.q)[s.state], now);
+  if (!find_place(f, recurrent_place_of(), step, &s)) return;
+  if (s.t < 0)
+    (void)write_rest(f, s, step, now);
+  else
+    (void)gru_reset_end(f, s, h[0], now);
+}
+
+/* --- all steps in one launch --- */
+
+/* What a block's vectors are before the first step. */
+__device__ void gather_first(const forward_call &f, const resident_room &m, int d) {
+  const float *h = (const float *)f.h[0] + d * f.c.sequences * f.c.hidden;
+  const int n = (int)f.c.hidden;
+  for (int x = threadIdx.x; x < (int)f.c.sequences * n; x += resident_threads)
+    m.v[x / n * f.plan.pitch + x % n] = h[x];
+}
+
+/* A block is some units of a direction; each of its first threads has one of a sequence. */
+template <class T>
+__global__ void __launch_bounds__(resident_threads)
+    all_steps(const __grid_constant__ forward_call f) {
+  extern __shared__ __align__(16) float memory[];
+  const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
+  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden, pitch = f.plan.pitch;
+  const int of_state = f.q_words ? 2 : gates; /* gates that multiply it */
+  const int64_t first = (int64_t)blockIdx.x * units;
+  const int unit = (int)threadIdx.x % units, b = (int)threadIdx.x / units;
+  const recurrent_place at = {d, b, first + unit}, begin = {d, 0, 0};
+  const resident_room m = resident_room_of(memory, f.c, f.plan, 1);
+  const float *own = m.z + unit * sequences + b;
+  resident_load<T, true>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan, first);
+  __syncthreads();
+  for (int64_t step = 0; step < f.c.steps; step++) {
+    const int now = (int)(step % 2);
+    step_place<T> s;
+    const bool active = find_place(f, at, step, &s);
+    for (int g = 0; g < gates && active; g++) resident_touch(s.x + g * n);
+    if (step == 0)
+      gather_first(f, m, d);
+    else
+      resident_gather(m.v, pitch, f.words + word_at(f, begin, now), n, sequences, (uint32_t)step);
+    __syncthreads();
+    resident_products(m, f.plan, 0, of_state * units, sequences, false);
+    __syncthreads();
+    float z[4];
+#pragma unroll
+    for (int g = 0; g < 4; g++)
+      if (g < of_state && active) z[g] = own[g * units * sequences];
+    const uint32_t tag = (uint32_t)step + 1;
+    if (f.q_words) {
+      if (active) resident_put(f.q_words + word_at(f, at, now), gru_reset(f, s, z, now), tag);
+      resident_gather(m.v, pitch, f.q_words + word_at(f, begin, now), n, sequences, tag);
+      __syncthreads();
+      resident_products(m, f.plan, 2 * units, 3 * units, sequences, false);
+      __syncthreads();
+    }
+    if (!active) continue;
+    const float h = !f.q_words ? end_of(f, s, step, z, now)
+                    : s.t < 0  ? write_rest(f, s, step, now)
+                               : gru_reset_end(f, s, own[2 * units * sequences], now);
+    resident_put(f.words + word_at(f, at, 1 - now), h, tag);
+  }
 }
 
 /* --- calls --- */
@@ -287,6 +385,10 @@ size_t lay_out(forward_call *f, char *base, tn_dtype dtype, bool apart) {
   if (c.gates == 3) {
     f->gates = take(2 * states);
     f->q = take(states);
+  }
+  if (f->plan.units) {
+    f->words = (uint2 *)take(resident_bytes(c, 1));
+    if (c.gates == 3 && !c.k.coupled) f->q_words = (uint2 *)take(resident_bytes(c, 1));
   }
   if (!apart) return at;
   f->sums = take(gates);
@@ -312,6 +414,7 @@ forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
     f.p = recurrent_data(args->in[7]);
     f.y_c = recurrent_data(args->out[2]);
   }
+  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1);
   return f;
 }
 
@@ -331,17 +434,33 @@ tn_status run_step(const tn_kernel_args *args, const forward_call &f,
   const size_t size = sizeof(compute_t<T>);
   tn_status status = multiply_state(f, by, 1, f.h[now], 0, size);
   if (status != TN_OK) return status;
-  if (f.c.gates == 4) return launch(args, lstm_step<T>, grid, recurrent_threads, 0, f, step, now);
-  if (f.c.gates == 1) return launch(args, rnn_step<T>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 4)
+    return launch(args, whole_step<T, 4>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 1)
+    return launch(args, whole_step<T, 1>, grid, recurrent_threads, 0, f, step, now);
   if (f.c.k.coupled)
-    return launch(args, gru_linear_step<T>, grid, recurrent_threads, 0, f, step, now);
+    return launch(args, whole_step<T, 3>, grid, recurrent_threads, 0, f, step, now);
   status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
   if (status == TN_OK) status = multiply_state(f, by, 2, f.q, 2, size);
   if (status != TN_OK) return status;
   return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
-/* products = x w^T, and u as its own products take it. */
+template <class T>
+tn_status run_steps(const tn_kernel_args *args, const forward_call &f,
+                    const cuda_recurrent_multiplier *by) {
+  const recurrent_call &c = f.c;
+  tn_status status = TN_ERR_UNSUPPORTED;
+  if constexpr (std::is_same_v<compute_t<T>, float>)
+    if (f.plan.units) status = resident_launch(args, all_steps<T>, f.plan, c.directions, f);
+  if (status != TN_ERR_UNSUPPORTED) return status;
+  status = by && f.wide != f.u ? recurrent_widen_all<T>(args, c, f.u, f.wide) : TN_OK;
+  for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
+    status = run_step<T>(args, f, by, step, (int)(step % 2));
+  return status;
+}
+
+/* products = x w^T. */
 template <class T>
 tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                     const cuda_recurrent_multiplier *by) {
@@ -352,8 +471,7 @@ tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                       (unsigned)c.directions);
     return rows ? launch(args, multiply_input<T>, blocks, product_threads, 0, f) : TN_OK;
   }
-  const tn_status status = f.wide == f.u ? TN_OK : recurrent_widen_all<T>(args, c, f.u, f.wide);
-  return status == TN_OK ? by->multiply(by, 0, f.products, f.x, f.w) : status;
+  return by->multiply(by, 0, f.products, f.x, f.w);
 }
 
 template <class T>
@@ -364,8 +482,7 @@ tn_status run_all(const tn_kernel_args *args, forward_call f, const cuda_recurre
   const dim3 grid = recurrent_grid(c);
   tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
   if (status == TN_OK) status = run_input<T>(args, f, by);
-  for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
-    status = run_step<T>(args, f, by, step, (int)(step % 2));
+  if (status == TN_OK) status = run_steps<T>(args, f, by);
   if (status != TN_OK || !(f.y_h || f.y_c)) return status;
   return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
 }
