@@ -124,15 +124,16 @@ __device__ __forceinline__ void split_scores(float (&s)[N], const split_params &
   for (int x = 0; x < N; x++) s[x] = key(x) < r.seen ? s[x] : -INFINITY;
 }
 
-/* --------------------------------------------------------- the second kernel's start --- */
+/* ------------------------------------------------------ a kernel and the one before it --- */
 
-/* The second kernel may be started while this one runs, ... */
+/* The next kernel of the stream may be started while this one runs, if it was launched for that,
+ * ... */
 __device__ __forceinline__ void split_release() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/* ... and waits there for all that this one wrote. */
+/* ... and waits there for all that was in the stream before it. */
 __device__ __forceinline__ void split_await() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
