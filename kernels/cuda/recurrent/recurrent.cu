@@ -51,11 +51,6 @@ __global__ void __launch_bounds__(product_threads)
 
 /* --- steps --- */
 
-/* Where a number's word is: in the first half, or the second. */
-__device__ int64_t word_at(const forward_call &f, const recurrent_place &at, int side) {
-  return ((side * f.c.directions + at.d) * f.c.sequences + at.b) * resident_row(f.c.hidden) + at.j;
-}
-
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     begin_states(const __grid_constant__ forward_call f) {
@@ -65,11 +60,7 @@ __global__ void __launch_bounds__(recurrent_threads)
   const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
   ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
   if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
-  if (f.plan.units == 0) return;
-  for (int side = 0; side < 2; side++) { /* of no step */
-    f.words[word_at(f, at, side)] = make_uint2(0, 0);
-    if (f.q_words) f.q_words[word_at(f, at, side)] = make_uint2(0, 0);
-  }
+  if (f.words) resident_clear(f.c, f.plan, f.words, at);
 }
 
 template <class T>
@@ -152,50 +143,59 @@ __device__ void gather_first(const forward_call &f, const resident_room &m, int 
     m.v[x / n * f.plan.pitch + x % n] = h[x];
 }
 
+/* The gates' products with what the blocks have put. */
+__device__ void products_with(const resident_room &m, const resident_words &words,
+                              const forward_call &f, int side, int list, int first, int end,
+                              uint32_t tag) {
+  const int sequences = (int)f.c.sequences;
+  if (tag == 0)
+    gather_first(f, m, blockIdx.y);
+  else
+    resident_gather(m.v, f.plan.pitch, words, side, list * sequences, sequences, (int)f.c.hidden,
+                    tag);
+  __syncthreads();
+  resident_products(m, f.plan, first * f.plan.units, end * f.plan.units, sequences, false);
+  __syncthreads();
+}
+
 /* A block is some units of a direction; each of its first threads has one of a sequence. */
 template <class T>
 __global__ void __launch_bounds__(resident_threads)
     all_steps(const __grid_constant__ forward_call f) {
   extern __shared__ __align__(16) float memory[];
   const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
-  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden, pitch = f.plan.pitch;
-  const int of_state = f.q_words ? 2 : gates; /* gates that multiply it */
+  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden;
+  const bool twice = f.plan.lists > 1;
+  const int of_state = twice ? 2 : gates; /* gates that multiply it */
   const int64_t first = (int64_t)blockIdx.x * units;
   const int unit = (int)threadIdx.x % units, b = (int)threadIdx.x / units;
-  const recurrent_place at = {d, b, first + unit}, begin = {d, 0, 0};
-  const resident_room m = resident_room_of(memory, f.c, f.plan, 1);
+  const recurrent_place at = {d, b, first + unit};
+  const resident_room m = resident_room_of(memory, f.c, f.plan);
+  const resident_words words = resident_words_of(f.c, f.plan, f.words, m.words);
   const float *own = m.z + unit * sequences + b;
   resident_load<T, true>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan, first);
   __syncthreads();
   for (int64_t step = 0; step < f.c.steps; step++) {
     const int now = (int)(step % 2);
+    const uint32_t tag = (uint32_t)step + 1;
     step_place<T> s;
     const bool active = find_place(f, at, step, &s);
     for (int g = 0; g < gates && active; g++) resident_touch(s.x + g * n);
-    if (step == 0)
-      gather_first(f, m, d);
-    else
-      resident_gather(m.v, pitch, f.words + word_at(f, begin, now), n, sequences, (uint32_t)step);
-    __syncthreads();
-    resident_products(m, f.plan, 0, of_state * units, sequences, false);
-    __syncthreads();
+    products_with(m, words, f, now, 0, 0, of_state, (uint32_t)step);
     float z[4];
 #pragma unroll
     for (int g = 0; g < 4; g++)
       if (g < of_state && active) z[g] = own[g * units * sequences];
-    const uint32_t tag = (uint32_t)step + 1;
-    if (f.q_words) {
-      if (active) resident_put(f.q_words + word_at(f, at, now), gru_reset(f, s, z, now), tag);
-      resident_gather(m.v, pitch, f.q_words + word_at(f, begin, now), n, sequences, tag);
-      __syncthreads();
-      resident_products(m, f.plan, 2 * units, 3 * units, sequences, false);
-      __syncthreads();
+    if (twice) {
+      if (active) resident_put(words, now, sequences + b, at.j, gru_reset(f, s, z, now), tag);
+      products_with(m, words, f, now, 1, 2, 3, tag);
     }
     if (!active) continue;
-    const float h = !f.q_words ? end_of(f, s, step, z, now)
-                    : s.t < 0  ? write_rest(f, s, step, now)
-                               : gru_reset_end(f, s, own[2 * units * sequences], now);
-    resident_put(f.words + word_at(f, at, 1 - now), h, tag);
+    const float h = !twice    ? end_of(f, s, step, z, now)
+                    : s.t < 0 ? write_rest(f, s, step, now)
+                              : gru_reset_end(f, s, own[2 * units * sequences], now);
+    /* Behind the last step nobody reads, and blocks may be gone. */
+    if (step + 1 < f.c.steps) resident_put(words, 1 - now, b, at.j, h, tag);
   }
 }
 
@@ -220,10 +220,7 @@ size_t lay_out(forward_call *f, char *base, tn_dtype dtype, bool apart) {
     f->gates = take(2 * states);
     f->q = take(states);
   }
-  if (f->plan.units) {
-    f->words = (uint2 *)take(resident_bytes(c, 1));
-    if (c.gates == 3 && !c.k.coupled) f->q_words = (uint2 *)take(resident_bytes(c, 1));
-  }
+  if (f->plan.units) f->words = (uint2 *)take(resident_bytes(c, f->plan));
   if (!apart) return at;
   f->sums = take(gates);
   const bool wide = recurrent_wide(dtype) == dtype;
@@ -248,7 +245,8 @@ forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
     f.p = recurrent_data(args->in[7]);
     f.y_c = recurrent_data(args->out[2]);
   }
-  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1);
+  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1,
+                            f.c.gates == 3 && !f.c.k.coupled ? 2 : 1);
   return f;
 }
 
@@ -286,7 +284,7 @@ tn_status run_steps(const tn_kernel_args *args, const forward_call &f,
   const recurrent_call &c = f.c;
   tn_status status = TN_ERR_UNSUPPORTED;
   if constexpr (std::is_same_v<compute_t<T>, float>)
-    if (f.plan.units) status = resident_launch(args, all_steps<T>, f.plan, c.directions, f);
+    if (f.plan.units) status = resident_launch(args, all_steps<T>, c.directions, f);
   if (status != TN_ERR_UNSUPPORTED) return status;
   status = by && f.wide != f.u ? recurrent_widen_all<T>(args, c, f.u, f.wide) : TN_OK;
   for (int64_t step = 0; step < c.steps && status == TN_OK; step++)

@@ -19,9 +19,9 @@ struct forward_call {
   /* Where somebody else multiplies: the state's products [d, n, gates h], without x's bias in
    * `products`, and u widened, or u itself. */
   void *sums, *wide;
-  /* Where all steps are one launch: its words of h, and of gru's q. */
+  /* Where all steps are one launch: its words, of h and then of gru's q. */
   resident_plan plan;
-  uint2 *words, *q_words;
+  uint2 *words;
 };
 
 /* The bias of a gate row: both halves, but for what gru's reset multiplies. */

@@ -23,12 +23,6 @@ struct backward_call {
   uint2 *words;
 };
 
-/* Where a number's word is: in the first half, or the second. */
-__device__ int64_t word_at(const backward_call &f, const recurrent_place &at, int gate, int side) {
-  const int64_t row = ((side * f.c.directions + at.d) * f.c.gates + gate) * f.c.sequences + at.b;
-  return row * resident_row(f.c.hidden) + at.j;
-}
-
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     begin_back(const __grid_constant__ backward_call f) {
@@ -39,8 +33,7 @@ __global__ void __launch_bounds__(recurrent_threads)
   ((C *)f.dh[0])[i] = f.dy_h ? load(((const T *)f.dy_h)[i]) : (C)0;
   ((C *)f.dc)[i] = f.dy_c ? load(((const T *)f.dy_c)[i]) : (C)0;
   for (int g = 0; g < 3 && f.peepholes; g++) f.peepholes[3 * i + g] = 0;
-  for (int g = 0; g < f.c.gates && f.words; g++)
-    for (int side = 0; side < 2; side++) f.words[word_at(f, at, g, side)] = make_uint2(0, 0);
+  if (f.words) resident_clear(f.c, f.plan, f.words, at);
 }
 
 template <class T>
@@ -258,16 +251,16 @@ template <class T> __device__ void touch(const backward_call &f, const back_plac
 
 /* Products of `count` gates from `first` on with u, of which all blocks give theirs. */
 __device__ void resident_exchange(const backward_call &f, const resident_room &m,
-                                  const recurrent_place &at, bool active, const float *u, int first,
-                                  int count, int side, uint32_t tag) {
+                                  const resident_words &words, const recurrent_place &at,
+                                  bool active, const float *u, int first, int count, int side,
+                                  uint32_t tag) {
   const int sequences = (int)f.c.sequences, units = f.plan.units;
 #pragma unroll
   for (int g = 0; g < 4; g++)
     if (active && g >= first && g < first + count)
-      resident_put(f.words + word_at(f, at, g, side), u[g], tag);
-  resident_gather(m.v + first * sequences * f.plan.pitch, f.plan.pitch,
-                  f.words + word_at(f, {at.d, 0, 0}, first, side), (int)f.c.hidden,
-                  count * sequences, tag);
+      resident_put(words, side, g * sequences + (int)at.b, at.j, u[g], tag);
+  resident_gather(m.v + first * sequences * f.plan.pitch, f.plan.pitch, words, side,
+                  first * sequences, count * sequences, (int)f.c.hidden, tag);
   __syncthreads();
   resident_products(m, f.plan, first * units, (first + count) * units, sequences, true);
   __syncthreads();
@@ -284,7 +277,8 @@ __global__ void __launch_bounds__(resident_threads)
   const int64_t first = (int64_t)blockIdx.x * units;
   const int unit = (int)threadIdx.x % units, b = (int)threadIdx.x / units;
   const recurrent_place at = {d, b, first + unit};
-  const resident_room m = resident_room_of(memory, f.c, f.plan, gates);
+  const resident_room m = resident_room_of(memory, f.c, f.plan);
+  const resident_words words = resident_words_of(f.c, f.plan, f.words, m.words);
   const float *own = m.z + unit * sequences + b;
   resident_load<T, false>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan,
                           first);
@@ -296,12 +290,12 @@ __global__ void __launch_bounds__(resident_threads)
     const uint32_t tag = (uint32_t)(f.c.steps - step);
     float u[4] = {};
     if (active) begin_of(f, s, u, now);
-    if (twice) resident_exchange(f, m, at, active, u, 2, 1, now, tag);
+    if (twice) resident_exchange(f, m, words, at, active, u, 2, 1, now, tag);
     if (active && gates == 3 && s.t >= 0)
       gru_reset_back(f, s, u, twice ? own[2 * units * sequences] : 0.0f, now);
     float *dh = (float *)f.dh[1 - now] + s.state;
     if (active && step > 0 && find_place(f, at, step - 1, &s)) touch(f, s);
-    resident_exchange(f, m, at, active, u, 0, twice ? 2 : gates, now, tag);
+    resident_exchange(f, m, words, at, active, u, 0, twice ? 2 : gates, now, tag);
     float sum = 0;
     for (int g = 0; g < (twice ? 2 : gates) && active; g++) sum += own[g * units * sequences];
     if (active) *dh += sum;
@@ -325,7 +319,7 @@ size_t lay_out(backward_call *f, char *base, tn_dtype dtype, bool apart) {
   for (int i = 0; i < 2; i++) f->dh[i] = take(states * size);
   f->dc = take(states * size);
   f->du = take((size_t)c.gates * states * size);
-  if (f->plan.units) f->words = (uint2 *)take(resident_bytes(c, c.gates));
+  if (f->plan.units) f->words = (uint2 *)take(resident_bytes(c, f->plan));
   if (!apart) return at;
   if (c.gates == 3 && !c.k.coupled) f->back = take(states * size);
   const bool wide = recurrent_wide(dtype) == dtype;
@@ -350,7 +344,7 @@ backward_call backward_of(const tn_kernel_args *args, uint32_t op) {
     f.dc0 = args->out[2]->data;
     f.dp = args->out[3]->data;
   }
-  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), f.c.gates);
+  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), (int)f.c.gates, (int)f.c.gates);
   return f;
 }
 
@@ -387,7 +381,7 @@ tn_status run_steps(const tn_kernel_args *args, const backward_call &f,
   const recurrent_call &c = f.c;
   tn_status status = TN_ERR_UNSUPPORTED;
   if constexpr (std::is_same_v<compute_t<T>, float>)
-    if (f.plan.units) status = resident_launch(args, all_steps<T>, f.plan, c.directions, f);
+    if (f.plan.units) status = resident_launch(args, all_steps<T>, c.directions, f);
   if (status != TN_ERR_UNSUPPORTED) return status;
   status = by && f.wide != f.u ? recurrent_widen_all<T>(args, c, f.u, f.wide) : TN_OK;
   for (int64_t step = c.steps - 1; step >= 0 && status == TN_OK; step--)
