@@ -99,8 +99,9 @@ __global__ void __launch_bounds__(recurrent_threads)
     whole_step(const __grid_constant__ forward_call f, int64_t step, int now) {
   step_place<T> s;
   compute_t<T> z[G] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, G>(f, f.h[now], 0, z);
-  if (!find_place(f, recurrent_place_of(), step, &s)) return;
+  if (!inside) return;
   if (s.t < 0)
     (void)write_rest(f, s, step, now);
   else if constexpr (G == 4)
@@ -114,23 +115,29 @@ __global__ void __launch_bounds__(recurrent_threads)
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
   step_place<T> s;
-  compute_t<T> z[2] = {};
+  C z[2] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, 2>(f, f.h[now], 0, z);
-  if (find_place(f, recurrent_place_of(), step, &s)) (void)gru_reset(f, s, z, now);
+  if (!inside) return;
+  ((C *)f.q)[s.state] = gru_reset(f, s, z);
+  ((C *)f.gates)[2 * s.state] = z[0];
+  ((C *)f.gates)[2 * s.state + 1] = z[1];
 }
 
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_step(const __grid_constant__ forward_call f, int64_t step, int now) {
+  using C = compute_t<T>;
   step_place<T> s;
-  compute_t<T> h[1] = {};
+  C h[1] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, 1>(f, f.q, 2, h);
-  if (!find_place(f, recurrent_place_of(), step, &s)) return;
-  if (s.t < 0)
-    (void)write_rest(f, s, step, now);
-  else
-    (void)gru_reset_end(f, s, h[0], now);
+  if (!inside) return;
+  const C *gates = (const C *)f.gates + 2 * s.state;
+  C z[3] = {gates[0], gates[1], h[0]};
+  (void)gru_reset_end(f, s, step, z, ((const C *)f.q)[s.state], now);
 }
 
 /* --- all steps in one launch --- */
@@ -160,7 +167,7 @@ __device__ void products_with(const resident_room &m, const resident_words &word
 
 /* A block is some units of a direction; each of its first threads has one of a sequence. */
 template <class T>
-__global__ void __launch_bounds__(resident_threads)
+__global__ void __launch_bounds__(resident_threads, 1)
     all_steps(const __grid_constant__ forward_call f) {
   extern __shared__ __align__(16) float memory[];
   const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
@@ -179,21 +186,19 @@ __global__ void __launch_bounds__(resident_threads)
     const int now = (int)(step % 2);
     const uint32_t tag = (uint32_t)step + 1;
     step_place<T> s;
-    const bool active = find_place(f, at, step, &s);
-    for (int g = 0; g < gates && active; g++) resident_touch(s.x + g * n);
+    float z[4], q = 0;
+    const bool active = find_place(f, at, step, now, &s);
     products_with(m, words, f, now, 0, 0, of_state, (uint32_t)step);
-    float z[4];
 #pragma unroll
     for (int g = 0; g < 4; g++)
       if (g < of_state && active) z[g] = own[g * units * sequences];
     if (twice) {
-      if (active) resident_put(words, now, sequences + b, at.j, gru_reset(f, s, z, now), tag);
+      if (active) resident_put(words, now, sequences + b, at.j, q = gru_reset(f, s, z), tag);
       products_with(m, words, f, now, 1, 2, 3, tag);
+      if (active) z[2] = own[2 * units * sequences];
     }
     if (!active) continue;
-    const float h = !twice    ? end_of(f, s, step, z, now)
-                    : s.t < 0 ? write_rest(f, s, step, now)
-                              : gru_reset_end(f, s, own[2 * units * sequences], now);
+    const float h = twice ? gru_reset_end(f, s, step, z, q, now) : end_of(f, s, step, z, now);
     /* Behind the last step nobody reads, and blocks may be gone. */
     if (step + 1 < f.c.steps) resident_put(words, 1 - now, b, at.j, h, tag);
   }

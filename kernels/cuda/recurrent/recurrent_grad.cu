@@ -59,8 +59,15 @@ template <class T> struct back_place {
   using C = compute_t<T>;
   recurrent_place at;
   int64_t t, state, gates; /* -1: behind the end; in [d, n, h]; in dgates, part g at gates + g h */
-  const C *row, *dr;       /* the reserve's parts likewise, and their gradients or NULL */
-  C *du;                   /* what u is multiplied by, gate g at du[g h] */
+  const C *dr;             /* gradients of the reserve's parts likewise, or NULL */
+  C row[6], dy;            /* the reserve's parts */
+};
+
+/* What steps pass on: gradients by the state and by lstm's cell, or by what gru's reset multiplies,
+ * and the peepholes' sums. */
+template <class T> struct back_state {
+  compute_t<T> dh, dc;
+  double sums[3];
 };
 
 template <class T>
@@ -75,12 +82,32 @@ __device__ bool find_place(const backward_call &f, const recurrent_place &at, in
   s->t = recurrent_at(c, d, b, step);
   const int64_t row = recurrent_gate_row(c, d, s->t < 0 ? step : s->t, b);
   const int64_t part = row * c.reserved * c.hidden + j;
+  const C *reserve = (const C *)f.reserve + part;
   s->state = recurrent_state_row(c, d, b) * c.hidden + j;
   s->gates = row * c.grad_gates * c.hidden + j;
-  s->row = (const C *)f.reserve + part;
   s->dr = f.dreserve ? (const C *)f.dreserve + part : NULL;
-  s->du = (C *)f.du + recurrent_state_row(c, d, b) * c.gates * c.hidden + j;
+#pragma unroll
+  for (int i = 0; i < 6; i++)
+    if (i < c.reserved) s->row[i] = reserve[i * c.hidden];
+  s->dy = f.dy && s->t >= 0 ? load(((const T *)f.dy)[recurrent_y_row(c, d, s->t, b) * c.hidden + j])
+                            : (C)0;
   return true;
+}
+
+template <class T>
+__device__ back_state<T> back_state_of(const backward_call &f, const back_place<T> &s, int side) {
+  using C = compute_t<T>;
+  back_state<T> w = {((const C *)f.dh[side])[s.state], ((const C *)f.dc)[s.state]};
+  for (int g = 0; g < 3 && f.peepholes; g++) w.sums[g] = f.peepholes[3 * s.state + g];
+  return w;
+}
+template <class T>
+__device__ void keep_state(const backward_call &f, const back_place<T> &s, const back_state<T> &w,
+                           int side) {
+  using C = compute_t<T>;
+  ((C *)f.dh[side])[s.state] = w.dh;
+  ((C *)f.dc)[s.state] = w.dc;
+  for (int g = 0; g < 3 && f.peepholes; g++) f.peepholes[3 * s.state + g] = w.sums[g];
 }
 
 /* What the reserve's own gradient adds to a part. */
@@ -94,102 +121,96 @@ __device__ void write_gate(const backward_call &f, const back_place<T> &s, int g
   ((T *)f.dgates)[s.gates + g * f.c.hidden] = stored<T>::from(dz);
 }
 
-/* Zeros behind a sequence's end, and what is passed on as it was. */
+/* Zeros behind a sequence's end; what is passed on stays as it was. */
 template <class T>
-__device__ void write_rest(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
-                           int now) {
-  using C = compute_t<T>;
-  for (int g = 0; g < f.c.grad_gates; g++) write_gate(f, s, g, (C)0);
+__device__ void write_rest(const backward_call &f, const back_place<T> &s, compute_t<T> *u) {
+  for (int g = 0; g < f.c.grad_gates; g++) write_gate(f, s, g, (compute_t<T>)0);
   u[0] = u[1] = u[2] = u[3] = 0;
-  ((C *)f.dh[1 - now])[s.state] = ((const C *)f.dh[now])[s.state];
-}
-
-template <class T>
-__device__ compute_t<T> state_gradient(const backward_call &f, const back_place<T> &s, int now) {
-  using C = compute_t<T>;
-  const C dh = ((const C *)f.dh[now])[s.state];
-  if (!f.dy) return dh;
-  return dh +
-         load(((const T *)f.dy)[recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden + s.at.j]);
 }
 
 /* What an element's u is multiplied by, and what passes it by. */
 template <class T>
 __device__ void lstm_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
-                          int now) {
+                          back_state<T> &w) {
   using C = compute_t<T>;
   const int64_t n = f.c.hidden;
-  C z[4], p[3] = {}, *dc = (C *)f.dc + s.state;
-  for (int g = 0; g < 4; g++) z[g] = s.row[g * n];
+  C p[3] = {};
+  for (int g = 0; g < 4; g++) u[g] = s.row[g];
   for (int g = 0; g < 3 && f.p; g++) p[g] = load(((const T *)f.p)[(s.at.d * 3 + g) * n + s.at.j]);
-  const C before = s.row[4 * n];
-  const C cell = cell_lstm_back(&z[0], &z[1], &z[2], &z[3], before, state_gradient(f, s, now), dc,
-                                p[1], added(f, s, 1), (C)f.c.k.clip, f.c.k.gate, f.c.k.enter,
-                                f.c.k.leave, f.c.k.coupled);
-  z[0] += added(f, s, 0);
-  z[2] += added(f, s, 2);
-  z[3] += added(f, s, 3);
-  *dc += added(f, s, 4) + z[0] * p[0] + z[2] * p[2];
-  double *sums = f.peepholes + 3 * s.state;
-  sums[0] += (double)z[0] * before;
-  sums[1] += (double)z[1] * cell;
-  sums[2] += (double)z[2] * before;
-  for (int g = 0; g < 4; g++) write_gate(f, s, g, u[g] = z[g]);
-  ((C *)f.dh[1 - now])[s.state] = added(f, s, 5);
+  const C before = s.row[4];
+  const C cell =
+      cell_lstm_back(&u[0], &u[1], &u[2], &u[3], before, w.dh + s.dy, &w.dc, p[1], added(f, s, 1),
+                     (C)f.c.k.clip, f.c.k.gate, f.c.k.enter, f.c.k.leave, f.c.k.coupled);
+  u[0] += added(f, s, 0);
+  u[2] += added(f, s, 2);
+  u[3] += added(f, s, 3);
+  w.dc += added(f, s, 4) + u[0] * p[0] + u[2] * p[2];
+  w.sums[0] += (double)u[0] * before;
+  w.sums[1] += (double)u[1] * cell;
+  w.sums[2] += (double)u[2] * before;
+  for (int g = 0; g < 4; g++) write_gate(f, s, g, u[g]);
+  w.dh = added(f, s, 5);
 }
 
 template <class T>
-__device__ void rnn_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u, int now) {
+__device__ void rnn_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
+                         back_state<T> &w) {
   using C = compute_t<T>;
   const int code = f.c.k.enter;
   const C clip = (C)f.c.k.clip, z = s.row[0];
-  u[0] = state_gradient(f, s, now) * cell_slope(code, cell_activate(code, z, clip), z, clip) +
-         added(f, s, 0);
+  u[0] = (w.dh + s.dy) * cell_slope(code, cell_activate(code, z, clip), z, clip) + added(f, s, 0);
   write_gate(f, s, 0, u[0]);
-  ((C *)f.dh[1 - now])[s.state] = added(f, s, 1);
+  w.dh = added(f, s, 1);
 }
 
 /* gru's gates z and h, in places 0 and 2. Of the reset, in place 1, later. */
 template <class T>
-__device__ void gru_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u, int now) {
+__device__ void gru_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
+                         back_state<T> &w) {
   using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
-  C z = s.row[0], h = s.row[2 * n];
-  const C kept = cell_gru_back(&z, &h, s.row[3 * n], state_gradient(f, s, now), (C)f.c.k.clip,
-                               f.c.k.gate, f.c.k.enter);
+  C z = s.row[0], h = s.row[2];
+  const C kept =
+      cell_gru_back(&z, &h, s.row[3], w.dh + s.dy, (C)f.c.k.clip, f.c.k.gate, f.c.k.enter);
   write_gate(f, s, 0, u[0] = z + added(f, s, 0));
   write_gate(f, s, 2, u[2] = h + added(f, s, 2));
   u[1] = 0;
-  ((C *)f.dh[1 - now])[s.state] = kept + added(f, s, 3);
-  ((C *)f.dc)[s.state] = added(f, s, 4);
+  w.dh = kept + added(f, s, 3);
+  w.dc = added(f, s, 4);
 }
 
 /* The reset's gradient. Where the state was reset before the product, `back` is what the gate h
  * passes back. */
 template <class T>
 __device__ void gru_reset_back(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
-                               compute_t<T> back, int now) {
+                               compute_t<T> back, back_state<T> &w) {
   using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
   const bool linear = f.c.k.coupled;
-  const C dq = ((const C *)f.dc)[s.state] + back, h = u[2], z = s.row[n];
+  const C dq = w.dc + back, h = u[2], z = s.row[1];
   const C reset = cell_activate(f.c.k.gate, z, (C)f.c.k.clip);
-  const C by_reset = linear ? h * s.row[4 * n] : dq * s.row[3 * n];
+  const C by_reset = linear ? h * s.row[4] : dq * s.row[3];
   u[1] = by_reset * cell_slope(f.c.k.gate, reset, z, (C)f.c.k.clip) + added(f, s, 1);
   write_gate(f, s, 1, u[1]);
   write_gate(f, s, 3, linear ? h * reset + dq : h);
   if (linear) /* what u is multiplied by for the gate h is what its product gets */
     u[2] = h * reset + dq;
   else
-    ((C *)f.dh[1 - now])[s.state] += dq * reset;
+    w.dh += dq * reset;
 }
 
 /* A step up to gru's reset. */
 template <class T>
-__device__ void begin_of(const backward_call &f, const back_place<T> &s, compute_t<T> *u, int now) {
-  if (s.t < 0) return write_rest(f, s, u, now);
-  if (f.c.gates == 4) return lstm_back(f, s, u, now);
-  return f.c.gates == 1 ? rnn_back(f, s, u, now) : gru_back(f, s, u, now);
+__device__ void begin_of(const backward_call &f, const back_place<T> &s, compute_t<T> *u,
+                         back_state<T> &w) {
+  if (s.t < 0) return write_rest(f, s, u);
+  if (f.c.gates == 4) return lstm_back(f, s, u, w);
+  return f.c.gates == 1 ? rnn_back(f, s, u, w) : gru_back(f, s, u, w);
+}
+
+/* What u is multiplied by, gate g at [g h]. */
+template <class T>
+__device__ compute_t<T> *passed_of(const backward_call &f, const back_place<T> &s) {
+  return (compute_t<T> *)f.du + recurrent_state_row(f.c, s.at.d, s.at.b) * f.c.gates * f.c.hidden +
+         s.at.j;
 }
 
 template <class T>
@@ -198,10 +219,12 @@ __global__ void __launch_bounds__(recurrent_threads)
   back_place<T> s;
   compute_t<T> u[4];
   if (!find_place(f, recurrent_place_of(), step, &s)) return;
-  begin_of(f, s, u, now);
+  back_state<T> w = back_state_of(f, s, now);
+  begin_of(f, s, u, w);
+  keep_state(f, s, w, 1 - now);
 #pragma unroll
   for (int g = 0; g < 4; g++)
-    if (g < f.c.gates) s.du[g * f.c.hidden] = u[g];
+    if (g < f.c.gates) passed_of(f, s)[g * f.c.hidden] = u[g];
 }
 
 template <class T>
@@ -217,16 +240,19 @@ __global__ void __launch_bounds__(recurrent_threads)
                                        f.c.sequences);
   if (!find_place(f, recurrent_place_of(), step, &s) || s.t < 0) return;
   if (!f.c.k.coupled && f.back) back[0] = ((const C *)f.back)[s.state];
-  u[2] = s.du[2 * n];
-  gru_reset_back(f, s, u, back[0], now);
-  s.du[n] = u[1];
-  s.du[2 * n] = u[2];
+  C *passed = passed_of(f, s);
+  back_state<T> w = back_state_of(f, s, 1 - now);
+  u[2] = passed[2 * n];
+  gru_reset_back(f, s, u, back[0], w);
+  keep_state(f, s, w, 1 - now);
+  passed[n] = u[1];
+  passed[2 * n] = u[2];
 }
 
 /* What the products with u pass back, of the first `used` gates. */
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
-    back_state(const __grid_constant__ backward_call f, int64_t used, int now) {
+    pass_back(const __grid_constant__ backward_call f, int64_t used, int now) {
   using C = compute_t<T>;
   const int64_t n = f.c.hidden, d = blockIdx.z;
   const recurrent_place at = recurrent_place_of();
@@ -239,15 +265,6 @@ __global__ void __launch_bounds__(recurrent_threads)
 }
 
 /* --- all steps in one launch --- */
-
-/* Begins to read what a step takes from memory. */
-template <class T> __device__ void touch(const backward_call &f, const back_place<T> &s) {
-  for (int part = 0; part < f.c.reserved; part++) resident_touch(s.row + part * f.c.hidden);
-  for (int part = 0; part < f.c.reserved && s.dr; part++) resident_touch(s.dr + part * f.c.hidden);
-  if (f.dy && s.t >= 0)
-    resident_touch((const T *)f.dy + recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden +
-                   s.at.j);
-}
 
 /* Products of `count` gates from `first` on with u, of which all blocks give theirs. */
 __device__ void resident_exchange(const backward_call &f, const resident_room &m,
@@ -268,7 +285,7 @@ __device__ void resident_exchange(const backward_call &f, const resident_room &m
 
 /* A block is some units of a direction; each of its first threads has one of a sequence. */
 template <class T>
-__global__ void __launch_bounds__(resident_threads)
+__global__ void __launch_bounds__(resident_threads, 1)
     all_steps(const __grid_constant__ backward_call f) {
   extern __shared__ __align__(16) float memory[];
   const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
@@ -284,22 +301,22 @@ __global__ void __launch_bounds__(resident_threads)
                           first);
   __syncthreads();
   back_place<T> s;
-  bool active = find_place(f, at, f.c.steps - 1, &s);
+  back_state<T> w = {};
+  const bool active = find_place(f, at, f.c.steps - 1, &s);
+  if (active) w = back_state_of(f, s, 0);
   for (int64_t step = f.c.steps - 1; step >= 0; step--) {
-    const int now = (int)((f.c.steps - 1 - step) % 2);
     const uint32_t tag = (uint32_t)(f.c.steps - step);
+    const int side = (int)(tag % 2);
     float u[4] = {};
-    if (active) begin_of(f, s, u, now);
-    if (twice) resident_exchange(f, m, words, at, active, u, 2, 1, now, tag);
+    if (active) begin_of(f, s, u, w);
+    if (twice) resident_exchange(f, m, words, at, active, u, 2, 1, side, tag);
     if (active && gates == 3 && s.t >= 0)
-      gru_reset_back(f, s, u, twice ? own[2 * units * sequences] : 0.0f, now);
-    float *dh = (float *)f.dh[1 - now] + s.state;
-    if (active && step > 0 && find_place(f, at, step - 1, &s)) touch(f, s);
-    resident_exchange(f, m, words, at, active, u, 0, twice ? 2 : gates, now, tag);
-    float sum = 0;
-    for (int g = 0; g < (twice ? 2 : gates) && active; g++) sum += own[g * units * sequences];
-    if (active) *dh += sum;
+      gru_reset_back(f, s, u, twice ? own[2 * units * sequences] : 0.0f, w);
+    if (active && step > 0) (void)find_place(f, at, step - 1, &s);
+    resident_exchange(f, m, words, at, active, u, 0, twice ? 2 : gates, side, tag);
+    for (int g = 0; g < (twice ? 2 : gates) && active; g++) w.dh += own[g * units * sequences];
   }
+  if (active) keep_state(f, s, w, (int)(f.c.steps % 2));
 }
 
 /* --- calls --- */
@@ -362,7 +379,7 @@ tn_status run_gates(const tn_kernel_args *args, const backward_call &f,
   return launch(args, gru_reset<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
-/* Gates of which back_state passes the products back; gru's gate h goes by way of its reset. */
+/* Gates of which pass_back passes the products back; gru's gate h goes by way of its reset. */
 int64_t gates_back(const recurrent_call &c) { return c.gates == 3 && !c.k.coupled ? 2 : c.gates; }
 
 template <class T>
@@ -371,7 +388,7 @@ tn_status run_step(const tn_kernel_args *args, const backward_call &f,
   const tn_status status = run_gates<T>(args, f, by, step, now);
   if (status != TN_OK) return status;
   if (by) return by->multiply(by, 0, f.dh[1 - now], f.du, f.wide);
-  return launch(args, back_state<T>, recurrent_grid(f.c), recurrent_threads, 0, f, gates_back(f.c),
+  return launch(args, pass_back<T>, recurrent_grid(f.c), recurrent_threads, 0, f, gates_back(f.c),
                 now);
 }
 

@@ -246,13 +246,6 @@ __device__ __forceinline__ void resident_gather(float *to, int pitch, const resi
   }
 }
 
-/* Begins to read what a step will want: it is in the first cache then. */
-__device__ __forceinline__ void resident_touch(const void *at) {
-  uint32_t rest;
-  asm volatile("ld.global.b8 %0, [%1];" : "=r"(rest) : "l"(at));
-  (void)rest;
-}
-
 /* ---------------------------------------------------------------- products --- */
 
 /* Shared memory of a block: rows of u, gate after gate, vectors [vectors, sequences], and their
