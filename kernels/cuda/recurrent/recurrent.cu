@@ -51,27 +51,35 @@ __global__ void __launch_bounds__(product_threads)
 
 /* --- steps --- */
 
-template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    begin_states(const __grid_constant__ forward_call f) {
+template <class T> __device__ void begin_state(const forward_call &f, const recurrent_place &at) {
   using C = compute_t<T>;
-  const recurrent_place at = recurrent_place_of();
-  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
   const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
   ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
   if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
+}
+
+template <class T>
+__device__ void end_state(const forward_call &f, const recurrent_place &at, int last) {
+  using C = compute_t<T>;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
+  if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(recurrent_threads)
+    begin_states(const __grid_constant__ forward_call f) {
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  begin_state<T>(f, at);
   if (f.words) resident_clear(f.c, f.plan, f.words, at);
 }
 
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     end_states(const __grid_constant__ forward_call f, int last) {
-  using C = compute_t<T>;
   const recurrent_place at = recurrent_place_of();
-  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
-  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
-  if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
-  if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
+  if (at.b < f.c.sequences && at.j < f.c.hidden) end_state<T>(f, at, last);
 }
 
 /* Products of the states h[now], or of q, with gates `first` on of u. */
@@ -143,20 +151,21 @@ __global__ void __launch_bounds__(recurrent_threads)
 /* --- all steps in one launch --- */
 
 /* What a block's vectors are before the first step. */
-__device__ void gather_first(const forward_call &f, const resident_room &m, int d) {
-  const float *h = (const float *)f.h[0] + d * f.c.sequences * f.c.hidden;
+template <class T> __device__ void gather_first(const forward_call &f, const resident_room &m) {
   const int n = (int)f.c.hidden;
+  const T *h = (const T *)f.h0 + (int64_t)blockIdx.y * f.c.sequences * n;
   for (int x = threadIdx.x; x < (int)f.c.sequences * n; x += resident_threads)
-    m.v[x / n * f.plan.pitch + x % n] = h[x];
+    m.v[x / n * f.plan.pitch + x % n] = f.h0 ? load(h[x]) : 0.0f;
 }
 
 /* The gates' products with what the blocks have put. */
+template <class T>
 __device__ void products_with(const resident_room &m, const resident_words &words,
                               const forward_call &f, int side, int list, int first, int end,
                               uint32_t tag) {
   const int sequences = (int)f.c.sequences;
   if (tag == 0)
-    gather_first(f, m, blockIdx.y);
+    gather_first<T>(f, m);
   else
     resident_gather(m.v, f.plan.pitch, words, side, list * sequences, sequences, (int)f.c.hidden,
                     tag);
@@ -181,20 +190,22 @@ __global__ void __launch_bounds__(resident_threads, 1)
   const resident_words words = resident_words_of(f.c, f.plan, f.words, m.words);
   const float *own = m.z + unit * sequences + b;
   resident_load<T, true>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan, first);
+  const bool active = b < sequences && at.j < n;
+  if (active) begin_state<T>(f, at);
   __syncthreads();
   for (int64_t step = 0; step < f.c.steps; step++) {
     const int now = (int)(step % 2);
     const uint32_t tag = (uint32_t)step + 1;
     step_place<T> s;
     float z[4], q = 0;
-    const bool active = find_place(f, at, step, now, &s);
-    products_with(m, words, f, now, 0, 0, of_state, (uint32_t)step);
+    (void)find_place(f, at, step, now, &s);
+    products_with<T>(m, words, f, now, 0, 0, of_state, (uint32_t)step);
 #pragma unroll
     for (int g = 0; g < 4; g++)
       if (g < of_state && active) z[g] = own[g * units * sequences];
     if (twice) {
       if (active) resident_put(words, now, sequences + b, at.j, q = gru_reset(f, s, z), tag);
-      products_with(m, words, f, now, 1, 2, 3, tag);
+      products_with<T>(m, words, f, now, 1, 2, 3, tag);
       if (active) z[2] = own[2 * units * sequences];
     }
     if (!active) continue;
@@ -202,6 +213,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
     /* Behind the last step nobody reads, and blocks may be gone. */
     if (step + 1 < f.c.steps) resident_put(words, 1 - now, b, at.j, h, tag);
   }
+  if (active) end_state<T>(f, at, (int)(f.c.steps % 2));
 }
 
 /* --- calls --- */
@@ -283,18 +295,24 @@ tn_status run_step(const tn_kernel_args *args, const forward_call &f,
   return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
+/* All steps by one launch; TN_ERR_UNSUPPORTED where they are no such call's. */
+template <class T> tn_status run_resident(const tn_kernel_args *args, const forward_call &f) {
+  if constexpr (std::is_same_v<compute_t<T>, float>)
+    if (f.plan.units) return resident_launch(args, all_steps<T>, f.c.directions, f);
+  return TN_ERR_UNSUPPORTED;
+}
+
 template <class T>
 tn_status run_steps(const tn_kernel_args *args, const forward_call &f,
                     const cuda_recurrent_multiplier *by) {
   const recurrent_call &c = f.c;
-  tn_status status = TN_ERR_UNSUPPORTED;
-  if constexpr (std::is_same_v<compute_t<T>, float>)
-    if (f.plan.units) status = resident_launch(args, all_steps<T>, c.directions, f);
-  if (status != TN_ERR_UNSUPPORTED) return status;
-  status = by && f.wide != f.u ? recurrent_widen_all<T>(args, c, f.u, f.wide) : TN_OK;
+  const dim3 grid = recurrent_grid(c);
+  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
+  if (status == TN_OK && by && f.wide != f.u) status = recurrent_widen_all<T>(args, c, f.u, f.wide);
   for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
     status = run_step<T>(args, f, by, step, (int)(step % 2));
-  return status;
+  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
+  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
 }
 
 /* products = x w^T. */
@@ -316,12 +334,12 @@ tn_status run_all(const tn_kernel_args *args, forward_call f, const cuda_recurre
   const recurrent_call &c = f.c;
   if (c.sequences * c.hidden == 0) return TN_OK;
   lay_out(&f, (char *)args->workspace, cuda_dtype(args->out[0]), by != NULL);
-  const dim3 grid = recurrent_grid(c);
-  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
-  if (status == TN_OK) status = run_input<T>(args, f, by);
-  if (status == TN_OK) status = run_steps<T>(args, f, by);
-  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
-  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
+  tn_status status = run_input<T>(args, f, by);
+  if (status == TN_OK && f.plan.units && !f.plan.cluster) /* clears the words */
+    status = launch(args, begin_states<T>, recurrent_grid(c), recurrent_threads, 0, f);
+  if (status != TN_OK) return status;
+  status = run_resident<T>(args, f);
+  return status == TN_ERR_UNSUPPORTED ? run_steps<T>(args, f, by) : status;
 }
 
 tn_status run(const tn_kernel_args *args, uint32_t op, const cuda_recurrent_multiplier *by) {

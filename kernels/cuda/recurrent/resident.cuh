@@ -63,6 +63,13 @@ static inline bool resident_cut(resident_plan *plan, const recurrent_call &c, in
          !(plan->cluster && terms > resident_cluster_terms);
 }
 
+/* Whether kernels are compiled for architectures that have clusters. */
+static inline bool resident_knows_clusters() {
+  for (int architecture : {__CUDA_ARCH_LIST__})
+    if (architecture >= 900) return true;
+  return false;
+}
+
 static inline int resident_ask(const tn_kernel_args *args, cudaDeviceAttr attribute) {
   int value = 0;
   if (cudaDeviceGetAttribute(&value, attribute, ((const cuda_info *)args->device)->ordinal) ==
@@ -82,7 +89,7 @@ static inline resident_plan resident_plan_of(const tn_kernel_args *args, const r
   const size_t room = (size_t)resident_ask(args, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   plan.vectors = vectors;
   plan.lists = lists;
-  plan.cluster = resident_ask(args, cudaDevAttrClusterLaunch) != 0;
+  plan.cluster = resident_knows_clusters() && resident_ask(args, cudaDevAttrClusterLaunch) != 0;
   if (plan.cluster && blocks >= resident_cluster && resident_cut(&plan, c, resident_cluster, room))
     return plan;
   plan.cluster = false;
@@ -92,11 +99,10 @@ static inline resident_plan resident_plan_of(const tn_kernel_args *args, const r
   return {};
 }
 
-/* False where the kernel was not compiled for clusters, or the device has no room for one. */
+/* False where the device has no room for a cluster. */
 template <class Call>
 static bool resident_launch_cluster(const tn_kernel_args *args, void (*kernel)(Call),
                                     const resident_plan &plan, int directions, Call call) {
-  cudaFuncAttributes attributes = {};
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = (unsigned)plan.blocks;
@@ -109,10 +115,7 @@ static bool resident_launch_cluster(const tn_kernel_args *args, void (*kernel)(C
   config.attrs = &cluster;
   config.numAttrs = 1;
   void *list[] = {&call};
-  if (cudaFuncGetAttributes(&attributes, (const void *)kernel) == cudaSuccess &&
-      attributes.ptxVersion >= 90 &&
-      cudaLaunchKernelExC(&config, (const void *)kernel, list) == cudaSuccess)
-    return true;
+  if (cudaLaunchKernelExC(&config, (const void *)kernel, list) == cudaSuccess) return true;
   (void)cudaGetLastError();
   return false;
 }
@@ -122,12 +125,13 @@ static bool resident_launch_cluster(const tn_kernel_args *args, void (*kernel)(C
 template <class Call>
 static tn_status resident_launch(const tn_kernel_args *args, void (*kernel)(Call), int directions,
                                  Call call) {
-  resident_plan *plan = &call.plan;
+  const resident_plan *plan = &call.plan;
   tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
   if (status == TN_OK) status = allow_shared(args, kernel, plan->shared_bytes);
   if (status != TN_OK) return status;
-  if (plan->cluster && resident_launch_cluster(args, kernel, *plan, directions, call)) return TN_OK;
-  plan->cluster = false;
+  if (plan->cluster)
+    return resident_launch_cluster(args, kernel, *plan, directions, call) ? TN_OK
+                                                                          : TN_ERR_UNSUPPORTED;
   void *list[] = {&call};
   const cudaError_t error = cudaLaunchCooperativeKernel(
       (const void *)kernel, dim3((unsigned)plan->blocks, (unsigned)directions), resident_threads,
