@@ -13,84 +13,91 @@ enum {
   fewest_split_keys = 128, /* below, one block to a head does */
   most_half_rows = 64,     /* queries that share keys; more are better served by tiles of them */
   most_float_rows = 16,
-  least_range = 128,       /* keys */
-  own_shared_bytes = 1024, /* that a block takes beside what it asks for */
+  least_range = 128, /* keys */
+  join_threads = 256,
+  join_abreast = 4, /* ranges that a thread of the second kernel reads at once */
 };
 
 /* ----------------------------------------------------------- the second kernel --- */
 
-/* Largest of a block, sum of a block: the same in all threads. */
-__device__ __forceinline__ float block_top(float x, float *room) {
-  for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
-  if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-  __syncthreads();
-  x = fmaxf(fmaxf(room[0], room[1]), fmaxf(room[2], room[3]));
-  __syncthreads();
-  return x;
-}
-__device__ __forceinline__ float block_sum(float x, float *room) {
-  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
-  if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-  __syncthreads();
-  return (room[0] + room[1]) + (room[2] + room[3]);
+/* Sums of some ranges: the largest score, the weights, and four columns of the values. */
+struct join_sums {
+  float top, sum;
+  float4 y;
+
+  __device__ __forceinline__ void rescale(float most) {
+    const float factor = exp2f(top - split_base(most));
+    top = most;
+    sum *= factor;
+    y = make_float4(y.x * factor, y.y * factor, y.z * factor, y.w * factor);
+  }
+  /* pre: rescaled to no less than `own` has. */
+  __device__ __forceinline__ void add(float2 own, const float4 &v) {
+    const float weight = exp2f(own.x - split_base(top));
+    sum = fmaf(own.y, weight, sum);
+    y = make_float4(fmaf(v.x, weight, y.x), fmaf(v.y, weight, y.y), fmaf(v.z, weight, y.z),
+                    fmaf(v.w, weight, y.w));
+  }
+};
+
+/* Adds every `groups`-th range, from the `group`-th on; part(i) is where the i-th one's are. */
+template <class Part>
+__device__ __forceinline__ void join_ranges(join_sums &w, const split_params &p, int group,
+                                            int groups, int count, int column, Part part) {
+#pragma unroll 1
+  for (int first = group; first < count; first += groups * join_abreast) {
+    float2 own[join_abreast];
+    float4 v[join_abreast];
+#pragma unroll
+    for (int x = 0; x < join_abreast; x++) {
+      const int i = first + x * groups;
+      const bool inside = i < count;
+      own[x] = inside ? p.part_sums[part(i)] : make_float2(-INFINITY, 0);
+      v[x] = inside && column < p.d ? *(const float4 *)(p.part + part(i) * p.d + column)
+                                    : make_float4(0, 0, 0, 0);
+    }
+    float most = w.top;
+#pragma unroll
+    for (int x = 0; x < join_abreast; x++) most = fmaxf(most, own[x].x);
+    w.rescale(most);
+#pragma unroll
+    for (int x = 0; x < join_abreast; x++) w.add(own[x], v[x]);
+  }
 }
 
 /* A block to a query; `across` threads, a power of two from 16 to 64, have four columns each, and
  * every so many-th range. Those whose keys are all of one range have their results. */
 template <class T>
-__global__ void __launch_bounds__(split_threads)
+__global__ void __launch_bounds__(join_threads)
     attend_join(const __grid_constant__ split_params p, int across) {
-  __shared__ float room[split_warps], weight[most_ranges];
-  __shared__ float4 sums[split_threads];
-  const int64_t query = blockIdx.x, unit = query / p.rows, row = query % p.rows;
-  const int64_t granule = unit * p.unit_granules;
+  __shared__ float2 sums[join_threads / 16];
+  __shared__ float4 all[join_threads];
+  const int query = blockIdx.x, row = query % p.rows, granule = query / p.rows * p.unit_granules;
   const int first = split_range_of(p, granule);
   const int count = split_range_of(p, granule + p.unit_granules - 1) - first + 1;
-  const int thread = threadIdx.x, column = thread % across * 4, groups = split_threads / across;
+  const int thread = threadIdx.x, column = thread % across * 4, groups = join_threads / across;
   /* In its first range the head is the first segment, or the last; in others it is the first. */
   const bool later = split_begin(p, first) < granule;
   const auto part = [&](int i) {
     return (2 * (first + i) + (i == 0 && later)) * (int64_t)p.rows + row;
   };
+  split_release();
   split_await();
   if (count == 1) return;
-  float own = -INFINITY;
-  for (int i = thread; i < count; i += split_threads) own = fmaxf(own, p.part_sums[part(i)].x);
-  const float top = block_top(own, room);
-  float sum = 0;
-  for (int i = thread; i < count; i += split_threads) {
-    const float2 of = p.part_sums[part(i)];
-    weight[i] = exp2f(of.x - split_base(top));
-    sum += of.y * weight[i];
-  }
-  sum = block_sum(sum, room); /* all weights are there, too */
-  float4 y = make_float4(0, 0, 0, 0);
-  if (column < p.d) {
-#pragma unroll 4
-    for (int i = thread / across; i < count; i += groups) {
-      const float4 v = *(const float4 *)(p.part + part(i) * p.d + column);
-      y.x += weight[i] * v.x;
-      y.y += weight[i] * v.y;
-      y.z += weight[i] * v.z;
-      y.w += weight[i] * v.w;
-    }
-  }
-  sums[thread] = y;
+  join_sums w = {-INFINITY};
+  join_ranges(w, p, thread / across, groups, count, column, part);
+  all[thread] = w.y;
+  if (thread % across == 0) sums[thread / across] = make_float2(w.top, w.sum);
   __syncthreads();
-  const int i = (int)(query % p.s), head = (int)(query / p.s % p.heads);
-  const int64_t b = query / p.s / p.heads;
-  if (thread == 0 && p.lse)
-    ((float *)p.lse)[split_offset(p.lse_step, b, head, i)] = split_lse(top, sum);
   if (thread >= across || column >= p.d) return;
-  for (int g = 1; g < groups; g++) {
-    const float4 v = sums[g * across + thread];
-    y.x += v.x;
-    y.y += v.y;
-    y.z += v.z;
-    y.w += v.w;
-  }
-  const float factor = sum == 0 ? 0 : 1 / sum;
-  const float v[4] = {y.x * factor, y.y * factor, y.z * factor, y.w * factor};
+  w = {-INFINITY};
+  for (int g = 0; g < groups; g++) w.top = fmaxf(w.top, sums[g].x);
+  for (int g = 0; g < groups; g++) w.add(sums[g], all[g * across + thread]);
+  const int i = query % p.s, head = query / p.s % p.heads, b = query / p.s / p.heads;
+  if (thread == 0 && p.lse)
+    ((float *)p.lse)[split_offset(p.lse_step, b, head, i)] = split_lse(w.top, w.sum);
+  const float factor = w.sum == 0 ? 0 : 1 / w.sum;
+  const float v[4] = {w.y.x * factor, w.y.y * factor, w.y.z * factor, w.y.w * factor};
   split_put((T *)p.y + split_offset(p.y_step, b, head, i) + column, v, p.wide, p.brain);
 }
 
@@ -100,13 +107,10 @@ __global__ void __launch_bounds__(split_threads)
 struct split_plan {
   int64_t unit_granules, granules, queries;
   int rows, block_rows, row_blocks, end, granule, ranges;
-  int stages;            /* of the 16-bit floats; 0 where the device has no room for two */
-  size_t shared_bytes;   /* of a block, beside what it always has */
   size_t sums_at, bytes; /* of the workspace */
 };
 
 int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 bool is_half(const DLTensor *x) { return x->dtype.bits == 16; }
 
@@ -125,42 +129,13 @@ int split_end(const tn_kernel_args *args) {
   return causal ? least(t, s + split_shift(args)) : t;
 }
 
-int block_rows_of(const DLTensor *q, int64_t rows) {
-  return is_half(q) ? split_mma_rows : rows <= 4 ? 4 : 8;
+int block_rows_of(const DLTensor *q, int rows) {
+  return is_half(q) ? split_mma_rows * split_row_warps(rows) : rows <= 4 ? 4 : 8;
 }
 
-/* Sizes of the kernels for vectors of d elements. */
-int rounded_size(int d) { return d <= 64 ? 64 : d <= 128 ? 128 : 256; }
-
-size_t ring_bytes_of(int d, int stages) {
-  return d <= 64    ? split_ring_bytes<half_t, 64>(stages)
-         : d <= 128 ? split_ring_bytes<half_t, 128>(stages)
-                    : split_ring_bytes<half_t, 256>(stages);
-}
-
-/* The blocks that a multiprocessor holds, as many stages as it has room for. */
-int place_stages(split_plan *plan, const tn_kernel_args *args, int d) {
-  const int ordinal = ((const cuda_info *)args->device)->ordinal;
-  const size_t stage = ring_bytes_of(d, 1);
-  const size_t fixed =
-      own_shared_bytes + split_mma_rows * (rounded_size(d) + 8) * 2 + sizeof(split_mma_sums);
-  int all = 0, most_of_block = 0;
-  if (cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal) !=
-          cudaSuccess ||
-      cudaDeviceGetAttribute(&most_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal) !=
-          cudaSuccess) {
-    (void)cudaGetLastError();
-    return 0;
-  }
-  for (int resident = split_mma_resident(d); resident > 0; resident--) {
-    const size_t room = (size_t)smaller(all / resident, most_of_block + own_shared_bytes);
-    const int stages = room < fixed ? 0 : (int)((room - fixed) / stage);
-    if (stages < 2) continue;
-    plan->stages = (int)smaller(stages, split_most_stages);
-    plan->shared_bytes = ring_bytes_of(d, plan->stages);
-    return resident;
-  }
-  return 0;
+int granule_of(const DLTensor *q, int rows) {
+  return is_half(q) ? split_mma_keys * split_warps / split_row_warps(rows)
+                    : split_warps * split_float_keys;
 }
 
 split_plan split_plan_of(const tn_kernel_args *args) {
@@ -173,14 +148,14 @@ split_plan split_plan_of(const tn_kernel_args *args) {
   plan.block_rows = block_rows_of(q, plan.rows);
   plan.row_blocks = (int)ceil_div(plan.rows, plan.block_rows);
   plan.end = split_end(args);
-  plan.granule = is_half(q) ? (int)split_mma_granule : (int)split_warps * split_float_keys;
+  plan.granule = granule_of(q, plan.rows);
   plan.unit_granules = ceil_div(plan.end, plan.granule);
   plan.granules = q->shape[0] * k->shape[1] * plan.unit_granules;
   const int resident =
-      is_half(q) ? place_stages(&plan, args, d) : split_float_resident(d, plan.block_rows);
-  const int64_t most = ceil_div(plan.granules, greater(1, least_range / plan.granule));
-  plan.ranges =
-      (int)smaller(greater(1, processors * resident / plan.row_blocks), smaller(most, most_ranges));
+      is_half(q) ? split_mma_resident(d) : split_float_resident(d, plan.block_rows);
+  const int64_t most = greater(1, processors * resident / plan.row_blocks);
+  const int64_t share = greater(ceil_div(plan.granules, most), ceil_div(least_range, plan.granule));
+  plan.ranges = (int)ceil_div(plan.granules, share); /* the fewest of which none is longer */
   const int64_t parts = plan.granules % (plan.ranges * plan.unit_granules) == 0
                             ? 0 /* ranges are of whole heads */
                             : 2 * (int64_t)plan.ranges * plan.rows;
@@ -219,8 +194,8 @@ split_params split_params_of(const tn_kernel_args *args, const split_plan &plan)
   p.d = (int)q->shape[3];
   p.rows = plan.rows, p.row_blocks = plan.row_blocks;
   p.end = plan.end, p.granule = plan.granule, p.ranges = plan.ranges;
-  p.granules = plan.granules, p.unit_granules = plan.unit_granules;
-  p.stages = plan.stages;
+  p.unit_granules = (int)plan.unit_granules;
+  p.share = (int)(plan.granules / plan.ranges), p.longer = (int)(plan.granules % plan.ranges);
   p.shift = split_shift(args);
   p.causal = attrs->causal;
   p.brain = is_brain(q);
@@ -283,22 +258,30 @@ bool may_wait(const void *kernel) {
   return attributes.ptxVersion >= 90;
 }
 
-tn_status join(const tn_kernel_args *args, split_params p) {
-  const void *kernel =
-      is_half(args->in[0]) ? (const void *)attend_join<any_half> : (const void *)attend_join<float>;
-  int across = rounded_size(p.d) / 4;
+/* Launches a kernel that waits itself for what is in the stream before it. */
+tn_status launch_early(const tn_kernel_args *args, const void *kernel, int64_t blocks, int threads,
+                       void **list) {
+  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
+  if (status != TN_OK) return status;
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3((unsigned)p.queries);
-  config.blockDim = dim3(split_threads);
+  config.gridDim = dim3((unsigned)blocks);
+  config.blockDim = dim3((unsigned)threads);
   config.stream = (cudaStream_t)args->native_stream;
   config.attrs = &early;
   config.numAttrs = may_wait(kernel) ? 1 : 0;
-  void *list[] = {&p, &across};
   const cudaError_t error = cudaLaunchKernelExC(&config, kernel, list);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+}
+
+tn_status join(const tn_kernel_args *args, split_params p) {
+  const void *kernel =
+      is_half(args->in[0]) ? (const void *)attend_join<any_half> : (const void *)attend_join<float>;
+  int across = p.d <= 64 ? 16 : p.d <= 128 ? 32 : 64;
+  void *list[] = {&p, &across};
+  return launch_early(args, kernel, p.queries, join_threads, list);
 }
 
 /* Few rows to many keys, of sizes that 32 bits count. */
@@ -310,7 +293,7 @@ bool split_sizes_fit(const DLTensor *q, const DLTensor *k) {
     return false;
   if (d < 8 || d > 256 || d % 8 != 0) return false;
   return s <= most_rows && h / g <= most_rows / s && b <= CUDA_MAX_INDEX / (h * s) &&
-         b * g <= (INT64_C(1) << 50) / t;
+         b * g <= CUDA_MAX_INDEX / (t / split_mma_keys + 1); /* granules */
 }
 
 } // namespace
@@ -320,7 +303,7 @@ bool cuda_attention_split_supports(const tn_kernel_args *args) {
   const DLTensor *x[] = {args->in[0], args->in[1], args->in[2], args->out[0]};
   for (const DLTensor *t : x)
     if (t->strides[3] != 1 || !has_wide_rows(t)) return false;
-  return !is_half(x[0]) || split_plan_of(args).stages > 0;
+  return true;
 }
 
 tn_status cuda_attention_split_workspace(const tn_kernel_args *args, size_t *bytes) {
@@ -333,10 +316,8 @@ tn_status cuda_run_attention_split(const tn_kernel_args *args) {
   split_params p = split_params_of(args, plan);
   p.wide = is_wide(args);
   const split_kernel kernel = kernel_of(args->in[0], plan);
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status == TN_OK) status = allow_shared(args, kernel, plan.shared_bytes);
-  if (status != TN_OK) return status;
-  const unsigned blocks = (unsigned)(plan.ranges * plan.row_blocks);
-  status = launch(args, kernel, blocks, split_threads, plan.shared_bytes, p);
+  void *list[] = {&p};
+  const tn_status status = launch_early(
+      args, (const void *)kernel, (int64_t)plan.ranges * plan.row_blocks, split_threads, list);
   return status == TN_OK && plan.bytes > 0 ? join(args, p) : status;
 }

@@ -12,7 +12,7 @@
 
 namespace {
 
-enum { split_warps = 4, split_threads = 32 * split_warps, most_ranges = 1024 };
+enum { split_warps = 4, split_threads = 32 * split_warps };
 
 struct split_params {
   const void *q, *k, *v;
@@ -24,56 +24,55 @@ struct split_params {
   int64_t q_step[3], k_step[3], v_step[3], y_step[3], lse_step[3], mask_step[4], bias_step[4];
   int64_t queries; /* b h s */
   int heads, groups, s, d;
-  int rows, row_blocks;            /* queries that share a head of k, and blocks of them */
-  int end;                         /* the keys that some query sees */
-  int64_t granules, unit_granules; /* of all heads of k, and of one */
-  int granule, ranges;             /* keys of a granule */
-  int stages;                      /* tiles that a warp has room for */
-  int shift;                       /* of a causal call: query i sees keys up to i + shift */
+  int rows, row_blocks;       /* queries that share a head of k, and blocks of them */
+  int end;                    /* the keys that some query sees */
+  int granule, unit_granules; /* keys of a granule; granules of a head of k */
+  int ranges, share, longer;  /* granules of a range; the first ranges have one more */
+  int shift;                  /* of a causal call: query i sees keys up to i + shift */
   bool causal, wide, brain;
   float scale; /* of products, to units of log 2 */
 };
 
 /* The first granule of a range, and the range of a granule. */
-__device__ __forceinline__ int64_t split_begin(const split_params &p, int64_t range) {
-  return p.granules * range / p.ranges;
+__device__ __forceinline__ int split_begin(const split_params &p, int range) {
+  return p.share * range + least(range, p.longer);
 }
-__device__ __forceinline__ int split_range_of(const split_params &p, int64_t granule) {
-  return (int)(((granule + 1) * p.ranges - 1) / p.granules);
+__device__ __forceinline__ int split_range_of(const split_params &p, int granule) {
+  const int long_end = (p.share + 1) * p.longer;
+  return granule < long_end ? granule / (p.share + 1) : p.longer + (granule - long_end) / p.share;
 }
 
 /* What a block works on: a segment. */
 struct split_block {
-  int64_t b, unit; /* unit: the head of k, counted through the batch */
-  int64_t next;    /* the granule behind it */
-  int64_t part;    /* where its first row is kept for the second kernel */
+  int64_t b, part; /* part: where its first row is kept for the second kernel */
   int group;
+  int next;     /* the granule behind it */
   int from, to; /* keys */
   int row;      /* the first of its rows */
   bool whole;   /* all keys of the head */
 };
 
 /* Blocks of the same keys are neighbours, so that one reads what is in the cache for the other. */
-__device__ __forceinline__ int64_t split_range(const split_params &p) {
+__device__ __forceinline__ int split_range(const split_params &p) {
   return blockIdx.x / p.row_blocks;
 }
 
 /* The segment of the block's range that begins at a granule. A range has two at the most that are
  * not whole, its first and its last. */
-__device__ __forceinline__ split_block split_block_of(const split_params &p, int64_t granule,
+__device__ __forceinline__ split_block split_block_of(const split_params &p, int granule,
                                                       int block_rows) {
   split_block at;
-  const int64_t range = split_range(p), end = split_begin(p, range + 1);
-  at.unit = granule / p.unit_granules;
-  at.b = at.unit / p.groups;
-  at.group = (int)(at.unit % p.groups);
-  const int64_t first = at.unit * p.unit_granules, behind = first + p.unit_granules;
-  at.next = end < behind ? end : behind;
+  const int range = split_range(p), begin = split_begin(p, range), end = split_begin(p, range + 1);
+  const int unit = granule / p.unit_granules;
+  const int first = unit * p.unit_granules, behind = first + p.unit_granules;
+  at.b = unit / p.groups;
+  at.group = unit % p.groups;
+  at.next = least(end, behind);
   at.whole = granule == first && at.next == behind;
-  at.part = (2 * range + (granule != split_begin(p, range))) * p.rows;
+  at.part = (2 * range + (granule != begin)) * (int64_t)p.rows;
   at.row = (int)(blockIdx.x % p.row_blocks) * block_rows;
-  at.from = (int)(granule - first) * p.granule;
-  at.to = at.next == behind ? p.end : (int)(at.next - first) * p.granule;
+  at.from = (granule - first) * p.granule;
+  at.to = at.next == behind ? p.end : (at.next - first) * p.granule;
   return at;
 }
 
@@ -125,15 +124,16 @@ __device__ __forceinline__ void split_scores(float (&s)[N], const split_params &
   for (int x = 0; x < N; x++) s[x] = key(x) < r.seen ? s[x] : -INFINITY;
 }
 
-/* --------------------------------------------------------- the second kernel's start --- */
+/* ------------------------------------------------------ a kernel and the one before it --- */
 
-/* The second kernel may be started while this one ends, ... */
+/* The next kernel of the stream may be started while this one runs, if it was launched for that,
+ * ... */
 __device__ __forceinline__ void split_release() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/* ... and waits there for all that this one wrote. */
+/* ... and waits there for all that was in the stream before it. */
 __device__ __forceinline__ void split_await() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -291,10 +291,12 @@ __global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
   using state = typename split_float<D, R>::state;
   __shared__ split_room<state> room;
   __shared__ __align__(16) float q[R][D], weights[split_warps][split_float_keys * R];
-  const int64_t range = split_range(p), end = split_begin(p, range + 1);
+  const int range = split_range(p), end = split_begin(p, range + 1);
   const int warp = threadIdx.x / 32;
+  split_await();
+  split_release();
 #pragma unroll 1
-  for (int64_t granule = split_begin(p, range); granule < end;) {
+  for (int granule = split_begin(p, range); granule < end;) {
     const split_block at = split_block_of(p, granule, R);
     state w;
     split_clear(w);
@@ -308,7 +310,6 @@ __global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
     split_float_finish<D, R>(room, w, p, at);
     granule = at.next;
   }
-  split_release();
 }
 
 } // namespace

@@ -1,8 +1,9 @@
 /*
- * Segments of keys on tensor cores, for the 16-bit floats and up to 16 rows to a block. Each warp
- * has a ring of tiles in shared memory to itself, which is filled in the background across the
- * ends of segments: memory never waits for what a block does between them, and warps wait for one
- * another only there.
+ * Segments of keys on tensor cores, for the 16-bit floats: keys and values go from memory straight
+ * to the registers of the products' left operands, which take any order of columns and of keys so
+ * long as the other side has the same. So a warp has much of memory under way and no barrier until
+ * a segment's end. A warp has 8 rows; where there are more, others have the same keys at the same
+ * time, which the first cache then reads once.
  */
 #ifndef KERNELS_CUDA_ATTENTION_SPLIT_MMA_CUH
 #define KERNELS_CUDA_ATTENTION_SPLIT_MMA_CUH
@@ -12,135 +13,140 @@
 
 namespace {
 
-enum {
-  split_mma_rows = 16,
-  split_mma_keys = 16, /* of a warp's tile */
-  split_mma_granule = split_warps * split_mma_keys,
-  split_most_stages = 4,
-};
+enum { split_mma_rows = 8, split_mma_keys = 16 /* of a warp's tile */ };
 
-/* Blocks that a multiprocessor has registers for, and shared memory where it has much. */
-__host__ __device__ constexpr int split_mma_resident(int d) {
-  return d <= 64 ? 3 : d <= 128 ? 2 : 1;
+/* Blocks that a multiprocessor gets: more hide no more of memory's latency. */
+__host__ __device__ constexpr int split_mma_resident(int d) { return d <= 64 ? 3 : 2; }
+
+/* Warps of a block for different rows of the same keys: 1, 2 or 4. */
+__host__ __device__ constexpr int split_row_warps(int rows) {
+  return rows <= split_mma_rows ? 1 : rows <= 2 * split_mma_rows ? 2 : 4;
 }
 
-/* A warp's tile; at a segment's end what the warp has summed takes its place. */
-template <class T, int D> union split_tile {
-  static constexpr int pitch = D + 8; /* so that eight rows lie in different banks */
-  struct {
-    T k[split_mma_keys][pitch], v[split_mma_keys][pitch];
-  } in;
-  float y[split_mma_rows][pitch];
+/* Tiles that a warp works on at once, and accesses to a row of keys and of values. */
+template <int D> struct split_mma_sizes {
+  static constexpr int tiles = D <= 64 ? 2 : 1;
+  static constexpr int key_parts = D / 32, value_parts = D / 64;
 };
 
-/* Bytes of a block's tiles. */
-template <class T, int D> constexpr size_t split_ring_bytes(int stages) {
-  return sizeof(split_tile<T, D>) * split_warps * (size_t)stages;
-}
+/* Lane 4 g + c has keys g and g + 8, of which it has columns 8 c of every 32 on; and of keys 2 c,
+ * 2 c + 1 and 8 further the columns 8 g of every 64 on. */
+template <int D> struct split_mma_tile {
+  uint4 k[2][split_mma_sizes<D>::key_parts], v[4][split_mma_sizes<D>::value_parts];
+};
+
+/* Of rows 2 c and 2 c + 1: the largest scores, the lane's part of the sums of their weights, and
+ * columns 64 z + 8 g + 2 i and one further of y, of the first row at e = 0 and 2. */
+template <int D> struct split_mma_state {
+  float top[2], sum[2], y[split_mma_sizes<D>::value_parts][4][4];
+};
 
 /* ------------------------------------------------------------------- reading --- */
 
-/* Where the warp reads next, of a line of granules. */
-template <class T, int D> struct split_reader {
-  static constexpr int across = D / 8, abreast = 32 / across; /* accesses of a row, rows at once */
-  const T *k, *v;                                             /* the head's, at the lane's column */
-  int64_t unit, left;
-  int64_t granule; /* of the head */
+/* Where a warp reads its next keys, or values. */
+template <class T> struct split_reader {
+  const T *at; /* the lane's first row and columns of a tile */
+  int key;     /* that row's */
 
-  __device__ __forceinline__ void enter(const split_params &p) {
-    const int64_t b = unit / p.groups;
-    const int group = (int)(unit % p.groups), column = threadIdx.x % across * 8;
-    k = (const T *)p.k + split_offset(p.k_step, b, group, 0) + column;
-    v = (const T *)p.v + split_offset(p.v_step, b, group, 0) + column;
+  __device__ __forceinline__ split_reader(const void *x, const int64_t *steps,
+                                          const split_block &at, int key, int column)
+      : at((const T *)x + split_offset(steps, at.b, at.group, key) + column), key(key) {}
+
+  /* Row `down` rows further, from `right` columns further on. */
+  __device__ __forceinline__ uint4 vector(const int64_t *steps, int down, int right, bool inside,
+                                          int to, bool wide) const {
+    return split_vector(at + down * steps[2] + right, inside && key + down < to, wide);
   }
-
-  __device__ __forceinline__ void begin(const split_params &p, int64_t first, int64_t end) {
-    left = end - first;
-    unit = first / p.unit_granules;
-    granule = first % p.unit_granules;
-    enter(p);
-  }
-
-  static __device__ __forceinline__ void put(T *to, const T *from, bool valid, bool wide) {
-    if (wide)
-      copy_16(to, from, valid);
-    else
-      *(uint4 *)to = split_fetch_any(from, valid);
-  }
-
-  /* Begins to fill a tile, if there is one left, and goes on to the next. */
-  __device__ __forceinline__ void fill(split_tile<T, D> &tile, const split_params &p) {
-    if (left > 0) {
-      const int lane = threadIdx.x % 32, row = lane / across, column = lane % across * 8;
-      const int key = ((int)granule * split_warps + (int)threadIdx.x / 32) * split_mma_keys + row;
-      const bool inside = column < p.d;
-#pragma unroll
-      for (int x = 0; x < split_mma_keys; x += abreast) {
-        const bool valid = inside && key + x < p.end;
-        const int64_t at = valid ? key + x : 0;
-        put(&tile.in.k[row + x][column], inside ? k + at * p.k_step[2] : k - column, valid, p.wide);
-      }
-#pragma unroll
-      for (int x = 0; x < split_mma_keys; x += abreast) {
-        const bool valid = inside && key + x < p.end;
-        const int64_t at = valid ? key + x : 0;
-        put(&tile.in.v[row + x][column], inside ? v + at * p.v_step[2] : v - column, valid, p.wide);
-      }
-      left--;
-      if (++granule == p.unit_granules) {
-        granule = 0;
-        unit++;
-        if (left > 0) enter(p);
-      }
-    }
-    copies_commit();
+  __device__ __forceinline__ void next(const int64_t *steps, int granule) {
+    at += granule * steps[2];
+    key += granule;
   }
 };
 
-/* A block's rows of queries; zeros where there are none. */
-template <class T, int D>
-__device__ __forceinline__ void split_stage_queries(T (*q)[D + 8], const split_params &p,
-                                                    const split_block &at) {
-  for (int x = threadIdx.x; x < split_mma_rows * D / 8; x += split_threads) {
-    const int n = x / (D / 8), row = at.row + n, column = x % (D / 8) * 8;
-    const split_row r = split_row_of(p, at, row);
-    const T *from = (const T *)p.q + split_offset(p.q_step, at.b, r.head, r.i) + column;
-    *(uint4 *)&q[n][column] = split_vector(from, row < p.rows && column < p.d, p.wide);
-  }
+template <bool wide, class T, int D>
+__device__ __forceinline__ void split_fill_keys(split_mma_tile<D> &tile, const split_params &p,
+                                                const split_reader<T> &from, int to) {
+  const int column = threadIdx.x % 4 * 8;
+#pragma unroll
+  for (int x = 0; x < split_mma_sizes<D>::key_parts; x++)
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      tile.k[h][x] = from.vector(p.k_step, 8 * h, 32 * x, 32 * x + column < p.d, to, wide);
 }
+template <bool wide, class T, int D>
+__device__ __forceinline__ void split_fill_values(split_mma_tile<D> &tile, const split_params &p,
+                                                  const split_reader<T> &from, int to) {
+  const int column = threadIdx.x % 32 / 4 * 8;
+#pragma unroll
+  for (int h = 0; h < 4; h++)
+#pragma unroll
+    for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
+      tile.v[h][z] =
+          from.vector(p.v_step, h % 2 + h / 2 * 8, 64 * z, 64 * z + column < p.d, to, wide);
+}
+
+/* Begin to read a tile of keys, of values, and go on to the next. */
+template <class T, int D>
+__device__ __forceinline__ void split_read_keys(split_reader<T> &from, split_mma_tile<D> &tile,
+                                                const split_params &p, int to) {
+  if (p.wide)
+    split_fill_keys<true>(tile, p, from, to);
+  else
+    split_fill_keys<false>(tile, p, from, to);
+  from.next(p.k_step, p.granule);
+}
+template <class T, int D>
+__device__ __forceinline__ void split_read_values(split_reader<T> &from, split_mma_tile<D> &tile,
+                                                  const split_params &p, int to) {
+  if (p.wide)
+    split_fill_values<true>(tile, p, from, to);
+  else
+    split_fill_values<false>(tile, p, from, to);
+  from.next(p.v_step, p.granule);
+}
+
+__device__ __forceinline__ uint32_t word_of(const uint4 &v, int i) {
+  return ((const uint32_t *)&v)[i];
+}
+
+/* A warp's rows of queries, as right operands: zeros where there are none. */
+template <class T, int D> struct split_mma_queries {
+  uint4 q[split_mma_sizes<D>::key_parts];
+
+  __device__ __forceinline__ split_mma_queries(const split_params &p, const split_block &at,
+                                               int row) {
+    const int own = row + (int)threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 8;
+    const split_row r = split_row_of(p, at, own);
+    const T *from = (const T *)p.q + split_offset(p.q_step, at.b, r.head, r.i) + column;
+#pragma unroll
+    for (int x = 0; x < split_mma_sizes<D>::key_parts; x++)
+      q[x] = split_vector(from + 32 * x, own < p.rows && 32 * x + column < p.d, p.wide);
+  }
+};
 
 /* ------------------------------------------------------------------- summing --- */
 
-/* Lane 4 g + c has rows g and g + 8: their largest scores, its part of the sums of their weights,
- * and columns 8 n + 2 c and one further of y, of row g first. */
-template <int D> struct split_mma_state { float top[2], sum[2], y[D / 8][4]; };
-
-/* The scores of a lane: of row g and of row g + 8, keys 2 c, 2 c + 1 and 8 further. */
-struct split_mma_scores {
-  float v[2][4];
-};
-
+/* Scores of keys g and g + 8, in this order, for rows 2 c and 2 c + 1. */
 template <class T, int D>
-__device__ __forceinline__ void split_products(split_mma_scores &s, const T (*q)[D + 8],
-                                               const T (*k)[D + 8]) {
-  float sums[2][4]; /* of keys 8 n to 7 further */
-  const int lane = threadIdx.x % 32, low = lane & 7, middle = lane >> 3 & 1, high = lane >> 4;
+__device__ __forceinline__ void split_products(float (&s)[2][2], const split_mma_queries<T, D> &q,
+                                               const split_mma_tile<D> &tile) {
+  float sums[2][4]; /* two, for neither waits for the other */
 #pragma unroll
   for (int n = 0; n < 2; n++)
 #pragma unroll
     for (int e = 0; e < 4; e++) sums[n][e] = 0;
 #pragma unroll
-  for (int x = 0; x < D; x += 16) {
-    uint32_t a[4], b[4];
-    load_matrices(a, &q[low + 8 * middle][x + 8 * high]);
-    load_matrices(b, &k[low + 8 * high][x + 8 * middle]);
-    multiply_add(sums[0], a, b[0], b[1], T());
-    multiply_add(sums[1], a, b[2], b[3], T());
-  }
+  for (int x = 0; x < split_mma_sizes<D>::key_parts; x++)
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      const uint32_t a[4] = {word_of(tile.k[0][x], 2 * n), word_of(tile.k[1][x], 2 * n),
+                             word_of(tile.k[0][x], 2 * n + 1), word_of(tile.k[1][x], 2 * n + 1)};
+      multiply_add(sums[n], a, word_of(q.q[x], 2 * n), word_of(q.q[x], 2 * n + 1), T());
+    }
 #pragma unroll
   for (int r = 0; r < 2; r++)
 #pragma unroll
-    for (int x = 0; x < 4; x++) s.v[r][x] = sums[x / 2][2 * r + x % 2];
+    for (int h = 0; h < 2; h++) s[r][h] = sums[0][2 * h + r] + sums[1][2 * h + r];
 }
 
 /* Weights are 2^this at the most: the least of float16 is then 2^-36 of the largest weight. */
@@ -148,29 +154,31 @@ template <class T> __device__ constexpr float split_lift() {
   return std::is_same_v<T, half_t> ? 12.0f : 0.0f;
 }
 
-/* Scores become weights; sums of earlier keys are rescaled. */
-template <class T, int D>
-__device__ __forceinline__ void split_soften(split_mma_scores &s, split_mma_state<D> &w) {
+/* Scores of N tiles become weights; sums of earlier keys are rescaled. */
+template <class T, int D, int N>
+__device__ __forceinline__ void split_soften(float (&s)[N][2][2], split_mma_state<D> &w) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    float top = fmaxf(fmaxf(s.v[r][0], s.v[r][1]), fmaxf(s.v[r][2], s.v[r][3]));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    top = fmaxf(top, w.top[r]);
-    const float base = split_base(top), factor = exp2f(w.top[r] - base);
-    float sum = 0;
+    float top = w.top[r], sum = 0;
 #pragma unroll
-    for (int x = 0; x < 4; x++) {
-      s.v[r][x] = exp2f(s.v[r][x] - base + split_lift<T>());
-      sum += s.v[r][x];
-    }
+    for (int n = 0; n < N; n++) top = fmaxf(top, fmaxf(s[n][r][0], s[n][r][1]));
+#pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2)
+      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, lanes));
+    const float base = split_base(top), factor = exp2f(w.top[r] - base);
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+      for (int h = 0; h < 2; h++) sum += s[n][r][h] = exp2f(s[n][r][h] - base + split_lift<T>());
     w.top[r] = top;
     w.sum[r] = w.sum[r] * factor + sum;
 #pragma unroll
-    for (int n = 0; n < D / 8; n++) {
-      w.y[n][2 * r] *= factor;
-      w.y[n][2 * r + 1] *= factor;
-    }
+    for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        w.y[z][i][r] *= factor;
+        w.y[z][i][2 + r] *= factor;
+      }
   }
 }
 
@@ -181,79 +189,86 @@ template <class T> __device__ __forceinline__ float split_rest(float weight, uin
   return weight > 0 ? fmaxf(rest, least) : 0;
 }
 
-/* Weights as two numbers of 16 bits, which together are nearly as exact as the float. */
-template <class T>
-__device__ __forceinline__ void split_weights(uint32_t &high, uint32_t &low, float a, float b) {
-  high = pair_below(a, b, T());
-  low = pair_of(split_rest<T>(a, high & 0xffff), split_rest<T>(b, high >> 16), T());
+/* An 8 by 8 matrix of 16-bit numbers, turned: lane 4 g + c has columns 2 c and 2 c + 1 of row g. */
+__device__ __forceinline__ uint32_t split_turned(uint32_t x) {
+  uint32_t y;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
 }
 
-/* y += weights v. */
+/* y += values' weights, which are two numbers of 16 bits, together nearly as exact as the float. */
 template <class T, int D>
-__device__ __forceinline__ void split_add(split_mma_state<D> &w, const split_mma_scores &s,
-                                          const T (*v)[D + 8]) {
-  const int lane = threadIdx.x % 32;
-  uint32_t high[4], low[4];
+__device__ __forceinline__ void split_add(split_mma_state<D> &w, const float (&s)[2][2],
+                                          const split_mma_tile<D> &tile) {
+  uint32_t high[2], low[2];
 #pragma unroll
-  for (int x = 0; x < 4; x++)
-    split_weights<T>(high[x], low[x], s.v[x % 2][x / 2 * 2], s.v[x % 2][x / 2 * 2 + 1]);
-#pragma unroll
-  for (int n = 0; n < D / 8; n += 2) {
-    uint32_t b[4];
-    load_transposed(b, &v[lane & 15][8 * n + (lane >> 4) * 8]);
-#pragma unroll
-    for (int m = 0; m < 2; m++) multiply_add(w.y[n + m], high, b[2 * m], b[2 * m + 1], T());
-#pragma unroll
-    for (int m = 0; m < 2; m++) multiply_add(w.y[n + m], low, b[2 * m], b[2 * m + 1], T());
+  for (int h = 0; h < 2; h++) {
+    const uint32_t first = pair_below(s[0][h], s[1][h], T());
+    const uint32_t rest =
+        pair_of(split_rest<T>(s[0][h], first & 0xffff), split_rest<T>(s[1][h], first >> 16), T());
+    high[h] = split_turned(first);
+    low[h] = split_turned(rest);
   }
+#pragma unroll
+  for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      uint32_t a[4]; /* pairs of keys, of an even column and of the odd one behind it */
+#pragma unroll
+      for (int x = 0; x < 4; x++)
+        a[x] = __byte_perm(word_of(tile.v[x / 2 * 2][z], i), word_of(tile.v[x / 2 * 2 + 1][z], i),
+                           x % 2 ? 0x7632 : 0x5410);
+      multiply_add(w.y[z][i], a, high[0], high[1], T());
+      multiply_add(w.y[z][i], a, low[0], low[1], T());
+    }
 }
 
 /* ------------------------------------------------------------------- results --- */
 
-/* The largest score and the sum of weights of each warp's rows. */
-using split_mma_sums = float2[split_warps][split_mma_rows];
+/* What the warps of a block have of a segment. */
+template <int D> struct split_mma_room {
+  float y[split_warps][split_mma_rows][D + 4];
+  float2 sums[split_warps][split_mma_rows]; /* the largest score, the sum of weights */
+};
 
-/* A warp's state to memory that the block shares. */
 template <class T, int D>
-__device__ __forceinline__ void split_mma_give(split_tile<T, D> &tile, split_mma_sums &sums,
-                                               split_mma_state<D> &w) {
+__device__ __forceinline__ void split_mma_give(split_mma_room<D> &room,
+                                               const split_mma_state<D> &w) {
   constexpr float lower = std::is_same_v<T, half_t> ? 0x1p-12f : 1.0f;
-  const int lane = threadIdx.x % 32;
-  __syncwarp();
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const int row = lane / 4 + 8 * r;
     float sum = w.sum[r];
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (lane % 4 == 0) sums[threadIdx.x / 32][row] = make_float2(w.top[r], sum * lower);
 #pragma unroll
-    for (int n = 0; n < D / 8; n++)
-      *(float2 *)&tile.y[row][8 * n + lane % 4 * 2] =
-          make_float2(w.y[n][2 * r] * lower, w.y[n][2 * r + 1] * lower);
+    for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (g == 0) room.sums[warp][2 * c + r] = make_float2(w.top[r], sum * lower);
+#pragma unroll
+    for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        *(float2 *)&room.y[warp][2 * c + r][64 * z + 8 * g + 2 * i] =
+            make_float2(w.y[z][i][r] * lower, w.y[z][i][2 + r] * lower);
   }
 }
 
 /* Puts together what warps have of a segment, in their order, and stores it. Each thread has four
- * columns of some rows; tiles of a warp are `stages` apart. */
-template <class T, int D>
-__device__ __forceinline__ void split_mma_finish(const split_tile<T, D> *tiles, int stages,
-                                                 const split_mma_sums &sums, const split_params &p,
-                                                 const split_block &at) {
-  const int rows = least(split_mma_rows, p.rows - at.row);
+ * columns of some rows. */
+template <int D>
+__device__ __forceinline__ void split_mma_finish(const split_mma_room<D> &room, int row_warps,
+                                                 const split_params &p, const split_block &at) {
+  const int rows = least(split_mma_rows * row_warps, p.rows - at.row);
   for (int x = threadIdx.x; x < rows * (D / 4); x += split_threads) {
-    const int row = x / (D / 4), column = x % (D / 4) * 4;
+    const int row = x / (D / 4), column = x % (D / 4) * 4, own = row % split_mma_rows;
     if (column >= p.d) continue;
-    float top = sums[0][row].x, sum = 0;
-#pragma unroll
-    for (int i = 1; i < split_warps; i++) top = fmaxf(top, sums[i][row].x);
+    float top = -INFINITY, sum = 0;
+    for (int i = row / split_mma_rows; i < split_warps; i += row_warps)
+      top = fmaxf(top, room.sums[i][own].x);
     float4 y = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (int i = 0; i < split_warps; i++) {
-      const float2 own = sums[i][row];
-      const float factor = exp2f(own.x - split_base(top));
-      const float4 v = *(const float4 *)&tiles[i * stages].y[row][column];
-      sum = fmaf(own.y, factor, sum);
+    for (int i = row / split_mma_rows; i < split_warps; i += row_warps) {
+      const float2 theirs = room.sums[i][own];
+      const float factor = exp2f(theirs.x - split_base(top));
+      const float4 v = *(const float4 *)&room.y[i][own][column];
+      sum = fmaf(theirs.y, factor, sum);
       y = make_float4(fmaf(v.x, factor, y.x), fmaf(v.y, factor, y.y), fmaf(v.z, factor, y.z),
                       fmaf(v.w, factor, y.w));
     }
@@ -265,60 +280,64 @@ __device__ __forceinline__ void split_mma_finish(const split_tile<T, D> *tiles, 
 
 /* -------------------------------------------------------------------- kernel --- */
 
-/* A tile of the warp, which begins at a key. */
+/* A warp's keys of a segment. */
 template <class T, int D>
-__device__ __forceinline__ void
-split_mma_tile(split_mma_state<D> &w, const T (*q)[D + 8], const split_tile<T, D> &tile,
-               const split_params &p, const split_block &at, const split_row (&row)[2], int key) {
-  const int lane = threadIdx.x % 32;
-  split_mma_scores s;
-  split_products<T, D>(s, q, tile.in.k);
+__device__ __forceinline__ void split_mma_segment(split_mma_state<D> &w, const split_params &p,
+                                                  const split_block &at, int row_warps) {
+  constexpr int N = split_mma_sizes<D>::tiles;
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
+  const int first = at.from + warp / row_warps * split_mma_keys;
+  const int own = at.row + warp % row_warps * split_mma_rows;
+  split_reader<T> keys(p.k, p.k_step, at, first + g, 8 * c);
+  split_reader<T> values(p.v, p.v_step, at, first + 2 * c, 8 * g);
+  split_mma_tile<D> tiles[N];
 #pragma unroll
-  for (int r = 0; r < 2; r++)
-    split_scores<T>(s.v[r], p, at, row[r],
-                    [&](int x) { return key + lane % 4 * 2 + x % 2 + x / 2 * 8; });
-  split_soften<T, D>(s, w);
-  split_add<T, D>(w, s, tile.in.v);
+  for (int n = 0; n < N; n++) {
+    split_read_keys(keys, tiles[n], p, at.to);
+    split_read_values(values, tiles[n], p, at.to);
+  }
+  const split_mma_queries<T, D> q(p, at, own);
+  const split_row row[2] = {split_row_of(p, at, own + 2 * c), split_row_of(p, at, own + 2 * c + 1)};
+#pragma unroll 1
+  for (int key = first; key < at.to; key += N * p.granule) {
+    float s[N][2][2];
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      split_products<T, D>(s[n], q, tiles[n]);
+      split_read_keys(keys, tiles[n], p, at.to);
+#pragma unroll
+      for (int r = 0; r < 2; r++)
+        split_scores<T>(s[n][r], p, at, row[r],
+                        [&](int x) { return key + n * p.granule + g + 8 * x; });
+    }
+    split_soften<T, D, N>(s, w);
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      split_add<T, D>(w, s[n], tiles[n]);
+      split_read_values(values, tiles[n], p, at.to);
+    }
+  }
 }
 
 template <class T, int D>
 __global__ void __launch_bounds__(split_threads, split_mma_resident(D))
     attend_split_mma(const __grid_constant__ split_params p) {
-  extern __shared__ __align__(16) char ring[];
-  __shared__ __align__(16) T q[split_mma_rows][D + 8];
-  __shared__ split_mma_sums sums;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, stages = p.stages;
-  split_tile<T, D> *const tiles = (split_tile<T, D> *)ring, *const own = tiles + warp * stages;
-  const int64_t range = split_range(p), end = split_begin(p, range + 1);
-  int64_t granule = split_begin(p, range);
-  split_reader<T, D> reader;
-  reader.begin(p, granule, end);
-  for (int x = 0; x < stages - 1; x++) reader.fill(own[x], p);
-  int slot = 0, free = stages - 1;
-#pragma unroll 1
-  while (granule < end) {
-    const split_block at = split_block_of(p, granule, split_mma_rows);
-    const split_row row[2] = {split_row_of(p, at, at.row + lane / 4),
-                              split_row_of(p, at, at.row + lane / 4 + 8)};
-    split_mma_state<D> w = {{-INFINITY, -INFINITY}};
-    __syncthreads(); /* the last segment's queries and states are no longer wanted */
-    split_stage_queries<T, D>(q, p, at);
-    __syncthreads();
-    int key = at.from + warp * split_mma_keys;
-#pragma unroll 1
-    for (; granule < at.next; granule++, key += split_mma_granule) {
-      copies_wait_but(stages - 2);
-      __syncwarp(); /* the tile is there for all lanes, and the one before it read by all */
-      reader.fill(own[free], p);
-      split_mma_tile<T, D>(w, q, own[slot], p, at, row, key);
-      free = slot;
-      slot = slot + 1 == stages ? 0 : slot + 1;
-    }
-    split_mma_give<T, D>(own[free], sums, w);
-    __syncthreads();
-    split_mma_finish<T, D>(tiles + free, stages, sums, p, at);
-  }
+  __shared__ __align__(16) split_mma_room<D> room;
+  const int row_warps = split_row_warps(p.rows);
+  const int range = split_range(p), end = split_begin(p, range + 1);
+  split_await();
   split_release();
+#pragma unroll 1
+  for (int granule = split_begin(p, range); granule < end;) {
+    const split_block at = split_block_of(p, granule, split_mma_rows * row_warps);
+    split_mma_state<D> w = {{-INFINITY, -INFINITY}};
+    split_mma_segment<T, D>(w, p, at, row_warps);
+    __syncthreads(); /* the last segment's sums are no longer wanted */
+    split_mma_give<T, D>(room, w);
+    __syncthreads();
+    split_mma_finish<D>(room, row_warps, p, at);
+    granule = at.next;
+  }
 }
 
 } // namespace

@@ -2,33 +2,13 @@
  * lstm, gru and rnn. The input's product with w is one launch over all steps; then each step takes
  * the state's product with u and goes on from there. See recurrent.cuh.
  */
-#include "kernels/cuda/recurrent/recurrent.cuh"
+#include "kernels/cuda/recurrent/recurrent_cells.cuh"
 
 namespace {
 
 enum { tile = 64, depth = 16, product_threads = 256, each = 4 };
 
-struct forward_call {
-  recurrent_call c;
-  const void *x, *w, *u, *bias, *h0, *c0, *p;
-  void *y, *y_h, *y_c, *reserve;
-  /* Workspace, in the computing type: [d, s n, gates h], two of [d, n, h], then lstm's cells, or
-   * gru's first two gates and what the reset multiplies. */
-  void *products, *h[2], *cell, *gates, *q;
-  /* Where somebody else multiplies: the state's products [d, n, gates h], without x's bias in
-   * `products`, and u widened, or u itself. */
-  void *sums, *wide;
-};
-
 /* --- products[d] = x w[d]^T + bias --- */
-
-/* The bias of a gate row: both halves, but for what gru's reset multiplies. */
-template <class T> __device__ compute_t<T> bias_at(const forward_call &f, int d, int64_t g) {
-  const int64_t n = f.c.gates * f.c.hidden;
-  const T *bias = (const T *)f.bias + d * 2 * n;
-  const bool apart = f.c.gates == 3 && f.c.k.coupled && g >= 2 * f.c.hidden;
-  return load(bias[g]) + (apart ? (compute_t<T>)0 : (compute_t<T>)load(bias[n + g]));
-}
 
 template <class T>
 __global__ void __launch_bounds__(product_threads)
@@ -71,79 +51,35 @@ __global__ void __launch_bounds__(product_threads)
 
 /* --- steps --- */
 
-template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    begin_states(const __grid_constant__ forward_call f) {
+template <class T> __device__ void begin_state(const forward_call &f, const recurrent_place &at) {
   using C = compute_t<T>;
-  const recurrent_place at = recurrent_place_of();
-  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
   const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
   ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
   if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
 }
 
 template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    end_states(const __grid_constant__ forward_call f, int last) {
+__device__ void end_state(const forward_call &f, const recurrent_place &at, int last) {
   using C = compute_t<T>;
-  const recurrent_place at = recurrent_place_of();
-  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
   const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
   if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
   if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
 }
 
-/* One element of a step: where it is, and what each of its parts is at. */
-template <class T> struct step_place {
-  using C = compute_t<T>;
-  recurrent_place at;
-  int64_t t, state; /* -1: behind the sequence's end; in [d, n, h] */
-  const C *x;       /* gate g at x[g h] */
-  C *reserve;       /* part g at reserve[g h]; NULL: none is kept */
-};
-
-/* False for threads outside the states. */
 template <class T>
-__device__ bool find_place(const forward_call &f, int64_t step, step_place<T> *s) {
-  using C = compute_t<T>;
-  const recurrent_call &c = f.c;
-  s->at = recurrent_place_of();
-  const int d = s->at.d;
-  const int64_t b = s->at.b, j = s->at.j;
-  if (b >= c.sequences || j >= c.hidden) return false;
-  s->t = recurrent_at(c, d, b, step);
-  s->state = recurrent_state_row(c, d, b) * c.hidden + j;
-  const int64_t t = s->t < 0 ? step : s->t; /* of zeros, each step behind the end once */
-  s->x = (const C *)f.products + ((d * c.steps + t) * c.sequences + b) * c.gates * c.hidden + j;
-  s->reserve = f.reserve
-                   ? (C *)f.reserve + recurrent_gate_row(c, d, t, b) * c.reserved * c.hidden + j
-                   : NULL;
-  return true;
-}
-
-/* A step behind a sequence's end: zeros, and the state as it was. */
-template <class T>
-__device__ void write_rest(const forward_call &f, const step_place<T> &s, int64_t step, int now) {
-  using C = compute_t<T>;
-  const recurrent_call &c = f.c;
-  ((T *)f.y)[recurrent_y_row(c, s.at.d, step, s.at.b) * c.hidden + s.at.j] = stored<T>::from((C)0);
-  for (int64_t g = 0; g < c.reserved && s.reserve; g++) s.reserve[g * c.hidden] = 0;
-  ((C *)f.h[1 - now])[s.state] = ((const C *)f.h[now])[s.state];
+__global__ void __launch_bounds__(recurrent_threads)
+    begin_states(const __grid_constant__ forward_call f) {
+  const recurrent_place at = recurrent_place_of();
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  begin_state<T>(f, at);
+  if (f.words) resident_clear(f.c, f.plan, f.words, at);
 }
 
 template <class T>
-__device__ void write_state(const forward_call &f, const step_place<T> &s, compute_t<T> h,
-                            int now) {
-  using C = compute_t<T>;
-  ((T *)f.y)[recurrent_y_row(f.c, s.at.d, s.t, s.at.b) * f.c.hidden + s.at.j] = stored<T>::from(h);
-  ((C *)f.h[1 - now])[s.state] = h;
-}
-
-/* What the input gives gate g. */
-template <class T>
-__device__ compute_t<T> input_of(const forward_call &f, const step_place<T> &s, int64_t g) {
-  const compute_t<T> x = s.x[g * f.c.hidden];
-  return f.sums && f.bias ? x + bias_at<T>(f, s.at.d, g * f.c.hidden + s.at.j) : x;
+__global__ void __launch_bounds__(recurrent_threads)
+    end_states(const __grid_constant__ forward_call f, int last) {
+  const recurrent_place at = recurrent_place_of();
+  if (at.b < f.c.sequences && at.j < f.c.hidden) end_state<T>(f, at, last);
 }
 
 /* Products of the states h[now], or of q, with gates `first` on of u. */
@@ -166,105 +102,118 @@ __device__ void products_of(const forward_call &f, const void *rows, int64_t fir
                                     f.c.sequences);
 }
 
-template <class T>
+template <class T, int G>
 __global__ void __launch_bounds__(recurrent_threads)
-    lstm_step(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
+    whole_step(const __grid_constant__ forward_call f, int64_t step, int now) {
   step_place<T> s;
-  C z[4] = {};
-  products_of<T, 4>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
-  C *cell = (C *)f.cell + s.state;
-  const C before = *cell, state = ((const C *)f.h[now])[s.state], clip = (C)f.c.k.clip;
-  for (int g = 0; g < 4; g++) z[g] += input_of(f, s, g);
-  C p[3] = {};
-  for (int g = 0; g < 3 && f.p; g++) p[g] = load(((const T *)f.p)[(s.at.d * 3 + g) * n + s.at.j]);
-  const C h = cell_lstm_step(&z[0], &z[1], &z[2], z[3], p[0], p[1], p[2], cell, clip, f.c.k.gate,
-                             f.c.k.enter, f.c.k.leave, f.c.k.coupled);
-  for (int g = 0; g < 4 && s.reserve; g++) s.reserve[g * n] = z[g];
-  if (s.reserve) s.reserve[4 * n] = before;
-  if (s.reserve) s.reserve[5 * n] = state;
-  write_state(f, s, h, now);
+  compute_t<T> z[G] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
+  products_of<T, G>(f, f.h[now], 0, z);
+  if (!inside) return;
+  if (s.t < 0)
+    (void)write_rest(f, s, step, now);
+  else if constexpr (G == 4)
+    (void)lstm_end(f, s, z, now);
+  else if constexpr (G == 1)
+    (void)rnn_end(f, s, z, now);
+  else
+    (void)gru_linear_end(f, s, z, now);
 }
 
-template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    rnn_step(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
-  step_place<T> s;
-  C z[1] = {};
-  products_of<T, 1>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
-  z[0] += input_of(f, s, 0);
-  if (s.reserve) s.reserve[0] = z[0];
-  if (s.reserve) s.reserve[f.c.hidden] = ((const C *)f.h[now])[s.state];
-  write_state(f, s, cell_activate(f.c.k.enter, z[0], (C)f.c.k.clip), now);
-}
-
-/* The end of gru's step, z and h being its gates with all in them. */
-template <class T>
-__device__ void gru_end(const forward_call &f, const step_place<T> &s, const compute_t<T> *z,
-                        compute_t<T> q, int now) {
-  using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
-  const C before = ((const C *)f.h[now])[s.state];
-  for (int g = 0; g < 3 && s.reserve; g++) s.reserve[g * n] = z[g];
-  if (s.reserve) s.reserve[3 * n] = before;
-  if (s.reserve) s.reserve[4 * n] = q;
-  write_state(f, s, cell_gru_step(z[0], z[2], before, (C)f.c.k.clip, f.c.k.gate, f.c.k.enter), now);
-}
-
-/* Linear before reset: all in one. */
-template <class T>
-__global__ void __launch_bounds__(recurrent_threads)
-    gru_linear_step(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
-  const int64_t n = f.c.hidden;
-  step_place<T> s;
-  C z[3] = {};
-  products_of<T, 3>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
-  z[0] += input_of(f, s, 0);
-  z[1] += input_of(f, s, 1);
-  const C q = z[2] + (f.bias ? load(((const T *)f.bias)[(s.at.d * 6 + 5) * n + s.at.j]) : (C)0);
-  z[2] = input_of(f, s, 2) + q * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
-  gru_end(f, s, z, q, now);
-}
-
-/* The gates z and r, and the state reset. */
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
   using C = compute_t<T>;
   step_place<T> s;
   C z[2] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, 2>(f, f.h[now], 0, z);
-  if (!find_place(f, step, &s)) return;
-  z[0] += input_of(f, s, 0);
-  z[1] += input_of(f, s, 1);
+  if (!inside) return;
+  ((C *)f.q)[s.state] = gru_reset(f, s, z);
   ((C *)f.gates)[2 * s.state] = z[0];
   ((C *)f.gates)[2 * s.state + 1] = z[1];
-  ((C *)f.q)[s.state] =
-      ((const C *)f.h[now])[s.state] * cell_activate(f.c.k.gate, z[1], (C)f.c.k.clip);
 }
 
-/* The gate h from the reset state, and the step's end. */
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_step(const __grid_constant__ forward_call f, int64_t step, int now) {
   using C = compute_t<T>;
   step_place<T> s;
   C h[1] = {};
+  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, 1>(f, f.q, 2, h);
-  if (!find_place(f, step, &s)) return;
-  if (s.t < 0) return write_rest(f, s, step, now);
+  if (!inside) return;
   const C *gates = (const C *)f.gates + 2 * s.state;
-  const C z[3] = {gates[0], gates[1], h[0] + input_of(f, s, 2)};
-  gru_end(f, s, z, ((const C *)f.q)[s.state], now);
+  C z[3] = {gates[0], gates[1], h[0]};
+  (void)gru_reset_end(f, s, step, z, ((const C *)f.q)[s.state], now);
+}
+
+/* --- all steps in one launch --- */
+
+/* What a block's vectors are before the first step. */
+template <class T> __device__ void gather_first(const forward_call &f, const resident_room &m) {
+  const int n = (int)f.c.hidden;
+  const T *h = (const T *)f.h0 + (int64_t)blockIdx.y * f.c.sequences * n;
+  for (int x = threadIdx.x; x < (int)f.c.sequences * n; x += resident_threads)
+    m.v[x / n * f.plan.pitch + x % n] = f.h0 ? load(h[x]) : 0.0f;
+}
+
+/* The gates' products with what the blocks have put. */
+template <class T>
+__device__ void products_with(const resident_room &m, const resident_words &words,
+                              const forward_call &f, int side, int list, int first, int end,
+                              uint32_t tag) {
+  const int sequences = (int)f.c.sequences;
+  if (tag == 0)
+    gather_first<T>(f, m);
+  else
+    resident_gather(m.v, f.plan.pitch, words, side, list * sequences, sequences, (int)f.c.hidden,
+                    tag);
+  __syncthreads();
+  resident_products(m, f.plan, first * f.plan.units, end * f.plan.units, sequences, false);
+  __syncthreads();
+}
+
+/* A block is some units of a direction; each of its first threads has one of a sequence. */
+template <class T>
+__global__ void __launch_bounds__(resident_threads, 1)
+    all_steps(const __grid_constant__ forward_call f) {
+  extern __shared__ __align__(16) float memory[];
+  const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
+  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden;
+  const bool twice = f.plan.lists > 1;
+  const int of_state = twice ? 2 : gates; /* gates that multiply it */
+  const int64_t first = (int64_t)blockIdx.x * units;
+  const int unit = (int)threadIdx.x % units, b = (int)threadIdx.x / units;
+  const recurrent_place at = {d, b, first + unit};
+  const resident_room m = resident_room_of(memory, f.c, f.plan);
+  const resident_words words = resident_words_of(f.c, f.plan, f.words, m.words);
+  const float *own = m.z + unit * sequences + b;
+  resident_load<T, true>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan, first);
+  const bool active = b < sequences && at.j < n;
+  if (active) begin_state<T>(f, at);
+  __syncthreads();
+  for (int64_t step = 0; step < f.c.steps; step++) {
+    const int now = (int)(step % 2);
+    const uint32_t tag = (uint32_t)step + 1;
+    step_place<T> s;
+    float z[4], q = 0;
+    (void)find_place(f, at, step, now, &s);
+    products_with<T>(m, words, f, now, 0, 0, of_state, (uint32_t)step);
+#pragma unroll
+    for (int g = 0; g < 4; g++)
+      if (g < of_state && active) z[g] = own[g * units * sequences];
+    if (twice) {
+      if (active) resident_put(words, now, sequences + b, at.j, q = gru_reset(f, s, z), tag);
+      products_with<T>(m, words, f, now, 1, 2, 3, tag);
+      if (active) z[2] = own[2 * units * sequences];
+    }
+    if (!active) continue;
+    const float h = twice ? gru_reset_end(f, s, step, z, q, now) : end_of(f, s, step, z, now);
+    /* Behind the last step nobody reads, and blocks may be gone. */
+    if (step + 1 < f.c.steps) resident_put(words, 1 - now, b, at.j, h, tag);
+  }
+  if (active) end_state<T>(f, at, (int)(f.c.steps % 2));
 }
 
 /* --- calls --- */
@@ -288,6 +237,7 @@ size_t lay_out(forward_call *f, char *base, tn_dtype dtype, bool apart) {
     f->gates = take(2 * states);
     f->q = take(states);
   }
+  if (f->plan.units) f->words = (uint2 *)take(resident_bytes(c, f->plan));
   if (!apart) return at;
   f->sums = take(gates);
   const bool wide = recurrent_wide(dtype) == dtype;
@@ -312,6 +262,8 @@ forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
     f.p = recurrent_data(args->in[7]);
     f.y_c = recurrent_data(args->out[2]);
   }
+  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1,
+                            f.c.gates == 3 && !f.c.k.coupled ? 2 : 1);
   return f;
 }
 
@@ -331,17 +283,39 @@ tn_status run_step(const tn_kernel_args *args, const forward_call &f,
   const size_t size = sizeof(compute_t<T>);
   tn_status status = multiply_state(f, by, 1, f.h[now], 0, size);
   if (status != TN_OK) return status;
-  if (f.c.gates == 4) return launch(args, lstm_step<T>, grid, recurrent_threads, 0, f, step, now);
-  if (f.c.gates == 1) return launch(args, rnn_step<T>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 4)
+    return launch(args, whole_step<T, 4>, grid, recurrent_threads, 0, f, step, now);
+  if (f.c.gates == 1)
+    return launch(args, whole_step<T, 1>, grid, recurrent_threads, 0, f, step, now);
   if (f.c.k.coupled)
-    return launch(args, gru_linear_step<T>, grid, recurrent_threads, 0, f, step, now);
+    return launch(args, whole_step<T, 3>, grid, recurrent_threads, 0, f, step, now);
   status = launch(args, gru_gates<T>, grid, recurrent_threads, 0, f, step, now);
   if (status == TN_OK) status = multiply_state(f, by, 2, f.q, 2, size);
   if (status != TN_OK) return status;
   return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
-/* products = x w^T, and u as its own products take it. */
+/* All steps by one launch; TN_ERR_UNSUPPORTED where they are no such call's. */
+template <class T> tn_status run_resident(const tn_kernel_args *args, const forward_call &f) {
+  if constexpr (std::is_same_v<compute_t<T>, float>)
+    if (f.plan.units) return resident_launch(args, all_steps<T>, f.c.directions, f);
+  return TN_ERR_UNSUPPORTED;
+}
+
+template <class T>
+tn_status run_steps(const tn_kernel_args *args, const forward_call &f,
+                    const cuda_recurrent_multiplier *by) {
+  const recurrent_call &c = f.c;
+  const dim3 grid = recurrent_grid(c);
+  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
+  if (status == TN_OK && by && f.wide != f.u) status = recurrent_widen_all<T>(args, c, f.u, f.wide);
+  for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
+    status = run_step<T>(args, f, by, step, (int)(step % 2));
+  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
+  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
+}
+
+/* products = x w^T. */
 template <class T>
 tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                     const cuda_recurrent_multiplier *by) {
@@ -352,8 +326,7 @@ tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                       (unsigned)c.directions);
     return rows ? launch(args, multiply_input<T>, blocks, product_threads, 0, f) : TN_OK;
   }
-  const tn_status status = f.wide == f.u ? TN_OK : recurrent_widen_all<T>(args, c, f.u, f.wide);
-  return status == TN_OK ? by->multiply(by, 0, f.products, f.x, f.w) : status;
+  return by->multiply(by, 0, f.products, f.x, f.w);
 }
 
 template <class T>
@@ -361,13 +334,12 @@ tn_status run_all(const tn_kernel_args *args, forward_call f, const cuda_recurre
   const recurrent_call &c = f.c;
   if (c.sequences * c.hidden == 0) return TN_OK;
   lay_out(&f, (char *)args->workspace, cuda_dtype(args->out[0]), by != NULL);
-  const dim3 grid = recurrent_grid(c);
-  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
-  if (status == TN_OK) status = run_input<T>(args, f, by);
-  for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
-    status = run_step<T>(args, f, by, step, (int)(step % 2));
-  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
-  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
+  tn_status status = run_input<T>(args, f, by);
+  if (status == TN_OK && f.plan.units && !f.plan.cluster) /* clears the words */
+    status = launch(args, begin_states<T>, recurrent_grid(c), recurrent_threads, 0, f);
+  if (status != TN_OK) return status;
+  status = run_resident<T>(args, f);
+  return status == TN_ERR_UNSUPPORTED ? run_steps<T>(args, f, by) : status;
 }
 
 tn_status run(const tn_kernel_args *args, uint32_t op, const cuda_recurrent_multiplier *by) {

@@ -85,6 +85,11 @@ void cases_recurrent(const tn_operator *op, const tn_dtype *types, case_sink sin
       if (c.arg[0].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
+  for (unsigned k = 0; k < 3; k++) { /* few sequences of more than a group of blocks shares */
+    op_case c = recur(op, types, &(network){3, 3, 5, 301}, k);
+    c.variants = VARIANT_MADE;
+    sink.take(sink.ctx, &c);
+  }
   op_case large = recur(op, types, &(network){4, 70, 33, 130}, 0);
   large.variants = VARIANT_MADE;
   sink.take(sink.ctx, &large);
