@@ -260,68 +260,65 @@ __global__ void __launch_bounds__(threads, row_blocks_of<R>())
  * Results so far that registers have no room for beside them wait in shared memory. */
 template <class R, int V>
 __global__ void __launch_bounds__(threads, row_blocks_of<R>())
-    reduce_columns(R given, const void *x, void *y, void *partials,
+    reduce_columns(R r, const void *x, void *y, void *partials,
                    const __grid_constant__ cuda_reduce_plan p) {
   using T = raw_t<R>;
   using A = typename R::A;
   using C = typename R::C;
   constexpr int U = cuda_reduce_ahead;
-  constexpr bool waits = sizeof(A) * V > 32;
+  constexpr bool waits = sizeof(A) > sizeof(C);
   __shared__ __align__(16) unsigned char memory[threads * V * sizeof(A)];
   A *const own = (A *)memory + threadIdx.x;
   await_earlier();
-  const bool brain = given.dtype == TN_BF16;
+  const bool brain = r.dtype == TN_BF16;
   const reduce_share s = share_of(p, V, p.reduced.count);
-  R r[V];
   A a[V];
-  const auto add = [&](int j, auto take) {
-    A so_far = waits ? own[j * threads] : a[j];
-    take(so_far);
-    (waits ? own[j * threads] : a[j]) = so_far;
-  };
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    r[j] = given;
-    add(j, [&](A &to) { to = given.init(); });
-  }
+  for (int j = 0; j < V; j++) (waits ? own[j * threads] : a[j]) = r.init();
   if (s.mine && p.reduced.count > 0) {
     const T *from = (const T *)x + offset_of(p.kept, 0, s.output);
-    C one[V];
-    unpack<T>(one, *(const held_pack *)from, brain);
-#pragma unroll
-    for (int j = 0; j < V; j++) r[j].start(one[j]);
+    const auto add =
+        [&](int j, auto take) { /* for column j; its first element is read again */
+                                A so_far = waits ? own[j * threads] : a[j];
+                                R one = r;
+                                one.start((C)element_of<T>(*(const held_pack *)from, j, brain));
+                                take(one, so_far);
+                                (waits ? own[j * threads] : a[j]) = so_far;
+        };
     int64_t i = s.begin + s.lane;
     for (; i + (U - 1) * p.lanes < s.end; i += U * p.lanes) {
       held_pack pk[U];
       read_packs<T, U>(pk, from, p, i, p.lanes);
+      asm volatile("" ::: "memory"); /* results that wait are in no register */
 #pragma unroll
       for (int j = 0; j < V; j++) {
         C v[U];
 #pragma unroll
         for (int k = 0; k < U; k++) v[k] = (C)element_of<T>(pk[k], j, brain);
-        add(j, [&](A &to) { r[j].template take<U, 1>(to, v, i, p.lanes); });
+        add(j, [&](const R &one, A &to) { one.template take<U, 1>(to, v, i, p.lanes); });
       }
     }
     for (; i < s.end; i += p.lanes) {
       held_pack pk;
       read_packs<T, 1>(&pk, from, p, i, 0);
-      unpack<T>(one, pk, brain);
 #pragma unroll
-      for (int j = 0; j < V; j++)
-        add(j, [&](A &to) { r[j].template take<1, 1>(to, one + j, i, 0); });
+      for (int j = 0; j < V; j++) {
+        const C v = (C)element_of<T>(pk, j, brain);
+        add(j, [&](const R &one, A &to) { one.template take<1, 1>(to, &v, i, 0); });
+      }
     }
   }
   let_later_begin();
 #pragma unroll
   for (int j = 0; waits && j < V; j++) a[j] = own[j * threads];
-  join_lanes<R, V>(given, a, (A *)memory, p.lanes, s.apart);
+  join_lanes<R, V>(r, a, (A *)memory, p.lanes, s.apart);
   if (!s.mine || s.lane != 0) return;
 #pragma unroll
   for (int j = 0; j < V; j++) {
     if (p.splits > 1)
       ((A *)partials)[blockIdx.y * p.kept.count + s.output + j] = a[j];
     else
-      r[j].write(y, offset_of(p.kept, 1, s.output + j), a[j]);
+      r.write(y, offset_of(p.kept, 1, s.output + j), a[j]);
   }
 }
 
