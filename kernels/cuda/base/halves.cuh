@@ -111,6 +111,20 @@ __device__ __forceinline__ accumulator_t<T> element_of(const held_pack &p, int j
   }
 }
 
+/* Puts an element where there is 0. */
+template <class T> __device__ __forceinline__ void put_element(held_pack &p, int j, T element) {
+  if constexpr (sizeof(T) == 2)
+    p.word[j / 2] |= (uint32_t)element.bits << j % 2 * 16;
+  else
+    memcpy(p.word + j * (sizeof(T) / 4), &element, sizeof element);
+}
+
+/* The class of kernels that elements of type T take. */
+template <class T> struct class_of_type { using type = T; };
+template <> struct class_of_type<half_t> { using type = any_half; };
+template <> struct class_of_type<bfloat_t> { using type = any_half; };
+template <class T> using class_t = typename class_of_type<T>::type;
+
 /* A pack in registers as numbers. */
 template <class T, class C>
 __device__ __forceinline__ void unpack(C *v, const held_pack &p, bool brain) {

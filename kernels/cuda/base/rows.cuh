@@ -76,12 +76,7 @@ template <class T> __device__ __forceinline__ held_pack read_part(const T *row, 
   held_pack p = {};
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    if (i + j < 0 || i + j >= size) continue;
-    const T element = row[i + j];
-    if constexpr (std::is_same_v<T, any_half>)
-      p.word[j / 2] |= (uint32_t)element.bits << j % 2 * 16;
-    else
-      memcpy((char *)&p + j * sizeof(T), &element, sizeof(T));
+    if (i + j >= 0 && i + j < size) put_element(p, j, row[i + j]);
   }
   return p;
 }

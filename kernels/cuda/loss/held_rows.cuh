@@ -11,12 +11,6 @@ namespace {
 
 enum { most_held_blocks = 2048 };
 
-/* The class of kernels that T's rows take. */
-template <class T> struct class_of_type { using type = T; };
-template <> struct class_of_type<half_t> { using type = any_half; };
-template <> struct class_of_type<bfloat_t> { using type = any_half; };
-template <class T> using class_t = typename class_of_type<T>::type;
-
 /* The sum of the row's distances from the top. */
 template <class T, class C>
 __device__ __forceinline__ C row_distances(const held_pack *held, const row_place &at,
@@ -39,6 +33,7 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     held_losses(T *y, partial<accumulator_t<T>> *partials, const T *x, const void *target,
                 const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
+  await_earlier();
   held_pack held[row_packs];
   C all = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
@@ -79,6 +74,7 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
                      const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(rows, x, blockIdx.x);
   const bool mine = at.row < p.targets;
   const int64_t t = mine ? class_of(target, at.row, p.wide) : -1;

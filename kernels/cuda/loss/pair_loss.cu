@@ -2,7 +2,7 @@
  * Losses of elements in pairs and their gradients over contiguous tensors. Sums are taken
  * in two kernels, in fixed order.
  */
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/loss/pair_terms.cuh"
 
 namespace {
@@ -16,7 +16,12 @@ template <class T> struct pair {
 };
 template <class T> using computed = typename pair<T>::C;
 
-struct squared {
+/* Losses that are to be added up: where they may be had with less, an operator says so. */
+template <class Op> struct terms_as_losses {
+  template <class T> static __device__ computed<T> term(pair<T> p) { return Op::loss(p); }
+};
+
+struct squared : terms_as_losses<squared> {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     return (p.x - p.t) * (p.x - p.t);
   }
@@ -24,7 +29,7 @@ struct squared {
     return (computed<T>)2 * (p.x - p.t);
   }
 };
-struct cross_entropy {
+struct cross_entropy : terms_as_losses<cross_entropy> {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     using C = computed<T>;
     C tail; /* parts that do not cancel: see the reference */
@@ -42,7 +47,7 @@ struct cross_entropy {
       return entropy_slope(p.x, p.t, p.pos);
   }
 };
-struct huber {
+struct huber : terms_as_losses<huber> {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     using C = computed<T>;
     C d = fabs(p.x - p.t);
@@ -62,6 +67,12 @@ struct divergence { /* option: target holds logarithms */
     else
       return p.t == (C)0 ? (C)0 : (C)((double)p.t * (log_of(p.t) - (double)p.x));
   }
+  /* Beside the sum an error of one term's logarithm is nothing, though it nearly cancel. */
+  template <class T> static __device__ computed<T> term(pair<T> p) {
+    if constexpr (sizeof(T) == 2)
+      if (p.option == 0.0f) return p.t == 0.0f ? 0.0f : p.t * (single_log_short(p.t) - p.x);
+    return loss(p);
+  }
   template <class T> static __device__ computed<T> slope(pair<T> p) {
     return p.option != (computed<T>)0 ? -exp(p.t) : -p.t;
   }
@@ -78,39 +89,53 @@ template <class T> struct pair_args {
   bool packs;  /* all lie so that packs are read and written at once */
 };
 
-/* What there is of V elements from i on, at once where they are all there. */
-template <class T, int V>
-__device__ __forceinline__ pack<T, V> fetch(const T *x, int64_t i, const pair_args<T> &a) {
-  pack<T, V> p{};
+/* What there is of a pack of elements from i on, at once where they are all there. */
+template <class T>
+__device__ __forceinline__ held_pack fetch(const T *x, int64_t i, const pair_args<T> &a) {
+  constexpr int V = pack_width<T>();
+  held_pack p = {};
   if (a.packs && i + V <= a.count) {
-    p = *(const pack<T, V> *)(x + i);
+    p = *(const held_pack *)(x + i);
   } else {
 #pragma unroll
     for (int j = 0; j < V; j++)
-      if (i + j < a.count) p.v[j] = x[i + j];
+      if (i + j < a.count) put_element(p, j, x[i + j]);
   }
   return p;
 }
 
-/* V weighted losses, or slopes, of x and t from element i on; beyond the last they mean nothing. */
-template <class T, int V, class Op, bool slopes, class C>
-__device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const pack<T, V> &x,
-                                          const pack<T, V> &t, C *out) {
-  pack<T, V> w{};
-  if (a.weight) w = fetch<T, V>(a.weight, i, a);
-#pragma unroll
-  for (int j = 0; j < V; j++) {
-    pair<T> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
-    if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
-    out[j] = slopes ? Op::slope(p) : Op::loss(p);
-    if (a.weight) out[j] *= (C)load(w.v[j]);
-  }
+/* Element j of a pack. */
+template <class T> __device__ __forceinline__ computed<T> number(const held_pack &p, int j) {
+  if constexpr (sizeof(T) == 2)
+    return element_of<any_half>(p, j, std::is_same_v<T, bfloat_t>);
+  else
+    return element_of<T>(p, j, false);
 }
 
-template <class T, int V, class Op, bool slopes, class C>
+/* What a pack's pairs come to: losses, losses that are to be added up, or slopes. */
+enum pair_kind { pair_losses, pair_terms, pair_slopes };
+
+/* V weighted values of x and t from element i on; beyond the last they mean nothing. */
+template <class T, class Op, pair_kind kind, class C>
+__device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const held_pack &x,
+                                          const held_pack &t, C *out) {
+  constexpr int V = pack_width<T>();
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    pair<T> p = {number<T>(x, j), number<T>(t, j), (C)1, a.option};
+    if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
+    out[j] = kind == pair_slopes ? Op::slope(p) : kind == pair_terms ? Op::term(p) : Op::loss(p);
+  }
+  if (!a.weight) return;
+  const held_pack w = fetch(a.weight, i, a);
+#pragma unroll
+  for (int j = 0; j < V; j++) out[j] *= number<T>(w, j);
+}
+
+template <class T, class Op, pair_kind kind, class C>
 __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
-  const pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a);
-  values_of<T, V, Op, slopes>(a, i, x, t, out);
+  const held_pack x = fetch(a.x, i, a), t = fetch(a.target, i, a);
+  values_of<T, Op, kind>(a, i, x, t, out);
 }
 
 /* Adds up a block's; right in thread 0. */
@@ -124,14 +149,6 @@ template <class C> __device__ C join_block(C v) {
   return v;
 }
 
-/* Sums in pairs. */
-template <int N, class C> __device__ __forceinline__ C tree_total(const C *v) {
-  if constexpr (N == 1)
-    return v[0];
-  else
-    return tree_total<N / 2>(v) + tree_total<N / 2>(v + N / 2);
-}
-
 template <class T, int V, class Op>
 __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
@@ -140,22 +157,22 @@ __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pa
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
   /* Two packs of either tensor are under way together. */
   for (; a.packs && i + stride + V <= a.count; i += 2 * stride) {
-    pack<T, V> x[2], t[2];
+    held_pack x[2], t[2];
     C v[V];
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      x[k] = *(const pack<T, V> *)(a.x + i + k * stride);
-      t[k] = *(const pack<T, V> *)(a.target + i + k * stride);
+      x[k] = *(const held_pack *)(a.x + i + k * stride);
+      t[k] = *(const held_pack *)(a.target + i + k * stride);
     }
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      values_of<T, V, Op, false>(a, i + k * stride, x[k], t[k], v);
-      total += tree_total<V>(v);
+      values_of<T, Op, pair_terms>(a, i + k * stride, x[k], t[k], v);
+      total += tree_sum<V>(v);
     }
   }
   for (; i < a.count; i += stride) {
     C v[V];
-    values<T, V, Op, false>(a, i, v);
+    values<T, Op, pair_terms>(a, i, v);
 #pragma unroll
     for (int j = 0; j < V; j++)
       if (i + j < a.count) total += v[j];
@@ -185,22 +202,21 @@ __global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pai
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
   if (i >= a.count) return;
   C v[V];
-  values<T, V, Op, slopes>(a, i, v);
-  pack<T, V> dy{}, out;
-  if (slopes && !a.one_dy) dy = fetch<T, V>(a.dy, i, a);
+  values<T, Op, slopes ? pair_slopes : pair_losses>(a, i, v);
+  held_pack dy = {};
+  if (slopes && !a.one_dy) dy = fetch(a.dy, i, a);
   C all = slopes && a.one_dy ? (C)load(*a.dy) / a.scale : (C)1;
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    if (slopes) v[j] *= a.one_dy ? all : (C)load(dy.v[j]);
-    out.v[j] = stored<T>::from(v[j]);
+    if (slopes) v[j] *= a.one_dy ? all : number<T>(dy, j);
   }
   if (a.packs && i + V <= a.count) {
-    *(pack<T, V> *)(a.y + i) = out;
+    *(pack<class_t<T>, V> *)(a.y + i) = packed<class_t<T>, V>(v, std::is_same_v<T, bfloat_t>);
     return;
   }
 #pragma unroll
   for (int j = 0; j < V; j++)
-    if (i + j < a.count) a.y[i + j] = out.v[j];
+    if (i + j < a.count) a.y[i + j] = stored<T>::from(v[j]);
 }
 
 template <class T> constexpr int width_of() { return 16 / (int)sizeof(T); }

@@ -38,7 +38,8 @@ __device__ __forceinline__ single_parts added(float a, float b) {
 
 /* 1 - t - (1 + (pos - 1) t) / (1 + e^x), plainly for elements of 16 bits. */
 __device__ __forceinline__ float entropy_slope_short(float x, float t, float pos) {
-  return fmaf(-fmaf(pos - 1.0f, t, 1.0f), single_sigmoid(-x), 1.0f - t);
+  const float below = single_reciprocal(1.0f + single_power_2(1.44269504f * x));
+  return fmaf(-fmaf(pos - 1.0f, t, 1.0f), below, 1.0f - t);
 }
 __device__ __forceinline__ float entropy_slope(float x, float t, float pos) {
   const single_share s = single_share_of(-x);
@@ -67,6 +68,13 @@ template <bool tiny> __device__ __forceinline__ float single_log_less(float x, f
   const single_parts l = single_log_parts(lift ? k - 100.0f : k, f, 0.0f);
   const float end = x == 0.0f ? -INFINITY : x > 0.0f ? x : NAN;
   return x > 0.0f && x < INFINITY ? (l.whole - y) + l.rest : end - y;
+}
+
+/* ln x to some 2^-22, or as much of it. */
+__device__ __forceinline__ float single_log_short(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return 0.693147182f * y;
 }
 
 /* ln x in double: of a double by the maths library; of a float to some 1e-10, in so few steps that

@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     softmax_held(T *y, const T *x, const __grid_constant__ row_plan p, bool logarithm) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(p, x, blockIdx.x);
   held_pack held[row_packs];
   read_row(held, x + at.row * p.size, at);
@@ -77,6 +78,7 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
                       bool logarithm) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(p, y, blockIdx.x);
   held_pack held_g[row_packs], held_v[row_packs];
   C g[V], v[V], sum = 0;
@@ -194,7 +196,7 @@ template <class T> tn_status softmax_as(const tn_kernel_args *args, const slices
   const row_plan p = row_plan_of<T>(args->in[0], s.outer, s.size);
   if (!rows_fit(p) || !lie_alike(x, y))
     return launch(args, softmax_long<T>, (unsigned)p.rows, threads, 0, y, x, p, log);
-  return launch(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
+  return launch_early(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
 }
 
 template <class T>
@@ -208,7 +210,8 @@ tn_status softmax_grad_as(const tn_kernel_args *args, const slices &s, bool log)
   const row_plan p = row_plan_of<T>(args->in[1], s.outer, s.size);
   if (!rows_fit(p) || !lie_alike(dy, y) || !lie_alike(dx, y))
     return launch(args, softmax_long_grad<T>, (unsigned)p.rows, threads, 0, dx, dy, y, p, log);
-  return launch(args, softmax_held_grad<T>, (unsigned)row_blocks(p), p.block, 0, dx, dy, y, p, log);
+  return launch_early(args, softmax_held_grad<T>, (unsigned)row_blocks(p), p.block, 0, dx, dy, y, p,
+                      log);
 }
 
 tn_status softmax_run(const tn_kernel_args *args, int64_t axis, bool log) {
