@@ -29,16 +29,24 @@ struct squared : terms_as_losses<squared> {
     return (computed<T>)2 * (p.x - p.t);
   }
 };
-struct cross_entropy : terms_as_losses<cross_entropy> {
-  template <class T> static __device__ computed<T> loss(pair<T> p) {
+struct cross_entropy {
+  /* From the tail of softplus, in parts that do not cancel: see the reference. */
+  template <class T> static __device__ computed<T> of_tail(pair<T> p, computed<T> tail) {
     using C = computed<T>;
-    C tail; /* parts that do not cancel: see the reference */
-    if constexpr (sizeof(T) == 2)
-      tail = softplus_tail_short(p.x);
-    else
-      tail = softplus_tail(p.x);
     return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
            p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
+  }
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    if constexpr (sizeof(T) == 2)
+      return of_tail(p, softplus_tail_short(p.x));
+    else
+      return of_tail(p, softplus_tail(p.x));
+  }
+  template <class T> static __device__ computed<T> term(pair<T> p) {
+    if constexpr (sizeof(T) == 4)
+      return of_tail(p, softplus_tail_near(p.x));
+    else
+      return loss(p);
   }
   template <class T> static __device__ computed<T> slope(pair<T> p) {
     if constexpr (sizeof(T) == 2)
@@ -67,10 +75,15 @@ struct divergence { /* option: target holds logarithms */
     else
       return p.t == (C)0 ? (C)0 : (C)((double)p.t * (log_of(p.t) - (double)p.x));
   }
-  /* Beside the sum an error of one term's logarithm is nothing, though it nearly cancel. */
+  /* Beside the sum hardly anything is lost where a term's two parts nearly cancel. */
   template <class T> static __device__ computed<T> term(pair<T> p) {
-    if constexpr (sizeof(T) == 2)
-      if (p.option == 0.0f) return p.t == 0.0f ? 0.0f : p.t * (single_log_short(p.t) - p.x);
+    if constexpr (sizeof(T) <= 4) {
+      if (p.option == 0.0f) {
+        const float less =
+            sizeof(T) == 2 ? single_log_short(p.t) - p.x : single_log_less<true>(p.t, p.x);
+        return p.t == 0.0f ? 0.0f : p.t * less;
+      }
+    }
     return loss(p);
   }
   template <class T> static __device__ computed<T> slope(pair<T> p) {
@@ -120,10 +133,20 @@ template <class T, class Op, pair_kind kind, class C>
 __device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const held_pack &x,
                                           const held_pack &t, C *out) {
   constexpr int V = pack_width<T>();
+  C pos[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) pos[j] = (C)1;
+  if (a.pos) {
+    int64_t at = i % a.c;
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      pos[j] = load(a.pos[at]);
+      at = at + 1 < a.c ? at + 1 : 0;
+    }
+  }
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    pair<T> p = {number<T>(x, j), number<T>(t, j), (C)1, a.option};
-    if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
+    const pair<T> p = {number<T>(x, j), number<T>(t, j), pos[j], a.option};
     out[j] = kind == pair_slopes ? Op::slope(p) : kind == pair_terms ? Op::term(p) : Op::loss(p);
   }
   if (!a.weight) return;
@@ -153,6 +176,7 @@ template <class T, int V, class Op>
 __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
   C total = 0;
+  await_earlier();
   int64_t stride = (int64_t)gridDim.x * threads * V;
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
   /* Two packs of either tensor are under way together. */
@@ -190,6 +214,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T> scale) {
   accumulator_t<T> total = 0;
+  await_earlier();
   for (int i = threadIdx.x; i < count; i += threads) total += partials[i];
   total = join_block(total);
   if (threadIdx.x == 0) *y = stored<T>::from(total / scale);
@@ -200,6 +225,7 @@ template <class T, int V, class Op, bool slopes>
 __global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
+  await_earlier();
   if (i >= a.count) return;
   C v[V];
   values<T, Op, slopes ? pair_slopes : pair_losses>(a, i, v);
@@ -258,7 +284,7 @@ tn_status launch_each(const tn_kernel_args *args, pair_args<T> &a) {
   int64_t blocks = ceil_div(a.count, (int64_t)threads * V);
   if (blocks > CUDA_MAX_INDEX)
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: too many elements", args->kernel->name);
-  return launch(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
+  return launch_early(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
 }
 
 template <class T, class Op>
@@ -269,9 +295,9 @@ tn_status forward_as(const tn_kernel_args *args, int64_t reduction, double optio
   a.partials = (accumulator_t<T> *)args->workspace;
   unsigned blocks = (unsigned)sum_blocks(a.count, V);
   a.packs = fits_packs(a, NULL);
-  tn_status status = launch(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
+  tn_status status = launch_early(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
   if (status != TN_OK || blocks == 1) return status;
-  return launch(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
+  return launch_early(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
 }
 
 template <class T, class Op>
