@@ -55,7 +55,7 @@ __device__ __forceinline__ uint32_t packed_pair(const float *v, bool brain) {
 
 /* A pack as numbers. `brain`: of bf16. */
 template <class T, int N, class C>
-__device__ __forceinline__ void unpack(C *v, const pack<T, N> &p, bool brain) {
+__device__ __forceinline__ void unpack(C *v, pack<T, N> p, bool brain) {
   if constexpr (std::is_same_v<T, any_half> && N % 2 == 0) {
     uint32_t pair[N / 2];
     float pairs[N];
@@ -104,19 +104,23 @@ __device__ __forceinline__ accumulator_t<T> element_of(const held_pack &p, int j
     else
       asm("{\n.reg .f16 a, b;\nmov.b32 {a, b}, %1;\ncvt.f32.f16 %0, a;\n}" : "=f"(v) : "r"(pair));
     return v;
+  } else if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(p.word[j]);
   } else {
-    T v;
-    memcpy(&v, p.word + j * (sizeof(T) / 4), sizeof v);
-    return v;
+    return __hiloint2double((int)p.word[2 * j + 1], (int)p.word[2 * j]);
   }
 }
 
-/* Puts an element where there is 0. */
+/* Puts an element where there is 0, or anything if it has words of its own. */
 template <class T> __device__ __forceinline__ void put_element(held_pack &p, int j, T element) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 2) {
     p.word[j / 2] |= (uint32_t)element.bits << j % 2 * 16;
-  else
-    memcpy(p.word + j * (sizeof(T) / 4), &element, sizeof element);
+  } else if constexpr (sizeof(T) == 4) {
+    p.word[j] = __float_as_uint(element);
+  } else {
+    p.word[2 * j] = (uint32_t)__double2loint(element);
+    p.word[2 * j + 1] = (uint32_t)__double2hiint(element);
+  }
 }
 
 /* The class of kernels that elements of type T take. */
@@ -128,9 +132,18 @@ template <class T> using class_t = typename class_of_type<T>::type;
 /* A pack in registers as numbers. */
 template <class T, class C>
 __device__ __forceinline__ void unpack(C *v, const held_pack &p, bool brain) {
-  pack<T, pack_width<T>()> elements;
-  memcpy(&elements, &p, sizeof elements);
-  unpack<T, pack_width<T>()>(v, elements, brain);
+  if constexpr (std::is_same_v<T, any_half>) {
+    float pair[2];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      unpack_pair(pair, p.word[j], brain);
+      v[2 * j] = (C)pair[0];
+      v[2 * j + 1] = (C)pair[1];
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < pack_width<T>(); j++) v[j] = (C)element_of<T>(p, j, brain);
+  }
 }
 
 /* Sums in pairs; N is a power of two. */

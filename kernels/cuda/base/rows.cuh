@@ -181,7 +181,8 @@ __device__ __forceinline__ C row_powers(held_pack *held, const row_place &at, co
 #pragma unroll
     for (int j = 0; j < V; j++) v[j] = exponential<T>(v[j] - top);
     if constexpr (keep && keeps_powers<T>) {
-      memcpy(held + k, v, sizeof *held);
+#pragma unroll
+      for (int j = 0; j < V; j++) put_element(held[k], j, v[j]);
     }
     sum += tree_sum<V>(v);
   }

@@ -40,6 +40,7 @@ struct half_rows {
   bool each;           /* a channel has one element */
   bool centred, brain;
   double eps;
+  double share; /* of an element in the mean */
 };
 
 /* What is read or written once. */
@@ -186,12 +187,12 @@ __device__ __forceinline__ void normalise_half_row(float (*v)[half_width], const
   if (a.centred) {
 #pragma unroll
     for (int k = 0; k < K; k++) sum += sum_of<half_width>(v[k]);
-    mean = join_half_row(sum, a.lanes, sums[0]) / (double)a.size;
+    mean = join_half_row(sum, a.lanes, sums[0]) * a.share;
   }
   const float high = (float)mean;
   sum = take_distances<K>(v, a, a.x + begin, lane, high);
   const double low = mean - (double)high;
-  const double var = join_half_row(sum, a.lanes, sums[1]) / (double)a.size - low * low;
+  const double var = join_half_row(sum, a.lanes, sums[1]) * a.share - low * low;
   const centre<float> at(mean, rsqrt((var < 0 ? 0 : var) + a.eps));
   if (lane == 0 && a.mean) a.mean[row] = (float)at.mean;
   if (lane == 0 && a.rstd) a.rstd[row] = (float)at.root;
