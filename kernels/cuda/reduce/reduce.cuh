@@ -167,7 +167,8 @@ __device__ __forceinline__ void read_packs(held_pack *pk, const T *from, const c
   }
 }
 
-/* The packs of a row that are left at its end, fewer than U, and the elements behind the last. */
+/* The packs of a row that are left up to its end, U of them or fewer, and the elements behind the
+ * last. */
 template <class R, int V, int U>
 __device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const raw_t<R> *from,
                                           const cuda_reduce_plan &p, int64_t i, int64_t end) {
@@ -206,34 +207,40 @@ __global__ void __launch_bounds__(threads, row_blocks_of<R>())
                 const __grid_constant__ cuda_reduce_plan p) {
   using T = raw_t<R>;
   using C = typename R::C;
-  constexpr int U = 4, together = least(U, 16 / V); /* packs that are taken in at a time */
+  constexpr int U = cuda_reduce_turn;
+  constexpr int together = least(U, 16 / V); /* packs that are taken in at a time */
   constexpr bool ahead = sizeof(typename R::A) <= 8;
   await_earlier();
   const bool brain = r.dtype == TN_BF16;
-  const int64_t step = (int64_t)p.lanes * V;
+  const int64_t step = (int64_t)p.lanes * V, turn = p.share * p.splits;
   const reduce_share s = share_of(p, 1, INT64_MAX);
   typename R::A a = r.init();
   if (s.mine) {
     const T *from = (const T *)x + offset_of(p.kept, 0, s.output);
     const int head = (int)((uintptr_t)from / sizeof(T) % V); /* elements in front of the row */
-    int64_t i = s.begin + s.lane * V - head, end = s.end - head;
-    if (end > p.reduced.count) end = p.reduced.count;
+    const int64_t end = p.reduced.count;
+    int64_t i = s.begin + s.lane * V - head;
     r.start((C)load(from[0], brain));
     if (i < 0) {
       for (int j = -(int)i; j < V && i + j < end; j++) {
         C v = (C)load(from[i + j], brain);
         r.template take<1, 1>(a, &v, i + j, 0);
       }
-      i += step;
+#pragma unroll 1
+      for (int k = 1; k < U; k++) {
+        const int64_t at = i + k * step, others = at + V;
+        take_rest<R, V, 1>(r, a, from, p, at, others < end ? others : end);
+      }
+      i += turn;
     }
     const int64_t last = end - (U - 1) * step - V; /* of beginnings of U packs */
     held_pack pk[U], next[U];
     if (ahead && i <= last) read_packs<T, U>(next, from, p, i, step);
-    for (; i <= last; i += U * step) {
+    for (; i <= last; i += turn) {
       if (ahead) {
 #pragma unroll
         for (int k = 0; k < U; k++) pk[k] = next[k];
-        if (i + U * step <= last) read_packs<T, U>(next, from, p, i + U * step, step);
+        if (i + turn <= last) read_packs<T, U>(next, from, p, i + turn, step);
       } else {
         read_packs<T, U>(pk, from, p, i, step);
       }

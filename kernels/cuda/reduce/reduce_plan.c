@@ -118,7 +118,8 @@ static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessor
   const int64_t whole = plan->by_row || plan->splits == 1 ? step : cuda_reduce_ahead * plan->lanes;
   const int64_t read = count > 0 ? count + step - 1 : 1;
   plan->share = ceil_div(ceil_div(read, plan->splits), whole) * whole;
-  plan->splits = ceil_div(read, plan->share);
+  if (plan->by_row && plan->packs) plan->share = cuda_reduce_turn * plan->lanes * pack;
+  plan->splits = least(plan->splits, ceil_div(read, plan->share));
 }
 
 void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,
