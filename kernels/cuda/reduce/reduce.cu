@@ -37,12 +37,17 @@ template <> struct wide<int64_t> { using type = int64_t; };
 __device__ double multiply(double a, double b) { return a * b; }
 __device__ int64_t multiply(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-/* The product of four numbers of 16 bits as float holds it: those of two are exact. False where one
- * may leave its range. */
-__device__ __forceinline__ bool multiply_four(float *y, const float *v) {
-  const float a = v[0] * v[1], b = v[2] * v[3];
-  *y = a * b;
-  return fminf(fabsf(a), fabsf(b)) > 0x1p-50f && fmaxf(fabsf(a), fabsf(b)) < 0x1p50f;
+/* Products of pairs of numbers of 16 bits, which floats hold exactly; false where one may leave
+ * their range. */
+template <int N> __device__ __forceinline__ bool multiply_pairs(float *y, const float *v) {
+  float least = INFINITY, most = 0;
+#pragma unroll
+  for (int j = 0; j < N / 2; j++) {
+    y[j] = v[2 * j] * v[2 * j + 1];
+    least = fminf(least, fabsf(y[j]));
+    most = fmaxf(most, fabsf(y[j]));
+  }
+  return least > 0x1p-100f && most < INFINITY;
 }
 
 template <class T> struct prod_of {
@@ -52,14 +57,11 @@ template <class T> struct prod_of {
   __device__ void start(C) {}
   __device__ A init() const { return 1; }
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
-    if constexpr (std::is_same_v<T, any_half> && N % 4 == 0) {
-      bool plain = true;
-      C four[N / 4];
+    if constexpr (std::is_same_v<T, any_half> && N > 1) {
+      C pair[N / 2];
+      if (multiply_pairs<N>(pair, v)) {
 #pragma unroll
-      for (int j = 0; j < N; j += 4) plain &= multiply_four(&four[j / 4], v + j);
-      if (plain) {
-#pragma unroll
-        for (int j = 0; j < N / 4; j++) a = multiply(a, (A)four[j]);
+        for (int j = 0; j < N / 2; j++) a = multiply(a, (A)pair[j]);
         return;
       }
     }
