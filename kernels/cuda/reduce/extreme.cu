@@ -62,11 +62,16 @@ template <class T> struct argextreme_of {
     const bool above = m > a.value || m != m || a.index == INT64_MAX;
     if (!above || a.value != a.value) return;
     const C sought = mirror ? mirrored(m) : m;
-    const bool number = m == m;
     int at = 0;
+    if (m == m) {
 #pragma unroll
-    for (int n = N - 1; n >= 0; n--)
-      if (number ? v[n] == sought : v[n] != v[n]) at = n;
+      for (int n = N - 1; n >= 0; n--)
+        if (v[n] == sought) at = n;
+    } else {
+#pragma unroll
+      for (int n = N - 1; n >= 0; n--)
+        if (v[n] != v[n]) at = n;
+    }
     a = {m, first + at / G * step + at % G};
   }
   __device__ A join(A a, A b) const {
