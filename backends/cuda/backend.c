@@ -63,14 +63,15 @@ static tn_status backend_describe(const tn_host *host, void *context, uint32_t i
 
 static tn_status backend_open(const tn_host *host, void *context, uint32_t index, void **device) {
   (void)context;
-  int count = 0, multiprocessors = 0;
+  int count = 0, multiprocessors = 0, major = 0;
   CUDA_TRY(host, cudaGetDeviceCount(&count));
   CUDA_TRY(host,
            cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, (int)index));
+  CUDA_TRY(host, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, (int)index));
   cuda_device *dev = host->alloc(host, sizeof *dev, _Alignof(cuda_device));
   if (!dev) return host->fail(TN_ERR_OUT_OF_MEMORY, "cuda: no memory for a device handle");
   memset(dev, 0, sizeof *dev);
-  dev->info = (cuda_info){(int)index, multiprocessors, count == 1};
+  dev->info = (cuda_info){(int)index, multiprocessors, count == 1, major == 9};
   dev->host = host;
   dev->attentions.destroy = cuda_attention_destroy;
   dev->engines.destroy = cuda_engine_destroy;

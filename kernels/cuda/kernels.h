@@ -18,6 +18,7 @@ typedef struct cuda_info {
   int ordinal;         /* as the CUDA runtime counts */
   int multiprocessors; /* of the device */
   int only;            /* 1: no other CUDA device is visible, so it is always current */
+  int early;           /* 1: kernels can start before those that they wait for have ended */
 } cuda_info;
 
 /* Makes the device current in the calling thread. */

@@ -120,4 +120,54 @@ static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 g
   return cuda_launch(args, (const void *)kernel, grid, block, shared_bytes, list);
 }
 
+/* A kernel that launch_early starts begins before the one that it follows in its stream has ended,
+ * which saves its launch: it first waits there for all that was written, and neither reads nor
+ * writes memory before. */
+__device__ __forceinline__ void await_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* The next kernel may begin so when all blocks have come here, or ended. */
+__device__ __forceinline__ void let_later_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Whether devices of compute capability 9 run code that waits. */
+#ifdef __CUDA_ARCH_LIST__
+static constexpr int compiled_archs[] = {__CUDA_ARCH_LIST__};
+constexpr bool compiled_to_wait() {
+  for (int arch : compiled_archs)
+    if (arch / 100 == 9) return true;
+  return false;
+}
+#else
+constexpr bool compiled_to_wait() { return false; }
+#endif
+
+/* Starts a kernel that begins with await_earlier(). */
+template <class... P>
+static tn_status launch_early(const tn_kernel_args *args, void (*kernel)(P...), dim3 grid,
+                              dim3 block, size_t shared_bytes,
+                              typename same_type<P>::type... params) {
+  const cuda_info *info = (const cuda_info *)args->device;
+  tn_status status = cuda_make_current(args->host, info);
+  if (status != TN_OK) return status;
+  void *list[] = {(void *)&params...};
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = (cudaStream_t)args->native_stream;
+  config.attrs = &early;
+  config.numAttrs = info->early && compiled_to_wait() ? 1 : 0;
+  cudaError_t error = cudaLaunchKernelExC(&config, (const void *)kernel, list);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+}
+
 #endif /* KERNELS_CUDA_COMMON_CUH */

@@ -5,6 +5,8 @@
 #ifndef KERNELS_CUDA_HALVES_CUH
 #define KERNELS_CUDA_HALVES_CUH
 
+#include <string.h>
+
 #include "kernels/cuda/base/dispatch.cuh"
 
 /* An element of f16 or bf16. */
@@ -30,39 +32,118 @@ template <class T> __device__ __forceinline__ T rounded(accumulator_t<T> v, bool
   }
 }
 
+/* Two elements side by side in one word, as numbers. */
+__device__ __forceinline__ void unpack_pair(float *v, uint32_t pair, bool brain) {
+  if (brain) {
+    v[0] = __uint_as_float(pair << 16);
+    v[1] = __uint_as_float(pair & 0xffff0000u);
+  } else {
+    asm("{\n.reg .f16 a, b;\nmov.b32 {a, b}, %2;\ncvt.f32.f16 %0, a;\ncvt.f32.f16 %1, b;\n}"
+        : "=f"(v[0]), "=f"(v[1])
+        : "r"(pair));
+  }
+}
+
+__device__ __forceinline__ uint32_t packed_pair(const float *v, bool brain) {
+  uint32_t pair;
+  if (brain)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(v[1]), "f"(v[0]));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(v[1]), "f"(v[0]));
+  return pair;
+}
+
 /* A pack as numbers. `brain`: of bf16. */
 template <class T, int N, class C>
-__device__ __forceinline__ void unpack(C *v, const pack<T, N> &p, bool brain) {
-  if constexpr (std::is_same_v<T, any_half>) {
-    if (brain) {
+__device__ __forceinline__ void unpack(C *v, pack<T, N> p, bool brain) {
+  if constexpr (std::is_same_v<T, any_half> && N % 2 == 0) {
+    uint32_t pair[N / 2];
+    float pairs[N];
+    memcpy(pair, &p, sizeof p);
 #pragma unroll
-      for (int j = 0; j < N; j++) v[j] = (C)load(bfloat_t{p.v[j].bits});
-    } else {
+    for (int j = 0; j < N / 2; j++) unpack_pair(pairs + 2 * j, pair[j], brain);
 #pragma unroll
-      for (int j = 0; j < N; j++) v[j] = (C)load(half_t{p.v[j].bits});
-    }
+    for (int j = 0; j < N; j++) v[j] = (C)pairs[j];
   } else {
 #pragma unroll
-    for (int j = 0; j < N; j++) v[j] = (C)p.v[j];
+    for (int j = 0; j < N; j++) v[j] = (C)load(p.v[j], brain);
   }
 }
 
 template <class T, int N>
 __device__ __forceinline__ pack<T, N> packed(const accumulator_t<T> *v, bool brain) {
   pack<T, N> p;
+  if constexpr (std::is_same_v<T, any_half> && N % 2 == 0) {
+    uint32_t pair[N / 2];
+#pragma unroll
+    for (int j = 0; j < N / 2; j++) pair[j] = packed_pair(v + 2 * j, brain);
+    memcpy(&p, pair, sizeof p);
+  } else {
+#pragma unroll
+    for (int j = 0; j < N; j++) p.v[j] = rounded<T>(v[j], brain);
+  }
+  return p;
+}
+
+/* A pack in registers. Its elements are taken out of words where they are used: the compiler would
+ * keep each of 16 bits in a register of its own. */
+struct alignas(16) held_pack {
+  uint32_t word[4];
+};
+
+/* Element j of a pack in registers. */
+template <class T>
+__device__ __forceinline__ accumulator_t<T> element_of(const held_pack &p, int j, bool brain) {
   if constexpr (std::is_same_v<T, any_half>) {
-    if (brain) {
+    const uint32_t pair = p.word[j / 2];
+    float v;
+    if (brain)
+      v = __uint_as_float(j % 2 ? pair & 0xffff0000u : pair << 16);
+    else if (j % 2)
+      asm("{\n.reg .f16 a, b;\nmov.b32 {a, b}, %1;\ncvt.f32.f16 %0, b;\n}" : "=f"(v) : "r"(pair));
+    else
+      asm("{\n.reg .f16 a, b;\nmov.b32 {a, b}, %1;\ncvt.f32.f16 %0, a;\n}" : "=f"(v) : "r"(pair));
+    return v;
+  } else if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(p.word[j]);
+  } else {
+    return __hiloint2double((int)p.word[2 * j + 1], (int)p.word[2 * j]);
+  }
+}
+
+/* Puts an element where there is 0, or anything if it has words of its own. */
+template <class T> __device__ __forceinline__ void put_element(held_pack &p, int j, T element) {
+  if constexpr (sizeof(T) == 2) {
+    p.word[j / 2] |= (uint32_t)element.bits << j % 2 * 16;
+  } else if constexpr (sizeof(T) == 4) {
+    p.word[j] = __float_as_uint(element);
+  } else {
+    p.word[2 * j] = (uint32_t)__double2loint(element);
+    p.word[2 * j + 1] = (uint32_t)__double2hiint(element);
+  }
+}
+
+/* The class of kernels that elements of type T take. */
+template <class T> struct class_of_type { using type = T; };
+template <> struct class_of_type<half_t> { using type = any_half; };
+template <> struct class_of_type<bfloat_t> { using type = any_half; };
+template <class T> using class_t = typename class_of_type<T>::type;
+
+/* A pack in registers as numbers. */
+template <class T, class C>
+__device__ __forceinline__ void unpack(C *v, const held_pack &p, bool brain) {
+  if constexpr (std::is_same_v<T, any_half>) {
+    float pair[2];
 #pragma unroll
-      for (int j = 0; j < N; j++) p.v[j].bits = stored<bfloat_t>::from(v[j]).bits;
-    } else {
-#pragma unroll
-      for (int j = 0; j < N; j++) p.v[j].bits = stored<half_t>::from(v[j]).bits;
+    for (int j = 0; j < 4; j++) {
+      unpack_pair(pair, p.word[j], brain);
+      v[2 * j] = (C)pair[0];
+      v[2 * j + 1] = (C)pair[1];
     }
   } else {
 #pragma unroll
-    for (int j = 0; j < N; j++) p.v[j] = v[j];
+    for (int j = 0; j < pack_width<T>(); j++) v[j] = (C)element_of<T>(p, j, brain);
   }
-  return p;
 }
 
 /* Sums in pairs; N is a power of two. */
@@ -100,11 +181,35 @@ __device__ __forceinline__ bool add_near_distances(double *sum, double *squares,
   return true;
 }
 
-/* Adds the distances of N numbers from a shift, and their squares. */
-template <int N, class C>
+/* The same of numbers that 16 bits made, in fewer steps: from the first of them, of whose distances
+ * floats hold enough. Equal numbers that are not tiny have none. */
+template <int N>
+__device__ __forceinline__ bool add_short_distances(double *sum, double *squares, const float *v,
+                                                    double shift) {
+  const float c = v[0];
+  float s[2] = {0, 0}, q[2] = {0, 0};
+#pragma unroll
+  for (int j = 1; j < N; j++) {
+    const float d = v[j] - c;
+    s[j % 2] += d;
+    q[j % 2] = fmaf(d, d, q[j % 2]);
+  }
+  s[0] += s[1];
+  q[0] += q[1];
+  if (!holds_squares(q[0]) && !(q[0] == 0.0f && fabsf(c) > 0x1p-60f)) return false;
+  const double far = (double)c - shift, all = N * far;
+  *sum += (double)s[0] + all;
+  *squares += (double)q[0] + far * (2.0 * (double)s[0] + all);
+  return true;
+}
+
+/* Adds the distances of N numbers from a shift, and their squares. `few`: 16 bits made them. */
+template <int N, bool few = false, class C>
 __device__ __forceinline__ void add_distances(double *sum, double *squares, const C *v,
                                               double shift) {
-  if constexpr (N > 1 && sizeof(C) == 4) {
+  if constexpr (N > 1 && few) {
+    if (add_short_distances<N>(sum, squares, v, shift)) return;
+  } else if constexpr (N > 1 && sizeof(C) == 4) {
     if (add_near_distances<N>(sum, squares, v, shift)) return;
   }
 #pragma unroll

@@ -13,6 +13,10 @@ namespace {
 
 enum { row_packs = 4, row_threads = 256, most_row_lanes = 512 };
 
+/* Of the longest rows' blocks, a multiprocessor is to hold two: half of its threads have enough
+ * bytes under way. */
+enum { row_blocks_held = 2 };
+
 struct row_plan {
   int64_t rows, size;
   int lanes; /* threads of a row, a power of two */
@@ -60,27 +64,42 @@ __device__ __forceinline__ row_place place_in_row(const row_plan &p, const T *x,
   return at;
 }
 
+/* Whether all of pack k, of V elements, belongs to the row. */
+template <int V> __device__ __forceinline__ bool is_whole(const row_place &at, int k) {
+  const int i = at.first + k * at.step;
+  return i >= 0 && i + V <= at.size;
+}
+
+/* What of a pack's elements belongs to the row, which ends at `size`; the others are 0. */
+template <class T> __device__ __forceinline__ held_pack read_part(const T *row, int i, int size) {
+  constexpr int V = pack_width<T>();
+  held_pack p = {};
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    if (i + j >= 0 && i + j < size) put_element(p, j, row[i + j]);
+  }
+  return p;
+}
+
 /* Reads the thread's packs of a row; elements outside it are 0. */
-template <class T, int V>
-__device__ __forceinline__ void read_row(pack<T, V> *p, const T *row, const row_place &at) {
+template <class T>
+__device__ __forceinline__ void read_row(held_pack *p, const T *row, const row_place &at) {
+  constexpr int V = pack_width<T>();
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
     const int i = at.first + k * at.step;
     p[k] = {};
-    if (i >= 0 && i + V <= at.size) {
-      p[k] = *(const pack<T, V> *)(row + i);
-    } else if (i + V > 0 && i < at.size) {
-#pragma unroll
-      for (int j = 0; j < V; j++)
-        if (i + j >= 0 && i + j < at.size) p[k].v[j] = row[i + j];
-    }
+    if (is_whole<V>(at, k))
+      p[k] = *(const held_pack *)(row + i);
+    else if (i + V > 0 && i < at.size)
+      p[k] = read_part(row, i, at.size);
   }
 }
 
 template <class T, int V>
 __device__ __forceinline__ void write_row(T *row, const pack<T, V> &p, const row_place &at, int k) {
   const int i = at.first + k * at.step;
-  if (i >= 0 && i + V <= at.size) {
+  if (is_whole<V>(at, k)) {
     *(pack<T, V> *)(row + i) = p;
   } else if (i + V > 0 && i < at.size) {
 #pragma unroll
@@ -94,19 +113,16 @@ __device__ __forceinline__ bool in_row(const row_place &at, int k, int j) {
   return (unsigned)(at.first + k * at.step + j) < (unsigned)at.size;
 }
 
-/* The row's elements as numbers; -infinity, which changes neither maximum nor sum, beside it. */
+/* Pack k as numbers, with `beside` for what is not of the row. */
 template <class T, class C>
-__device__ __forceinline__ void unpack_row(C (*v)[pack_width<T>()],
-                                           const pack<T, pack_width<T>()> *p, const row_place &at,
-                                           bool brain) {
+__device__ __forceinline__ void unpack_held(C *v, const held_pack *p, const row_place &at, int k,
+                                            bool brain, C beside) {
   constexpr int V = pack_width<T>();
+  unpack<T>(v, p[k], brain);
+  if (is_whole<V>(at, k)) return;
 #pragma unroll
-  for (int k = 0; k < row_packs; k++) {
-    unpack<T, V>(v[k], p[k], brain);
-#pragma unroll
-    for (int j = 0; j < V; j++)
-      if (!in_row(at, k, j)) v[k][j] = -(C)INFINITY;
-  }
+  for (int j = 0; j < V; j++)
+    if (!in_row(at, k, j)) v[j] = beside;
 }
 
 struct take_max {
@@ -130,6 +146,59 @@ template <class Op, class C> __device__ __forceinline__ C join_row(C v, int lane
   v = shared[begin];
   for (int i = 1; i < lanes / 32; i++) v = Op::join(v, shared[begin + i]);
   return v;
+}
+
+/* The row's largest element. */
+template <class T>
+__device__ __forceinline__ accumulator_t<T> row_top(const held_pack *held, const row_place &at,
+                                                    const row_plan &p) {
+  using C = accumulator_t<T>;
+  constexpr int V = pack_width<T>();
+  C top = -(C)INFINITY;
+#pragma unroll
+  for (int k = 0; k < row_packs; k++) {
+    C v[V];
+    unpack_held<T>(v, held, at, k, p.brain, -(C)INFINITY);
+#pragma unroll
+    for (int j = 0; j < V; j++) top = take_max::join(v[j], top);
+  }
+  return join_row<take_max>(top, p.lanes);
+}
+
+/* Powers are kept where an element has room for one; of 16 bits they are computed again. */
+template <class T> constexpr bool keeps_powers = !std::is_same_v<T, any_half>;
+
+/* The row's sum of e^(x - top); with `keep`, these take the elements' place if there is room. */
+template <class T, bool keep, class C>
+__device__ __forceinline__ C row_powers(held_pack *held, const row_place &at, const row_plan &p,
+                                        C top) {
+  constexpr int V = pack_width<T>();
+  C sum = 0;
+#pragma unroll
+  for (int k = 0; k < row_packs; k++) {
+    C v[V];
+    unpack_held<T>(v, held, at, k, p.brain, -(C)INFINITY);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = exponential<T>(v[j] - top);
+    if constexpr (keep && keeps_powers<T>) {
+#pragma unroll
+      for (int j = 0; j < V; j++) put_element(held[k], j, v[j]);
+    }
+    sum += tree_sum<V>(v);
+  }
+  return join_row<take_sum>(sum, p.lanes);
+}
+
+/* The same powers of pack k. */
+template <class T, class C>
+__device__ __forceinline__ void kept_powers(C *v, const held_pack *held, int k, const row_plan &p,
+                                            C top) {
+  constexpr int V = pack_width<T>();
+  unpack<T>(v, held[k], p.brain);
+  if constexpr (!keeps_powers<T>) {
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = exponential<T>(v[j] - top);
+  }
 }
 
 } // namespace

@@ -14,8 +14,8 @@ template <class T> __host__ __device__ constexpr int64_t chunk_of() {
   return (int64_t)multi_threads * multi_rounds * 4 * width_of<T>();
 }
 
-/* Calls visit(element) for every element of the share; with `write`, what it returns is
- * stored. */
+/* Calls visit(element, its place in a pack) for every element of the share; with `write`, what it
+ * returns is stored. */
 template <bool write, class T, class Visit>
 __device__ __forceinline__ void each_element(T *x, int64_t n, Visit visit) {
   constexpr int N = width_of<T>();
@@ -31,12 +31,12 @@ __device__ __forceinline__ void each_element(T *x, int64_t n, Visit visit) {
     for (int r = 0; r < multi_rounds; r++) {
       if (first + r * step >= whole) break;
 #pragma unroll
-      for (int k = 0; k < N; k++) v[r].v[k] = visit(v[r].v[k]);
+      for (int k = 0; k < N; k++) v[r].v[k] = visit(v[r].v[k], k);
       if (write) *(pack<T, N> *)(x + first + r * step) = v[r];
     }
   }
   for (int64_t i = whole + threadIdx.x; i < n; i += multi_threads) {
-    T v = visit(x[i]);
+    T v = visit(x[i], 0);
     if (write) x[i] = v;
   }
 }
@@ -56,14 +56,15 @@ __device__ double block_sum(double x) {
 template <class T, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
     add_squares(double *partial, const __grid_constant__ multi_table<1, CAPACITY> t) {
-  multi_share s = multi_find(t, chunk_of<T>());
-  double sum = 0;
-  each_element<false>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
+  await_earlier();
+  multi_share s = multi_find(t, chunk_of<T>(), blockIdx.x);
+  double part[4] = {0, 0, 0, 0}; /* none waits for another */
+  each_element<false>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v, int k) {
     double x = load(v);
-    sum += x * x;
+    part[k % 4] += x * x;
     return v;
   });
-  sum = block_sum(sum);
+  const double sum = block_sum((part[0] + part[1]) + (part[2] + part[3]));
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
@@ -71,6 +72,7 @@ template <class C>
 __global__ void __launch_bounds__(multi_threads)
     finish_norm(const double *partial, int64_t count, double max_norm, C *norm, double *factor) {
   double sum = 0;
+  await_earlier();
   for (int64_t i = threadIdx.x; i < count; i += multi_threads) sum += partial[i];
   sum = block_sum(sum);
   if (threadIdx.x != 0) return;
@@ -79,15 +81,17 @@ __global__ void __launch_bounds__(multi_threads)
   *factor = f > 1 ? 1 : f;
 }
 
+/* What was read last is still in the cache, so blocks go the other way. */
 template <class T, int CAPACITY>
 __global__ void __launch_bounds__(multi_threads)
     multiply(const double *factor, const __grid_constant__ multi_table<1, CAPACITY> t) {
+  await_earlier();
   double f = *factor;
   if (f == 1) return;
-  multi_share s = multi_find(t, chunk_of<T>());
+  multi_share s = multi_find(t, chunk_of<T>(), gridDim.x - 1 - blockIdx.x);
   compute_t<T> by = (compute_t<T>)f;
   each_element<true>((T *)t.data[0][s.place] + s.begin, s.n,
-                     [&](T v) { return stored<T>::from(load(v) * by); });
+                     [&](T v, int) { return stored<T>::from(load(v) * by); });
 }
 
 /* Divides elements of 16 bits by a number, to float's last bit or one beside it: a product with the
@@ -112,7 +116,7 @@ __global__ void __launch_bounds__(multi_threads)
     unscale(const float *scale, unsigned char *found,
             const __grid_constant__ multi_table<1, CAPACITY> t) {
   using C = compute_t<T>;
-  multi_share s = multi_find(t, chunk_of<T>());
+  multi_share s = multi_find(t, chunk_of<T>(), blockIdx.x);
   const float given = *scale;
   const C by = given, inverse = (C)1 / by;
   /* A power of two, as scales mostly are: the product is the quotient. */
@@ -120,7 +124,7 @@ __global__ void __launch_bounds__(multi_threads)
                      fabsf(given) <= 0x1p126f;
   bool bad = false;
   auto each = [&](auto divided) {
-    each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v) {
+    each_element<true>((T *)t.data[0][s.place] + s.begin, s.n, [&](T v, int) {
       const C x = load(v);
       bad |= !(fabs(x) < (C)INFINITY);
       return stored<T>::from(divided(x));
@@ -156,15 +160,16 @@ template <class T> tn_status run_clip(const tn_kernel_args *args) {
     constexpr int N = std::decay_t<decltype(t)>::capacity;
     double *to = partial + count;
     count += blocks;
-    return launch(args, add_squares<T, N>, blocks, multi_threads, 0, to, t);
+    return launch_early(args, add_squares<T, N>, blocks, multi_threads, 0, to, t);
   });
   if (status == TN_OK)
-    status = launch(args, finish_norm<compute_t<T>>, 1, multi_threads, 0, partial, count,
-                    attrs->max_norm, (compute_t<T> *)args->out[args->num_out - 1]->data, factor);
+    status =
+        launch_early(args, finish_norm<compute_t<T>>, 1, multi_threads, 0, partial, count,
+                     attrs->max_norm, (compute_t<T> *)args->out[args->num_out - 1]->data, factor);
   if (status != TN_OK) return status;
   return each_table<T>(args, [&](const auto &t, unsigned blocks) {
     constexpr int N = std::decay_t<decltype(t)>::capacity;
-    return launch(args, multiply<T, N>, blocks, multi_threads, 0, factor, t);
+    return launch_early(args, multiply<T, N>, blocks, multi_threads, 0, factor, t);
   });
 }
 

@@ -11,50 +11,30 @@ namespace {
 
 enum { most_held_blocks = 2048 };
 
-/* The class of kernels that T's rows take. */
-template <class T> struct class_of_type { using type = T; };
-template <> struct class_of_type<half_t> { using type = any_half; };
-template <> struct class_of_type<bfloat_t> { using type = any_half; };
-template <class T> using class_t = typename class_of_type<T>::type;
-
-/* What a row comes to. */
-template <class C> struct held_sums { C top, sum; };
-
-/* Reads the row into v and leaves e^(v - top) there. Every thread of the row gets the sums, and in
- * `total` the sum of v - top where that is not NULL. */
+/* The sum of the row's distances from the top. */
 template <class T, class C>
-__device__ __forceinline__ held_sums<C> hold_row(C (*v)[pack_width<T>()], const T *x,
-                                                 const row_plan &p, const row_place &at, C *total) {
+__device__ __forceinline__ C row_distances(const held_pack *held, const row_place &at,
+                                           const row_plan &p, C top) {
   constexpr int V = pack_width<T>();
-  pack<T, V> held[row_packs];
-  C top = -(C)INFINITY, sum = 0, all = 0;
-  read_row(held, x + at.row * p.size, at);
-  unpack_row<T>(v, held, at, p.brain);
+  C all = 0;
 #pragma unroll
-  for (int k = 0; k < row_packs; k++)
+  for (int k = 0; k < row_packs; k++) {
+    C v[V];
+    unpack_held<T>(v, held, at, k, p.brain, top);
 #pragma unroll
-    for (int j = 0; j < V; j++) top = take_max::join(v[k][j], top);
-  top = join_row<take_max>(top, p.lanes);
-#pragma unroll
-  for (int k = 0; k < row_packs; k++)
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      const C distance = v[k][j] - top;
-      if (total && in_row(at, k, j)) all += distance;
-      v[k][j] = exponential<T>(distance);
-      sum += v[k][j];
-    }
-  if (total) *total = join_row<take_sum>(all, p.lanes);
-  return {top, join_row<take_sum>(sum, p.lanes)};
+    for (int j = 0; j < V; j++) all += v[j] - top;
+  }
+  return join_row<take_sum>(all, p.lanes);
 }
 
 /* As losses() in loss.cu. */
 template <class T>
-__global__ void __launch_bounds__(most_row_lanes)
+__global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     held_losses(T *y, partial<accumulator_t<T>> *partials, const T *x, const void *target,
                 const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
-  C v[row_packs][pack_width<T>()];
+  await_earlier();
+  held_pack held[row_packs];
   C all = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
   const int64_t per_block = rows.block / rows.lanes;
@@ -63,14 +43,16 @@ __global__ void __launch_bounds__(most_row_lanes)
     const bool leads = at.lane == 0 && at.row < p.targets;
     const int64_t t = leads ? class_of(target, at.row, p.wide) : -1;
     const bool valid = t >= 0 && t < p.classes;
-    C total = 0;
-    const held_sums<C> s = hold_row<T>(v, x, rows, at, p.smoothing > 0 ? &total : (C *)NULL);
+    read_row(held, x + at.row * p.classes, at);
+    const C top = row_top<T>(held, at, rows);
+    const C total = p.smoothing > 0 ? row_distances<T>(held, at, rows, top) : (C)0;
+    const C sum = row_powers<T, false>(held, at, rows, top);
     if (!leads) continue; /* to the next turn's joins, with all others */
     /* Read last: a load that waits for the target would keep the row's from starting. */
     const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
-    C wanted = s.top - logit;
+    C wanted = top - logit;
     if (p.smoothing > 0) wanted = keep * wanted - share * total;
-    const C loss = is_ignored(t, p) ? (C)0 : wanted + log(s.sum);
+    const C loss = is_ignored(t, p) ? (C)0 : wanted + log(sum);
     if (p.reduction == TN_REDUCTION_NONE) y[at.row] = rounded<T>(loss, rows.brain);
     all += loss;
     counted += !is_ignored(t, p);
@@ -87,11 +69,12 @@ __global__ void __launch_bounds__(most_row_lanes)
 
 /* As losses_grad() in loss.cu. */
 template <class T>
-__global__ void __launch_bounds__(most_row_lanes)
+__global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     held_losses_grad(T *dx, const T *dy, const T *x, const void *target, const long long *counted,
                      const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(rows, x, blockIdx.x);
   const bool mine = at.row < p.targets;
   const int64_t t = mine ? class_of(target, at.row, p.wide) : -1;
@@ -99,20 +82,23 @@ __global__ void __launch_bounds__(most_row_lanes)
   const C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   C scale = mine ? load(dy[p.reduction == TN_REDUCTION_NONE ? at.row : 0], rows.brain) : 0;
   if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
-  C v[row_packs][V];
-  const held_sums<C> s = hold_row<T>(v, x, rows, at, (C *)NULL);
-  const C part = (C)1 / s.sum;
+  held_pack held[row_packs];
+  read_row(held, x + at.row * p.classes, at);
+  const C top = row_top<T>(held, at, rows), part = (C)1 / row_powers<T, true>(held, at, rows, top);
+  const int sought = (int)t - at.first; /* from the thread's first element on */
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
+    C v[V];
+    kept_powers<T>(v, held, k, rows, top);
 #pragma unroll
     for (int j = 0; j < V; j++) {
-      C d = v[k][j] * part;
-      if (at.first + k * at.step + j == t) d -= keep;
+      C d = v[j] * part;
+      if (sought - k * at.step == j) d -= keep;
       d -= share;
       /* A zero slope stays zero under any dy. */
-      v[k][j] = valid && d != (C)0 ? d * scale : (C)0;
+      v[j] = valid && d != (C)0 ? d * scale : (C)0;
     }
-    write_row(dx + at.row * p.classes, packed<T, V>(v[k], rows.brain), at, k);
+    write_row(dx + at.row * p.classes, packed<T, V>(v, rows.brain), at, k);
   }
 }
 

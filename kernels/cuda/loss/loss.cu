@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(threads)
   using C = accumulator_t<T>;
   C total = 0;
   long long counted = 0;
+  await_earlier();
   for (int i = threadIdx.x; i < count; i += threads) {
     total += partials[i].sum;
     counted += partials[i].counted;
@@ -170,11 +171,12 @@ template <class T> tn_status held_loss(const tn_kernel_args *args, const loss_pl
   const row_plan rows = row_plan_of<H>(args->in[0], p.targets, p.classes);
   const unsigned blocks = held_blocks(p, row_blocks(rows));
   partial<C> *partials = (partial<C> *)args->workspace;
-  tn_status status = launch(args, held_losses<H>, blocks, rows.block, 0, (H *)args->out[0]->data,
-                            partials, (const H *)args->in[0]->data, args->in[1]->data, p, rows);
+  tn_status status =
+      launch_early(args, held_losses<H>, blocks, rows.block, 0, (H *)args->out[0]->data, partials,
+                   (const H *)args->in[0]->data, args->in[1]->data, p, rows);
   if (status != TN_OK || blocks == 1 || p.reduction == TN_REDUCTION_NONE) return status;
-  return launch(args, sum_partials<T>, 1, threads, 0, (T *)args->out[0]->data, partials,
-                (int)blocks, p.reduction);
+  return launch_early(args, sum_partials<T>, 1, threads, 0, (T *)args->out[0]->data, partials,
+                      (int)blocks, p.reduction);
 }
 
 /* Whether registers hold rows of x, and of `out` where it has them as well. */
@@ -202,7 +204,7 @@ tn_status loss_as(const tn_kernel_args *args, const loss_plan &p) {
   }
   tn_status status = launch(args, kernel, blocks, block, 0, y, partials, x, args->in[1]->data, p);
   if (status != TN_OK || blocks == 1 || p.reduction == TN_REDUCTION_NONE) return status;
-  return launch(args, sum_partials<T>, 1, threads, 0, y, partials, (int)blocks, p.reduction);
+  return launch_early(args, sum_partials<T>, 1, threads, 0, y, partials, (int)blocks, p.reduction);
 }
 
 /* Whether a gradient must first find out how many targets count. */
@@ -225,8 +227,8 @@ tn_status loss_grad_as(const tn_kernel_args *args, const loss_plan &p) {
     if (holds_rows<T>(p, args->in[1], dx)) {
       using H = class_t<T>;
       const row_plan rows = row_plan_of<H>(args->in[1], p.targets, p.classes);
-      return launch(args, held_losses_grad<H>, (unsigned)row_blocks(rows), rows.block, 0, (H *)dx,
-                    (const H *)dy, (const H *)x, target, counted, p, rows);
+      return launch_early(args, held_losses_grad<H>, (unsigned)row_blocks(rows), rows.block, 0,
+                          (H *)dx, (const H *)dy, (const H *)x, target, counted, p, rows);
     }
   }
   if (from_logits && rows_are_long(p) && p.targets <= CUDA_MAX_INDEX) {

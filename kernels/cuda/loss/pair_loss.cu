@@ -2,7 +2,7 @@
  * Losses of elements in pairs and their gradients over contiguous tensors. Sums are taken
  * in two kernels, in fixed order.
  */
-#include "kernels/cuda/base/dispatch.cuh"
+#include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/loss/pair_terms.cuh"
 
 namespace {
@@ -16,7 +16,12 @@ template <class T> struct pair {
 };
 template <class T> using computed = typename pair<T>::C;
 
-struct squared {
+/* Losses that are to be added up: where they may be had with less, an operator says so. */
+template <class Op> struct terms_as_losses {
+  template <class T> static __device__ computed<T> term(pair<T> p) { return Op::loss(p); }
+};
+
+struct squared : terms_as_losses<squared> {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     return (p.x - p.t) * (p.x - p.t);
   }
@@ -25,15 +30,23 @@ struct squared {
   }
 };
 struct cross_entropy {
-  template <class T> static __device__ computed<T> loss(pair<T> p) {
+  /* From the tail of softplus, in parts that do not cancel: see the reference. */
+  template <class T> static __device__ computed<T> of_tail(pair<T> p, computed<T> tail) {
     using C = computed<T>;
-    C tail; /* parts that do not cancel: see the reference */
-    if constexpr (sizeof(T) == 2)
-      tail = softplus_tail_short(p.x);
-    else
-      tail = softplus_tail(p.x);
     return ((C)1 - p.t) * (p.x > (C)0 ? p.x + tail : tail) +
            p.pos * p.t * (p.x < (C)0 ? tail - p.x : tail);
+  }
+  template <class T> static __device__ computed<T> loss(pair<T> p) {
+    if constexpr (sizeof(T) == 2)
+      return of_tail(p, softplus_tail_short(p.x));
+    else
+      return of_tail(p, softplus_tail(p.x));
+  }
+  template <class T> static __device__ computed<T> term(pair<T> p) {
+    if constexpr (sizeof(T) == 4)
+      return of_tail(p, softplus_tail_near(p.x));
+    else
+      return loss(p);
   }
   template <class T> static __device__ computed<T> slope(pair<T> p) {
     if constexpr (sizeof(T) == 2)
@@ -42,7 +55,7 @@ struct cross_entropy {
       return entropy_slope(p.x, p.t, p.pos);
   }
 };
-struct huber {
+struct huber : terms_as_losses<huber> {
   template <class T> static __device__ computed<T> loss(pair<T> p) {
     using C = computed<T>;
     C d = fabs(p.x - p.t);
@@ -62,6 +75,17 @@ struct divergence { /* option: target holds logarithms */
     else
       return p.t == (C)0 ? (C)0 : (C)((double)p.t * (log_of(p.t) - (double)p.x));
   }
+  /* Beside the sum hardly anything is lost where a term's two parts nearly cancel. */
+  template <class T> static __device__ computed<T> term(pair<T> p) {
+    if constexpr (sizeof(T) <= 4) {
+      if (p.option == 0.0f) {
+        const float less =
+            sizeof(T) == 2 ? single_log_short(p.t) - p.x : single_log_less<true>(p.t, p.x);
+        return p.t == 0.0f ? 0.0f : p.t * less;
+      }
+    }
+    return loss(p);
+  }
   template <class T> static __device__ computed<T> slope(pair<T> p) {
     return p.option != (computed<T>)0 ? -exp(p.t) : -p.t;
   }
@@ -78,39 +102,63 @@ template <class T> struct pair_args {
   bool packs;  /* all lie so that packs are read and written at once */
 };
 
-/* What there is of V elements from i on, at once where they are all there. */
-template <class T, int V>
-__device__ __forceinline__ pack<T, V> fetch(const T *x, int64_t i, const pair_args<T> &a) {
-  pack<T, V> p{};
+/* What there is of a pack of elements from i on, at once where they are all there. */
+template <class T>
+__device__ __forceinline__ held_pack fetch(const T *x, int64_t i, const pair_args<T> &a) {
+  constexpr int V = pack_width<T>();
+  held_pack p = {};
   if (a.packs && i + V <= a.count) {
-    p = *(const pack<T, V> *)(x + i);
+    p = *(const held_pack *)(x + i);
   } else {
 #pragma unroll
     for (int j = 0; j < V; j++)
-      if (i + j < a.count) p.v[j] = x[i + j];
+      if (i + j < a.count) put_element(p, j, x[i + j]);
   }
   return p;
 }
 
-/* V weighted losses, or slopes, of x and t from element i on; beyond the last they mean nothing. */
-template <class T, int V, class Op, bool slopes, class C>
-__device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const pack<T, V> &x,
-                                          const pack<T, V> &t, C *out) {
-  pack<T, V> w{};
-  if (a.weight) w = fetch<T, V>(a.weight, i, a);
-#pragma unroll
-  for (int j = 0; j < V; j++) {
-    pair<T> p = {load(x.v[j]), load(t.v[j]), (C)1, a.option};
-    if (a.pos) p.pos = load(a.pos[(i + j) % a.c]);
-    out[j] = slopes ? Op::slope(p) : Op::loss(p);
-    if (a.weight) out[j] *= (C)load(w.v[j]);
-  }
+/* Element j of a pack. */
+template <class T> __device__ __forceinline__ computed<T> number(const held_pack &p, int j) {
+  if constexpr (sizeof(T) == 2)
+    return element_of<any_half>(p, j, std::is_same_v<T, bfloat_t>);
+  else
+    return element_of<T>(p, j, false);
 }
 
-template <class T, int V, class Op, bool slopes, class C>
+/* What a pack's pairs come to: losses, losses that are to be added up, or slopes. */
+enum pair_kind { pair_losses, pair_terms, pair_slopes };
+
+/* V weighted values of x and t from element i on; beyond the last they mean nothing. */
+template <class T, class Op, pair_kind kind, class C>
+__device__ __forceinline__ void values_of(const pair_args<T> &a, int64_t i, const held_pack &x,
+                                          const held_pack &t, C *out) {
+  constexpr int V = pack_width<T>();
+  C pos[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) pos[j] = (C)1;
+  if (a.pos) {
+    int64_t at = i % a.c;
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      pos[j] = load(a.pos[at]);
+      at = at + 1 < a.c ? at + 1 : 0;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    const pair<T> p = {number<T>(x, j), number<T>(t, j), pos[j], a.option};
+    out[j] = kind == pair_slopes ? Op::slope(p) : kind == pair_terms ? Op::term(p) : Op::loss(p);
+  }
+  if (!a.weight) return;
+  const held_pack w = fetch(a.weight, i, a);
+#pragma unroll
+  for (int j = 0; j < V; j++) out[j] *= number<T>(w, j);
+}
+
+template <class T, class Op, pair_kind kind, class C>
 __device__ __forceinline__ void values(const pair_args<T> &a, int64_t i, C *out) {
-  const pack<T, V> x = fetch<T, V>(a.x, i, a), t = fetch<T, V>(a.target, i, a);
-  values_of<T, V, Op, slopes>(a, i, x, t, out);
+  const held_pack x = fetch(a.x, i, a), t = fetch(a.target, i, a);
+  values_of<T, Op, kind>(a, i, x, t, out);
 }
 
 /* Adds up a block's; right in thread 0. */
@@ -124,38 +172,31 @@ template <class C> __device__ C join_block(C v) {
   return v;
 }
 
-/* Sums in pairs. */
-template <int N, class C> __device__ __forceinline__ C tree_total(const C *v) {
-  if constexpr (N == 1)
-    return v[0];
-  else
-    return tree_total<N / 2>(v) + tree_total<N / 2>(v + N / 2);
-}
-
 template <class T, int V, class Op>
 __global__ void __launch_bounds__(threads) sum_losses(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
   C total = 0;
+  await_earlier();
   int64_t stride = (int64_t)gridDim.x * threads * V;
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
   /* Two packs of either tensor are under way together. */
   for (; a.packs && i + stride + V <= a.count; i += 2 * stride) {
-    pack<T, V> x[2], t[2];
+    held_pack x[2], t[2];
     C v[V];
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      x[k] = *(const pack<T, V> *)(a.x + i + k * stride);
-      t[k] = *(const pack<T, V> *)(a.target + i + k * stride);
+      x[k] = *(const held_pack *)(a.x + i + k * stride);
+      t[k] = *(const held_pack *)(a.target + i + k * stride);
     }
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      values_of<T, V, Op, false>(a, i + k * stride, x[k], t[k], v);
-      total += tree_total<V>(v);
+      values_of<T, Op, pair_terms>(a, i + k * stride, x[k], t[k], v);
+      total += tree_sum<V>(v);
     }
   }
   for (; i < a.count; i += stride) {
     C v[V];
-    values<T, V, Op, false>(a, i, v);
+    values<T, Op, pair_terms>(a, i, v);
 #pragma unroll
     for (int j = 0; j < V; j++)
       if (i + j < a.count) total += v[j];
@@ -173,6 +214,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     sum_partials(T *y, const accumulator_t<T> *partials, int count, accumulator_t<T> scale) {
   accumulator_t<T> total = 0;
+  await_earlier();
   for (int i = threadIdx.x; i < count; i += threads) total += partials[i];
   total = join_block(total);
   if (threadIdx.x == 0) *y = stored<T>::from(total / scale);
@@ -183,24 +225,24 @@ template <class T, int V, class Op, bool slopes>
 __global__ void __launch_bounds__(threads) each_pair(const __grid_constant__ pair_args<T> a) {
   using C = accumulator_t<T>;
   int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * V;
+  await_earlier();
   if (i >= a.count) return;
   C v[V];
-  values<T, V, Op, slopes>(a, i, v);
-  pack<T, V> dy{}, out;
-  if (slopes && !a.one_dy) dy = fetch<T, V>(a.dy, i, a);
+  values<T, Op, slopes ? pair_slopes : pair_losses>(a, i, v);
+  held_pack dy = {};
+  if (slopes && !a.one_dy) dy = fetch(a.dy, i, a);
   C all = slopes && a.one_dy ? (C)load(*a.dy) / a.scale : (C)1;
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    if (slopes) v[j] *= a.one_dy ? all : (C)load(dy.v[j]);
-    out.v[j] = stored<T>::from(v[j]);
+    if (slopes) v[j] *= a.one_dy ? all : number<T>(dy, j);
   }
   if (a.packs && i + V <= a.count) {
-    *(pack<T, V> *)(a.y + i) = out;
+    *(pack<class_t<T>, V> *)(a.y + i) = packed<class_t<T>, V>(v, std::is_same_v<T, bfloat_t>);
     return;
   }
 #pragma unroll
   for (int j = 0; j < V; j++)
-    if (i + j < a.count) a.y[i + j] = out.v[j];
+    if (i + j < a.count) a.y[i + j] = stored<T>::from(v[j]);
 }
 
 template <class T> constexpr int width_of() { return 16 / (int)sizeof(T); }
@@ -242,7 +284,7 @@ tn_status launch_each(const tn_kernel_args *args, pair_args<T> &a) {
   int64_t blocks = ceil_div(a.count, (int64_t)threads * V);
   if (blocks > CUDA_MAX_INDEX)
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: too many elements", args->kernel->name);
-  return launch(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
+  return launch_early(args, each_pair<T, V, Op, slopes>, (unsigned)blocks, threads, 0, a);
 }
 
 template <class T, class Op>
@@ -253,9 +295,9 @@ tn_status forward_as(const tn_kernel_args *args, int64_t reduction, double optio
   a.partials = (accumulator_t<T> *)args->workspace;
   unsigned blocks = (unsigned)sum_blocks(a.count, V);
   a.packs = fits_packs(a, NULL);
-  tn_status status = launch(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
+  tn_status status = launch_early(args, sum_losses<T, V, Op>, blocks, threads, 0, a);
   if (status != TN_OK || blocks == 1) return status;
-  return launch(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
+  return launch_early(args, sum_partials<T>, 1, threads, 0, a.y, a.partials, (int)blocks, a.scale);
 }
 
 template <class T, class Op>

@@ -30,27 +30,38 @@ __device__ __forceinline__ float softplus_tail_short(float x) {
   return t * fmaf(p, t, 0.999998748f);
 }
 
-/* a + b, and what it lacks: NaN where one is infinite. */
-__device__ __forceinline__ single_parts added(float a, float b) {
-  const float sum = a + b, of_b = sum - a;
-  return {sum, (a - (sum - of_b)) + (b - of_b)};
+/* e^-|x| to some 2^-22 of it; 0 where that is less than 2^-126. */
+__device__ __forceinline__ float power_below(float x) {
+  const float a = single_at_least(-fabsf(x), -128.0f), y = a * 1.44269504f;
+  const float low = fmaf(a, 1.92596303e-8f, fmaf(a, 1.44269504f, -y)), e = single_power_2(y);
+  return fmaf(e, low * 0.693147182f, e);
 }
 
-/* 1 - t - (1 + (pos - 1) t) / (1 + e^x), plainly for elements of 16 bits. */
-__device__ __forceinline__ float entropy_slope_short(float x, float t, float pos) {
-  return fmaf(-fmaf(pos - 1.0f, t, 1.0f), single_sigmoid(-x), 1.0f - t);
+/* softplus_tail to some 2^-22 of it, but for those below 2^-126. */
+__device__ __forceinline__ float softplus_tail_near(float x) {
+  const float t = power_below(x);
+  float p = fmaf(0.00523269409f, t, -0.0295052379f);
+  p = fmaf(p, t, 0.0782259479f);
+  p = fmaf(p, t, -0.136632457f);
+  p = fmaf(p, t, 0.191060066f);
+  p = fmaf(p, t, -0.24842982f);
+  p = fmaf(p, t, 0.333190978f);
+  p = fmaf(p, t, -0.499994934f);
+  return t * fmaf(p, t, 0.99999994f);
+}
+
+/* (1 - t) / (1 + e^-x) - pos t / (1 + e^x), of e = e^-|x|: neither loses anything beside the other
+ * but where they cancel. */
+__device__ __forceinline__ float entropy_slope_of(float e, float x, float t, float pos) {
+  const float most = single_reciprocal(1.0f + e), least = e * most;
+  const float above = x > 0.0f ? most : least, below = x > 0.0f ? least : most;
+  return fmaf(1.0f - t, above, -(pos * t) * below);
 }
 __device__ __forceinline__ float entropy_slope(float x, float t, float pos) {
-  const single_share s = single_share_of(-x);
-  const float below = __fmul_rn(s.quotient, s.scale);
-  const float below_rest = __fmul_rn(__fmul_rn(s.left, s.reciprocal), s.scale);
-  const single_parts other = added(1.0f, -t), more = added(pos, -1.0f);
-  const float times = __fmul_rn(more.whole, t);
-  const single_parts by = added(1.0f, times);
-  const float by_rest = by.rest + fmaf(more.rest, t, fmaf(more.whole, t, -times));
-  const float y = fmaf(-by.whole, below, other.whole);
-  const float rest = other.rest - fmaf(by.whole, below_rest, by_rest * below);
-  return x != x ? x : rest == rest ? y + rest : y;
+  return entropy_slope_of(power_below(x), x, t, pos);
+}
+__device__ __forceinline__ float entropy_slope_short(float x, float t, float pos) {
+  return entropy_slope_of(single_power_2(-1.44269504f * fabsf(x)), x, t, pos);
 }
 __device__ __forceinline__ double entropy_slope(double x, double t, double pos) {
   const double e = exp(-fabs(x)), below = (x < 0.0 ? 1.0 : e) / (1.0 + e); /* 1 / (1 + e^x) */
@@ -67,6 +78,13 @@ template <bool tiny> __device__ __forceinline__ float single_log_less(float x, f
   const single_parts l = single_log_parts(lift ? k - 100.0f : k, f, 0.0f);
   const float end = x == 0.0f ? -INFINITY : x > 0.0f ? x : NAN;
   return x > 0.0f && x < INFINITY ? (l.whole - y) + l.rest : end - y;
+}
+
+/* ln x to some 2^-22, or as much of it. */
+__device__ __forceinline__ float single_log_short(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return 0.693147182f * y;
 }
 
 /* ln x in double: of a double by the maths library; of a float to some 1e-10, in so few steps that

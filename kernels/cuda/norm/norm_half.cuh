@@ -4,13 +4,12 @@
  * long.
  *
  * Threads of short and very long rows have one, and all of it is in flight together. Between, where
- * rows are many, threads have several, of which the next ones come to shared memory while one is
- * worked on: memory never waits for sums over a row. Each thread reads there what it copied itself.
+ * rows are many, threads have several, of which the next is read while one is worked on: memory
+ * never waits for sums over a row.
  */
 #ifndef KERNELS_CUDA_NORM_HALF_CUH
 #define KERNELS_CUDA_NORM_HALF_CUH
 
-#include "kernels/cuda/base/background.cuh"
 #include "kernels/cuda/norm/norm.cuh"
 
 namespace {
@@ -22,7 +21,8 @@ enum {
   half_block = 128,
   half_most_lanes = 256,
   half_most_rows = 8, /* of the same threads */
-  half_stages = 2,    /* rows that these have under way */
+  half_stages = 2,    /* rows that these have at least */
+  half_blocks = 3,    /* of half_most_lanes, that a multiprocessor is to hold */
 };
 
 using half_pack = pack<any_half, half_width>;
@@ -40,16 +40,13 @@ struct half_rows {
   bool each;           /* a channel has one element */
   bool centred, brain;
   double eps;
+  double share; /* of an element in the mean */
 };
 
 /* What is read or written once. */
-__device__ __forceinline__ half_pack read_past(const any_half *from) {
-  union {
-    uint4 words;
-    half_pack elements;
-  } p;
-  p.words = __ldcs((const uint4 *)from);
-  return p.elements;
+__device__ __forceinline__ held_pack read_past(const any_half *from) {
+  const uint4 words = __ldcs((const uint4 *)from);
+  return {{words.x, words.y, words.z, words.w}};
 }
 __device__ __forceinline__ void write_past(any_half *to, const half_pack &elements) {
   union {
@@ -61,13 +58,13 @@ __device__ __forceinline__ void write_past(any_half *to, const half_pack &elemen
 }
 
 template <int K>
-__device__ __forceinline__ void unpack_all(float (*v)[half_width], const half_pack *p, bool brain) {
+__device__ __forceinline__ void unpack_all(float (*v)[half_width], const held_pack *p, bool brain) {
   if (brain) {
 #pragma unroll
-    for (int k = 0; k < K; k++) unpack<any_half, half_width>(v[k], p[k], true);
+    for (int k = 0; k < K; k++) unpack<any_half>(v[k], p[k], true);
   } else {
 #pragma unroll
-    for (int k = 0; k < K; k++) unpack<any_half, half_width>(v[k], p[k], false);
+    for (int k = 0; k < K; k++) unpack<any_half>(v[k], p[k], false);
   }
 }
 
@@ -94,7 +91,7 @@ __device__ __forceinline__ void read_half_weights(float *out, norm_weight w, int
   } else if (w.wide) {
     read_pack<float, half_width>(out, (const float *)w.data + at);
   } else {
-    unpack<any_half, half_width>(out, *(const half_pack *)((const any_half *)w.data + at), brain);
+    unpack<any_half>(out, *(const held_pack *)((const any_half *)w.data + at), brain);
   }
 }
 
@@ -167,19 +164,17 @@ __device__ __forceinline__ void write_half_row(const half_rows &a, int64_t begin
   }
 }
 
-/* Begins to copy a thread's share of a row, if there is such a row. */
+/* Begins to read a thread's share of a row, if there is such a row. */
 template <int K>
-__device__ __forceinline__ void fill_half_row(uint4 *to, const half_rows &a, uint32_t row,
+__device__ __forceinline__ void read_half_row(held_pack *p, const half_rows &a, uint32_t row,
                                               int lane) {
-  if (row < a.rows) {
-    const any_half *from = a.x + (int64_t)row * a.size;
+  const any_half *const from = a.x + (int64_t)row * a.size;
 #pragma unroll
-    for (int k = 0; k < K; k++) {
-      const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
-      copy_16(to + k * blockDim.x, i < a.size ? from + i : from, i < a.size);
-    }
+  for (int k = 0; k < K; k++) {
+    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
+    p[k] = {};
+    if (row < a.rows && i < a.size) p[k] = read_past(from + i);
   }
-  copies_commit();
 }
 
 /* A row whose elements are there. `sums` are two places for what warps have. */
@@ -192,12 +187,12 @@ __device__ __forceinline__ void normalise_half_row(float (*v)[half_width], const
   if (a.centred) {
 #pragma unroll
     for (int k = 0; k < K; k++) sum += sum_of<half_width>(v[k]);
-    mean = join_half_row(sum, a.lanes, sums[0]) / (double)a.size;
+    mean = join_half_row(sum, a.lanes, sums[0]) * a.share;
   }
   const float high = (float)mean;
   sum = take_distances<K>(v, a, a.x + begin, lane, high);
   const double low = mean - (double)high;
-  const double var = join_half_row(sum, a.lanes, sums[1]) / (double)a.size - low * low;
+  const double var = join_half_row(sum, a.lanes, sums[1]) * a.share - low * low;
   const centre<float> at(mean, rsqrt((var < 0 ? 0 : var) + a.eps));
   if (lane == 0 && a.mean) a.mean[row] = (float)at.mean;
   if (lane == 0 && a.rstd) a.rstd[row] = (float)at.root;
@@ -216,42 +211,32 @@ __global__ void __launch_bounds__(half_most_lanes)
   __shared__ double sums[2][half_most_lanes / 32];
   const int lane = a.lanes == 32 ? threadIdx.x % 32 : threadIdx.x;
   const uint32_t row = first_half_row(a);
+  await_earlier();
   if (row >= a.rows) return;
-  const any_half *const from = a.x + (int64_t)row * a.size;
-  half_pack p[K];
+  held_pack p[K];
   float v[K][half_width];
-#pragma unroll
-  for (int k = 0; k < K; k++) {
-    const uint32_t i = (uint32_t)(k * a.lanes + lane) * half_width;
-    p[k] = {};
-    if (i < a.size) p[k] = read_past(from + i);
-  }
+  read_half_row<K>(p, a, row, lane);
   unpack_all<K>(v, p, a.brain);
   normalise_half_row<K>(v, a, row, lane, sums);
 }
 
 /* The same of several rows, each of all threads of a block, of which the next comes ahead. */
-__global__ void __launch_bounds__(half_most_lanes)
+__global__ void __launch_bounds__(half_most_lanes, half_blocks)
     rows_of_halves_ahead(const __grid_constant__ half_rows a) {
   constexpr int K = half_packs;
-  extern __shared__ uint4 half_ring[];                /* half_stages rows */
   __shared__ double sums[2][2][half_most_lanes / 32]; /* of rows in turn: none waits for another */
-  const int lane = threadIdx.x, pitch = K * (int)blockDim.x;
-  uint4 *const own = half_ring + lane;
+  const int lane = threadIdx.x;
   uint32_t row = blockIdx.x;
-  fill_half_row<K>(own, a, row, lane);
+  held_pack p[K];
+  await_earlier();
+  read_half_row<K>(p, a, row, lane);
 #pragma unroll 1
   for (int turn = 0; row < a.rows; row += a.step, turn ^= 1) {
     float v[K][half_width];
-    half_pack p[K];
-    fill_half_row<K>(own + (turn ^ 1) * pitch, a, row + a.step, lane);
-    copies_wait_but(1);
-#pragma unroll
-    for (int k = 0; k < K; k++) p[k] = *(const half_pack *)(own + turn * pitch + k * blockDim.x);
     unpack_all<K>(v, p, a.brain);
+    read_half_row<K>(p, a, row + a.step, lane);
     normalise_half_row<K>(v, a, row, lane, sums[turn]);
   }
-  copies_wait();
 }
 
 /* Whether registers hold a row. */
@@ -271,8 +256,8 @@ inline int64_t rows_ahead(const tn_kernel_args *args, const half_rows &a) {
 template <int K> tn_status launch_half_packs(const tn_kernel_args *args, half_rows &a) {
   a.lanes = (int)(ceil_div(ceil_div(a.size, K * half_width), 32) * 32);
   const int threads = a.lanes == 32 ? half_block : a.lanes;
-  return launch(args, rows_of_halves<K>, (unsigned)ceil_div(a.rows, threads / a.lanes), threads, 0,
-                a);
+  return launch_early(args, rows_of_halves<K>, (unsigned)ceil_div(a.rows, threads / a.lanes),
+                      threads, 0, a);
 }
 
 /* pre: packs lie where 16 bytes do; a.lanes is yet to be set. */
@@ -282,8 +267,7 @@ inline tn_status launch_half_rows(const tn_kernel_args *args, half_rows &a) {
     const int64_t blocks = ceil_div(a.rows, each);
     a.lanes = (int)(ceil_div(ceil_div(a.size, half_packs * half_width), 32) * 32);
     a.step = (uint32_t)blocks;
-    const size_t ring = (size_t)(half_stages * half_packs * a.lanes) * sizeof(uint4);
-    return launch(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, ring, a);
+    return launch_early(args, rows_of_halves_ahead, (unsigned)blocks, a.lanes, 0, a);
   }
   if (a.size <= 32 * half_width) return launch_half_packs<1>(args, a);
   if (a.size <= 32 * half_packs * half_width) return launch_half_packs<half_packs>(args, a);

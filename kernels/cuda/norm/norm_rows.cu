@@ -317,6 +317,7 @@ template <class T> tn_status launch_halves(const tn_kernel_args *args, const row
   h.centred = a.centred;
   h.brain = is_brain(args->in[0]);
   h.eps = a.eps;
+  h.share = 1 / (double)a.size;
   return launch_half_rows(args, h);
 }
 

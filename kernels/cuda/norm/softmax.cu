@@ -14,35 +14,35 @@ namespace {
 enum { threads = row_threads };
 
 template <class T>
-__global__ void __launch_bounds__(most_row_lanes)
+__global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     softmax_held(T *y, const T *x, const __grid_constant__ row_plan p, bool logarithm) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(p, x, blockIdx.x);
-  pack<T, V> held[row_packs];
-  C v[row_packs][V], top = -(C)INFINITY, sum = 0;
+  held_pack held[row_packs];
   read_row(held, x + at.row * p.size, at);
-  unpack_row<T>(v, held, at, p.brain);
+  const C top = row_top<T>(held, at, p);
+  C v[V];
+  y += at.row * p.size;
+  if (logarithm) {
+    const C less = log(row_powers<T, false>(held, at, p, top));
 #pragma unroll
-  for (int k = 0; k < row_packs; k++)
+    for (int k = 0; k < row_packs; k++) {
+      unpack<T>(v, held[k], p.brain);
 #pragma unroll
-    for (int j = 0; j < V; j++) top = take_max::join(v[k][j], top);
-  top = join_row<take_max>(top, p.lanes);
-#pragma unroll
-  for (int k = 0; k < row_packs; k++)
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-      const C distance = v[k][j] - top, e = exponential<T>(distance);
-      v[k][j] = logarithm ? distance : e;
-      sum += e;
+      for (int j = 0; j < V; j++) v[j] = (v[j] - top) - less;
+      write_row(y, packed<T, V>(v, p.brain), at, k);
     }
-  sum = join_row<take_sum>(sum, p.lanes);
-  const C scale = logarithm ? log(sum) : (C)1 / sum;
+  } else {
+    const C scale = (C)1 / row_powers<T, true>(held, at, p, top);
 #pragma unroll
-  for (int k = 0; k < row_packs; k++) {
+    for (int k = 0; k < row_packs; k++) {
+      kept_powers<T>(v, held, k, p, top);
 #pragma unroll
-    for (int j = 0; j < V; j++) v[k][j] = logarithm ? v[k][j] - scale : v[k][j] * scale;
-    write_row(y + at.row * p.size, packed<T, V>(v[k], p.brain), at, k);
+      for (int j = 0; j < V; j++) v[j] *= scale;
+      write_row(y, packed<T, V>(v, p.brain), at, k);
+    }
   }
 }
 
@@ -73,30 +73,39 @@ template <class T, class C> __device__ __forceinline__ C slope(C g, C v, C sum, 
 }
 
 template <class T>
-__global__ void __launch_bounds__(most_row_lanes)
+__global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     softmax_held_grad(T *dx, const T *dy, const T *y, const __grid_constant__ row_plan p,
                       bool logarithm) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
+  await_earlier();
   const row_place at = place_in_row(p, y, blockIdx.x);
-  pack<T, V> held_g[row_packs], held_v[row_packs];
+  held_pack held_g[row_packs], held_v[row_packs];
   C g[V], v[V], sum = 0;
   read_row(held_g, dy + at.row * p.size, at);
   read_row(held_v, y + at.row * p.size, at);
 #pragma unroll
   for (int k = 0; k < row_packs; k++) { /* beside the row both are 0 */
-    unpack<T, V>(g, held_g[k], p.brain);
-    unpack<T, V>(v, held_v[k], p.brain);
+    unpack<T>(g, held_g[k], p.brain);
+    unpack<T>(v, held_v[k], p.brain);
+    if (!logarithm) {
 #pragma unroll
-    for (int j = 0; j < V; j++) sum += logarithm ? g[j] : g[j] * v[j];
+      for (int j = 0; j < V; j++) g[j] *= v[j];
+    }
+    sum += tree_sum<V>(g);
   }
   sum = join_row<take_sum>(sum, p.lanes);
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
-    unpack<T, V>(g, held_g[k], p.brain);
-    unpack<T, V>(v, held_v[k], p.brain);
+    unpack<T>(g, held_g[k], p.brain);
+    unpack<T>(v, held_v[k], p.brain);
+    if (logarithm) {
 #pragma unroll
-    for (int j = 0; j < V; j++) g[j] = slope<T>(g[j], v[j], sum, logarithm);
+      for (int j = 0; j < V; j++) g[j] = slope<T>(g[j], v[j], sum, true);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; j++) g[j] = slope<T>(g[j], v[j], sum, false);
+    }
     write_row(dx + at.row * p.size, packed<T, V>(g, p.brain), at, k);
   }
 }
@@ -187,7 +196,7 @@ template <class T> tn_status softmax_as(const tn_kernel_args *args, const slices
   const row_plan p = row_plan_of<T>(args->in[0], s.outer, s.size);
   if (!rows_fit(p) || !lie_alike(x, y))
     return launch(args, softmax_long<T>, (unsigned)p.rows, threads, 0, y, x, p, log);
-  return launch(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
+  return launch_early(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
 }
 
 template <class T>
@@ -201,7 +210,8 @@ tn_status softmax_grad_as(const tn_kernel_args *args, const slices &s, bool log)
   const row_plan p = row_plan_of<T>(args->in[1], s.outer, s.size);
   if (!rows_fit(p) || !lie_alike(dy, y) || !lie_alike(dx, y))
     return launch(args, softmax_long_grad<T>, (unsigned)p.rows, threads, 0, dx, dy, y, p, log);
-  return launch(args, softmax_held_grad<T>, (unsigned)row_blocks(p), p.block, 0, dx, dy, y, p, log);
+  return launch_early(args, softmax_held_grad<T>, (unsigned)row_blocks(p), p.block, 0, dx, dy, y, p,
+                      log);
 }
 
 tn_status softmax_run(const tn_kernel_args *args, int64_t axis, bool log) {

@@ -137,7 +137,7 @@ template <class T, class U, class Rule, int CAPACITY>
 __device__ __forceinline__ void step_share(const Rule &rule, bool brain,
                                            const multi_table<2 + Rule::states, CAPACITY> &t) {
   constexpr int N = width_of<T, U>(), states = Rule::states;
-  multi_share share = multi_find(t, chunk_of<T, U>());
+  multi_share share = multi_find(t, chunk_of<T, U>(), blockIdx.x);
   places<T, U, states> p = {(const T *)t.data[0][share.place] + share.begin,
                             (T *)t.data[1][share.place] + share.begin};
   uintptr_t odd = ((uintptr_t)p.grad | (uintptr_t)p.param) & (sizeof(T) * N - 1);

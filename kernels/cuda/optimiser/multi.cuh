@@ -39,16 +39,16 @@ struct multi_share {
 
 template <int LISTS, int CAPACITY>
 __device__ __forceinline__ multi_share multi_find(const multi_table<LISTS, CAPACITY> &t,
-                                                  int64_t chunk) {
+                                                  int64_t chunk, uint32_t block) {
   int low = 0, high = t.count;
   while (high - low > 1) {
     int middle = (low + high) / 2;
-    if (t.first[middle] <= blockIdx.x)
+    if (t.first[middle] <= block)
       low = middle;
     else
       high = middle;
   }
-  int64_t begin = (int64_t)(blockIdx.x - t.first[low]) * chunk, n = t.size[low] - begin;
+  int64_t begin = (int64_t)(block - t.first[low]) * chunk, n = t.size[low] - begin;
   return {low, begin, n < chunk ? n : chunk};
 }
 

@@ -299,6 +299,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     part_extremes(const T *x, int64_t count, bool packs, extremes<compute_t<T>> *partials) {
   extremes<compute_t<T>> e = {0, 0};
+  await_earlier();
   const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
   for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
        i += 2 * step) {
@@ -323,6 +324,7 @@ template <class C>
 __global__ void __launch_bounds__(threads)
     choose_scale(const extremes<C> *partials, int count, C *scale, uint8_t *zero) {
   extremes<C> e = {0, 0};
+  await_earlier();
   for (int i = threadIdx.x; i < count; i += threads) e.take(partials[i].low, partials[i].high);
   e = block_extremes(e);
   if (threadIdx.x != 0) return;
@@ -335,22 +337,30 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     quantise_by(const T *x, uint8_t *y, int64_t count, bool packs, const compute_t<T> *scale,
                 const uint8_t *zero) {
+  await_earlier();
   const divisor_of<compute_t<T>> over(*scale);
   const int z = *zero;
-  const int64_t step = (int64_t)gridDim.x * threads * dynamic_width;
-  for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * dynamic_width; i < count;
-       i += step) {
-    compute_t<T> v[dynamic_width];
-    pack<uint8_t, dynamic_width> to;
-    read_some(v, x + i, count - i, packs);
+  constexpr int64_t pitch = threads * dynamic_width;
+  /* The end of x was read last: the cache still has it. */
+  const int64_t step = 2 * pitch * gridDim.x, block = gridDim.x - 1 - blockIdx.x;
+  for (int64_t i = 2 * pitch * block + threadIdx.x * dynamic_width; i < count; i += step) {
+    compute_t<T> v[2][dynamic_width];
 #pragma unroll
-    for (int j = 0; j < dynamic_width; j++) to.v[j] = (uint8_t)saturated(over(v[j]), z, 0, 255);
-    if (packs && i + dynamic_width <= count) {
-      *(pack<uint8_t, dynamic_width> *)(y + i) = to;
-    } else {
+    for (int k = 0; k < 2; k++) read_some(v[k], x + i + k * pitch, count - i - k * pitch, packs);
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const int64_t at = i + k * pitch;
+      pack<uint8_t, dynamic_width> to;
 #pragma unroll
       for (int j = 0; j < dynamic_width; j++)
-        if (i + j < count) y[i + j] = to.v[j];
+        to.v[j] = (uint8_t)saturated(over(v[k][j]), z, 0, 255);
+      if (packs && at + dynamic_width <= count) {
+        *(pack<uint8_t, dynamic_width> *)(y + at) = to;
+      } else {
+#pragma unroll
+        for (int j = 0; j < dynamic_width; j++)
+          if (at + j < count) y[at + j] = to.v[j];
+      }
     }
   }
 }
@@ -373,12 +383,13 @@ template <class T> tn_status run_dynamic(const tn_kernel_args *args) {
   const bool packs = is_aligned(from, 16) && is_aligned(to, dynamic_width);
   tn_status status = TN_OK;
   if (partials)
-    status = launch(args, part_extremes<T>, partials, threads, 0, from, count, packs, room);
-  if (!status) status = launch(args, choose_scale<C>, 1, threads, 0, room, partials, scale, zero);
+    status = launch_early(args, part_extremes<T>, partials, threads, 0, from, count, packs, room);
+  if (!status)
+    status = launch_early(args, choose_scale<C>, 1, threads, 0, room, partials, scale, zero);
   if (status || count == 0) return status;
-  const int64_t blocks = ceil_div(count, threads * dynamic_width);
-  return launch(args, quantise_by<T>, (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16), threads, 0,
-                from, to, count, packs, scale, zero);
+  const int64_t blocks = ceil_div(count, 2 * threads * dynamic_width);
+  return launch_early(args, quantise_by<T>, (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16),
+                      threads, 0, from, to, count, packs, scale, zero);
 }
 
 } // namespace

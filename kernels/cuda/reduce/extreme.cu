@@ -63,9 +63,15 @@ template <class T> struct argextreme_of {
     if (!above || a.value != a.value) return;
     const C sought = mirror ? mirrored(m) : m;
     int at = 0;
+    if (m == m) {
 #pragma unroll
-    for (int n = N - 1; n >= 0; n--)
-      if (v[n] == sought || v[n] != v[n]) at = n;
+      for (int n = N - 1; n >= 0; n--)
+        if (v[n] == sought) at = n;
+    } else {
+#pragma unroll
+      for (int n = N - 1; n >= 0; n--)
+        if (v[n] != v[n]) at = n;
+    }
     a = {m, first + at / G * step + at % G};
   }
   __device__ A join(A a, A b) const {

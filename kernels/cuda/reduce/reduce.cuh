@@ -48,14 +48,12 @@ template <template <class> class R, class T> struct raw_of<R<T>> : raw_of_elemen
 };
 template <class R> using raw_t = typename raw_of<R>::type;
 
-/* Joins the lanes of every output of a block, `apart` threads from one another; the result is
- * right in lane 0. */
+/* Joins the lanes of every output of a block, 1 << apart threads from one another, in `shared`,
+ * which holds V results of each thread; the result is right in lane 0. */
 template <class R, int V>
-__device__ __forceinline__ void join_lanes(const R &r, typename R::A *a, int lanes, int apart) {
-  using A = typename R::A;
-  __shared__ __align__(16) unsigned char memory[threads * V * sizeof(A)];
-  A *shared = (A *)memory;
-  int lane = threadIdx.x / apart % lanes;
+__device__ __forceinline__ void join_lanes(const R &r, typename R::A *a, typename R::A *shared,
+                                           int lanes, int apart) {
+  const int lane = threadIdx.x >> apart & (lanes - 1);
   for (int half = lanes / 2; half > 0; half /= 2) {
     if (lane >= half && lane < 2 * half) {
 #pragma unroll
@@ -65,7 +63,7 @@ __device__ __forceinline__ void join_lanes(const R &r, typename R::A *a, int lan
     if (lane < half) {
 #pragma unroll
       for (int j = 0; j < V; j++)
-        a[j] = r.join(a[j], shared[j * threads + threadIdx.x + half * apart]);
+        a[j] = r.join(a[j], shared[j * threads + threadIdx.x + (half << apart)]);
     }
   }
 }
@@ -82,7 +80,7 @@ __device__ __forceinline__ typename R::A join_row(const R &r, typename R::A a, i
   int warp = threadIdx.x / 32;
   if (threadIdx.x % 32 == 0) shared[warp] = a;
   __syncthreads();
-  if ((int)threadIdx.x % lanes == 0) {
+  if ((threadIdx.x & (lanes - 1)) == 0) {
     for (int i = 1; i < lanes / 32; i++) a = r.join(a, shared[warp + i]);
   }
   return a;
@@ -90,17 +88,21 @@ __device__ __forceinline__ typename R::A join_row(const R &r, typename R::A a, i
 
 /* Where a block's output stands, and what of its elements is the block's. */
 struct reduce_share {
-  int lane;
+  int lane, apart; /* the latter: bits of the distance from lane to lane, but of a row */
   int64_t output, begin, end;
   bool mine;
 };
 
+/* pre: threads and lanes are powers of two. */
 __device__ __forceinline__ reduce_share share_of(const cuda_reduce_plan &p, int width, int64_t n) {
   reduce_share s;
-  const int outputs = threads / p.lanes;
-  s.lane = p.by_row ? threadIdx.x % p.lanes : threadIdx.x / outputs;
-  s.output = (int64_t)blockIdx.x * outputs;
-  s.output = (s.output + (p.by_row ? threadIdx.x / p.lanes : threadIdx.x % outputs)) * width;
+  const int lane_bits = __ffs(p.lanes) - 1, output_bits = __ffs(threads) - 1 - lane_bits;
+  const int outputs = 1 << output_bits;
+  s.lane = p.by_row ? threadIdx.x & (p.lanes - 1) : threadIdx.x >> output_bits;
+  s.output = (int64_t)blockIdx.x << output_bits;
+  s.output += p.by_row ? threadIdx.x >> lane_bits : threadIdx.x & (outputs - 1);
+  s.output *= width;
+  s.apart = output_bits;
   s.mine = s.output < p.kept.count;
   s.begin = blockIdx.y * p.share;
   s.end = s.begin + p.share < n ? s.begin + p.share : n;
@@ -112,8 +114,11 @@ template <class R>
 __global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, void *partials,
                                                   const __grid_constant__ cuda_reduce_plan p) {
   using E = typename raw_of<R>::element;
+  using A = typename R::A;
+  __shared__ __align__(16) unsigned char memory[threads * sizeof(A)];
+  await_earlier();
   const reduce_share s = share_of(p, 1, p.reduced.count);
-  typename R::A a = r.init();
+  A a = r.init();
   if (s.mine && p.reduced.count > 0) {
     const int64_t base = offset_of(p.kept, 0, s.output);
     r.start(E::read(x, base, r.dtype));
@@ -130,10 +135,11 @@ __global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, v
       r.template take<1, 1>(a, &v, i, 0);
     }
   }
+  let_later_begin();
   if (p.by_row)
     a = join_row(r, a, p.lanes);
   else
-    join_lanes<R, 1>(r, &a, p.lanes, threads / p.lanes);
+    join_lanes<R, 1>(r, &a, (A *)memory, p.lanes, s.apart);
   if (!s.mine || s.lane != 0) return;
   if (p.splits > 1)
     ((typename R::A *)partials)[blockIdx.y * p.kept.count + s.output] = a;
@@ -145,27 +151,41 @@ __global__ void __launch_bounds__(threads) reduce(R r, const void *x, void *y, v
  * which is more than half of its threads of 64 bytes each. */
 template <class R> constexpr int row_blocks_of() { return sizeof(typename R::C) == 4 ? 4 : 1; }
 
-/* The packs of a row that are left at its end, fewer than U, and the elements behind the last. */
+/* U packs of reduced elements i, i + step and so on. */
+template <class T, int U>
+__device__ __forceinline__ void read_packs(held_pack *pk, const T *from, const cuda_reduce_plan &p,
+                                           int64_t i, int64_t step) {
+  if (p.reduced.rank == 1) {
+    const int64_t stride = p.by_row ? 1 : p.reduced.stride[0][0];
+    from += i * stride;
+#pragma unroll
+    for (int k = 0; k < U; k++) pk[k] = *(const held_pack *)(from + k * (step * stride));
+  } else {
+#pragma unroll
+    for (int k = 0; k < U; k++)
+      pk[k] = *(const held_pack *)(from + offset_of(p.reduced, 0, i + k * step));
+  }
+}
+
+/* The packs of a row that are left up to its end, U of them or fewer, and the elements behind the
+ * last. */
 template <class R, int V, int U>
 __device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const raw_t<R> *from,
                                           const cuda_reduce_plan &p, int64_t i, int64_t end) {
   using T = raw_t<R>;
   using C = typename R::C;
-  const bool brain = r.dtype == TN_BF16, flat = p.reduced.rank == 1;
+  const bool brain = r.dtype == TN_BF16;
   const int64_t step = (int64_t)p.lanes * V;
-  pack<T, V> pk[U];
+  held_pack pk[U];
 #pragma unroll
-  for (int k = 0; k < U; k++) {
-    const int64_t at = i + k * step;
-    if (at + V <= end)
-      pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
-  }
+  for (int k = 0; k < U; k++)
+    if (i + k * step + V <= end) read_packs<T, 1>(pk + k, from, p, i + k * step, 0);
 #pragma unroll
   for (int k = 0; k < U; k++) {
     const int64_t at = i + k * step;
     if (at + V <= end) {
       C v[V];
-      unpack<T, V>(v, pk[k], brain);
+      unpack<T>(v, pk[k], brain);
       r.template take<V, V>(a, v, at, 0);
     } else {
 #pragma unroll 1
@@ -177,49 +197,64 @@ __device__ __forceinline__ void take_rest(const R &r, typename R::A &a, const ra
   }
 }
 
-/* Rows by packs of V elements, U of them at a time. A row of one axis may begin and end anywhere:
- * packs lie where 16 bytes do, and the elements of its ends are read one by one. */
+/* Rows by packs of V elements, U of them at a time, while the next U are under way where registers
+ * have room for them. A row of one
+ * axis may begin and end anywhere: packs lie where 16 bytes do, and the elements of its ends are
+ * read one by one. */
 template <class R, int V>
 __global__ void __launch_bounds__(threads, row_blocks_of<R>())
     reduce_rows(R r, const void *x, void *y, void *partials,
                 const __grid_constant__ cuda_reduce_plan p) {
   using T = raw_t<R>;
   using C = typename R::C;
-  constexpr int U = 4, together = least(U, 16 / V); /* packs that are taken in at a time */
-  const bool brain = r.dtype == TN_BF16, flat = p.reduced.rank == 1;
-  const int64_t step = (int64_t)p.lanes * V;
+  constexpr int U = cuda_reduce_turn;
+  constexpr int together = least(U, 16 / V); /* packs that are taken in at a time */
+  constexpr bool ahead = sizeof(typename R::A) <= 8;
+  await_earlier();
+  const bool brain = r.dtype == TN_BF16;
+  const int64_t step = (int64_t)p.lanes * V, turn = p.share * p.splits;
   const reduce_share s = share_of(p, 1, INT64_MAX);
   typename R::A a = r.init();
   if (s.mine) {
     const T *from = (const T *)x + offset_of(p.kept, 0, s.output);
     const int head = (int)((uintptr_t)from / sizeof(T) % V); /* elements in front of the row */
-    int64_t i = s.begin + s.lane * V - head, end = s.end - head;
-    if (end > p.reduced.count) end = p.reduced.count;
+    const int64_t end = p.reduced.count;
+    int64_t i = s.begin + s.lane * V - head;
     r.start((C)load(from[0], brain));
     if (i < 0) {
       for (int j = -(int)i; j < V && i + j < end; j++) {
         C v = (C)load(from[i + j], brain);
         r.template take<1, 1>(a, &v, i + j, 0);
       }
-      i += step;
+#pragma unroll 1
+      for (int k = 1; k < U; k++) {
+        const int64_t at = i + k * step, others = at + V;
+        take_rest<R, V, 1>(r, a, from, p, at, others < end ? others : end);
+      }
+      i += turn;
     }
-    for (; i + (U - 1) * step + V <= end; i += U * step) {
-      pack<T, V> pk[U];
+    const int64_t last = end - (U - 1) * step - V; /* of beginnings of U packs */
+    held_pack pk[U], next[U];
+    if (ahead && i <= last) read_packs<T, U>(next, from, p, i, step);
+    for (; i <= last; i += turn) {
+      if (ahead) {
 #pragma unroll
-      for (int k = 0; k < U; k++) {
-        const int64_t at = i + k * step;
-        pk[k] = *(const pack<T, V> *)(from + (flat ? at : offset_of(p.reduced, 0, at)));
+        for (int k = 0; k < U; k++) pk[k] = next[k];
+        if (i + turn <= last) read_packs<T, U>(next, from, p, i + turn, step);
+      } else {
+        read_packs<T, U>(pk, from, p, i, step);
       }
 #pragma unroll
       for (int k = 0; k < U; k += together) {
         C v[together * V];
 #pragma unroll
-        for (int j = 0; j < together; j++) unpack<T, V>(v + j * V, pk[k + j], brain);
+        for (int j = 0; j < together; j++) unpack<T>(v + j * V, pk[k + j], brain);
         r.template take<together * V, V>(a, v, i + k * step, step);
       }
     }
     if (i < end) take_rest<R, V, U>(r, a, from, p, i, end);
   }
+  let_later_begin();
   a = join_row(r, a, p.lanes);
   if (!s.mine || s.lane != 0) return;
   if (p.splits > 1)
@@ -228,78 +263,90 @@ __global__ void __launch_bounds__(threads, row_blocks_of<R>())
     r.write(y, offset_of(p.kept, 1, s.output), a);
 }
 
-/* Columns side by side: a thread has the V outputs of a pack, and U elements of each at a time. */
+/* Columns side by side: a thread has the V outputs of a pack, and U elements of each at a time.
+ * Results so far that registers have no room for beside them wait in shared memory. */
 template <class R, int V>
-__global__ void __launch_bounds__(threads)
-    reduce_columns(R given, const void *x, void *y, void *partials,
+__global__ void __launch_bounds__(threads, row_blocks_of<R>())
+    reduce_columns(R r, const void *x, void *y, void *partials,
                    const __grid_constant__ cuda_reduce_plan p) {
   using T = raw_t<R>;
   using A = typename R::A;
   using C = typename R::C;
-  constexpr int U = sizeof(A) * V > 64 ? cuda_reduce_ahead / 2 : cuda_reduce_ahead;
-  const bool brain = given.dtype == TN_BF16;
+  constexpr int U = cuda_reduce_ahead;
+  constexpr bool waits = sizeof(A) > sizeof(C);
+  __shared__ __align__(16) unsigned char memory[threads * V * sizeof(A)];
+  A *const own = (A *)memory + threadIdx.x;
+  await_earlier();
+  const bool brain = r.dtype == TN_BF16;
   const reduce_share s = share_of(p, V, p.reduced.count);
-  R r[V];
   A a[V];
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    r[j] = given;
-    a[j] = given.init();
-  }
+  for (int j = 0; j < V; j++) (waits ? own[j * threads] : a[j]) = r.init();
   if (s.mine && p.reduced.count > 0) {
     const T *from = (const T *)x + offset_of(p.kept, 0, s.output);
-    C v[U][V];
-    unpack<T, V>(v[0], *(const pack<T, V> *)from, brain);
-#pragma unroll
-    for (int j = 0; j < V; j++) r[j].start(v[0][j]);
+    const auto add =
+        [&](int j, auto take) { /* for column j; its first element is read again */
+                                A so_far = waits ? own[j * threads] : a[j];
+                                R one = r;
+                                one.start((C)element_of<T>(*(const held_pack *)from, j, brain));
+                                take(one, so_far);
+                                (waits ? own[j * threads] : a[j]) = so_far;
+        };
     int64_t i = s.begin + s.lane;
     for (; i + (U - 1) * p.lanes < s.end; i += U * p.lanes) {
-      pack<T, V> pk[U];
-#pragma unroll
-      for (int k = 0; k < U; k++)
-        pk[k] = *(const pack<T, V> *)(from + offset_of(p.reduced, 0, i + k * p.lanes));
-#pragma unroll
-      for (int k = 0; k < U; k++) unpack<T, V>(v[k], pk[k], brain);
+      held_pack pk[U];
+      read_packs<T, U>(pk, from, p, i, p.lanes);
+      asm volatile("" ::: "memory"); /* results that wait are in no register */
 #pragma unroll
       for (int j = 0; j < V; j++) {
-        C column[U];
+        C v[U];
 #pragma unroll
-        for (int k = 0; k < U; k++) column[k] = v[k][j];
-        r[j].template take<U, 1>(a[j], column, i, p.lanes);
+        for (int k = 0; k < U; k++) v[k] = (C)element_of<T>(pk[k], j, brain);
+        add(j, [&](const R &one, A &to) { one.template take<U, 1>(to, v, i, p.lanes); });
       }
     }
     for (; i < s.end; i += p.lanes) {
-      unpack<T, V>(v[0], *(const pack<T, V> *)(from + offset_of(p.reduced, 0, i)), brain);
+      held_pack pk;
+      read_packs<T, 1>(&pk, from, p, i, 0);
 #pragma unroll
-      for (int j = 0; j < V; j++) r[j].template take<1, 1>(a[j], &v[0][j], i, 0);
+      for (int j = 0; j < V; j++) {
+        const C v = (C)element_of<T>(pk, j, brain);
+        add(j, [&](const R &one, A &to) { one.template take<1, 1>(to, &v, i, 0); });
+      }
     }
   }
-  join_lanes<R, V>(given, a, p.lanes, threads / p.lanes);
+  let_later_begin();
+#pragma unroll
+  for (int j = 0; waits && j < V; j++) a[j] = own[j * threads];
+  join_lanes<R, V>(r, a, (A *)memory, p.lanes, s.apart);
   if (!s.mine || s.lane != 0) return;
 #pragma unroll
   for (int j = 0; j < V; j++) {
     if (p.splits > 1)
       ((A *)partials)[blockIdx.y * p.kept.count + s.output + j] = a[j];
     else
-      r[j].write(y, offset_of(p.kept, 1, s.output + j), a[j]);
+      r.write(y, offset_of(p.kept, 1, s.output + j), a[j]);
   }
 }
 
-/* Joins the partial results: of `outputs` neighbouring outputs, 1 or 32, to a block. */
+/* Joins the partial results: of 1 << apart neighbouring outputs to a block. */
 template <class R>
 __global__ void __launch_bounds__(threads)
-    reduce_partials(R r, const void *partials, void *y, int splits, int outputs,
+    reduce_partials(R r, const void *partials, void *y, int splits, int apart,
                     const __grid_constant__ cuda_walk kept) {
   using A = typename R::A;
-  const int lanes = threads / outputs, lane = threadIdx.x / outputs;
-  const int64_t output = (int64_t)blockIdx.x * outputs + threadIdx.x % outputs;
+  __shared__ __align__(16) unsigned char memory[threads * sizeof(A)];
+  const int lanes = threads >> apart, lane = threadIdx.x >> apart;
+  const int64_t output = ((int64_t)blockIdx.x << apart) + (int)(threadIdx.x & ((1u << apart) - 1));
   A a = r.init();
+  await_earlier();
   if (output < kept.count) {
 #pragma unroll 4
     for (int i = lane; i < splits; i += lanes)
       a = r.join(a, ((const A *)partials)[i * kept.count + output]);
   }
-  join_lanes<R, 1>(r, &a, lanes, outputs);
+  let_later_begin();
+  join_lanes<R, 1>(r, &a, (A *)memory, lanes, apart);
   if (output < kept.count && lane == 0) r.write(y, offset_of(kept, 1, output), a);
 }
 
@@ -315,11 +362,12 @@ tn_status run_reduce(const tn_kernel_args *args, R r, const cuda_reduce_plan *pl
   }
   const dim3 grid((unsigned)plan->blocks, (unsigned)plan->splits);
   tn_status status =
-      launch(args, kernel, grid, threads, 0, r, args->in[0]->data, y, args->workspace, *plan);
+      launch_early(args, kernel, grid, threads, 0, r, args->in[0]->data, y, args->workspace, *plan);
   if (status != TN_OK || plan->splits == 1) return status;
-  const int outputs = plan->kept.count < 32 ? 1 : 32;
-  return launch(args, reduce_partials<R>, (unsigned)ceil_div(plan->kept.count, outputs), threads, 0,
-                r, args->workspace, y, (int)plan->splits, outputs, plan->kept);
+  const int apart = plan->kept.count < 32 ? 0 : 5;
+  return launch_early(args, reduce_partials<R>,
+                      (unsigned)ceil_div(plan->kept.count, (int64_t)1 << apart), threads, 0, r,
+                      args->workspace, y, (int)plan->splits, apart, plan->kept);
 }
 
 /* Runs a reduction over elements of the call's class. */

@@ -32,13 +32,17 @@ typedef struct cuda_reduce_plan {
   int packs;         /* 1: x can be read 16 bytes at a time, along rows or across columns */
   int64_t blocks;    /* along the outputs */
   int64_t splits;    /* blocks that share one output; above 1 needs scratch and a second kernel */
-  int64_t share;     /* elements of an output that one of them takes */
+  int64_t share;     /* elements of an output that one of them takes; of packs in rows, at a time:
+                      * then it goes on behind those of the others */
 } cuda_reduce_plan;
 
 enum { cuda_reduce_threads = 256 };
 
 /* Elements of a column that a thread has under way together, at most. */
 enum { cuda_reduce_ahead = 8 };
+
+/* Packs of a row that it takes in turn. */
+enum { cuda_reduce_turn = 4 };
 
 /* Bytes of one partial result, for every operator and type. */
 enum { cuda_reduce_partial_bytes = 16 };

@@ -84,15 +84,21 @@ static int lanes_of_row(int64_t units, int64_t rows, int multiprocessors) {
 }
 
 /* Threads of a column: the others of a block stand side by side, as wide as there are columns. */
-static int lanes_of_column(int64_t elements, int64_t columns, bool packs) {
+static int lanes_of_column(int64_t elements, int64_t columns) {
   if (elements <= 16) return 1;
-  int across = packs ? 64 : 32;
+  int across = 32;
   while (across > 1 && across / 2 >= columns) across /= 2;
   return cuda_reduce_threads / across;
 }
 
+/* As many as fill the device once, or nearly so; where blocks are so many that whole numbers are
+ * far from that, as many as fill it twice. `room`: for blocks. */
+static int64_t splits_of(int64_t blocks, int64_t room) {
+  return room / blocks >= 8 ? room / blocks : ceil_div(2 * room, blocks);
+}
+
 static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessors) {
-  const int64_t count = plan->reduced.count;
+  const int64_t count = plan->reduced.count, room = 4 * (int64_t)multiprocessors;
   plan->by_row = is_by_row(&plan->kept, &plan->reduced);
   plan->packs = has_packs(plan, x);
   const int64_t pack = plan->packs ? 16 / (x->dtype.bits / 8) : 1;
@@ -101,18 +107,19 @@ static void spread(cuda_reduce_plan *plan, const DLTensor *x, int multiprocessor
   const int64_t columns = ceil_div(plan->kept.count, width);
   plan->lanes = plan->by_row
                     ? lanes_of_row(ceil_div(count, step), plan->kept.count, multiprocessors)
-                    : lanes_of_column(count, columns, plan->packs);
+                    : lanes_of_column(count, columns);
   plan->blocks = ceil_div(columns, cuda_reduce_threads / plan->lanes);
   plan->splits = 1;
   const int64_t turns = count / (plan->lanes * step); /* of each thread */
-  if (turns >= 32 && plan->blocks > 0 && plan->blocks < 4 * (int64_t)multiprocessors)
-    plan->splits = least(ceil_div(8 * (int64_t)multiprocessors, plan->blocks), turns / 16);
+  if (turns >= 32 && plan->blocks > 0 && plan->blocks < room)
+    plan->splits = least(splits_of(plan->blocks, room), turns / 16);
   /* Packs of a row may begin in front of it. Threads of columns read so many elements together,
    * and would wait for each of a rest. */
   const int64_t whole = plan->by_row || plan->splits == 1 ? step : cuda_reduce_ahead * plan->lanes;
   const int64_t read = count > 0 ? count + step - 1 : 1;
   plan->share = ceil_div(ceil_div(read, plan->splits), whole) * whole;
-  plan->splits = ceil_div(read, plan->share);
+  if (plan->by_row && plan->packs) plan->share = cuda_reduce_turn * plan->lanes * pack;
+  plan->splits = least(plan->splits, ceil_div(read, plan->share));
 }
 
 void cuda_reduce_plan_of(cuda_reduce_plan *plan, const DLTensor *x, const DLTensor *y,

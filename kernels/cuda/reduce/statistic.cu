@@ -17,11 +17,11 @@ template <class T> struct variance_of {
   int dtype;
   double count, divisor;
   bool root;
-  double shift = 0;
-  __device__ void start(C first) { shift = (double)first; }
+  C shift = 0;
+  __device__ void start(C first) { shift = first; }
   __device__ A init() const { return {0, 0}; }
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
-    add_distances<N>(&a.sum, &a.squares, v, shift);
+    add_distances<N, std::is_same_v<T, any_half>>(&a.sum, &a.squares, v, (double)shift);
   }
   __device__ A join(A a, A b) const { return {a.sum + b.sum, a.squares + b.squares}; }
   __device__ void write(void *y, int64_t at, A a) const {
@@ -31,54 +31,63 @@ template <class T> struct variance_of {
   }
 };
 
-/* The largest so far and the sum of e^(x - base), its base being the largest, or 0 where that is
- * infinite. */
-template <class C> struct scaled {
+template <class C, class S = double> struct scaled {
   C most;
-  double sum;
+  S sum;
 };
 
+__device__ __forceinline__ float greatest(float) { return 0x1.fffffep127f; }
+__device__ __forceinline__ double greatest(double) { return 0x1.fffffffffffffp1023; }
+
+/* The largest so far, and the sum of e^(x - largest): that is taken to be finite, so that what is
+ * infinite makes the sum infinite, or has no part in it. Sums over 16 bits are as precise as their
+ * powers as floats. */
 template <class T> struct logsumexp_of {
   using C = accumulator_t<T>;
-  using A = scaled<C>;
+  using S = std::conditional_t<std::is_same_v<T, any_half>, float, double>;
+  using A = scaled<C, S>;
   int dtype;
   __device__ void start(C) {}
-  __device__ A init() const { return {(C)-INFINITY, 0}; }
-  static __device__ C base(C most) { return most - most == 0 ? most : (C)0; }
+  __device__ A init() const { return {-greatest(C()), 0}; }
   static __device__ C power(C x) { return exponential<T>(x); }
-  /* What is -infinity has no part in a sum that is still 0, and infinity times 0 is none. */
-  static __device__ double moved(A a, C to) {
-    return a.sum == 0 ? a.sum : a.sum * (double)power(base(a.most) - to);
-  }
   /* NaN is no larger than anything and makes the sum NaN. */
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
     C m = a.most, e[N];
 #pragma unroll
-    for (int j = 0; j < N; j++) m = v[j] > m ? v[j] : m;
-    const C from = base(m);
+    for (int j = 0; j < N; j++) m = fmax(m, v[j]);
+    m = fmin(m, greatest(C()));
+#pragma unroll
+    for (int j = 0; j < N; j++) e[j] = power(v[j] - m);
     if (m > a.most) {
-      a.sum = moved(a, from);
+      a.sum *= (S)power(a.most - m);
       a.most = m;
     }
-#pragma unroll
-    for (int j = 0; j < N; j++) e[j] = power(v[j] - from);
-    a.sum += (double)tree_sum<N>(e);
+    a.sum += (S)tree_sum<N>(e);
   }
   __device__ A join(A a, A b) const {
-    C most = b.most > a.most ? b.most : a.most, to = base(most);
-    return {most, moved(a, to) + moved(b, to)};
+    const C most = fmax(a.most, b.most);
+    return {most, a.sum * (S)power(a.most - most) + b.sum * (S)power(b.most - most)};
   }
   __device__ void write(void *y, int64_t at, A a) const {
-    double v = (double)a.most;
-    if (a.sum != a.sum)
-      v = a.sum;
-    else if (v - v == 0)
-      v += log(a.sum);
-    element<T>::write(y, at, (C)v, dtype);
+    element<T>::write(y, at, (C)((double)a.most + log((double)a.sum)), dtype);
   }
 };
 
 enum norm_kind { norm_1, norm_2, norm_inf };
+
+/* In four parts, as precise as sums in pairs of so few. */
+template <int N> __device__ __forceinline__ float sum_squares(const float *v) {
+  float part[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int j = 0; j < N; j++) part[j % 4] = fmaf(v[j], v[j], part[j % 4]);
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+template <int N> __device__ __forceinline__ float sum_sizes(const float *v) {
+  float part[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int j = 0; j < N; j++) part[j % 4] += fabsf(v[j]);
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
 
 /* Squares of floats narrower than double stay inside double's range; those of some floats that
  * float holds are added as such first. */
@@ -90,7 +99,6 @@ template <class T> struct norm_of {
   __device__ void start(C) {}
   __device__ A init() const { return 0; }
   template <int N, int G> __device__ void take(A &a, const C *v, int64_t, int64_t) const {
-    C part[N];
     if (kind == norm_inf) {
       C m = fabs(v[0]);
 #pragma unroll
@@ -98,9 +106,7 @@ template <class T> struct norm_of {
       a = larger(a, (double)m);
       return;
     }
-#pragma unroll
-    for (int j = 0; j < N; j++) part[j] = kind == norm_2 ? v[j] * v[j] : fabs(v[j]);
-    const C sum = tree_sum<N>(part);
+    const C sum = kind == norm_2 ? sum_squares<N>(v) : sum_sizes<N>(v);
     if (holds_squares(sum)) {
       a += (double)sum;
       return;
