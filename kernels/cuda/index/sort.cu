@@ -302,12 +302,15 @@ __device__ __forceinline__ uint64_t element_for(uint64_t key, const order_type &
 
 /* Keys that come at all. */
 struct counted {
+  using U = uint32_t;
   using V = uint32_t;
   rows r;
-  const uint32_t *times;
-  int64_t *counts; /* or NULL */
-  __device__ __forceinline__ bool hit(int64_t i) const { return times[i] != 0; }
-  __device__ __forceinline__ V fetch(int64_t i) const { return times[i]; }
+  const uint32_t *tested; /* how often each comes */
+  int64_t *counts;        /* or NULL */
+  __device__ __forceinline__ uint32_t hits(const vector_of<U> &v, int64_t) const {
+    return compact_bits<U>([&](int e) { return v.v[e] != 0; });
+  }
+  __device__ __forceinline__ V fetch(int64_t i) const { return tested[i]; }
   __device__ __forceinline__ void write(int64_t to, int64_t i, V k) const {
     bits_put(r.y, to, element_for((uint64_t)i, r.type), r.type.bits);
     if (counts) counts[to] = k;
