@@ -51,35 +51,36 @@ __global__ void __launch_bounds__(product_threads)
 
 /* --- steps --- */
 
-template <class T> __device__ void begin_state(const forward_call &f, const recurrent_place &at) {
-  using C = compute_t<T>;
-  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
-  ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
-  if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
-}
-
-template <class T>
-__device__ void end_state(const forward_call &f, const recurrent_place &at, int last) {
-  using C = compute_t<T>;
-  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
-  if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
-  if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
+/* Where a number's word is: in the first half, or the second. */
+__device__ int64_t word_at(const forward_call &f, const recurrent_place &at, int side) {
+  return ((side * f.c.directions + at.d) * f.c.sequences + at.b) * resident_row(f.c.hidden) + at.j;
 }
 
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     begin_states(const __grid_constant__ forward_call f) {
+  using C = compute_t<T>;
   const recurrent_place at = recurrent_place_of();
   if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
-  begin_state<T>(f, at);
-  if (f.words) resident_clear(f.c, f.plan, f.words, at);
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
+  if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
+  if (f.plan.units == 0) return;
+  for (int side = 0; side < 2; side++) { /* of no step */
+    f.words[word_at(f, at, side)] = make_uint2(0, 0);
+    if (f.q_words) f.q_words[word_at(f, at, side)] = make_uint2(0, 0);
+  }
 }
 
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     end_states(const __grid_constant__ forward_call f, int last) {
+  using C = compute_t<T>;
   const recurrent_place at = recurrent_place_of();
-  if (at.b < f.c.sequences && at.j < f.c.hidden) end_state<T>(f, at, last);
+  if (at.b >= f.c.sequences || at.j >= f.c.hidden) return;
+  const int64_t i = recurrent_state_row(f.c, at.d, at.b) * f.c.hidden + at.j;
+  if (f.y_h) ((T *)f.y_h)[i] = stored<T>::from(((const C *)f.h[last])[i]);
+  if (f.y_c) ((T *)f.y_c)[i] = stored<T>::from(((const C *)f.cell)[i]);
 }
 
 /* Products of the states h[now], or of q, with gates `first` on of u. */
@@ -107,9 +108,8 @@ __global__ void __launch_bounds__(recurrent_threads)
     whole_step(const __grid_constant__ forward_call f, int64_t step, int now) {
   step_place<T> s;
   compute_t<T> z[G] = {};
-  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
   products_of<T, G>(f, f.h[now], 0, z);
-  if (!inside) return;
+  if (!find_place(f, recurrent_place_of(), step, &s)) return;
   if (s.t < 0)
     (void)write_rest(f, s, step, now);
   else if constexpr (G == 4)
@@ -123,97 +123,80 @@ __global__ void __launch_bounds__(recurrent_threads)
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_gates(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
   step_place<T> s;
-  C z[2] = {};
-  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
+  compute_t<T> z[2] = {};
   products_of<T, 2>(f, f.h[now], 0, z);
-  if (!inside) return;
-  ((C *)f.q)[s.state] = gru_reset(f, s, z);
-  ((C *)f.gates)[2 * s.state] = z[0];
-  ((C *)f.gates)[2 * s.state + 1] = z[1];
+  if (find_place(f, recurrent_place_of(), step, &s)) (void)gru_reset(f, s, z, now);
 }
 
 template <class T>
 __global__ void __launch_bounds__(recurrent_threads)
     gru_step(const __grid_constant__ forward_call f, int64_t step, int now) {
-  using C = compute_t<T>;
   step_place<T> s;
-  C h[1] = {};
-  const bool inside = find_place(f, recurrent_place_of(), step, now, &s);
+  compute_t<T> h[1] = {};
   products_of<T, 1>(f, f.q, 2, h);
-  if (!inside) return;
-  const C *gates = (const C *)f.gates + 2 * s.state;
-  C z[3] = {gates[0], gates[1], h[0]};
-  (void)gru_reset_end(f, s, step, z, ((const C *)f.q)[s.state], now);
+  if (!find_place(f, recurrent_place_of(), step, &s)) return;
+  if (s.t < 0)
+    (void)write_rest(f, s, step, now);
+  else
+    (void)gru_reset_end(f, s, h[0], now);
 }
 
 /* --- all steps in one launch --- */
 
 /* What a block's vectors are before the first step. */
-template <class T> __device__ void gather_first(const forward_call &f, const resident_room &m) {
+__device__ void gather_first(const forward_call &f, const resident_room &m, int d) {
+  const float *h = (const float *)f.h[0] + d * f.c.sequences * f.c.hidden;
   const int n = (int)f.c.hidden;
-  const T *h = (const T *)f.h0 + (int64_t)blockIdx.y * f.c.sequences * n;
   for (int x = threadIdx.x; x < (int)f.c.sequences * n; x += resident_threads)
-    m.v[x / n * f.plan.pitch + x % n] = f.h0 ? load(h[x]) : 0.0f;
-}
-
-/* The gates' products with what the blocks have put. */
-template <class T>
-__device__ void products_with(const resident_room &m, const resident_words &words,
-                              const forward_call &f, int side, int list, int first, int end,
-                              uint32_t tag) {
-  const int sequences = (int)f.c.sequences;
-  if (tag == 0)
-    gather_first<T>(f, m);
-  else
-    resident_gather(m.v, f.plan.pitch, words, side, list * sequences, sequences, (int)f.c.hidden,
-                    tag);
-  __syncthreads();
-  resident_products(m, f.plan, first * f.plan.units, end * f.plan.units, sequences, false);
-  __syncthreads();
+    m.v[x / n * f.plan.pitch + x % n] = h[x];
 }
 
 /* A block is some units of a direction; each of its first threads has one of a sequence. */
 template <class T>
-__global__ void __launch_bounds__(resident_threads, 1)
+__global__ void __launch_bounds__(resident_threads)
     all_steps(const __grid_constant__ forward_call f) {
   extern __shared__ __align__(16) float memory[];
   const int d = blockIdx.y, units = f.plan.units, gates = (int)f.c.gates;
-  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden;
-  const bool twice = f.plan.lists > 1;
-  const int of_state = twice ? 2 : gates; /* gates that multiply it */
+  const int sequences = (int)f.c.sequences, n = (int)f.c.hidden, pitch = f.plan.pitch;
+  const int of_state = f.q_words ? 2 : gates; /* gates that multiply it */
   const int64_t first = (int64_t)blockIdx.x * units;
   const int unit = (int)threadIdx.x % units, b = (int)threadIdx.x / units;
-  const recurrent_place at = {d, b, first + unit};
-  const resident_room m = resident_room_of(memory, f.c, f.plan);
-  const resident_words words = resident_words_of(f.c, f.plan, f.words, m.words);
+  const recurrent_place at = {d, b, first + unit}, begin = {d, 0, 0};
+  const resident_room m = resident_room_of(memory, f.c, f.plan, 1);
   const float *own = m.z + unit * sequences + b;
   resident_load<T, true>(m.weight, (const T *)f.u + (int64_t)d * gates * n * n, f.c, f.plan, first);
-  const bool active = b < sequences && at.j < n;
-  if (active) begin_state<T>(f, at);
   __syncthreads();
   for (int64_t step = 0; step < f.c.steps; step++) {
     const int now = (int)(step % 2);
-    const uint32_t tag = (uint32_t)step + 1;
     step_place<T> s;
-    float z[4], q = 0;
-    (void)find_place(f, at, step, now, &s);
-    products_with<T>(m, words, f, now, 0, 0, of_state, (uint32_t)step);
+    const bool active = find_place(f, at, step, &s);
+    for (int g = 0; g < gates && active; g++) resident_touch(s.x + g * n);
+    if (step == 0)
+      gather_first(f, m, d);
+    else
+      resident_gather(m.v, pitch, f.words + word_at(f, begin, now), n, sequences, (uint32_t)step);
+    __syncthreads();
+    resident_products(m, f.plan, 0, of_state * units, sequences, false);
+    __syncthreads();
+    float z[4];
 #pragma unroll
     for (int g = 0; g < 4; g++)
       if (g < of_state && active) z[g] = own[g * units * sequences];
-    if (twice) {
-      if (active) resident_put(words, now, sequences + b, at.j, q = gru_reset(f, s, z), tag);
-      products_with<T>(m, words, f, now, 1, 2, 3, tag);
-      if (active) z[2] = own[2 * units * sequences];
+    const uint32_t tag = (uint32_t)step + 1;
+    if (f.q_words) {
+      if (active) resident_put(f.q_words + word_at(f, at, now), gru_reset(f, s, z, now), tag);
+      resident_gather(m.v, pitch, f.q_words + word_at(f, begin, now), n, sequences, tag);
+      __syncthreads();
+      resident_products(m, f.plan, 2 * units, 3 * units, sequences, false);
+      __syncthreads();
     }
     if (!active) continue;
-    const float h = twice ? gru_reset_end(f, s, step, z, q, now) : end_of(f, s, step, z, now);
-    /* Behind the last step nobody reads, and blocks may be gone. */
-    if (step + 1 < f.c.steps) resident_put(words, 1 - now, b, at.j, h, tag);
+    const float h = !f.q_words ? end_of(f, s, step, z, now)
+                    : s.t < 0  ? write_rest(f, s, step, now)
+                               : gru_reset_end(f, s, own[2 * units * sequences], now);
+    resident_put(f.words + word_at(f, at, 1 - now), h, tag);
   }
-  if (active) end_state<T>(f, at, (int)(f.c.steps % 2));
 }
 
 /* --- calls --- */
@@ -237,7 +220,10 @@ size_t lay_out(forward_call *f, char *base, tn_dtype dtype, bool apart) {
     f->gates = take(2 * states);
     f->q = take(states);
   }
-  if (f->plan.units) f->words = (uint2 *)take(resident_bytes(c, f->plan));
+  if (f->plan.units) {
+    f->words = (uint2 *)take(resident_bytes(c, 1));
+    if (c.gates == 3 && !c.k.coupled) f->q_words = (uint2 *)take(resident_bytes(c, 1));
+  }
   if (!apart) return at;
   f->sums = take(gates);
   const bool wide = recurrent_wide(dtype) == dtype;
@@ -262,8 +248,7 @@ forward_call forward_of(const tn_kernel_args *args, uint32_t op) {
     f.p = recurrent_data(args->in[7]);
     f.y_c = recurrent_data(args->out[2]);
   }
-  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1,
-                            f.c.gates == 3 && !f.c.k.coupled ? 2 : 1);
+  f.plan = resident_plan_of(args, f.c, cuda_dtype(args->out[0]), 1);
   return f;
 }
 
@@ -295,24 +280,18 @@ tn_status run_step(const tn_kernel_args *args, const forward_call &f,
   return launch(args, gru_step<T>, grid, recurrent_threads, 0, f, step, now);
 }
 
-/* All steps by one launch; TN_ERR_UNSUPPORTED where they are no such call's. */
-template <class T> tn_status run_resident(const tn_kernel_args *args, const forward_call &f) {
-  if constexpr (std::is_same_v<compute_t<T>, float>)
-    if (f.plan.units) return resident_launch(args, all_steps<T>, f.c.directions, f);
-  return TN_ERR_UNSUPPORTED;
-}
-
 template <class T>
 tn_status run_steps(const tn_kernel_args *args, const forward_call &f,
                     const cuda_recurrent_multiplier *by) {
   const recurrent_call &c = f.c;
-  const dim3 grid = recurrent_grid(c);
-  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
-  if (status == TN_OK && by && f.wide != f.u) status = recurrent_widen_all<T>(args, c, f.u, f.wide);
+  tn_status status = TN_ERR_UNSUPPORTED;
+  if constexpr (std::is_same_v<compute_t<T>, float>)
+    if (f.plan.units) status = resident_launch(args, all_steps<T>, f.plan, c.directions, f);
+  if (status != TN_ERR_UNSUPPORTED) return status;
+  status = by && f.wide != f.u ? recurrent_widen_all<T>(args, c, f.u, f.wide) : TN_OK;
   for (int64_t step = 0; step < c.steps && status == TN_OK; step++)
     status = run_step<T>(args, f, by, step, (int)(step % 2));
-  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
-  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
+  return status;
 }
 
 /* products = x w^T. */
@@ -334,12 +313,12 @@ tn_status run_all(const tn_kernel_args *args, forward_call f, const cuda_recurre
   const recurrent_call &c = f.c;
   if (c.sequences * c.hidden == 0) return TN_OK;
   lay_out(&f, (char *)args->workspace, cuda_dtype(args->out[0]), by != NULL);
-  tn_status status = run_input<T>(args, f, by);
-  if (status == TN_OK && f.plan.units && !f.plan.cluster) /* clears the words */
-    status = launch(args, begin_states<T>, recurrent_grid(c), recurrent_threads, 0, f);
-  if (status != TN_OK) return status;
-  status = run_resident<T>(args, f);
-  return status == TN_ERR_UNSUPPORTED ? run_steps<T>(args, f, by) : status;
+  const dim3 grid = recurrent_grid(c);
+  tn_status status = launch(args, begin_states<T>, grid, recurrent_threads, 0, f);
+  if (status == TN_OK) status = run_input<T>(args, f, by);
+  if (status == TN_OK) status = run_steps<T>(args, f, by);
+  if (status != TN_OK || !(f.y_h || f.y_c)) return status;
+  return launch(args, end_states<T>, grid, recurrent_threads, 0, f, (int)(c.steps % 2));
 }
 
 tn_status run(const tn_kernel_args *args, uint32_t op, const cuda_recurrent_multiplier *by) {

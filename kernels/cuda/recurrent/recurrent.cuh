@@ -1,7 +1,7 @@
 /*
  * Recurrent networks on CUDA: what the operators and their gradients share. A step is a launch, or
- * two for gru, but of few sequences (resident.cuh); both directions go side by side. States and
- * products are kept in the type that is computed in, whatever the element type.
+ * two for gru; both directions go side by side. States and products are kept in the type that is
+ * computed in, whatever the element type.
  */
 #ifndef KERNELS_CUDA_RECURRENT_CUH
 #define KERNELS_CUDA_RECURRENT_CUH
