@@ -81,7 +81,6 @@ __global__ void __launch_bounds__(join_threads)
   const auto part = [&](int i) {
     return (2 * (first + i) + (i == 0 && later)) * (int64_t)p.rows + row;
   };
-  split_release();
   split_await();
   if (count == 1) return;
   join_sums w = {-INFINITY};
@@ -111,6 +110,7 @@ struct split_plan {
 };
 
 int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 bool is_half(const DLTensor *x) { return x->dtype.bits == 16; }
 
@@ -153,9 +153,8 @@ split_plan split_plan_of(const tn_kernel_args *args) {
   plan.granules = q->shape[0] * k->shape[1] * plan.unit_granules;
   const int resident =
       is_half(q) ? split_mma_resident(d) : split_float_resident(d, plan.block_rows);
-  const int64_t most = greater(1, processors * resident / plan.row_blocks);
-  const int64_t share = greater(ceil_div(plan.granules, most), ceil_div(least_range, plan.granule));
-  plan.ranges = (int)ceil_div(plan.granules, share); /* the fewest of which none is longer */
+  const int64_t most = ceil_div(plan.granules, greater(1, least_range / plan.granule));
+  plan.ranges = (int)smaller(greater(1, processors * resident / plan.row_blocks), most);
   const int64_t parts = plan.granules % (plan.ranges * plan.unit_granules) == 0
                             ? 0 /* ranges are of whole heads */
                             : 2 * (int64_t)plan.ranges * plan.rows;
@@ -258,30 +257,22 @@ bool may_wait(const void *kernel) {
   return attributes.ptxVersion >= 90;
 }
 
-/* Launches a kernel that waits itself for what is in the stream before it. */
-tn_status launch_early(const tn_kernel_args *args, const void *kernel, int64_t blocks, int threads,
-                       void **list) {
-  tn_status status = cuda_make_current(args->host, (const cuda_info *)args->device);
-  if (status != TN_OK) return status;
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3((unsigned)blocks);
-  config.blockDim = dim3((unsigned)threads);
-  config.stream = (cudaStream_t)args->native_stream;
-  config.attrs = &early;
-  config.numAttrs = may_wait(kernel) ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, list);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
-}
-
 tn_status join(const tn_kernel_args *args, split_params p) {
   const void *kernel =
       is_half(args->in[0]) ? (const void *)attend_join<any_half> : (const void *)attend_join<float>;
   int across = p.d <= 64 ? 16 : p.d <= 128 ? 32 : 64;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((unsigned)p.queries);
+  config.blockDim = dim3(join_threads);
+  config.stream = (cudaStream_t)args->native_stream;
+  config.attrs = &early;
+  config.numAttrs = may_wait(kernel) ? 1 : 0;
   void *list[] = {&p, &across};
-  return launch_early(args, kernel, p.queries, join_threads, list);
+  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, list);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }
 
 /* Few rows to many keys, of sizes that 32 bits count. */
@@ -316,8 +307,7 @@ tn_status cuda_run_attention_split(const tn_kernel_args *args) {
   split_params p = split_params_of(args, plan);
   p.wide = is_wide(args);
   const split_kernel kernel = kernel_of(args->in[0], plan);
-  void *list[] = {&p};
-  const tn_status status = launch_early(
-      args, (const void *)kernel, (int64_t)plan.ranges * plan.row_blocks, split_threads, list);
+  const unsigned blocks = (unsigned)(plan.ranges * plan.row_blocks);
+  const tn_status status = launch(args, kernel, blocks, split_threads, 0, p);
   return status == TN_OK && plan.bytes > 0 ? join(args, p) : status;
 }

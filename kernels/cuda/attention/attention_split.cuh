@@ -124,16 +124,15 @@ __device__ __forceinline__ void split_scores(float (&s)[N], const split_params &
   for (int x = 0; x < N; x++) s[x] = key(x) < r.seen ? s[x] : -INFINITY;
 }
 
-/* ------------------------------------------------------ a kernel and the one before it --- */
+/* --------------------------------------------------------- the second kernel's start --- */
 
-/* The next kernel of the stream may be started while this one runs, if it was launched for that,
- * ... */
+/* The second kernel may be started while this one runs, ... */
 __device__ __forceinline__ void split_release() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/* ... and waits there for all that was in the stream before it. */
+/* ... and waits there for all that this one wrote. */
 __device__ __forceinline__ void split_await() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -23,9 +23,9 @@ __host__ __device__ constexpr int split_row_warps(int rows) {
   return rows <= split_mma_rows ? 1 : rows <= 2 * split_mma_rows ? 2 : 4;
 }
 
-/* Tiles that a warp works on at once, and accesses to a row of keys and of values. */
+/* Tiles that are read ahead, and accesses to a row of keys and of values. */
 template <int D> struct split_mma_sizes {
-  static constexpr int tiles = D <= 64 ? 2 : 1;
+  static constexpr int ahead = D <= 64 ? 2 : 1;
   static constexpr int key_parts = D / 32, value_parts = D / 64;
 };
 
@@ -43,66 +43,61 @@ template <int D> struct split_mma_state {
 
 /* ------------------------------------------------------------------- reading --- */
 
-/* Where a warp reads its next keys, or values. */
-template <class T> struct split_reader {
-  const T *at; /* the lane's first row and columns of a tile */
-  int key;     /* that row's */
+/* Where a warp reads. */
+template <class T, int D> struct split_reader {
+  const T *k, *v; /* at the lane's first key and columns */
+  int key, step;  /* the tile's first key; how far apart tiles of the warp are */
 
-  __device__ __forceinline__ split_reader(const void *x, const int64_t *steps,
-                                          const split_block &at, int key, int column)
-      : at((const T *)x + split_offset(steps, at.b, at.group, key) + column), key(key) {}
-
-  /* Row `down` rows further, from `right` columns further on. */
-  __device__ __forceinline__ uint4 vector(const int64_t *steps, int down, int right, bool inside,
-                                          int to, bool wide) const {
-    return split_vector(at + down * steps[2] + right, inside && key + down < to, wide);
+  __device__ __forceinline__ split_reader(const split_params &p, const split_block &at, int first,
+                                          int step)
+      : key(first), step(step) {
+    const int g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
+    k = (const T *)p.k + split_offset(p.k_step, at.b, at.group, first + g) + 8 * c;
+    v = (const T *)p.v + split_offset(p.v_step, at.b, at.group, first + 2 * c) + 8 * g;
   }
-  __device__ __forceinline__ void next(const int64_t *steps, int granule) {
-    at += granule * steps[2];
-    key += granule;
+
+  template <bool wide>
+  __device__ __forceinline__ void keys(split_mma_tile<D> &tile, const split_params &p, int to) {
+    const int g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
+#pragma unroll
+    for (int x = 0; x < split_mma_sizes<D>::key_parts; x++)
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+        tile.k[h][x] = split_vector(k + 8 * h * p.k_step[2] + 32 * x,
+                                    key + g + 8 * h < to && 32 * x + 8 * c < p.d, wide);
+    k += step * p.k_step[2];
+  }
+  template <bool wide>
+  __device__ __forceinline__ void values(split_mma_tile<D> &tile, const split_params &p, int to) {
+    const int g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < 4; h++)
+#pragma unroll
+      for (int z = 0; z < split_mma_sizes<D>::value_parts; z++) {
+        const int row = h % 2 + h / 2 * 8;
+        tile.v[h][z] = split_vector(v + row * p.v_step[2] + 64 * z,
+                                    key + 2 * c + row < to && 64 * z + 8 * g < p.d, wide);
+      }
+    v += step * p.v_step[2];
+    key += step;
   }
 };
 
-template <bool wide, class T, int D>
-__device__ __forceinline__ void split_fill_keys(split_mma_tile<D> &tile, const split_params &p,
-                                                const split_reader<T> &from, int to) {
-  const int column = threadIdx.x % 4 * 8;
-#pragma unroll
-  for (int x = 0; x < split_mma_sizes<D>::key_parts; x++)
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-      tile.k[h][x] = from.vector(p.k_step, 8 * h, 32 * x, 32 * x + column < p.d, to, wide);
-}
-template <bool wide, class T, int D>
-__device__ __forceinline__ void split_fill_values(split_mma_tile<D> &tile, const split_params &p,
-                                                  const split_reader<T> &from, int to) {
-  const int column = threadIdx.x % 32 / 4 * 8;
-#pragma unroll
-  for (int h = 0; h < 4; h++)
-#pragma unroll
-    for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
-      tile.v[h][z] =
-          from.vector(p.v_step, h % 2 + h / 2 * 8, 64 * z, 64 * z + column < p.d, to, wide);
-}
-
-/* Begin to read a tile of keys, of values, and go on to the next. */
 template <class T, int D>
-__device__ __forceinline__ void split_read_keys(split_reader<T> &from, split_mma_tile<D> &tile,
+__device__ __forceinline__ void split_read_keys(split_reader<T, D> &from, split_mma_tile<D> &tile,
                                                 const split_params &p, int to) {
   if (p.wide)
-    split_fill_keys<true>(tile, p, from, to);
+    from.template keys<true>(tile, p, to);
   else
-    split_fill_keys<false>(tile, p, from, to);
-  from.next(p.k_step, p.granule);
+    from.template keys<false>(tile, p, to);
 }
 template <class T, int D>
-__device__ __forceinline__ void split_read_values(split_reader<T> &from, split_mma_tile<D> &tile,
+__device__ __forceinline__ void split_read_values(split_reader<T, D> &from, split_mma_tile<D> &tile,
                                                   const split_params &p, int to) {
   if (p.wide)
-    split_fill_values<true>(tile, p, from, to);
+    from.template values<true>(tile, p, to);
   else
-    split_fill_values<false>(tile, p, from, to);
-  from.next(p.v_step, p.granule);
+    from.template values<false>(tile, p, to);
 }
 
 __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i) {
@@ -154,24 +149,21 @@ template <class T> __device__ constexpr float split_lift() {
   return std::is_same_v<T, half_t> ? 12.0f : 0.0f;
 }
 
-/* Scores of N tiles become weights; sums of earlier keys are rescaled. */
-template <class T, int D, int N>
-__device__ __forceinline__ void split_soften(float (&s)[N][2][2], split_mma_state<D> &w) {
+/* Scores become weights; sums of earlier keys are rescaled. */
+template <class T, int D>
+__device__ __forceinline__ void split_soften(float (&s)[2][2], split_mma_state<D> &w) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    float top = w.top[r], sum = 0;
-#pragma unroll
-    for (int n = 0; n < N; n++) top = fmaxf(top, fmaxf(s[n][r][0], s[n][r][1]));
+    float top = fmaxf(s[r][0], s[r][1]);
 #pragma unroll
     for (int lanes = 4; lanes < 32; lanes *= 2)
       top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, lanes));
+    top = fmaxf(top, w.top[r]);
     const float base = split_base(top), factor = exp2f(w.top[r] - base);
 #pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-      for (int h = 0; h < 2; h++) sum += s[n][r][h] = exp2f(s[n][r][h] - base + split_lift<T>());
+    for (int h = 0; h < 2; h++) s[r][h] = exp2f(s[r][h] - base + split_lift<T>());
     w.top[r] = top;
-    w.sum[r] = w.sum[r] * factor + sum;
+    w.sum[r] = w.sum[r] * factor + (s[r][0] + s[r][1]);
 #pragma unroll
     for (int z = 0; z < split_mma_sizes<D>::value_parts; z++)
 #pragma unroll
@@ -284,37 +276,33 @@ __device__ __forceinline__ void split_mma_finish(const split_mma_room<D> &room, 
 template <class T, int D>
 __device__ __forceinline__ void split_mma_segment(split_mma_state<D> &w, const split_params &p,
                                                   const split_block &at, int row_warps) {
-  constexpr int N = split_mma_sizes<D>::tiles;
+  constexpr int ahead = split_mma_sizes<D>::ahead;
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, c = threadIdx.x % 4;
   const int first = at.from + warp / row_warps * split_mma_keys;
   const int own = at.row + warp % row_warps * split_mma_rows;
-  split_reader<T> keys(p.k, p.k_step, at, first + g, 8 * c);
-  split_reader<T> values(p.v, p.v_step, at, first + 2 * c, 8 * g);
-  split_mma_tile<D> tiles[N];
+  split_reader<T, D> reader(p, at, first, p.granule);
+  split_mma_tile<D> tiles[ahead];
 #pragma unroll
-  for (int n = 0; n < N; n++) {
-    split_read_keys(keys, tiles[n], p, at.to);
-    split_read_values(values, tiles[n], p, at.to);
+  for (int n = 0; n < ahead; n++) {
+    split_read_keys(reader, tiles[n], p, at.to);
+    split_read_values(reader, tiles[n], p, at.to);
   }
   const split_mma_queries<T, D> q(p, at, own);
   const split_row row[2] = {split_row_of(p, at, own + 2 * c), split_row_of(p, at, own + 2 * c + 1)};
 #pragma unroll 1
-  for (int key = first; key < at.to; key += N * p.granule) {
-    float s[N][2][2];
+  for (int key = first; key < at.to;) {
 #pragma unroll
-    for (int n = 0; n < N; n++) {
-      split_products<T, D>(s[n], q, tiles[n]);
-      split_read_keys(keys, tiles[n], p, at.to);
+    for (int n = 0; n < ahead; n++, key += p.granule) {
+      if (n > 0 && key >= at.to) break;
+      float s[2][2];
+      split_products<T, D>(s, q, tiles[n]);
+      split_read_keys(reader, tiles[n], p, at.to);
 #pragma unroll
       for (int r = 0; r < 2; r++)
-        split_scores<T>(s[n][r], p, at, row[r],
-                        [&](int x) { return key + n * p.granule + g + 8 * x; });
-    }
-    split_soften<T, D, N>(s, w);
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-      split_add<T, D>(w, s[n], tiles[n]);
-      split_read_values(values, tiles[n], p, at.to);
+        split_scores<T>(s[r], p, at, row[r], [&](int x) { return key + g + 8 * x; });
+      split_soften<T, D>(s, w);
+      split_add<T, D>(w, s, tiles[n]);
+      split_read_values(reader, tiles[n], p, at.to);
     }
   }
 }
@@ -325,7 +313,6 @@ __global__ void __launch_bounds__(split_threads, split_mma_resident(D))
   __shared__ __align__(16) split_mma_room<D> room;
   const int row_warps = split_row_warps(p.rows);
   const int range = split_range(p), end = split_begin(p, range + 1);
-  split_await();
   split_release();
 #pragma unroll 1
   for (int granule = split_begin(p, range); granule < end;) {
