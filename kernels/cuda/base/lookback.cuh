@@ -70,37 +70,23 @@ __device__ __forceinline__ void published_put(const published &p, size_t at, con
                  : "memory");
 }
 
-/* Waits for `count` results, `step` apart, N at the most. */
-template <class A, int N>
-__device__ __forceinline__ void published_get_some(const published &p, size_t at, size_t step,
-                                                   int count, A *a) {
+/* Waits for a result. */
+template <class A> __device__ __forceinline__ A published_get(const published &p, size_t at) {
   constexpr int words = published_words<A>();
-  uint64_t w[N][words], set, all;
+  uint64_t w[words], set[words], all;
   do {
     all = 1;
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-      if (k >= count) break;
+    for (int i = 0; i < words; i++)
+      asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                   : "=l"(w[i]), "=l"(set[i])
+                   : "l"(p.words + (at * words + (size_t)i) * published_word)
+                   : "memory");
 #pragma unroll
-      for (int i = 0; i < words; i++) {
-        const size_t word = (at + k * step) * words + (size_t)i;
-        asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-                     : "=l"(w[k][i]), "=l"(set)
-                     : "l"(p.words + word * published_word)
-                     : "memory");
-        all &= set;
-      }
-    }
+    for (int i = 0; i < words; i++) all &= set[i];
   } while (!all);
-#pragma unroll
-  for (int k = 0; k < N; k++)
-    if (k < count) memcpy(a + k, w[k], sizeof *a);
-}
-
-/* Waits for a result. */
-template <class A> __device__ __forceinline__ A published_get(const published &p, size_t at) {
   A a;
-  published_get_some<A, 1>(p, at, 0, 1, &a);
+  memcpy(&a, w, sizeof a);
   return a;
 }
 

@@ -55,7 +55,6 @@ bool plan_strips(const tn_kernel_args *args, scan_plan *p, int multiprocessors) 
   p->across = ceil_div(p->inner, strip_columns(args));
   p->tiles = ceil_div(p->n, strip_rows);
   p->walks = p->tiles == 1 || p->outer * p->across >= 8 * multiprocessors;
-  p->group = p->outer * p->across < strip_few ? strip_group : 1;
   return p->outer * p->across * (p->walks ? 1 : p->tiles) <= CUDA_MAX_INDEX;
 }
 

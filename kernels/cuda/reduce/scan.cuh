@@ -28,7 +28,6 @@ struct scan_plan {
   int64_t pieces, piece; /* of each line, and elements of one: by lines */
   int64_t tiles;         /* of each line: by tiles and strips */
   int64_t across;        /* strips that lie side by side */
-  int64_t group;         /* tiles of a strip that look at each other */
   int way;
   int warps; /* of a block: of rows */
   int walks; /* 1: a block goes through all tiles of its line */

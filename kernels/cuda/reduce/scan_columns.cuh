@@ -1,10 +1,10 @@
 /*
  * Scans of columns that lie side by side, in tiles of `strip_rows` rows by at most 256 bytes: a
- * warp to some rows, a thread to 16 bytes of each at the most. A block has the tiles of its columns
- * one after the other, or one of them and waits for what its columns come to before it, which the
- * block above publishes. Otherwise a thread owns a line or a piece of it: a first kernel finds what
- * each piece comes to, a second one begins each piece with what stands before it. Results are
- * joined in the order of the scan: the same call gives the same bits. Included by scan.cu alone.
+ * warp to some rows, a thread to up to 8 bytes of each. A block has the tiles of its columns one
+ * after the other, or one of them and waits for what its columns come to before it, which the block
+ * above publishes. Otherwise a thread owns a line or a piece of it: a first kernel finds what each
+ * piece comes to, a second one begins each piece with what stands before it. Results are joined in
+ * the order of the scan: the same call gives the same bits. Included by scan.cu alone.
  */
 #ifndef KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
 #define KERNELS_CUDA_REDUCE_SCAN_COLUMNS_CUH
@@ -17,17 +17,15 @@ enum {
   strip_warps = threads / 32,
   strip_share = 32, /* rows of a warp */
   strip_rows = strip_warps * strip_share,
-  strip_out_bytes = 16, /* of a row's results, of a thread: a warp's lie side by side */
-  strip_group = 8,      /* tiles that look at each other's columns */
-  strip_few = 48,       /* strips that wait rather for groups of tiles than for tiles */
+  strip_bytes = 8,      /* of a row, of a thread, at the most */
+  strip_out_bytes = 16, /* of its results, which a warp writes side by side then */
   strip_least_rows = strip_rows / 4,
   strip_least_columns = 32,
 };
 
-/* Elements of a row that a thread has, by the bytes of an element and of the widest result: those
- * of 16 bits, of which half a warp has a row, fill 16 bytes. */
+/* Elements of a row that a thread has, by the bytes of an element and of the widest result. */
 __host__ __device__ constexpr int strip_width(int raw, int out) {
-  return most(1, least((raw == 2 ? 16 : 8) / raw, strip_out_bytes / out));
+  return most(1, least(strip_bytes / raw, strip_out_bytes / out));
 }
 
 template <class S> struct strip_of : scanned<S> {
@@ -35,36 +33,26 @@ template <class S> struct strip_of : scanned<S> {
   using wrote = typename scanned<S>::wrote;
   static constexpr int width =
       strip_width(sizeof(raw), S::places ? (int)sizeof(int64_t) : (int)sizeof(wrote));
+  static constexpr int columns = 32 * width;
   using pack_in = pack<raw, width>;
   using pack_out = pack<wrote, width>;
-  static constexpr int lanes = sizeof(pack_in) > 8 ? 16 : 32; /* that have a row */
-  static constexpr int columns = lanes * width;
-  static constexpr int share = strip_share * lanes / 32; /* rows of a thread */
   /* The elements; what the columns of each warp's rows come to, and what stands before the tile. */
-  static constexpr int room_bytes = share * threads * (int)sizeof(pack_in);
+  static constexpr int room_bytes = strip_share * threads * (int)sizeof(pack_in);
   static constexpr int bytes =
       room_bytes + (strip_warps + 1) * columns * (int)sizeof(typename S::A);
 };
-
-/* The column of element j of a lane, which is `slot`, j lanes + lane: elements of a lane lie side
- * by side where memory takes them at once, else those of neighbouring lanes do. */
-template <class S> __device__ __forceinline__ int strip_column(int slot, bool packs) {
-  using Strip = strip_of<S>;
-  return packs ? slot % Strip::lanes * Strip::width + slot / Strip::lanes : slot;
-}
 
 /* strip_of<S>::columns, from types known at run time. */
 int64_t strip_columns(const tn_kernel_args *args) {
   const DLDataType type = args->in[0]->dtype;
   const bool real = type.code == kDLFloat || type.code == kDLBfloat;
   const int out = args->kernel->op == TN_OP_CUMMAX || !real ? 64 : args->out[0]->dtype.bits;
-  const int width = strip_width(real ? type.bits / 8 : 8, out / 8);
-  return (width * (real ? type.bits / 8 : 8) > 8 ? 16 : 32) * width;
+  return 32 * strip_width(real ? type.bits / 8 : 8, out / 8);
 }
 
-/* This thread's elements of a tile, `count` rows, `step` elements apart, of columns that end `left`
- * elements on, to shared memory, where only this thread reads them: registers hold what they are
- * summed in, which takes up to four times as much. */
+/* This thread's elements of a tile, `count` rows, `step` elements apart, of up to `left` columns,
+ * to shared memory, where only this thread reads them: registers hold what they are summed in,
+ * which takes up to four times as much. */
 template <class S>
 __device__ __forceinline__ void strip_read(const S &s, const void *x, int64_t at, int64_t step,
                                            int count, int64_t left, bool packs,
@@ -72,21 +60,16 @@ __device__ __forceinline__ void strip_read(const S &s, const void *x, int64_t at
   using Strip = strip_of<S>;
   using raw = typename Strip::raw;
   const raw neutral = Strip::neutral(s);
-#pragma unroll 4
-  for (int k = 0; k < Strip::share; k++, at += step) {
+#pragma unroll 8
+  for (int k = 0; k < strip_share; k++, at += step) {
     typename Strip::pack_in *to = room + k * threads;
     if (!Strip::any && packs && k < count && left > 0) {
-      if constexpr (sizeof *to == 16)
-        copy_16(to, (const raw *)x + at, true);
-      else
-        copy_few<sizeof *to>(to, (const raw *)x + at);
+      if constexpr (!Strip::any) copy_few<sizeof *to>(to, (const raw *)x + at);
       continue;
     }
 #pragma unroll
-    for (int j = 0; j < Strip::width; j++) {
-      const int across = j * Strip::lanes;
-      to->v[j] = k < count && across < left ? Strip::fetch(s, x, at + across) : neutral;
-    }
+    for (int j = 0; j < Strip::width; j++)
+      to->v[j] = k < count && j < left ? Strip::fetch(s, x, at + j) : neutral;
   }
   copies_wait();
 }
@@ -105,7 +88,7 @@ strip_total(const S &s, int64_t i, const typename strip_of<S>::pack_in *room, ty
 #pragma unroll
       for (int j = 0; j < V; j++) near[j].begin(s.neutral());
 #pragma unroll 4
-      for (int k = 0; k < Strip::share; k++) {
+      for (int k = 0; k < strip_share; k++) {
         const typename Strip::pack_in v = room[k * threads];
 #pragma unroll
         for (int j = 0; j < V; j++) near[j].take(load(v.v[j]));
@@ -118,7 +101,7 @@ strip_total(const S &s, int64_t i, const typename strip_of<S>::pack_in *room, ty
       if (holds) return;
     }
 #pragma unroll(S::nears ? 1 : 2)
-    for (int k = 0; k < Strip::share; k++) {
+    for (int k = 0; k < strip_share; k++) {
       const typename Strip::pack_in v = room[k * threads];
 #pragma unroll
       for (int j = 0; j < V; j++) {
@@ -139,49 +122,19 @@ __device__ __forceinline__ void strip_put(const S &s, void *y, int64_t at, int64
   }
 #pragma unroll
   for (int j = 0; j < Strip::width; j++)
-    if (j * Strip::lanes < left) Strip::put(s, y, at + j * Strip::lanes, w.v[j]);
-}
-
-/* What stands before tile t of a column, all of which comes to `all`, as others published it, and
- * this one's part in that. Tiles wait for the one above. Where the device has so few strips that it
- * would wait for that most of the time, they read the results of the others in their group, and
- * only the last one waits for the group above. */
-template <class S>
-__device__ __forceinline__ typename S::A strip_before(const S &s, int64_t column, int64_t t,
-                                                      const scan_plan &p, const published &results,
-                                                      const typename S::A &all) {
-  using A = typename S::A;
-  constexpr int at_once = published_words<A>() > 1 ? 2 : 4;
-  const int64_t lines = p.outer * p.inner;
-  const int in_group = (int)(t % p.group);
-  const size_t above = (size_t)((t - in_group) * lines + column);
-  const bool ends = in_group == p.group - 1;
-  if (!ends) published_put(results, (size_t)(t * lines + column), all);
-  A before = s.init();
-  /* the last tile of the group above published what stands before this group */
-  if (t >= p.group) before = published_get<A>(results, above - (size_t)lines);
-#pragma unroll 1
-  for (int k = 0; k < in_group; k += at_once) {
-    A near[at_once];
-    published_get_some<A, at_once>(results, above + (size_t)(k * lines), (size_t)lines,
-                                   in_group - k, near);
-#pragma unroll
-    for (int e = 0; e < at_once; e++)
-      if (k + e < in_group) before = s.join(before, near[e]);
-  }
-  if (ends && t + 1 < p.tiles)
-    published_put(results, (size_t)(t * lines + column), s.join(before, all));
-  return before;
+    if (j < left) Strip::put(s, y, at + j, w.v[j]);
 }
 
 /* By the threads that have a column each: what stands before each warp's rows, and before the
- * tile. `carry` is what the column comes to so far where a block walks. */
+ * tile. `carry` is what the column comes to so far where a block walks; else the tile before says
+ * it, and so does this one to the next. */
 template <class S>
 __device__ __forceinline__ void strip_join(const S &s, typename S::A *part, typename S::A *first,
                                            int64_t column, int64_t t, const scan_plan &p,
                                            const published &results, typename S::A *carry) {
   using A = typename S::A;
   constexpr int columns = strip_of<S>::columns;
+  const int64_t lines = p.outer * p.inner;
   A all = s.init();
 #pragma unroll
   for (int w = 0; w < strip_warps; w++) {
@@ -189,9 +142,11 @@ __device__ __forceinline__ void strip_join(const S &s, typename S::A *part, type
     part[w * columns] = all;
     all = s.join(all, own);
   }
-  const A before = p.walks ? *carry : strip_before(s, column, t, p, results, all);
+  A before = *carry;
+  if (!p.walks && t > 0) before = published_get<A>(results, (size_t)((t - 1) * lines + column));
   *first = before;
   *carry = s.join(before, all);
+  if (!p.walks && t + 1 < p.tiles) published_put(results, (size_t)(t * lines + column), *carry);
 }
 
 /* Scans this thread's elements from `a` on, in float; false if that does not hold what comes of
@@ -207,7 +162,7 @@ __device__ __forceinline__ bool strip_write_near(const S &s, How, void *y, int64
 #pragma unroll
   for (int j = 0; j < V; j++) near[j].begin((float)a[j]);
 #pragma unroll 4
-  for (int k = 0; k < Strip::share; k++, at += step) {
+  for (int k = 0; k < strip_share; k++, at += step) {
     typename Strip::pack_in v = room[k * threads];
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -228,7 +183,7 @@ template <class S>
 __device__ __forceinline__ void strip_put_places(const S &s, int64_t *index, int64_t at,
                                                  int64_t left, const scan_plan &p,
                                                  const typename S::A *a) {
-  constexpr int V = strip_of<S>::width, lanes = strip_of<S>::lanes;
+  constexpr int V = strip_of<S>::width;
   pack<int64_t, V> w;
 #pragma unroll
   for (int j = 0; j < V; j++) {
@@ -241,7 +196,7 @@ __device__ __forceinline__ void strip_put_places(const S &s, int64_t *index, int
   }
 #pragma unroll
   for (int j = 0; j < V; j++)
-    if (j * lanes < left) index[at + j * lanes] = w.v[j];
+    if (j < left) index[at + j] = w.v[j];
 }
 
 /* Scans this thread's elements from `a` on. */
@@ -258,7 +213,7 @@ strip_write(const S &s, void *y, int64_t *index, int64_t at, int64_t step, int64
       if (strip_write_near(s, how, y, at, step, count, left, p, room, a)) return;
     }
 #pragma unroll(S::nears ? 1 : 2)
-    for (int k = 0; k < Strip::share; k++, at += step) {
+    for (int k = 0; k < strip_share; k++, at += step) {
       const typename Strip::pack_in v = room[k * threads];
       typename Strip::pack_out w;
 #pragma unroll
@@ -276,37 +231,6 @@ strip_write(const S &s, void *y, int64_t *index, int64_t at, int64_t step, int64
   });
 }
 
-/* What this thread's rows come to in its columns, `a`, to the warp's part. Leaves in `a` what those
- * of the warp's other half come to that stand before them. */
-template <class S>
-__device__ __forceinline__ void strip_tell(const S &s, typename S::A *part, typename S::A *a) {
-  using Strip = strip_of<S>;
-  const int lane = threadIdx.x % Strip::lanes;
-  const bool second = threadIdx.x % 32 >= Strip::lanes;
-#pragma unroll
-  for (int j = 0; j < Strip::width; j++) {
-    typename S::A other = s.init();
-    if constexpr (Strip::lanes < 32) other = shuffle_from(a[j], lane);
-    if (second || Strip::lanes == 32)
-      part[j * Strip::lanes + lane] = second ? s.join(other, a[j]) : a[j];
-    a[j] = second ? other : s.init();
-  }
-}
-
-/* To what stands before this thread's rows. */
-template <class S>
-__device__ __forceinline__ void strip_begin(const S &s, const typename S::A *first,
-                                            const typename S::A *part, typename S::A *a) {
-  using Strip = strip_of<S>;
-  const int lane = threadIdx.x % Strip::lanes;
-#pragma unroll
-  for (int j = 0; j < Strip::width; j++) {
-    const int slot = j * Strip::lanes + lane;
-    const typename S::A before = s.join(first[slot], part[slot]);
-    a[j] = Strip::lanes < 32 ? s.join(before, a[j]) : before;
-  }
-}
-
 template <class S>
 __global__ void __launch_bounds__(threads, 3)
     scan_strips(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
@@ -317,33 +241,36 @@ __global__ void __launch_bounds__(threads, 3)
   extern __shared__ uint4 strip_memory[];
   typename Strip::pack_in *room = (typename Strip::pack_in *)strip_memory + threadIdx.x;
   A *part = (A *)((char *)strip_memory + Strip::room_bytes), *first = part + strip_warps * columns;
-  const int lane = threadIdx.x % Strip::lanes, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const uint32_t strips = (uint32_t)(p.outer * p.across);
   const uint32_t number = p.walks ? blockIdx.x : published_tile(results), strip = number % strips;
   const int64_t outer = strip / (uint32_t)p.across;
   const int64_t column = (int64_t)(strip - (uint32_t)outer * (uint32_t)p.across) * columns;
-  const int64_t mine = column + lane * (p.packs ? V : 1), left = p.inner - mine;
+  const int64_t mine = column + lane * V, left = p.inner - mine;
   int64_t t = number / strips;
   const int64_t last = p.walks ? p.tiles : t + 1, step = p.reverse ? -p.inner : p.inner;
   const int slot = threadIdx.x;
-  const int64_t own = column + strip_column<S>(slot, p.packs);
-  const bool joins = slot < columns && own < p.inner;
+  const bool joins = slot < columns && column + slot % 32 * V + slot / 32 < p.inner;
   A carry = s.init();
 #pragma unroll 1
   for (; t < last; t++) {
-    const int64_t i = t * strip_rows + threadIdx.x / Strip::lanes * Strip::share;
-    const int count = (int)(p.n - i < Strip::share ? p.n - i : Strip::share);
+    const int64_t i = t * strip_rows + warp * strip_share;
+    const int count = (int)(p.n - i < strip_share ? p.n - i : strip_share);
     const int64_t at = (outer * p.n + (p.reverse ? p.n - 1 - i : i)) * p.inner + mine;
     strip_read(s, x, at, step, count, left, p.packs, room);
     A a[V];
     strip_total(s, i, room, a);
-    strip_tell(s, part + warp * columns, a);
+#pragma unroll
+    for (int j = 0; j < V; j++) part[warp * columns + j * 32 + lane] = a[j];
     __syncthreads();
     if (joins)
-      strip_join(s, part + slot, first + slot, outer * p.inner + own, t, p, results, &carry);
+      strip_join(s, part + slot, first + slot, outer * p.inner + column + slot % 32 * V + slot / 32,
+                 t, p, results, &carry);
     __syncthreads();
     if (left > 0) {
-      strip_begin(s, first, part + warp * columns, a);
+#pragma unroll
+      for (int j = 0; j < V; j++)
+        a[j] = s.join(first[j * 32 + lane], part[warp * columns + j * 32 + lane]);
       strip_write(s, y, index, at, step, i, count, left, p, room, a);
     }
     __syncthreads(); /* before part and first are used again */
