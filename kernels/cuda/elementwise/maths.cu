@@ -8,30 +8,14 @@
 #include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
+WIDE_UNARY(exp)
 WIDE_UNARY(exp2)
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))
 PLAIN_UNARY(log2, log2(x))
 PLAIN_UNARY(log1p, log1p(x))
 PLAIN_UNARY(cbrt, cbrt(x))
-
-/* A function of single.cuh where `serves` says so of x, else in double. */
-#define OFTEN_SINGLE(name, serves, ...)                                                            \
-  namespace {                                                                                      \
-  SINGLE_RARE_FN float rare_##name(float x) { return (float)wide_##name((double)x); }              \
-  struct name##_op {                                                                               \
-    __VA_ARGS__                                                                                    \
-    __device__ __forceinline__ float operator()(float x) const {                                   \
-      return (serves) ? single_##name(x) : rare_##name(x);                                         \
-    }                                                                                              \
-    __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
-  };                                                                                               \
-  }                                                                                                \
-  RUN_UNARY(name)
-OFTEN_SINGLE(exp, fabsf(x) <= 87.0f)
-OFTEN_SINGLE(log10, __float_as_uint(x) - 0x00800000u < 0x7f000000u, /* normal and above 0 */
-             using many_steps = void;)
-
+WIDE_UNARY(log10)
 SINGLE_UNARY(sinh)
 SINGLE_UNARY(cosh)
 SINGLE_UNARY(tanh)
