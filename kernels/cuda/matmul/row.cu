@@ -1,8 +1,8 @@
 /*
- * Products of one row and a large matrix, as decoders have them: what there is to do is to read the
- * matrix once, and a launch does it. Where the matrix' rows lie along those of the result, a block
- * has 64 bytes of them and its threads take the sums' terms by turns; where its columns do, a warp
- * has one of them. Sums are in a fixed order.
+ * Products of one row and a large matrix of 16-bit numbers, as decoders have them: what there is to
+ * do is to read the matrix once, and a launch does it. Where the matrix' rows lie along those of
+ * the result, a block has 64 bytes of them and its threads take the sums' terms by turns; where its
+ * columns do, a warp has one of them. Sums are in a fixed order.
  */
 #include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/elementwise/activated.cuh"
@@ -121,8 +121,8 @@ bool describe(geometry *g, const tn_kernel_args *args) {
   const tn_matmul_attrs *attrs = (const tn_matmul_attrs *)args->attrs;
   const int of_a = a->ndim - (attrs->trans_a ? 2 : 1), of_b = b->ndim - (attrs->trans_b ? 1 : 2);
   const int along = b->ndim - (attrs->trans_b ? 2 : 1);
-  const int64_t pack = 128 / y->dtype.bits, bytes = y->dtype.bits / 8;
-  if (y->dtype.bits == 64 || cuda_size(y, 0, y->ndim - 1) != 1) return false;
+  const int64_t pack = pack_width<any_half>(), bytes = sizeof(any_half);
+  if (y->dtype.bits != 16 || cuda_size(y, 0, y->ndim - 1) != 1) return false;
   if (cuda_size(a, 0, a->ndim - 2) != 1 || cuda_size(b, 0, b->ndim - 2) != 1) return false;
   *g = {y->shape[y->ndim - 1], a->shape[of_a], a->strides[of_a], 0, b->strides[along] == 1};
   if (g->n < 1 || g->n > CUDA_MAX_INDEX / 2 || g->k < 1 || g->k > CUDA_MAX_INDEX / 2) return false;
@@ -161,11 +161,7 @@ tn_status cuda_run_matmul_row(const tn_kernel_args *args) {
   c.k = (int)g.k;
   c.activation = (int)((const tn_matmul_attrs *)args->attrs)->activation;
   c.brain = is_brain(y);
-  const auto start = [&](auto t) {
-    using T = decltype(t);
-    const int64_t each = g.along ? across * pack_width<T>() : column_warps;
-    return launch(args, g.along ? row_along<T> : row_across<T>, (unsigned)ceil_div(g.n, each),
-                  g.along ? threads : 32 * column_warps, 0, c);
-  };
-  return y->dtype.bits == 16 ? start(any_half()) : start(float());
+  const int64_t each = g.along ? across * pack_width<any_half>() : column_warps;
+  return launch(args, g.along ? row_along<any_half> : row_across<any_half>,
+                (unsigned)ceil_div(g.n, each), g.along ? threads : 32 * column_warps, 0, c);
 }
