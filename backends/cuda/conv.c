@@ -78,7 +78,7 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
 /* The same, where neither the result nor what is added to it has to be turned. */
 bool cuda_conv_add_is_channels_last(const tn_kernel_args *args) {
   const conv_tensors t = tensors_of(args);
-  return is_packed_channels_last(t.y) && is_packed_channels_last(t.addend) &&
+  return is_packed_channels_last(t.y) && (!t.addend || is_packed_channels_last(t.addend)) &&
          cuda_conv_is_channels_last(args);
 }
 
@@ -317,6 +317,6 @@ tn_status cuda_run_conv_add(const tn_kernel_args *args) {
   sub.attrs = &plain;
   sub.num_in = ADDEND;
   tn_status status = cuda_run_conv_forward(&sub);
-  if (status == TN_OK) status = add(args, args->out[0], args->in[ADDEND]);
+  if (status == TN_OK && args->in[ADDEND]) status = add(args, args->out[0], args->in[ADDEND]);
   return status == TN_OK ? cuda_conv_activate(args, window_activation(args)) : status;
 }

@@ -252,9 +252,9 @@ tn_status shape_rule_conv2d_add(const shape_query *q, extents *out, uint32_t num
   enum { ADDEND = 3 };
   tn_status status = shape_rule_conv(q, out, num_out);
   if (status) return status;
-  const DLTensor *addend = q->in[ADDEND];
-  if (addend->ndim == out->rank &&
-      !memcmp(addend->shape, out->dim, (size_t)out->rank * sizeof *out->dim))
+  const DLTensor *addend = q->num_in > ADDEND ? q->in[ADDEND] : NULL;
+  if (!addend || (addend->ndim == out->rank &&
+                  !memcmp(addend->shape, out->dim, (size_t)out->rank * sizeof *out->dim)))
     return TN_OK;
   return shape_refuse(q, "addend must have the shape of y", addend, q->in[0]);
 }

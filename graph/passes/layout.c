@@ -125,7 +125,7 @@ static bool has_weight(const record_node *n) {
 
 /* Whether the input is an image that lies as the result does. */
 static bool is_addend(const record_node *n, uint32_t i) {
-  return n->op->id == TN_OP_CONV2D_ADD && i == ADDEND;
+  return n->op->id == TN_OP_CONV2D_ADD && i == ADDEND && n->in[i] != TN_GRAPH_NONE;
 }
 
 /* Of several results the first is the only one. */

@@ -212,7 +212,7 @@ static tn_status forward_range(void *ctx, int64_t begin, int64_t end) {
 /* Inputs x, w, perhaps a bias, and perhaps an addend. */
 static tn_status forward(const tn_kernel_args *args) {
   conv c = conv_of(args, args->in[0], args->in[1], args->out[0]);
-  if (args->num_in > 3) c.addend = spatial_view(args->in[3]);
+  if (args->num_in > 3 && args->in[3]) c.addend = spatial_view(args->in[3]);
   c.activation = window_activation(args);
   if (view_count(&c.y) == 0) return TN_OK;
   int64_t chunks = c.images * c.at.groups * chunk_count(&c);

@@ -111,6 +111,7 @@ void cases_conv(const tn_operator *op, const tn_dtype *types, case_sink sink) {
       if (round > 1 && !case_has(&c, "activation")) break;
       shapes(&c, &convs[i]);
       c.arg[2].absent = op_inputs(op) > 2 && round % 2 == 1;
+      c.arg[3].absent = op_inputs(op) > 3 && round == 1 && i % 4 == 0;
       /* Each of them with and without a bias, with windows of all kinds. */
       if (round > 1) case_set(&c, "activation", 0, 1 + (i + 3 * round) % ACTIVATIONS);
       c.seed += i * 2 + round;
