@@ -193,8 +193,7 @@ static const tn_kernel cuda_kernels[] = {
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
                 "relu, relu6 or hardswish"),
     ROW(matmul, "cuda.matmul.row", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_row,
-        .supports = cuda_matmul_row_supports,
-        .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)},
+        .supports = cuda_matmul_row_supports, .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)},
         .note =
             "one row of y, 2^20 bytes of b or more, whose rows or columns begin at multiples of 16 "
             "bytes; no activation, relu, relu6 or hardswish"),
