@@ -273,8 +273,7 @@ END_TEST
 /* Gradients of rows and the loss of their class n / 2, by what softmax is of them. */
 static void check_row_slopes(int n, const double *row) {
   const double target = n / 2, one = 1;
-  double *dy = calloc((size_t)n, sizeof *dy), *want = calloc((size_t)n, sizeof *want);
-  double *p = calloc((size_t)n, sizeof *p), sum = 0, along = 0, all = 0;
+  double dy[MOST], want[MOST], p[MOST], sum = 0, along = 0, all = 0;
   for (int i = 0; i < n; ++i) dy[i] = of_one(i), all += dy[i], sum += exp(row[i]);
   for (int i = 0; i < n; ++i) p[i] = exp(row[i]) / sum, along += dy[i] * p[i];
   tn_tensor *x = numbers(b.devices[1], TN_F32, 2, SHAPE(1, n), row), *y = NULL, *logs = NULL;
@@ -295,7 +294,6 @@ static void check_row_slopes(int n, const double *row) {
   must_be(&b, "cross_entropy_grad", 1, dx[2], n, want, 1e-6);
   const double lost = log(sum) - row[n / 2];
   must_be(&b, "cross_entropy", 1, loss, 1, &lost, 1e-6);
-  free(dy), free(want), free(p);
   tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(logs);
   tn_tensor_release(slopes), tn_tensor_release(class), tn_tensor_release(unit);
 }
