@@ -80,3 +80,14 @@ def erfc_scaled(t):
 
 show("erfc, t p(t) e^(-a^2), t = 1 / (1 + 0.45 a)", erfc_scaled, low, 1, 12,
      lambda t, p: p, erfc_scaled)
+
+
+# Of kernels/cpu/elementwise/maths_blocks.h, in float.
+show("float log, f - f^2 / 2 + f^3 p(f)",
+     lambda f: (log(1 + f) - f + f**2 / 2) / f**3 if f else mpf(1) / 3, 1 / r2 - 1, r2 - 1, 8,
+     lambda f, p: f - f**2 / 2 + f**3 * p, lambda f: log(1 + f))
+edge = mpf("0.90625")
+show("float erf, x + x p(x^2)", lambda z: erf(sqrt(z)) / sqrt(z) - 1, tiny, edge**2, 6,
+     lambda z, p: sqrt(z) * (1 + p), lambda z: erf(sqrt(z)))
+show("float erfc, e^p(a - 0.90625)", lambda s: log(erfc(s + edge)), 0, 4 - edge, 8,
+     lambda s, p: 1 - exp(p), lambda s: erf(s + edge))

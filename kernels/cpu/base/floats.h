@@ -4,8 +4,10 @@
  * sum + a b, rounded once where the processor can. FLOATS_FIRST(count) says which lanes
  * FLOATS_LOAD_FIRST reads, the others being 0, and FLOATS_KEEP_FIRST writes: the first 1 to all.
  * FLOATS_HALF is a register of half the lanes where that is faster; its DOT takes the lower half of
- * a. FLOATS_TOTAL adds up all lanes. FLOATS_STREAM writes to an aligned place past the caches,
- * where the processor can; FLOATS_STREAMED() stands behind the last of these.
+ * a. FLOATS_TOTAL adds up all lanes. FLOATS_MIN and FLOATS_MAX give b where a or b is NaN, and
+ * FLOATS_PICK(mask, a, b) the lanes of a where those of a mask of integers are -1, and else of b,
+ * where they are 0: what comparing vectors gives. FLOATS_STREAM writes to an aligned place past the
+ * caches, where the processor can; FLOATS_STREAMED() stands behind the last of these.
  */
 #ifndef TENON_KERNELS_CPU_FLOATS_H
 #define TENON_KERNELS_CPU_FLOATS_H
@@ -36,6 +38,8 @@
 #define FLOATS_HALF_KEEP_FIRST(p, lanes, v) _mm256_mask_storeu_ps(p, (__mmask8)(lanes), v)
 #define FLOATS_HALF_DOT(sum, a, b) _mm256_fmadd_ps(_mm512_castps512_ps256(a), b, sum)
 #define FLOATS_STREAM(p, v) _mm512_stream_ps(p, v)
+#define FLOATS_MIN(a, b) _mm512_min_ps(a, b)
+#define FLOATS_MAX(a, b) _mm512_max_ps(a, b)
 #elif defined(__AVX2__)
 #define FLOATS __m256
 #define FLOATS_BESIDE 2
@@ -50,6 +54,9 @@
 #define FLOATS_LOAD_FIRST(p, lanes) _mm256_maskload_ps(p, lanes)
 #define FLOATS_KEEP_FIRST(p, lanes, v) _mm256_maskstore_ps(p, lanes, v)
 #define FLOATS_STREAM(p, v) _mm256_stream_ps(p, v)
+#define FLOATS_MIN(a, b) _mm256_min_ps(a, b)
+#define FLOATS_MAX(a, b) _mm256_max_ps(a, b)
+#define FLOATS_PICK(mask, a, b) _mm256_blendv_ps(b, a, (FLOATS)(mask))
 #elif defined(__SSE2__)
 #define FLOATS __m128
 #define FLOATS_BESIDE 2
@@ -79,6 +86,16 @@ typedef float floats_lanes __attribute__((vector_size(16), aligned(4), may_alias
 #define FLOATS_KEEP(p, v) (*(floats_lanes *)(void *)(p) = (v))
 #define FLOATS_DOT(sum, a, b) ((sum) + (a) * (b))
 #define FLOATS_AND(a, b) ((floats_lanes)((floats_bits)(a) & (floats_bits)(b)))
+#endif
+
+typedef int32_t floats_ints __attribute__((vector_size(sizeof(FLOATS))));
+#ifndef FLOATS_PICK
+#define FLOATS_PICK(mask, a, b)                                                                    \
+  ((FLOATS)(((floats_ints)(a) & (mask)) | ((floats_ints)(b) & ~(mask))))
+#endif
+#ifndef FLOATS_MIN
+#define FLOATS_MIN(a, b) FLOATS_PICK((floats_ints)((a) < (b)), a, b)
+#define FLOATS_MAX(a, b) FLOATS_PICK((floats_ints)((a) > (b)), a, b)
 #endif
 
 #ifdef FLOATS_STREAM

@@ -1,16 +1,16 @@
 /*
  * gelu and its gradient over blocks of floats, for processors that look numbers up in registers
  * (AVX-512): a number's piece gives the coefficients of a polynomial, which takes neither the
- * exponential nor the division of bell.h, in a third of its time. Positive numbers come from
- * gelu(x) = x + gelu(-x) and slope(x) = 1 - slope(-x). Far below 0, where the pieces end, numbers
- * are left to bell.h and kernels/common/wide, 16 at a time.
+ * exponential nor the division of maths_blocks.h, in a third of its time. Positive numbers come
+ * from gelu(x) = x + gelu(-x) and slope(x) = 1 - slope(-x). Far below 0, where the pieces end,
+ * numbers are left to maths_blocks.h and kernels/common/wide, 16 at a time.
  */
 #ifndef TENON_KERNELS_CPU_BELL_BLOCKS_H
 #define TENON_KERNELS_CPU_BELL_BLOCKS_H
 
 #include "kernels/common/wide/composed.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/elementwise/bell.h"
+#include "kernels/cpu/elementwise/maths_blocks.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -31,7 +31,7 @@ static inline __m512 bell_look_up(const float *row, __m512i piece) {
 /* f(-|x|) + more, with one rounding beside that of c0 + more. NaN stays NaN. */
 static inline __m512 bell_piece(const float (*f)[BELL_PIECES], __m512 x, __m512 more) {
   const __m512 a = _mm512_min_ps(_mm512_set1_ps(BELL_MOST), _mm512_abs_ps(x));
-  const __m512 k = _mm512_fmadd_ps(a, _mm512_set1_ps(16.0f / 3), _mm512_set1_ps(BELL_ROUND));
+  const __m512 k = _mm512_fmadd_ps(a, _mm512_set1_ps(16.0f / 3), _mm512_set1_ps(MATHS_ROUND));
   const __m512i piece = _mm512_castps_si512(k); /* of whose bits the last five are looked at */
   const __m512 t = _mm512_sub_ps(a, bell_look_up(f[0], piece));
   __m512 p = bell_look_up(f[BELL_ROWS - 1], piece);
@@ -45,12 +45,7 @@ static inline __mmask16 bell_is_far(__m512 x) {
   return _mm512_cmp_ps_mask(x, _mm512_set1_ps(-BELL_MOST), _CMP_LT_OQ);
 }
 
-static __attribute__((noinline)) __m512 bell_gelu_far(__m512 x) {
-  float v[16];
-  _mm512_storeu_ps(v, x);
-  for (int i = 0; i < 16; i++) v[i] = bell_gelu(v[i]);
-  return _mm512_loadu_ps(v);
-}
+static __attribute__((noinline)) __m512 bell_gelu_far(__m512 x) { return maths_gelu(x); }
 
 static __attribute__((noinline)) __m512 bell_gelu_grad_far(__m512 dy, __m512 x) {
   float v[16], d[16];

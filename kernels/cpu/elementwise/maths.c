@@ -2,6 +2,7 @@
  * Elementary functions of floats.
  */
 #include "kernels/cpu/elementwise/exp_blocks.h"
+#include "kernels/cpu/elementwise/maths_blocks.h"
 #include "kernels/cpu/elementwise/unary.h"
 
 #define TRIG_BLOCK 512
