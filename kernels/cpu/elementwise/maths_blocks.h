@@ -122,32 +122,58 @@ static inline FLOATS maths_silu(FLOATS x) {
   return FLOATS_PICK(x > MATHS_OF(100), x, MATHS_FMA(part, y.more, part) * y.unit);
 }
 
-/* x max(0, sign x) - |x| Phi(-|x|), where Phi(-a) = t p(t) e^(-a^2 / 2), t = 1 / (1 + a / 2). What
- * t lacks acts on the product as the exponent does, 1.3 times. Beyond 14.5 the tail is 0. */
-static inline FLOATS maths_gelu(FLOATS x) {
-  const FLOATS none = {0}, one = MATHS_OF(1), half = MATHS_OF(0.5f);
-  const FLOATS a = FLOATS_MIN(MATHS_OF(14.5f), MATHS_ABS(x)), h = -half * a;
-  maths_power e;
-  e.t = MATHS_PAIR(h * a, MATHS_ROUND, MATHS_LOG2E);
-  const FLOATS n = e.t - MATHS_OF(MATHS_ROUND), d = MATHS_FMA(half, a, one), t = one / d;
+/* Phi(-a) = t (p + p_low) e^power, t = 1 / (1 + a / 2), a = |x|. What t lacks acts on the product
+ * as the exponent does, 1.3 times. The scale has 2^64 in it. Beyond 14.5 both Phi and the density
+ * are 0 in float. */
+typedef struct maths_bell {
+  FLOATS a, t, p, p_low, scale;
+  maths_power power;
+} maths_bell;
+
+static inline maths_bell maths_bell_of(FLOATS x) {
+  const FLOATS one = MATHS_OF(1), half = MATHS_OF(0.5f);
+  const FLOATS a = FLOATS_MIN(MATHS_OF(15), MATHS_ABS(x)), h = -half * a;
+  maths_bell y = {.a = a};
+  maths_power *e = &y.power;
+  e->t = MATHS_PAIR(h * a, MATHS_ROUND, MATHS_LOG2E);
+  const FLOATS n = e->t - MATHS_OF(MATHS_ROUND), d = MATHS_FMA(half, a, one), t = one / d;
   const FLOATS lack = MATHS_FMA(-t, MATHS_FMA(half, a, one - d), MATHS_FMA(-d, t, one));
-  e.high = MATHS_FMA(h, a, n * MATHS_OF(-MATHS_LN2));
-  e.low = MATHS_FMA(n, MATHS_OF(-MATHS_LN2_LOW), MATHS_OF(1.3f) * lack);
-  const FLOATS s = t - MATHS_OF(0.6f), first = MATHS_OF(0.369774163f);
-  const FLOATS ss = s * s;
+  e->high = MATHS_FMA(h, a, n * MATHS_OF(-MATHS_LN2));
+  e->low = MATHS_FMA(n, MATHS_OF(-MATHS_LN2_LOW), MATHS_OF(1.3f) * lack);
+  const FLOATS s = t - MATHS_OF(0.6f), ss = s * s, first = MATHS_OF(0.369774163f);
   FLOATS q = MATHS_PAIR(s, -0.00266181005f, 0.0666759547f);
   q = MATHS_FMA(q, ss, MATHS_PAIR(s, 0.0532119349f, -0.0732324779f));
   q = MATHS_FMA(q, ss, MATHS_PAIR(s, -0.073531018f, 0.013689555f));
   q = MATHS_FMA(q, ss, MATHS_PAIR(s, 0.0395994823f, 0.0646241708f));
   q = MATHS_FMA(q, ss, MATHS_PAIR(s, 0.0142815779f, -0.138982932f));
   q = MATHS_FMA(q, s, MATHS_OF(0.338551908f));
-  const FLOATS p = MATHS_FMA(q, s, first), p_low = MATHS_FMA(q, s, first - p);
-  const FLOATS u = t * a, u_low = MATHS_FMA(t, a, -u), w = u * p;
-  const FLOATS w_low = MATHS_FMA(u, p_low, MATHS_FMA(u_low, p, MATHS_FMA(u, p, -w)));
-  const FLOATS rest = maths_rest(e);
-  const FLOATS scale = MATHS_FLOAT((MATHS_BITS(e.t) + (127 + 64 - MATHS_ROUND_BITS)) << 23);
-  const FLOATS y = (w + MATHS_FMA(w, e.high, MATHS_FMA(w, rest, w_low))) * scale;
+  y.t = t;
+  y.p = MATHS_FMA(q, s, first);
+  y.p_low = MATHS_FMA(q, s, first - y.p);
+  y.scale = MATHS_FLOAT((MATHS_BITS(e->t) + (127 + 64 - MATHS_ROUND_BITS)) << 23);
+  return y;
+}
+
+/* x max(0, sign x) - |x| Phi(-|x|). */
+static inline FLOATS maths_gelu(FLOATS x) {
+  const FLOATS none = {0};
+  const maths_bell b = maths_bell_of(x);
+  const FLOATS u = b.t * b.a, u_low = MATHS_FMA(b.t, b.a, -u), w = u * b.p;
+  const FLOATS w_low = MATHS_FMA(u, b.p_low, MATHS_FMA(u_low, b.p, MATHS_FMA(u, b.p, -w)));
+  const FLOATS low = MATHS_FMA(w, maths_rest(b.power), w_low);
+  const FLOATS y = (w + MATHS_FMA(w, b.power.high, low)) * b.scale;
   return MATHS_FMA(y, MATHS_OF(-0x1p-64f), FLOATS_PICK(x < none, MATHS_OF(-0.0f), x));
+}
+
+/* Its slope: of -a it is Phi(-a) - a times the density, of a that from 1. Within a few units in the
+ * last place of the greater of the two. */
+static inline FLOATS maths_gelu_slope(FLOATS x) {
+  const FLOATS none = {0};
+  const maths_bell b = maths_bell_of(x);
+  const FLOATS d = MATHS_FMA(b.a, MATHS_OF(-0.398942280f), b.t * b.p);
+  const FLOATS y = MATHS_FMA(d, b.power.high + maths_rest(b.power), d) * b.scale;
+  const FLOATS s = y * MATHS_OF(0x1p-64f);
+  return FLOATS_PICK(x > none, MATHS_OF(1) - s, s);
 }
 
 /* Up to MATHS_ERF_FAR a polynomial, from there on 1 - e^-q(|x|), which is 1 in float from 4 on. */
@@ -266,6 +292,18 @@ MATHS_BLOCK(log)
 MATHS_BLOCK(log2)
 MATHS_BLOCK(log10)
 #undef MATHS_BLOCK
+
+/* dx may be dy or x. */
+static inline void maths_gelu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {
+  enum { LANES = sizeof(FLOATS) / sizeof(float) };
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    FLOATS_KEEP(dx + i, FLOATS_LOAD(dy + i) * maths_gelu_slope(FLOATS_LOAD(x + i)));
+  if (i == n) return;
+  const FLOATS_LANES rest = FLOATS_FIRST(n - i);
+  const FLOATS slope = maths_gelu_slope(FLOATS_LOAD_FIRST(x + i, rest));
+  FLOATS_KEEP_FIRST(dx + i, rest, FLOATS_LOAD_FIRST(dy + i, rest) * slope);
+}
 #endif
 
 #endif
