@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/common/window.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
 /* The part of a window that lies inside the image, begin <= i < end along one axis, and
