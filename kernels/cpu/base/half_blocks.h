@@ -38,6 +38,14 @@ static inline void halves_of_floats(int64_t n, const float *x, uint16_t *y) {
   CPU_IVDEP for (; i < n; i++) y[i] = f16_store(x[i]);
 }
 
+static inline void floats_of_bf16(int64_t n, const uint16_t *x, float *y) {
+  CPU_IVDEP for (int64_t i = 0; i < n; i++) y[i] = bf16_load(x[i]);
+}
+
+static inline void bf16_of_floats(int64_t n, const float *x, uint16_t *y) {
+  CPU_IVDEP for (int64_t i = 0; i < n; i++) y[i] = bf16_store(x[i]);
+}
+
 /* Of a stride, in elements. */
 static inline void take_halves(int64_t n, const uint16_t *x, int64_t stride, float *y) {
   if (stride == 1) {

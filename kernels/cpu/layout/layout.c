@@ -120,17 +120,30 @@ static void fill(const layout *l, char *y, int64_t bytes) {
   }
 }
 
-/* Elements begin <= i < end of a row that repeats each of x's, more than once. */
+/* n elements, each `by` times; of a constant `by` made vectors of. */
+#define REPEAT_WHOLE(U, by)                                                                        \
+  for (int64_t i = 0; i < n; i++)                                                                  \
+    for (int64_t k = 0; k < (by); k++) to[i * (by) + k] = from[i];
+
+/* Elements begin <= i < end of a row that repeats each of x's, more than once: the rest of the one
+ * that a row before began with, whole ones, and the begin of one. */
 #define REPEAT_LOOP(U)                                                                             \
   {                                                                                                \
-    U *to = (void *)y;                                                                             \
-    const U *from = (const void *)x;                                                               \
-    from += begin / by;                                                                            \
-    int64_t left = cpu_min(by - begin % by, end - begin);                                          \
-    for (; begin < end; begin += left, left = cpu_min(by, end - begin), from++) {                  \
-      for (int64_t i = 0; i < left; i++) to[i] = *from;                                            \
-      to += left;                                                                                  \
-    }                                                                                              \
+    U *restrict to = (void *)y;                                                                    \
+    const U *restrict from = (const U *)(const void *)x + begin / by;                              \
+    const int64_t rest = cpu_min((by - begin % by) % by, end - begin);                             \
+    const int64_t n = (end - begin - rest) / by;                                                   \
+    for (int64_t i = 0; i < rest; i++) to[i] = *from;                                              \
+    from += rest > 0, to += rest, begin += rest + n * by;                                          \
+    if (by == 2)                                                                                   \
+      REPEAT_WHOLE(U, 2)                                                                           \
+    else if (by == 3)                                                                              \
+      REPEAT_WHOLE(U, 3)                                                                           \
+    else if (by == 4)                                                                              \
+      REPEAT_WHOLE(U, 4)                                                                           \
+    else                                                                                           \
+      REPEAT_WHOLE(U, by)                                                                          \
+    for (int64_t i = 0; i < end - begin; i++) to[n * by + i] = from[n];                            \
     return true;                                                                                   \
   }
 

@@ -6,10 +6,17 @@
 #include <string.h>
 
 #include "kernels/common/grid_sample.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
-enum { GRID_BLOCK = 32, GRID_MOST = 64, GRID_CHANNELS = 16 };
+enum {
+  GRID_PLACES = 512,   /* of a block at the most, so that a plane is fetched for many */
+  GRID_MOST = 64,      /* elements that a place reads at the most */
+  GRID_ENTRIES = 2048, /* that all places of a block read at the most */
+  GRID_FEW = 32,       /* places that a block has even where threads go without */
+  GRID_OFTEN = 8,      /* elements to a place of a plane of halves that is widened */
+  GRID_CHANNELS = 16
+};
 
 typedef struct grid_call {
   const tn_host *host;
@@ -17,17 +24,18 @@ typedef struct grid_call {
   const void *grid;
   const void *x, *dy;
   void *to;
-  int64_t images, channels, area, points, blocks, groups, size[3];
+  int64_t images, channels, area, points, block, blocks, groups, size[3]; /* block: of places */
 } grid_call;
 
 /* What the places of a block read: place p entries begin[p] <= k < begin[p + 1]. */
 typedef struct grid_block {
   int64_t n;
-  int32_t begin[GRID_BLOCK + 1];
-  bool four; /* each four */
-  int32_t at[GRID_BLOCK * GRID_MOST];
-  double weight[GRID_BLOCK * GRID_MOST];
-  double slope[3][GRID_BLOCK * GRID_MOST]; /* by the number of the grid for axis d; if wanted */
+  int32_t begin[GRID_PLACES + 1];
+  int16_t order[GRID_PLACES];   /* places by how many entries they read */
+  int32_t group[GRID_MOST + 2]; /* where those that read k of them begin in order */
+  int32_t at[GRID_ENTRIES];
+  double weight[GRID_ENTRIES];
+  double slope[3][GRID_ENTRIES]; /* by the number of the grid for axis d; if wanted */
 } grid_block;
 
 /* The elements around one place, and with `slopes` how their weights change. */
@@ -54,6 +62,30 @@ static int32_t grid_around(const grid_call *call, const double *g, bool slopes, 
         b->slope[2][e] = w[0] * w[1] * r[2].slope[k];
       }
   return n;
+}
+
+/* Groups places by how many entries they read, so that loops over these are as long as the last. */
+static void grid_order(grid_block *b) {
+  int32_t next[GRID_MOST + 1], sum = 0;
+  memset(b->group, 0, sizeof b->group);
+  for (int64_t p = 0; p < b->n; p++) b->group[b->begin[p + 1] - b->begin[p]]++;
+  for (int k = 0; k <= GRID_MOST + 1; k++) {
+    const int32_t count = b->group[k];
+    b->group[k] = sum;
+    if (k <= GRID_MOST) next[k] = sum;
+    sum += count;
+  }
+  for (int64_t p = 0; p < b->n; p++) b->order[next[b->begin[p + 1] - b->begin[p]]++] = (int16_t)p;
+}
+
+/* Places of a block, so many that all threads have some. */
+static int64_t grid_block_of(const grid_call *call) {
+  int64_t entries = 1;
+  for (int d = 0; d < call->plan.axes; d++) entries *= call->plan.taps;
+  const int64_t share =
+      cpu_ceil_div(call->images * call->points, 4 * (int64_t)call->host->num_threads);
+  const int64_t most = cpu_min(GRID_PLACES, GRID_ENTRIES / entries);
+  return cpu_max(GRID_FEW, cpu_min(most, share));
 }
 
 #define BODY "kernels/cpu/window/grid_sample.inc"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/common/window.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
 /* The part of a window that lies inside the image, begin <= i < end along one axis, and
@@ -28,7 +28,7 @@ typedef struct pool_call {
   bool is_2x2;            /* windows of 2 x 2 side by side, without border or rest */
   const pool_span *span[3];
   const tn_host *host;
-  int64_t stride, kernel, padding; /* along the last axis; of adaptive pooling stride is 0 */
+  int64_t stride, kernel, padding; /* along the last axis; stride is 0 where windows' sizes vary */
 } pool_call;
 
 static pool_span pool_window(const window_pool *w, int axis, int64_t o, int64_t size) {
@@ -88,6 +88,8 @@ static tn_status pool_run(const tn_kernel_args *args, pool_call *call, const poo
     window = window_pool_of(args->attrs, window_axes(kind->image), kind->average);
     call->stride = window.stride[2], call->kernel = window.kernel[2];
     call->padding = window.padding[2];
+  } else if (call->out[2] && call->size[2] % call->out[2] == 0) {
+    call->stride = call->kernel = call->size[2] / call->out[2];
   }
   const int64_t count = call->out[0] + call->out[1] + call->out[2];
   pool_span *spans = host->alloc(host, (size_t)count * sizeof *spans, 64);
@@ -263,6 +265,13 @@ typedef struct max_small {
   int32_t *origin;  /* its plane's first element */
   int64_t planes, longest[3]; /* at once; of any window */
 } max_small;
+
+/* Whether a plane is one row and its windows are of those that have loops of their own. */
+static bool max_is_row(const pool_call *call) {
+  if (call->plane != call->size[2] || call->windows != call->out[2]) return false;
+  return call->stride == 2 ? call->kernel == 2 || call->kernel == 3
+                           : call->kernel == 3 && (call->stride == 1 || call->stride == 3);
+}
 
 /* Rows that are shorter than vectors are picked from instead of going side by side. */
 static bool max_is_small(const pool_call *call) {
