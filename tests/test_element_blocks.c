@@ -1,8 +1,8 @@
 /*
  * Elementwise functions and sums that go by blocks and registers, by the instructions of each
  * instruction set: gelu and its gradient on either side of where their pieces end, at lengths about
- * a register and a block, however elements lie; exponentials likewise; sums, softmax, its
- * gradients, losses, argmax and running maxima at lengths about a row of lanes or a block; and
+ * a register and a block, however elements lie; exponentials likewise; sums, extremes, softmax,
+ * its gradients, losses, argmax and running maxima at lengths about a row of lanes or a block; and
  * results that go past the caches.
  */
 #include <float.h>
@@ -191,8 +191,8 @@ END_TEST
 static double whole(int i) { return (double)((uint32_t)i * 2654435761u >> 8) - 0x1p23; }
 
 START_TEST(sums_are_those_of_doubles) {
-  static const int counts[] = {1,  7,  8,   9,   15,  16,   17,   33,   48,   63,
-                               64, 65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000};
+  static const int counts[] = {1,  7,   8,   9,   15,   16,   17,   33,   48,     63,     64,
+                               65, 127, 128, 191, 2047, 2048, 2049, 4160, 140000, 2200017};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
     const int n = counts[c];
     double *at = malloc((size_t)n * sizeof *at), sum = 0, size = 0, squares = 0;
@@ -214,6 +214,35 @@ START_TEST(sums_are_those_of_doubles) {
     tn_tensor_release(x);
     free(at);
   }
+}
+END_TEST
+
+/* The extremes of n elements, of which the one at `at` is the largest, or NaN. */
+static void check_extremes(int n, int at, bool is_nan) {
+  double *x = malloc((size_t)n * sizeof *x);
+  for (int i = 0; i < n; ++i) x[i] = i == at ? is_nan ? (double)NAN : 1000 : i % 613 - 300;
+  tn_tensor *t = numbers(b.devices[1], TN_F32, 1, SHAPE(n), x), *y = NULL, *most = NULL;
+  const tn_norm_attrs largest = {.struct_size = sizeof largest, .ord = (double)INFINITY};
+  ok(tn_max(NULL, t, NULL, &y));
+  must_be(&b, "max", 1, y, 1, &x[at], 0);
+  ok(tn_norm(NULL, t, &largest, &most));
+  must_be(&b, "norm", 1, most, 1, &x[at], 0);
+  tn_tensor_release(t);
+  for (int i = 0; i < n; ++i) x[i] = -x[i];
+  t = numbers(b.devices[1], TN_F32, 1, SHAPE(n), x), y = NULL;
+  ok(tn_min(NULL, t, NULL, &y));
+  must_be(&b, "min", 1, y, 1, &x[at], 0);
+  tn_tensor_release(t);
+  free(x);
+}
+
+START_TEST(extremes_of_rows) {
+  static const int counts[] = {1, 16, 63, 64, 65, 130, 1000, 4160, 140000};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c)
+    for (int at = 0; at < counts[c]; at += 1 + counts[c] / 17)
+      for (int is_nan = 0; is_nan < 2; ++is_nan) check_extremes(counts[c], at, is_nan);
+  for (int at = 7; at < 2200017; at += 700001) check_extremes(2200017, at, at % 2);
+  check_extremes(2200017, 2200016, false);
 }
 END_TEST
 
@@ -385,6 +414,7 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, results_past_the_caches);
   tcase_add_test(c, sums_are_those_of_doubles);
   tcase_add_test(c, sums_of_the_largest_floats);
+  tcase_add_test(c, extremes_of_rows);
   tcase_add_test(c, softmax_by_blocks);
   tcase_add_test(c, slopes_of_rows);
   tcase_add_test(c, argmax_by_blocks);

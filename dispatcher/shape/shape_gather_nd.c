@@ -32,7 +32,7 @@ tn_status shape_rule_gather_nd(const shape_query *q, extents *out, uint32_t num_
 
 tn_status shape_rule_scatter_nd(const shape_query *q, extents *out, uint32_t num_out) {
   const DLTensor *updates = q->in[0], *index = q->in[1], *y = q->inout[0];
-  extents want;
+  extents want = {0};
   tn_status status = picked(q, y, index, &want);
   (void)out, (void)num_out;
   if (status) return status;

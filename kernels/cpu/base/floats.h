@@ -6,8 +6,9 @@
  * FLOATS_HALF is a register of half the lanes where that is faster; its DOT takes the lower half of
  * a. FLOATS_TOTAL adds up all lanes. FLOATS_MIN and FLOATS_MAX give b where a or b is NaN, and
  * FLOATS_PICK(mask, a, b) the lanes of a where those of a mask of integers are -1, and else of b,
- * where they are 0: what comparing vectors gives. FLOATS_STREAM writes to an aligned place past the
- * caches, where the processor can; FLOATS_STREAMED() stands behind the last of these.
+ * where they are 0: what comparing vectors gives. FLOATS_ANY says whether a lane of an OR of
+ * FLOATS_UNORDERED is set: a pair of these had a NaN. FLOATS_STREAM writes to an aligned place past
+ * the caches, where the processor can; FLOATS_STREAMED() stands behind the last of these.
  */
 #ifndef TENON_KERNELS_CPU_FLOATS_H
 #define TENON_KERNELS_CPU_FLOATS_H
@@ -54,9 +55,12 @@
 #define FLOATS_LOAD_FIRST(p, lanes) _mm256_maskload_ps(p, lanes)
 #define FLOATS_KEEP_FIRST(p, lanes, v) _mm256_maskstore_ps(p, lanes, v)
 #define FLOATS_STREAM(p, v) _mm256_stream_ps(p, v)
-#define FLOATS_MIN(a, b) _mm256_min_ps(a, b)
 #define FLOATS_MAX(a, b) _mm256_max_ps(a, b)
+#define FLOATS_MIN(a, b) _mm256_min_ps(a, b)
 #define FLOATS_PICK(mask, a, b) _mm256_blendv_ps(b, a, (FLOATS)(mask))
+#define FLOATS_OR(a, b) _mm256_or_ps(a, b)
+#define FLOATS_UNORDERED(a, b) _mm256_cmp_ps(a, b, _CMP_UNORD_Q)
+#define FLOATS_ANY(v) (_mm256_movemask_ps(v) != 0)
 #elif defined(__SSE2__)
 #define FLOATS __m128
 #define FLOATS_BESIDE 2
@@ -65,6 +69,11 @@
 #define FLOATS_KEEP(p, v) _mm_storeu_ps(p, v)
 #define FLOATS_DOT(sum, a, b) _mm_add_ps(sum, _mm_mul_ps(a, b))
 #define FLOATS_STREAM(p, v) _mm_stream_ps(p, v)
+#define FLOATS_MAX(a, b) _mm_max_ps(a, b)
+#define FLOATS_MIN(a, b) _mm_min_ps(a, b)
+#define FLOATS_OR(a, b) _mm_or_ps(a, b)
+#define FLOATS_UNORDERED(a, b) _mm_cmpunord_ps(a, b)
+#define FLOATS_ANY(v) (_mm_movemask_ps(v) != 0)
 #define FLOATS_AND(a, b) _mm_and_ps(a, b)
 #elif defined(__aarch64__)
 #define FLOATS float32x4_t

@@ -19,8 +19,10 @@ static inline void floats_of_halves(int64_t n, const uint16_t *x, float *y) {
   for (; i + 16 <= n; i += 16)
     _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
 #elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+  for (; i + 32 <= n; i += 32)
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + 32; j += 8)
+      _mm256_storeu_ps(y + j, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + j))));
 #endif
   CPU_IVDEP for (; i < n; i++) y[i] = f16_load(x[i]);
 }
@@ -32,8 +34,10 @@ static inline void halves_of_floats(int64_t n, const float *x, uint16_t *y) {
   for (; i + 16 <= n; i += 16)
     _mm256_storeu_si256((void *)(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), NEAREST));
 #elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), NEAREST));
+  for (; i + 32 <= n; i += 32)
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + 32; j += 8)
+      _mm_storeu_si128((void *)(y + j), _mm256_cvtps_ph(_mm256_loadu_ps(x + j), NEAREST));
 #endif
   CPU_IVDEP for (; i < n; i++) y[i] = f16_store(x[i]);
 }

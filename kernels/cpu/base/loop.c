@@ -119,11 +119,26 @@ static bool is_streamed(const plan *p, const tn_kernel_args *args) {
   return stream_pays(bytes);
 }
 
-/* Asks for the next n elements of the inputs, which are not read while a block is written. */
-static void fetch_inputs(const plan *p, void *const *ptr, int64_t n) {
+/* Asks for elements begin <= i < end of the inputs, which are not read while a block is written. */
+static void fetch_inputs(const plan *p, void *const *ptr, int64_t begin, int64_t end) {
   for (int i = 0; i < p->count - 1; i++)
-    for (int64_t j = 0; p->step[0][i] == 1 && j < n * p->bytes[i]; j += STREAM_LINE)
+    for (int64_t j = begin * p->bytes[i]; p->step[0][i] == 1 && j < end * p->bytes[i];
+         j += STREAM_LINE)
       __builtin_prefetch((const char *)ptr[i] + j);
+}
+
+/* Writes a block, and between its parts asks for as many of the next n elements, so that neither
+ * waits for the other. */
+static void write_block(const plan *p, void *const *ptr, char *y, const char *block, int64_t m,
+                        int64_t n) {
+  enum { PART = 4 * STREAM_LINE };
+  const int64_t size = p->bytes[p->count - 1], bytes = m * size;
+  int64_t part = PART - (int64_t)((uintptr_t)y % STREAM_LINE);
+  for (int64_t at = 0; at < bytes; at += part, part = PART) {
+    part = cpu_min(part, bytes - at);
+    fetch_inputs(p, ptr, at / size, cpu_min((at + part) / size, n));
+    stream_out(y + at, block + at, part);
+  }
 }
 
 static void run_streamed(const plan *p, int64_t n, void **ptr) {
@@ -137,8 +152,7 @@ static void run_streamed(const plan *p, int64_t n, void **ptr) {
     p->fn(m, ptr, p->step[0], p->ctx);
     ptr[out] = y;
     move(p, ptr, 0, m);
-    fetch_inputs(p, ptr, cpu_min(m, n - m));
-    stream_out(y, room + behind, m * p->bytes[out]);
+    write_block(p, ptr, y, room + behind, m, n - m);
   }
   stream_end();
 }

@@ -120,16 +120,30 @@ static inline double hypot_wide(double a, double b) {
 #define FMOD_STEP(q, b, a) ((a) - (q) * (b))
 #endif
 
-static inline int fmod_is_slow(double a, double b) {
-  return (fabs(a / b) >= FMOD_WIDE_LIMIT) | (fabs(b) == (double)INFINITY);
+/* All bits where it is not, of the quotient q = a / b; as wide as doubles, for loops of vectors. */
+static inline int64_t fmod_is_slow(double q, double b) {
+  const int64_t far = fabs(q) >= FMOD_WIDE_LIMIT ? -1 : 0;
+  return far | (fabs(b) == (double)INFINITY ? -1 : 0);
 }
 
 /* C's fmod where fmod_is_slow does not hold. A quotient rounded up gives a remainder of
  * the wrong sign, from which the right one is a step of b away. */
-static inline double fmod_wide(double a, double b) {
-  const double q = trunc(a / b), r = FMOD_STEP(q, b, a), step = copysign(b, a);
+static inline double fmod_wide(double a, double b, double q) {
+  const double r = FMOD_STEP(trunc(q), b, a), step = copysign(b, a);
   const double fixed = (r < 0) != (a < 0) ? r + step : r;
   return r == 0 ? copysign(0, a) : fixed;
+}
+
+/* The same of mod and floor_div, whose remainder has the sign of b whichever way q was rounded. */
+static inline double mod_wide(double a, double b, double q) {
+  const double r = FMOD_STEP(trunc(q), b, a), up = (r < 0) != (b < 0) ? r + b : r;
+  return r == 0 ? copysign(0, b) : up;
+}
+
+static inline double floor_div_wide(double a, double b, double q) {
+  const double whole = trunc(q), r = FMOD_STEP(whole, b, a);
+  const double down = (r < 0) != (b < 0) ? whole - 1 : whole, floored = r == 0 ? whole : down;
+  return floored == 0 ? copysign(0, q) : floored;
 }
 
 static inline double fmod_double(double a, double b, double rest) {

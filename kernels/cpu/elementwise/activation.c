@@ -13,5 +13,18 @@
 #define GELU_GRAD_BLOCK maths_gelu_grad_block
 #endif
 
+/* What shrink of floats compares with: just the floats that are beyond the double lambd are beyond
+ * this one. And its bias in two parts, so that nothing is lost where elements are close to it. */
+typedef struct shrink_floats {
+  float lambd, bias, less; /* less: what the float is more than the bias */
+} shrink_floats;
+
+static shrink_floats shrink_floats_of(const tn_shrink_attrs *k) {
+  shrink_floats f = {.lambd = (float)k->lambd, .bias = (float)k->bias};
+  if ((double)f.lambd > k->lambd) f.lambd = nextafterf(f.lambd, -INFINITY);
+  f.less = isinf(f.bias) ? 0 : (float)((double)f.bias - k->bias);
+  return f;
+}
+
 #define BODY "kernels/cpu/elementwise/activation.inc"
 #include "kernels/cpu/base/stamp_float.inc"

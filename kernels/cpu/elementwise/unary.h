@@ -53,6 +53,9 @@
 #define AS_BOOL(x) ((uint8_t)(x))
 
 #define UNARY_WITH(op, EXPR) UNARY_OF(op, ATTRS_OF(op), T, STORE, (C)(EXPR), CPU_GRAIN_MATHS)
+/* One loop of several of an operator with attributes: op_which_loop. */
+#define UNARY_LOOP_WITH(op, which, EXPR)                                                           \
+  CPU_CAT(UNARY_OF, LOOPS)(op##_##which, ATTRS_OF(op), T, STORE, (C)(EXPR))
 #define UNARY_TEST(op, EXPR) UNARY_OF(op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
 /* Gradients: a is dy; b is y, or x where the gradient needs the input. */

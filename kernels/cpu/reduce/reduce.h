@@ -6,21 +6,38 @@
 #ifndef TENON_KERNELS_CPU_REDUCE_H
 #define TENON_KERNELS_CPU_REDUCE_H
 
+#include "kernels/cpu/base/floats.h"
 #include "kernels/cpu/cpu.h"
 
 /*
- * Vectors of four doubles that sums of floats keep in registers at a time, where one instruction
- * widens four from memory; of eight doubles it takes longer than two of four. Terms are added by a
- * multiplication with 1 that is fused with the addition: the same numbers, but multipliers are
- * free, while additions share their units with conversions (1.7 times as fast on Zen 4).
+ * Terms of sums are added by a multiplication with 1 that is fused with the addition: the same
+ * numbers, but multipliers are free, while additions share their units with conversions (1.7 times
+ * as fast on Zen 4). One instruction widens four floats from memory; eight take longer than twice
+ * four.
  */
 #if defined(__AVX512VL__)
-#include <immintrin.h>
-#define REDUCE_DOUBLES 16 /* all lanes of a row, so that it need not go through memory */
+/* Vectors of four: all lanes of a row, so that it need not go through memory. */
+#define REDUCE_DOUBLES 16
 #elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-#define REDUCE_DOUBLES 8
+#define REDUCE_BY_DOUBLES
 #endif
+
+/* Vectors of lanes that stay in registers; places of a long row that are read at once, since a
+ * processor fetches ahead of each, and of one alone less than half of what memory gives; and
+ * elements of a long row, since of shorter places little is read when fetching ahead has begun. */
+enum { REDUCE_VECTORS = 8, REDUCE_PLACES = 8, REDUCE_LONG = 1 << 16 };
+
+/* Elements of each place of a row of n: steps of an odd number, since places a power of two apart
+ * share the same few lines of a cache. 0 where the row is short. */
+static inline int64_t reduce_place(int64_t n, int64_t step) {
+  return n < REDUCE_LONG ? 0 : ((n / REDUCE_PLACES / step - 1) | 1) * step;
+}
+
+/* Asks early for the n elements that are a KiB ahead. */
+static inline void reduce_fetch(const float *x, int n) {
+  enum { AHEAD = 256, LINE = 16 };
+  for (int i = 0; i < n; i += LINE) __builtin_prefetch(x + AHEAD + i);
+}
 
 /* Outputs computed side by side. */
 #define REDUCE_TILE 512
