@@ -16,10 +16,13 @@
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define MATHS_IN_BLOCKS 1
 
+/* Words whose sums wrap. */
+typedef uint32_t maths_words __attribute__((vector_size(sizeof(FLOATS))));
+
 #define MATHS_OF(x) FLOATS_SPREAD(x)
-#define MATHS_BITS(v) ((floats_ints)(v))
+#define MATHS_BITS(v) ((maths_words)(v))
 #define MATHS_FLOAT(v) ((FLOATS)(v))
-#define MATHS_ABS(v) MATHS_FLOAT(MATHS_BITS(v) & INT32_MAX)
+#define MATHS_ABS(v) MATHS_FLOAT(MATHS_BITS(v) & 0x7fffffffu)
 
 /* a b + c, rounded once; of constants c and d, c + d x. Polynomials are sums of such pairs in x^2,
  * a chain of half as many steps. */
@@ -29,7 +32,7 @@
 /* Adding it to a number of at most 2^22 rounds to a whole one, which then stands in the low bits of
  * the sum. */
 #define MATHS_ROUND 0x1.8p23f
-#define MATHS_ROUND_BITS 0x4b400000
+#define MATHS_ROUND_BITS 0x4b400000u
 #define MATHS_LOG2E 1.44269504f
 #define MATHS_LN2 0x1.62e4p-1f /* of 16 bits, so that its products with whole numbers are exact */
 #define MATHS_LN2_LOW 1.42860682e-6f
@@ -63,8 +66,8 @@ static inline FLOATS maths_rest(maths_power y) {
 static inline FLOATS maths_whole(maths_power y) {
   const FLOATS one = MATHS_OF(1.0f), s = one + y.high;
   const FLOATS e = s + (((one - s) + y.high) + maths_rest(y));
-  const floats_ints n = MATHS_BITS(y.t) + (254 - MATHS_ROUND_BITS); /* of both halves, biased */
-  const floats_ints half = (n << 22) & -0x800000;
+  const maths_words n = MATHS_BITS(y.t) + (254u - MATHS_ROUND_BITS); /* of both halves, biased */
+  const maths_words half = (n << 22) & 0xff800000u;
   return e * MATHS_FLOAT(half) * MATHS_FLOAT((n << 23) - half);
 }
 
@@ -99,7 +102,7 @@ static inline maths_logistic maths_logistic_of(FLOATS x) {
   const floats_ints below = x < none;
   const maths_power e = maths_power_of(-FLOATS_MIN(MATHS_OF(112), MATHS_ABS(x)));
   const FLOATS rest = maths_rest(e), q = e.high + rest, q_low = (e.high - q) + rest;
-  const FLOATS scale = MATHS_FLOAT((MATHS_BITS(e.t) + (127 + 64 - MATHS_ROUND_BITS)) << 23);
+  const FLOATS scale = MATHS_FLOAT((MATHS_BITS(e.t) + (127u + 64u - MATHS_ROUND_BITS)) << 23);
   const FLOATS unit = scale * back, d = MATHS_FMA(unit, q, one + unit), v = one / d;
   const FLOATS d_low = MATHS_FMA(unit, q_low, MATHS_FMA(unit, q, (one - d) + unit));
   const FLOATS lack = MATHS_FMA(-d_low, v, MATHS_FMA(-d, v, one));
@@ -150,7 +153,7 @@ static inline maths_bell maths_bell_of(FLOATS x) {
   y.t = t;
   y.p = MATHS_FMA(q, s, first);
   y.p_low = MATHS_FMA(q, s, first - y.p);
-  y.scale = MATHS_FLOAT((MATHS_BITS(e->t) + (127 + 64 - MATHS_ROUND_BITS)) << 23);
+  y.scale = MATHS_FLOAT((MATHS_BITS(e->t) + (127u + 64u - MATHS_ROUND_BITS)) << 23);
   return y;
 }
 
@@ -191,9 +194,9 @@ static inline FLOATS maths_erf(FLOATS x) {
   q = MATHS_FMA(q, ss, MATHS_PAIR(s, -0.8308636453f, -4.554020949e-2f));
   q = MATHS_FMA(MATHS_FMA(q, s, MATHS_OF(-2.482015464f)), s, MATHS_OF(-1.609577377f));
   const maths_power e = maths_power_of(q);
-  const FLOATS unit = MATHS_FLOAT((MATHS_BITS(e.t) + (127 - MATHS_ROUND_BITS)) << 23);
+  const FLOATS unit = MATHS_FLOAT((MATHS_BITS(e.t) + (127u - MATHS_ROUND_BITS)) << 23);
   const FLOATS tail = MATHS_FMA(-unit, e.high + maths_rest(e), one - unit);
-  const FLOATS far = MATHS_FLOAT(MATHS_BITS(tail) | (MATHS_BITS(x) & INT32_MIN));
+  const FLOATS far = MATHS_FLOAT(MATHS_BITS(tail) | (MATHS_BITS(x) & 0x80000000u));
   return FLOATS_PICK(a > edge, far, MATHS_FMA(x, p, x));
 }
 
@@ -221,9 +224,10 @@ typedef struct maths_parts {
 static inline maths_parts maths_parts_of(FLOATS x) {
   const floats_ints tiny = x < MATHS_OF(0x1p-126f);
   const FLOATS a = FLOATS_PICK(tiny, x * MATHS_OF(0x1p23f), x);
-  const floats_ints e = (MATHS_BITS(a) - 0x3f3504f3) >> 23; /* rounded down */
+  const maths_words from = MATHS_BITS(a) - 0x3f3504f3u; /* sqrt(1/2) */
+  const floats_ints e = (floats_ints)from >> 23;        /* rounded down */
   maths_parts y;
-  y.f = MATHS_FLOAT(MATHS_BITS(a) - (e << 23)) - MATHS_OF(1);
+  y.f = MATHS_FLOAT(MATHS_BITS(a) - (from & 0xff800000u)) - MATHS_OF(1);
   y.k = __builtin_convertvector(e - (tiny & 23), FLOATS);
   return y;
 }
