@@ -4,6 +4,7 @@
  * nothing overflows.
  */
 #include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/elementwise/maths_blocks.h"
 #include "kernels/cpu/reduce/reduce.h"
 
 /* Room for one centre per output. */
@@ -47,24 +48,12 @@ static bool square_is_safe(double sum) { return !(sum < 0x1p-900) && sum != (dou
 #if defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
 #define EXP_SUM_BY_REGISTERS
 
-/* e^x of numbers that are at most 0, by the steps of exp_f. Below -87, where one scale is not
- * enough, it is the least normal number or so, which the sum of terms of which one is 1 does not
- * show. */
-static inline __m256 exp_term(__m256 x) {
-  const __m256 c = _mm256_max_ps(_mm256_set1_ps(-87.0f), x), round = _mm256_set1_ps(0x1.8p23f);
-  const __m256 t = _mm256_fmadd_ps(c, _mm256_set1_ps(1.44269504f), round);
-  const __m256 n = _mm256_sub_ps(t, round);
-  __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.62e4p-1f), c);
-  r = _mm256_fmadd_ps(n, _mm256_set1_ps(-1.42860682e-6f), r);
-  __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(1.392691806e-3f), r, _mm256_set1_ps(8.363767023e-3f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.166655016e-2f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.666657342e-1f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
-  const __m256 y = _mm256_fmadd_ps(_mm256_mul_ps(r, r), p, r);
-  /* The bits of n stand at the end of t, those of the exponent before the last 23. */
-  const __m256i scale =
-      _mm256_slli_epi32(_mm256_add_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(127)), 23);
-  return _mm256_mul_ps(_mm256_add_ps(y, _mm256_set1_ps(1.0f)), _mm256_castsi256_ps(scale));
+/* e^x of numbers that are at most 0. Below -87, where one scale is not enough, it is the least
+ * normal number or so, which the sum of terms of which one is 1 does not show. */
+static inline FLOATS exp_term(FLOATS x) {
+  const maths_power e = maths_power_of(FLOATS_MAX(MATHS_OF(-87), x));
+  const maths_words scale = (MATHS_BITS(e.t) + (127u - MATHS_ROUND_BITS)) << 23;
+  return (MATHS_OF(1) + (e.high + maths_rest(e))) * MATHS_FLOAT(scale);
 }
 
 /* lane[j % 32] += e^(x[j] - top), j < n but for less than 32 at the end; returns how many. */
