@@ -148,21 +148,6 @@ static void drop_engines(field *f, int kept) {
     if (i != kept) dnn_plan_destroy(&f->engine[i]);
 }
 
-/* Algorithms that the heuristic would put last for being less exact are left to it. */
-static bool is_exact(const conv_plan *p, const conv_candidate *a) {
-  if (p->key.role == CUDA_CONV_FORWARD)
-    return a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT &&
-           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING &&
-           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-  if (p->key.role == CUDA_CONV_BACKWARD)
-    return a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT &&
-           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING &&
-           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-  return a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT &&
-         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING &&
-         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
-}
-
 /* The place of the candidate that the plan has. */
 static int first_place(cudnnHandle_t dnn, conv_plan *p, const field *f) {
   for (int i = 0; i < f->count; i++)
@@ -226,7 +211,6 @@ static void race_algorithms(cuda_tuner *tuner, trial *t, const field *f, bool fu
   const int first = first_place(dnn, t->plan, f);
   t->plan->fused = fused;
   for (int i = first; i < f->count; i++) {
-    if (i > first && !is_exact(t->plan, &f->list[i])) continue;
     if (!cuda_conv_take(dnn, t->plan, &f->list[i])) continue;
     const bool leads = cuda_tuner_is_best(tuner, run_trial, t);
     log_candidate(tuner, t, "algorithm", f->list[i].algorithm, 0);

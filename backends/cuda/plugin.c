@@ -204,9 +204,8 @@ static const tn_kernel cuda_kernels[] = {
     ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
         .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
         .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
-        .note = "signed bytes, at most 64 rows or 2^28 multiplications, 2^14 bytes of b or more in "
-                "rows of "
-                "a multiple of 4, sums of a multiple of 8 terms"),
+        .note = "signed bytes without zero points, at most 64 rows or 2^28 multiplications, 2^14 "
+                "bytes of b or more in rows of a multiple of 4, sums of a multiple of 8 terms"),
     INT8(matmul_integer, FLAGS_STRIDED, ),
     INT8(matmul_zero_points, FLAGS_STRIDED, ),
     INT8(qlinear_matmul, FLAGS_STRIDED, ),

@@ -111,6 +111,7 @@ int64_t row_step(const DLTensor *t) { return t->strides[t->ndim - 2]; }
 
 bool cuda_matmul_integer_is_skinny(const tn_kernel_args *args) {
   const DLTensor *a = args->in[0], *b = args->in[1], *y = args->out[0];
+  if (args->in[2] || args->in[3]) return false;
   if (!is_matrix(a) || !is_matrix(b) || !is_matrix(y)) return false;
   const int64_t m = y->shape[y->ndim - 2], n = y->shape[y->ndim - 1], k = a->shape[a->ndim - 1];
   return cuda_dtype(a) == TN_I8 && cuda_dtype(b) == TN_I8 && m >= 1 &&

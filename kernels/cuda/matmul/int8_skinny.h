@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* matmul_integer: where a has at most 64 rows and b is large; that alone is run. */
+/* matmul_integer: where a has at most 64 rows, b is large and neither has a zero point; that alone
+ * is run. */
 bool cuda_matmul_integer_is_skinny(const tn_kernel_args *args);
 tn_status cuda_run_matmul_integer_skinny(const tn_kernel_args *args);
 

@@ -11,6 +11,10 @@ static const product sizes[] = {{1, 1, 1},     {2, 3, 4},     {1, 17, 5},   {17,
                                 {7, 9, 13},    {16, 16, 16},  {33, 31, 65}, {64, 64, 64},
                                 {5, 129, 300}, {1, 128, 257}, {65, 7, 8}};
 
+/* Kernels of one row, or few, begin at matrices larger than those that grow from the sizes above. */
+static const product single_rows[] = {{1, 2056, 264}, {1, 521, 1032}};
+static const product few_rows[] = {{24, 256, 96}, {17, 132, 136}};
+
 typedef struct batch {
   int32_t rank[2];
   int64_t shape[2][4];
@@ -73,6 +77,11 @@ void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) 
     c.variants = VARIANT_MADE | VARIANT_PERMUTED;
     sink.take(sink.ctx, &c);
   }
+  for (unsigned i = 0; i < sizeof single_rows / sizeof *single_rows; i++)
+    for (unsigned round = 0; round < 16; round++) {
+      op_case c = multiply(op, types, single_rows[i], &none, round);
+      sink.take(sink.ctx, &c);
+    }
 }
 
 /* Batch axes: as many as the number says has, of one element, of two. */
@@ -148,6 +157,11 @@ void cases_matmul_integer(const tn_operator *op, const tn_dtype *types, case_sin
     c.variants = VARIANT_MADE | VARIANT_PERMUTED;
     sink.take(sink.ctx, &c);
   }
+  for (unsigned i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
+    for (unsigned round = 0; round < 12; round++) {
+      op_case c = multiply_integers(op, types, few_rows[i], &none, round);
+      sink.take(sink.ctx, &c);
+    }
 }
 
 static bool degenerate_integers(op_case *c, const int64_t *size, unsigned round) {
