@@ -75,11 +75,20 @@ bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
          is_packed_channels_last(t.y);
 }
 
-/* The same, where neither the result nor what is added to it has to be turned. */
+/* Of few elements of 16 bits the bound allows no result that was rounded before all was added, as
+ * cuDNN's may be: those are the direct convolution's. */
+bool cuda_conv_add_rounds_once(const tn_kernel_args *args) {
+  enum { least_averaged = 4096 };
+  const DLTensor *y = args->out[0];
+  return cuda_conv_rounds_once(args) &&
+         (y->dtype.bits > 16 || cuda_size(y, 0, y->ndim) >= least_averaged);
+}
+
+/* cuda_conv_is_channels_last, where neither the result nor what is added to it has to be turned. */
 bool cuda_conv_add_is_channels_last(const tn_kernel_args *args) {
   const conv_tensors t = tensors_of(args);
-  return is_packed_channels_last(t.y) && (!t.addend || is_packed_channels_last(t.addend)) &&
-         cuda_conv_is_channels_last(args);
+  return cuda_conv_add_rounds_once(args) && is_packed_channels_last(t.y) &&
+         (!t.addend || is_packed_channels_last(t.addend)) && cuda_conv_is_channels_last(args);
 }
 
 /* Images with channels last in 16 bits are cuDNN's. */
@@ -308,7 +317,8 @@ tn_status cuda_run_conv(const tn_kernel_args *args) {
   return direct && status == TN_OK ? row_of(args)->direct(args) : status;
 }
 
-/* The direct convolution with its bias, then the addend and the activation. */
+/* The direct convolution with its bias, then the addend and the activation; all of it before
+ * results of 16 bits are rounded. */
 tn_status cuda_run_conv_add(const tn_kernel_args *args) {
   enum { ADDEND = 3 };
   tn_conv2d_add_attrs plain = *(const tn_conv2d_add_attrs *)args->attrs;
@@ -316,6 +326,7 @@ tn_status cuda_run_conv_add(const tn_kernel_args *args) {
   plain.activation = TN_ACTIVATION_NONE;
   sub.attrs = &plain;
   sub.num_in = ADDEND;
+  if (args->out[0]->dtype.bits == 16) return cuda_run_conv_forward_once(args);
   tn_status status = cuda_run_conv_forward(&sub);
   if (status == TN_OK && args->in[ADDEND]) status = add(args, args->out[0], args->in[ADDEND]);
   return status == TN_OK ? cuda_conv_activate(args, window_activation(args)) : status;

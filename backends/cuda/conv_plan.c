@@ -65,6 +65,10 @@ bool cuda_conv_has_epilogue(const convolution *c) {
          (c->bias || c->addend || c->activation != TN_ACTIVATION_NONE);
 }
 
+bool cuda_conv_adds_first(const convolution *c) {
+  return c->role == CUDA_CONV_FORWARD && c->addend && (c->dtype == TN_F16 || c->dtype == TN_BF16);
+}
+
 /* cuDNN's own call adds a bias and has no other activations than these. */
 static tn_status describe_epilogue(const tn_host *host, conv_plan *p, int axes) {
   const convolution *c = &p->key;
@@ -251,6 +255,17 @@ size_t cuda_conv_plan_bytes(const conv_plan *p) {
 
 /* ----------------------------------------------------------------- running --- */
 
+/* y = the addend, to which a forward algorithm adds before it rounds. */
+static tn_status begin_with_addend(const cuda_queue *queue, const conv_plan *p,
+                                   const conv_memory *m) {
+  size_t bytes = tn_dtype_size((tn_dtype)p->key.dtype);
+  for (int i = 0; i < 5; i++) bytes *= (size_t)p->key.y[i];
+  return cuda_status(
+      queue->device->host,
+      cudaMemcpyAsync(m->y, m->addend, bytes, cudaMemcpyDeviceToDevice, queue->stream),
+      "a convolution's addend");
+}
+
 static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
                                    const conv_memory *m) {
   static const double number64[] = {0, 1};
@@ -271,9 +286,12 @@ static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
                                                  (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
                                                  workspace, bytes, zero, p->w, w));
   } else {
+    const bool adds = cuda_conv_adds_first(&p->key);
+    tn_status status = adds ? begin_with_addend(queue, p, m) : TN_OK;
+    if (status != TN_OK) return status;
     DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, x, p->w, w, p->conv,
                                           (cudnnConvolutionFwdAlgo_t)p->algorithm, workspace, bytes,
-                                          zero, p->y, y));
+                                          adds ? one : zero, p->y, y));
   }
   return TN_OK;
 }
@@ -307,10 +325,12 @@ static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, cons
 static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const convolution *c = &p->key;
   const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4];
+  const bool adds = c->addend && !cuda_conv_adds_first(c);
+  if (!c->bias && !adds && c->activation == TN_ACTIVATION_NONE) return TN_OK;
   const cuda_conv_result result = {.stream = queue->stream,
                                    .y = m->y,
                                    .bias = c->bias ? m->bias : NULL,
-                                   .addend = c->addend ? m->addend : NULL,
+                                   .addend = adds ? m->addend : NULL,
                                    .outer = c->channels_last ? c->y[0] * plane : c->y[0],
                                    .channels = c->y[1],
                                    .inner = c->channels_last ? 1 : plane,

@@ -68,6 +68,9 @@ static uint32_t forbidden_notes(const convolution *c) {
     notes |= NOTE(NONDETERMINISTIC);
   if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
     notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
+  /* Larger windows' gradients lose more in their corners than the bound allows. */
+  if (c->role == CUDA_CONV_WEIGHT && (c->w[3] > 3 || c->w[4] > 3))
+    notes |= NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4);
   return notes;
 }
 
@@ -118,7 +121,7 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, ui
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
   const dnn_limits limits = {notes, conv_workspace_limit};
   dnn_graph g;
-  if (c->deep || c->dtype == TN_F64) return;
+  if (c->deep || c->dtype == TN_F64 || (!fused && cuda_conv_adds_first(c))) return;
   for (int i = 0; i < 2; i++) {
     conv.stride[i] = c->stride[1 + i];
     conv.padding[i] = c->padding[1 + i];

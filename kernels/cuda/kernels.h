@@ -55,6 +55,7 @@ int cuda_pass_time(void *stream, uint64_t ns);
 /* Direct convolutions: any strides, empty tensors too. The predicates say where they are
  * likely to beat a matrix kernel. */
 CUDA_DECLARE(conv_forward);          /* x, w, bias: y */
+CUDA_DECLARE(conv_forward_once);     /* x, w, bias, addend: y, all in one sum, one thread each */
 CUDA_DECLARE(conv_backward);         /* y, w, bias: x */
 CUDA_DECLARE(conv_weight);           /* y, x: w */
 CUDA_DECLARE(conv_transpose_weight); /* x, y: w */

@@ -16,6 +16,10 @@ struct place5 {
   int i[5];
 };
 
+struct strides5 {
+  int64_t stride[5];
+};
+
 /* Row-major position of a result's element. */
 template <bool DEEP> __device__ place5 place_of(int64_t at, const conv_shape &s) {
   place5 p;
@@ -43,8 +47,8 @@ template <bool DEEP> __device__ int64_t offset_of(const int64_t *stride, const p
 
 template <class T, bool DEEP>
 __global__ void __launch_bounds__(threads)
-    forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
-            const __grid_constant__ conv_shape s) {
+    forward(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride, const T *addend,
+            const __grid_constant__ strides5 by, const __grid_constant__ conv_shape s) {
   int64_t at = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (at >= s.count) return;
   place5 o = place_of<DEEP>(at, s);
@@ -69,6 +73,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (bias) sum += load(bias[o.i[1] * bias_stride]);
+  if (addend) sum += load(addend[offset_of<DEEP>(by.stride, o)]);
   y[offset_of<DEEP>(s.y, o)] = stored<T>::from(activated_for<T>(s.activation, sum));
 }
 
@@ -159,6 +164,19 @@ bool is_deep(const DLTensor *t) { return t->ndim == 5; }
 
 unsigned blocks_for(int64_t count) { return (unsigned)ceil_div(count, threads); }
 
+/* y from x, w and what there is of a bias and an addend, an output a thread. */
+template <class T> tn_status run_forward(const tn_kernel_args *args, const conv_shape &s) {
+  const DLTensor *x = args->in[0], *w = args->in[1], *y = args->out[0];
+  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  const DLTensor *addend = args->num_in > 3 ? args->in[3] : NULL;
+  strides5 by = {};
+  if (addend) copy_strides(by.stride, window_shape_of(addend));
+  return launch(args, is_deep(y) ? forward<T, true> : forward<T, false>, blocks_for(s.count),
+                threads, 0, (T *)y->data, (const T *)x->data, (const T *)w->data,
+                bias ? (const T *)bias->data : NULL, bias ? bias->strides[0] : 0,
+                addend ? (const T *)addend->data : NULL, by, s);
+}
+
 /* y from x, w and perhaps a bias; with `backward`, x from y, w and perhaps a bias. */
 template <class T> tn_status run_image(const tn_kernel_args *args, bool backward) {
   const DLTensor *from = args->in[0], *w = args->in[1], *to = args->out[0];
@@ -169,8 +187,8 @@ template <class T> tn_status run_image(const tn_kernel_args *args, bool backward
   if (cuda_conv_planes(args, s, backward, &status)) return status;
   if (!backward && cuda_conv_patch_forward(args, s, &status)) return status;
   if (cuda_conv_small_image(args, s, backward, &status)) return status;
-  auto kernel = backward ? (is_deep(to) ? grad_input<T, true> : grad_input<T, false>)
-                         : (is_deep(to) ? forward<T, true> : forward<T, false>);
+  if (!backward) return run_forward<T>(args, s);
+  auto kernel = is_deep(to) ? grad_input<T, true> : grad_input<T, false>;
   return launch(args, kernel, blocks_for(s.count), threads, 0, (T *)to->data, (const T *)from->data,
                 (const T *)w->data, bias ? (const T *)bias->data : NULL,
                 bias ? bias->strides[0] : 0, s);
@@ -204,6 +222,13 @@ tn_status cuda_run_conv_forward(const tn_kernel_args *args) {
       for_float(args, args->out[0], [&](auto t) { return run_image<decltype(t)>(args, false); });
   if (status != TN_OK || stores_activated(args, activation)) return status;
   return cuda_conv_activate(args, activation);
+}
+
+tn_status cuda_run_conv_forward_once(const tn_kernel_args *args) {
+  const DLTensor *x = args->in[0], *w = args->in[1], *y = args->out[0];
+  if (cuda_size(y, 0, y->ndim) == 0) return TN_OK;
+  return for_float(
+      args, y, [&](auto t) { return run_forward<decltype(t)>(args, shape_of(args, x, w, y, y)); });
 }
 
 tn_status cuda_run_conv_backward(const tn_kernel_args *args) {

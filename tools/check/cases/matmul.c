@@ -11,7 +11,8 @@ static const product sizes[] = {{1, 1, 1},     {2, 3, 4},     {1, 17, 5},   {17,
                                 {7, 9, 13},    {16, 16, 16},  {33, 31, 65}, {64, 64, 64},
                                 {5, 129, 300}, {1, 128, 257}, {65, 7, 8}};
 
-/* Kernels of one row, or few, begin at matrices larger than those that grow from the sizes above. */
+/* Kernels of one row, or few, begin at matrices larger than those that grow from the sizes above.
+ */
 static const product single_rows[] = {{1, 2056, 264}, {1, 521, 1032}};
 static const product few_rows[] = {{24, 256, 96}, {17, 132, 136}};
 
