@@ -22,23 +22,23 @@ template <class C> __device__ __forceinline__ C row_sum(C x) {
 }
 
 /* Products become weights; what was summed is rescaled. */
-template <class T, class C, int D>
+template <class T, class C, int D, int Y>
 __device__ __forceinline__ void tile_soften(const attention_params &p, const attention_place &at,
-                                            int i0, int j0, tile_scores<C, D> &s, C *top, C *sum,
-                                            tile_sums<C, D> &y) {
-  using S = tile_sizes<C, D>;
+                                            int i0, int j0, tile_scores<C, D, Y> &s, C *top, C *sum,
+                                            tile_sums<C, D, Y> &y) {
+  using S = tile_sizes<C, D, Y>;
 #pragma unroll
-  for (int i = 0; i < S::own; i++) {
+  for (int i = 0; i < S::rows; i++) {
     C most = top[i], part = 0;
 #pragma unroll
-    for (int j = 0; j < S::own; j++) {
-      s.v[i][j] = score_of<T, C>(p, at, i0 + tile_y() + 16 * i, j0 + tile_x() + 16 * j, s.v[i][j]);
+    for (int j = 0; j < S::columns; j++) {
+      s.v[i][j] = score_of<T, C>(p, at, i0 + tile_y() + Y * i, j0 + tile_x() + 16 * j, s.v[i][j]);
       most = s.v[i][j] > most ? s.v[i][j] : most;
     }
     most = row_max(most);
     C base = most == -(C)INFINITY ? (C)0 : most, factor = exp(top[i] - base);
 #pragma unroll
-    for (int j = 0; j < S::own; j++) part += s.v[i][j] = exp(s.v[i][j] - base);
+    for (int j = 0; j < S::columns; j++) part += s.v[i][j] = exp(s.v[i][j] - base);
     top[i] = most;
     sum[i] = sum[i] * factor + row_sum(part);
 #pragma unroll
@@ -49,54 +49,59 @@ __device__ __forceinline__ void tile_soften(const attention_params &p, const att
 }
 
 template <class T, class C, int D>
-__global__ void __launch_bounds__(tile_threads, sizeof(C) * D <= 512 ? 2 : 1)
+__global__ void __launch_bounds__(16 * forward_y, sizeof(C) * D <= 512 ? 2 : 1)
     attend_tiles(const __grid_constant__ attention_params p) {
-  using S = tile_sizes<C, D>;
+  constexpr int Y = forward_y;
+  using S = tile_sizes<C, D, Y>;
   extern __shared__ __align__(16) unsigned char memory[];
-  C *q = (C *)memory, *kv = q + S::vectors, *weights = kv + S::vectors;
+  C *q = (C *)memory, *k = q + S::vectors, *v = k + S::vectors, *weights = k;
   attention_place at = place_of_head(p, blockIdx.x / p.blocks);
   int first = (p.blocks - 1 - (int)(blockIdx.x % p.blocks)) * S::side;
   int rows = least(S::side, p.s - first), end = keys_seen(p, first + rows);
-  C top[S::own], sum[S::own];
-  tile_sums<C, D> y;
-  tile_clear<C, D>(y);
+  const T *keys = (const T *)p.k + at.group * p.t * p.d;
+  const T *values = (const T *)p.v + at.group * p.t * p.d;
+  C top[S::rows], sum[S::rows];
+  tile_sums<C, D, Y> y;
+  tile_clear<C, D, Y>(y);
 #pragma unroll
-  for (int i = 0; i < S::own; i++) {
+  for (int i = 0; i < S::rows; i++) {
     top[i] = -(C)INFINITY;
     sum[i] = 0;
   }
-  tile_load<T, C, D>(p, q, (const T *)p.q + (at.head * p.s + first) * p.d, rows);
+  tile_load<T, C, D, Y>(p, q, (const T *)p.q + (at.head * p.s + first) * p.d, rows);
   for (int j = 0; j < end; j += S::side) {
-    tile_scores<C, D> s;
-    int64_t from = (at.group * p.t + j) * p.d;
-    tile_load<T, C, D>(p, kv, (const T *)p.k + from, p.t - j);
+    tile_scores<C, D, Y> s;
+    tile_load<T, C, D, Y>(p, k, keys + (int64_t)j * p.d, p.t - j);
+    copies_wait();
     __syncthreads();
-    tile_products<C, D>(s, q, kv);
-    tile_soften<T, C, D>(p, at, first, j, s, top, sum, y);
+    tile_load<T, C, D, Y>(p, v, values + (int64_t)j * p.d, p.t - j);
+    tile_products<C, D, Y>(s, q, k);
+    tile_soften<T, C, D, Y>(p, at, first, j, s, top, sum, y);
+    __syncthreads(); /* the weights take the place of the keys */
+    tile_put<C, D, Y>(weights, s, false);
+    copies_wait();
     __syncthreads();
-    tile_load<T, C, D>(p, kv, (const T *)p.v + from, p.t - j);
-    tile_put<C, D>(weights, s, false);
-    __syncthreads();
-    tile_add<C, D>(y, weights, kv);
+    tile_add<C, D, Y>(y, weights, v);
     __syncthreads();
   }
-  C factor[S::own];
+  copies_wait();
+  C factor[S::rows];
 #pragma unroll
-  for (int i = 0; i < S::own; i++) {
-    int row = tile_y() + 16 * i;
+  for (int i = 0; i < S::rows; i++) {
+    int row = tile_y() + Y * i;
     factor[i] = sum[i] == 0 ? (C)0 : (C)1 / sum[i];
     if (p.lse && row < rows && tile_x() == 0)
       ((C *)p.lse)[at.head * p.s + first + row] = sum[i] == 0 ? -(C)INFINITY : top[i] + log(sum[i]);
   }
-  tile_store<T, C, D>(p, (T *)p.out + (at.head * p.s + first) * p.d, y, factor, rows);
+  tile_store<T, C, D, Y>(p, (T *)p.out + (at.head * p.s + first) * p.d, y, factor, rows);
 }
 
 template <class T, class C, int D>
 tn_status run_tiles(const tn_kernel_args *args, attention_params p) {
-  using S = tile_sizes<C, D>;
+  using S = tile_sizes<C, D, forward_y>;
   p.blocks = (int)ceil_div(p.s, S::side);
-  return launch_tiles(args, attend_tiles<T, C, D>, p.batch * p.heads * p.blocks, tile_threads,
-                      (2 * S::vectors + S::scores) * sizeof(C), p);
+  return launch_tiles(args, attend_tiles<T, C, D>, p.batch * p.heads * p.blocks, S::threads,
+                      3 * S::vectors * sizeof(C), p);
 }
 
 template <class T, class C>
@@ -120,8 +125,6 @@ tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
 }
 
 template <class T> tn_status run_half(const tn_kernel_args *args, attention_params p) {
-  p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
-           is_aligned(p.out, 16);
   if (!suits_tensor_cores(p)) return run_tiles_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_mma_by_count<T, 64>(args, p) : run_mma_by_count<T, 128>(args, p);
 }
@@ -151,6 +154,7 @@ tn_status cuda_run_scaled_dot_product_attention(const tn_kernel_args *args) {
   p.lse = args->out[1] ? args->out[1]->data : NULL;
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
+    p.wide = has_wide_vectors(p, sizeof(T));
     if constexpr (sizeof(T) == 2)
       return run_half<T>(args, p);
     else

@@ -27,6 +27,7 @@ struct attention_params {
   int shift;         /* of a causal call: query i sees keys up to i + shift */
   bool causal, wide; /* wide: rows allow accesses of 16 bytes */
   bool brain;        /* elements of any_half are those of bf16 */
+  int tiles;         /* of a gradient's that pass by, in shared memory at once */
   double scale;
 };
 
@@ -83,6 +84,14 @@ __device__ __forceinline__ C score_of(const attention_params &p, const attention
 /* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
  * out, and there is little to gain. */
 static inline bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
+
+/* Vectors begin at multiples of 16 bytes. */
+static inline bool has_wide_vectors(const attention_params &p, size_t element) {
+  const void *at[] = {p.q, p.k, p.v, p.dy, p.out, p.dk, p.dv};
+  for (const void *x : at)
+    if (!is_aligned(x, 16)) return false;
+  return p.d * element % 16 == 0;
+}
 
 /* `first` is the place of q among the inputs, `hides` that of mask. */
 static inline attention_params attention_params_of(const tn_kernel_args *args, int first,

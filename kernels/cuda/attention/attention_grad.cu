@@ -9,11 +9,13 @@
 
 namespace {
 
+enum { delta_threads = 256 };
+
 /* delta = sum dy y, a warp to a query. */
 template <class T, class C>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(delta_threads)
     sum_deltas(C *delta, const T *dy, const T *y, int64_t rows, int d, bool brain) {
-  int64_t row = (int64_t)blockIdx.x * (tile_threads / 32) + threadIdx.x / 32;
+  int64_t row = (int64_t)blockIdx.x * (delta_threads / 32) + threadIdx.x / 32;
   if (row >= rows) return; /* whole warps */
   C sum = 0;
   for (int i = threadIdx.x % 32; i < d; i += 32)
@@ -26,17 +28,17 @@ __global__ void __launch_bounds__(tile_threads)
  * products of dy and v. */
 template <class T, class C, int D>
 __device__ __forceinline__ void tile_grads(const attention_params &p, const attention_place &at,
-                                           int i0, int j0, tile_scores<C, D> &s,
-                                           tile_scores<C, D> &ds) {
-  using S = tile_sizes<C, D>;
+                                           int i0, int j0, tile_scores<C, D, gradient_y> &s,
+                                           tile_scores<C, D, gradient_y> &ds) {
+  using S = tile_sizes<C, D, gradient_y>;
 #pragma unroll
-  for (int i = 0; i < S::own; i++) {
-    int row = i0 + tile_y() + 16 * i;
+  for (int i = 0; i < S::rows; i++) {
+    int row = i0 + tile_y() + gradient_y * i;
     int64_t query = at.head * p.s + row;
     C lse = row < p.s ? ((const C *)p.lse_in)[query] : (C)0;
     C delta = row < p.s ? ((const C *)p.delta)[query] : (C)0;
 #pragma unroll
-    for (int j = 0; j < S::own; j++) {
+    for (int j = 0; j < S::columns; j++) {
       C score = score_of<T, C>(p, at, row, j0 + tile_x() + 16 * j, s.v[i][j]);
       C weight = score == -(C)INFINITY ? (C)0 : exp(score - lse);
       ds.v[i][j] = weight == 0 ? (C)0 : (C)p.scale * weight * (ds.v[i][j] - delta);
@@ -46,88 +48,137 @@ __device__ __forceinline__ void tile_grads(const attention_params &p, const atte
 }
 
 template <class C, int D>
-__device__ __forceinline__ void all_ones(C (&factor)[tile_sizes<C, D>::own]) {
+__device__ __forceinline__ void all_ones(C (&factor)[tile_sizes<C, D, gradient_y>::rows]) {
 #pragma unroll
-  for (int i = 0; i < tile_sizes<C, D>::own; i++) factor[i] = 1;
+  for (int i = 0; i < tile_sizes<C, D, gradient_y>::rows; i++) factor[i] = 1;
+}
+
+/* Bytes of shared memory: what stays, one or two tiles that pass by, and a tile of scores. */
+template <class C, int D> constexpr size_t gradient_bytes(int tiles) {
+  using S = tile_sizes<C, D, gradient_y>;
+  return (2 * (1 + (size_t)tiles) * S::vectors + S::scores) * sizeof(C);
+}
+
+/* A tile that passes by: the same rows of two lists. */
+template <class T, class C, int D>
+__device__ __forceinline__ void load_pair(const attention_params &p, C *to, const void *a,
+                                          const void *b, int64_t from, int rows) {
+  constexpr int Y = gradient_y;
+  tile_load<T, C, D, Y>(p, to, (const T *)a + from * p.d, rows);
+  tile_load<T, C, D, Y>(p, to + tile_sizes<C, D, Y>::vectors, (const T *)b + from * p.d, rows);
 }
 
 template <class T, class C, int D>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(16 * gradient_y)
     query_grad(const __grid_constant__ attention_params p) {
-  using S = tile_sizes<C, D>;
+  constexpr int Y = gradient_y;
+  using S = tile_sizes<C, D, Y>;
   extern __shared__ __align__(16) unsigned char memory[];
-  C *q = (C *)memory, *dy = q + S::vectors, *k = dy + S::vectors, *v = k + S::vectors,
-    *grads = v + S::vectors;
+  C *q = (C *)memory, *dy = q + S::vectors, *grads = dy + S::vectors, *tiles = grads + S::scores;
   attention_place at = place_of_head(p, blockIdx.x / p.blocks);
   int first = (p.blocks - 1 - (int)(blockIdx.x % p.blocks)) * S::side;
-  int rows = least(S::side, p.s - first), end = keys_seen(p, first + rows);
-  int64_t queries = (at.head * p.s + first) * p.d;
-  C factor[S::own];
-  tile_sums<C, D> dq;
-  tile_clear<C, D>(dq);
+  int rows = least(S::side, p.s - first), end = keys_seen(p, first + rows), buffer = 0;
+  const int64_t keys = at.group * p.t, queries = (at.head * p.s + first) * p.d;
+  C factor[S::rows];
+  tile_sums<C, D, Y> dq;
+  tile_clear<C, D, Y>(dq);
   all_ones<C, D>(factor);
-  tile_load<T, C, D>(p, q, (const T *)p.q + queries, rows);
-  tile_load<T, C, D>(p, dy, (const T *)p.dy + queries, rows);
+  tile_load<T, C, D, Y>(p, q, (const T *)p.q + queries, rows);
+  tile_load<T, C, D, Y>(p, dy, (const T *)p.dy + queries, rows);
+  if (end > 0) load_pair<T, C, D>(p, tiles, p.k, p.v, keys, p.t);
   for (int j = 0; j < end; j += S::side) {
-    tile_scores<C, D> s, ds;
-    int64_t from = (at.group * p.t + j) * p.d;
-    tile_load<T, C, D>(p, k, (const T *)p.k + from, p.t - j);
-    tile_load<T, C, D>(p, v, (const T *)p.v + from, p.t - j);
+    const C *k = tiles + buffer * 2 * S::vectors, *v = k + S::vectors;
+    const int next = j + S::side;
+    tile_scores<C, D, Y> s, ds;
+    copies_wait();
     __syncthreads();
-    tile_products<C, D>(s, q, k);
-    tile_products<C, D>(ds, dy, v);
+    buffer = (buffer + 1) % p.tiles;
+    C *const to = tiles + buffer * 2 * S::vectors;
+    if (p.tiles > 1 && next < end) load_pair<T, C, D>(p, to, p.k, p.v, keys + next, p.t - next);
+    tile_products<C, D, Y>(s, q, k);
+    tile_products<C, D, Y>(ds, dy, v);
     tile_grads<T, C, D>(p, at, first, j, s, ds);
-    tile_put<C, D>(grads, ds, false);
+    tile_put<C, D, Y>(grads, ds, false);
     __syncthreads();
-    tile_add<C, D>(dq, grads, k);
+    tile_add<C, D, Y>(dq, grads, k);
+    if (p.tiles > 1 || next >= end) continue;
     __syncthreads();
+    load_pair<T, C, D>(p, to, p.k, p.v, keys + next, p.t - next);
   }
-  tile_store<T, C, D>(p, (T *)p.out + queries, dq, factor, rows);
+  copies_wait();
+  tile_store<T, C, D, Y>(p, (T *)p.out + queries, dq, factor, rows);
 }
 
-template <class T, class C, int D>
-__global__ void __launch_bounds__(tile_threads)
-    key_grad(const __grid_constant__ attention_params p) {
-  using S = tile_sizes<C, D>;
-  extern __shared__ __align__(16) unsigned char memory[];
-  C *q = (C *)memory, *dy = q + S::vectors, *k = dy + S::vectors, *v = k + S::vectors,
-    *weights = v + S::vectors;
-  int64_t group = blockIdx.x / p.blocks, b = group / p.groups;
-  int shared = p.heads / p.groups, g = (int)(group % p.groups);
-  int j = (int)(blockIdx.x % p.blocks) * S::side, keys = least(S::side, p.t - j);
-  int64_t from = (group * p.t + j) * p.d;
-  C factor[S::own];
-  tile_sums<C, D> dk, dv;
-  tile_clear<C, D>(dk);
-  tile_clear<C, D>(dv);
-  all_ones<C, D>(factor);
-  tile_load<T, C, D>(p, k, (const T *)p.k + from, keys);
-  tile_load<T, C, D>(p, v, (const T *)p.v + from, keys);
-  for (int h = g * shared; h < (g + 1) * shared; h++) {
-    attention_place at = place_of_head(p, b * p.heads + h);
-    for (int i = 0; i < p.s; i += S::side) {
-      tile_scores<C, D> s, ds;
-      int rows = least(S::side, p.s - i);
-      int64_t queries = (at.head * p.s + i) * p.d;
-      if (keys_seen(p, i + rows) <= j) continue;
-      tile_load<T, C, D>(p, q, (const T *)p.q + queries, rows);
-      tile_load<T, C, D>(p, dy, (const T *)p.dy + queries, rows);
-      __syncthreads();
-      tile_products<C, D>(s, q, k);
-      tile_products<C, D>(ds, dy, v);
-      tile_grads<T, C, D>(p, at, i, j, s, ds);
-      tile_put<C, D>(weights, s, true);
-      __syncthreads();
-      tile_add<C, D>(dv, weights, dy);
-      __syncthreads();
-      tile_put<C, D>(weights, ds, true);
-      __syncthreads();
-      tile_add<C, D>(dk, weights, q);
-      __syncthreads();
-    }
+/* The tiles of queries, of all heads that share keys, that see keys from j on. */
+struct query_tiles {
+  int side, hidden, seen; /* hidden: of each head, those before the first that sees */
+  int64_t head;
+
+  __device__ __forceinline__ query_tiles(const attention_params &p, int64_t group, int j, int side)
+      : side(side), hidden(0) {
+    const int all = (p.s + side - 1) / side;
+    while (hidden < all && keys_seen(p, least(p.s, (hidden + 1) * side)) <= j) hidden++;
+    seen = all - hidden;
+    head = group * (p.heads / p.groups);
   }
-  tile_store<T, C, D>(p, (T *)p.dk + from, dk, factor, keys);
-  tile_store<T, C, D>(p, (T *)p.dv + from, dv, factor, keys);
+  __device__ __forceinline__ int count(const attention_params &p) const {
+    return p.heads / p.groups * seen;
+  }
+  __device__ __forceinline__ attention_place place(const attention_params &p, int x) const {
+    return place_of_head(p, head + x / seen);
+  }
+  __device__ __forceinline__ int first(int x) const { return (hidden + x % seen) * side; }
+};
+
+template <class T, class C, int D>
+__global__ void __launch_bounds__(16 * gradient_y)
+    key_grad(const __grid_constant__ attention_params p) {
+  constexpr int Y = gradient_y;
+  using S = tile_sizes<C, D, Y>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  C *k = (C *)memory, *v = k + S::vectors, *weights = v + S::vectors, *tiles = weights + S::scores;
+  const int64_t group = blockIdx.x / p.blocks;
+  const int j = (int)(blockIdx.x % p.blocks) * S::side, keys = least(S::side, p.t - j);
+  const int64_t from = (group * p.t + j) * p.d;
+  const query_tiles list(p, group, j, S::side);
+  const int count = list.count(p);
+  const auto load_queries = [&](int x, int buffer) {
+    const int i = list.first(x);
+    load_pair<T, C, D>(p, tiles + buffer * 2 * S::vectors, p.q, p.dy,
+                       list.place(p, x).head * p.s + i, p.s - i);
+  };
+  C factor[S::rows];
+  tile_sums<C, D, Y> dk, dv;
+  tile_clear<C, D, Y>(dk);
+  tile_clear<C, D, Y>(dv);
+  all_ones<C, D>(factor);
+  tile_load<T, C, D, Y>(p, k, (const T *)p.k + from, keys);
+  tile_load<T, C, D, Y>(p, v, (const T *)p.v + from, keys);
+  if (count > 0) load_queries(0, 0);
+  for (int x = 0, buffer = 0; x < count; x++) {
+    const C *q = tiles + buffer * 2 * S::vectors, *dy = q + S::vectors;
+    tile_scores<C, D, Y> s, ds;
+    copies_wait();
+    __syncthreads();
+    buffer = (buffer + 1) % p.tiles;
+    if (p.tiles > 1 && x + 1 < count) load_queries(x + 1, buffer);
+    tile_products<C, D, Y>(s, q, k);
+    tile_products<C, D, Y>(ds, dy, v);
+    tile_grads<T, C, D>(p, list.place(p, x), list.first(x), j, s, ds);
+    tile_put<C, D, Y>(weights, s, true);
+    __syncthreads();
+    tile_add<C, D, Y>(dv, weights, dy);
+    __syncthreads();
+    tile_put<C, D, Y>(weights, ds, true);
+    __syncthreads();
+    tile_add<C, D, Y>(dk, weights, q);
+    if (p.tiles > 1 || x + 1 >= count) continue;
+    __syncthreads();
+    load_queries(x + 1, buffer);
+  }
+  copies_wait();
+  tile_store<T, C, D, Y>(p, (T *)p.dk + from, dk, factor, keys);
+  tile_store<T, C, D, Y>(p, (T *)p.dv + from, dv, factor, keys);
 }
 
 template <class T, class C>
@@ -135,23 +186,33 @@ tn_status run_deltas(const tn_kernel_args *args, const attention_params &p) {
   int64_t rows = p.batch * p.heads * p.s;
   if (rows == 0) return TN_OK;
   using E = std::conditional_t<sizeof(T) == 2, any_half, T>;
-  return launch(args, sum_deltas<E, C>, (unsigned)ceil_div(rows, tile_threads / 32), tile_threads,
+  return launch(args, sum_deltas<E, C>, (unsigned)ceil_div(rows, delta_threads / 32), delta_threads,
                 0, (C *)p.delta, (const E *)p.dy, (const E *)p.y, rows, p.d, p.brain);
+}
+
+/* Two tiles where there is room: the next one comes while one is worked on. */
+template <class C, int D> int tiles_of(const tn_kernel_args *args) {
+  int room = 0;
+  if (cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                             ((const cuda_info *)args->device)->ordinal) != cudaSuccess)
+    (void)cudaGetLastError();
+  return gradient_bytes<C, D>(2) <= (size_t)room ? 2 : 1;
 }
 
 template <class T, class C, int D>
 tn_status run_grad(const tn_kernel_args *args, attention_params p) {
-  using S = tile_sizes<C, D>;
-  size_t bytes = (4 * S::vectors + S::scores) * sizeof(C);
+  using S = tile_sizes<C, D, gradient_y>;
+  p.tiles = tiles_of<C, D>(args);
+  const size_t bytes = gradient_bytes<C, D>(p.tiles);
   tn_status status = run_deltas<T, C>(args, p);
   p.blocks = (int)ceil_div(p.s, S::side);
   if (status == TN_OK)
-    status = launch_tiles(args, query_grad<T, C, D>, p.batch * p.heads * p.blocks, tile_threads,
-                          bytes, p);
+    status =
+        launch_tiles(args, query_grad<T, C, D>, p.batch * p.heads * p.blocks, S::threads, bytes, p);
   p.blocks = (int)ceil_div(p.t, S::side);
   if (status == TN_OK)
-    status = launch_tiles(args, key_grad<T, C, D>, p.batch * p.groups * p.blocks, tile_threads,
-                          bytes, p);
+    status =
+        launch_tiles(args, key_grad<T, C, D>, p.batch * p.groups * p.blocks, S::threads, bytes, p);
   return status;
 }
 
@@ -175,9 +236,6 @@ template <class T, int D> tn_status run_grad_mma(const tn_kernel_args *args, att
 }
 
 template <class T> tn_status run_grad_half(const tn_kernel_args *args, attention_params p) {
-  p.wide = p.d % 8 == 0 && is_aligned(p.q, 16) && is_aligned(p.k, 16) && is_aligned(p.v, 16) &&
-           is_aligned(p.dy, 16) && is_aligned(p.out, 16) && is_aligned(p.dk, 16) &&
-           is_aligned(p.dv, 16);
   if (!suits_tensor_cores(p)) return run_grad_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_grad_mma<T, 64>(args, p) : run_grad_mma<T, 128>(args, p);
 }
@@ -201,6 +259,7 @@ tn_status cuda_run_scaled_dot_product_attention_grad(const tn_kernel_args *args)
   p.delta = args->workspace;
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
+    p.wide = has_wide_vectors(p, sizeof(T));
     if constexpr (sizeof(T) == 2)
       return run_grad_half<T>(args, p);
     else
