@@ -100,13 +100,14 @@ struct softplus_grad_op {
   static constexpr bool wide_in_half = false;
   double beta, threshold;
   float most; /* no float stands between it and the threshold */
-  bool plain; /* beta is 1: 16 bits take a sigmoid in float */
+  bool plain; /* beta is 1: a sigmoid in float serves */
   __device__ __forceinline__ double operator()(double dy, double x, float) const {
     return dy * wide_softplus_slope(x, beta, threshold);
   }
   __device__ __forceinline__ double operator()(double dy, double x, double) const {
     return dy * double_softplus_slope(x, beta, threshold);
   }
+  __device__ __forceinline__ float single(float dy, float x) const { return narrow(dy, x); }
   __device__ __forceinline__ float narrow(float dy, float x) const {
     if (plain) return x > most ? dy : narrow_sigmoid_times(dy, x);
     return (float)(*this)((double)dy, (double)x, x);

@@ -6,6 +6,7 @@
 #ifndef KERNELS_CUDA_NARROW_ACTIVATION_CUH
 #define KERNELS_CUDA_NARROW_ACTIVATION_CUH
 
+#include "kernels/common/wide/composed.h"
 #include "kernels/cuda/elementwise/single.cuh"
 
 namespace {
@@ -129,17 +130,17 @@ struct narrow_elu_slope {
   }
 };
 
-/* dy sigmoid(x) */
+/* dy sigmoid(x), also where one of them is huge. */
+SINGLE_RARE_FN float narrow_sigmoid_times_any(float dy, float x) {
+  return (float)((double)dy * wide_sigmoid((double)x));
+}
+
 __device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
-  const narrow_fall e = narrow_fall_of(fabsf(x));
-  const bool below = x < 0.0f;
-  const float t = fmaf(e.scale, e.rest, e.scale), lost = fmaf(e.scale, e.rest, e.scale - t);
-  const float u = e.far ? 0.0f : t * 0x1p-48f, d = 1.0f + u;
-  const float low = fmaf(e.far ? 0.0f : lost, 0x1p-48f, u - (d - 1.0f));
-  const float n = below ? t : 1.0f, r = single_reciprocal(d), q = n * r;
-  const float left = fmaf(-low, q, fmaf(-d, q, n)) + (below ? lost : 0.0f);
-  const float v = fmaf(left, r, q), y = below ? narrow_fallen(dy, v, e.far) : dy * v;
-  return x != x ? x : y;
+  if (!(fabsf(x) <= 60.0f && fabsf(dy) < INFINITY)) return narrow_sigmoid_times_any(dy, x);
+  const float t = single_exp(-fabsf(x)), d = 1.0f + t, low = t - (d - 1.0f);
+  const float n = x < 0.0f ? t : 1.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n));
+  return fmaf(dy, q, __fmul_rn(dy, __fmul_rn(left, r)));
 }
 
 } // namespace

@@ -8,7 +8,8 @@
 #include "kernels/common/wide/exp.h"
 #include "kernels/cuda/base/map.cuh"
 #include "kernels/cuda/base/narrow.cuh"
-#include "kernels/cuda/elementwise/single.cuh"
+#include "kernels/cuda/elementwise/log2_table.cuh"
+#include "kernels/cuda/elementwise/single_powers.cuh"
 
 namespace {
 
@@ -76,12 +77,13 @@ template <class T> struct remainder_float {
   using B = T;
   static constexpr int inputs = 2;
   int op;
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> a, compute_t<T> b) const {
+    if constexpr (sizeof(T) < 8)
+      if (single_divides(a, b)) return remainder_single(op, a, b);
+    return before_narrowing<T>(remainder_of(op, (double)a, (double)b));
+  }
   __device__ __forceinline__ Y operator()(A a, B b) const {
-    if constexpr (sizeof(T) < 8) {
-      const float x = load(a), y = load(b);
-      if (single_divides(x, y)) return stored<T>::from(remainder_single(op, x, y));
-    }
-    return narrowed<T>::from(remainder_of(op, (double)load(a), (double)load(b)));
+    return stored<T>::from(in_float(load(a), load(b)));
   }
 };
 
@@ -107,10 +109,29 @@ __device__ __forceinline__ double logarithm_of(double x) {
 /* a^b of numbers that were floats; what is left to pow has no logarithm or power of its own. */
 __device__ __forceinline__ double power_of(double a, double b) {
   const double size = fabs(a);
+  if (size == 0 && b != 0 && fabs(b) < 0x1p22) { /* common among numbers, as others here are not */
+    const double y = b > 0 ? 0 : CUDART_INF;
+    return rint(b) == b && rint(0.5 * b) != 0.5 * b ? copysign(y, a) : y;
+  }
   if (!(size > 0 && size < CUDART_INF && fabs(b) < CUDART_INF)) return pow(a, b);
   const double y = wide_exp(b * logarithm_of(size)), half = 0.5 * b;
   if (a > 0) return y;
   return rint(b) != b ? CUDART_NAN : rint(half) != half ? -y : y;
+}
+
+/* As single_pow, of bfloat16, whose logarithms are in a table. */
+__device__ __forceinline__ single_powered short_pow(float a, float b) {
+  const uint32_t bits = __float_as_uint(a);
+  const float2 l = __ldg(&log2_table[bits >> 16 & 127u]);
+  const int power = (int)(bits & 0x7f800000u) - 0x3f800000;
+  const float whole = fmaf((float)power, 0x1p-23f, l.x), e = __fmul_rn(b, whole);
+  return single_pow_of(a, b, e, fmaf(b, l.y, fmaf(b, whole, -e)));
+}
+
+/* Of numbers that were floats, where float does not serve. Called, since it is long and rare. */
+template <power_op op> __device__ __noinline__ double rare_power(float x, float y) {
+  const double a = (double)x, b = (double)y;
+  return op == op_pow ? power_of(a, b) : op == op_atan2 ? atan2(a, b) : hypot(a, b);
 }
 
 template <power_op op, class T> struct power_float {
@@ -118,24 +139,21 @@ template <power_op op, class T> struct power_float {
   using A = T;
   using B = T;
   static constexpr int inputs = 2;
-  __device__ __forceinline__ Y operator()(A x, B y) const {
-    if constexpr (op == op_atan2 && sizeof(T) < 8) {
-      const float a = load(x), b = load(y);
-      if (single_atan2_serves(a, b)) return stored<T>::from(single_atan2(a, b));
+  __device__ __forceinline__ compute_t<T> in_float(compute_t<T> x, compute_t<T> y) const {
+    if constexpr (sizeof(T) == 8) {
+      return op == op_pow ? pow(x, y) : op == op_atan2 ? atan2(x, y) : length(x, y);
+    } else if constexpr (op == op_pow) {
+      constexpr bool is_short = std::is_same_v<T, bfloat_t>;
+      const single_powered p = is_short ? short_pow(x, y) : single_pow(x, y);
+      return p.serves ? p.value : (float)rare_power<op>(x, y);
+    } else {
+      if (op == op_atan2 && single_atan2_serves(x, y)) return single_atan2(x, y);
+      if (op == op_hypot && single_length_serves(x, y)) return single_length(x, y);
+      return before_narrowing<T>(rare_power<op>(x, y));
     }
-    if constexpr (op == op_hypot && sizeof(T) < 8) {
-      const float a = load(x), b = load(y);
-      if (single_length_serves(a, b)) return stored<T>::from(single_length(a, b));
-    }
-    if constexpr (op == op_pow && sizeof(T) < 8) {
-      const single_powered p = single_pow(load(x), load(y));
-      if (p.serves) return stored<T>::from(p.value);
-    }
-    double a = (double)load(x), b = (double)load(y);
-    if (op == op_pow && sizeof(T) < 8) return stored<T>::from((float)power_of(a, b));
-    if (op == op_pow) return narrowed<T>::from(pow(a, b));
-    if (op == op_atan2) return narrowed<T>::from(atan2(a, b));
-    return narrowed<T>::from(sizeof(T) == 8 ? length(a, b) : hypot(a, b));
+  }
+  __device__ __forceinline__ Y operator()(A a, B b) const {
+    return stored<T>::from(in_float(load(a), load(b)));
   }
 };
 

@@ -15,6 +15,8 @@
 namespace {
 
 #define SINGLE_FN static __device__ __forceinline__
+/* What is called where numbers are rare, so that it is not put in at every place. */
+#define SINGLE_RARE_FN static inline __device__ __noinline__
 
 /* Adding it to a number of at most 2^22 rounds to a whole one, which stands in the low bits. */
 #define SINGLE_ROUND 12582912.0f
@@ -105,6 +107,12 @@ SINGLE_FN single_power single_power_e(float x, float low, int more) {
   return y;
 }
 
+/* e^x to 0.9 ULP, |x| <= 87. */
+SINGLE_FN float single_exp(float x) {
+  const single_power e = single_power_e(x, 0.0f, 0);
+  return fmaf(e.scale, e.rest, e.scale);
+}
+
 /* e^-a 2^48 for a >= 0: the factor keeps it normal as long as a e^-a is not 0. */
 SINGLE_FN single_power single_falling(float a) {
   return single_power_e(fmaxf(-a, -112.0f), 0.0f, 48);
@@ -151,21 +159,27 @@ SINGLE_FN float single_silu(float x) {
   return single_sigmoid_times(c, c);
 }
 
-/* tanh(softplus x) is n / (n + 2), n = e^x (e^x + 2). */
-SINGLE_FN float single_mish(float x) {
+/* tanh(softplus x) is n / (n + 2), n = e^x (e^x + 2), here with x e^x times that without its e^x:
+ * where e^x would lose bits. */
+SINGLE_RARE_FN float single_mish_below(float x) {
   const float c = x < -130.0f ? -130.0f : x;
   const single_power e = single_falling(fabsf(c));
   const float scale = __fmul_rn(e.scale, 0x1p-48f), t = fmaf(scale, e.rest, scale);
-  const float square = __fmul_rn(t, t);
-  if (c >= 0.0f) {
-    const float n = fmaf(2.0f, t, 1.0f), low = fmaf(2.0f, t, 1.0f - n);
-    const float d = fmaf(2.0f, square, n), rest = fmaf(2.0f, square, n - d) + low;
-    const float r = single_reciprocal(d), q = __fmul_rn(n, r);
-    return __fmul_rn(c, fmaf(fmaf(-rest, q, fmaf(-d, q, n)) + low, r, q));
-  }
   const float n = t + 2.0f, d = fmaf(t, n, 2.0f), lost = t - (n - 2.0f);
   const single_parts y = single_ratio(n, lost, d, fmaf(t, lost, fmaf(t, n, 2.0f - d)));
   return x != x ? x : single_fallen(e, __fmul_rn(e.scale, c), y);
+}
+
+SINGLE_FN float single_mish(float x) {
+  if (x > 20.0f) return x;
+  if (!(x > -60.0f)) return single_mish_below(x);
+  const single_power e = single_power_e(x, 0.0f, 0);
+  const float t = fmaf(e.scale, e.rest, e.scale), t_lost = fmaf(e.scale, e.rest, e.scale - t);
+  const float twice = 2.0f * t, n = fmaf(t, t, twice), d = n + 2.0f;
+  const float lost = fmaf(t_lost, twice + 2.0f, fmaf(t, t, twice - n));
+  const float low = n - (d - 2.0f) + lost, r = single_reciprocal(d), q = __fmul_rn(n, r);
+  const float left = fmaf(-low, q, fmaf(-d, q, n)) + lost;
+  return fmaf(x, q, __fmul_rn(x, __fmul_rn(left, r)));
 }
 
 /* e^x - 1 for x < 0, and something for others. Small x lose nothing: their power of 2 is 1. */
@@ -262,7 +276,7 @@ SINGLE_FN float single_log_pair(float u, float low, float k) {
 /* ln(1 + v + low), v >= 0. */
 SINGLE_FN float single_log1p_pair(float v, float low) {
   const float u = 1.0f + v;
-  return single_log_pair(u, (v < 1.0f ? v - (u - 1.0f) : 1.0f - (u - v)) + low, 0.0f);
+  return single_log_pair(u, fminf(v, 1.0f) - (u - fmaxf(v, 1.0f)) + low, 0.0f);
 }
 
 /* ln(1 + t), 0 <= t <= 1. */
@@ -272,38 +286,27 @@ SINGLE_FN float single_log1p_unit(float t) {
   return single_log_sum(far ? 1.0f : 0.0f, f, 0.0f);
 }
 
-/* From a root that keeps what it loses. */
-SINGLE_FN float single_asinh(float x) {
-  const float a = fabsf(x), z = __fmul_rn(x, x);
-  if (a < 0.75f) {
-    float p = fmaf(2.67122150e-3f, z, -8.85121059e-3f);
-    p = fmaf(p, z, 1.56616867e-2f);
-    p = fmaf(p, z, -2.20902860e-2f);
-    p = fmaf(p, z, 3.03694755e-2f);
-    p = fmaf(p, z, -4.46450710e-2f);
-    p = fmaf(p, z, 7.50002414e-2f);
-    p = fmaf(p, z, -0.166666672f);
-    return fmaf(x, __fmul_rn(p, z), x);
-  }
-  const bool far = !(a < 4096.0f);
-  const float b = far ? 4096.0f : a, h = fmaf(b, b, 1.0f);
-  const float lost = b < 1.0f ? fmaf(b, b, 1.0f - h) : fmaf(b, b, -h) + 1.0f;
-  const float s = single_root(h);
-  const float low = __fmul_rn(fmaf(-s, s, h) + lost, 0.5f * single_reciprocal(s));
-  const float sum = b + s, left = b - (sum - s) + low;
-  const float y = single_log_pair(far ? 0.25f * a : sum, far ? 0.0f : left, far ? 3.0f : 0.0f);
-  return a < INFINITY ? copysignf(y, x) : x;
+/* ln(a + sqrt(a^2 - 1)) and ln(a + sqrt(a^2 + 1)) for large a. */
+SINGLE_RARE_FN float single_far_log(float a) {
+  return a < INFINITY ? single_log_pair(0.25f * a, 0.0f, 3.0f) : a;
 }
 
-/* So is the root here, of h = t^2 + 2 t; from 2 on what h loses no longer shows. */
+/* ln(1 + a + a^2 / (1 + sqrt(a^2 + 1))): an error of the quotient counts for a fifth. */
+SINGLE_FN float single_asinh(float x) {
+  const float a = fabsf(x);
+  if (!(a < 4096.0f)) return copysignf(single_far_log(a), x);
+  const float h = __fmul_rn(a, a), u = h + 1.0f, s = __fmul_rn(u, single_rsqrt(u));
+  const float q = __fmul_rn(h, single_reciprocal(1.0f + s)), v = a + q;
+  return copysignf(single_log1p_pair(v, q - (v - a)), x);
+}
+
+/* ln(1 + t + s), s = sqrt(t^2 + 2 t), t = x - 1, which keeps what the root's last step loses. */
 SINGLE_FN float single_acosh(float x) {
-  const bool far = !(x < 4096.0f);
-  const float t = (far ? 4096.0f : x) - 1.0f, h = fmaf(t, t, 2.0f * t);
-  const float lost = t < 2.0f ? fmaf(t, t, 2.0f * t - h) : 0.0f, s = single_root(h);
-  const float low = __fmul_rn(fmaf(-s, s, h) + lost, 0.5f * single_reciprocal(fmaxf(s, 0x1p-30f)));
-  const float v = s + t, left = t - (v - s) + low;
-  const float y = far ? single_log_pair(0.25f * x, 0.0f, 3.0f) : single_log1p_pair(v, left);
-  return x >= 1.0f ? (x < INFINITY ? y : x) : NAN;
+  if (!(x < 4096.0f)) return single_far_log(x);
+  const float t = x - 1.0f, h = __fmul_rn(t, t + 2.0f), r = single_rsqrt(fmaxf(h, 0x1p-100f));
+  const float g = __fmul_rn(h, r), e = fmaf(-g, g, h), half = 0.5f * r, s = fmaf(e, half, g);
+  const float v = s + t, left = t - (v - s) + fmaf(e, half, g - s);
+  return t >= 0.0f ? single_log1p_pair(v, left) : NAN;
 }
 
 SINGLE_FN float single_atanh(float x) {
@@ -337,21 +340,15 @@ SINGLE_FN single_turn single_turn_of(float x) {
   return y;
 }
 
-SINGLE_FN float single_sine(single_turn a) {
-  const float z = __fmul_rn(a.r, a.r);
-  float p = fmaf(2.9144644e-6f, z, -1.98607406e-4f);
-  p = fmaf(p, z, 8.33339617e-3f);
-  p = fmaf(p, z, -0.166666672f);
-  return a.r + fmaf(__fmul_rn(a.r, z), p, fmaf(-0.5f * z, a.low, a.low));
-}
-
-SINGLE_FN float single_cosine(single_turn a) {
-  const float z = __fmul_rn(a.r, a.r);
-  float p = fmaf(-3.20099048e-7f, z, 2.48519373e-5f);
-  p = fmaf(p, z, -1.38890476e-3f);
-  p = fmaf(p, z, 4.16666679e-2f);
-  const float h = 0.5f * z, c = 1.0f - h;
-  return c + fmaf(z * z, p, ((1.0f - c) - h) - a.r * a.low);
+/* The sine or the cosine, by one polynomial whose numbers are chosen: lanes of a warp want both. */
+SINGLE_FN float single_wave(single_turn a, bool cosine) {
+  const float z = __fmul_rn(a.r, a.r), h = 0.5f * z, c = 1.0f - h;
+  float p =
+      fmaf(cosine ? -3.20099048e-7f : 2.9144644e-6f, z, cosine ? 2.48519373e-5f : -1.98607406e-4f);
+  p = fmaf(p, z, cosine ? -1.38890476e-3f : 8.33339617e-3f);
+  p = fmaf(p, z, cosine ? 4.16666679e-2f : -0.166666672f);
+  const float rest = cosine ? fmaf(-a.r, a.low, (1.0f - c) - h) : fmaf(-h, a.low, a.low);
+  return (cosine ? c : a.r) + fmaf(__fmul_rn(cosine ? z : a.r, z), p, rest);
 }
 
 SINGLE_FN float single_turned(float y, int quarter) {
@@ -361,13 +358,12 @@ SINGLE_FN float single_turned(float y, int quarter) {
 /* pre, for these: |x| <= SINGLE_TURN_MOST. */
 SINGLE_FN float single_sin(float x) {
   const single_turn a = single_turn_of(x);
-  return x == 0.0f ? x
-                   : single_turned(a.quarter & 1 ? single_cosine(a) : single_sine(a), a.quarter);
+  return x == 0.0f ? x : single_turned(single_wave(a, a.quarter & 1), a.quarter);
 }
 
 SINGLE_FN float single_cos(float x) {
   const single_turn a = single_turn_of(x);
-  return single_turned(a.quarter & 1 ? single_sine(a) : single_cosine(a), a.quarter + 1);
+  return single_turned(single_wave(a, !(a.quarter & 1)), a.quarter + 1);
 }
 
 SINGLE_FN float single_tan(float x) {
@@ -409,86 +405,6 @@ SINGLE_FN bool single_atan2_serves(float y, float x) {
   const float a = fabsf(x), b = fabsf(y), big = fmaxf(a, b), small = fminf(a, b);
   return big >= 0x1p-60f && big <= 0x1p60f && (small >= 0x1p-60f || small == 0.0f) && a == a &&
          b == b;
-}
-
-/* ------------------------------------------------------------------ powers --- */
-
-/* log2 a to 2^-32 of it, in two parts; a is normal and above 0. With a = (1 + f) 2^k and
- * s = f / (2 + f), ln(1 + f) is 2 s (1 + z / 3 + z^2 / 5 + ...), z = s^2; all but the series' end
- * keeps what float loses. */
-SINGLE_FN single_parts single_log2_parts(float a) {
-  const int bits = __float_as_int(a), power = (bits - 0x3f3504f3) & (int)0xff800000;
-  const float f = __int_as_float(bits - power) - 1.0f, k = (float)(power >> 23);
-  const float d = 2.0f + f, r = single_reciprocal(d), s = __fmul_rn(f, r);
-  const float s_low = __fmul_rn(fmaf(-s, f - (d - 2.0f), fmaf(-s, d, f)), r);
-  const float z = __fmul_rn(s, s), z_low = fmaf(__fmul_rn(2.0f, s), s_low, fmaf(s, s, -z));
-  float q = fmaf(0.0909090936f, z, 0.111111112f);
-  q = fmaf(q, z, 0.142857149f);
-  q = fmaf(q, z, 0.2f);
-  const float c = __fmul_rn(z, 0.333333343f);
-  const float c_low =
-      fmaf(z_low, 0.333333343f, fmaf(z, -9.93410776e-9f, fmaf(z, 0.333333343f, -c)));
-  const float rest = fmaf(__fmul_rn(z, z), q, c_low);
-  const float l = fmaf(s, c, s); /* half of ln(1 + f) */
-  const float l_low = fmaf(s, c, s - l) + fmaf(s, rest, fmaf(s_low, c, s_low));
-  const float p = __fmul_rn(l, 2.88539004f);
-  const float p_low = fmaf(l_low, 2.88539004f, fmaf(l, 3.85192607e-8f, fmaf(l, 2.88539004f, -p)));
-  single_parts y;
-  y.whole = k + p;
-  y.rest = p_low + (p - (y.whole - k));
-  return y;
-}
-
-/* 2^(e + low) to 0.7 ULP, |e| <= 125. */
-SINGLE_FN float single_exp2_parts(float e, float low) {
-  const float t = e + SINGLE_ROUND, g = (e - (t - SINGLE_ROUND)) + low;
-  float p = fmaf(1.53533285e-4f, g, 1.3398875e-3f);
-  p = fmaf(p, g, 9.61843785e-3f);
-  p = fmaf(p, g, 5.55033237e-2f);
-  p = fmaf(p, g, 0.240226477f);
-  p = fmaf(p, g, 0.693147182f);
-  const float y = fmaf(p, g, 1.0f);
-  return __int_as_float(__float_as_int(y) + (__float_as_int(t) << 23));
-}
-
-/* a^b within 1.3 ULP, and whether it is that: where a is normal or 0, and so is the power. */
-struct single_powered {
-  float value;
-  bool serves;
-};
-
-SINGLE_FN single_powered single_pow(float a, float b) {
-  const float size = fabsf(a);
-  const bool normal = size >= 0x1p-126f && size < INFINITY;
-  const single_parts l = single_log2_parts(normal ? size : 1.0f);
-  const float e = __fmul_rn(b, l.whole), low = fmaf(b, l.rest, fmaf(b, l.whole, -e));
-  const float half = 0.5f * b, y = single_exp2_parts(e, low), of_zero = b > 0.0f ? 0.0f : INFINITY;
-  const bool whole = rintf(b) == b, odd = whole && rintf(half) != half, zero = size == 0.0f;
-  const float v = zero ? of_zero : a > 0.0f || whole ? y : NAN;
-  single_powered p;
-  p.serves = (normal && fabsf(e) <= 125.0f && fabsf(b) < INFINITY) || (zero && fabsf(b) > 0.0f);
-  p.value = odd ? copysignf(v, a) : v;
-  return p;
-}
-
-/* -------------------------------------------------------------- remainders --- */
-
-/* a - b q and q, the whole number next to a / b or one beside it; the difference is exact. */
-struct single_division {
-  float rest, whole;
-};
-
-/* Quotients that are known to a quarter, and remainders that are normal numbers or exact. */
-SINGLE_FN bool single_divides(float a, float b) {
-  const float c = fabsf(b);
-  return fabsf(a) < __fmul_rn(c, 0x1p20f) && c >= 0x1p-100f && c <= 0x1p100f;
-}
-
-SINGLE_FN single_division single_divide(float a, float b) {
-  single_division y;
-  y.whole = rintf(__fmul_rn(a, single_reciprocal(b)));
-  y.rest = fmaf(-y.whole, b, a);
-  return y;
 }
 
 } // namespace

@@ -8,9 +8,11 @@
 
 #define ANGLE(name)                                                                                \
   namespace {                                                                                      \
+  SINGLE_RARE_FN float rare_##name(float x) { return (float)name((double)x); }                     \
   struct name##_op {                                                                               \
+    using many_steps = void;                                                                       \
     __device__ __forceinline__ float operator()(float x) const {                                   \
-      return fabsf(x) <= SINGLE_TURN_MOST ? single_##name(x) : (float)name((double)x);             \
+      return fabsf(x) <= SINGLE_TURN_MOST ? single_##name(x) : rare_##name(x);                     \
     }                                                                                              \
     __device__ __forceinline__ double operator()(double x) const { return name(x); }               \
   };                                                                                               \

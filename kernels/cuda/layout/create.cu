@@ -19,12 +19,36 @@ template <> struct is_real<float> { static constexpr bool value = true; };
 template <> struct is_real<half_t> { static constexpr bool value = true; };
 template <> struct is_real<bfloat_t> { static constexpr bool value = true; };
 
+/* odd_float of what is normal in float, without a way back. */
+__device__ __forceinline__ float odd_of_normal(double x) {
+  const uint32_t lost = (uint32_t)__double2loint(x) & 0x1fffffffu;
+  return __uint_as_float(__float_as_uint(__double2float_rz(x)) | min(lost, 1u));
+}
+
 template <class T> struct count_up {
   template <class I> struct by {
     series s;
     template <int N> __device__ __forceinline__ void fill(I first, T (&v)[N]) const {
+      if constexpr (N > 1 && is_real<T>::value && sizeof(T) == 2)
+        if (fill_pairs((int64_t)first, v)) return;
 #pragma unroll
       for (int k = 0; k < N; k++) v[k] = at((int64_t)first + k);
+    }
+    /* The same of N numbers of one sign that float holds as normal ones and none of which is an
+     * end; false where they are not. */
+    template <int N> __device__ __forceinline__ bool fill_pairs(int64_t first, T (&v)[N]) const {
+      const double i = (double)first, a = fma(i, s.step, s.start);
+      const double b = fma(i + (N - 1), s.step, s.start);
+      if (s.last >= 0 && (first == 0 || s.last - first < N)) return false;
+      if (!(fmin(fabs(a), fabs(b)) >= 0x1p-126 && fmax(fabs(a), fabs(b)) < 0x1p126)) return false;
+      if ((a < 0) != (b < 0)) return false;
+      uint32_t pairs[N / 2];
+#pragma unroll
+      for (int k = 0; k < N; k += 2)
+        pairs[k / 2] = pair_of(odd_of_normal(fma(i + k, s.step, s.start)),
+                               odd_of_normal(fma(i + (k + 1), s.step, s.start)), T());
+      memcpy(v, pairs, sizeof pairs);
+      return true;
     }
     __device__ __forceinline__ T at(int64_t i) const {
       if constexpr (!is_real<T>::value) {
