@@ -61,6 +61,12 @@ static tn_tensor *product_on(tn_device *device, tn_dtype dtype, const product *p
   return y;
 }
 
+/* A share of the largest element. Exact but for one unit of bfloat16 where a device is not the
+ * processor: cuBLASLt adds a bias to what it has rounded where it splits the terms of a sum. */
+static double allowed(tn_dtype dtype, const product *p, int device) {
+  return dtype == TN_BF16 && p->bias && strcmp(b.names[device], "cpu") != 0 ? 0x1p-7 : 0;
+}
+
 static void compare(tn_dtype dtype, const product *p) {
   char what[160];
   snprintf(what, sizeof what, "%s %d [%d, %d] by %d [%d, %d], swapped %d %d, bias %d, flat %d",
@@ -71,7 +77,7 @@ static void compare(tn_dtype dtype, const product *p) {
   const int64_t count = tn_tensor_elements(y);
   tn_tensor_release(y);
   for (int d = 1; d < b.count; ++d)
-    must_be(&b, what, d, product_on(b.devices[d], dtype, p), count, want, 0);
+    must_be(&b, what, d, product_on(b.devices[d], dtype, p), count, want, allowed(dtype, p, d));
   free(want);
 }
 
