@@ -83,10 +83,6 @@ cudnnDataType_t cuda_conv_data_type(int32_t dtype);
  * in one pass behind it. */
 bool cuda_conv_has_epilogue(const convolution *c);
 
-/* Whether an algorithm without the epilogue adds the addend nevertheless: a result of 16 bits would
- * be rounded before it otherwise. No engine without the epilogue serves then. */
-bool cuda_conv_adds_first(const convolution *c);
-
 /* The result of x, w and y from the others, in the queue's stream. */
 tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m);
 

@@ -65,10 +65,6 @@ bool cuda_conv_has_epilogue(const convolution *c) {
          (c->bias || c->addend || c->activation != TN_ACTIVATION_NONE);
 }
 
-bool cuda_conv_adds_first(const convolution *c) {
-  return c->role == CUDA_CONV_FORWARD && c->addend && (c->dtype == TN_F16 || c->dtype == TN_BF16);
-}
-
 /* cuDNN's own call adds a bias and has no other activations than these. */
 static tn_status describe_epilogue(const tn_host *host, conv_plan *p, int axes) {
   const convolution *c = &p->key;
@@ -160,25 +156,8 @@ static bool is_strict(const convolution *c) {
   return c->dtype == TN_F32 && c->math == TN_MATH_IEEE;
 }
 
-/* By transforms, of the whole or of tiles of 6x6 and more, float32 errs by more than the bound, as
- * the engines' notes say of theirs in conv_tune.c. */
-static bool is_transformed(const convolution *c, int algorithm) {
-  if (c->role == CUDA_CONV_FORWARD)
-    return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT ||
-           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
-           algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-  if (c->role == CUDA_CONV_BACKWARD)
-    return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT ||
-           algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
-           algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-  return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
-         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
-         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
-}
-
 static bool is_usable(const convolution *c, const conv_candidate *a) {
   if (a->status != CUDNN_STATUS_SUCCESS || a->memory > conv_workspace_limit) return false;
-  if (is_transformed(c, a->algorithm)) return false;
   /* Those that are not add by atomics, and in 16 bits round every time. */
   const bool rounds = c->dtype == TN_F16 || c->dtype == TN_BF16;
   if ((c->deterministic || rounds) && a->determinism != CUDNN_DETERMINISTIC) return false;
@@ -255,17 +234,6 @@ size_t cuda_conv_plan_bytes(const conv_plan *p) {
 
 /* ----------------------------------------------------------------- running --- */
 
-/* y = the addend, to which a forward algorithm adds before it rounds. */
-static tn_status begin_with_addend(const cuda_queue *queue, const conv_plan *p,
-                                   const conv_memory *m) {
-  size_t bytes = tn_dtype_size((tn_dtype)p->key.dtype);
-  for (int i = 0; i < 5; i++) bytes *= (size_t)p->key.y[i];
-  return cuda_status(
-      queue->device->host,
-      cudaMemcpyAsync(m->y, m->addend, bytes, cudaMemcpyDeviceToDevice, queue->stream),
-      "a convolution's addend");
-}
-
 static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
                                    const conv_memory *m) {
   static const double number64[] = {0, 1};
@@ -286,12 +254,9 @@ static tn_status execute_algorithm(const cuda_queue *queue, const conv_plan *p,
                                                  (cudnnConvolutionBwdFilterAlgo_t)p->algorithm,
                                                  workspace, bytes, zero, p->w, w));
   } else {
-    const bool adds = cuda_conv_adds_first(&p->key);
-    tn_status status = adds ? begin_with_addend(queue, p, m) : TN_OK;
-    if (status != TN_OK) return status;
     DNN_TRY(host, cudnnConvolutionForward(dnn, one, p->x, x, p->w, w, p->conv,
                                           (cudnnConvolutionFwdAlgo_t)p->algorithm, workspace, bytes,
-                                          adds ? one : zero, p->y, y));
+                                          zero, p->y, y));
   }
   return TN_OK;
 }
@@ -325,12 +290,10 @@ static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, cons
 static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const convolution *c = &p->key;
   const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4];
-  const bool adds = c->addend && !cuda_conv_adds_first(c);
-  if (!c->bias && !adds && c->activation == TN_ACTIVATION_NONE) return TN_OK;
   const cuda_conv_result result = {.stream = queue->stream,
                                    .y = m->y,
                                    .bias = c->bias ? m->bias : NULL,
-                                   .addend = adds ? m->addend : NULL,
+                                   .addend = c->addend ? m->addend : NULL,
                                    .outer = c->channels_last ? c->y[0] * plane : c->y[0],
                                    .channels = c->y[1],
                                    .inner = c->channels_last ? 1 : plane,

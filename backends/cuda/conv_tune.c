@@ -68,9 +68,6 @@ static uint32_t forbidden_notes(const convolution *c) {
     notes |= NOTE(NONDETERMINISTIC);
   if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
     notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
-  /* Larger windows' gradients lose more in their corners than the bound allows. */
-  if (c->role == CUDA_CONV_WEIGHT && (c->w[3] > 3 || c->w[4] > 3))
-    notes |= NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4);
   return notes;
 }
 
@@ -121,7 +118,7 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, ui
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
   const dnn_limits limits = {notes, conv_workspace_limit};
   dnn_graph g;
-  if (c->deep || c->dtype == TN_F64 || (!fused && cuda_conv_adds_first(c))) return;
+  if (c->deep || c->dtype == TN_F64) return;
   for (int i = 0; i < 2; i++) {
     conv.stride[i] = c->stride[1 + i];
     conv.padding[i] = c->padding[1 + i];
@@ -149,6 +146,21 @@ static void list_field(cuda_queue *queue, const convolution *c, bool plain, bool
 static void drop_engines(field *f, int kept) {
   for (int i = 0; i < f->engines; i++)
     if (i != kept) dnn_plan_destroy(&f->engine[i]);
+}
+
+/* Algorithms that the heuristic would put last for being less exact are left to it. */
+static bool is_exact(const conv_plan *p, const conv_candidate *a) {
+  if (p->key.role == CUDA_CONV_FORWARD)
+    return a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT &&
+           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING &&
+           a->algorithm != CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+  if (p->key.role == CUDA_CONV_BACKWARD)
+    return a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT &&
+           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING &&
+           a->algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+  return a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT &&
+         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING &&
+         a->algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
 /* The place of the candidate that the plan has. */
@@ -214,6 +226,7 @@ static void race_algorithms(cuda_tuner *tuner, trial *t, const field *f, bool fu
   const int first = first_place(dnn, t->plan, f);
   t->plan->fused = fused;
   for (int i = first; i < f->count; i++) {
+    if (i > first && !is_exact(t->plan, &f->list[i])) continue;
     if (!cuda_conv_take(dnn, t->plan, &f->list[i])) continue;
     const bool leads = cuda_tuner_is_best(tuner, run_trial, t);
     log_candidate(tuner, t, "algorithm", f->list[i].algorithm, 0);
