@@ -4,6 +4,7 @@
  */
 #include "kernels/cpu/elementwise/power.h"
 
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/base/vwide.h"
 
 #define BODY "kernels/cpu/elementwise/power_float.inc"
