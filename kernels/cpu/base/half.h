@@ -6,6 +6,7 @@
 #ifndef TENON_KERNELS_CPU_HALF_H
 #define TENON_KERNELS_CPU_HALF_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -57,15 +58,14 @@ static inline uint16_t bf16_store(float x) {
 }
 
 /* double to float, rounding to odd: a second rounding to fewer bits then comes out as
- * one rounding would (Boldo and Melquiond 2008). */
+ * one rounding would (Boldo and Melquiond 2008). The step from an even float is made as a double,
+ * which loops of vectors narrow as they narrow x. */
 static inline float float_to_odd(double x) {
   const float f = (float)x;
-  const double back = (double)f;
-  const uint32_t u = bits_of_float(f);
-  const double ax = x < 0 ? -x : x, ab = back < 0 ? -back : back;
-  const uint32_t even = (u & 1u) == 0;
-  const uint32_t up = (uint32_t)(ab < ax) & even, down = (uint32_t)(ab > ax) & even;
-  return float_of_bits(u + up - down);
+  const double lost = fabs(x) - fabs((double)f);
+  const uint32_t u = bits_of_float(f), even = (u & 1u) - 1u;
+  const int32_t step = (int32_t)(lost > 0 ? 1.0 : lost < 0 ? -1.0 : 0.0);
+  return float_of_bits(u + (even & (uint32_t)step));
 }
 
 #endif

@@ -6,8 +6,6 @@
 #ifndef TENON_KERNELS_CPU_HALF_BLOCKS_H
 #define TENON_KERNELS_CPU_HALF_BLOCKS_H
 
-#include <math.h>
-
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 
@@ -52,15 +50,8 @@ static inline void bf16_of_floats(int64_t n, const float *x, uint16_t *y) {
   CPU_IVDEP for (int64_t i = 0; i < n; i++) y[i] = bf16_store(x[i]);
 }
 
-/* float_to_odd of each, by steps that vectorise where widths are mixed. */
 static inline void floats_to_odd(int64_t n, const double *restrict x, float *restrict y) {
-  for (int64_t i = 0; i < n; i++) {
-    const float f = (float)x[i];
-    const double lost = fabs(x[i]) - fabs((double)f);
-    const uint32_t u = bits_of_float(f), even = (u & 1u) - 1u;
-    const int32_t step = (int32_t)(lost > 0 ? 1.0 : lost < 0 ? -1.0 : 0.0);
-    y[i] = float_of_bits(u + (even & (uint32_t)step));
-  }
+  for (int64_t i = 0; i < n; i++) y[i] = float_to_odd(x[i]);
 }
 
 /* Of a stride, in elements. */

@@ -64,10 +64,9 @@ static int64_t int_bound(double x, int64_t low, int64_t high) {
 static inline double fma_to_odd(double a, double b, double c) {
   const double product = a * b, sum = product + c, from_c = sum - product;
   const double error = (product - (sum - from_c)) + (c - from_c);
-  const uint64_t u = bits_of_double(sum);
-  const int inexact = (error < 0) | (error > 0);
-  const uint64_t away = ((error > 0) ^ (sum < 0)) ? 1 : (uint64_t)-1;
-  return double_of_bits((inexact & ((u & 1) == 0)) ? u + away : u);
+  const uint64_t u = bits_of_double(sum), inexact = fabs(error) > 0 ? 1 : 0;
+  const uint64_t step = 1 - 2 * ((u ^ bits_of_double(error)) >> 63);
+  return double_of_bits(u + ((0 - (inexact & ~u)) & step));
 }
 
 #define BODY "kernels/cpu/elementwise/select_float.inc"
