@@ -323,10 +323,10 @@ tn_status cuda_run_conv_add(const tn_kernel_args *args) {
   enum { ADDEND = 3 };
   tn_conv2d_add_attrs plain = *(const tn_conv2d_add_attrs *)args->attrs;
   tn_kernel_args sub = *args;
+  if (args->out[0]->dtype.bits == 16) return cuda_run_conv_forward_once(args);
   plain.activation = TN_ACTIVATION_NONE;
   sub.attrs = &plain;
   sub.num_in = ADDEND;
-  if (args->out[0]->dtype.bits == 16) return cuda_run_conv_forward_once(args);
   tn_status status = cuda_run_conv_forward(&sub);
   if (status == TN_OK && args->in[ADDEND]) status = add(args, args->out[0], args->in[ADDEND]);
   return status == TN_OK ? cuda_conv_activate(args, window_activation(args)) : status;

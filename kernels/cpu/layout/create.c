@@ -22,8 +22,11 @@ typedef struct series {
     for (int64_t i = begin; i < end; i++) y[i] = (U)(expression);                                  \
     break;                                                                                         \
   }
-#define REAL fma((double)i, s->step, s->start)
 #define WHOLE (s->whole_start + (uint64_t)i * s->whole_step)
+
+static inline double real_at(const series *s, int64_t i) {
+  return fma((double)i, s->step, s->start);
+}
 
 static void store_real(const series *s, int64_t at, double x) {
   if (s->type.bits == 64)
@@ -43,7 +46,7 @@ static void series_halves(const series *s, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += BLOCK) {
     const int64_t n = cpu_min(BLOCK, end - first);
     uint16_t *y = (uint16_t *)s->y + first;
-    for (int64_t i = 0; i < n; i++) wide[i] = fma((double)(first + i), s->step, s->start);
+    for (int64_t i = 0; i < n; i++) wide[i] = real_at(s, first + i);
     floats_to_odd(n, wide, single);
     if (s->type.code == kDLBfloat)
       bf16_of_floats(n, single, y);
@@ -64,10 +67,10 @@ static tn_status series_range(void *ctx, int64_t begin, int64_t end) {
     break;
   case 32:
     if (!real) SERIES(uint32_t, WHOLE)
-    SERIES(float, REAL)
+    SERIES(float, real_at(s, i))
   default:
     if (!real) SERIES(uint64_t, WHOLE)
-    SERIES(double, REAL)
+    SERIES(double, real_at(s, i))
   }
   if (s->last >= begin && s->last < end) store_real(s, s->last, s->stop);
   if (s->last >= 0 && begin == 0 && end) store_real(s, 0, s->start);
