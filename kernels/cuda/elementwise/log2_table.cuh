@@ -1,7 +1,7 @@
 /*
- * log2(1 + i / 128) for 0 <= i < 128, the logarithms of bfloat16's significands: the nearest multiple
- * of 2^-16, to which an exponent may be added without rounding, and the float nearest to what it
- * lacks. Their sum is within 2.2e-13.
+ * log2(1 + i / 128) for 0 <= i < 128, the logarithms of bfloat16's significands: the nearest
+ * multiple of 2^-16, to which an exponent may be added without rounding, and the float nearest to
+ * what it lacks. Their sum is within 2.2e-13.
  */
 #ifndef KERNELS_CUDA_LOG2_TABLE_CUH
 #define KERNELS_CUDA_LOG2_TABLE_CUH
