@@ -138,9 +138,11 @@ bool cuda_conv_is_own_depthwise(const tn_kernel_args *args);
 bool cuda_conv_backward_is_own_depthwise(const tn_kernel_args *args);
 bool cuda_conv_weight_is_own_depthwise(const tn_kernel_args *args);
 bool cuda_conv_transpose_weight_is_own_depthwise(const tn_kernel_args *args);
-/* Whether what cuDNN rounds to 16 bits is not computed with further. */
+/* Whether what cuDNN rounds to 16 bits is not computed with further; or its sums stay in float32.
+ */
 bool cuda_conv_rounds_once(const tn_kernel_args *args);
-bool cuda_conv_add_rounds_once(const tn_kernel_args *args); /* of conv2d_add */
+bool cuda_conv_is_planned(const tn_kernel_args *args);
+bool cuda_conv_add_is_planned(const tn_kernel_args *args); /* of conv2d_add */
 tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_run_conv(const tn_kernel_args *args);
 tn_status cuda_run_conv_add(const tn_kernel_args *args); /* x, w, bias, addend: y, without cuDNN */

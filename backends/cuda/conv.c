@@ -64,30 +64,44 @@ static bool has_elements(const DLTensor *t) { return cuda_size(t, 0, t->ndim) > 
 
 static bool is_laid_out(const DLTensor *t) { return is_packed_channels_last(t) || is_row_major(t); }
 
-/* All three with channels last, or an image, so that it pays to turn what is row-major. */
+/* Sums that stay in float32 until an activation, of whole vectors of channels: of fewer, engines of
+ * cuDNN 9.14 give wrong results or read beside their bounds. */
+static bool has_wide_sums(const tn_kernel_args *args) {
+  const conv_tensors t = tensors_of(args);
+  return !cuda_conv_rounds_once(args) && t.x->ndim < 5 && t.x->shape[1] % 8 == 0 &&
+         t.y->shape[1] % 8 == 0 && t.w->shape[1] == t.x->shape[1];
+}
+
+bool cuda_conv_is_planned(const tn_kernel_args *args) {
+  return cuda_conv_rounds_once(args) || has_wide_sums(args);
+}
+
+/* All three with channels last, or an image, so that it pays to turn what is row-major, as it does
+ * for engines that keep their sums: they are fused with channels last alone. */
 bool cuda_conv_is_channels_last(const tn_kernel_args *args) {
   conv_tensors t = tensors_of(args);
-  if (t.x->ndim != 4 || !cuda_conv_rounds_once(args) || !is_laid_out(t.x) || !is_laid_out(t.w) ||
+  if (t.x->ndim != 4 || !cuda_conv_is_planned(args) || !is_laid_out(t.x) || !is_laid_out(t.w) ||
       !is_laid_out(t.y) || (t.bias && t.bias->strides[0] != 1))
     return false;
-  if (!is_row_major(t.x) || !is_row_major(t.y)) return has_elements(t.x) && has_elements(t.y);
+  if (!is_row_major(t.x) || !is_row_major(t.y) || has_wide_sums(args))
+    return has_elements(t.x) && has_elements(t.y);
   return is_packed_channels_last(t.x) && is_packed_channels_last(t.w) &&
          is_packed_channels_last(t.y);
 }
 
-/* Of few elements of 16 bits the bound allows no result that was rounded before all was added, as
- * cuDNN's may be: those are the direct convolution's. */
-bool cuda_conv_add_rounds_once(const tn_kernel_args *args) {
+/* cuda_conv_is_planned of conv2d_add. Of few elements of 16 bits the bound allows no result that
+ * was rounded before all was added, as cuDNN's may be: those are the direct convolution's. */
+bool cuda_conv_add_is_planned(const tn_kernel_args *args) {
   enum { least_averaged = 4096 };
   const DLTensor *y = args->out[0];
-  return cuda_conv_rounds_once(args) &&
+  return cuda_conv_is_planned(args) &&
          (y->dtype.bits > 16 || cuda_size(y, 0, y->ndim) >= least_averaged);
 }
 
 /* cuda_conv_is_channels_last, where neither the result nor what is added to it has to be turned. */
 bool cuda_conv_add_is_channels_last(const tn_kernel_args *args) {
   const conv_tensors t = tensors_of(args);
-  return cuda_conv_add_rounds_once(args) && is_packed_channels_last(t.y) &&
+  return cuda_conv_add_is_planned(args) && is_packed_channels_last(t.y) &&
          (!t.addend || is_packed_channels_last(t.addend)) && cuda_conv_is_channels_last(args);
 }
 
@@ -259,14 +273,19 @@ static tn_status execute_turned(const tn_kernel_args *args, const conv_plan *p, 
   return copy_to(args, &turned_result, &result);
 }
 
+static conv_memory memory_of(const tn_kernel_args *args) {
+  const conv_tensors t = tensors_of(args);
+  return (conv_memory){t.x->data,
+                       t.w->data,
+                       t.y->data,
+                       t.bias ? t.bias->data : NULL,
+                       t.addend ? t.addend->data : NULL,
+                       args->workspace};
+}
+
 static tn_status execute(const tn_kernel_args *args, const conv_plan *p) {
   const conv_tensors t = tensors_of(args);
-  conv_memory m = {t.x->data,
-                   t.w->data,
-                   t.y->data,
-                   t.bias ? t.bias->data : NULL,
-                   t.addend ? t.addend->data : NULL,
-                   args->workspace};
+  conv_memory m = memory_of(args);
   tn_status status = execute_turned(args, p, &m);
   if (status != TN_OK || p->key.role == CUDA_CONV_WEIGHT || cuda_conv_has_epilogue(&p->key))
     return status;
@@ -290,13 +309,14 @@ tn_status cuda_conv_workspace(const tn_kernel_args *args, size_t *bytes) {
   return status;
 }
 
-/* *direct is set where cuDNN has nothing for the call. */
+/* *direct says whether cuDNN has nothing for the call. */
 static tn_status run_planned(const tn_kernel_args *args, const convolution *key, bool *direct) {
   conv_plan *plan = NULL;
   tn_status status = cuda_conv_plan_of(args->queue, key, &plan);
   if (status != TN_OK) return status;
-  *direct = plan->direct;
-  if (plan->direct) return TN_OK;
+  const conv_memory memory = memory_of(args);
+  *direct = !cuda_conv_takes(plan, &memory);
+  if (*direct) return TN_OK;
   if (workspace_bytes(args, plan) > args->workspace_bytes) {
     return args->host->fail(TN_ERR_INTERNAL, "convolution: %zu bytes of workspace, needs %zu",
                             args->workspace_bytes, workspace_bytes(args, plan));

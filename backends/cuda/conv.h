@@ -79,11 +79,22 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
 
 cudnnDataType_t cuda_conv_data_type(int32_t dtype);
 
+/* Whether the sums have to stay in float32 until the activation: of 16 bits, rounded before it,
+ * only that of a relu or relu6 is the one of its sums, rounded. Such a plan is an engine's. */
+bool cuda_conv_sums_are_wide(const convolution *c);
+
+/* Whether Winograd's algorithm would take tiles so large that it errs by 1e-3: gradients by weights
+ * of 5 x 5. */
+bool cuda_conv_has_large_tiles(const convolution *c);
+
 /* Whether bias, addend and activation are the plan's to see to: in one go with the convolution, or
  * in one pass behind it. */
 bool cuda_conv_has_epilogue(const convolution *c);
 
-/* The result of x, w and y from the others, in the queue's stream. */
+/* Whether the plan can run where a call's tensors lie. */
+bool cuda_conv_takes(const conv_plan *p, const conv_memory *m);
+
+/* The result of x, w and y from the others, in the queue's stream. pre: cuda_conv_takes them. */
 tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m);
 
 #endif /* BACKENDS_CUDA_CONV_H */

@@ -65,6 +65,16 @@ bool cuda_conv_has_epilogue(const convolution *c) {
          (c->bias || c->addend || c->activation != TN_ACTIVATION_NONE);
 }
 
+bool cuda_conv_sums_are_wide(const convolution *c) {
+  return c->role == CUDA_CONV_FORWARD && (c->dtype == TN_F16 || c->dtype == TN_BF16) &&
+         c->activation != TN_ACTIVATION_NONE && c->activation != TN_ACTIVATION_RELU &&
+         c->activation != TN_ACTIVATION_RELU6;
+}
+
+bool cuda_conv_has_large_tiles(const convolution *c) {
+  return c->role == CUDA_CONV_WEIGHT && c->w[3] == 5 && c->w[4] == 5;
+}
+
 /* cuDNN's own call adds a bias and has no other activations than these. */
 static tn_status describe_epilogue(const tn_host *host, conv_plan *p, int axes) {
   const convolution *c = &p->key;
@@ -160,6 +170,9 @@ static bool is_usable(const convolution *c, const conv_candidate *a) {
   if (a->status != CUDNN_STATUS_SUCCESS || a->memory > conv_workspace_limit) return false;
   /* Those that are not add by atomics, and in 16 bits round every time. */
   const bool rounds = c->dtype == TN_F16 || c->dtype == TN_BF16;
+  if (cuda_conv_has_large_tiles(c) &&
+      a->algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED)
+    return false;
   if ((c->deterministic || rounds) && a->determinism != CUDNN_DETERMINISTIC) return false;
   return !is_strict(c) || a->math == CUDNN_FMA_MATH || a->math == CUDNN_DEFAULT_MATH;
 }
@@ -181,6 +194,11 @@ static void choose(cuda_queue *queue, conv_plan *p) {
   conv_candidate list[most_algorithms];
   int count = 0;
   p->direct = true;
+  if (cuda_conv_sums_are_wide(&p->key)) {
+    cuda_conv_tune(queue, p, NULL, 0);
+    p->direct = !p->graph.plan;
+    return;
+  }
   if (ask(queue->dnn, p, list, &count) != CUDNN_STATUS_SUCCESS) return;
   for (int i = 0; i < count && p->direct; i++) p->direct = !cuda_conv_take(queue->dnn, p, &list[i]);
   if (p->direct)
@@ -227,9 +245,20 @@ tn_status cuda_conv_plan_of(cuda_queue *queue, const convolution *key, conv_plan
   return TN_OK;
 }
 
+/* Of what cuDNN demands, so that what lies behind it begins at a multiple of 256. */
+static size_t library_bytes(const conv_plan *p) {
+  const size_t bytes =
+      p->graph.workspace_bytes > p->workspace_bytes ? p->graph.workspace_bytes : p->workspace_bytes;
+  return (bytes + 255) / 256 * 256;
+}
+
+/* Whether the plan leaves its sums in the workspace, behind what cuDNN demands of that. */
+static bool keeps_sums(const conv_plan *p) { return cuda_conv_sums_are_wide(&p->key) && !p->fused; }
+
 size_t cuda_conv_plan_bytes(const conv_plan *p) {
-  return p->graph.workspace_bytes > p->workspace_bytes ? p->graph.workspace_bytes
-                                                       : p->workspace_bytes;
+  size_t sums = sizeof(float);
+  for (int i = 0; i < 5; i++) sums *= (size_t)p->key.y[i];
+  return library_bytes(p) + (keeps_sums(p) ? sums : 0);
 }
 
 /* ----------------------------------------------------------------- running --- */
@@ -275,7 +304,8 @@ static tn_status execute_fused(const cuda_queue *queue, const conv_plan *p, cons
 
 static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   int64_t ids[] = {CONV_ID_X, CONV_ID_W, CONV_ID_Y, CONV_ID_BIAS, CONV_ID_ADDEND};
-  void *address[] = {m->x, m->w, m->y, (void *)(uintptr_t)m->bias, NULL};
+  void *result = keeps_sums(p) ? (char *)m->workspace + library_bytes(p) : m->y;
+  void *address[] = {m->x, m->w, result, (void *)(uintptr_t)m->bias, NULL};
   int count = p->fused && p->key.bias ? 4 : 3;
   if (p->fused && p->key.addend) {
     ids[count] = CONV_ID_ADDEND;
@@ -290,8 +320,11 @@ static tn_status execute_graph(const cuda_queue *queue, const conv_plan *p, cons
 static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
   const convolution *c = &p->key;
   const int64_t plane = (int64_t)c->y[2] * c->y[3] * c->y[4];
+  const float *sums =
+      keeps_sums(p) ? (const float *)((char *)m->workspace + library_bytes(p)) : NULL;
   const cuda_conv_result result = {.stream = queue->stream,
                                    .y = m->y,
+                                   .sums = sums,
                                    .bias = c->bias ? m->bias : NULL,
                                    .addend = c->addend ? m->addend : NULL,
                                    .outer = c->channels_last ? c->y[0] * plane : c->y[0],
@@ -302,13 +335,21 @@ static tn_status finish(const cuda_queue *queue, const conv_plan *p, const conv_
   return cuda_status(queue->device->host, cuda_conv_finish(&result), "a convolution's epilogue");
 }
 
-/* Engines, and whatever has the epilogue in it, read and write 16 bytes at a time: views that begin
- * elsewhere go the other way. */
-tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+static bool is_aligned(const conv_plan *p, const conv_memory *m) {
   const uintptr_t bits = (uintptr_t)m->x | (uintptr_t)m->w | (uintptr_t)m->y;
   const uintptr_t bias = p->fused && p->key.bias ? (uintptr_t)m->bias : 0;
   const uintptr_t addend = p->fused && p->key.addend ? (uintptr_t)m->addend : 0;
-  const bool aligned = ((bits | bias | addend) & 15) == 0;
+  return ((bits | bias | addend) & 15) == 0;
+}
+
+bool cuda_conv_takes(const conv_plan *p, const conv_memory *m) {
+  return !p->direct && (!cuda_conv_sums_are_wide(&p->key) || is_aligned(p, m));
+}
+
+/* Engines, and whatever has the epilogue in it, read and write 16 bytes at a time: views that begin
+ * elsewhere go the other way. */
+tn_status cuda_conv_execute(const cuda_queue *queue, const conv_plan *p, const conv_memory *m) {
+  const bool aligned = is_aligned(p, m);
   const bool by_graph = p->graph.plan && aligned, fused = p->fused && aligned;
   tn_status status = by_graph ? execute_graph(queue, p, m)
                      : fused  ? execute_fused(queue, p, m)

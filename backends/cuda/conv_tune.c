@@ -5,7 +5,7 @@
  *
  * Where there is a bias or an activation, each stands beside those that have it in them: what is
  * measured is the whole call. Some of these take NaN for 0, so that one is only kept after it was
- * seen not to.
+ * seen not to. Sums that stay in float32 until an activation are engines' alone.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -71,28 +71,73 @@ static uint32_t forbidden_notes(const convolution *c) {
   return notes;
 }
 
+/* An engine that is less exact than its notes say, -1 for none: 17 of gradients by weight is
+ * Winograd's algorithm too, in cuDNN 9.14. */
+static int64_t forbidden_engine(const convolution *c) {
+  return cuda_conv_has_large_tiles(c) ? 17 : -1;
+}
+
+/* Groups of so few channels of 16 bits that engines of cuDNN 9.14 read beside their bounds, where
+ * they are more than one channel each. */
+static bool has_odd_groups(const convolution *c) {
+  const int32_t in = c->x[1] / c->groups, out = c->y[1] / c->groups;
+  return is_half(c) && c->groups > 1 && in > 1 && (in % 8 != 0 || out % 8 != 0);
+}
+
 /* Sizes and strides of a tensor over two spatial axes, packed; without an id, one between
- * operations, in the type computed in. */
-static dnn_tensor tensor_of(dnn_graph *g, int64_t id, const convolution *c, const int32_t size[5]) {
+ * operations. */
+static dnn_tensor typed_tensor(dnn_graph *g, int64_t id, cudnnDataType_t type, const convolution *c,
+                               const int32_t size[5]) {
   const int64_t n[4] = {size[0], size[1], size[3], size[4]};
   const int64_t rows[4] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
   const int64_t last[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
   const int64_t *stride = c->channels_last ? last : rows;
-  if (!id) return dnn_graph_between(g, CUDNN_DATA_FLOAT, n, stride);
-  return dnn_graph_memory(g, id, cuda_conv_data_type(c->dtype), n, stride);
+  return id ? dnn_graph_memory(g, id, type, n, stride) : dnn_graph_between(g, type, n, stride);
 }
 
-/* Those of cuDNN's operations that are ours to the bit. */
+/* In the call's type; without an id, in the type computed in. */
+static dnn_tensor tensor_of(dnn_graph *g, int64_t id, const convolution *c, const int32_t size[5]) {
+  return typed_tensor(g, id, id ? cuda_conv_data_type(c->dtype) : CUDNN_DATA_FLOAT, c, size);
+}
+
+/* cuDNN's operation for an activation; relu stands for relu6 too. */
+static bool mode_of(int32_t activation, cudnnPointwiseMode_t *mode) {
+  switch (activation) {
+  case TN_ACTIVATION_RELU:
+  case TN_ACTIVATION_RELU6:
+    *mode = CUDNN_POINTWISE_RELU_FWD;
+    return true;
+  case TN_ACTIVATION_SILU:
+    *mode = CUDNN_POINTWISE_SWISH_FWD;
+    return true;
+  case TN_ACTIVATION_SIGMOID:
+    *mode = CUDNN_POINTWISE_SIGMOID_FWD;
+    return true;
+  case TN_ACTIVATION_GELU:
+    *mode = CUDNN_POINTWISE_GELU_FWD;
+    return true;
+  case TN_ACTIVATION_GELU_TANH:
+    *mode = CUDNN_POINTWISE_GELU_APPROX_TANH_FWD;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* In float32, those of cuDNN's operations that are ours to the bit; in 16 bits, where all is
+ * rounded at the end, what it has. */
 static bool is_fusable(const convolution *c) {
-  return cuda_conv_has_epilogue(c) &&
-         (c->activation == TN_ACTIVATION_NONE || c->activation == TN_ACTIVATION_RELU ||
-          c->activation == TN_ACTIVATION_RELU6);
+  cudnnPointwiseMode_t mode;
+  if (!cuda_conv_has_epilogue(c)) return false;
+  if (c->activation == TN_ACTIVATION_NONE) return true;
+  return mode_of(c->activation, &mode) && (is_half(c) || mode == CUDNN_POINTWISE_RELU_FWD);
 }
 
 /* Bias, addend and activation of what the convolution gave. */
 static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_tensor y) {
   const int32_t size[5] = {1, c->y[1], 1, 1, 1};
-  const bool activates = c->activation != TN_ACTIVATION_NONE;
+  cudnnPointwiseMode_t mode;
+  const bool activates = mode_of(c->activation, &mode);
   if (c->bias) {
     dnn_tensor sum = activates || c->addend ? tensor_of(g, 0, c, c->y) : y;
     dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
@@ -105,8 +150,10 @@ static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_t
                         tensor_of(g, CONV_ID_ADDEND, c, c->y), NULL, sum);
     x = sum;
   }
-  if (activates)
+  if (activates && mode == CUDNN_POINTWISE_RELU_FWD)
     dnn_graph_relu(g, CUDNN_DATA_FLOAT, c->activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY, x, y);
+  else if (activates)
+    dnn_graph_pointwise(g, mode, CUDNN_DATA_FLOAT, x, NULL, NULL, y);
 }
 
 /* Appends at most `most` without any of the notes. */
@@ -116,9 +163,9 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, ui
                                             [CUDA_CONV_BACKWARD] = DNN_CONV_X,
                                             [CUDA_CONV_WEIGHT] = DNN_CONV_W};
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
-  const dnn_limits limits = {notes, conv_workspace_limit};
+  const dnn_limits limits = {notes, conv_workspace_limit, forbidden_engine(c)};
   dnn_graph g;
-  if (c->deep || c->dtype == TN_F64) return;
+  if (c->deep || c->dtype == TN_F64 || has_odd_groups(c)) return;
   for (int i = 0; i < 2; i++) {
     conv.stride[i] = c->stride[1 + i];
     conv.padding[i] = c->padding[1 + i];
@@ -126,7 +173,9 @@ static void list_engines(cuda_queue *queue, const convolution *c, bool fused, ui
   }
   memset(&g, 0, sizeof g);
   dnn_tensor x = tensor_of(&g, CONV_ID_X, c, c->x), w = tensor_of(&g, CONV_ID_W, c, c->w);
-  dnn_tensor y = tensor_of(&g, CONV_ID_Y, c, c->y);
+  const bool wide = cuda_conv_sums_are_wide(c) && !fused;
+  const cudnnDataType_t type = wide ? CUDNN_DATA_FLOAT : cuda_conv_data_type(c->dtype);
+  dnn_tensor y = typed_tensor(&g, CONV_ID_Y, type, c, c->y);
   dnn_tensor sums = fused ? tensor_of(&g, 0, c, c->y) : y;
   dnn_graph_conv(&g, &conv, x, w, sums);
   if (fused) add_epilogue(&g, c, sums, y);
@@ -179,8 +228,13 @@ static size_t bytes_of(const convolution *c, const int32_t size[5]) {
 /* The most workspace that any candidate wants. */
 static size_t most_workspace(cudnnHandle_t dnn, conv_plan *p, const field *f) {
   size_t most = 0;
-  for (int i = 0; i < f->engines; i++)
-    if (f->engine[i].workspace_bytes > most) most = f->engine[i].workspace_bytes;
+  for (int i = 0; i < f->engines; i++) {
+    p->graph = f->engine[i];
+    p->fused = i >= f->first_fused;
+    if (cuda_conv_plan_bytes(p) > most) most = cuda_conv_plan_bytes(p);
+  }
+  p->graph = (dnn_plan){.plan = NULL};
+  p->fused = false;
   for (int i = 0; i < f->count; i++)
     if (cuda_conv_take(dnn, p, &f->list[i]) && p->workspace_bytes > most) most = p->workspace_bytes;
   return most;
@@ -208,7 +262,7 @@ static bool settle(cudnnHandle_t dnn, conv_plan *p, const field *f, const chosen
   if (c->place >= 0 && c->place < f->count && f->list[c->place].algorithm == c->number &&
       cuda_conv_take(dnn, p, &f->list[c->place]))
     return true;
-  (void)cuda_conv_take(dnn, p, &f->list[first]);
+  if (f->count) (void)cuda_conv_take(dnn, p, &f->list[first]);
   p->fused = false;
   return false;
 }
@@ -302,8 +356,17 @@ static bool results_of(const trial *t, uint16_t *to, int count) {
   return false;
 }
 
-/* Whether what was chosen adds in float, as the heuristic's first does, which the plan has
- * afterwards. pre: results of 16 bits. */
+/* Has the plan be what others are held against: the heuristic's first algorithm, or where there is
+ * none, the first engine without an epilogue; false where there is neither. */
+static bool take_yardstick(const trial *t, const field *f) {
+  (void)first_place(t->queue->dnn, t->plan, f);
+  t->plan->fused = false;
+  if (!f->count && f->first_fused > 0) t->plan->graph = f->engine[0];
+  return f->count || f->first_fused > 0;
+}
+
+/* Whether what was chosen gives what the yardstick does, which adds in float and rounds once. pre:
+ * results of 16 bits. */
 static bool rounds_once(const trial *t, const field *f, const chosen *c) {
   const convolution *key = &t->plan->key;
   const int32_t *size = key->role == CUDA_CONV_FORWARD    ? key->y
@@ -312,9 +375,9 @@ static bool rounds_once(const trial *t, const field *f, const chosen *c) {
   const size_t all = bytes_of(key, size) / sizeof(uint16_t);
   const int count = all < compared ? (int)all : compared;
   uint16_t *a = calloc((size_t)count, 2 * sizeof *a), *b = a ? a + count : NULL;
-  (void)first_place(t->queue->dnn, t->plan, f);
-  bool once = a && results_of(t, a, count) && settle(t->queue->dnn, t->plan, f, c) &&
-              results_of(t, b, count) && cuda_rounded_alike(a, b, count, (tn_dtype)key->dtype);
+  bool once = a && take_yardstick(t, f) && results_of(t, a, count) &&
+              settle(t->queue->dnn, t->plan, f, c) && results_of(t, b, count) &&
+              cuda_rounded_alike(a, b, count, (tn_dtype)key->dtype);
   t->plan->graph = (dnn_plan){.plan = NULL};
   free(a);
   return once;
@@ -337,7 +400,9 @@ static bool measure(cuda_queue *queue, conv_plan *p, const field *f, chosen *bes
     may.atomic = false;
     any = race(&tuner, &t, f, &may, best);
   }
-  if (any && best->fused && !(settle(queue->dnn, p, f, best) && keeps_nan(&t))) {
+  /* Some that take over an activation are wrong where channels are few. */
+  const bool wrong = any && best->fused && cuda_conv_sums_are_wide(c) && !rounds_once(&t, f, best);
+  if (wrong || (any && best->fused && !(settle(queue->dnn, p, f, best) && keeps_nan(&t)))) {
     may.fused = false;
     any = race(&tuner, &t, f, &may, best);
   }
@@ -441,8 +506,15 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
     is_known = settle(queue->dnn, p, &f, &best);
     cuda_choice_add(&key, &best, sizeof best);
   }
+  if (!is_known && !count && f.first_fused > 0) {
+    best = (chosen){.number = f.engine[0].engine, .is_engine = true, .notes = f.engine[0].notes};
+    is_known = settle(queue->dnn, p, &f, &best);
+  }
   if (!is_known) (void)first_place(queue->dnn, p, &f); /* takes it again */
   const bool by_engine = p->graph.plan, kept = by_engine && share(queue->device, p);
-  if (by_engine && !kept) p->graph = (dnn_plan){.plan = NULL}, p->fused = false;
+  if (by_engine && !kept) {
+    p->graph = (dnn_plan){.plan = NULL}, p->fused = false;
+    (void)take_shared(queue->device, p);
+  }
   drop_engines(&f, kept ? engine_at(&f, &best) : -1);
 }

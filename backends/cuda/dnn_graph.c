@@ -369,6 +369,7 @@ static int append_plans(dnn_graph *g, cudnnBackendDescriptor_t graph, cudnnBacke
     g->status = CUDNN_STATUS_SUCCESS; /* what one engine refuses is no matter to the next */
     ask_engine(config[i], &asked);
     const bool wanted = built < most && !(asked.notes & limits->notes) &&
+                        (limits->engine < 0 || asked.engine != limits->engine) &&
                         !(known && has_engine(plans, built, asked.engine));
     if (!wanted || !build(g, config[i], &plans[built]))
       (void)cudnnBackendDestroyDescriptor(config[i]);

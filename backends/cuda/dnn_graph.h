@@ -74,6 +74,7 @@ void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor
 typedef struct dnn_limits {
   uint32_t notes; /* of engines, a bit for each */
   size_t workspace_bytes;
+  int64_t engine; /* a number that no engine may have, -1 for none */
 } dnn_limits;
 
 /* Plans within the limits for what the heuristic names, best first, and behind those for what it

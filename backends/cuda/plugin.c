@@ -45,6 +45,9 @@ enum { own = 200, direct = 100, vendor = 300 };
       .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)}, .user = &conv_##role##_nhwc,   \
       HEEDS_ALL(op)),                                                                              \
       CONV(op, role, __VA_ARGS__)
+#define PLANNED .supports = cuda_conv_is_planned, .note = "results of 16 bits: " WHERE_PLANNED
+#define WHERE_PLANNED                                                                              \
+  "one group of channels that are multiples of 8, or no activation, relu or relu6"
 #define ROUNDS_ONCE                                                                                \
   .supports = cuda_conv_rounds_once, .note = "results of 16 bits: no activation, relu or relu6"
 /* Our own kernels first where there is little to reuse. */
@@ -232,7 +235,7 @@ static const tn_kernel cuda_kernels[] = {
     CONV_SMALL_OF(2, TN_KERNEL_CHANNELS_LAST),
     CONV_SMALL_OF(3, 0),
     CONV_THIN(conv1d, forward, cuda_conv_is_thin),
-    CONV(conv1d, forward, ROUNDS_ONCE),
+    CONV(conv1d, forward, PLANNED),
     CONV(conv1d_grad_input, backward, ),
     CONV_THIN_WEIGHT(conv1d_grad_weight),
     CONV(conv1d_grad_weight, weight, ),
@@ -242,10 +245,10 @@ static const tn_kernel cuda_kernels[] = {
     CONV(conv_transpose1d_grad_weight, transpose_weight, ),
     CONV_DEPTHWISE_FORWARD(conv2d),
     CONV_THIN(conv2d, forward, cuda_conv_is_thin_image),
-    CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, ROUNDS_ONCE),
+    CONV2D(conv2d, forward, TN_KERNEL_CHANNELS_LAST, PLANNED),
     CONV2D_WHERE(conv2d_add, add, cuda_conv_add_is_channels_last, TN_KERNEL_CHANNELS_LAST,
-                 .supports = cuda_conv_add_rounds_once,
-                 .note = "results of 16 bits: 4096 elements or more; no activation, relu or relu6"),
+                 .supports = cuda_conv_add_is_planned,
+                 .note = "results of 16 bits: 4096 elements or more; " WHERE_PLANNED),
     CONV_DEPTHWISE_BACKWARD(conv2d_grad_input),
     CONV_THIN(conv2d_grad_input, backward, cuda_conv_backward_is_planes),
     CONV2D(conv2d_grad_input, backward, TN_KERNEL_CHANNELS_LAST, ),

@@ -65,6 +65,23 @@ def conv(section, dtype, n, c, h, w, k, size, stride=1, padding=0, groups=1, dil
                 flops=2 * n * k * oh * ow * (c // groups) * size * size, limit=dtype)
 
 
+ACTIVATIONS = {"relu": 1, "gelu": 2, "hardswish": 5, "silu": 6}
+
+
+def block(section, dtype, n, c, h, w, k, size, after, adds=False, last=True):
+    """A convolution that keeps its size, a bias, what is added, if `adds`, and an activation."""
+    layout, padding = "last" if last else "", size // 2
+    x, y, weight = (text(dtype, *shape, layout=layout)
+                    for shape in ((n, c, h, w), (n, k, h, w), (k, c, size, size)))
+    call = (f"conv2d{'_add' * adds} padding={padding},{padding} activation={ACTIVATIONS[after]} : "
+            f"{x} {weight} {text(dtype, k)}" + f" {y}" * adds)
+    name = (f"{n}x{c}x{h}x{w} to {k}, {size}x{size}, bias" + ", sum" * adds + f", {after}, {dtype}" +
+            ", channels last" * last)
+    return case(section, name, call,
+                ["block", dtype, [n, c, h, w], [k, c, size, size], padding, after, adds, last],
+                flops=2 * n * k * h * w * c * size * size, limit=dtype)
+
+
 def attention(section, b, h, g, s, t, d, dtype="bf16", causal=False, backward=False, row=None):
     q, k = text(dtype, b, h, s, d), text(dtype, b, g, t, d)
     lse = text("f32", b, h, s)
@@ -177,6 +194,10 @@ def convolutions():
     for n, c, h, w, k, size, more in NETWORKS[1:6:4] + NETWORKS[8:]:
         for dtype in ("f32", "tf32"):
             yield conv("convolutions", dtype, n, c, h, w, k, size, last=False, **more)
+    for size, after, adds, last in ((3, "relu", True, True), (3, "silu", False, True), (1, "silu", False, True),
+                                    (3, "silu", True, True), (3, "silu", False, False),
+                                    (1, "hardswish", False, True), (1, "gelu", False, True)):
+        yield block("convolutions", "f16", 16, 128, 40, 40, 128, size, after, adds, last)
 
 
 def attentions():

@@ -73,6 +73,17 @@ def conv(dtype, x_shape, w_shape, stride, padding, dilation, groups, way, last):
         dy, x, w, None, [stride] * 2, [padding] * 2, [dilation] * 2, False, [0, 0], groups, mask)
 
 
+def block(dtype, x_shape, w_shape, padding, after, adds, last):
+    x, w, bias = drawn(dtype, *x_shape), drawn(dtype, *w_shape), drawn(dtype, w_shape[0])
+    if last:
+        x, w = last_channels(x), last_channels(w)
+    activate = getattr(F, after)
+    addend = torch.rand_like(F.conv2d(x, w, bias, padding=padding)) if adds else None
+    if adds:
+        return lambda: activate(F.conv2d(x, w, bias, padding=padding) + addend)
+    return lambda: activate(F.conv2d(x, w, bias, padding=padding))
+
+
 def attention(dtype, b, h, g, s, t, d, causal, backward):
     q, k, v = drawn(dtype, b, h, s, d), drawn(dtype, b, g, t, d), drawn(dtype, b, g, t, d)
     grouped = dict(enable_gqa=True) if g != h else {}
@@ -178,7 +189,7 @@ class Side:
     def make(self, text):
         self.drop()
         kind, *rest = json.loads(text)
-        self.call = {"product": product, "conv": conv, "attention": attention, "call": call,
+        self.call = {"product": product, "conv": conv, "block": block, "attention": attention, "call": call,
                      "small": small, "between": between, "scaled product": scaled_product,
                      "float8 cast": cast_float8}[kind](*rest)
         self.round_ns(2)

@@ -59,16 +59,18 @@ CUDA_DECLARE(conv_forward_once);     /* x, w, bias, addend: y, all in one sum, o
 CUDA_DECLARE(conv_backward);         /* y, w, bias: x */
 CUDA_DECLARE(conv_weight);           /* y, x: w */
 CUDA_DECLARE(conv_transpose_weight); /* x, y: w */
-/* A convolution's result [outer, channels, inner] of 32 or 16 bits, at most 2^31 - 1 elements, and
+/* A convolution's result [outer, channels, inner] of 32 or 16 bits, at most 2^31 - 1 elements; what
+ * it is made of, which lies as it does and begins at a multiple of 32 bytes, or NULL: y itself; and
  * the bias [channels] and an addend that lies as the result does, or NULL. */
 typedef struct cuda_conv_result {
   void *stream, *y;
+  const float *sums;
   const void *bias, *addend;
   int64_t outer, channels, inner;
   tn_dtype dtype;
   int activation; /* a tn_activation */
 } cuda_conv_result;
-/* y = activation(y + bias + addend). A cudaError_t. */
+/* y = activation(sums + bias + addend). A cudaError_t. */
 int cuda_conv_finish(const cuda_conv_result *r);
 /* The same of the result of a call, without a bias, of any strides and type. */
 tn_status cuda_conv_activate(const tn_kernel_args *args, int64_t activation);

@@ -194,6 +194,14 @@ template <class T> tn_status run_image(const tn_kernel_args *args, bool backward
                 bias ? bias->strides[0] : 0, s);
 }
 
+/* Few weights, each a sum of so many products that a block has work and not so many that it lasts
+ * longer than a library's call of three launches. */
+bool is_few_of_many(const DLTensor *dw, const DLTensor *dy) {
+  enum { weights = 512, least_terms = 512, most_terms = 16384 };
+  const int64_t terms = dy->shape[0] * cuda_size(dy, 2, dy->ndim);
+  return cuda_size(dw, 0, dw->ndim) <= weights && terms >= least_terms && terms <= most_terms;
+}
+
 template <class T>
 tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTensor *dy) {
   const DLTensor *dw = args->out[0];
@@ -201,7 +209,7 @@ tn_status run_weight(const tn_kernel_args *args, const DLTensor *x, const DLTens
   tn_status status;
   if (s.count == 0) return TN_OK;
   if (cuda_conv_patch_weight(args, x, dy, s, &status)) return status;
-  if (cuda_conv_small_weight(args, x, dy, s, &status)) return status;
+  if (!is_few_of_many(dw, dy) && cuda_conv_small_weight(args, x, dy, s, &status)) return status;
   int64_t image = cuda_size(dy, 2, dy->ndim);
   if (image > CUDA_MAX_INDEX || s.count > CUDA_MAX_INDEX) {
     return args->host->fail(TN_ERR_UNSUPPORTED, "%s: an image of %lld elements, at most %d",
@@ -254,7 +262,8 @@ bool cuda_conv_is_thin(const tn_kernel_args *args) {
 /* Few weights, each a sum over all images: a block each fills the device. */
 bool cuda_conv_weight_is_thin(const tn_kernel_args *args) {
   const DLTensor *dw = args->out[0];
-  return dw->shape[1] == 1 && cuda_size(dw, 0, dw->ndim) <= 1024;
+  return is_few_of_many(dw, args->in[0]) ||
+         (dw->shape[1] == 1 && cuda_size(dw, 0, dw->ndim) <= 1024);
 }
 
 tn_status cuda_conv_weight_workspace(const tn_kernel_args *args, size_t *bytes) {

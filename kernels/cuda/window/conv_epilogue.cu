@@ -1,7 +1,8 @@
 /*
  * What a convolution ends with where nothing fuses it: the bias of each channel, what is added and
- * the activation, in one pass over its result, in place. Threads take 16 bytes each where the
- * result, and the addend, begin at a multiple of that.
+ * the activation, in one pass over its result, in place, or over sums of float32 that the result is
+ * rounded from. Threads store 16 bytes each where the result, and the addend, begin at a multiple
+ * of that.
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/elementwise/activated.cuh"
@@ -27,22 +28,24 @@ template <class T, int N> __device__ run_of<T, N> read_run(const T *from, int co
 }
 
 /* A thread has elements first .. first + N; those that begin the last thread's run are there. */
-template <class T, int N>
+template <class T, class S, int N>
 __global__ void __launch_bounds__(threads)
-    finish(T *y, const T *bias, const T *addend, int activation, const channel_walk of) {
+    finish(T *y, const S *sums, const T *bias, const T *addend, int activation,
+           const channel_walk of) {
   const uint64_t begin = ((uint64_t)blockIdx.x * threads + threadIdx.x) * N;
   if (begin >= of.count) return;
   const uint32_t first = (uint32_t)begin, row = quotient(first, of.inner);
   uint32_t at = first - row * of.inner.value;
   uint32_t channel = row - quotient(row, of.channels) * of.channels.value;
   const int here = of.count - first < (uint32_t)N ? (int)(of.count - first) : N;
-  run_of<T, N> run = read_run<T, N>(y + first, here), plus = {};
+  const run_of<S, N> sum = read_run<S, N>(sums + first, here);
+  run_of<T, N> run, plus = {};
   if (addend) plus = read_run<T, N>(addend + first, here);
   float more = bias ? load(bias[channel]) : 0.0f;
 #pragma unroll
   for (int i = 0; i < N; i++) {
-    const float sum = load(run.v[i]) + more + load(plus.v[i]);
-    if (i < here) run.v[i] = stored<T>::from(activated(activation, sum));
+    const float all = load(sum.v[i]) + more + load(plus.v[i]);
+    if (i < here) run.v[i] = stored<T>::from(activated(activation, all));
     if (++at == of.inner.value) {
       at = 0;
       if (++channel == of.channels.value) channel = 0;
@@ -56,7 +59,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <class T> void launch_finish(const cuda_conv_result *r, const channel_walk &of) {
+template <class T, class S>
+void launch_finish(const cuda_conv_result *r, const S *sums, const channel_walk &of) {
   constexpr int wide = 16 / (int)sizeof(T);
   T *y = (T *)r->y;
   const T *bias = (const T *)r->bias, *addend = (const T *)r->addend;
@@ -65,9 +69,16 @@ template <class T> void launch_finish(const cuda_conv_result *r, const channel_w
   const int64_t runs = ceil_div((int64_t)of.count, aligned ? wide : 1);
   const unsigned blocks = (unsigned)ceil_div(runs, (int64_t)threads);
   if (aligned)
-    finish<T, wide><<<blocks, threads, 0, stream>>>(y, bias, addend, r->activation, of);
+    finish<T, S, wide><<<blocks, threads, 0, stream>>>(y, sums, bias, addend, r->activation, of);
   else
-    finish<T, 1><<<blocks, threads, 0, stream>>>(y, bias, addend, r->activation, of);
+    finish<T, S, 1><<<blocks, threads, 0, stream>>>(y, sums, bias, addend, r->activation, of);
+}
+
+template <class T> void launch_finish(const cuda_conv_result *r, const channel_walk &of) {
+  if (r->sums)
+    launch_finish<T>(r, r->sums, of);
+  else
+    launch_finish<T>(r, (const T *)r->y, of);
 }
 
 } // namespace
@@ -82,7 +93,7 @@ int cuda_conv_finish(const cuda_conv_result *r) {
   else if (r->dtype == TN_BF16)
     launch_finish<bfloat_t>(r, of);
   else
-    launch_finish<float>(r, of);
+    launch_finish<float>(r, (const float *)(r->sums ? r->sums : r->y), of);
   return (int)cudaGetLastError();
 }
 
