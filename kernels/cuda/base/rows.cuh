@@ -33,10 +33,11 @@ inline bool lie_alike(const void *a, const void *b) {
 template <class T> row_plan row_plan_of(const DLTensor *x, int64_t rows, int64_t size) {
   constexpr int V = pack_width<T>();
   const bool whole = is_aligned(x->data, 16) && size % V == 0;
-  row_plan p = {rows, size, 4, row_threads, is_brain(x)};
+  row_plan p = {rows, size, 4, 0, is_brain(x)};
   const int64_t packs = ceil_div(size + (whole ? 0 : V - 1), V);
   while (p.lanes <= most_row_lanes && (int64_t)p.lanes * row_packs < packs) p.lanes *= 2;
-  if (p.lanes > p.block) p.block = p.lanes;
+  /* Of more than a warp, a block each: its barriers then keep no other row waiting. */
+  p.block = p.lanes > 32 ? p.lanes : row_threads;
   return p;
 }
 
