@@ -82,6 +82,14 @@ show("erfc, t p(t) e^(-a^2), t = 1 / (1 + 0.45 a)", erfc_scaled, low, 1, 12,
      lambda t, p: p, erfc_scaled)
 
 
+# Of kernels/cpu/base/vwide.h.
+show("log2, s p(s^2)", lambda z: log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) / log(2), tiny, z_log, 5,
+     lambda z, p: sqrt(z) * p, lambda z: log((1 + sqrt(z)) / (1 - sqrt(z))) / log(2))
+show("2^r, 1 + r p(r)", lambda r: (mpf(2)**r - 1) / r, mpf("-0.50001"), mpf("0.50002"), 6,
+     lambda r, p: 1 + r * p, lambda r: mpf(2)**r)
+show("atan up to 1, t p(t^2)", lambda z: atan(sqrt(z)) / sqrt(z), tiny, mpf("1.0001"), 11,
+     lambda z, p: sqrt(z) * p, lambda z: atan(sqrt(z)))
+
 # Of kernels/cpu/elementwise/maths_blocks.h, in float.
 show("float log, f - f^2 / 2 + f^3 p(f)",
      lambda f: (log(1 + f) - f + f**2 / 2) / f**3 if f else mpf(1) / 3, 1 / r2 - 1, r2 - 1, 8,

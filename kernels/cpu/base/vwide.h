@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "kernels/common/wide/wide.h"
 #include "kernels/cpu/base/half.h"
 
 static inline uint64_t bits_of_double(double x) {
@@ -23,40 +24,35 @@ static inline double double_of_bits(uint64_t u) {
   return x;
 }
 
-/* log2 of a normal number: e + log2 m, sqrt(1/2) <= m < sqrt(2), by the series of artanh
- * at s = (m - 1) / (m + 1), |s| < 0.172, of which s^17 / 17 < 2^-45 is left out. */
+/* log2 of a normal number to 2^-45: e + log2 m, sqrt(1/2) <= m < sqrt(2), and log2 m = s p(s^2)
+ * with s = (m - 1) / (m + 1). Polynomials here are those of common/wide/fit.py. */
 static inline double log2_wide(double x) {
   const uint64_t u = bits_of_double(x), root = 0x3fe6a09e667f3bcdu;
   const uint64_t e = u - root + (UINT64_C(1024) << 52);
   const double k = double_of_bits(e >> 52 | 0x4330000000000000u) - (0x1p52 + 1024);
   const double m = double_of_bits(u - ((u - root) & 0xfff0000000000000u));
   const double s = (m - 1) / (m + 1), z = s * s;
-  double p = 1.0 / 15 * z + 1.0 / 13;
-  p = p * z + 1.0 / 11;
-  p = p * z + 1.0 / 9;
-  p = p * z + 1.0 / 7;
-  p = p * z + 1.0 / 5;
-  p = p * z + 1.0 / 3;
-  p = p * z + 1;
-  return k + 2.8853900817779268 * s * p; /* 2 / ln 2 */
+  double p = WIDE_FMA(0.28288718263145973, z, 0.31990666088908881);
+  p = WIDE_FMA(p, z, 0.41220922733052617);
+  p = WIDE_FMA(p, z, 0.5770779426302618);
+  p = WIDE_FMA(p, z, 0.96179669411235946);
+  p = WIDE_FMA(p, z, 2.8853900817778504);
+  return WIDE_FMA(s, p, k);
 }
 
-/* 2^t; outside +-1000 as at the end, which is 0 or infinity in float32. Taylor's series
- * at r ln 2, |r| <= 1/2, of which 2^-42 is left out. */
+/* 2^t to 2^-33; outside +-1000 as at the end, which is 0 or infinity in float32. 2^r = 1 + r p(r),
+ * |r| <= 1/2. */
 static inline double exp2_wide(double t) {
   double c = t < -1000 ? -1000 : t;
   c = c > 1000 ? 1000 : c;
-  const double round = 0x1.8p52, n = c + round, r = (c - (n - round)) * 0.69314718055994531;
-  double p = 1.0 / 3628800 * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1;
-  p = p * r + 1;
+  const double round = 0x1.8p52, n = c + round, r = c - (n - round);
+  double p = WIDE_FMA(1.5297372833162207e-05, r, 0.00015461448223862834);
+  p = WIDE_FMA(p, r, 0.0013333502234496603);
+  p = WIDE_FMA(p, r, 0.0096180566697118396);
+  p = WIDE_FMA(p, r, 0.055504108840214686);
+  p = WIDE_FMA(p, r, 0.24022650922330063);
+  p = WIDE_FMA(p, r, 0.69314718055993396);
+  p = WIDE_FMA(p, r, 1.0);
   return p * double_of_bits((bits_of_double(n) - bits_of_double(round) + 1023) << 52);
 }
 
@@ -77,7 +73,7 @@ static inline double pow_wide(double a, double b) {
   return ((b == 0) | (a == 1) | ((size == 1) & (steps == (double)INFINITY))) ? 1 : y;
 }
 
-/* atan q = q P(q^2), 0 <= q <= 1, to 2^-41: fitted at Chebyshev nodes in 40 digits. */
+/* atan q = q p(q^2), 0 <= q <= 1, to 2^-33. */
 static inline double atan2_wide(double y, double x) {
   const double ay = fabs(y), ax = fabs(x);
   const double least = ay < ax ? ay : ax, most = ay < ax ? ax : ay;
@@ -85,20 +81,17 @@ static inline double atan2_wide(double y, double x) {
   q = most == 0 ? 0 : q;
   q = least == (double)INFINITY ? 1 : q;
   const double z = q * q;
-  double p = 0.00017046040466188238 * z - 0.0014666686334116588;
-  p = p * z + 0.005936376596452122;
-  p = p * z - 0.015232491909076559;
-  p = p * z + 0.028410612112699587;
-  p = p * z - 0.042324616793255397;
-  p = p * z + 0.054582394542429477;
-  p = p * z - 0.065362288118493733;
-  p = p * z + 0.076631773577540779;
-  p = p * z - 0.090863606607273319;
-  p = p * z + 0.11110640790649381;
-  p = p * z - 0.14285684661254053;
-  p = p * z + 0.1999999901342103;
-  p = p * z - 0.33333333320254712;
-  p = p * z + 0.99999999999970996;
+  double p = WIDE_FMA(-0.00066317844223292145, z, 0.0047313361886640939);
+  p = WIDE_FMA(p, z, -0.015825704149959052);
+  p = WIDE_FMA(p, z, 0.033822848808053349);
+  p = WIDE_FMA(p, z, -0.053953991814116753);
+  p = WIDE_FMA(p, z, 0.07228140789068721);
+  p = WIDE_FMA(p, z, -0.089741268480262246);
+  p = WIDE_FMA(p, z, 0.11091913758950686);
+  p = WIDE_FMA(p, z, -0.14283812162185083);
+  p = WIDE_FMA(p, z, 0.19999901035668774);
+  p = WIDE_FMA(p, z, -0.3333333128931531);
+  p = WIDE_FMA(p, z, 0.99999999992924216);
   double angle = q * p;
   angle = ay > ax ? 1.5707963267948966 - angle : angle;
   angle = bits_of_double(x) >> 63 ? 3.1415926535897932 - angle : angle;
