@@ -9,12 +9,17 @@
 #include <string.h>
 
 #include "kernels/cpu/base/along.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/index/scatter_deal.h"
 #include "kernels/cpu/index/scatter_rows.h"
 #include "kernels/cpu/index/slices.h"
 
 enum { FEW = 16 }; /* updates of one place whose sum keeps the bound in any type */
+
+/* Whether a column's places are so much more than its updates that these look for their own. */
+static inline bool touches_few(const along *a, const column *c) {
+  return c->end - c->begin < a->n / 4;
+}
 
 static along scatter_of(const tn_kernel_args *args) {
   const int64_t axis = ((const tn_gather_attrs *)args->attrs)->axis;
