@@ -4,7 +4,8 @@
  * floats are summed in float and rounded once, float32 in double where many updates may meet: each
  * sum in float32 rounds by up to 6e-8 of itself, which after some 16 of one direction is more than
  * the bound of 1e-6. With fewer updates than places that is left to chance, and nothing is done for
- * places that get none. Where whole rows go to one place, sums of a wider type go place by place.
+ * places that get none; of 16 bits, those are not widened where updates are few. Where whole rows
+ * go to one place, sums of a wider type go place by place.
  */
 #include <string.h>
 
