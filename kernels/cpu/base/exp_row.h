@@ -5,7 +5,10 @@
 #ifndef TENON_KERNELS_CPU_EXP_ROW_H
 #define TENON_KERNELS_CPU_EXP_ROW_H
 
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/base/vmath.h"
+
+enum { EXP_BLOCK = 256 }; /* elements of a row at a time */
 
 #if defined(__AVX512F__)
 #include <immintrin.h>

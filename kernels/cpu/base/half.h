@@ -54,7 +54,7 @@ static inline float bf16_load(uint16_t h) { return float_of_bits((uint32_t)h << 
 static inline uint16_t bf16_store(float x) {
   const uint32_t u = bits_of_float(x);
   const uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;
-  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  return (uint16_t)(x == x ? rounded : nan);
 }
 
 /* double to float, rounding to odd: a second rounding to fewer bits then comes out as

@@ -1,7 +1,7 @@
 /*
- * Halves to and from floats by the instructions that processors have for it, of which compilers
- * make no loops of vectors; and elementwise loops over halves that borrow those of floats, block by
- * block.
+ * 16-bit floats to and from floats: halves by the instructions that processors have for it, of
+ * which compilers make no loops of vectors, bfloat16 with AVX2 in fewer steps than compilers find;
+ * and elementwise loops over either that borrow those of floats, block by block.
  */
 #ifndef TENON_KERNELS_CPU_HALF_BLOCKS_H
 #define TENON_KERNELS_CPU_HALF_BLOCKS_H
@@ -9,7 +9,7 @@
 #include "kernels/cpu/base/half.h"
 #include "kernels/cpu/cpu.h"
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -42,41 +42,75 @@ static inline void halves_of_floats(int64_t n, const float *x, uint16_t *y) {
   CPU_IVDEP for (; i < n; i++) y[i] = f16_store(x[i]);
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define BF16_BY_EIGHT 1
+/* As words, what bf16_store makes of eight floats. */
+static inline __m256i bf16_eight(const float *x) {
+  const __m256 f = _mm256_loadu_ps(x);
+  const __m256i u = _mm256_castps_si256(f), high = _mm256_srli_epi32(u, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), odd);
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, half), 16);
+  const __m256i nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256 is_nan = _mm256_cmp_ps(f, f, _CMP_UNORD_Q);
+  return _mm256_blendv_epi8(rounded, nan, _mm256_castps_si256(is_nan));
+}
+#endif
+
 static inline void floats_of_bf16(int64_t n, const uint16_t *x, float *y) {
-  CPU_IVDEP for (int64_t i = 0; i < n; i++) y[i] = bf16_load(x[i]);
+  int64_t i = 0;
+#if defined(BF16_BY_EIGHT)
+  for (; i + 32 <= n; i += 32)
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + 32; j += 8) {
+      const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(x + j)));
+      _mm256_storeu_si256((void *)(y + j), _mm256_slli_epi32(words, 16));
+    }
+#endif
+  CPU_IVDEP for (; i < n; i++) y[i] = bf16_load(x[i]);
 }
 
 static inline void bf16_of_floats(int64_t n, const float *x, uint16_t *y) {
-  CPU_IVDEP for (int64_t i = 0; i < n; i++) y[i] = bf16_store(x[i]);
+  int64_t i = 0;
+#if defined(BF16_BY_EIGHT)
+  enum { IN_ORDER = 0xd8 }; /* packing takes the vectors' lower halves first */
+  for (; i + 16 <= n; i += 16) {
+    const __m256i packed = _mm256_packus_epi32(bf16_eight(x + i), bf16_eight(x + i + 8));
+    _mm256_storeu_si256((void *)(y + i), _mm256_permute4x64_epi64(packed, IN_ORDER));
+  }
+#endif
+  CPU_IVDEP for (; i < n; i++) y[i] = bf16_store(x[i]);
 }
 
 static inline void floats_to_odd(int64_t n, const double *restrict x, float *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] = float_to_odd(x[i]);
 }
 
-/* Of a stride, in elements. */
-static inline void take_halves(int64_t n, const uint16_t *x, int64_t stride, float *y) {
-  if (stride == 1) {
-    floats_of_halves(n, x, y);
-  } else {
+/* Of a stride, in elements; bf16: they are bfloat16, not halves. */
+static inline void take_halves(bool bf16, int64_t n, const uint16_t *x, int64_t stride, float *y) {
+  if (stride == 1)
+    (bf16 ? floats_of_bf16 : floats_of_halves)(n, x, y);
+  else if (bf16)
+    for (int64_t i = 0; i < n; i++) y[i] = bf16_load(x[i * stride]);
+  else
     for (int64_t i = 0; i < n; i++) y[i] = f16_load(x[i * stride]);
-  }
 }
 
-static inline void put_halves(int64_t n, const float *x, uint16_t *y, int64_t stride) {
-  if (stride == 1) {
-    halves_of_floats(n, x, y);
-  } else {
+static inline void put_halves(bool bf16, int64_t n, const float *x, uint16_t *y, int64_t stride) {
+  if (stride == 1)
+    (bf16 ? bf16_of_floats : halves_of_floats)(n, x, y);
+  else if (bf16)
+    for (int64_t i = 0; i < n; i++) y[i * stride] = bf16_store(x[i]);
+  else
     for (int64_t i = 0; i < n; i++) y[i * stride] = f16_store(x[i]);
-  }
 }
 
 #define HALF_BLOCK 512
 #define HALF_INPUTS 2
 
-/* One output of one or two inputs that are halves, as fn makes it of floats. The output is halves
+/* One output of one or two inputs of 16 bits, as fn makes it of floats. The output is of their type
  * too, or where `bytes` is not 2 what fn itself writes. */
-static inline void half_blocks(elementwise_fn fn, int inputs, size_t bytes, int64_t n,
+static inline void half_blocks(bool bf16, elementwise_fn fn, int inputs, size_t bytes, int64_t n,
                                void *const *p, const int64_t *s, const void *ctx) {
   const bool halves = bytes == sizeof(uint16_t);
   float in[HALF_INPUTS][HALF_BLOCK], out[HALF_BLOCK];
@@ -85,25 +119,25 @@ static inline void half_blocks(elementwise_fn fn, int inputs, size_t bytes, int6
   for (int k = 0; k < inputs; k++) {
     at[k] = in[k];
     step[k] = s[k] != 0;
-    if (n > 0 && s[k] == 0) in[k][0] = f16_load(*(const uint16_t *)p[k]);
+    if (n > 0 && s[k] == 0) take_halves(bf16, 1, p[k], 1, in[k]);
   }
   step[inputs] = halves ? 1 : s[inputs];
   for (int64_t i = 0; i < n; i += HALF_BLOCK) {
     const int64_t m = cpu_min(HALF_BLOCK, n - i);
     for (int k = 0; k < inputs; k++)
-      if (s[k] != 0) take_halves(m, (const uint16_t *)p[k] + i * s[k], s[k], in[k]);
+      if (s[k] != 0) take_halves(bf16, m, (const uint16_t *)p[k] + i * s[k], s[k], in[k]);
     char *y = (char *)p[inputs] + i * s[inputs] * (int64_t)bytes;
     at[inputs] = halves ? (void *)out : y;
     fn(m, at, step, ctx);
-    if (halves) put_halves(m, out, (uint16_t *)(void *)y, s[inputs]);
+    if (halves) put_halves(bf16, m, out, (uint16_t *)(void *)y, s[inputs]);
   }
 }
 
-/* The loop of operator op over halves: that of floats, which stands in the same file. */
+/* The loop of operator op over 16 bits: that of floats, which stands in the same file. */
 #define BORROWED_LOOP(op, inputs, R)                                                               \
   static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
-    half_blocks(op##_loop_f32, inputs, sizeof(R), n, p, s, ctx);                                   \
+    half_blocks(DT == 8, op##_loop_f32, inputs, sizeof(R), n, p, s, ctx);                          \
   }
 
 #endif

@@ -40,10 +40,14 @@
   }
 #define BINARY_LOOP_borrowed(op, R, PUT, EXPR) BORROWED_LOOP(op, 2, R)
 
-#define BINARY(op, R, PUT, EXPR, grain)                                                            \
-  CPU_CAT(BINARY_LOOP, LOOPS)(op, R, PUT, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) { \
+#define BINARY_AS(loops, op, R, PUT, EXPR, grain)                                                  \
+  CPU_CAT(BINARY_LOOP, loops)(op, R, PUT, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) { \
     return ISA(elementwise)(args, NAME(op##_loop), NULL, grain);                                   \
   }
+#define BINARY(op, R, PUT, EXPR, grain) BINARY_AS(LOOPS, op, R, PUT, EXPR, grain)
+/* Whose results are truth. */
+#define AS_BOOL(x) ((uint8_t)(x))
+#define BINARY_TEST(op, EXPR) BINARY_AS(TEST_LOOPS, op, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
 #define UNARY_LOOP_own(op, EXPR)                                                                   \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \

@@ -1,7 +1,7 @@
 /*
  * Exact and correctly rounded functions of one tensor, and questions about an element.
- * Rounding to whole numbers goes by adding and taking away 2^23 (2^52 in doubles), which
- * every instruction set has in vectors.
+ * Where an instruction set has none for it in vectors, rounding to whole numbers goes by adding and
+ * taking away 2^23 (2^52 in doubles).
  */
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/elementwise/unary.h"
@@ -9,6 +9,14 @@
 static inline float abs_f(float x) { return fabsf(x); }
 static inline double abs_d(double x) { return fabs(x); }
 
+#if defined(__SSE4_1__) || defined(__aarch64__)
+static inline float round_f(float x) { return rintf(x); }
+static inline double round_d(double x) { return rint(x); }
+static inline float floor_f(float x) { return floorf(x); }
+static inline double floor_d(double x) { return floor(x); }
+static inline float trunc_f(float x) { return truncf(x); }
+static inline double trunc_d(double x) { return trunc(x); }
+#else
 /* To the nearest, even of two; larger numbers are whole. */
 static inline float round_f(float x) {
   const float a = fabsf(x), r = (a + 0x1p23f) - 0x1p23f;
@@ -30,6 +38,7 @@ static inline double floor_d(double x) {
 
 static inline float trunc_f(float x) { return copysignf(floor_f(fabsf(x)), x); }
 static inline double trunc_d(double x) { return copysign(floor_d(fabs(x)), x); }
+#endif
 
 #define BODY "kernels/cpu/elementwise/simple_float.inc"
 #include "kernels/cpu/base/stamp_float.inc"

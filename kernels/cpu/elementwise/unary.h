@@ -19,6 +19,13 @@
 #define WIDE_OF(dt, f) CPU_CAT(WIDE, dt)(f)
 #define WIDE(f) WIDE_OF(DT, f)
 
+/* An operator of 16 bits whose loop is that of floats whatever LOOPS is. */
+#define UNARY_BORROWED(op)                                                                         \
+  BORROWED_LOOP(op, 1, T)                                                                          \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), NULL, CPU_GRAIN_MATHS);                         \
+  }
+
 /* y = f(x), rounded once. */
 #define UNARY_WIDE(op) UNARY(op, (C)WIDE(op)((double)a), CPU_GRAIN_MATHS)
 
@@ -42,21 +49,23 @@
   }
 #define UNARY_OF_borrowed(op, ATTRS, R, PUT, EXPR) BORROWED_LOOP(op, 1, R)
 
-#define UNARY_OF(op, ATTRS, R, PUT, EXPR, grain)                                                   \
-  CPU_CAT(UNARY_OF, LOOPS)                                                                         \
+#define UNARY_OF_AS(loops, op, ATTRS, R, PUT, EXPR, grain)                                         \
+  CPU_CAT(UNARY_OF, loops)                                                                         \
   (op, ATTRS, R, PUT, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                     \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, grain);                            \
   }
 
+#define UNARY_OF(op, ATTRS, R, PUT, EXPR, grain) UNARY_OF_AS(LOOPS, op, ATTRS, R, PUT, EXPR, grain)
+
 #define ATTRS_OF(op) const tn_##op##_attrs k = *(const tn_##op##_attrs *)ctx
 #define NO_ATTRS (void)ctx
-#define AS_BOOL(x) ((uint8_t)(x))
 
 #define UNARY_WITH(op, EXPR) UNARY_OF(op, ATTRS_OF(op), T, STORE, (C)(EXPR), CPU_GRAIN_MATHS)
 /* One loop of several of an operator with attributes: op_which_loop. */
 #define UNARY_LOOP_WITH(op, which, EXPR)                                                           \
   CPU_CAT(UNARY_OF, LOOPS)(op##_##which, ATTRS_OF(op), T, STORE, (C)(EXPR))
-#define UNARY_TEST(op, EXPR) UNARY_OF(op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
+#define UNARY_TEST(op, EXPR)                                                                       \
+  UNARY_OF_AS(TEST_LOOPS, op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
 /* Gradients: a is dy; b is y, or x where the gradient needs the input. */
 #define GRADIENT_LOOP_own(op, ATTRS, EXPR)                                                         \

@@ -4,17 +4,23 @@
  * floats are summed in float and rounded once, float32 in double where many updates may meet: each
  * sum in float32 rounds by up to 6e-8 of itself, which after some 16 of one direction is more than
  * the bound of 1e-6. With fewer updates than places that is left to chance, and nothing is done for
- * places that get none. Where whole rows go to one place, sums of a wider type go place by place.
+ * places that get none; of 16 bits, those are not widened where updates are few. Where whole rows
+ * go to one place, sums of a wider type go place by place.
  */
 #include <string.h>
 
 #include "kernels/cpu/base/along.h"
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/index/scatter_deal.h"
 #include "kernels/cpu/index/scatter_rows.h"
 #include "kernels/cpu/index/slices.h"
 
 enum { FEW = 16 }; /* updates of one place whose sum keeps the bound in any type */
+
+/* Whether a column's places are so much more than its updates that these look for their own. */
+static inline bool touches_few(const along *a, const column *c) {
+  return c->end - c->begin < a->n / 4;
+}
 
 static along scatter_of(const tn_kernel_args *args) {
   const int64_t axis = ((const tn_gather_attrs *)args->attrs)->axis;

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define SOFTMAX_TILE 64
+#define SOFTMAX_KEPT 4096 /* exponentials of a row of 16 bits that are kept as floats */
 
 typedef struct softmax_call {
   const void *a, *b;

@@ -50,6 +50,7 @@ typedef struct conv_lines {
 typedef struct conv_call {
   const tn_host *host;
   const void *x, *w, *bias, *dy; /* in type T, those that the operator has */
+  const void *addend;            /* likewise, of y's shape: what is added before the activation */
   void *y;                       /* what it writes */
   const void *weight;            /* w in type C */
   tn_kept *kept;                 /* NULL unless w never changes: where its panels stay */
@@ -246,13 +247,6 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 #include "kernels/cpu/window/conv_phase.h"
 #include "kernels/cpu/window/conv_point.h"
 #include "kernels/cpu/window/conv_weight.h"
-
-/* What is added to a convolution, and its activation. */
-typedef struct conv_sum {
-  void *y;
-  const void *addend;
-  int64_t activation;
-} conv_sum;
 
 #define BODY "kernels/cpu/window/conv.inc"
 #include "kernels/cpu/base/stamp_float.inc"
