@@ -1,6 +1,6 @@
 /*
  * What the files of the convolutions by cuDNN share: conv.c describes calls, conv_plan.c makes and
- * runs plans, conv_tune.c measures.
+ * runs plans, conv_engines.c lists engines of cuDNN's graphs, conv_tune.c measures.
  */
 #ifndef BACKENDS_CUDA_CONV_H
 #define BACKENDS_CUDA_CONV_H
@@ -76,6 +76,24 @@ bool cuda_conv_is_measured(const tn_host *host, const convolution *c);
 /* Takes the fastest of cuDNN's algorithms and engines where there is reason to measure, else the
  * first engine; the plan has the heuristic's first algorithm. */
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count);
+
+/* A numerical note of cuDNN's on an engine, as a bit. */
+#define CONV_NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
+
+/* The notes that a call cannot do with. */
+uint32_t cuda_conv_forbidden_notes(const convolution *c);
+
+/* Puts the plans of at most `most` engines, the heuristic's first in front, that have none of the
+ * notes, with the epilogue in them or without, and returns how many; the caller destroys them. None
+ * for what no engine is right for. */
+int cuda_conv_engines(cuda_queue *queue, const convolution *c, bool fused, uint32_t notes,
+                      dnn_plan *out, int most);
+
+/* Whether engines can have the epilogue in them. */
+bool cuda_conv_is_fusable(const convolution *c);
+
+/* Whether elements are of 16 bits. */
+bool cuda_conv_is_half(const convolution *c);
 
 cudnnDataType_t cuda_conv_data_type(int32_t dtype);
 

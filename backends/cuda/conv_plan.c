@@ -253,7 +253,9 @@ static size_t library_bytes(const conv_plan *p) {
 }
 
 /* Whether the plan leaves its sums in the workspace, behind what cuDNN demands of that. */
-static bool keeps_sums(const conv_plan *p) { return cuda_conv_sums_are_wide(&p->key) && !p->fused; }
+static bool keeps_sums(const conv_plan *p) {
+  return cuda_conv_sums_are_wide(&p->key) && p->graph.plan && !p->fused;
+}
 
 size_t cuda_conv_plan_bytes(const conv_plan *p) {
   size_t sums = sizeof(float);

@@ -1,7 +1,7 @@
 /*
  * The fastest way of a convolution by measuring: the algorithms that cuDNN's older heuristic names,
  * and for two axes the engines that its graphs have, which are more and of which many run on newer
- * units. Engines that compute less exactly than the call asks for are left out by their notes.
+ * units.
  *
  * Where there is a bias or an activation, each stands beside those that have it in them: what is
  * measured is the whole call. Some of these take NaN for 0, so that one is only kept after it was
@@ -56,139 +56,14 @@ static bool run_trial(void *user) {
   return cuda_conv_execute(t->queue, t->plan, &t->memory) == TN_OK;
 }
 
-#define NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
-
-static bool is_half(const convolution *c) { return c->dtype == TN_F16 || c->dtype == TN_BF16; }
-
-/* Notes that a call cannot do with. */
-static uint32_t forbidden_notes(const convolution *c) {
-  uint32_t notes = NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(FFT) | NOTE(WINOGRAD_TILE_6x6) |
-                   NOTE(WINOGRAD_TILE_13x13);
-  if (c->deterministic || (is_half(c) && c->role == CUDA_CONV_FORWARD))
-    notes |= NOTE(NONDETERMINISTIC);
-  if (c->dtype == TN_F32 && c->math == TN_MATH_IEEE)
-    notes |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
-  return notes;
-}
-
-/* An engine that is less exact than its notes say, -1 for none: 17 of gradients by weight is
- * Winograd's algorithm too, in cuDNN 9.14. */
-static int64_t forbidden_engine(const convolution *c) {
-  return cuda_conv_has_large_tiles(c) ? 17 : -1;
-}
-
-/* Groups of so few channels of 16 bits that engines of cuDNN 9.14 read beside their bounds, where
- * they are more than one channel each. */
-static bool has_odd_groups(const convolution *c) {
-  const int32_t in = c->x[1] / c->groups, out = c->y[1] / c->groups;
-  return is_half(c) && c->groups > 1 && in > 1 && (in % 8 != 0 || out % 8 != 0);
-}
-
-/* Sizes and strides of a tensor over two spatial axes, packed; without an id, one between
- * operations. */
-static dnn_tensor typed_tensor(dnn_graph *g, int64_t id, cudnnDataType_t type, const convolution *c,
-                               const int32_t size[5]) {
-  const int64_t n[4] = {size[0], size[1], size[3], size[4]};
-  const int64_t rows[4] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
-  const int64_t last[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
-  const int64_t *stride = c->channels_last ? last : rows;
-  return id ? dnn_graph_memory(g, id, type, n, stride) : dnn_graph_between(g, type, n, stride);
-}
-
-/* In the call's type; without an id, in the type computed in. */
-static dnn_tensor tensor_of(dnn_graph *g, int64_t id, const convolution *c, const int32_t size[5]) {
-  return typed_tensor(g, id, id ? cuda_conv_data_type(c->dtype) : CUDNN_DATA_FLOAT, c, size);
-}
-
-/* cuDNN's operation for an activation; relu stands for relu6 too. */
-static bool mode_of(int32_t activation, cudnnPointwiseMode_t *mode) {
-  switch (activation) {
-  case TN_ACTIVATION_RELU:
-  case TN_ACTIVATION_RELU6:
-    *mode = CUDNN_POINTWISE_RELU_FWD;
-    return true;
-  case TN_ACTIVATION_SILU:
-    *mode = CUDNN_POINTWISE_SWISH_FWD;
-    return true;
-  case TN_ACTIVATION_SIGMOID:
-    *mode = CUDNN_POINTWISE_SIGMOID_FWD;
-    return true;
-  case TN_ACTIVATION_GELU:
-    *mode = CUDNN_POINTWISE_GELU_FWD;
-    return true;
-  case TN_ACTIVATION_GELU_TANH:
-    *mode = CUDNN_POINTWISE_GELU_APPROX_TANH_FWD;
-    return true;
-  default:
-    return false;
-  }
-}
-
-/* In float32, those of cuDNN's operations that are ours to the bit; in 16 bits, where all is
- * rounded at the end, what it has. */
-static bool is_fusable(const convolution *c) {
-  cudnnPointwiseMode_t mode;
-  if (!cuda_conv_has_epilogue(c)) return false;
-  if (c->activation == TN_ACTIVATION_NONE) return true;
-  return mode_of(c->activation, &mode) && (is_half(c) || mode == CUDNN_POINTWISE_RELU_FWD);
-}
-
-/* Bias, addend and activation of what the convolution gave. */
-static void add_epilogue(dnn_graph *g, const convolution *c, dnn_tensor x, dnn_tensor y) {
-  const int32_t size[5] = {1, c->y[1], 1, 1, 1};
-  cudnnPointwiseMode_t mode;
-  const bool activates = mode_of(c->activation, &mode);
-  if (c->bias) {
-    dnn_tensor sum = activates || c->addend ? tensor_of(g, 0, c, c->y) : y;
-    dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
-                        tensor_of(g, CONV_ID_BIAS, c, size), NULL, sum);
-    x = sum;
-  }
-  if (c->addend) {
-    dnn_tensor sum = activates ? tensor_of(g, 0, c, c->y) : y;
-    dnn_graph_pointwise(g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, x,
-                        tensor_of(g, CONV_ID_ADDEND, c, c->y), NULL, sum);
-    x = sum;
-  }
-  if (activates && mode == CUDNN_POINTWISE_RELU_FWD)
-    dnn_graph_relu(g, CUDNN_DATA_FLOAT, c->activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY, x, y);
-  else if (activates)
-    dnn_graph_pointwise(g, mode, CUDNN_DATA_FLOAT, x, NULL, NULL, y);
-}
-
-/* Appends at most `most` without any of the notes. */
-static void list_engines(cuda_queue *queue, const convolution *c, bool fused, uint32_t notes,
-                         int most, field *f) {
-  static const dnn_conv_result results[] = {[CUDA_CONV_FORWARD] = DNN_CONV_Y,
-                                            [CUDA_CONV_BACKWARD] = DNN_CONV_X,
-                                            [CUDA_CONV_WEIGHT] = DNN_CONV_W};
-  dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
-  const dnn_limits limits = {notes, conv_workspace_limit, forbidden_engine(c)};
-  dnn_graph g;
-  if (c->deep || c->dtype == TN_F64 || has_odd_groups(c)) return;
-  for (int i = 0; i < 2; i++) {
-    conv.stride[i] = c->stride[1 + i];
-    conv.padding[i] = c->padding[1 + i];
-    conv.dilation[i] = c->dilation[1 + i];
-  }
-  memset(&g, 0, sizeof g);
-  dnn_tensor x = tensor_of(&g, CONV_ID_X, c, c->x), w = tensor_of(&g, CONV_ID_W, c, c->w);
-  const bool wide = cuda_conv_sums_are_wide(c) && !fused;
-  const cudnnDataType_t type = wide ? CUDNN_DATA_FLOAT : cuda_conv_data_type(c->dtype);
-  dnn_tensor y = typed_tensor(&g, CONV_ID_Y, type, c, c->y);
-  dnn_tensor sums = fused ? tensor_of(&g, 0, c, c->y) : y;
-  dnn_graph_conv(&g, &conv, x, w, sums);
-  if (fused) add_epilogue(&g, c, sums, y);
-  f->engines += dnn_graph_plans(&g, queue->dnn, &limits, &f->engine[f->engines], most);
-  dnn_graph_free(&g);
-}
-
 /* All engines, or of either kind alone. */
 static void list_field(cuda_queue *queue, const convolution *c, bool plain, bool fused, field *f) {
+  const uint32_t notes = cuda_conv_forbidden_notes(c);
   f->engines = 0;
-  if (plain) list_engines(queue, c, false, forbidden_notes(c), most_engines, f);
+  if (plain) f->engines = cuda_conv_engines(queue, c, false, notes, f->engine, most_engines);
   f->first_fused = f->engines;
-  if (fused) list_engines(queue, c, true, forbidden_notes(c), most_fused, f);
+  if (fused)
+    f->engines += cuda_conv_engines(queue, c, true, notes, f->engine + f->engines, most_fused);
 }
 
 /* Frees the engines but for the one at `kept`. */
@@ -296,7 +171,8 @@ static bool race(cuda_tuner *tuner, trial *t, const field *f, const allowed *may
   if (may->fused && t->plan->activation) race_algorithms(tuner, t, f, true, best);
   (void)first_place(tuner->queue->dnn, t->plan, f);
   for (int i = 0; i < (may->fused ? f->engines : f->first_fused); i++) {
-    const bool atomic = is_half(&t->plan->key) && f->engine[i].notes & NOTE(NONDETERMINISTIC);
+    const bool atomic =
+        cuda_conv_is_half(&t->plan->key) && f->engine[i].notes & CONV_NOTE(NONDETERMINISTIC);
     if (atomic && !may->atomic) continue;
     t->plan->graph = f->engine[i];
     t->plan->fused = i >= f->first_fused;
@@ -465,16 +341,17 @@ static double operations_of(const convolution *c) {
 }
 
 bool cuda_conv_is_measured(const tn_host *host, const convolution *c) {
-  return cuda_tune_applies(host, operations_of(c) / (is_fusable(c) ? least_fused : 1));
+  return cuda_tune_applies(host, operations_of(c) / (cuda_conv_is_fusable(c) ? least_fused : 1));
 }
 
 /* Has the plan use what the heuristic of graphs puts first: a call of an engine costs the host less
  * than one of an algorithm, which converts layouts by kernels of its own as well. Among those that
  * nobody compares with others are none that add in no order and round each time. */
 static void take_first_engine(cuda_queue *queue, conv_plan *p) {
-  const uint32_t atomic = is_half(&p->key) ? NOTE(NONDETERMINISTIC) : 0;
+  const uint32_t atomic = cuda_conv_is_half(&p->key) ? CONV_NOTE(NONDETERMINISTIC) : 0;
   field f = {.engines = 0};
-  list_engines(queue, &p->key, false, forbidden_notes(&p->key) | atomic, 1, &f);
+  f.engines = cuda_conv_engines(queue, &p->key, false, cuda_conv_forbidden_notes(&p->key) | atomic,
+                                f.engine, 1);
   if (!f.engines) return;
   p->graph = f.engine[0];
   if (share(queue->device, p)) return;
@@ -483,7 +360,7 @@ static void take_first_engine(cuda_queue *queue, conv_plan *p) {
 }
 
 void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list, int count) {
-  const bool fusable = is_fusable(&p->key);
+  const bool fusable = cuda_conv_is_fusable(&p->key);
   if (take_shared(queue->device, p)) return;
   if (!cuda_conv_is_measured(queue->device->host, &p->key)) {
     take_first_engine(queue, p);

@@ -66,9 +66,10 @@ __global__ void __launch_bounds__(recurrent_threads)
   ((C *)f.h[0])[i] = f.h0 ? load(((const T *)f.h0)[i]) : (C)0;
   if (f.cell) ((C *)f.cell)[i] = f.c0 ? load(((const T *)f.c0)[i]) : (C)0;
   if (f.plan.units == 0) return;
-  for (int side = 0; side < 2; side++) { /* of no step */
-    f.words[word_at(f, at, side)] = make_uint2(0, 0);
-    if (f.q_words) f.q_words[word_at(f, at, side)] = make_uint2(0, 0);
+  for (int side = 0; side < 2; side++) {
+    const int64_t word = word_at(f, at, side);
+    resident_clear(f.words + word, at.j, f.c.hidden);
+    if (f.q_words) resident_clear(f.q_words + word, at.j, f.c.hidden);
   }
 }
 

@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(recurrent_threads)
   ((C *)f.dc)[i] = f.dy_c ? load(((const T *)f.dy_c)[i]) : (C)0;
   for (int g = 0; g < 3 && f.peepholes; g++) f.peepholes[3 * i + g] = 0;
   for (int g = 0; g < f.c.gates && f.words; g++)
-    for (int side = 0; side < 2; side++) f.words[word_at(f, at, g, side)] = make_uint2(0, 0);
+    for (int side = 0; side < 2; side++)
+      resident_clear(f.words + word_at(f, at, g, side), at.j, f.c.hidden);
 }
 
 template <class T>

@@ -96,6 +96,11 @@ __device__ __forceinline__ void resident_put(uint2 *word, float x, uint32_t step
                "r"(step)
                : "memory");
 }
+/* A word of no step, and the one that fills the row up behind its last. */
+__device__ __forceinline__ void resident_clear(uint2 *word, int64_t j, int64_t hidden) {
+  word[0] = make_uint2(0, 0);
+  if (j + 1 == hidden && hidden % 2) word[1] = make_uint2(0, 0);
+}
 __device__ __forceinline__ uint4 resident_look(const uint2 *words) {
   uint4 v;
   asm volatile("ld.volatile.global.v4.b32 {%0, %1, %2, %3}, [%4];"

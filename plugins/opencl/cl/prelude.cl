@@ -23,9 +23,11 @@
 #define WIDE float
 #endif
 #pragma OPENCL FP_CONTRACT OFF
-#ifdef __clang__
+#ifdef __has_warning
+#if __has_warning("-Wpsabi") /* compilers of GPUs may know no such warning, and warn of that */
 /* Said of vectors of 16 by value where registers are shorter. One compiler makes the whole program. */
 #pragma clang diagnostic ignored "-Wpsabi"
+#endif
 #endif
 
 #define PASTE_(a, b) a##b
