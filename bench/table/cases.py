@@ -24,10 +24,12 @@ def case(section, row, tenon, torch, bare=None, kind="time", math="ieee", size=N
 
 
 def product(section, dtype, m, n, k, batch=1, trans_a=0, trans_b=0, row=None):
-    """dtype f32, tf32, f16, bf16 or i8; the last is matmul_integer, which has no transposes."""
+    """dtype f32, tf32, f16, bf16 or i8; the last is matmul_integer, which has no transposes: tb then
+    says how its right operand lies, as PyTorch's and the bare call's always do."""
     stored, lead = ("f32" if dtype == "tf32" else dtype), ([batch] if batch > 1 else [])
     a = text(stored, *lead, *((k, m) if trans_a else (m, k)))
-    b = text(stored, *lead, *((n, k) if trans_b else (k, n)))
+    b = text(stored, *lead, *((n, k) if trans_b and dtype != "i8" else (k, n)),
+             layout="swapped" if trans_b and dtype == "i8" else "")
     attributes = f" trans_a={trans_a} trans_b={trans_b}" if dtype != "i8" else ""
     shape = f"{batch} x " * (batch > 1) + f"{m}x{n}x{k}" + " ta" * trans_a + " tb" * trans_b
     return case(section, row or f"{shape} {dtype}",
@@ -144,6 +146,7 @@ def products():
     for n in (1024, 4096, 8192):
         yield product("products", "f16", n, n, n)
         yield product("products", "i8", n, n, n)
+        yield product("products", "i8", n, n, n, trans_b=1)
     for dtype in ("f32", "bf16"):
         yield product("products", dtype, 16, 4096, 4096)
         yield product("products", dtype, 1, 4096, 4096)

@@ -7,7 +7,7 @@
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/matmul/int8_skinny.h"
-#include "kernels/cuda/matmul/turned_bytes.cuh"
+#include "kernels/cuda/base/turned_bytes.cuh"
 
 namespace {
 

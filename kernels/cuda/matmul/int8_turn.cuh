@@ -7,7 +7,7 @@
 #define KERNELS_CUDA_INT8_TURN_CUH
 
 #include "kernels/cuda/matmul/integer_tiles.cuh"
-#include "kernels/cuda/matmul/turned_bytes.cuh"
+#include "kernels/cuda/base/turned_bytes.cuh"
 
 namespace {
 
