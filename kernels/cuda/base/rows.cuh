@@ -71,29 +71,32 @@ template <int V> __device__ __forceinline__ bool is_whole(const row_place &at, i
   return i >= 0 && i + V <= at.size;
 }
 
-/* What of a pack's elements belongs to the row, which ends at `size`; the others are 0. */
-template <class T> __device__ __forceinline__ held_pack read_part(const T *row, int i, int size) {
+/* What of a pack's elements belongs to the row, which ends at `size`; the others are `beside`. */
+template <class T>
+__device__ __forceinline__ held_pack read_part(const T *row, int i, int size, T beside) {
   constexpr int V = pack_width<T>();
   held_pack p = {};
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    if (i + j >= 0 && i + j < size) put_element(p, j, row[i + j]);
-  }
+  for (int j = 0; j < V; j++) put_element(p, j, i + j >= 0 && i + j < size ? row[i + j] : beside);
   return p;
 }
 
-/* Reads the thread's packs of a row; elements outside it are 0. */
+/* Reads the thread's packs of a row; elements outside it are `beside`. */
 template <class T>
-__device__ __forceinline__ void read_row(held_pack *p, const T *row, const row_place &at) {
+__device__ __forceinline__ void read_row(held_pack *p, const T *row, const row_place &at,
+                                         T beside = {}) {
   constexpr int V = pack_width<T>();
+  held_pack empty = {};
+#pragma unroll
+  for (int j = 0; j < V; j++) put_element(empty, j, beside);
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
     const int i = at.first + k * at.step;
-    p[k] = {};
+    p[k] = empty;
     if (is_whole<V>(at, k))
       p[k] = *(const held_pack *)(row + i);
     else if (i + V > 0 && i < at.size)
-      p[k] = read_part(row, i, at.size);
+      p[k] = read_part(row, i, at.size, beside);
   }
 }
 
@@ -114,20 +117,35 @@ __device__ __forceinline__ bool in_row(const row_place &at, int k, int j) {
   return (unsigned)(at.first + k * at.step + j) < (unsigned)at.size;
 }
 
-/* Pack k as numbers, with `beside` for what is not of the row. */
-template <class T, class C>
-__device__ __forceinline__ void unpack_held(C *v, const held_pack *p, const row_place &at, int k,
-                                            bool brain, C beside) {
-  constexpr int V = pack_width<T>();
-  unpack<T>(v, p[k], brain);
-  if (is_whole<V>(at, k)) return;
+/* A thread's elements of a row as numbers. */
+template <class T> struct held_numbers { accumulator_t<T> v[row_packs][pack_width<T>()]; };
+
+template <class T>
+__device__ __forceinline__ void unpack_row(held_numbers<T> &x, const held_pack *p, bool brain) {
 #pragma unroll
-  for (int j = 0; j < V; j++)
-    if (!in_row(at, k, j)) v[j] = beside;
+  for (int k = 0; k < row_packs; k++) unpack<T>(x.v[k], p[k], brain);
+}
+
+/* Reads them, all packs before the first is used; what is not of the row is -inf. */
+template <class T>
+__device__ __forceinline__ void read_numbers(held_numbers<T> &x, const T *row, const row_place &at,
+                                             bool brain) {
+  held_pack p[row_packs];
+  if constexpr (std::is_same_v<T, any_half>) {
+    read_row(p, row, at, any_half{(unsigned short)(brain ? 0xff80 : 0xfc00)});
+    if (brain) /* asked once, not for every pair */
+      unpack_row(x, p, true);
+    else
+      unpack_row(x, p, false);
+  } else {
+    read_row(p, row, at, -(T)INFINITY);
+    unpack_row(x, p, false);
+  }
 }
 
 struct take_max {
-  template <class C> static __device__ __forceinline__ C join(C a, C b) { return a > b ? a : b; }
+  static __device__ __forceinline__ float join(float a, float b) { return fmaxf(a, b); }
+  static __device__ __forceinline__ double join(double a, double b) { return a > b ? a : b; }
 };
 struct take_sum {
   template <class C> static __device__ __forceinline__ C join(C a, C b) { return a + b; }
@@ -149,57 +167,32 @@ template <class Op, class C> __device__ __forceinline__ C join_row(C v, int lane
   return v;
 }
 
-/* The row's largest element. */
+/* The row's largest element. NaN does not count. */
 template <class T>
-__device__ __forceinline__ accumulator_t<T> row_top(const held_pack *held, const row_place &at,
-                                                    const row_plan &p) {
+__device__ __forceinline__ accumulator_t<T> row_top(const held_numbers<T> &x, const row_plan &p) {
   using C = accumulator_t<T>;
-  constexpr int V = pack_width<T>();
   C top = -(C)INFINITY;
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
-    C v[V];
-    unpack_held<T>(v, held, at, k, p.brain, -(C)INFINITY);
 #pragma unroll
-    for (int j = 0; j < V; j++) top = take_max::join(v[j], top);
+    for (int j = 0; j < pack_width<T>(); j++) top = take_max::join(x.v[k][j], top);
   }
   return join_row<take_max>(top, p.lanes);
 }
 
-/* Powers are kept where an element has room for one; of 16 bits they are computed again. */
-template <class T> constexpr bool keeps_powers = !std::is_same_v<T, any_half>;
-
-/* The row's sum of e^(x - top); with `keep`, these take the elements' place if there is room. */
+/* The row's sum of e^(x - top); with `keep`, these take the numbers' place. */
 template <class T, bool keep, class C>
-__device__ __forceinline__ C row_powers(held_pack *held, const row_place &at, const row_plan &p,
-                                        C top) {
+__device__ __forceinline__ C row_powers(held_numbers<T> &x, const row_plan &p, C top) {
   constexpr int V = pack_width<T>();
   C sum = 0;
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
-    C v[V];
-    unpack_held<T>(v, held, at, k, p.brain, -(C)INFINITY);
+    C v[V], *power = keep ? x.v[k] : v;
 #pragma unroll
-    for (int j = 0; j < V; j++) v[j] = exponential<T>(v[j] - top);
-    if constexpr (keep && keeps_powers<T>) {
-#pragma unroll
-      for (int j = 0; j < V; j++) put_element(held[k], j, v[j]);
-    }
-    sum += tree_sum<V>(v);
+    for (int j = 0; j < V; j++) power[j] = exponential<T>(x.v[k][j] - top);
+    sum += tree_sum<V>(power);
   }
   return join_row<take_sum>(sum, p.lanes);
-}
-
-/* The same powers of pack k. */
-template <class T, class C>
-__device__ __forceinline__ void kept_powers(C *v, const held_pack *held, int k, const row_plan &p,
-                                            C top) {
-  constexpr int V = pack_width<T>();
-  unpack<T>(v, held[k], p.brain);
-  if constexpr (!keeps_powers<T>) {
-#pragma unroll
-    for (int j = 0; j < V; j++) v[j] = exponential<T>(v[j] - top);
-  }
 }
 
 } // namespace

@@ -13,16 +13,14 @@ enum { most_held_blocks = 2048 };
 
 /* The sum of the row's distances from the top. */
 template <class T, class C>
-__device__ __forceinline__ C row_distances(const held_pack *held, const row_place &at,
+__device__ __forceinline__ C row_distances(const held_numbers<T> &held, const row_place &at,
                                            const row_plan &p, C top) {
-  constexpr int V = pack_width<T>();
   C all = 0;
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
-    C v[V];
-    unpack_held<T>(v, held, at, k, p.brain, top);
 #pragma unroll
-    for (int j = 0; j < V; j++) all += v[j] - top;
+    for (int j = 0; j < pack_width<T>(); j++)
+      if (in_row(at, k, j)) all += held.v[k][j] - top;
   }
   return join_row<take_sum>(all, p.lanes);
 }
@@ -34,7 +32,7 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
                 const __grid_constant__ loss_plan p, const __grid_constant__ row_plan rows) {
   using C = accumulator_t<T>;
   await_earlier();
-  held_pack held[row_packs];
+  held_numbers<T> held;
   C all = 0, keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   long long counted = 0;
   const int64_t per_block = rows.block / rows.lanes;
@@ -43,10 +41,10 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
     const bool leads = at.lane == 0 && at.row < p.targets;
     const int64_t t = leads ? class_of(target, at.row, p.wide) : -1;
     const bool valid = t >= 0 && t < p.classes;
-    read_row(held, x + at.row * p.classes, at);
-    const C top = row_top<T>(held, at, rows);
-    const C total = p.smoothing > 0 ? row_distances<T>(held, at, rows, top) : (C)0;
-    const C sum = row_powers<T, false>(held, at, rows, top);
+    read_numbers(held, x + at.row * p.classes, at, rows.brain);
+    const C top = row_top(held, rows);
+    const C total = p.smoothing > 0 ? row_distances(held, at, rows, top) : (C)0;
+    const C sum = row_powers<T, false>(held, rows, top);
     if (!leads) continue; /* to the next turn's joins, with all others */
     /* Read last: a load that waits for the target would keep the row's from starting. */
     const C logit = valid ? (C)load(x[at.row * p.classes + t], rows.brain) : (C)NAN;
@@ -82,23 +80,21 @@ __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
   const C keep = (C)(1 - p.smoothing), share = (C)(p.smoothing / (double)p.classes);
   C scale = mine ? load(dy[p.reduction == TN_REDUCTION_NONE ? at.row : 0], rows.brain) : 0;
   if (p.reduction == TN_REDUCTION_MEAN) scale /= (C)(counted ? *counted : (long long)p.targets);
-  held_pack held[row_packs];
-  read_row(held, x + at.row * p.classes, at);
-  const C top = row_top<T>(held, at, rows), part = (C)1 / row_powers<T, true>(held, at, rows, top);
+  held_numbers<T> held;
+  read_numbers(held, x + at.row * p.classes, at, rows.brain);
+  const C top = row_top(held, rows), part = (C)1 / row_powers<T, true>(held, rows, top);
   const int sought = (int)t - at.first; /* from the thread's first element on */
 #pragma unroll
   for (int k = 0; k < row_packs; k++) {
-    C v[V];
-    kept_powers<T>(v, held, k, rows, top);
 #pragma unroll
     for (int j = 0; j < V; j++) {
-      C d = v[j] * part;
+      C d = held.v[k][j] * part;
       if (sought - k * at.step == j) d -= keep;
       d -= share;
       /* A zero slope stays zero under any dy. */
-      v[j] = valid && d != (C)0 ? d * scale : (C)0;
+      held.v[k][j] = valid && d != (C)0 ? d * scale : (C)0;
     }
-    write_row(dx + at.row * p.classes, packed<T, V>(v, rows.brain), at, k);
+    write_row(dx + at.row * p.classes, packed<T, V>(held.v[k], rows.brain), at, k);
   }
 }
 

@@ -13,35 +13,32 @@ namespace {
 
 enum { threads = row_threads };
 
-template <class T>
+template <class T, bool logarithm>
 __global__ void __launch_bounds__(most_row_lanes, row_blocks_held)
-    softmax_held(T *y, const T *x, const __grid_constant__ row_plan p, bool logarithm) {
+    softmax_held(T *y, const T *x, const __grid_constant__ row_plan p) {
   using C = accumulator_t<T>;
   constexpr int V = pack_width<T>();
   await_earlier();
   const row_place at = place_in_row(p, x, blockIdx.x);
-  held_pack held[row_packs];
-  read_row(held, x + at.row * p.size, at);
-  const C top = row_top<T>(held, at, p);
-  C v[V];
+  held_numbers<T> held;
+  read_numbers(held, x + at.row * p.size, at, p.brain);
+  const C top = row_top(held, p);
   y += at.row * p.size;
-  if (logarithm) {
-    const C less = log(row_powers<T, false>(held, at, p, top));
+  if constexpr (logarithm) {
+    const C less = log(row_powers<T, false>(held, p, top));
 #pragma unroll
     for (int k = 0; k < row_packs; k++) {
-      unpack<T>(v, held[k], p.brain);
 #pragma unroll
-      for (int j = 0; j < V; j++) v[j] = (v[j] - top) - less;
-      write_row(y, packed<T, V>(v, p.brain), at, k);
+      for (int j = 0; j < V; j++) held.v[k][j] = (held.v[k][j] - top) - less;
+      write_row(y, packed<T, V>(held.v[k], p.brain), at, k);
     }
   } else {
-    const C scale = (C)1 / row_powers<T, true>(held, at, p, top);
+    const C scale = (C)1 / row_powers<T, true>(held, p, top);
 #pragma unroll
     for (int k = 0; k < row_packs; k++) {
-      kept_powers<T>(v, held, k, p, top);
 #pragma unroll
-      for (int j = 0; j < V; j++) v[j] *= scale;
-      write_row(y, packed<T, V>(v, p.brain), at, k);
+      for (int j = 0; j < V; j++) held.v[k][j] *= scale;
+      write_row(y, packed<T, V>(held.v[k], p.brain), at, k);
     }
   }
 }
@@ -196,7 +193,8 @@ template <class T> tn_status softmax_as(const tn_kernel_args *args, const slices
   const row_plan p = row_plan_of<T>(args->in[0], s.outer, s.size);
   if (!rows_fit(p) || !lie_alike(x, y))
     return launch(args, softmax_long<T>, (unsigned)p.rows, threads, 0, y, x, p, log);
-  return launch_early(args, softmax_held<T>, (unsigned)row_blocks(p), p.block, 0, y, x, p, log);
+  return launch_early(args, log ? softmax_held<T, true> : softmax_held<T, false>,
+                      (unsigned)row_blocks(p), p.block, 0, y, x, p);
 }
 
 template <class T>
