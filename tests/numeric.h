@@ -21,8 +21,16 @@ typedef struct bench {
   char named[256];
 } bench;
 
-/* The step of a loop over cases: an emulator, whom meson names so, takes long for each. */
-static inline int case_step(int step) { return getenv("MESON_EXE_WRAPPER") ? 4 * step : step; }
+/* Whether an emulator runs the test: meson names it so. */
+static inline bool is_emulated(void) { return getenv("MESON_EXE_WRAPPER") != NULL; }
+
+/* The step of a loop over cases, each of which takes long under an emulator or a sanitizer. */
+static inline int case_step(int step) {
+#ifdef __SANITIZE_ADDRESS__
+  step *= 3;
+#endif
+  return is_emulated() ? 4 * step : step;
+}
 
 /* No plugin but these serves the device: oneDNN's own kernels have tests of their own. */
 static inline void bench_open(bench *b) {
