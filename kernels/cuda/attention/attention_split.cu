@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(join_threads)
   const auto part = [&](int i) {
     return (2 * (first + i) + (i == 0 && later)) * (int64_t)p.rows + row;
   };
-  split_await();
+  await_earlier();
   if (count == 1) return;
   join_sums w = {-INFINITY};
   join_ranges(w, p, thread / across, groups, count, column, part);
@@ -246,33 +246,10 @@ split_kernel kernel_of(const DLTensor *q, const split_plan &plan) {
   }
 }
 
-/* Whether a kernel was compiled for what it takes to be started before the one that it waits for
- * has ended. */
-bool may_wait(const void *kernel) {
-  cudaFuncAttributes attributes = {};
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  return attributes.ptxVersion >= 90;
-}
-
-tn_status join(const tn_kernel_args *args, split_params p) {
-  const void *kernel =
-      is_half(args->in[0]) ? (const void *)attend_join<any_half> : (const void *)attend_join<float>;
-  int across = p.d <= 64 ? 16 : p.d <= 128 ? 32 : 64;
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3((unsigned)p.queries);
-  config.blockDim = dim3(join_threads);
-  config.stream = (cudaStream_t)args->native_stream;
-  config.attrs = &early;
-  config.numAttrs = may_wait(kernel) ? 1 : 0;
-  void *list[] = {&p, &across};
-  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, list);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+tn_status join(const tn_kernel_args *args, const split_params &p) {
+  const int across = p.d <= 64 ? 16 : p.d <= 128 ? 32 : 64;
+  return launch_early(args, is_half(args->in[0]) ? attend_join<any_half> : attend_join<float>,
+                      (unsigned)p.queries, join_threads, 0, p, across);
 }
 
 /* Few rows to many keys, of sizes that 32 bits count. */

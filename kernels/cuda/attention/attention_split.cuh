@@ -124,21 +124,6 @@ __device__ __forceinline__ void split_scores(float (&s)[N], const split_params &
   for (int x = 0; x < N; x++) s[x] = key(x) < r.seen ? s[x] : -INFINITY;
 }
 
-/* --------------------------------------------------------- the second kernel's start --- */
-
-/* The second kernel may be started while this one runs, ... */
-__device__ __forceinline__ void split_release() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-/* ... and waits there for all that this one wrote. */
-__device__ __forceinline__ void split_await() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 /* ------------------------------------------------------------------ accesses --- */
 
 /* 16 bytes that are read once; zeros if not `valid`. */

@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(split_threads, split_float_resident(D, R))
   __shared__ __align__(16) float q[R][D], weights[split_warps][split_float_keys * R];
   const int range = split_range(p), end = split_begin(p, range + 1);
   const int warp = threadIdx.x / 32;
-  split_release();
+  let_later_begin();
 #pragma unroll 1
   for (int granule = split_begin(p, range); granule < end;) {
     const split_block at = split_block_of(p, granule, R);

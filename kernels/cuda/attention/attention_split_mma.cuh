@@ -313,7 +313,7 @@ __global__ void __launch_bounds__(split_threads, split_mma_resident(D))
   __shared__ __align__(16) split_mma_room<D> room;
   const int row_warps = split_row_warps(p.rows);
   const int range = split_range(p), end = split_begin(p, range + 1);
-  split_release();
+  let_later_begin();
 #pragma unroll 1
   for (int granule = split_begin(p, range); granule < end;) {
     const split_block at = split_block_of(p, granule, split_mma_rows * row_warps);

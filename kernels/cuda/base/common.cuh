@@ -121,8 +121,8 @@ static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 g
 }
 
 /* A kernel that launch_early starts begins before the one that it follows in its stream has ended,
- * which saves its launch: it first waits there for all that was written, and neither reads nor
- * writes memory before. */
+ * which saves its launch: it first waits there for all that was written, and before neither writes
+ * memory nor reads any, but what was there before a kernel that it follows by another launch. */
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

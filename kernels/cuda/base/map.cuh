@@ -13,7 +13,6 @@
 #define KERNELS_CUDA_MAP_CUH
 
 #include "kernels/cuda/base/dispatch.cuh"
-#include "kernels/cuda/base/early.cuh"
 #include "kernels/cuda/base/map.h"
 
 enum { map_threads = MAP_THREADS };
@@ -81,7 +80,7 @@ template <class H, class T> __device__ __forceinline__ void map_put(H *to, int i
 
 template <class T, int N, class H>
 __device__ __forceinline__ void map_count_up(H *to, uint32_t first) {
-  early_release();
+  let_later_begin();
 #pragma unroll
   for (int i = 0; i < N; i++) map_put(to, i, T{(unsigned short)(first + i)});
 }

@@ -2,7 +2,6 @@
 #include "kernels/cuda/base/table.h"
 
 #include "kernels/cuda/base/common.cuh"
-#include "kernels/cuda/base/early.cuh"
 
 namespace {
 
@@ -42,7 +41,7 @@ __global__ void __launch_bounds__(look_threads, 1)
   int64_t i = (int64_t)blockIdx.x * look_threads + threadIdx.x;
   look_share next;
   next.read(x, i, step, packs);
-  early_await();
+  await_earlier();
 #pragma unroll 8
   for (uint32_t w = threadIdx.x; w < words; w += look_threads)
     *(uint32_t *)(table + place_of(4 * w)) = made[w];
@@ -63,16 +62,6 @@ __global__ void __launch_bounds__(look_threads, 1)
   }
 }
 
-/* Whether the kernel was compiled for what it takes to start early. */
-bool may_await(void) {
-  cudaFuncAttributes attributes = {};
-  if (cudaFuncGetAttributes(&attributes, (const void *)table_look) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  return attributes.ptxVersion >= 90;
-}
-
 } // namespace
 
 bool cuda_table_fits(void) {
@@ -89,18 +78,7 @@ tn_status cuda_table_workspace(const tn_kernel_args *args, size_t *bytes) {
 }
 
 tn_status cuda_table_look(const tn_kernel_args *args, void *y, const void *x, int64_t n) {
-  const void *made = args->workspace;
-  void *list[] = {&y, &x, &made, &n};
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3((unsigned)((const cuda_info *)args->device)->multiprocessors);
-  config.blockDim = dim3(look_threads);
-  config.dynamicSmemBytes = TABLE_BYTES;
-  config.stream = (cudaStream_t)args->native_stream;
-  config.attrs = &early;
-  config.numAttrs = may_await() ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelExC(&config, (const void *)table_look, list);
-  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+  const unsigned blocks = (unsigned)((const cuda_info *)args->device)->multiprocessors;
+  return launch_early(args, table_look, blocks, look_threads, TABLE_BYTES, (uint4 *)y,
+                      (const uint4 *)x, (const uint32_t *)args->workspace, n);
 }
