@@ -24,10 +24,12 @@ typedef struct bench {
 /* Whether an emulator runs the test: meson names it so. */
 static inline bool is_emulated(void) { return getenv("MESON_EXE_WRAPPER") != NULL; }
 
-/* The step of a loop over cases, each of which takes long under an emulator or a sanitizer. */
+/* The step of a loop over cases, each of which takes long under an emulator or AddressSanitizer. An
+ * odd step stays one there that has no factor of 3 but where it is 3 itself, for loops that take
+ * their number apart by 2 and 3. */
 static inline int case_step(int step) {
 #ifdef __SANITIZE_ADDRESS__
-  step *= 3;
+  step += 2;
 #endif
   return is_emulated() ? 4 * step : step;
 }

@@ -79,7 +79,7 @@ static void check_turn(int d, tn_dtype dtype, const turn *t) {
 static const int64_t sides[] = {1,  15,  16,  31,  32,  33,  64,  68,
                                 96, 124, 128, 130, 192, 256, 260, 272};
 enum { SIDES = sizeof sides / sizeof *sides };
-/* Dense, rows that are whole accesses of 16 and of 8 bytes in every type, and any. */
+/* Dense, rows of whole accesses in every type, of whole ones of 8 bytes in 16 bits, and any. */
 static const place places[] = {{0, 0}, {32, 16}, {12, 4}, {3, 1}};
 enum { PLACES = sizeof places / sizeof *places };
 
@@ -91,7 +91,7 @@ START_TEST(sides_around_tiles) {
         const int at = (_i + c + k) % PLACES;
         const turn dense = {1 + (c + k) % 3, rows, sides[c], {0, 0}, {0, 0}};
         turn part = dense;
-        part.x = places[at], part.y = places[(at + c) % PLACES];
+        part.x = places[at], part.y = places[(at + c / 4 + k) % PLACES];
         check_turn(d, types[k], &dense);
         check_turn(d, types[k], &part);
       }

@@ -9,7 +9,6 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backends/cuda/conv.h"
 #include "backends/cuda/tune.h"

@@ -2,9 +2,9 @@
 # ./dev builds CUDA kernels anew after a change of any header or table that they include, however
 # many have changed, and only then.
 #
-# usage: refresh-cuda.sh GPU_SH
+# usage: refresh-cuda.sh CUDA_SH
 set -euo pipefail
-# shellcheck source=tools/dev/gpu.sh
+# shellcheck source=tools/dev/cuda.sh
 . "$1"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

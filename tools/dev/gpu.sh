@@ -21,17 +21,6 @@ part() { # NAME [ARGUMENTS]
     "$(tail -n 1 "$log" | cut -c1-90)")$'\n'
 }
 
-# Meson before 1.1 tells ninja of no header of a .cu file: after a change of one, all of those are new.
-refresh_cuda() { # FOLDER
-  local built=$1/libtenon-cuda.so
-  if [ ! -e "$built" ] || grep -A 1 '^rule cuda_COMPILER' "$1/build.ninja" | grep -q -- '-MD'; then return 0; fi
-  # No pipe: grep -q would end find before its last line, which is a failure to bash here.
-  if [ -n "$(find kernels api dispatcher \( -name '*.*h' -o -name '*.inc' -o -name '*.def' \) \
-    -newer "$built" -print -quit)" ]; then
-    find kernels/cuda -name '*.cu' -exec touch {} +
-  fi
-}
-
 gpu_build() {
   widen_cuda
   configure build -Dcuda=enabled && meson configure build -Dcuda=enabled &&
@@ -190,7 +179,7 @@ chore_gpu() {
   for name in "${parts[@]}"; do
     declare -F "gpu_$name" >/dev/null || die "gpu has no part '$name'"
   done
-  if [ -e build/cuda-for-tests ] && [[ " ${parts[*]} " != *" build "* ]]; then
+  if [[ " ${parts[*]} " != *" build "* ]] && { [ -e build/cuda-for-tests ] || has_option sm_code '"ptx"'; }; then
     die "build/ has CUDA kernels for tests alone; run ./dev gpu build first"
   fi
   need

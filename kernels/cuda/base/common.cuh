@@ -121,8 +121,8 @@ static tn_status launch(const tn_kernel_args *args, void (*kernel)(P...), dim3 g
 }
 
 /* A kernel that launch_early starts begins before the one that it follows in its stream has ended,
- * which saves its launch: it first waits there for all that was written, and before neither writes
- * memory nor reads any, but what was there before a kernel that it follows by another launch. */
+ * which saves its launch: before it has waited for that one it writes no memory and reads none,
+ * unless that one was started by `launch`, of which it then may read what was there before. */
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -147,7 +147,7 @@ constexpr bool compiled_to_wait() {
 constexpr bool compiled_to_wait() { return false; }
 #endif
 
-/* Starts a kernel that begins with await_earlier(). */
+/* Starts a kernel that calls await_earlier(). */
 template <class... P>
 static tn_status launch_early(const tn_kernel_args *args, void (*kernel)(P...), dim3 grid,
                               dim3 block, size_t shared_bytes,

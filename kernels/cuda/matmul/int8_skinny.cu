@@ -6,8 +6,8 @@
  * together. Sums of integers are the same in any order.
  */
 #include "kernels/cuda/base/dispatch.cuh"
-#include "kernels/cuda/matmul/int8_skinny.h"
 #include "kernels/cuda/base/turned_bytes.cuh"
+#include "kernels/cuda/matmul/int8_skinny.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #ifndef KERNELS_CUDA_INT8_TURN_CUH
 #define KERNELS_CUDA_INT8_TURN_CUH
 
-#include "kernels/cuda/matmul/integer_tiles.cuh"
 #include "kernels/cuda/base/turned_bytes.cuh"
+#include "kernels/cuda/matmul/integer_tiles.cuh"
 
 namespace {
 
