@@ -199,6 +199,55 @@ START_TEST(a_repeated_pattern_takes_no_more) {
 }
 END_TEST
 
+/* Sizes that rise, as those of a first step: what was outgrown goes back before more is taken, but
+ * for a segment that is used, if only in part. */
+START_TEST(outgrown_segments_go_back) {
+  open_pool(&synchronous_ops, 64, 0);
+  block *b = take(0, 30 * MIB);
+  pool_free(b);
+  block *part = take(0, 5 * MIB);
+  for (size_t bytes = 20 * MIB; bytes <= 160 * MIB; bytes *= 2) {
+    b = take(0, bytes);
+    pool_free(b);
+    ck_assert_uint_le(stats().reserved, bytes + 30 * MIB + MIB);
+  }
+  ck_assert_int_eq(device.raw_live, 2);
+  ck_assert_uint_le(stats().peak_reserved, 191 * MIB);
+  pool_free(part);
+  close_pool();
+}
+END_TEST
+
+/* A device may be busy with what is free: it keeps all. */
+START_TEST(streams_keep_outgrown_segments) {
+  open_pool(&stream_ops, 64, 0);
+  for (size_t bytes = 20 * MIB; bytes <= 160 * MIB; bytes *= 2) pool_free(take(0, bytes));
+  ck_assert_int_eq(device.raw_live, 4);
+  close_pool();
+}
+END_TEST
+
+/* Ten tensors, then one as large as all of them beside one: after some rounds nothing is taken or
+ * given back any more. */
+START_TEST(turns_of_few_and_many_settle) {
+  open_pool(&synchronous_ops, 256, 0);
+  long raws = 0;
+  for (int turn = 0; turn < 30; turn++) {
+    block *held[10];
+    for (int i = 0; i < 10; i++) held[i] = take(0, (12 + (size_t)i) * MIB);
+    for (int i = 0; i < 10; i++) pool_free(held[(i * 7 + turn) % 10]);
+    held[0] = take(0, 12 * MIB);
+    held[1] = take(0, 170 * MIB);
+    pool_free(held[turn % 2]);
+    pool_free(held[1 - turn % 2]);
+    if (turn == 9) raws = device.raw_calls;
+  }
+  ck_assert_int_eq(device.raw_calls, raws);
+  ck_assert_uint_le(stats().reserved, 400 * MIB);
+  close_pool();
+}
+END_TEST
+
 START_TEST(nothing_is_destroyed) { pool_destroy(NULL); }
 END_TEST
 
@@ -220,6 +269,9 @@ static void add_cases(Suite *suite) {
   tcase_add_test(reuse, a_small_pool_takes_little);
   tcase_add_test(reuse, random_work_keeps_to_its_blocks);
   tcase_add_test(reuse, a_repeated_pattern_takes_no_more);
+  tcase_add_test(reuse, outgrown_segments_go_back);
+  tcase_add_test(reuse, streams_keep_outgrown_segments);
+  tcase_add_test(reuse, turns_of_few_and_many_settle);
   tcase_add_test(reuse, nothing_is_destroyed);
   suite_add_tcase(suite, reuse);
 }

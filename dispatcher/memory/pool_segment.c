@@ -12,6 +12,9 @@
 
 enum { PIECES_PER_SLAB = 16 };
 
+/* A request for more than so many small limits gets a segment of its own. */
+enum { own_segment = 10 };
+
 /* ------------------------------------------------------------------- pieces --- */
 
 static size_t piece_bytes(const pool *p) {
@@ -217,6 +220,35 @@ static void segment_unlink(pool *p, segment *s) {
   s->cache->reserved[s->domain] -= s->bytes;
 }
 
+static void segment_destroy(pool *p, segment *s) {
+  INVARIANT(!s->idle_mark);
+  segment_unlink(p, s);
+  p->ops.raw_free(p->config.ctx, s->handle);
+  host_free(p->config.memory, s);
+}
+
+/* pre: wholly free, and its stream's work on it is done. */
+static void give_back(pool *p, segment *s) {
+  drop_idle_mark(s);
+  bin_remove(s->first);
+  piece_unmake(p, s->first);
+  segment_destroy(p, s);
+}
+
+/* Gives back what is wholly free and too small, for as many bytes as are about to be taken:
+ * segments that requests outgrew would else be held for good. Devices with streams keep them, for
+ * these may be busy, or recorded with memory that is free by now. */
+static void give_back_outgrown(pool *p, size_t bytes) {
+  size_t given = 0;
+  if (p->ops.mark) return;
+  for (segment *s = p->segments, *next; s && given < bytes; s = next) {
+    next = s->next;
+    if (s->domain != LARGE || !wholly_free(s)) continue;
+    given += s->bytes;
+    give_back(p, s);
+  }
+}
+
 /* Multiples of `step`; 0 if there is none. */
 static size_t round_up(size_t bytes, size_t step) {
   size_t sum;
@@ -225,7 +257,7 @@ static size_t round_up(size_t bytes, size_t step) {
 
 /* How much to take for a request. Segments of a cache grow with what it holds, so that a
  * program with little memory takes little: small ones from 1/4 to 2 small limits (256 KiB
- * to 2 MiB), large ones from 2 to 20. A request over 10 gets a segment of its own. */
+ * to 2 MiB), large ones from 2 to 20. */
 static size_t segment_size(const pool_cache *cache, size_t need) {
   size_t limit = cache->sizes.small_limit;
   domain d = domain_of(cache->pool, need);
@@ -233,7 +265,7 @@ static size_t segment_size(const pool_cache *cache, size_t need) {
   size_t most = d == SMALL ? 2 * limit : 20 * limit;
   size_t ramp = cache->reserved[d] < most ? (size_t)cache->reserved[d] : most;
   size_t wanted = round_up(need, least);
-  if (need > 10 * limit) return wanted;
+  if (need > own_segment * limit) return wanted;
   ramp = round_up(ramp, least);
   return ramp > wanted ? ramp : wanted;
 }
@@ -262,6 +294,7 @@ tn_status segment_grow(pool_cache *cache, size_t need) {
   pool *p = cache->pool;
   domain d = domain_of(p, need);
   unsigned grain = d == SMALL ? p->sizes.unit_shift : p->sizes.large_shift;
+  if (need > own_segment * p->sizes.small_limit) give_back_outgrown(p, need);
   size_t wanted = within_limit(p, segment_size(cache, need), (size_t)1 << grain);
   if (wanted < need) return fail(TN_ERR_DEVICE_OUT_OF_MEMORY, "the limit is reached");
 
@@ -322,21 +355,10 @@ bool segment_steal(pool_cache *cache, domain d, size_t need, bool wait) {
   return true;
 }
 
-static void segment_destroy(pool *p, segment *s) {
-  INVARIANT(!s->idle_mark);
-  segment_unlink(p, s);
-  p->ops.raw_free(p->config.ctx, s->handle);
-  host_free(p->config.memory, s);
-}
-
 void segments_release(pool *p, bool wait) {
   for (segment *s = p->segments, *next; s; s = next) {
     next = s->next;
-    if (!wholly_free(s) || !segment_idle(s, wait)) continue;
-    drop_idle_mark(s);
-    bin_remove(s->first);
-    piece_unmake(p, s->first);
-    segment_destroy(p, s);
+    if (wholly_free(s) && segment_idle(s, wait)) give_back(p, s);
   }
 }
 
