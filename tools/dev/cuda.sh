@@ -3,7 +3,7 @@
 
 # Where the tests or lint come first, they set build/ up with CUDA kernels for one architecture,
 # which newer ones can run too, in half the time, and where no GPU is there to run them with hardly
-# optimised PTX alone, in a fifth; a file says so. What is installed by ./dev, shown or measured is
+# optimised PTX alone, in a quarter; a file says so. What is installed by ./dev, shown or measured is
 # built for all of them.
 cuda_for_tests=80
 cuda_for_all=80,90
