@@ -185,13 +185,23 @@ START_TEST(random_work_keeps_to_its_blocks) {
 }
 END_TEST
 
+/* Takes blocks and gives them back in an order of the turn's. pre: count is at most 60 and no
+ * multiple of 7. */
+static void take_turn(int turn, int count, size_t (*bytes)(int i)) {
+  block *held[60];
+  for (int i = 0; i < count; i++) held[i] = take(0, bytes(i));
+  for (int i = 0; i < count; i++) pool_free(held[(i * 7 + turn) % count]);
+}
+
+static size_t cubes(int i) { return (size_t)(i * i * i) * 37 + 4; }
+static size_t many(int i) { return (12 + (size_t)i) * MIB; }
+static size_t one_and_all(int i) { return (i ? 170 : 12) * MIB; }
+
 START_TEST(a_repeated_pattern_takes_no_more) {
   open_pool(&synchronous_ops, 256, 0);
   long raws = 0;
   for (int step = 0; step < 50; step++) {
-    block *held[60];
-    for (int i = 0; i < 60; i++) held[i] = take(0, (size_t)(i * i * i) * 37 + 4);
-    for (int i = 0; i < 60; i++) pool_free(held[(i * 7 + step) % 60]);
+    take_turn(step, 60, cubes);
     if (step == 5) raws = device.raw_calls;
   }
   ck_assert_int_eq(device.raw_calls, raws);
@@ -233,13 +243,8 @@ START_TEST(turns_of_few_and_many_settle) {
   open_pool(&synchronous_ops, 256, 0);
   long raws = 0;
   for (int turn = 0; turn < 30; turn++) {
-    block *held[10];
-    for (int i = 0; i < 10; i++) held[i] = take(0, (12 + (size_t)i) * MIB);
-    for (int i = 0; i < 10; i++) pool_free(held[(i * 7 + turn) % 10]);
-    held[0] = take(0, 12 * MIB);
-    held[1] = take(0, 170 * MIB);
-    pool_free(held[turn % 2]);
-    pool_free(held[1 - turn % 2]);
+    take_turn(turn, 10, many);
+    take_turn(turn, 2, one_and_all);
     if (turn == 9) raws = device.raw_calls;
   }
   ck_assert_int_eq(device.raw_calls, raws);
