@@ -59,7 +59,8 @@ const char help_check[] =
     "Exit status: 0 all passed, 1 something failed, 2 used wrongly, 3 nothing to check.\n";
 
 const char help_bench[] =
-    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--json] [--compare FILE]\n"
+    "usage: tenon bench [--device D] [--op GLOB] [--dtype T] [--case GLOB] [--once | --json]\n"
+    "                   [--compare FILE]\n"
     "       tenon bench --compare OLD NEW\n"
     "       tenon bench memory [--device D] [--tensors N] [--seed S] [--svg FILE] [--json]\n"
     "\n"
@@ -73,7 +74,10 @@ const char help_bench[] =
     "  --op GLOB   only operators of this name\n"
     "  --dtype T   these element types, a glob: f16, '*f*' (default: f32, or the operator's\n"
     "              first where it does not take that)\n"
+    "  --case GLOB only calls that are printed so, as in 'add f32 *x768*'\n"
     "  --json      JSON lines in place of columns\n"
+    "  --once      one call of each, between the lines 'begin' with what it is and 'end', after\n"
+    "              one to warm up, and times nothing: for profilers\n"
     "  --compare FILE  says afterwards what became slower and faster since the run whose JSON\n"
     "              lines the file holds, and what is missing; with a second file compares\n"
     "              those two and times nothing\n"

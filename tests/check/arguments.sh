@@ -67,6 +67,12 @@ expect 0 bench --help
 expect 2 bench --nosuch
 expect 2 bench more
 expect 1 bench --device nosuch
+expect 2 bench --once --json
+expect 2 bench memory --once
+expect 3 bench --device reference --op neg --case 'neg f64 *'
+grep -q 'no such case' "$scratch/err" || die "bench --case does not say that nothing was meant"
+expect 0 bench --device reference --op neg --case 'neg f32 1000' --once
+[ "$(tr '\n' ' ' <"$scratch/out")" = "begin neg f32 1000 end " ] || die "bench --once does more than one call"
 expect 2 bench memory more
 expect 2 bench memory --op exp
 expect 2 bench memory --tensors none

@@ -23,10 +23,10 @@
 #include "check.h"
 
 typedef struct bench_options {
-  const char *device, *op, *dtype;
+  const char *device, *op, *dtype, *only; /* only: a glob of whole calls as they are printed */
   const char *was, *is; /* files to compare with and to compare; NULL: none, and this run */
   double threshold;     /* a part: 0.1 */
-  bool as_json;
+  bool as_json, once;
   memory_options memory; /* of `tenon bench memory` */
 } bench_options;
 
@@ -164,12 +164,32 @@ static void keep(bench *b, const op_case *c, row *r) {
   if (b->kept && !figures_add(b->kept, &f)) ++b->failures;
 }
 
+/* One call between two lines, for a profiler, which sees whose kernels it names then. */
+static void run_once(bench *b, const row *r, job *j) {
+  printf("begin %s\n", plain(r->what));
+  fflush(stdout);
+  if (job_run(j) != TN_OK) {
+    fprintf(stderr, "%s: %s\n", plain(r->what), plain(tn_last_error()));
+    ++b->failures;
+  }
+  puts("end");
+  fflush(stdout);
+  ++b->rows;
+}
+
 static void take_size(void *ctx, const op_case *c) {
   bench *b = ctx;
   row r = {.kernel = ""};
   describe(c, &r);
+  if (b->only && fnmatch(b->only, r.what, 0)) return;
   progress_show("%s: %s", b->info.id, plain(r.what));
   job *j = job_make(b, c);
+  if (j && b->once) {
+    progress_clear();
+    run_once(b, &r, j);
+    job_free(j);
+    return;
+  }
   if (j) r.kernel = job_kernel(j);
   if (j) r.ns = job_time(j);
   if (r.ns.median > 0) compare(b, c, j, &r);
@@ -253,7 +273,8 @@ static int verdict(const bench *b, const bench_options *o, bool known) {
   if (!known)
     fprintf(stderr, "tenon bench: no operator is called %s\n", plain(o->op ? o->op : "anything"));
   else if (b->rows + b->failures == 0)
-    fprintf(stderr, "tenon bench: nothing to time: %s has no kernel for that\n", b->info.id);
+    fprintf(stderr, "tenon bench: nothing to time: %s has no kernel for that%s\n", b->info.id,
+            o->only ? ", or no such case" : "");
   if (b->failures) return EXIT_FAILED;
   return b->rows ? EXIT_OK : EXIT_NOTHING;
 }
@@ -274,7 +295,8 @@ static bool has_operator(const bench *b, const char *glob) {
 
 /* kept: takes the figures; NULL where nobody wants them. */
 static int run(const bench_options *o, figures *kept) {
-  bench b = {.as_json = o->as_json, .info = {.struct_size = sizeof b.info}, .kept = kept};
+  bench b = {.as_json = o->as_json, .once = o->once, .only = o->only, .kept = kept};
+  b.info.struct_size = sizeof b.info;
   tn_runtime_options options = {.struct_size = sizeof options, .device = o->device};
   options.fallback = TN_FALLBACK_ERROR;
   if (tn_runtime_open(&options, &b.runtime) != TN_OK) return failed();
@@ -283,14 +305,14 @@ static int run(const bench_options *o, figures *kept) {
   b.large = b.info.host_memory ? 10000000 : 1 << 26;
   progress_begin(!o->as_json);
   bool known = has_operator(&b, o->op);
-  if (known) {
+  if (known && !o->once) {
     progress_show("%s: a large copy", b.info.id);
     measure_copy(&b);
     progress_clear();
     fprintf(stderr, "%s (%s): copies %.1f GB/s\n", plain(b.info.id), plain(b.info.name),
             b.copy_gbs);
-    run_operators(&b, o);
   }
+  if (known) run_operators(&b, o);
   int status = verdict(&b, o, known);
   tn_runtime_close(b.runtime);
   return status;
@@ -333,7 +355,7 @@ static bool read_count(const char *name, const char *text, uint64_t *count) {
 
 static int run_memory(const bench_options *o) {
   memory_options m = o->memory;
-  if (o->op || o->dtype || o->was) {
+  if (o->op || o->dtype || o->was || o->only || o->once) {
     fputs("tenon bench: memory goes with --device, --json, --tensors, --seed and --svg\n", stderr);
     return EXIT_USAGE;
   }
@@ -343,13 +365,19 @@ static int run_memory(const bench_options *o) {
 }
 
 int command_bench(int argc, char **argv) {
-  static const struct option options[] = {
-      {"device", required_argument, NULL, 'd'},  {"op", required_argument, NULL, 'o'},
-      {"dtype", required_argument, NULL, 't'},   {"json", no_argument, NULL, 'j'},
-      {"compare", required_argument, NULL, 'c'}, {"threshold", required_argument, NULL, 'p'},
-      {"tensors", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-      {"svg", required_argument, NULL, 'g'},     {"table", no_argument, NULL, 'T'},
-      {"help", no_argument, NULL, 'h'},          {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"op", required_argument, NULL, 'o'},
+                                          {"dtype", required_argument, NULL, 't'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"compare", required_argument, NULL, 'c'},
+                                          {"threshold", required_argument, NULL, 'p'},
+                                          {"tensors", required_argument, NULL, 'n'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"svg", required_argument, NULL, 'g'},
+                                          {"case", required_argument, NULL, 'a'},
+                                          {"once", no_argument, NULL, '1'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   bench_options o = {.threshold = 0.1, .memory = {.tensors = 20000, .seed = 1}};
   for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     if (option == 'h') return fputs(help_bench, stdout), EXIT_OK;
@@ -362,9 +390,12 @@ int command_bench(int argc, char **argv) {
     if (option == 'n' && !read_count("tensors", optarg, &o.memory.tensors)) return EXIT_USAGE;
     if (option == 's' && !read_count("seed", optarg, &o.memory.seed)) return EXIT_USAGE;
     if (option == 'g') o.memory.svg = optarg;
+    if (option == 'a') o.only = optarg;
+    if (option == '1') o.once = true;
     if (option == 'p' && !read_threshold(optarg, &o.threshold)) return EXIT_USAGE;
   }
   if (optind + 1 == argc && !strcmp(argv[optind], "memory") && !o.was) return run_memory(&o);
+  if (o.once && (o.was || o.as_json)) return fputs(help_bench, stderr), EXIT_USAGE;
   if (o.was && optind < argc) o.is = argv[optind++];
   if (optind < argc) return fputs(help_bench, stderr), EXIT_USAGE;
   if (o.dtype && !is_dtype(o.dtype)) return EXIT_USAGE;

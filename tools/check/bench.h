@@ -14,9 +14,10 @@ typedef struct bench {
   double copy_gbs;             /* of a large copy, bytes read and written; 0 = unknown */
   double copy_bytes;           /* that it reads and writes, far more than caches hold */
   double peak[TN_DTYPE_SLOTS]; /* GFLOP/s of a large product, by element type */
-  bool as_json;
-  struct figures *kept;    /* takes every row, for a comparison; or NULL */
-  uint64_t rows, failures; /* printed, and calls that could not be made */
+  bool as_json, once;          /* once: one call of each, and nothing is timed */
+  const char *only;            /* a glob of what cases are printed as, or NULL */
+  struct figures *kept;        /* takes every row, for a comparison; or NULL */
+  uint64_t rows, failures;     /* printed, and calls that could not be made */
 } bench;
 
 /* One call, ready to be made many times. */
@@ -33,6 +34,8 @@ void job_free(job *j);
 typedef struct timing {
   double least, median, most;
 } timing;
+/* One call, device and all. */
+tn_status job_run(job *j);
 /* All 0 if the call fails. */
 timing job_time(job *j);
 /* The name of the kernel that the call gets, "" where it falls back. */

@@ -96,6 +96,11 @@ double job_bytes(const job *j) {
   return bytes;
 }
 
+tn_status job_run(job *j) {
+  const tn_status status = tn_invoke(&j->call);
+  return status == TN_OK ? tn_device_synchronize(j->device) : status;
+}
+
 /* Nanoseconds of `calls` calls, device and all; -1 when one fails. */
 static double round_ns(const job *j, int64_t calls) {
   uint64_t began = clock_ns();
