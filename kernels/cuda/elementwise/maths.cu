@@ -4,33 +4,38 @@
  */
 #include "kernels/common/wide/double.h"
 #include "kernels/common/wide/exp.h"
-#include "kernels/common/wide/log.h"
 #include "kernels/cuda/elementwise/single.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-WIDE_UNARY(exp2)
 PLAIN_UNARY(expm1, expm1(x))
 PLAIN_UNARY(log, log(x))
 PLAIN_UNARY(log2, log2(x))
 PLAIN_UNARY(log1p, log1p(x))
 PLAIN_UNARY(cbrt, cbrt(x))
 
-WIDE_UNARY(log10)
-
 namespace {
 
 SINGLE_RARE_FN float rare_exp(float x) { return (float)wide_exp((double)x); }
+SINGLE_RARE_FN float rare_exp2(float x) { return (float)wide_exp2((double)x); }
 
-/* By exp of single.cuh where its result is normal, else in double. */
+/* By single.cuh where results are normal, else in double. */
 struct exp_op {
   __device__ __forceinline__ float operator()(float x) const {
     return fabsf(x) <= 87.0f ? single_exp(x) : rare_exp(x);
   }
   __device__ __forceinline__ double operator()(double x) const { return double_exp(x); }
 };
+struct exp2_op {
+  __device__ __forceinline__ float operator()(float x) const {
+    return fabsf(x) <= 126.0f ? single_exp2(x) : rare_exp2(x);
+  }
+  __device__ __forceinline__ double operator()(double x) const { return double_exp2(x); }
+};
 
 } // namespace
 RUN_UNARY(exp)
+RUN_UNARY(exp2)
+SINGLE_UNARY(log10)
 
 SINGLE_UNARY(sinh)
 SINGLE_UNARY(cosh)

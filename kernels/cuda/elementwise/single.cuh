@@ -113,6 +113,20 @@ SINGLE_FN float single_exp(float x) {
   return fmaf(e.scale, e.rest, e.scale);
 }
 
+/* 2^x to 0.78 ULP, |x| <= 126. */
+SINGLE_FN float single_exp2(float x) {
+  const float t = x + SINGLE_ROUND, f = x - (t - SINGLE_ROUND), a = __fmul_rn(f, 0.693147182f);
+  float p = fmaf(1.52909488e-5f, f, 1.54531634e-4f);
+  p = fmaf(p, f, 1.33335218e-3f);
+  p = fmaf(p, f, 9.61808302e-3f);
+  p = fmaf(p, f, 5.55041097e-2f);
+  p = fmaf(p, f, 0.240226507f);
+  p = fmaf(p, f, -1.9046543e-9f);
+  const float rest = a + fmaf(f, p, fmaf(f, 0.693147182f, -a));
+  const float scale = __int_as_float((__float_as_int(t) << 23) + (127 << 23));
+  return fmaf(scale, rest, scale);
+}
+
 /* e^-a 2^48 for a >= 0: the factor keeps it normal as long as a e^-a is not 0. */
 SINGLE_FN single_power single_falling(float a) {
   return single_power_e(fmaxf(-a, -112.0f), 0.0f, 48);
@@ -263,6 +277,17 @@ SINGLE_FN single_parts single_log_parts(float k, float f, float low) {
 SINGLE_FN float single_log_sum(float k, float f, float low) {
   const single_parts y = single_log_parts(k, f, low);
   return y.whole + y.rest;
+}
+
+/* log10 x to 0.85 ULP. */
+SINGLE_FN float single_log10(float x) {
+  const bool tiny = x < 0x1p-126f;
+  const int bits = __float_as_int(tiny ? __fmul_rn(x, 0x1p23f) : x);
+  const int power = (bits - 0x3f3504f3) & (int)0xff800000;
+  const float f = __int_as_float(bits - power) - 1.0f;
+  const single_parts y = single_log_parts((float)(power >> 23) - (tiny ? 23.0f : 0.0f), f, 0.0f);
+  if (!(x > 0.0f && x < INFINITY)) return x == 0.0f ? -INFINITY : x > 0.0f ? x : NAN;
+  return fmaf(y.whole, 0.434294492f, fmaf(y.rest, 0.434294492f, y.whole * -1.01030503e-8f));
 }
 
 /* ln((u + low) 2^k), |low| hardly more than ULP(u) / 2; u is normal. */

@@ -363,13 +363,72 @@ template <class T> struct smaller {
     return is_nan(b) || b < a || (b == a && is_minus(b) && !is_minus(a));
   }
 };
+
+/* Rows of extremes, a thread to the elements of 16 bytes of some: y and updates as of put_rows,
+ * `block` in such. What is there is read once for all of them; should it be old by the time that it
+ * is used, the extreme has only moved further. */
+enum { extreme_packs = 2 };
+
+template <class T, class F>
+__global__ void __launch_bounds__(place_threads)
+    update_rows(T *y, const T *x, F f, uint32_t n, const __grid_constant__ row_walk w) {
+  using W = update_word_t<T>;
+  constexpr int N = 16 / (int)sizeof(T), words = 16 / (int)sizeof(W), each = N / words;
+  constexpr uint32_t P = extreme_packs;
+  const uint32_t first = blockIdx.x * (P * place_threads) + threadIdx.x;
+  pack<W, words> *to[P], there[P];
+  pack<T, N> v[P];
+#pragma unroll
+  for (uint32_t p = 0; p < P; p++) {
+    const uint32_t i = first + p * place_threads;
+    const uint32_t row = quotient(i, w.block), outer = quotient(row, w.count);
+    const int64_t k = i < n ? w.index.at(row - outer * w.count.value) : -1;
+    const int64_t at = ((int64_t)outer * w.index.n + k) * w.block.value + i - row * w.block.value;
+    to[p] = k < 0 ? NULL : (pack<W, words> *)y + at;
+  }
+#pragma unroll
+  for (uint32_t p = 0; p < P; p++) {
+    if (!to[p]) continue;
+    v[p] = ((const pack<T, N> *)x)[first + p * place_threads];
+    there[p] = *to[p];
+  }
+#pragma unroll
+  for (uint32_t p = 0; p < P; p++) {
+    if (!to[p]) continue;
+#pragma unroll
+    for (int e = 0; e < N; e++) {
+      W *word = &there[p].v[e / each];
+      *word =
+          update_within<T>(&to[p]->v[e / each], *word, e % each * 8 * (int)sizeof(T), v[p].v[e], f);
+    }
+  }
+}
+
+/* Elements of 16 bytes that lie in a row and can be accessed together; bytes go one by one, being
+ * too many. */
+template <class T> bool has_packs(const tn_kernel_args *args, const scattering &s) {
+  return s.shared && sizeof(T) > 1 && s.inner.value * sizeof(T) % 16 == 0 &&
+         is_aligned(args->in[0]->data, 16) && is_aligned(args->out[0]->data, 16);
+}
+
 template <template <class> class F> tn_status run_extreme(const tn_kernel_args *args, bool shared) {
   scattering s = scattering_of(args, shared);
   if (s.n == 0 || s.places == 0) return TN_OK;
   return for_number(args, args->out[0], [&](auto t) {
     using T = decltype(t);
-    return launch(args, update<T, T, F<T>>, strips_blocks(s.walk), place_threads, 0,
-                  (T *)args->out[0]->data, (const T *)args->in[0]->data, F<T>{}, s);
+    T *y = (T *)args->out[0]->data;
+    const T *x = (const T *)args->in[0]->data;
+    if constexpr (sizeof(T) > 1) {
+      constexpr uint32_t N = 16 / sizeof(T);
+      if (has_packs<T>(args, s)) {
+        const row_walk w = {s.index, s.count, cuda_divisor_of(s.inner.value / N)};
+        return launch(args, update_rows<T, F<T>>,
+                      (unsigned)ceil_div(s.n / N, extreme_packs * place_threads), place_threads, 0,
+                      y, x, F<T>{}, s.n / N, w);
+      }
+    }
+    return launch(args, update<T, T, F<T>>, strips_blocks(s.walk), place_threads, 0, y, x, F<T>{},
+                  s);
   });
 }
 

@@ -159,15 +159,18 @@ static inline tn_status sort_updates(const tn_kernel_args *args, const scatterin
 
 /* --- updates of one element by compare and swap --- */
 
-/* Replaces one element by f(it, x), through the 4- or 8-byte word that it lies in. f says whether
- * `next` differs from the element that is there. */
-template <class T, class X, class F> __device__ __forceinline__ void update_word(T *y, X x, F f) {
-  using W = typename std::conditional<sizeof(T) == 8, unsigned long long, unsigned int>::type;
-  uintptr_t at = (uintptr_t)y;
-  W *word = (W *)(at & ~(uintptr_t)(sizeof(W) - 1));
-  int shift = (int)(at & (sizeof(W) - 1)) * 8;
-  W mask = (sizeof(T) == sizeof(W) ? ~(W)0 : (((W)1 << (8 * sizeof(T) % 64)) - 1)) << shift;
-  W old = *(volatile W *)word;
+/* The word that an element is updated through. */
+template <class T>
+using update_word_t =
+    typename std::conditional<sizeof(T) == 8, unsigned long long, unsigned int>::type;
+
+/* Replaces the element `shift` bits up in a word, which was `old` when last seen, by f(it, x). f
+ * says whether `next` differs from the element that is there. Returns what the word was then. */
+template <class T, class X, class F>
+__device__ __forceinline__ update_word_t<T>
+update_within(update_word_t<T> *word, update_word_t<T> old, int shift, X x, F f) {
+  using W = update_word_t<T>;
+  const W mask = (sizeof(T) == sizeof(W) ? ~(W)0 : (((W)1 << (8 * sizeof(T) % 64)) - 1)) << shift;
   for (;;) {
     union {
       W bits;
@@ -175,12 +178,21 @@ template <class T, class X, class F> __device__ __forceinline__ void update_word
     } element, next;
     element.bits = (old & mask) >> shift;
     next.bits = 0;
-    if (!f(element.value, x, &next.value)) return;
-    W wanted = (old & ~mask) | (next.bits << shift);
-    W seen = atomicCAS(word, old, wanted);
-    if (seen == old) return;
+    if (!f(element.value, x, &next.value)) return old;
+    const W wanted = (old & ~mask) | (next.bits << shift);
+    const W seen = atomicCAS(word, old, wanted);
+    if (seen == old) return wanted;
     old = seen;
   }
+}
+
+/* Replaces one element by f(it, x), through the 4- or 8-byte word that it lies in. */
+template <class T, class X, class F> __device__ __forceinline__ void update_word(T *y, X x, F f) {
+  using W = update_word_t<T>;
+  const uintptr_t at = (uintptr_t)y;
+  W *word = (W *)(at & ~(uintptr_t)(sizeof(W) - 1));
+  const int shift = (int)(at & (sizeof(W) - 1)) * 8;
+  (void)update_within<T>(word, *(volatile W *)word, shift, x, f);
 }
 
 namespace {
