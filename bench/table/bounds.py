@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Says what bounds the operators that are slower than the device's copy, by ncu's counters.
+"""Says what bounds the operators that are slower than the device's copy, by the profiler's counters.
 
 Reads the JSON lines of `tenon bench --device cuda`, takes each operator's slowest call of more than
 some time, and runs those below a part of the copy's speed once under ncu. A call's figures are those of
 its kernels, weighed by their time: what part they use of the memory's bandwidth, of the caches' and of
 the multiprocessors' instructions, and the bytes that the memory moved over those that the call must move.
+Writes JSON lines, and a page of the manual.
 
 usage: bounds.py JSON [--tenon build/tools/tenon] [--device cuda] [--below 0.95] [--least US] [--seconds S]
-                 [--skip GLOB,...] [--json FILE] [--markdown FILE]
+                 [--skip GLOB,...] [--json FILE] [--page FILE]
 """
 import argparse
 import csv
@@ -25,6 +26,7 @@ PARTS = {  # of their peaks, in percent
     "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "L1": "l1tex__throughput.avg.pct_of_peak_sustained_active",
     "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "fmaheavy": "sm__inst_executed_pipe_fmaheavy.avg.pct_of_peak_sustained_active",
     "fma": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     "alu": "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
     "xu": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
@@ -33,10 +35,13 @@ PARTS = {  # of their peaks, in percent
 }
 NS = {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
+PIPES = ("fma", "fmaheavy", "alu", "xu", "fp64", "tensor")
 ENOUGH = 75  # percent of a peak that count as its bound
+COMPUTING = "conv*,matmul*,*attention*,rnn*,gru*,lstm*,qlinear*"  # what arithmetic bounds
+INPUTS = r"^(?!.*same<unsigned)"  # all kernels but those that repeat inputs
 
 
-def slowest(path, least_us, below, skipped):
+def slowest(path, least_us, skipped):
     """Of each operator and element type the call that uses the least part of the copy's speed."""
     worst = {}
     with open(path, encoding="utf-8") as lines:
@@ -49,7 +54,7 @@ def slowest(path, least_us, below, skipped):
             key = row["op"], row["dtype"]
             if key not in worst or row["of_copy"] < worst[key]["of_copy"]:
                 worst[key] = row
-    return sorted((r for r in worst.values() if r["of_copy"] < below), key=lambda r: r["of_copy"])
+    return sorted(worst.values(), key=lambda r: r["of_copy"])
 
 
 def last_call(kernels):
@@ -83,12 +88,19 @@ def figures_of(text):
     return kernels
 
 
-def profile(options, row):
+def known_metrics():
+    """Those that this device counts."""
+    listed = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=False).stdout
+    names = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    return [m for m in (DURATION, MOVED, *PARTS.values()) if not names or m.split(".")[0] in names]
+
+
+def profile(options, row, metrics):
     """The kernels of one call; None where ncu or the call failed, which was said."""
-    metrics = ",".join([DURATION, MOVED, *PARTS.values()])
     case = re.sub(r"([\[\]*?\\])", r"\\\1", row["case"])
-    command = ["ncu", "--clock-control", "none", "--metrics", metrics, "--csv", "--page", "raw",
-               "--print-units", "base", options.tenon, "bench", "--device", options.device, "--op", row["op"],
+    command = ["ncu", "--clock-control", "none", "--metrics", ",".join(metrics), "--csv", "--page", "raw",
+               "--print-units", "base", "--kernel-name-base", "demangled", "--kernel-name", f"regex:{INPUTS}",
+               options.tenon, "bench", "--device", options.device, "--op", row["op"],
                "--dtype", row["dtype"], "--case", case, "--once"]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -123,17 +135,41 @@ def bound_of(parts, row, total_ns, kernels):
     return f"latency ({name} {parts[name]:.0f} %)"
 
 
-def markdown(rows):
-    """A table for people."""
+def table(rows):
     lines = ["| call | of the copy | us | kernels | moved | memory | L2 | L1 | issue | greatest pipe | bound |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for r in rows:
-        pipe = max(("fma", "alu", "xu", "fp64", "tensor"), key=lambda name: r[name])
+        pipe = max(PIPES, key=lambda name: r[name])
         moved = "" if r["moved"] is None else f"{r['moved']:.2f}"
         lines.append(f"| {r['case']} | {r['of_copy']:.2f} | {r['time_us']:.0f} | {r['kernels']} | {moved} | "
                      f"{r['memory']:.0f} % | {r['L2']:.0f} % | {r['L1']:.0f} % | {r['issue']:.0f} % | "
                      f"{pipe} {r[pipe]:.0f} % | {r['bound']} |")
     return "\n".join(lines) + "\n"
+
+
+def page(rows, timed, below, device):
+    """A page of the manual; `timed` is how many operators were."""
+    return f"""# What bounds operators on CUDA
+
+Measured on one {device} and written by `./dev gpu bounds`. Of {timed} operators that
+`tenon bench --device cuda` times for long enough, matrix products, convolutions, attention and recurrent
+networks apart, these run below {100 * below:.0f} % of the speed of the device's copy at their slowest shape, by
+the bytes that they must read and write. Beside that stands what NVIDIA's profiler counts of one call: its
+kernels, the bytes that memory moved over those that the call must move, what part it used of the bandwidth
+of memory, L2 and L1, of the instructions that can be issued, and of the busiest pipe, all weighed by the
+kernels' time. A resource of which {ENOUGH} % are used is the bound: for `L2` mostly accesses of single elements
+anywhere, of which each takes a sector of 32 bytes; for `issue` and pipes arithmetic. Else it is latency: too
+little work at once, steps that wait for each other, or several short kernels.
+
+{table(rows)}"""
+
+
+def device_name():
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "GPU"
 
 
 def main():
@@ -144,27 +180,30 @@ def main():
     parser.add_argument("--below", type=float, default=0.95)
     parser.add_argument("--least", type=float, default=30)
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after about so long")
-    parser.add_argument("--skip", default="")
+    parser.add_argument("--skip", default=COMPUTING)
     parser.add_argument("--json")
-    parser.add_argument("--markdown")
+    parser.add_argument("--page")
     options = parser.parse_args()
     began, done = time.monotonic(), []
-    rows = slowest(options.lines, options.least, options.below, [g for g in options.skip.split(",") if g])
+    timed = slowest(options.lines, options.least, [g for g in options.skip.split(",") if g])
+    rows, metrics = [r for r in timed if r["of_copy"] < options.below], known_metrics()
+    if options.json:
+        open(options.json, "w", encoding="utf-8").close()
     for row in rows:
         if time.monotonic() - began > options.seconds:
             print(f"bounds.py: out of time at {row['case']}", file=sys.stderr)
             break
-        kernels = profile(options, row)
-        if kernels:
-            done.append(summary(row, kernels))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(r) + "\n" for r in done)
-    text = markdown(done)
-    if options.markdown:
-        with open(options.markdown, "w", encoding="utf-8") as out:
-            out.write(text)
-    print(text, end="")
+        kernels = profile(options, row, metrics)
+        if not kernels:
+            continue
+        done.append(summary(row, kernels))
+        if options.json:
+            with open(options.json, "a", encoding="utf-8") as out:
+                out.write(json.dumps(done[-1]) + "\n")
+    if options.page:
+        with open(options.page, "w", encoding="utf-8") as out:
+            out.write(page(done, len(timed), options.below, device_name()))
+    print(table(done), end="")
     return 0 if len(done) == len(rows) else 1
 
 

@@ -18,6 +18,7 @@ import xml.etree.ElementTree as tree
 
 ROOT, SERVE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path.insert(0, os.path.join(ROOT, "bench/table"))
+import bounds  # noqa: E402
 import cases  # noqa: E402
 import pages  # noqa: E402
 import table  # noqa: E402
@@ -33,6 +34,50 @@ SMALL = {  # one call of each kind that cases.py can say
     **{way: cases.conv("s", "f32", 2, 4, 9, 8, 6, 3, 2, 1, groups=2, way=way)
        for way in ("forward", "by input", "by weight")},
 }
+
+
+class Bounds(unittest.TestCase):
+    UNITS = {bounds.DURATION: "ns", bounds.MOVED: "Mbyte"}
+
+    def profiled(self, kernels):
+        """What ncu prints of kernels, {"kernel": name, metric: value}."""
+        names = ["ID", "Kernel Name", *[name for name in kernels[0] if name != "kernel"]]
+        rows = [names, [self.UNITS.get(name, "%" if "pct" in name else "") for name in names],
+                *[[str(i), k["kernel"], *[str(k[name]) for name in names[2:]]] for i, k in enumerate(kernels)]]
+        return "==PROF== Connected\nbegin x\n" + "\n".join(",".join(f'"{v}"' for v in row) for row in rows)
+
+    def test_the_slowest_calls(self):
+        rows = [("add", "a", 100, 0.9), ("add", "b", 100, 0.5), ("add", "tiny", 5, 0.1), ("matmul", "c", 100, 0.1),
+                ("neg", "d", 100, 0.99), ("cached", "e", 100, None)]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as lines:
+            for op, case, us, part in rows:
+                row = dict(bench="ops", op=op, dtype="f32", case=case, time_us=us, of_copy=part)
+                lines.write(json.dumps(row) + "\n\n")
+            lines.flush()
+            found = bounds.slowest(lines.name, 30, bounds.COMPUTING.split(","))
+        self.assertEqual(["b", "d"], [r["case"] for r in found])
+
+    def test_the_last_call_is_told_from_the_one_before(self):
+        for call in (["k"], ["k", "k"], ["a", "b", "a"]):
+            kernels = [{"kernel": name} for name in ["copy", *call, *call]]
+            self.assertEqual(kernels[-len(call):], bounds.last_call(kernels), call)
+        self.assertEqual([], bounds.last_call([{"kernel": "a"}, {"kernel": "b"}]))
+
+    def test_what_bounds_a_call(self):
+        peaks = {metric: 10.0 for metric in bounds.PARTS.values()}
+        one = {"kernel": "one", bounds.DURATION: 30000, bounds.MOVED: 60, **peaks, bounds.PARTS["alu"]: 96.0}
+        two = {"kernel": "two", bounds.DURATION: 10000, bounds.MOVED: 20, **peaks, bounds.PARTS["alu"]: 16.0}
+        kernels = bounds.figures_of(self.profiled([one, two]))
+        row = dict(op="x", dtype="f32", case="x f32 9", of_copy=0.5, time_us=42.0, gbytes_s=40e6 / 42e3)
+        got = bounds.summary(row, kernels)
+        self.assertEqual((2, 40.0, 76.0, "alu"), (got["kernels"], got["kernels_us"], got["alu"], got["bound"]))
+        self.assertAlmostEqual(2, got["moved"], places=3)
+        self.assertEqual("launches", bounds.summary(dict(row, time_us=90), [two, two])["bound"])
+        self.assertEqual("latency (alu 16 %)", bounds.summary(dict(row, time_us=11), [two])["bound"])
+        text = bounds.page([got], 7, 0.95, "Example <GPU>")
+        self.assertIn("Of 7 operators", text)
+        self.assertIn("| x f32 9 | 0.50 | 42 | 2 | 2.00 | 10 % | 10 % | 10 % | 10 % | alu 76 % | alu |", text)
+        self.assertEqual([], bounds.figures_of("==ERROR== no permission"))
 
 
 class Rows(unittest.TestCase):

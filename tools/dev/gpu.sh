@@ -167,6 +167,14 @@ gpu_pages() {
   python3 bench/table/pages.py "$logs/table.json"
 }
 
+# What bounds the operators that are slower than a copy; writes their page of the manual.
+gpu_bounds() {
+  has python3 || { echo "no python3 here"; return 77; }
+  has ncu || { echo "no ncu here"; return 77; }
+  build/tools/tenon bench --device cuda --json >"$logs/ops.json" || return
+  python3 bench/table/bounds.py "$logs/ops.json" --json "$logs/bounds.json" --page docs/performance-cuda-bounds.md
+}
+
 chore_gpu() {
   local logs=${OUT:-build/gpu-logs} gpu_failed=0 gpu_table='' name
   local parts=("$@") arguments=()

@@ -279,7 +279,7 @@ SINGLE_FN float single_log_sum(float k, float f, float low) {
   return y.whole + y.rest;
 }
 
-/* log10 x to 0.85 ULP. */
+/* log10 x to 0.91 ULP. */
 SINGLE_FN float single_log10(float x) {
   const bool tiny = x < 0x1p-126f;
   const int bits = __float_as_int(tiny ? __fmul_rn(x, 0x1p23f) : x);
