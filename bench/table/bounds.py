@@ -36,7 +36,7 @@ PARTS = {  # of their peaks, in percent
 NS = {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 PIPES = ("fma", "fmaheavy", "alu", "xu", "fp64", "tensor")
-ENOUGH = 75  # percent of a peak that count as its bound
+ENOUGH, LIMITS = 75, {"memory": 70, "L2": 70}  # percent of a peak that count as its bound
 COMPUTING = "conv*,matmul*,*attention*,rnn*,gru*,lstm*,qlinear*"  # what arithmetic bounds
 INPUTS = r"^(?!.*same<unsigned)"  # all kernels but those that repeat inputs
 
@@ -119,20 +119,23 @@ def summary(row, kernels):
     total = sum(k[DURATION] for k in kernels) or 1.0
     parts = {name: sum(k.get(metric, 0) * k[DURATION] for k in kernels) / total for name, metric in PARTS.items()}
     must = row["gbytes_s"] * row["time_us"] * 1e3
-    return {"bench": "bounds", "op": row["op"], "dtype": row["dtype"], "case": row["case"], "of_copy": row["of_copy"],
-            "time_us": row["time_us"], "kernels_us": total / 1e3, "kernels": len(kernels),
-            "moved": sum(k.get(MOVED, 0) for k in kernels) / must if must else None,
-            **{name: round(value, 1) for name, value in parts.items()}, "bound": bound_of(parts, row, total, kernels)}
+    figures = {"bench": "bounds", "op": row["op"], "dtype": row["dtype"], "case": row["case"],
+               "of_copy": row["of_copy"], "time_us": row["time_us"], "kernels_us": total / 1e3, "kernels": len(kernels),
+               "moved": sum(k.get(MOVED, 0) for k in kernels) / must if must else None,
+               **{name: round(value, 1) for name, value in parts.items()}}
+    return {**figures, "bound": bound_of(figures)}
 
 
-def bound_of(parts, row, total_ns, kernels):
-    """The resource that is used up; else what the time goes to."""
-    name = max(parts, key=parts.get)
-    if parts[name] >= ENOUGH:
-        return name
-    if total_ns < 0.8e3 * row["time_us"] and len(kernels) > 1:
+def bound_of(figures):
+    """The resource that a call, as in summary(), uses up; else what its time goes to. Where memory is busy L2 is,
+    too: it is the bound where more goes through it than to memory."""
+    for name in ("issue", *PIPES, "memory", "L2", "L1"):
+        if figures[name] >= LIMITS.get(name, ENOUGH):
+            return name
+    if figures["kernels_us"] < 0.8 * figures["time_us"] and figures["kernels"] > 1:
         return "launches"
-    return f"latency ({name} {parts[name]:.0f} %)"
+    name = max(PARTS, key=lambda part: figures[part])
+    return f"latency ({name} {figures[name]:.0f} %)"
 
 
 def table(rows):
@@ -157,9 +160,10 @@ networks apart, these run below {100 * below:.0f} % of the speed of the device's
 the bytes that they must read and write. Beside that stands what NVIDIA's profiler counts of one call: its
 kernels, the bytes that memory moved over those that the call must move, what part it used of the bandwidth
 of memory, L2 and L1, of the instructions that can be issued, and of the busiest pipe, all weighed by the
-kernels' time. A resource of which {ENOUGH} % are used is the bound: for `L2` mostly accesses of single elements
-anywhere, of which each takes a sector of 32 bytes; for `issue` and pipes arithmetic. Else it is latency: too
-little work at once, steps that wait for each other, or several short kernels.
+kernels' time. A resource of which {ENOUGH} % are used is the bound, {LIMITS["memory"]} % of the bandwidth of memory or L2:
+`issue` and pipes are arithmetic, `L2` mostly accesses of single elements anywhere, of which each takes a
+sector of 32 bytes. Else it is latency: too little work at once, steps that wait for each other, or several
+short kernels.
 
 {table(rows)}"""
 
