@@ -202,10 +202,12 @@ double round_ns(long count) {
   return (now_ns() - begin) / (double)count;
 }
 
-/* The least of some tries. */
+/* The least of some tries, as in serve.c. */
 double about_ns() {
+  constexpr int tries = 4;
+  constexpr double long_ns = 5e7;
   double least = round_ns(1);
-  for (int i = 0; i < 4 && least < 5e7; i++)
+  for (int i = 0; i < tries && least < long_ns; i++)
     least = std::min(least, round_ns(least < 1e6 ? 20 : 1));
   return least;
 }

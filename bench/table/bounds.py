@@ -15,7 +15,9 @@ import csv
 import fnmatch
 import io
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -69,9 +71,9 @@ def last_call(kernels):
 def figures_of(text):
     """The rows of ncu's table, as {metric: value} in nanoseconds, bytes and percent."""
     start = text.find('"ID"')
-    if start < 0:
+    rows = list(csv.reader(io.StringIO(text[start:]))) if start >= 0 else []
+    if len(rows) < 2 or DURATION not in rows[0]:
         return []
-    rows = list(csv.reader(io.StringIO(text[start:])))
     names, units, kernels = rows[0], rows[1], []
     for row in rows[2:]:
         if len(row) != len(names):
@@ -90,7 +92,10 @@ def figures_of(text):
 
 def known_metrics():
     """Those that this device counts."""
-    listed = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=False).stdout
+    try:
+        listed = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        raise SystemExit("bounds.py: there is no ncu here") from None
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
     return [m for m in (DURATION, MOVED, *PARTS.values()) if not names or m.split(".")[0] in names]
 
@@ -102,14 +107,19 @@ def profile(options, row, metrics):
                "--print-units", "base", "--kernel-name-base", "demangled", "--kernel-name", f"regex:{INPUTS}",
                options.tenon, "bench", "--device", options.device, "--op", row["op"],
                "--dtype", row["dtype"], "--case", case, "--once"]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except subprocess.TimeoutExpired:
-        print(f"bounds.py: {row['case']}: took too long", file=sys.stderr)
-        return None
-    kernels = last_call(figures_of(run.stdout))  # one to warm up, and one more
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as run:
+        try:
+            out, err = run.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)  # what is profiled, too
+            print(f"bounds.py: {row['case']}: took too long", file=sys.stderr)
+            return None
+    calls = sum(line.startswith("begin ") for line in out.splitlines())
+    kernels = last_call(figures_of(out)) if calls == 1 else []  # one to warm up, and one more
     if not kernels:
-        print(f"bounds.py: {row['case']}: nothing profiled: {(run.stderr or run.stdout)[:300]}", file=sys.stderr)
+        why = f"{calls} calls are printed so" if calls > 1 else (err or out)[:300]
+        print(f"bounds.py: {row['case']}: nothing profiled: {why}", file=sys.stderr)
         return None
     return kernels
 
@@ -130,7 +140,7 @@ def bound_of(figures):
     """The resource that a call, as in summary(), uses up; else what its time goes to. Where memory is busy L2 is,
     too: it is the bound where more goes through it than to memory."""
     for name in ("issue", *PIPES, "memory", "L2", "L1"):
-        if figures[name] >= LIMITS.get(name, ENOUGH):
+        if round(figures[name]) >= LIMITS.get(name, ENOUGH):
             return name
     if figures["kernels_us"] < 0.8 * figures["time_us"] and figures["kernels"] > 1:
         return "launches"
@@ -160,10 +170,10 @@ networks apart, these run below {100 * below:.0f} % of the speed of the device's
 the bytes that they must read and write. Beside that stands what NVIDIA's profiler counts of one call: its
 kernels, the bytes that memory moved over those that the call must move, what part it used of the bandwidth
 of memory, L2 and L1, of the instructions that can be issued, and of the busiest pipe, all weighed by the
-kernels' time. A resource of which {ENOUGH} % are used is the bound, {LIMITS["memory"]} % of the bandwidth of memory or L2:
-`issue` and pipes are arithmetic, `L2` mostly accesses of single elements anywhere, of which each takes a
-sector of 32 bytes. Else it is latency: too little work at once, steps that wait for each other, or several
-short kernels.
+kernels' time. The profiler empties the caches before each kernel. A resource of which {ENOUGH} % are used is the
+bound, {LIMITS["memory"]} % of the bandwidth of memory or L2: `issue` and pipes are arithmetic, `L2` mostly accesses of
+single elements anywhere, of which each takes a sector of 32 bytes. Else it is latency: too little work at once,
+steps that wait for each other, or several short kernels.
 
 {table(rows)}"""
 
@@ -204,7 +214,7 @@ def main():
         if options.json:
             with open(options.json, "a", encoding="utf-8") as out:
                 out.write(json.dumps(done[-1]) + "\n")
-    if options.page:
+    if options.page and len(done) == len(rows):  # else the one that is there says more
         with open(options.page, "w", encoding="utf-8") as out:
             out.write(page(done, len(timed), options.below, device_name()))
     print(table(done), end="")

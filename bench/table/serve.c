@@ -7,7 +7,7 @@
  *   make OP [NAME=N[,N...]]... [: ARG...] [=> ARG...]
  *                    a call; ARG is dtype:AxBxC[:layout], or `none`
  *   time MS          nanoseconds of one call, over calls for about so long, one wait at their end,
- *                    behind a quarter as many to warm up
+ *                    behind a quarter as many to warm up where they last less than a millisecond
  *   host             nanoseconds until a call is submitted, over some that are not waited for
  *   drop             the call and cached memory
  *   churn N          N random tensors made and released: reserved over live, each at its most

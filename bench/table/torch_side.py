@@ -165,6 +165,7 @@ def churn(count):
         most, reserved = max(most, live), max(reserved, torch.cuda.memory_reserved() - base)
     return reserved / most
 
+TRIES, LONG_NS = 4, 5e7  # as in serve.c
 
 class Side:
     def __init__(self):
@@ -197,8 +198,8 @@ class Side:
     def about_ns(self):
         """The least of some tries: threads that went to sleep meanwhile make the first ones longer."""
         least = self.round_ns(1)
-        for _ in range(4):
-            if least < 5e7:
+        for _ in range(TRIES):
+            if least < LONG_NS:
                 least = min(least, self.round_ns(20 if least < 1e6 else 1))
         return least
 

@@ -29,7 +29,7 @@ row() { # DEVICE OP DTYPE CASE KERNEL MEDIAN LEAST MOST
     "$1" "$2" "$3" "$4" "$5"
   printf '"time_us": %s, "least_us": %s, "most_us": %s, "cached": false, "of_copy": null}\n' "$6" "$7" "$8"
 }
-# `what` twice: calls that differ in attributes alone, which pair in their order.
+# `what` twice: calls that differ in what is not printed, which pair in their order.
 {
   row x:0 sum f32 'sum f32 8x8' k 10 9 11
   row x:0 sum f32 'sum f32 8x8' k 100 99 101
@@ -76,6 +76,8 @@ expect 0 --compare "$scratch/old.json" "$scratch/new.json" --dtype f16
 grep -q '^1 calls compared: 0 slower, 1 faster, 0 alike; 0 missing, 0 new' "$scratch/out" || die "--dtype"
 expect 1 --compare "$scratch/old.json" "$scratch/new.json" --op 'n*'
 grep -q '^3 calls compared: 1 slower' "$scratch/out" || die "--op"
+expect 1 --compare "$scratch/old.json" "$scratch/new.json" --case 'sum * 8x8'
+grep -q '^2 calls compared: 1 slower, 0 faster, 1 alike; 0 missing, 0 new' "$scratch/out" || die "--case"
 expect 3 --compare "$scratch/old.json" "$scratch/new.json" --op 'cos'
 
 # A run beside a file: what it times, and nothing else, can be missing.
@@ -87,6 +89,8 @@ sed 's/"time_us": [^,]*, "least_us": [^,]*, "most_us": [^,]*/"time_us": 1e-9, "l
 row reference:0 exp f32 'exp f32 7' k 1 1 1 >>"$scratch/slow.json"
 expect 0 --device reference --op neg --dtype f32 --compare "$scratch/slow.json"
 grep -qE '^[1-9] calls compared: 0 slower, [1-9] faster, 0 alike; 0 missing, 0 new' "$scratch/out" || die "a faster run"
+expect 0 --device reference --op neg --case 'neg f32 1000' --compare "$scratch/slow.json"
+grep -q '^1 calls compared: 0 slower, 1 faster, 0 alike; 0 missing, 0 new' "$scratch/out" || die "a run of one case"
 expect 1 --device reference --op neg --dtype f32 --json --compare "$scratch/fast.json"
 grep -qv '^{' "$scratch/out" && die "the JSON has more than rows"
 grep -q '^slower by more than 10%' "$scratch/err" || die "a slower run, with JSON"

@@ -77,7 +77,25 @@ class Bounds(unittest.TestCase):
         text = bounds.page([got], 7, 0.95, "Example <GPU>")
         self.assertIn("Of 7 operators", text)
         self.assertIn("| x f32 9 | 0.50 | 42 | 2 | 2.00 | 10 % | 10 % | 10 % | 10 % | alu 76 % | alu |", text)
-        self.assertEqual([], bounds.figures_of("==ERROR== no permission"))
+        for text in ("==ERROR== no permission", '"ID","Kernel Name"', ""):
+            self.assertEqual([], bounds.figures_of(text), text)
+
+    def test_what_is_not_profiled(self):
+        row = dict(op="x", dtype="f32", case="x f32 9", of_copy=0.5, time_us=42.0, gbytes_s=1.0)
+        options = argparse.Namespace(tenon="tenon", device="cuda")
+        one = {"kernel": "k", bounds.DURATION: 30000, bounds.MOVED: 60}
+        calls = self.profiled([one, one]).replace("begin x", "begin x\nbegin x")
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, PATH=folder):
+            with self.assertRaises(SystemExit):
+                bounds.known_metrics()
+            ncu = os.path.join(folder, "ncu")
+            for said, kernels in ((self.profiled([one, one]), 1), (calls, 0), ("==ERROR== no permission", 0)):
+                with open(ncu, "w", encoding="utf-8") as program:
+                    program.write(f"#!/bin/sh\nwhile read -r line; do echo \"$line\"; done <<'TEXT'\n{said}\nTEXT\n")
+                os.chmod(ncu, 0o755)
+                with contextlib.redirect_stderr(io.StringIO()) as told:
+                    self.assertEqual(kernels, len(bounds.profile(options, row, []) or []))
+                self.assertEqual(not kernels, "nothing profiled" in told.getvalue())
 
 
 class Rows(unittest.TestCase):

@@ -78,7 +78,7 @@ typedef struct row {
   bool cached; /* so little data that it is faster than memory can be */
 } row;
 
-/* Shapes and what is not at its default: "add f32 [1000] [1000]". */
+/* Shapes and what is not at its default: "sum f32 8192x8192 axes=(1)". */
 static void describe(const op_case *c, row *r) {
   char types[64];
   size_t used = 0;
@@ -95,6 +95,7 @@ static void describe(const op_case *c, row *r) {
     if (a->rank == 0) r->what[used++] = '.';
     r->what[used] = 0;
   }
+  if (used < sizeof r->what) case_describe_given(c, r->what + used, sizeof r->what - used);
 }
 
 /* A part of the speed that a copy, or a product, has; nothing above it is a part. */
@@ -164,8 +165,10 @@ static void keep(bench *b, const op_case *c, row *r) {
   if (b->kept && !figures_add(b->kept, &f)) ++b->failures;
 }
 
-/* One call between two lines, for a profiler, which sees whose kernels it names then. */
+/* One call between two lines, after all that came before: what a profiler sees meanwhile is the
+ * call's. */
 static void run_once(bench *b, const row *r, job *j) {
+  (void)tn_device_synchronize(b->device);
   printf("begin %s\n", plain(r->what));
   fflush(stdout);
   if (job_run(j) != TN_OK) {
@@ -320,7 +323,7 @@ static int run(const bench_options *o, figures *kept) {
 
 /* A file with another, or with a run that is made now; both are read before anything is timed. */
 static int run_compared(const bench_options *o) {
-  const comparison c = {o->op, o->dtype, o->threshold};
+  const comparison c = {o->op, o->dtype, o->only, o->threshold};
   figures was = {0}, is = {0};
   int status =
       figures_read(o->was, &was) && (!o->is || figures_read(o->is, &is)) ? EXIT_OK : EXIT_FAILED;

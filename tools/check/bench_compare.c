@@ -154,7 +154,8 @@ typedef struct pairs {
 } pairs;
 
 static bool looked_at(const comparison *c, const figure *f) {
-  return (!c->op || !fnmatch(c->op, f->op, 0)) && (!c->dtype || !fnmatch(c->dtype, f->dtype, 0));
+  return (!c->op || !fnmatch(c->op, f->op, 0)) && (!c->dtype || !fnmatch(c->dtype, f->dtype, 0)) &&
+         (!c->only || !fnmatch(c->only, f->what, 0));
 }
 
 /* pre: both sorted; the lists have room for all of `was`. */

@@ -364,9 +364,9 @@ template <class T> struct smaller {
   }
 };
 
-/* Rows of extremes, a thread to the elements of 16 bytes of some: y and updates as of put_rows,
- * `block` in such. What is there is read once for all of them; should it be old by the time that it
- * is used, the extreme has only moved further. */
+/* Extremes by rows: y and updates as of put_rows, `block` in packs of 16 bytes, of which a thread
+ * takes `extreme_packs`. What is there is read once for all of a pack; should it be old by the time
+ * that it is used, the extreme has only moved further. */
 enum { extreme_packs = 2 };
 
 template <class T, class F>
@@ -404,8 +404,8 @@ __global__ void __launch_bounds__(place_threads)
   }
 }
 
-/* Elements of 16 bytes that lie in a row and can be accessed together; bytes go one by one, being
- * too many. */
+/* Whether rows are of whole packs that can be accessed at once; bytes go one by one, being too
+ * many. */
 template <class T> bool has_packs(const tn_kernel_args *args, const scattering &s) {
   return s.shared && sizeof(T) > 1 && s.inner.value * sizeof(T) % 16 == 0 &&
          is_aligned(args->in[0]->data, 16) && is_aligned(args->out[0]->data, 16);

@@ -136,8 +136,8 @@ static int64_t one_as_float(const op_case *c, uint32_t arg, const int64_t *at, u
   return 0x3f800000; /* 1 */
 }
 
-/* Small tensors by the dozen, and two large ones. Gradients that the same call unscales over and
- * over are no numbers of theirs before long, but for a scale of 1. */
+/* Small tensors by the dozen, and two large ones. Gradients that the same call divides over and
+ * over underflow before long, but by a scale of 1. */
 void sizes_multi(const tn_operator *op, const tn_dtype *types, int64_t large, case_sink sink) {
   const int64_t sizes[] = {1000, 100000, large};
   for (unsigned i = 0; i < 3; i++) {

@@ -275,6 +275,24 @@ void case_describe(const op_case *c, char *text, size_t size) {
   put(&w, " values=%s seed=%llu", value_names[c->values], (unsigned long long)c->seed);
 }
 
+static bool is_default(const op_case *c, const tn_attr *a) {
+  const unsigned char *at = c->attrs + a->offset;
+  if (a->type == TN_ATTR_AXES) return ((const tn_axes *)(const void *)at)->count == 0;
+  if (a->type == TN_ATTR_DIMS) return ((const tn_dims *)(const void *)at)->count == 0;
+  if (a->type == TN_ATTR_TENSOR) return true; /* as put_attr */
+  const int count = a->type == TN_ATTR_PAIR ? 2 : a->type == TN_ATTR_TRIPLE ? 3 : 1;
+  for (int i = 0; i < count; i++)
+    if (attr_load(c->attrs, a, i) != a->default_value) return false;
+  return true;
+}
+
+void case_describe_given(const op_case *c, char *text, size_t size) {
+  writer w = {text, size, 0};
+  *text = 0;
+  for (uint32_t i = 0; i < c->op->num_attrs; i++)
+    if (!is_default(c, &c->op->attrs[i])) put_attr(&w, c, &c->op->attrs[i]);
+}
+
 const char *variant_name(uint32_t variant) {
   static const char *const names[VARIANTS] = {
       "made",          "given",    "permuted", "sliced",         "in place", "in place, sliced",

@@ -117,6 +117,8 @@ uint32_t op_inputs(const tn_operator *op);
 
 /* Writes the case in one line: operator, types, shapes, attributes, seed. */
 void case_describe(const op_case *c, char *text, size_t size);
+/* Its attributes that are not at their defaults, a space before each; size > 0. */
+void case_describe_given(const op_case *c, char *text, size_t size);
 const char *variant_name(uint32_t variant);
 /* "range" and the like, as case_describe writes it; VALUES_PLAIN for what it does not. */
 value_kind values_named(const char *name);
