@@ -23,7 +23,7 @@ typedef struct figures {
 /* What a comparison looks at; a glob that is NULL is everything. */
 typedef struct comparison {
   const char *op, *dtype, *only; /* only: of calls as they are printed */
-  double threshold; /* 0.1: a tenth slower or faster counts */
+  double threshold;              /* 0.1: a tenth slower or faster counts */
 } comparison;
 
 /* Copies the figure's texts. False without memory. */
