@@ -8,7 +8,7 @@ the multiprocessors' instructions, and the bytes that the memory moved over thos
 Writes JSON lines, and a page of the manual.
 
 usage: bounds.py JSON [--tenon build/tools/tenon] [--device cuda] [--below 0.95] [--least US] [--seconds S]
-                 [--skip GLOB,...] [--json FILE] [--page FILE]
+                 [--skip GLOB,...] [--json FILE] [--page FILE] [--again FILE]
 """
 import argparse
 import csv
@@ -152,6 +152,9 @@ def table(rows):
     lines = ["| call | of the copy | us | kernels | moved | memory | L2 | L1 | issue | greatest pipe | bound |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for r in rows:
+        if "bound" not in r:
+            lines.append(f"| {r['case']} | {r['of_copy']:.2f} | {r['time_us']:.0f} | " + "– | " * 7 + "not counted |")
+            continue
         pipe = max(PIPES, key=lambda name: r[name])
         moved = "" if r["moved"] is None else f"{r['moved']:.2f}"
         lines.append(f"| {r['case']} | {r['of_copy']:.2f} | {r['time_us']:.0f} | {r['kernels']} | {moved} | "
@@ -186,6 +189,19 @@ def device_name():
         return "GPU"
 
 
+def written_again(options, timed, rows):
+    """The page from counters of before; calls without any are said to have none."""
+    with open(options.again, encoding="utf-8") as lines:
+        counted = {(r["op"], r["dtype"], r["case"]): r for r in map(json.loads, filter(str.strip, lines))}
+    if not counted:
+        raise SystemExit(f"bounds.py: {options.again} has no counters")
+    found = [counted.get((r["op"], r["dtype"], r["case"]), r) for r in rows]
+    done = [{**r, "bound": bound_of(r)} if "kernels_us" in r else r for r in found]
+    with open(options.page or os.devnull, "w", encoding="utf-8") as out:
+        out.write(page(done, len(timed), options.below, next(iter(counted.values()))["device"]))
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines")
@@ -196,11 +212,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after about so long")
     parser.add_argument("--skip", default=COMPUTING)
     parser.add_argument("--json")
-    parser.add_argument("--page")
+    parser.add_argument("--page", help="written unless calls were not counted")
+    parser.add_argument("--again", help="what --json of an earlier run holds, of which --page is written anew")
     options = parser.parse_args()
-    began, done = time.monotonic(), []
     timed = slowest(options.lines, options.least, [g for g in options.skip.split(",") if g])
-    rows, metrics = [r for r in timed if r["of_copy"] < options.below], known_metrics()
+    rows = [r for r in timed if r["of_copy"] < options.below]
+    if options.again:
+        return written_again(options, timed, rows)
+    began, done, metrics, device = time.monotonic(), [], known_metrics(), device_name()
     if options.json:
         open(options.json, "w", encoding="utf-8").close()
     for row in rows:
@@ -210,13 +229,13 @@ def main():
         kernels = profile(options, row, metrics)
         if not kernels:
             continue
-        done.append(summary(row, kernels))
+        done.append({**summary(row, kernels), "device": device})
         if options.json:
             with open(options.json, "a", encoding="utf-8") as out:
                 out.write(json.dumps(done[-1]) + "\n")
     if options.page and len(done) == len(rows):  # else the one that is there says more
         with open(options.page, "w", encoding="utf-8") as out:
-            out.write(page(done, len(timed), options.below, device_name()))
+            out.write(page(done, len(timed), options.below, device))
     print(table(done), end="")
     return 0 if len(done) == len(rows) else 1
 

@@ -80,6 +80,24 @@ class Bounds(unittest.TestCase):
         for text in ("==ERROR== no permission", '"ID","Kernel Name"', ""):
             self.assertEqual([], bounds.figures_of(text), text)
 
+    def test_a_page_of_counters_of_before(self):
+        timed = [dict(bench="ops", op=op, dtype="f32", case=op, time_us=42.0, of_copy=0.5) for op in ("x", "y")]
+        counted = {**timed[0], "device": "Example", "kernels_us": 40.0, "kernels": 1, "moved": 1.0, "bound": "?",
+                   **{name: 96.0 if name == "alu" else 10.0 for name in bounds.PARTS}}
+        with tempfile.TemporaryDirectory() as folder:
+            at = {name: os.path.join(folder, name) for name in ("ops", "counted", "page")}
+            for name, rows in (("ops", timed), ("counted", [counted])):
+                with open(at[name], "w", encoding="utf-8") as lines:
+                    lines.writelines(json.dumps(row) + "\n" for row in rows)
+            with unittest.mock.patch.object(sys, "argv", ["bounds.py", at["ops"], "--again", at["counted"],
+                                                         "--page", at["page"]]):
+                self.assertEqual(0, bounds.main())
+            with open(at["page"], encoding="utf-8") as page:
+                text = page.read()
+        self.assertIn("on one Example", text)
+        self.assertIn("| alu 96 % | alu |", text)
+        self.assertIn("| y | 0.50 | 42 | – | – | – | – | – | – | – | not counted |", text)
+
     def test_what_is_not_profiled(self):
         row = dict(op="x", dtype="f32", case="x f32 9", of_copy=0.5, time_us=42.0, gbytes_s=1.0)
         options = argparse.Namespace(tenon="tenon", device="cuda")

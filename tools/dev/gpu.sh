@@ -171,6 +171,7 @@ gpu_pages() {
 gpu_bounds() {
   has python3 || { echo "no python3 here"; return 77; }
   has ncu || { echo "no ncu here"; return 77; }
+  [ -x build/tools/tenon ] || { echo "build/tools/tenon was not built: run ./dev gpu build first"; return 1; }
   build/tools/tenon bench --device cuda --json >"$logs/ops.json" || return
   python3 bench/table/bounds.py "$logs/ops.json" --json "$logs/bounds.json" --page docs/performance-cuda-bounds.md
 }
