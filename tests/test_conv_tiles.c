@@ -175,11 +175,11 @@ static tn_tensor *finished_on(tn_device *device, const tiles *s, int64_t activat
 /* Sums get their bias and what is not above 0 is 0, in tiles of all channels and of some; what is
  * no number stays. */
 START_TEST(sums_are_finished) {
-  static const int64_t ks[] = {4, 6, 9, 13, 16, 18};
+  static const int64_t cs[] = {1, 10, 70}, ks[] = {4, 6, 9, 13, 16, 18};
   tiles s = cases[_i].s;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 18; ++i) {
     const int64_t activation = i % 2 ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
-    s.c = i < 6 ? 1 : 10, s.k = ks[i / 2];
+    s.c = cs[i / 6], s.k = ks[(i + i / 6) % 6];
     tn_tensor *y = finished_on(b.devices[0], &s, activation);
     double *want = values_of(y);
     must_be(&b, cases[_i].name, 1, finished_on(b.devices[1], &s, activation), tn_tensor_elements(y),
@@ -231,6 +231,10 @@ START_TEST(many_pieces) {
       {2, 33, 24, 1, {31, 9}, {5, 2}, {3, 2}, {2, 0}, {1, 3}},
       {2, 40, 12, 1, {13, 13}, {1, 1}, ONES, {0}, ONES},
       {2, 40, 20, 1, {14, 14}, {1, 1}, {2, 2}, {0}, ONES},
+      {2, 81, 50, 2, {30, 58}, {3, 3}, ONES, ONES, ONES},
+      {7, 67, 75, 1, {7, 9}, {3, 3}, ONES, ONES, ONES},
+      {1, 3, 16, 1, {40, 40}, {17, 17}, ONES, {8, 8}, ONES},
+      {2, 100, 14, 1, {21, 64}, {3, 3}, {2, 1}, ONES, ONES},
   };
   compare("many", &all[_i], TN_F32, -1);
 }
@@ -243,7 +247,7 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, infinite_weights_meet_no_padding, 0, CASES);
   tcase_add_loop_test(tcase, sums_are_finished, 0, CASES);
   tcase_add_loop_test(tcase, slices_of_depth, 0, 3);
-  tcase_add_loop_test(tcase, many_pieces, 0, 10);
+  tcase_add_loop_test(tcase, many_pieces, 0, 14);
 }
 
 int main(void) { return run_suite("conv_tiles", add_tests); }

@@ -43,6 +43,8 @@ typedef struct conv_lines {
   int64_t each;   /* from one image to the next, */
   int64_t images; /* which so many are packed of */
   int64_t block;  /* channels of x whose windows are packed at a time */
+  int64_t beside; /* windows that are packed at a time */
+  int64_t depth;  /* channels of x that tiles are summed over at a time */
   int64_t run;    /* windows side by side, in `runs` runs */
   int64_t runs;
 } conv_lines;

@@ -85,6 +85,19 @@ CONV_INFINITE(conv_infinite_f, float)
 CONV_INFINITE(conv_infinite_d, double)
 #undef CONV_INFINITE
 
+/* Channels of x that tiles of windows in lines are summed over at a time: all, or equally many of
+ * which a strip of windows and a panel of weights stay in the first cache. */
+static int64_t conv_depth(const conv_call *call) {
+  enum { LINE = 64 };
+  const int64_t reach = (call->kernel[2] - 1) * call->at.dilation[2] + TILED_STRIP;
+  const int64_t lines = cpu_min(reach * (int64_t)sizeof(float) / LINE + 1, 2 * call->kernel[2]);
+  const int64_t channel = call->kernel[0] * call->kernel[1] * lines * LINE +
+                          TILE_ROWS * call->window * (int64_t)sizeof(float);
+  const int64_t most = cpu_max(1, TILED_NEAR / channel);
+  if (TILE_PUTS_LANES) return call->c;
+  return cpu_ceil_div(call->c, cpu_ceil_div(call->c, most));
+}
+
 static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lines) {
   const window_conv *at = &call->at;
   const int64_t lanes = DIRECT_SUMS * DIRECT_VECTOR / (int64_t)element;
@@ -97,9 +110,13 @@ static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lin
   if (element != sizeof(float) || call->window == 1 || call->k < TILED_CHANNELS ||
       least * (double)element > DIRECT_BYTES_MOST)
     return false;
-  conv_lines l = conv_lines_in(call, cpu_min(call->c * DIRECT_BYTES, TILED_BYTES), lanes, element);
+  const int64_t depth = conv_depth(call), bytes = cpu_min(call->c * DIRECT_BYTES, TILED_BYTES);
+  /* Of steps that are cut the sums of all channels of y are kept, too. */
+  const int64_t share = depth < call->c ? bytes * call->c / (call->c + call->k) : bytes;
+  conv_lines l = conv_lines_in(call, share, lanes, element);
   const bool dense = 16 * call->out[2] >= TILED_WANTED * summed;
   l.tiled = true;
+  l.depth = depth;
   if (!conv_is_packed(call, element, dense ? conv_line_waste(call, &l) : 0, &l) &&
       (!dense || l.room * (int64_t)element > DIRECT_BYTES_MOST))
     return false;

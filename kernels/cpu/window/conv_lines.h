@@ -19,6 +19,13 @@
 #define DIRECT_BYTES (24 * 1024)
 #define TILED_BYTES (448 * 1024)
 #define DIRECT_BYTES_MOST (1024 * 1024)
+/* Windows that tiles are summed for by all channels of y while what they read, of so many bytes at
+ * the most with the weights, stays in the first cache. */
+#define TILED_STRIP                                                                                \
+  cpu_max(TILE_SIDE, FLOATS_BESIDE *(int64_t)sizeof(FLOATS) / (int64_t)sizeof(float))
+#define TILED_NEAR (24 * 1024)
+/* Panels of a turned weight that are made at a time. */
+#define TILED_TURNED 8
 /* Of every 16 windows that are summed so many are wanted at the least; channels of y. */
 #define TILED_WANTED 12
 #define TILED_CHANNELS 4

@@ -41,11 +41,14 @@ static conv_lines packed_lines(const conv_call *call, int64_t rows, int64_t imag
   const int64_t tiles = cpu_ceil_div(images * rows * call->out[2], TILE_WIDTH);
   conv_lines l = conv_lines_of(call, rows, lanes);
   const int64_t channel = l.each / call->c, rest = l.room - l.each;
-  const int64_t panel = tiles * TILE_WIDTH * call->window * (int64_t)sizeof(float);
+  l.beside = TILE_PUTS_LANES ? tiles * TILE_WIDTH : TILED_STRIP;
+  const int64_t panel = l.beside * call->window * (int64_t)sizeof(float);
+  const int64_t weights = TILE_ROWS * call->window * (int64_t)sizeof(float);
   l.images = images;
-  l.block = cpu_min(PACKED_BYTES / panel,
+  l.block = cpu_min(TILE_PUTS_LANES ? PACKED_BYTES / panel : TILED_NEAR / (panel + weights),
                     TILED_BYTES / (int64_t)sizeof(float) / cpu_max(1, channel * images));
   l.block = cpu_min(call->c, l.block);
+  if (l.block > 0) l.block = cpu_ceil_div(call->c, cpu_ceil_div(call->c, l.block));
   l.each = l.block * channel;
   l.room = images * l.each + rest;
   l.tiled = l.packed = true;
@@ -69,8 +72,11 @@ static bool conv_is_packed(const conv_call *call, size_t element, double waste, 
     /* Images are side by side as a whole. */
     const int64_t fit = cpu_min(cpu_min(call->n, TILE_WIDTH), cpu_max(1, most / call->image));
     const int64_t beside = r == call->out[1] && call->out[0] == 1 ? fit : 1;
-    for (int64_t m = 1; m <= beside; m++)
-      if (packed_waste(call, r, m) < best) best = packed_waste(call, r, m), rows = r, images = m;
+    for (int64_t m = 1; m <= beside; m++) {
+      const double more = packed_waste(call, r, m);
+      if (m == cpu_ceil_div(call->n, cpu_ceil_div(call->n, m)) && more < best)
+        best = more, rows = r, images = m;
+    }
   }
   if (!rows) return false;
   const conv_lines l = packed_lines(call, rows, images, lanes);
