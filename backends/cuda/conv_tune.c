@@ -380,7 +380,7 @@ void cuda_conv_tune(cuda_queue *queue, conv_plan *p, const conv_candidate *list,
   }
   if (!is_known && measure(queue, p, &f, &best)) {
     is_known = settle(queue->dnn, p, &f, &best);
-    cuda_choice_add(&key, &best, sizeof best);
+    cuda_choice_add(&key, &best, sizeof best, true);
   }
   if (!is_known && !count && f.first_fused > 0) {
     best = (chosen){.number = f.engine[0].engine, .is_engine = true, .notes = f.engine[0].notes};

@@ -18,6 +18,7 @@ typedef struct chosen {
 typedef struct trial {
   const cuda_queue *queue;
   product_plan *plan;
+  const cublasLtMatmulHeuristicResult_t *list;
   unsigned char *a, *b, *y, *workspace;
 } trial;
 
@@ -42,6 +43,12 @@ static size_t element_bytes(int32_t dtype) { return tn_dtype_size((tn_dtype)dtyp
 static void take(product_plan *plan, const cublasLtMatmulAlgo_t *algo, size_t workspace_bytes) {
   plan->algo = *algo;
   plan->workspace_bytes = workspace_bytes;
+}
+
+static bool run_nth(void *user, int which) {
+  trial *t = user;
+  take(t->plan, &t->list[which].algo, t->list[which].workspaceSize);
+  return run_trial(t);
 }
 
 /* Whether what was remembered still runs. */
@@ -82,9 +89,9 @@ static void log_candidate(const cuda_tuner *tuner, const product_plan *plan) {
             (double)tuner->last_ms);
 }
 
-/* Leaves the fastest in the plan. */
+/* Leaves the fastest in the plan; `steady`: that is worth keeping. */
 static bool measure(cuda_queue *queue, product_plan *plan,
-                    const cublasLtMatmulHeuristicResult_t *list, int count) {
+                    const cublasLtMatmulHeuristicResult_t *list, int count, bool *steady) {
   const product *p = &plan->key;
   const size_t element = element_bytes(p->dtype);
   const size_t result =
@@ -100,17 +107,21 @@ static bool measure(cuda_queue *queue, product_plan *plan,
       !cuda_tuner_open(&tuner, queue, a + b + y + bias + workspace, (tn_dtype)p->dtype))
     return false;
   unsigned char *at = tuner.memory;
-  trial t = {queue, plan, at, at + a, at + a + b, at + a + b + y + bias};
+  trial t = {queue, plan, list, at, at + a, at + a + b, at + a + b + y + bias};
   bool ready = true;
   if (p->has_bias && !plan->adds_bias)
     ready = cuda_product_set_bias(queue->device->host, plan, at + a + b + y) == TN_OK;
-  int best = -1;
-  for (int i = 0; i < count && ready; i++) {
-    if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
+  float ms[CUDA_TUNER_MOST];
+  if (count > CUDA_TUNER_MOST) count = CUDA_TUNER_MOST;
+  for (int i = 0; i < count; i++) {
+    ms[i] = -1;
+    if (!ready || list[i].state != CUBLAS_STATUS_SUCCESS) continue;
     take(plan, &list[i].algo, list[i].workspaceSize);
-    if (cuda_tuner_is_best(&tuner, run_trial, &t)) best = i;
+    (void)cuda_tuner_is_best(&tuner, run_trial, &t);
+    ms[i] = tuner.last_ms;
     log_candidate(&tuner, plan);
   }
+  const int best = cuda_tuner_decide(&tuner, run_nth, &t, ms, count, steady);
   cuda_tuner_close(&tuner);
   const int final = best < 0 ? 0 : best;
   take(plan, &list[final].algo, list[final].workspaceSize);
@@ -132,10 +143,11 @@ void cuda_product_tune(cuda_queue *queue, product_plan *plan,
   what.fused = plan->fused;
   const cuda_choice_key key = {cuda_choice_environment(queue->device->info.ordinal, "product"),
                                &what, sizeof what};
-  if (take_known(queue->blas, plan, &key) || !measure(queue, plan, list, count)) return;
+  bool steady;
+  if (take_known(queue->blas, plan, &key) || !measure(queue, plan, list, count, &steady)) return;
   chosen found;
   memset(&found, 0, sizeof found);
   found.algo = plan->algo;
   found.workspace_bytes = plan->workspace_bytes;
-  cuda_choice_add(&key, &found, sizeof found);
+  cuda_choice_add(&key, &found, sizeof found, steady);
 }

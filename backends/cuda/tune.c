@@ -1,6 +1,8 @@
 /*
  * The measuring of tune.h: each candidate once to warm up, then in a few batches between two
- * events. The heuristic's first comes first, and others must be cheaper by a twenty-fifth.
+ * events. The heuristic's first comes first, and others must be cheaper by a twenty-fifth. Where
+ * they can be run again at little cost, the best take turns in the end: clocks rise while a device
+ * that was idle is measured, and others may use it or the host for a while.
  */
 #include "backends/cuda/tune.h"
 
@@ -14,6 +16,11 @@ static const float enough_ms = 0.7f, budget_ms = 400, margin = 0.96f, lone_ms = 
 /* Time in which the host puts a batch into the stream; how much the device's counts beside the
  * whole. */
 static const float ahead_ms = 0.25f, device_share = 0.25f;
+enum { turns = 5 };
+/* Of the fastest's time, what those take that are timed again; by how much the first may be slower
+ * then; and a median, of the least time, that tells of a device that nobody else uses. */
+static const float near_best = 1.15f, turn_margin = 0.98f, steady_spread = 1.1f;
+static const float turns_ms = 150; /* all turns at the most: what takes longer was timed well */
 
 bool cuda_tune_applies(const tn_host *host, double operations) {
   if (host->deterministic || cuda_choice_is_off()) return false;
@@ -127,4 +134,79 @@ bool cuda_tuner_is_best(cuda_tuner *t, cuda_candidate_fn run, void *user) {
   if (t->last_ms < 0 || (t->best_ms >= 0 && t->last_ms > margin * t->best_ms)) return false;
   t->best_ms = t->last_ms;
   return true;
+}
+
+typedef struct finalist {
+  cuda_nth_candidate_fn run;
+  void *user;
+  int which;
+  float device[turns], host;
+} finalist;
+
+static bool run_finalist(void *user) {
+  const finalist *f = user;
+  return f->run(f->user, f->which);
+}
+
+static int finalists_of(const float *ms, int count, finalist *to) {
+  float best = -1;
+  int chosen = 0;
+  for (int i = 0; i < count; i++)
+    if (ms[i] >= 0 && (best < 0 || ms[i] < best)) best = ms[i];
+  for (int i = 0; i < count; i++)
+    if (ms[i] >= 0 && (chosen == 0 || ms[i] <= near_best * best)) to[chosen++].which = i;
+  return chosen;
+}
+
+/* Sorts the times, so that the median is in the middle. */
+static float median_of(float *ms) {
+  for (int i = 1; i < turns; i++)
+    for (int j = i; j > 0 && ms[j] < ms[j - 1]; j--) {
+      const float other = ms[j];
+      ms[j] = ms[j - 1], ms[j - 1] = other;
+    }
+  return ms[turns / 2];
+}
+
+/* False where one fails. */
+static bool take_turns(cuda_tuner *t, finalist *list, int count, float longest) {
+  int runs = longest > 0 ? (int)(enough_ms / longest) : most_runs;
+  runs = runs < 1 ? 1 : runs > most_runs ? most_runs : runs;
+  for (int turn = 0; turn < turns; turn++)
+    for (int i = 0; i < count; i++) {
+      timing batch;
+      if (!time_runs(t, run_finalist, &list[i], runs, ahead_ms, &batch)) return false;
+      list[i].device[turn] = batch.device;
+      if (turn == 0 || batch.host < list[i].host) list[i].host = batch.host;
+    }
+  return true;
+}
+
+int cuda_tuner_decide(cuda_tuner *t, cuda_nth_candidate_fn run, void *user, const float *ms,
+                      int count, bool *steady) {
+  finalist list[CUDA_TUNER_MOST];
+  float longest = 0, costs[CUDA_TUNER_MOST];
+  for (int i = 0; i < CUDA_TUNER_MOST; i++) list[i] = (finalist){.run = run, .user = user};
+  const int finalists = finalists_of(ms, count < CUDA_TUNER_MOST ? count : CUDA_TUNER_MOST, list);
+  *steady = true;
+  if (finalists < 2) return finalists ? list[0].which : -1;
+  int fastest = 0;
+  for (int i = 0; i < finalists; i++) {
+    if (ms[list[i].which] > longest) longest = ms[list[i].which];
+    if (ms[list[i].which] < ms[list[fastest].which]) fastest = i;
+  }
+  if ((float)(turns * finalists) * longest > turns_ms)
+    return list[ms[list[fastest].which] < margin * ms[list[0].which] ? fastest : 0].which;
+  if (!take_turns(t, list, finalists, longest)) {
+    *steady = false;
+    return list[0].which;
+  }
+  int best = 0;
+  for (int i = 0; i < finalists; i++) {
+    const float middle = median_of(list[i].device);
+    costs[i] = cost_of((timing){middle, list[i].host});
+    if (middle > steady_spread * list[i].device[0]) *steady = false;
+    if (costs[i] < costs[best]) best = i;
+  }
+  return list[costs[best] < turn_margin * costs[0] ? best : 0].which;
 }

@@ -30,4 +30,16 @@ void cuda_tuner_close(cuda_tuner *t);
 /* Whether the candidate is the fastest so far, by more than the clock is off. */
 bool cuda_tuner_is_best(cuda_tuner *t, cuda_candidate_fn run, void *user);
 
+/* Puts the work of one of several candidates into the queue's stream; false where it fails. */
+typedef bool (*cuda_nth_candidate_fn)(void *user, int which);
+
+/* The fastest of at most CUDA_TUNER_MOST candidates, which took ms[0 ... count - 1] by themselves,
+ * below 0 where they failed: those that took not much longer than the fastest are timed anew, by
+ * turns, so that whatever else the device and the host do is shared by all. The first of them wins
+ * unless another is faster by more than the clock is off. -1 where none runs. `steady`: the times
+ * of each agreed so well that the outcome is worth keeping. */
+enum { CUDA_TUNER_MOST = 8 };
+int cuda_tuner_decide(cuda_tuner *t, cuda_nth_candidate_fn run, void *user, const float *ms,
+                      int count, bool *steady);
+
 #endif /* BACKENDS_CUDA_TUNE_H */

@@ -36,7 +36,7 @@ static void teardown(void) {
   (void)rmdir(folder);
 }
 
-static void add(int value) { cuda_choice_add(&key, &value, sizeof value); }
+static void add(int value) { cuda_choice_add(&key, &value, sizeof value, true); }
 static int find(void) {
   int value = -1;
   return cuda_choice_find(&key, &value, sizeof value) ? value : -1;
@@ -83,6 +83,14 @@ START_TEST(memory_alone_keeps_no_file) {
 }
 END_TEST
 
+START_TEST(what_is_not_to_last_keeps_no_file) {
+  int value = 42;
+  cuda_choice_add(&key, &value, sizeof value, false);
+  ck_assert_int_eq(find(), 42);
+  ck_assert_int_ne(access(file, F_OK), 0);
+}
+END_TEST
+
 START_TEST(a_spoiled_file_counts_as_none) {
   ck_assert_int_eq(in_child(add_42), 0);
   struct stat s;
@@ -119,6 +127,7 @@ static void add_tests(TCase *t) {
   tcase_add_test(t, a_choice_is_found_again);
   tcase_add_test(t, the_next_process_finds_it);
   tcase_add_test(t, memory_alone_keeps_no_file);
+  tcase_add_test(t, what_is_not_to_last_keeps_no_file);
   tcase_add_loop_test(t, a_spoiled_file_counts_as_none, 0, 2);
   tcase_add_test(t, what_others_can_write_is_not_read);
   tcase_add_test(t, no_folder_is_no_failure);

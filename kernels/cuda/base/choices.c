@@ -204,11 +204,11 @@ bool cuda_choice_find(const cuda_choice_key *key, void *value, size_t bytes) {
   return r != NULL;
 }
 
-void cuda_choice_add(const cuda_choice_key *key, const void *value, size_t bytes) {
+void cuda_choice_add(const cuda_choice_key *key, const void *value, size_t bytes, bool lasts) {
   record r = record_of(key, bytes);
   memcpy(r.value, value, bytes);
   r.sum = sum_of(&r);
   (void)pthread_mutex_lock(&known.lock);
-  if (remember(&r)) append(&r);
+  if (remember(&r) && lasts) append(&r);
   (void)pthread_mutex_unlock(&known.lock);
 }

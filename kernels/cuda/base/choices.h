@@ -24,7 +24,8 @@ uint64_t cuda_choice_environment(int ordinal, const char *subject);
 
 /* Fills `value`, of at most cuda_choice_bytes; false where nothing of that size is known. */
 bool cuda_choice_find(const cuda_choice_key *key, void *value, size_t bytes);
-void cuda_choice_add(const cuda_choice_key *key, const void *value, size_t bytes);
+/* Remembers a value for the process; `lasts`: and for those to come. */
+void cuda_choice_add(const cuda_choice_key *key, const void *value, size_t bytes, bool lasts);
 
 /* Whether TENON_CUDA_TUNE says not to measure, or to measure small shapes, too. */
 bool cuda_choice_is_off(void);

@@ -1,10 +1,11 @@
 /*
- * pad, tile, repeat, flip, roll: a thread to a few vectors of y, of 16 bytes, for which it asks
- * axis by axis where they read. Axes that are taken as they are join each other and what the axis
- * before them does where that may be. Along the innermost axis most vectors are elements of x in a
- * row, or that backwards, and are read at once.
+ * pad, tile, repeat, flip, roll, where spread.cuh does not serve: a thread to a few vectors of y,
+ * of 16 bytes, for which it asks axis by axis where they read. Axes that are taken as they are join
+ * each other and what the axis before them does where that may be. Along the innermost axis most
+ * vectors are elements of x in a row, or that backwards, and are read at once.
  */
 #include "kernels/cuda/layout/arrange.cuh"
+#include "kernels/cuda/layout/spread.cuh"
 
 namespace {
 
@@ -103,11 +104,33 @@ int64_t unit_bytes(const tn_kernel_args *args, const axis *last, int64_t size) {
   return w;
 }
 
+/* Copies of all that x has; false where there are none, or axes that are not copied, and where
+ * memory lies so that spread.cuh does not serve. */
+bool run_copies(const tn_kernel_args *args, const axes *l, int64_t size, tn_status *status) {
+  spread_axis list[TN_MAX_RANK];
+  for (int d = 0; d < l->rank; d++) {
+    const axis *from = &l->list[d];
+    const bool repeated = from->kind == AXIS_REPEAT;
+    if (from->kind != AXIS_SAME && from->kind != AXIS_TILE && !repeated) return false;
+    list[d] = {from->in, repeated ? from->shift : from->out / from->in, !repeated};
+  }
+  const spread_axis *last = &list[l->rank - 1];
+  if (is_spread(args, list, l->rank, size))
+    *status = run_spread(args, list, l->rank, size);
+  else if (!last->whole && is_repeat_each(args, last->copies, size))
+    *status = run_repeat_each(args, last->copies, size);
+  else
+    return false;
+  return true;
+}
+
 tn_status arrange_run(const tn_kernel_args *args, axes *l, double value) {
   const DLTensor *x = args->in[0], *y = args->out[0];
   int64_t n = cuda_size(y, 0, y->ndim), size = y->dtype.bits / 8;
+  tn_status status = TN_OK;
   if (n == 0) return TN_OK;
   if (l->rank == 0) add_axis(l, AXIS_SAME, 1, 1, 0);
+  if (run_copies(args, l, size, &status)) return status;
   axis *last = &l->list[l->rank - 1];
   /* Reflections and edges of a padded axis are made of elements. */
   bool whole = last->kind != AXIS_PAD || l->mode == TN_PAD_CONSTANT;

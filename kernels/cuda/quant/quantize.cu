@@ -89,80 +89,133 @@ template <class C> struct divisor_of {
   }
 };
 
-/* What one level makes of elements: any(call, x), or each(call, x), which is faster for many and
- * serves where `serves` says so. */
-template <class T, class U> struct made_of {
-  level<T, U> l;
-  __device__ __forceinline__ bool serves() const { return true; }
+/* Many floats by one scale and zero point. What would leave the range is held at its ends, a
+ * quarter of a step beyond, before it is divided: no quotient is infinite, and all of them are near
+ * enough for the last bits of a float. */
+struct quick_level {
+  float by, part, least, most;
+  int zero;
+  __device__ __forceinline__ quick_level(float scale, int zero, int low, int high)
+      : by(scale), part(1 / scale), least(((float)(low - zero) - 0.25f) * scale),
+        most(((float)(high - zero) + 0.25f) * scale), zero(zero) {}
+  static __device__ __forceinline__ bool serves(float scale) {
+    return scale > 0x1p-60f && scale < 0x1p60f;
+  }
+  /* Divided as divisor_of does. The sum with 3 * 2^22 is rounded to a whole number, an even one of
+   * two as near, which its last bits hold. pre: v is no NaN */
+  __device__ __forceinline__ int operator()(float v) const {
+    constexpr float rounds = 0x1.8p23f;
+    v = fminf(fmaxf(v, least), most);
+    const float q = v * part, y = fmaf(fmaf(-q, by, v), part, q);
+    return __float_as_int(__fadd_rn(y, rounds)) - __float_as_int(rounds) + zero;
+  }
 };
 
-template <class T, class U> struct quantise : made_of<T, U> {
+/* What one level makes of elements: any(call, x) of one; all(call, x, y) of some, which is faster,
+ * unless it says that it is not for these. */
+template <class T, class U> struct quantise {
   using X = T;
   using Y = U;
-  divisor_of<compute_t<T>> over;
-  __device__ __forceinline__ explicit quantise(const level<T, U> &l)
-      : made_of<T, U>{l}, over(l.scale) {}
-  __device__ __forceinline__ bool serves() const { return !over.plain; }
-  __device__ __forceinline__ U of(const quant_call<T, U> &c, compute_t<T> quotient) const {
-    return (U)saturated(quotient, (int)this->l.zero, c.range.low, c.range.high);
+  using C = compute_t<T>;
+  level<T, U> l;
+
+  __device__ __forceinline__ U of(const quant_call<T, U> &c, C quotient) const {
+    return (U)saturated(quotient, (int)l.zero, c.range.low, c.range.high);
   }
   __device__ __forceinline__ U any(const quant_call<T, U> &c, T x) const {
-    return of(c, divide<compute_t<T>>(load(x), this->l.scale));
+    return of(c, divide<C>(load(x), l.scale));
   }
-  __device__ __forceinline__ U each(const quant_call<T, U> &c, T x) const {
-    return of(c, over.nearly(load(x)));
+  template <int N>
+  __device__ __forceinline__ bool all(const quant_call<T, U> &c, const pack<T, N> &x,
+                                      pack<U, N> *y) const {
+    if constexpr (sizeof(C) == 8) {
+      const divisor_of<C> over(l.scale);
+      if (over.plain) return false;
+#pragma unroll
+      for (int e = 0; e < N; e++) y->v[e] = of(c, over.nearly(load(x.v[e])));
+    } else {
+      if (!quick_level::serves(l.scale)) return false;
+      const quick_level quick(l.scale, (int)l.zero, c.range.low, c.range.high);
+      float sum = 0; /* NaN where one is */
+#pragma unroll
+      for (int e = 0; e < N; e++) sum += load(x.v[e]);
+      if (sum != sum) return false;
+#pragma unroll
+      for (int e = 0; e < N; e++) y->v[e] = (U)quick(load(x.v[e]));
+    }
+    return true;
   }
 };
 
+/* How those are that make each element by itself; it follows from Op::any. */
+template <class Op, class C, class X, class Y, int N>
+__device__ __forceinline__ bool each_of(const Op &op, const C &c, const pack<X, N> &x,
+                                        pack<Y, N> *y) {
+#pragma unroll
+  for (int e = 0; e < N; e++) y->v[e] = op.any(c, x.v[e]);
+  return true;
+}
+
 /* A difference of 32-bit integers has 33 bits. */
-template <class T, class U> struct dequantise : made_of<T, U> {
+template <class T, class U> struct dequantise {
   using X = U;
   using Y = T;
-  using made_of<T, U>::l;
-  __device__ __forceinline__ explicit dequantise(const level<T, U> &from) : made_of<T, U>{from} {}
+  level<T, U> l;
+
   __device__ __forceinline__ T any(const quant_call<T, U> &, U x) const {
     using C = compute_t<T>;
     if (sizeof(U) == 4)
       return stored<T>::from(times<C>((C)((int64_t)x - (int64_t)l.zero), l.scale));
     return stored<T>::from(times<C>((C)((int)x - (int)l.zero), l.scale));
   }
-  __device__ __forceinline__ T each(const quant_call<T, U> &c, U x) const { return any(c, x); }
+  template <int N>
+  __device__ __forceinline__ bool all(const quant_call<T, U> &c, const pack<U, N> &x,
+                                      pack<T, N> *y) const {
+    return each_of(*this, c, x, y);
+  }
 };
 
 __device__ __forceinline__ float sum_of(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float sum_of(double a, double b) { return odd_float(a + b); }
 
 /* U is f8_t, of the call's format. */
-template <class T, class U> struct quantise_f8 : made_of<T, U> {
+template <class T, class U> struct quantise_f8 {
   using X = T;
   using Y = U;
-  using made_of<T, U>::l;
-  __device__ __forceinline__ explicit quantise_f8(const level<T, U> &from) : made_of<T, U>{from} {}
+  level<T, U> l;
+
   __device__ __forceinline__ U any(const quant_call<T, U> &c, T x) const {
     using C = compute_t<T>;
     const C zero = f8_load(l.zero, c.format.e4m3);
     return f8_round(sum_of(divide<C>(load(x), l.scale), zero), c.format);
   }
-  __device__ __forceinline__ U each(const quant_call<T, U> &c, T x) const { return any(c, x); }
+  template <int N>
+  __device__ __forceinline__ bool all(const quant_call<T, U> &c, const pack<T, N> &x,
+                                      pack<U, N> *y) const {
+    return each_of(*this, c, x, y);
+  }
 };
 
-template <class T, class U> struct dequantise_f8 : made_of<T, U> {
+template <class T, class U> struct dequantise_f8 {
   using X = U;
   using Y = T;
-  using made_of<T, U>::l;
-  __device__ __forceinline__ explicit dequantise_f8(const level<T, U> &from)
-      : made_of<T, U>{from} {}
+  level<T, U> l;
+
   __device__ __forceinline__ T any(const quant_call<T, U> &c, U x) const {
     using C = compute_t<T>;
     const C zero = f8_load(l.zero, c.format.e4m3);
     return stored<T>::from(times<C>((C)f8_load(x, c.format.e4m3) - zero, l.scale));
   }
-  __device__ __forceinline__ T each(const quant_call<T, U> &c, U x) const { return any(c, x); }
+  template <int N>
+  __device__ __forceinline__ bool all(const quant_call<T, U> &c, const pack<U, N> &x,
+                                      pack<T, N> *y) const {
+    return each_of(*this, c, x, y);
+  }
 };
 
 /* Elements of a thread's access, and how many such accesses it has under way together. */
 template <class T> struct quant_width {
-  static constexpr int value = sizeof(T) == 2 ? 8 : 4, packs = 16 / value;
+  static constexpr int value = sizeof(T) <= 4 ? 8 : 4, packs = 16 / value;
 };
 
 /* Element by element, each with its own level: neighbouring threads take neighbours, a thread those
@@ -181,7 +234,7 @@ __device__ __forceinline__ void quant_single(const quant_call<T, U> &c, const ty
   }
 #pragma unroll
   for (int e = 0; e < N; e++)
-    if (first + e * step < c.count) y[first + e * step] = Op(l[e]).any(c, from[e]);
+    if (first + e * step < c.count) y[first + e * step] = Op{l[e]}.any(c, from[e]);
 }
 
 template <template <class, class> class Op, class T, class U>
@@ -207,15 +260,13 @@ __global__ void __launch_bounds__(threads)
     const int64_t i = first + p * step;
     if (i >= c.count) return;
     const scale_place s = c.one ? scale_place{0, N} : scale_place_of(c, i);
-    const Op<T, U> op(level_at(c, s.at));
-    if (s.left < N || i + N > c.count || !op.serves()) {
+    const Op<T, U> op{level_at(c, s.at)};
+    pack<Y, N> to;
+    if (s.left < N || i + N > c.count || !op.all(c, from[p], &to)) {
 #pragma unroll 1
       for (int e = 0; e < N; e++) quant_single<Op<T, U>, 1>(c, x, y, i + e, 0);
       continue;
     }
-    pack<Y, N> to;
-#pragma unroll
-    for (int e = 0; e < N; e++) to.v[e] = op.each(c, from[p].v[e]);
     *(pack<Y, N> *)(y + i) = to;
   }
 }

@@ -120,6 +120,7 @@ static const tensor shapes[] = {
     {2, {3, 0}},        {3, {5, 1, 4}},
     {3, {2, 3, 8}},     {4, {2, 3, 4, 5}},
     {4, {3, 2, 5, 16}}, {8, {2, 1, 3, 2, 1, 2, 2, 3}},
+    {3, {70, 9, 64}},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -144,6 +145,12 @@ static void tiles(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       {{3, {2, 1, 7}}, 3, {1, 6, 1}},
       {{4, {2, 3, 4, 5}}, 4, {2, 1, 3, 2}},
       {{4, {2, 3, 4, 8}}, 4, {1, 2, 1, 1}},
+      /* Rows of whole vectors, copied as often as a launch takes, and more often. */
+      {{3, {3, 5, 32}}, 3, {2, 3, 2}},
+      {{3, {5, 3, 48}}, 3, {4, 4, 2}},
+      {{2, {6, 48}}, 2, {11, 3}},
+      {{2, {2, 16}}, 1, {40}},
+      {{3, {301, 3, 64}}, 3, {1, 3, 1}},
       {{8, {1, 2, 1, 2, 1, 2, 1, 3}}, 8, {2, 1, 2, 1, 2, 1, 2, 2}},
   };
   for (unsigned i = 0; i < sizeof list / sizeof *list; i++)
