@@ -48,10 +48,10 @@ template <class V> __device__ __forceinline__ V *tile_place(uint4 *room, int e) 
   return (V *)(room + (unit ^ (unit >> 3 & 7))) + e % width;
 }
 
-/* Asks for a warp's share of a row that begins at `base`, from place i0 of the scan on. */
+/* A warp's share of a row that begins at `base`, from place i0 of the scan on. */
 template <class S>
-__device__ __forceinline__ void tile_ask(const S &s, const void *x, int64_t base, int64_t i0,
-                                         const scan_plan &p, uint4 *room) {
+__device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t base, int64_t i0,
+                                          const scan_plan &p, uint4 *room) {
   using Tile = tile_of<S>;
   using raw = typename Tile::raw;
   constexpr int N = Tile::width;
@@ -69,6 +69,10 @@ __device__ __forceinline__ void tile_ask(const S &s, const void *x, int64_t base
 #pragma unroll
       for (int e = 0; e < N; e++) to->v[e] = neutral;
     }
+    copies_wait();
+#pragma unroll 1
+    for (int r = 0; p.reverse && r < tile_units; r++)
+      turn_round((pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N));
   } else {
 #pragma unroll 4
     for (int e = lane; e < Tile::per_warp; e += 32) {
@@ -77,18 +81,6 @@ __device__ __forceinline__ void tile_ask(const S &s, const void *x, int64_t base
       if (i < p.n) v = Tile::fetch(s, x, base + (p.reverse ? p.n - 1 - i : i));
       *tile_place<raw>(room, e) = v;
     }
-  }
-}
-
-/* Turns round what is there. pre: what this thread asked for is. */
-template <class S> __device__ __forceinline__ void tile_settle(const scan_plan &p, uint4 *room) {
-  using Tile = tile_of<S>;
-  using unit = pack<typename Tile::raw, Tile::width>;
-  const int lane = threadIdx.x % 32;
-  if (!Tile::any && p.packs) {
-#pragma unroll 1
-    for (int r = 0; p.reverse && r < tile_units; r++)
-      turn_round((unit *)tile_place<typename Tile::raw>(room, (r * 32 + lane) * Tile::width));
   }
   __syncwarp();
 }
@@ -271,11 +263,12 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
   if constexpr (Tile::in_place) tile_put<S, Tile::items>(s, y, base, i0, 0, p, room);
 }
 
-/* What the tile comes to, by all of its warps, and what stands before this one's part of it. `odd`
- * turns from tile to tile. */
+/* What stands before this warp's part of its tile; onto `carry` what the row comes to after the
+ * tile, unless the block has only this one. `odd` turns from tile to tile. */
 template <class S>
-__device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A own, bool odd,
-                                                     typename S::A *tile) {
+__device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A own, uint32_t row,
+                                                     uint32_t t, bool odd, const lookback &l,
+                                                     typename S::A *carry) {
   using A = typename S::A;
   __shared__ __align__(16) unsigned char memory[2 * tile_warps * sizeof(A)];
   A *shared = (A *)memory + (odd ? tile_warps : 0), before = s.init(), all = s.init();
@@ -288,16 +281,21 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
     if (w == warp) before = all;
     all = s.join(all, shared[w]);
   }
-  *tile = all;
+  if (l.tiles > 1) {
+    lookback_tell(l, row, t, all);
+    return s.join(lookback_before(s, l, row, t, all), before);
+  }
+  before = s.join(*carry, before);
+  *carry = s.join(*carry, all);
   return before;
 }
 
-/* A block goes through its row, or a warp through one of its own. */
 template <class S>
 __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
                                            : S::places               ? 4
                                                                      : 5)
-    scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p) {
+    scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
+               const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
   using A = typename S::A;
   extern __shared__ uint4 tile_memory[];
@@ -305,117 +303,53 @@ __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
   uint4 *room = tile_memory + warp * Tile::warp_units, *out = room + 32 * tile_units;
   const bool alone = p.way == scan_by_warps;
   const int size = (alone ? 1 : p.warps) * Tile::per_warp;
-  const int64_t row = alone ? (int64_t)blockIdx.x * p.warps + warp : blockIdx.x;
-  if (row >= p.outer) return; /* whole warps, that wait for nobody */
+  int64_t row = alone ? (int64_t)blockIdx.x * p.warps + warp : blockIdx.x, at = 0, end = p.n;
+  if (row >= p.outer && alone) return; /* whole warps, that wait for nobody */
+  uint32_t t = 0;
+  if (l.tiles > 1) {
+    const uint32_t tile = published_tile(l.results);
+    row = tile / l.tiles;
+    t = tile - (uint32_t)row * l.tiles;
+    at = (int64_t)t * size;
+    end = at + size < p.n ? at + size : p.n;
+  }
   const int64_t base = row * p.n;
   A carry = s.init();
   bool odd = false;
 #pragma unroll 1
-  for (int64_t at = 0; at < p.n; at += size, odd = !odd) {
+  for (; at < end; at += size, odd = !odd) {
     const int64_t i0 = at + (alone ? 0 : warp * Tile::per_warp);
-    tile_ask(s, x, base, i0, p, room);
-    copies_wait();
-    tile_settle<S>(p, room);
+    tile_read(s, x, base, i0, p, room);
     const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, room));
-    const A lead = shuffle_from(upto, lane - 1);
-    A before = carry, all = shuffle_from(upto, 31);
-    if (!alone) before = s.join(carry, before_warp(s, all, odd, &all));
-    carry = s.join(carry, all);
+    const A lead = shuffle_from(upto, lane - 1), total = shuffle_from(upto, 31);
+    A before = carry;
+    if (alone)
+      carry = s.join(carry, total);
+    else
+      before = before_warp(s, total, (uint32_t)row, t, odd, l, &carry);
     if (lane) before = s.join(before, lead);
     tile_write(s, y, index, base, i0, before, p, room, out);
     __syncwarp();
   }
 }
 
-/* Shared memory that blocks of a multiprocessor have. */
-enum { tile_shared_bytes = 200 * 1024 };
-
-/* A tile as a block sees it: its row, its number there and its first element. */
-struct tile_at {
-  uint32_t row, t;
-  int64_t base, at;
-};
-
-template <class S>
-__device__ __forceinline__ tile_at tile_numbered(uint32_t tile, const scan_plan &p,
-                                                 const lookback &l) {
-  const uint32_t row = tile / l.tiles, t = tile - row * l.tiles;
-  return {row, t, row * p.n, (int64_t)t * p.warps * tile_of<S>::per_warp};
-}
-
-/* Tiles of long rows, each of which looks back at those before it; `tiles` of all rows. A block has
- * some in turn: while it waits for what others come to, and writes, the next is on its way. */
-template <class S>
-__global__ void __launch_bounds__(threads, 3)
-    scan_back(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
-              const __grid_constant__ lookback l, uint32_t tiles) {
-  using Tile = tile_of<S>;
-  using A = typename S::A;
-  constexpr int units = 32 * tile_units;
-  extern __shared__ uint4 tile_memory[];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp * Tile::per_warp;
-  uint4 *rooms = tile_memory + warp * (units + Tile::warp_units), *out = rooms + 2 * units;
-  uint32_t tile = published_tile(l.results), next;
-  if (tile >= tiles) return;
-  const tile_at first = tile_numbered<S>(tile, p, l);
-  tile_ask(s, x, first.base, first.at + part, p, rooms);
-  copies_commit();
-  bool odd = false;
-#pragma unroll 1
-  for (; tile < tiles; tile = next, odd = !odd) {
-    uint4 *room = rooms + (odd ? units : 0);
-    __syncthreads(); /* all have read the number of the tile before */
-    next = published_tile(l.results);
-    if (next < tiles) {
-      const tile_at then = tile_numbered<S>(next, p, l);
-      tile_ask(s, x, then.base, then.at + part, p, rooms + (odd ? 0 : units));
-    }
-    copies_commit();
-    copies_wait_but(1);
-    tile_settle<S>(p, room);
-    const tile_at now = tile_numbered<S>(tile, p, l);
-    const int64_t i0 = now.at + part;
-    const A upto = scan_warp(s, tile_total(s, i0 + lane * Tile::items, room));
-    const A lead = shuffle_from(upto, lane - 1);
-    A all;
-    A before = before_warp(s, shuffle_from(upto, 31), odd, &all);
-    lookback_tell(l, now.row, now.t, all);
-    before = s.join(lookback_before(s, l, now.row, now.t, all), before);
-    if (lane) before = s.join(before, lead);
-    tile_write(s, y, index, now.base, i0, before, p, room, out);
-    __syncwarp();
-  }
-}
-
-template <class S>
-tn_status run_back(const tn_kernel_args *args, S s, const scan_plan &p, const void *x, void *y,
-                   int64_t *index) {
-  using Tile = tile_of<S>;
-  const lookback l = lookback_of(args->workspace, p.outer, p.tiles);
-  const size_t shared = (size_t)p.warps * (32 * tile_units + Tile::warp_units) * sizeof(uint4);
-  const int multiprocessors = ((const cuda_info *)args->device)->multiprocessors;
-  const int64_t most = multiprocessors * (int64_t)(tile_shared_bytes / shared);
-  const int64_t tiles = p.outer * p.tiles;
-  tn_status status = lookback_begin(args, l, published_words<typename S::A>());
-  if (!status) status = allow_shared(args, scan_back<S>, shared);
-  if (status) return status;
-  return launch(args, scan_back<S>, (unsigned)(tiles < most ? tiles : most), (unsigned)p.warps * 32,
-                shared, s, x, y, index, p, l, (uint32_t)tiles);
-}
-
 template <class S>
 tn_status run_tiles(const tn_kernel_args *args, S s, scan_plan p, const void *x, void *y,
                     int64_t *index) {
   using Tile = tile_of<S>;
+  constexpr int words = published_words<typename S::A>();
   p.packs = !Tile::any && p.n % most(Tile::width, 4) == 0 && is_aligned(x, 16) &&
             is_aligned(y, 16) && is_aligned(index, 16);
-  if (!p.walks && p.tiles > 1) return run_back(args, s, p, x, y, index);
-  const int64_t blocks = p.way == scan_by_warps ? ceil_div(p.outer, p.warps) : p.outer;
+  lookback l = lookback_of(args->workspace, p.outer, p.walks ? 1 : p.tiles);
+  tn_status status = l.tiles > 1 ? lookback_begin(args, l, words) : TN_OK;
+  if (status != TN_OK) return status;
+  int64_t blocks = p.outer * (int64_t)l.tiles;
+  if (p.way == scan_by_warps) blocks = ceil_div(p.outer, p.warps);
   const size_t shared = (size_t)p.warps * Tile::warp_units * sizeof(uint4);
-  const tn_status status = allow_shared(args, scan_tiles<S>, shared);
+  status = allow_shared(args, scan_tiles<S>, shared);
   if (status != TN_OK) return status;
   return launch(args, scan_tiles<S>, (unsigned)blocks, (unsigned)p.warps * 32, shared, s, x, y,
-                index, p);
+                index, p, l);
 }
 
 } // namespace
