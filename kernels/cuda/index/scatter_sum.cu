@@ -5,7 +5,8 @@
  *   the row of the operator's name sorts updates by place, stably, and sums each place in the order
  *   of its updates: the same bits every time;
  *   the `atomic` row, which promises no order, updates each place as threads come; places of 16
- *   bits are floats in workspace meanwhile, and rounded once.
+ *   bits are floats in workspace meanwhile, those of 32 bits doubles where there are many updates
+ *   to each, and rounded once.
  */
 #include "kernels/cuda/index/scatter.cuh"
 
@@ -45,6 +46,10 @@ template <bool product, class C> __device__ __forceinline__ C joined(C a, C b) {
   return product ? a * b : a + b;
 }
 
+/* Updates of a place that are joined one to the other in the type computed in. Of more than so many
+ * these results are joined in double: an error would grow with their number. */
+enum { near_terms = 16 };
+
 /* The thread at the first update of a place sums them all, or multiplies. */
 template <class T, bool product>
 __global__ void __launch_bounds__(place_threads)
@@ -54,10 +59,10 @@ __global__ void __launch_bounds__(place_threads)
   if (i >= n) return;
   uint64_t place = key.at(i);
   if (place >= places || (i > 0 && key.at(i - 1) == place)) return;
-  compute_t<T> sum = load(y[place]);
-  do sum = joined<product>(sum, (compute_t<T>)load(x[item[i]]));
+  double sum = load(y[place]);
+  do sum = joined<product>(sum, (double)load(x[item[i]]));
   while (++i < n && key.at(i) == place);
-  y[place] = stored<T>::from(sum);
+  y[place] = stored<T>::from((compute_t<T>)sum);
 }
 
 __global__ void __launch_bounds__(place_threads)
@@ -92,18 +97,40 @@ __global__ void __launch_bounds__(place_threads)
     int64_t o = r.all == r.inner ? 0 : j / r.inner, at = j - o * r.inner;
     V *to = (V *)y + (o * (int64_t)r.n + (int64_t)place) * r.inner + at;
     const V *from = (const V *)x + o * (int64_t)r.count * r.inner + at;
-    compute_t<T> sum[N];
+    compute_t<T> near[N];
     V v = *to;
 #pragma unroll
-    for (int e = 0; e < N; e++) sum[e] = load(v.v[e]);
+    for (int e = 0; e < N; e++) near[e] = load(v.v[e]);
     uint32_t i = first;
-    do {
-      v = from[(int64_t)r.item[i] * r.inner];
+    /* Joins the next to what is there, unless they begin anew; whether there are more. */
+    auto take = [&](bool anew) {
+      bool more = true;
+      for (int k = 0; k < near_terms && more; k++) {
+        v = from[(int64_t)r.item[i] * r.inner];
 #pragma unroll
-      for (int e = 0; e < N; e++) sum[e] = joined<product>(sum[e], (compute_t<T>)load(v.v[e]));
-    } while (++i < r.count && r.key.at(i) == place);
+        for (int e = 0; e < N; e++) {
+          const compute_t<T> own = load(v.v[e]);
+          near[e] = anew && k == 0 ? own : joined<product>(near[e], own);
+        }
+        more = ++i < r.count && r.key.at(i) == place;
+      }
+      return more;
+    };
+    if (take(false)) {
+      double all[N];
+      bool more;
 #pragma unroll
-    for (int e = 0; e < N; e++) v.v[e] = stored<T>::from(sum[e]);
+      for (int e = 0; e < N; e++) all[e] = near[e];
+      do {
+        more = take(true);
+#pragma unroll
+        for (int e = 0; e < N; e++) all[e] = joined<product>(all[e], (double)near[e]);
+      } while (more);
+#pragma unroll
+      for (int e = 0; e < N; e++) near[e] = (compute_t<T>)all[e];
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) v.v[e] = stored<T>::from(near[e]);
     *to = v;
   }
 }
@@ -213,61 +240,72 @@ template <class C, class T> struct atomic_times {
   }
 };
 
-/* Between y and its floats, `most_wide` elements to a thread; both begin where all may be accessed
- * at once, or N is 1. */
+/* Between y and its wider numbers, `most_wide` elements to a thread; both begin where all may be
+ * accessed at once, or N is 1. */
 enum { most_wide = 8 };
 
-template <class T, int N>
-__global__ void __launch_bounds__(place_threads) widen(float *wide, const T *y, int64_t n) {
+template <class T, class W, int N>
+__global__ void __launch_bounds__(place_threads) widen(W *wide, const T *y, int64_t n) {
   const int64_t i = thread_index<int64_t>() * N;
   if (i + N > n) {
     for (int64_t k = i; k < n; k++) wide[k] = load(y[k]);
     return;
   }
-  const pack<T, N> from = *(const pack<T, N> *)(y + i);
-  constexpr int half = N > 4 ? N / 2 : N;
+  constexpr int part = least(N, 16 / (int)sizeof(W)), own = least(N, 16 / (int)sizeof(T));
 #pragma unroll
-  for (int first = 0; first < N; first += half) {
-    pack<float, half> to;
+  for (int first = 0; first < N; first += own) {
+    const pack<T, own> from = *(const pack<T, own> *)(y + i + first);
 #pragma unroll
-    for (int k = 0; k < half; k++) to.v[k] = load(from.v[first + k]);
-    *(pack<float, half> *)(wide + i + first) = to;
+    for (int at = 0; at < own; at += part) {
+      pack<W, part> to;
+#pragma unroll
+      for (int k = 0; k < part; k++) to.v[k] = load(from.v[at + k]);
+      *(pack<W, part> *)(wide + i + first + at) = to;
+    }
   }
 }
 
-template <class T, int N>
-__global__ void __launch_bounds__(place_threads) narrow(T *y, const float *wide, int64_t n) {
+template <class T, class W, int N>
+__global__ void __launch_bounds__(place_threads) narrow(T *y, const W *wide, int64_t n) {
   const int64_t i = thread_index<int64_t>() * N;
   if (i + N > n) {
-    for (int64_t k = i; k < n; k++) y[k] = stored<T>::from(wide[k]);
+    for (int64_t k = i; k < n; k++) y[k] = stored<T>::from((compute_t<T>)wide[k]);
     return;
   }
-  constexpr int half = N > 4 ? N / 2 : N;
-  pack<T, N> to;
+  constexpr int part = least(N, 16 / (int)sizeof(W)), own = least(N, 16 / (int)sizeof(T));
 #pragma unroll
-  for (int first = 0; first < N; first += half) {
-    const pack<float, half> from = *(const pack<float, half> *)(wide + i + first);
+  for (int first = 0; first < N; first += own) {
+    pack<T, own> to;
 #pragma unroll
-    for (int k = 0; k < half; k++) to.v[first + k] = stored<T>::from(from.v[k]);
+    for (int at = 0; at < own; at += part) {
+      const pack<W, part> from = *(const pack<W, part> *)(wide + i + first + at);
+#pragma unroll
+      for (int k = 0; k < part; k++) to.v[at + k] = stored<T>::from((compute_t<T>)from.v[k]);
+    }
+    *(pack<T, own> *)(y + i + first) = to;
   }
-  *(pack<T, N> *)(y + i) = to;
 }
 
-template <class T, class F>
+template <class W, class T, class F>
 tn_status run_wide(const tn_kernel_args *args, const scattering &s, F f) {
   T *y = (T *)args->out[0]->data;
-  float *wide = (float *)args->workspace;
+  W *wide = (W *)args->workspace;
   const int64_t n = (int64_t)s.places;
   const bool packs = is_aligned(y, 16) && is_aligned(wide, 16);
   const unsigned blocks = place_blocks(packs ? ceil_div(n, most_wide) : n);
-  auto to_wide = packs ? widen<T, most_wide> : widen<T, 1>;
-  auto to_narrow = packs ? narrow<T, most_wide> : narrow<T, 1>;
+  auto to_wide = packs ? widen<T, W, most_wide> : widen<T, W, 1>;
+  auto to_narrow = packs ? narrow<T, W, most_wide> : narrow<T, W, 1>;
   tn_status status = launch(args, to_wide, blocks, place_threads, 0, wide, y, n);
   if (status == TN_OK)
-    status = launch(args, update<float, T, F>, strips_blocks(s.walk), place_threads, 0, wide,
+    status = launch(args, update<W, T, F>, strips_blocks(s.walk), place_threads, 0, wide,
                     (const T *)args->in[0]->data, f, s);
   if (status != TN_OK) return status;
   return launch(args, to_narrow, blocks, place_threads, 0, y, wide, n);
+}
+
+/* Whether places of a float32 have so many updates that they are doubles meanwhile. */
+bool goes_by_double(const tn_kernel_args *args, const scattering &s) {
+  return args->out[0]->dtype.bits == 32 && s.n / near_terms >= s.places;
 }
 
 template <template <class, class> class F>
@@ -276,9 +314,10 @@ tn_status run_atomic(const tn_kernel_args *args, bool shared) {
   if (s.n == 0 || s.places == 0) return TN_OK;
   return for_float(args, args->out[0], [&](auto t) {
     using T = decltype(t);
-    if constexpr (sizeof(T) == 2)
-      return run_wide<T>(args, s, F<float, T>{});
-    else
+    if constexpr (sizeof(T) == 2) return run_wide<float, T>(args, s, F<float, T>{});
+    if constexpr (sizeof(T) == 4)
+      if (goes_by_double(args, s)) return run_wide<double, T>(args, s, F<double, T>{});
+    if constexpr (sizeof(T) > 2)
       return launch(args, update<T, T, F<T, T>>, strips_blocks(s.walk), place_threads, 0,
                     (T *)args->out[0]->data, (const T *)args->in[0]->data, F<T, T>{}, s);
   });
@@ -291,10 +330,16 @@ bool atomic_pays(const tn_kernel_args *args, bool shared) {
   return !by_rows(s) && (args->out[0]->dtype.bits > 16 || s.n >= s.places / 2);
 }
 
-tn_status atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
+tn_status atomic_workspace(const tn_kernel_args *args, bool shared, size_t *bytes) {
   const DLTensor *y = args->out[0];
-  *bytes = y->dtype.bits == 16 ? (size_t)cuda_size(y, 0, y->ndim) * sizeof(float) : 0;
+  const bool wider = goes_by_double(args, scattering_of(args, shared));
+  const size_t each = wider ? sizeof(double) : y->dtype.bits == 16 ? sizeof(float) : 0;
+  *bytes = (size_t)cuda_size(y, 0, y->ndim) * each;
   return TN_OK;
+}
+
+tn_status atomic_slices_workspace(const tn_kernel_args *args, size_t *bytes) {
+  return atomic_workspace(args, true, bytes);
 }
 
 } // namespace
@@ -329,10 +374,10 @@ bool cuda_scatter_nd_atomic_supports(const tn_kernel_args *args) {
   return atomic_pays(&s.args, true);
 }
 tn_status cuda_scatter_atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
-  return atomic_workspace(args, bytes);
+  return atomic_workspace(args, false, bytes);
 }
 tn_status cuda_scatter_nd_atomic_workspace(const tn_kernel_args *args, size_t *bytes) {
-  return slices_workspace(args, bytes, atomic_workspace);
+  return slices_workspace(args, bytes, atomic_slices_workspace);
 }
 tn_status cuda_run_scatter_add_atomic(const tn_kernel_args *args) {
   return run_atomic<atomic_plus>(args, false);
