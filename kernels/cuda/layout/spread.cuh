@@ -12,7 +12,7 @@
 namespace {
 
 enum {
-  spread_items = 4,   /* vectors of a thread: their loads are under way together */
+  spread_items = 2,   /* vectors of a thread: their loads are under way together */
   spread_copies = 32, /* of a vector, at the most */
   spread_blocks = 4,  /* of a multiprocessor, which are enough */
 };

@@ -48,6 +48,24 @@ template <class V> __device__ __forceinline__ V *tile_place(uint4 *room, int e) 
   return (V *)(room + (unit ^ (unit >> 3 & 7))) + e % width;
 }
 
+/* Where unit r * 32 + lane lies, of a warp's share: as tile_place, which need not be asked for
+ * each. */
+struct tile_units_of_lane {
+  int even, odd;
+  __device__ __forceinline__ tile_units_of_lane() {
+    const int lane = threadIdx.x % 32;
+    even = lane ^ lane >> 3, odd = even ^ 4;
+  }
+  __device__ __forceinline__ uint4 *at(uint4 *room, int r) const {
+    return room + r * 32 + (r & 1 ? odd : even);
+  }
+};
+
+/* Whether all of a warp's share from place i0 on is there, in units that memory takes. */
+template <class S> __device__ __forceinline__ bool tile_is_whole(int64_t i0, const scan_plan &p) {
+  return !tile_of<S>::any && p.packs && i0 + tile_of<S>::per_warp <= p.n;
+}
+
 /* A warp's share of a row that begins at `base`, from place i0 of the scan on. */
 template <class S>
 __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t base, int64_t i0,
@@ -57,8 +75,17 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   constexpr int N = Tile::width;
   const int lane = threadIdx.x % 32;
   const raw neutral = Tile::neutral(s);
-  if (!Tile::any && p.packs) {
+  if (tile_is_whole<S>(i0, p)) {
+    const tile_units_of_lane units;
+    const int step = p.reverse ? -N : N;
+    const raw *from = (const raw *)x + base + (p.reverse ? p.n - N - i0 : i0) + lane * step;
 #pragma unroll
+    for (int r = 0; r < tile_units; r++) copy_16(units.at(room, r), from + r * 32 * step, true);
+    copies_wait();
+#pragma unroll 1
+    for (int r = 0; p.reverse && r < tile_units; r++) turn_round((pack<raw, N> *)units.at(room, r));
+  } else if (!Tile::any && p.packs) {
+#pragma unroll 1
     for (int r = 0; r < tile_units; r++) {
       const int64_t i = i0 + (r * 32 + lane) * N;
       pack<raw, N> *to = (pack<raw, N> *)tile_place<raw>(room, (r * 32 + lane) * N);
@@ -95,7 +122,7 @@ __device__ __forceinline__ void tile_flush(int64_t i0, int from, const scan_plan
   const int lane = threadIdx.x % 32;
   __syncwarp();
   if (!Tile::any && p.packs) {
-#pragma unroll
+#pragma unroll(S::places ? PART / N : 1)
     for (int r = 0; r < PART / N; r++) {
       const int q = (r * 32 + lane) * N;
       const int64_t i = i0 + q / PART * Tile::items + from + q % PART;
@@ -117,7 +144,24 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
                                          const scan_plan &p, uint4 *room) {
   using Tile = tile_of<S>;
   using wrote = typename Tile::wrote;
-  tile_flush<S, wrote, PART, 16 / (int)sizeof(wrote)>(i0, from, p, room, [&](int64_t i, auto v) {
+  constexpr int M = 16 / (int)sizeof(wrote), units = PART / M;
+  if (tile_is_whole<S>(i0, p)) {
+    const tile_units_of_lane places;
+    const int lane = threadIdx.x % 32, sign = p.reverse ? -1 : 1;
+    const int64_t first = i0 + from;
+    wrote *to = (wrote *)y + base + (p.reverse ? p.n - M - first : first) +
+                sign * (lane / units * Tile::items + lane % units * M);
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < units; r++) {
+      pack<wrote, M> v = *(const pack<wrote, M> *)places.at(room, r);
+      if (p.reverse) turn_round(&v);
+      *(pack<wrote, M> *)(to + r * (32 / units * Tile::items) * sign) = v;
+    }
+    __syncwarp();
+    return;
+  }
+  tile_flush<S, wrote, PART, M>(i0, from, p, room, [&](int64_t i, auto v) {
     constexpr int N = sizeof v.v / sizeof *v.v;
     const int64_t at = base + (p.reverse ? p.n - N - i : i);
     if constexpr (N == 1) {
@@ -223,6 +267,7 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
       if constexpr (S::nears) {
         if (tile_near<S>(how, first + from, p.exclusive, room, &carry)) return;
       }
+      wrote last = Tile::written(s, carry);
 #pragma unroll(S::nears ? 1 : PART / N)
       for (int r = 0; r < PART; r += N) {
         raw *own = tile_place<raw>(room, first + from + r);
@@ -231,9 +276,10 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
         [[maybe_unused]] pack<uint32_t, least(N, 4)> place;
 #pragma unroll
         for (int e = 0; e < N; e++) {
-          const typename S::A before = carry;
           carry = how.take(carry, Tile::read(s, v.v[e], i0 + first + from + r + e));
-          w.v[e] = Tile::written(s, p.exclusive ? before : carry);
+          const wrote now = Tile::written(s, carry);
+          w.v[e] = p.exclusive ? last : now;
+          last = now;
           if constexpr (S::places) {
             constexpr int M = sizeof place / sizeof *place.v;
             place.v[e % M] = s.where(carry);
