@@ -61,9 +61,9 @@ struct tile_units_of_lane {
   }
 };
 
-/* Whether all of a warp's share from place i0 on is there, in units that memory takes. */
+/* Whether all of a warp's share from place i0 on is there, forwards, in units that memory takes. */
 template <class S> __device__ __forceinline__ bool tile_is_whole(int64_t i0, const scan_plan &p) {
-  return !tile_of<S>::any && p.packs && i0 + tile_of<S>::per_warp <= p.n;
+  return !tile_of<S>::any && p.packs && !p.reverse && i0 + tile_of<S>::per_warp <= p.n;
 }
 
 /* A warp's share of a row that begins at `base`, from place i0 of the scan on. */
@@ -77,13 +77,10 @@ __device__ __forceinline__ void tile_read(const S &s, const void *x, int64_t bas
   const raw neutral = Tile::neutral(s);
   if (tile_is_whole<S>(i0, p)) {
     const tile_units_of_lane units;
-    const int step = p.reverse ? -N : N;
-    const raw *from = (const raw *)x + base + (p.reverse ? p.n - N - i0 : i0) + lane * step;
+    const raw *from = (const raw *)x + base + i0 + lane * N;
 #pragma unroll
-    for (int r = 0; r < tile_units; r++) copy_16(units.at(room, r), from + r * 32 * step, true);
+    for (int r = 0; r < tile_units; r++) copy_16(units.at(room, r), from + r * 32 * N, true);
     copies_wait();
-#pragma unroll 1
-    for (int r = 0; p.reverse && r < tile_units; r++) turn_round((pack<raw, N> *)units.at(room, r));
   } else if (!Tile::any && p.packs) {
 #pragma unroll 1
     for (int r = 0; r < tile_units; r++) {
@@ -122,7 +119,7 @@ __device__ __forceinline__ void tile_flush(int64_t i0, int from, const scan_plan
   const int lane = threadIdx.x % 32;
   __syncwarp();
   if (!Tile::any && p.packs) {
-#pragma unroll(S::places ? PART / N : 1)
+#pragma unroll
     for (int r = 0; r < PART / N; r++) {
       const int q = (r * 32 + lane) * N;
       const int64_t i = i0 + q / PART * Tile::items + from + q % PART;
@@ -145,19 +142,16 @@ __device__ __forceinline__ void tile_put(const S &s, void *y, int64_t base, int6
   using Tile = tile_of<S>;
   using wrote = typename Tile::wrote;
   constexpr int M = 16 / (int)sizeof(wrote), units = PART / M;
-  if (tile_is_whole<S>(i0, p)) {
+  /* Others would keep too much in registers. */
+  if (S::nears && tile_is_whole<S>(i0, p)) {
     const tile_units_of_lane places;
-    const int lane = threadIdx.x % 32, sign = p.reverse ? -1 : 1;
-    const int64_t first = i0 + from;
-    wrote *to = (wrote *)y + base + (p.reverse ? p.n - M - first : first) +
-                sign * (lane / units * Tile::items + lane % units * M);
+    const int lane = threadIdx.x % 32;
+    wrote *to = (wrote *)y + base + i0 + from + lane / units * Tile::items + lane % units * M;
     __syncwarp();
 #pragma unroll
-    for (int r = 0; r < units; r++) {
-      pack<wrote, M> v = *(const pack<wrote, M> *)places.at(room, r);
-      if (p.reverse) turn_round(&v);
-      *(pack<wrote, M> *)(to + r * (32 / units * Tile::items) * sign) = v;
-    }
+    for (int r = 0; r < units; r++)
+      *(pack<wrote, M> *)(to + r * (32 / units * Tile::items)) =
+          *(const pack<wrote, M> *)places.at(room, r);
     __syncwarp();
     return;
   }
@@ -267,7 +261,6 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
       if constexpr (S::nears) {
         if (tile_near<S>(how, first + from, p.exclusive, room, &carry)) return;
       }
-      wrote last = Tile::written(s, carry);
 #pragma unroll(S::nears ? 1 : PART / N)
       for (int r = 0; r < PART; r += N) {
         raw *own = tile_place<raw>(room, first + from + r);
@@ -276,10 +269,9 @@ __device__ __forceinline__ void tile_write(const S &s, void *y, int64_t *index, 
         [[maybe_unused]] pack<uint32_t, least(N, 4)> place;
 #pragma unroll
         for (int e = 0; e < N; e++) {
+          const typename S::A before = carry;
           carry = how.take(carry, Tile::read(s, v.v[e], i0 + first + from + r + e));
-          const wrote now = Tile::written(s, carry);
-          w.v[e] = p.exclusive ? last : now;
-          last = now;
+          w.v[e] = Tile::written(s, p.exclusive ? before : carry);
           if constexpr (S::places) {
             constexpr int M = sizeof place / sizeof *place.v;
             place.v[e % M] = s.where(carry);
@@ -338,7 +330,7 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
 
 template <class S>
 __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
-                                           : S::places               ? 4
+                                           : S::places || S::nears   ? 4
                                                                      : 5)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
