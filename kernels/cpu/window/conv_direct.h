@@ -110,10 +110,15 @@ static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lin
   if (element != sizeof(float) || call->window == 1 || call->k < TILED_CHANNELS ||
       least * (double)element > DIRECT_BYTES_MOST)
     return false;
-  const int64_t depth = conv_depth(call), bytes = cpu_min(call->c * DIRECT_BYTES, TILED_BYTES);
-  /* Of steps that are cut the sums of all channels of y are kept, too. */
+  const int64_t bytes = cpu_min(call->c * DIRECT_BYTES, TILED_BYTES);
+  int64_t depth = conv_depth(call);
+  /* Of steps that are cut the sums of all channels of y are kept, too, where these are not many. */
   const int64_t share = depth < call->c ? bytes * call->c / (call->c + call->k) : bytes;
   conv_lines l = conv_lines_in(call, share, lanes, element);
+  if (depth < call->c && call->k * l.run * (int64_t)element > DIRECT_BYTES_MOST) {
+    depth = call->c;
+    l = conv_lines_in(call, bytes, lanes, element);
+  }
   const bool dense = 16 * call->out[2] >= TILED_WANTED * summed;
   l.tiled = true;
   l.depth = depth;
