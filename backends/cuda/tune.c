@@ -168,18 +168,26 @@ static float median_of(float *ms) {
   return ms[turns / 2];
 }
 
-/* False where one fails. */
-static bool take_turns(cuda_tuner *t, finalist *list, int count, float longest) {
+/* The place of one that fails, else -1. */
+static int take_turns(cuda_tuner *t, finalist *list, int count, float longest) {
   int runs = longest > 0 ? (int)(enough_ms / longest) : most_runs;
   runs = runs < 1 ? 1 : runs > most_runs ? most_runs : runs;
   for (int turn = 0; turn < turns; turn++)
     for (int i = 0; i < count; i++) {
       timing batch;
-      if (!time_runs(t, run_finalist, &list[i], runs, ahead_ms, &batch)) return false;
+      if (!time_runs(t, run_finalist, &list[i], runs, ahead_ms, &batch)) return i;
       list[i].device[turn] = batch.device;
       if (turn == 0 || batch.host < list[i].host) list[i].host = batch.host;
     }
-  return true;
+  return -1;
+}
+
+/* By their times before the turns, but for the one at `failed`. The first wins as it does there. */
+static int fastest_of(const finalist *list, int count, const float *ms, int failed) {
+  int first = failed == 0, best = first;
+  for (int i = first; i < count; i++)
+    if (i != failed && ms[list[i].which] < ms[list[best].which]) best = i;
+  return list[ms[list[best].which] < margin * ms[list[first].which] ? best : first].which;
 }
 
 int cuda_tuner_decide(cuda_tuner *t, cuda_nth_candidate_fn run, void *user, const float *ms,
@@ -190,16 +198,13 @@ int cuda_tuner_decide(cuda_tuner *t, cuda_nth_candidate_fn run, void *user, cons
   const int finalists = finalists_of(ms, count < CUDA_TUNER_MOST ? count : CUDA_TUNER_MOST, list);
   *steady = true;
   if (finalists < 2) return finalists ? list[0].which : -1;
-  int fastest = 0;
-  for (int i = 0; i < finalists; i++) {
+  for (int i = 0; i < finalists; i++)
     if (ms[list[i].which] > longest) longest = ms[list[i].which];
-    if (ms[list[i].which] < ms[list[fastest].which]) fastest = i;
-  }
-  if ((float)(turns * finalists) * longest > turns_ms)
-    return list[ms[list[fastest].which] < margin * ms[list[0].which] ? fastest : 0].which;
-  if (!take_turns(t, list, finalists, longest)) {
+  if ((float)(turns * finalists) * longest > turns_ms) return fastest_of(list, finalists, ms, -1);
+  const int failed = take_turns(t, list, finalists, longest);
+  if (failed >= 0) {
     *steady = false;
-    return list[0].which;
+    return fastest_of(list, finalists, ms, failed);
   }
   int best = 0;
   for (int i = 0; i < finalists; i++) {

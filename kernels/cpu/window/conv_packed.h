@@ -45,8 +45,9 @@ static conv_lines packed_lines(const conv_call *call, int64_t rows, int64_t imag
   const int64_t panel = l.beside * call->window * (int64_t)sizeof(float);
   const int64_t weights = TILE_ROWS * call->window * (int64_t)sizeof(float);
   l.images = images;
-  l.block = cpu_min(TILE_PUTS_LANES ? PACKED_BYTES / panel : TILED_NEAR / (panel + weights),
-                    TILED_BYTES / (int64_t)sizeof(float) / cpu_max(1, channel * images));
+  l.block =
+      cpu_min(TILE_PUTS_LANES ? PACKED_BYTES / panel : cpu_max(1, TILED_NEAR / (panel + weights)),
+              TILED_BYTES / (int64_t)sizeof(float) / cpu_max(1, channel * images));
   l.block = cpu_min(call->c, l.block);
   if (l.block > 0) l.block = cpu_ceil_div(call->c, cpu_ceil_div(call->c, l.block));
   l.each = l.block * channel;

@@ -46,8 +46,8 @@ template <bool product, class C> __device__ __forceinline__ C joined(C a, C b) {
   return product ? a * b : a + b;
 }
 
-/* Updates of a place that are joined one to the other in the type computed in. Of more than so many
- * these results are joined in double: an error would grow with their number. */
+/* Updates of a place that are joined in the type computed in: those behind these are in double, for
+ * an error would grow with their number. */
 enum { near_terms = 16 };
 
 /* The thread at the first update of a place sums them all, or multiplies. */
@@ -102,30 +102,25 @@ __global__ void __launch_bounds__(place_threads)
 #pragma unroll
     for (int e = 0; e < N; e++) near[e] = load(v.v[e]);
     uint32_t i = first;
-    /* Joins the next to what is there, unless they begin anew; whether there are more. */
-    auto take = [&](bool anew) {
-      bool more = true;
-      for (int k = 0; k < near_terms && more; k++) {
-        v = from[(int64_t)r.item[i] * r.inner];
-#pragma unroll
-        for (int e = 0; e < N; e++) {
-          const compute_t<T> own = load(v.v[e]);
-          near[e] = anew && k == 0 ? own : joined<product>(near[e], own);
-        }
-        more = ++i < r.count && r.key.at(i) == place;
-      }
-      return more;
+    auto next = [&]() { /* whether there is one */
+                        v = from[(int64_t)r.item[i] * r.inner];
+                        return ++i < r.count && r.key.at(i) == place;
     };
-    if (take(false)) {
+    bool more = true;
+    for (int k = 0; k < near_terms && more; k++) {
+      more = next();
+#pragma unroll
+      for (int e = 0; e < N; e++) near[e] = joined<product>(near[e], (compute_t<T>)load(v.v[e]));
+    }
+    if (more) {
       double all[N];
-      bool more;
 #pragma unroll
       for (int e = 0; e < N; e++) all[e] = near[e];
-      do {
-        more = take(true);
+      while (more) {
+        more = next();
 #pragma unroll
-        for (int e = 0; e < N; e++) all[e] = joined<product>(all[e], (double)near[e]);
-      } while (more);
+        for (int e = 0; e < N; e++) all[e] = joined<product>(all[e], (double)load(v.v[e]));
+      }
 #pragma unroll
       for (int e = 0; e < N; e++) near[e] = (compute_t<T>)all[e];
     }
@@ -305,7 +300,7 @@ tn_status run_wide(const tn_kernel_args *args, const scattering &s, F f) {
 
 /* Whether places of a float32 have so many updates that they are doubles meanwhile. */
 bool goes_by_double(const tn_kernel_args *args, const scattering &s) {
-  return args->out[0]->dtype.bits == 32 && s.n / near_terms >= s.places;
+  return args->out[0]->dtype.bits == 32 && s.n > 0 && s.n / near_terms >= s.places;
 }
 
 template <template <class, class> class F>

@@ -111,6 +111,15 @@ struct quick_level {
   }
 };
 
+/* How those do it that make each element by itself. */
+template <class Op, class C, class X, class Y, int N>
+__device__ __forceinline__ bool each_of(const Op &op, const C &c, const pack<X, N> &x,
+                                        pack<Y, N> *y) {
+#pragma unroll
+  for (int e = 0; e < N; e++) y->v[e] = op.any(c, x.v[e]);
+  return true;
+}
+
 /* What one level makes of elements: any(call, x) of one; all(call, x, y) of some, which is faster,
  * unless it says that it is not for these. */
 template <class T, class U> struct quantise {
@@ -129,10 +138,7 @@ template <class T, class U> struct quantise {
   __device__ __forceinline__ bool all(const quant_call<T, U> &c, const pack<T, N> &x,
                                       pack<U, N> *y) const {
     if constexpr (sizeof(C) == 8) {
-      const divisor_of<C> over(l.scale);
-      if (over.plain) return false;
-#pragma unroll
-      for (int e = 0; e < N; e++) y->v[e] = of(c, over.nearly(load(x.v[e])));
+      return each_of(*this, c, x, y);
     } else {
       if (!quick_level::serves(l.scale)) return false;
       const quick_level quick(l.scale, (int)l.zero, c.range.low, c.range.high);
@@ -146,15 +152,6 @@ template <class T, class U> struct quantise {
     return true;
   }
 };
-
-/* How those are that make each element by itself; it follows from Op::any. */
-template <class Op, class C, class X, class Y, int N>
-__device__ __forceinline__ bool each_of(const Op &op, const C &c, const pack<X, N> &x,
-                                        pack<Y, N> *y) {
-#pragma unroll
-  for (int e = 0; e < N; e++) y->v[e] = op.any(c, x.v[e]);
-  return true;
-}
 
 /* A difference of 32-bit integers has 33 bits. */
 template <class T, class U> struct dequantise {
@@ -218,6 +215,29 @@ template <class T> struct quant_width {
   static constexpr int value = sizeof(T) <= 4 ? 8 : 4, packs = 16 / value;
 };
 
+/* Elements side by side, 16 bytes at a time; p begins where so many may be accessed. */
+template <class E, int N> __device__ __forceinline__ pack<E, N> some_of(const E *p) {
+  constexpr int each = least(N, 16 / (int)sizeof(E));
+  pack<E, N> v;
+#pragma unroll
+  for (int k = 0; k < N; k += each) {
+    const pack<E, each> part = *(const pack<E, each> *)(p + k);
+#pragma unroll
+    for (int e = 0; e < each; e++) v.v[k + e] = part.v[e];
+  }
+  return v;
+}
+template <class E, int N> __device__ __forceinline__ void put_some(E *p, const pack<E, N> &v) {
+  constexpr int each = least(N, 16 / (int)sizeof(E));
+#pragma unroll
+  for (int k = 0; k < N; k += each) {
+    pack<E, each> part;
+#pragma unroll
+    for (int e = 0; e < each; e++) part.v[e] = v.v[k + e];
+    *(pack<E, each> *)(p + k) = part;
+  }
+}
+
 /* Element by element, each with its own level: neighbouring threads take neighbours, a thread those
  * a `step` apart. */
 template <class Op, int N, class T, class U>
@@ -254,7 +274,7 @@ __global__ void __launch_bounds__(threads)
   pack<X, N> from[P];
 #pragma unroll
   for (int p = 0; p < P; p++)
-    if (first + p * step + N <= c.count) from[p] = *(const pack<X, N> *)(x + first + p * step);
+    if (first + p * step + N <= c.count) from[p] = some_of<X, N>(x + first + p * step);
 #pragma unroll
   for (int p = 0; p < P; p++) {
     const int64_t i = first + p * step;
@@ -267,7 +287,7 @@ __global__ void __launch_bounds__(threads)
       for (int e = 0; e < N; e++) quant_single<Op<T, U>, 1>(c, x, y, i + e, 0);
       continue;
     }
-    *(pack<Y, N> *)(y + i) = to;
+    put_some(y + i, to);
   }
 }
 
@@ -296,8 +316,10 @@ tn_status run_flat(const tn_kernel_args *args, f8_format format = {}) {
   constexpr int N = quant_width<T>::value;
   const X *from = (const X *)x->data;
   Y *to = (Y *)args->out[0]->data;
-  c.packed = (c.one || (c.place.steps[2] == 0 && c.place.inner >= 8 * N)) &&
-             is_aligned(from, sizeof(X) * N) && is_aligned(to, sizeof(Y) * N);
+  const int64_t inner = c.place.inner; /* that have one scale */
+  c.packed = (c.one || (c.place.steps[2] == 0 && (inner >= 8 * N || inner % N == 0))) &&
+             is_aligned(from, (size_t)least(16, sizeof(X) * N)) &&
+             is_aligned(to, (size_t)least(16, sizeof(Y) * N));
   const int64_t blocks = ceil_div(c.count, (int64_t)threads * N * quant_width<T>::packs);
   return launch(args, quant_flat<Op, T, U>, (unsigned)blocks, threads, 0, from, to, c);
 }
