@@ -109,8 +109,10 @@ static op_case pair_case(const tn_operator *op, const tn_dtype *types, const ind
 
 /* Sums of so many updates that what each is rounded to shows. */
 static void many_updates(const tn_operator *op, const tn_dtype *types, case_sink sink) {
-  static const indexed list[] = {{{2, {3, 40}}, {1, {700}}}, {{1, {5}}, {1, {3000}}},
-                                 {{2, {40, 3}}, {1, {900}}}, {{2, {4, 7}}, {1, {2500}}}};
+  static const indexed list[] = {{{2, {3, 40}}, {1, {700}}},
+                                 {{1, {5}}, {1, {3000}}},
+                                 {{2, {40, 3}}, {1, {900}}},
+                                 {{2, {4, 7}}, {1, {2500}}}};
   if (op->id != TN_OP_SCATTER_ADD && op->id != TN_OP_INDEX_ADD) return;
   for (unsigned i = 0; i < sizeof list / sizeof *list; i++) {
     op_case c = pair_case(op, types, &list[i], i == 2, i);
