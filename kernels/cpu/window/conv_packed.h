@@ -8,8 +8,8 @@
 #ifndef TENON_CPU_CONV_PACKED_H
 #define TENON_CPU_CONV_PACKED_H
 
-/* Bytes of the panels of a unit, and of its sums, where steps are cut: each stays in the second
- * cache. */
+/* Bytes of the sums of a unit where steps are cut, and with AVX-512 of its panels: each stays in
+ * the second cache. Else a strip of windows is packed at a time, which stays in the first. */
 #define PACKED_BYTES (256 * 1024)
 /* Channels of y at the least, and what copying takes, in sums of a panel of channels. */
 #define PACKED_CHANNELS 12
@@ -75,7 +75,7 @@ static bool conv_is_packed(const conv_call *call, size_t element, double waste, 
     const int64_t beside = r == call->out[1] && call->out[0] == 1 ? fit : 1;
     for (int64_t m = 1; m <= beside; m++) {
       const double more = packed_waste(call, r, m);
-      if (m == cpu_ceil_div(call->n, cpu_ceil_div(call->n, m)) && more < best)
+      if (more < best && m == cpu_ceil_div(call->n, cpu_ceil_div(call->n, m))) /* dealt evenly */
         best = more, rows = r, images = m;
     }
   }
