@@ -102,9 +102,10 @@ __global__ void __launch_bounds__(place_threads)
 #pragma unroll
     for (int e = 0; e < N; e++) near[e] = load(v.v[e]);
     uint32_t i = first;
-    auto next = [&]() { /* whether there is one */
-                        v = from[(int64_t)r.item[i] * r.inner];
-                        return ++i < r.count && r.key.at(i) == place;
+    /* Reads an update; whether there is another. */
+    auto next = [&]() {
+      v = from[(int64_t)r.item[i] * r.inner];
+      return ++i < r.count && r.key.at(i) == place;
     };
     bool more = true;
     for (int k = 0; k < near_terms && more; k++) {
