@@ -8,18 +8,23 @@
 
 #include <cuda.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { slot_bits = 11, slots = 1 << slot_bits, most_probes = 8 };
+enum { unasked_bytes = 47 << 10 }; /* of shared memory, that every kernel may have */
 
 typedef CUresult (*start_fn)(const CUlaunchConfig *, CUfunction, void **, void **);
 
+typedef struct place {
+  _Atomic(const void *) kernel;
+  _Atomic(CUfunction) function; /* NULL until it is known */
+  _Atomic(size_t) shared_bytes; /* that the kernel was allowed */
+} place;
+
 struct cuda_launcher {
   start_fn start;
-  struct {
-    _Atomic(const void *) kernel;
-    _Atomic(CUfunction) function; /* NULL until it is known */
-  } slot[slots];
+  place slot[slots];
 };
 
 cuda_launcher *cuda_launcher_make(const tn_host *host) {
@@ -45,30 +50,42 @@ void cuda_launcher_free(const tn_host *host, cuda_launcher *launcher) {
   if (launcher) host->free(host, launcher);
 }
 
-/* Takes a free place for a kernel; NULL where another thread just has. */
-static __attribute__((noinline, cold)) CUfunction learn(cuda_launcher *l, size_t at,
-                                                        const void *kernel) {
+/* Takes a free place for a kernel; false where another thread just has. */
+static __attribute__((noinline, cold)) bool learn(place *at, const void *kernel) {
   const void *free_place = NULL;
   cudaFunction_t function = NULL;
-  if (!atomic_compare_exchange_strong(&l->slot[at].kernel, &free_place, kernel)) return NULL;
+  if (!atomic_compare_exchange_strong(&at->kernel, &free_place, kernel)) return false;
   if (cudaGetFuncBySymbol(&function, kernel) != cudaSuccess) {
     (void)cudaGetLastError();
-    return NULL;
+    return false;
   }
-  atomic_store_explicit(&l->slot[at].function, function, memory_order_release);
-  return function;
+  atomic_store_explicit(&at->function, function, memory_order_release);
+  return true;
 }
 
-static CUfunction function_of(cuda_launcher *l, const void *kernel) {
+/* NULL where the kernel has none, or its function is not known. */
+static place *place_of(cuda_launcher *l, const void *kernel) {
   const uint64_t mixed = ((uint64_t)(uintptr_t)kernel >> 4) * UINT64_C(0x9e3779b97f4a7c15);
   const size_t first = (size_t)(mixed >> (64 - slot_bits));
   for (size_t i = 0; i < most_probes; i++) {
-    const size_t at = (first + i) % slots;
-    const void *there = atomic_load_explicit(&l->slot[at].kernel, memory_order_relaxed);
-    if (there == kernel) return atomic_load_explicit(&l->slot[at].function, memory_order_acquire);
-    if (!there) return learn(l, at, kernel);
+    place *at = &l->slot[(first + i) % slots];
+    const void *there = atomic_load_explicit(&at->kernel, memory_order_relaxed);
+    if (there == kernel)
+      return atomic_load_explicit(&at->function, memory_order_acquire) ? at : NULL;
+    if (!there) return learn(at, kernel) ? at : NULL;
   }
   return NULL;
+}
+
+static CUlaunchConfig config_of(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream) {
+  CUlaunchConfig config;
+  config.gridDimX = grid.x, config.gridDimY = grid.y, config.gridDimZ = grid.z;
+  config.blockDimX = block.x, config.blockDimY = block.y, config.blockDimZ = block.z;
+  config.sharedMemBytes = (unsigned)shared_bytes;
+  config.hStream = stream;
+  config.attrs = NULL;
+  config.numAttrs = 0;
+  return config;
 }
 
 tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid, dim3 block,
@@ -77,17 +94,82 @@ tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid,
   const cudaStream_t stream = args->native_stream;
   tn_status status = cuda_make_current(args->host, &device->info);
   if (status != TN_OK) return status;
-  const CUfunction function = device->launcher ? function_of(device->launcher, kernel) : NULL;
-  if (function) {
-    CUlaunchConfig config;
-    config.gridDimX = grid.x, config.gridDimY = grid.y, config.gridDimZ = grid.z;
-    config.blockDimX = block.x, config.blockDimY = block.y, config.blockDimZ = block.z;
-    config.sharedMemBytes = (unsigned)shared_bytes;
-    config.hStream = stream;
-    config.attrs = NULL;
-    config.numAttrs = 0;
+  const place *at = device->launcher ? place_of(device->launcher, kernel) : NULL;
+  if (at) {
+    const CUfunction function = atomic_load_explicit(&at->function, memory_order_relaxed);
+    const CUlaunchConfig config = config_of(grid, block, shared_bytes, stream);
     if (device->launcher->start(&config, function, parameters, NULL) == CUDA_SUCCESS) return TN_OK;
   }
   cudaError_t error = cudaLaunchKernel(kernel, grid, block, parameters, shared_bytes, stream);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
+}
+
+/* Lets a kernel have its shared memory; `at` remembers that, or is NULL. */
+static cudaError_t allow(place *at, const void *kernel, size_t bytes) {
+  if (bytes <= unasked_bytes) return cudaSuccess;
+  if (at && bytes <= atomic_load_explicit(&at->shared_bytes, memory_order_relaxed))
+    return cudaSuccess;
+  cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  if (at && error == cudaSuccess)
+    atomic_store_explicit(&at->shared_bytes, bytes, memory_order_relaxed);
+  return error;
+}
+
+/* The same by the runtime, which says what is wrong in its own words. */
+static cudaError_t start_by_runtime(const void *kernel, const cuda_start *start,
+                                    cudaStream_t stream, void **parameters) {
+  cudaLaunchAttribute list[2] = {0};
+  cudaLaunchConfig_t config = {.gridDim = start->grid,
+                               .blockDim = start->block,
+                               .dynamicSmemBytes = start->shared_bytes,
+                               .stream = stream,
+                               .attrs = list};
+  if (start->cluster > 1) {
+    list[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    list[config.numAttrs].val.clusterDim.x = start->cluster;
+    list[config.numAttrs].val.clusterDim.y = list[config.numAttrs].val.clusterDim.z = 1;
+    config.numAttrs++;
+  }
+  if (start->early) {
+    list[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    list[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+static CUresult start_by_driver(const cuda_launcher *l, CUfunction function,
+                                const cuda_start *start, cudaStream_t stream, void **parameters) {
+  CUlaunchAttribute list[2];
+  CUlaunchConfig config = config_of(start->grid, start->block, start->shared_bytes, stream);
+  config.attrs = list;
+  if (start->cluster > 1) {
+    list[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    list[config.numAttrs].value.clusterDim.x = start->cluster;
+    list[config.numAttrs].value.clusterDim.y = list[config.numAttrs].value.clusterDim.z = 1;
+    config.numAttrs++;
+  }
+  if (start->early) {
+    list[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    list[config.numAttrs++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  return l->start(&config, function, parameters, NULL);
+}
+
+tn_status cuda_launch_as(const tn_kernel_args *args, const void *kernel, const cuda_start *start,
+                         void **parameters) {
+  const cuda_launching *device = args->device;
+  const cudaStream_t stream = args->native_stream;
+  tn_status status = cuda_make_current(args->host, &device->info);
+  if (status != TN_OK) return status;
+  place *at = device->launcher ? place_of(device->launcher, kernel) : NULL;
+  cudaError_t error = allow(at, kernel, start->shared_bytes);
+  if (error != cudaSuccess) return cuda_status(args->host, (int)error, args->kernel->name);
+  if (at) {
+    const CUfunction function = atomic_load_explicit(&at->function, memory_order_relaxed);
+    if (start_by_driver(device->launcher, function, start, stream, parameters) == CUDA_SUCCESS)
+      return TN_OK;
+  }
+  error = start_by_runtime(kernel, start, stream, parameters);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }

@@ -26,6 +26,16 @@ typedef struct cuda_launching {
 tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid, dim3 block,
                       size_t shared_bytes, void **parameters);
 
+/* How a kernel starts that asks for more. */
+typedef struct cuda_start {
+  dim3 grid, block;
+  size_t shared_bytes; /* as much as the device has: it is asked for where that takes asking */
+  unsigned cluster;    /* blocks that run at once and read each other's shared memory; 1: none */
+  int early;           /* 1: before the kernel ahead of it in its stream has ended */
+} cuda_start;
+tn_status cuda_launch_as(const tn_kernel_args *args, const void *kernel, const cuda_start *start,
+                         void **parameters);
+
 /* What a device remembers; NULL where there is no memory for it or the driver lacks what it takes.
  * The device is current. */
 cuda_launcher *cuda_launcher_make(const tn_host *host);

@@ -1,0 +1,229 @@
+/*
+ * Products of 16-bit numbers that are over in some microseconds, which is as long as a call of
+ * cuBLASLt takes on the host, where one launch of ours takes less: by the tiles of short.cuh, in
+ * the way that a model of their times names.
+ */
+#include <limits.h>
+
+#include "kernels/cuda/matmul/short.cuh"
+
+namespace {
+
+/* Multiplications and additions of all, which 32 bits count. */
+const double most_terms = 1 << 30;
+enum { most_down = 65535 /* of a grid's second and third dimension */ };
+
+/* An operand of vectors and terms, by their strides. False where it does not lie so that 16 bytes
+ * can be read at a time. */
+bool describe_operand(short_operand *o, const DLTensor *t, const DLTensor *y, int vector_axis,
+                      int term_axis) {
+  const int64_t vectors = t->shape[vector_axis], terms = t->shape[term_axis];
+  const int64_t of_vector = t->strides[vector_axis], of_term = t->strides[term_axis];
+  if (of_term == 1 || terms == 1) {
+    o->along = true;
+    o->line = vectors == 1 ? 0 : of_vector;
+  } else if (of_vector == 1 || vectors == 1) {
+    o->along = false;
+    o->line = of_term;
+  } else {
+    return false;
+  }
+  if (o->line % part != 0 || o->line < 0 || !is_aligned(t->data, 16)) return false;
+  if ((o->along ? terms : vectors) % part != 0) return false;
+  for (int d = 0; d < y->ndim - 2; d++) {
+    const int axis = d - (y->ndim - t->ndim);
+    o->batch[d] = axis < 0 || t->shape[axis] == 1 ? 0 : t->strides[axis];
+    if (o->batch[d] % part != 0) return false;
+  }
+  return true;
+}
+
+/* The innermost batch axes become rows where b is the same for all of them and rows go on. */
+void take_rows(short_call *c) {
+  for (; c->rank > 0; c->rank--) {
+    const int d = c->rank - 1;
+    if (c->size[d] == 1) continue;
+    if (!c->of_a.along || c->of_b.batch[d] != 0) return;
+    if (c->m == 1) {
+      c->of_a.line = c->of_a.batch[d];
+      c->line_y = c->batch_y[d];
+    } else if (c->of_a.batch[d] != c->m * c->of_a.line || c->batch_y[d] != c->m * c->line_y) {
+      return;
+    }
+    c->m *= c->size[d];
+  }
+}
+
+/* Whether y takes so many elements at a time. */
+bool is_wide(const short_call &c, const void *y, int elements) {
+  bool all = c.n % elements == 0 && c.line_y % elements == 0 && is_aligned(y, 2 * elements);
+  for (int d = 0; d < c.rank; d++) all = all && c.batch_y[d] % elements == 0;
+  return all;
+}
+
+/* All but where tensors lie and how the work is dealt out; false where it is none of these. */
+bool describe(short_call *c, const tn_kernel_args *args) {
+  const DLTensor *a = args->in[0], *b = args->in[1], *bias = args->in[2], *y = args->out[0];
+  const tn_matmul_attrs *attrs = (const tn_matmul_attrs *)args->attrs;
+  const int last = y->ndim - 1, swapped_a = attrs->trans_a != 0, swapped_b = attrs->trans_b != 0;
+  const int a_row = a->ndim - 2 + swapped_a, a_term = a->ndim - 1 - swapped_a;
+  const int b_column = b->ndim - 1 - swapped_b, b_term = b->ndim - 2 + swapped_b;
+  const int64_t m = y->shape[last - 1], n = y->shape[last], k = a->shape[a_term];
+  const int64_t items = cuda_size(y, 0, last - 1);
+  if (items < 1 || m < 1 || n < 1 || k < 1) return false;
+  if ((double)m * (double)n * (double)k * (double)items > most_terms) return false;
+  if (y->strides[last] != 1 && n > 1) return false;
+  if (!is_simple_activation((int)attrs->activation)) return false;
+  if (!describe_operand(&c->of_a, a, y, a_row, a_term) ||
+      !describe_operand(&c->of_b, b, y, b_column, b_term))
+    return false;
+  c->m = (int)m;
+  c->n = (int)n;
+  c->k = (int)k;
+  c->line_y = m == 1 ? 0 : y->strides[last - 1];
+  c->rank = last - 1;
+  for (int d = 0; d < c->rank; d++) {
+    c->size[d] = (int)y->shape[d];
+    c->batch_y[d] = y->shape[d] == 1 ? 0 : y->strides[d];
+  }
+  c->bias_step = bias && bias->shape[0] > 1 ? bias->strides[0] : 0;
+  c->activation = (int)attrs->activation;
+  take_rows(c);
+  c->whole = is_wide(*c, y->data, 4);
+  c->wide = is_wide(*c, y->data, part);
+  return true;
+}
+
+/* How a product is dealt out: tiles, whose terms 2^split_bits blocks share. */
+enum short_shape { flat_shape, tall_shape, middle_shape, square_shape, wide_shape, shapes };
+struct short_plan {
+  int shape, split_bits, panels; /* panels: of a block */
+  int across, down, items;       /* tiles */
+  int ns;                        /* what it should take */
+};
+
+/* Of a shape: the logarithms of a tile's sides, and what it takes, in ns: a launch, a panel of a
+ * block that has a multiprocessor to itself, one of each of several, which are at most `resident`,
+ * and blocks of a cluster to share their sums. Measured on an H200. The last two want wgmma. */
+struct short_cost {
+  int row_bits, column_bits, launch, alone, shared, resident, share;
+};
+constexpr short_cost costs[shapes] = {{4, 6, 1400, 220, 145, 3, 1200},
+                                      {6, 4, 1400, 220, 150, 3, 1200},
+                                      {5, 6, 1400, 255, 190, 3, 1600},
+                                      {6, 6, 1500, 235, 183, 3, 2000},
+                                      {6, 7, 1970, 270, 200, 2, 2800}};
+/* What cuBLASLt's shortest products of that size take, or its call on the host; and where there are
+ * so few rows or columns that memory bounds both. */
+enum { most_ns = 7000, most_skinny_ns = 30000, skinny = 16 };
+const double bytes_per_us = 4.5e6; /* of memory */
+
+template <class Fn> auto with_tile(int shape, Fn fn) {
+  switch (shape) {
+  case flat_shape:
+    return fn(flat_tile());
+  case tall_shape:
+    return fn(tall_tile());
+  case middle_shape:
+    return fn(middle_tile());
+  case square_shape:
+    return fn(square_tile());
+  default:
+    return fn(wide_tile());
+  }
+}
+
+/* How many times 2^bits n is, rounded up. */
+int times(int n, int bits) { return (n + (1 << bits) - 1) >> bits; }
+
+/* All of a plan but the shape's tiles, which it has. `scattered`: lines begin anywhere in memory's
+ * own lines of 128 bytes, so that each part of 128 bytes has its share of two. */
+void estimate(short_plan *p, const short_cost &cost, int k, unsigned processors, bool scattered) {
+  p->panels = times(times(k, depth_bits), p->split_bits);
+  const unsigned blocks = (unsigned)(p->items * p->down * p->across) << p->split_bits;
+  /* Large clusters find room in some places alone. */
+  const unsigned room = p->split_bits == most_split_bits ? processors - processors / 5 : processors;
+  const unsigned each = (blocks + room - 1) / room, resident = (unsigned)cost.resident;
+  const unsigned beside = p->split_bits == most_split_bits ? 1 : each < resident ? each : resident;
+  unsigned panel = beside * (unsigned)cost.shared;
+  if (panel < (unsigned)cost.alone) panel = (unsigned)cost.alone;
+  if (scattered) panel += panel / 2;
+  const unsigned waves = (each + beside - 1) / beside;
+  const int64_t ns = (int64_t)waves * p->panels * panel + cost.launch;
+  p->ns = (int)(ns < INT_MAX / 2 ? ns : INT_MAX / 2) + (p->split_bits ? cost.share : 0);
+}
+
+/* The quickest way. False where cuBLASLt should take it. */
+bool plan_of(const short_call &c, const cuda_info *info, short_plan *best) {
+  const bool clusters = info->early && compiled_to_wait(); /* compute capability 9.0 */
+  const int last = clusters && compiled_for_wgmma ? shapes : square_shape;
+  const unsigned processors = (unsigned)info->multiprocessors;
+  const bool scattered = c.of_a.line % 64 != 0 || c.of_b.line % 64 != 0;
+  short_plan p = {};
+  p.items = 1;
+  for (int d = 0; d < c.rank; d++) p.items *= c.size[d];
+  best->ns = INT_MAX;
+  for (p.shape = 0; p.shape < last; p.shape++) {
+    const short_cost &cost = costs[p.shape];
+    p.down = times(c.m, cost.row_bits);
+    p.across = times(c.n, cost.column_bits);
+    if (p.down > most_down || p.items > most_down) continue;
+    for (p.split_bits = 0;; p.split_bits++) {
+      estimate(&p, cost, c.k, processors, scattered);
+      if (p.ns < best->ns) *best = p;
+      if (!clusters || p.split_bits == most_split_bits || p.panels == 1) break;
+      if ((unsigned)(p.items * p.down * p.across) << p.split_bits > processors) break;
+    }
+  }
+  const double moved = ((double)c.m * c.k + (double)c.k * c.n + (double)c.m * c.n) * p.items;
+  const double least_ns = 2 * moved / bytes_per_us * 1000 + costs[best->shape].launch;
+  const int limit = c.m <= skinny || c.n <= skinny ? most_skinny_ns : most_ns;
+  return best->ns <= limit && least_ns <= limit;
+}
+
+template <class T, class Tile> const void *kernel_of(const short_call &c) {
+  if (c.of_a.along)
+    return c.of_b.along ? (const void *)short_product<T, Tile, true, true>
+                        : (const void *)short_product<T, Tile, true, false>;
+  return c.of_b.along ? (const void *)short_product<T, Tile, false, true>
+                      : (const void *)short_product<T, Tile, false, false>;
+}
+
+template <class T>
+tn_status run_short(const tn_kernel_args *args, const short_call &c, const short_plan &p) {
+  const cuda_info *info = (const cuda_info *)args->device;
+  return with_tile(p.shape, [&](auto tile) {
+    using Tile = decltype(tile);
+    cuda_start start = {};
+    start.grid = dim3((unsigned)(p.across << p.split_bits), (unsigned)p.down, (unsigned)p.items);
+    start.block = dim3(threads);
+    start.shared_bytes = (size_t)Tile::bytes(p.panels);
+    start.cluster = 1u << p.split_bits;
+    start.early = info->early && compiled_to_wait();
+    void *list[] = {(void *)&c};
+    return cuda_launch_as(args, kernel_of<T, Tile>(c), &start, list);
+  });
+}
+
+} // namespace
+
+bool cuda_matmul_short_supports(const tn_kernel_args *args) {
+  short_call c;
+  short_plan p;
+  return describe(&c, args) && plan_of(c, (const cuda_info *)args->device, &p);
+}
+
+tn_status cuda_run_matmul_short(const tn_kernel_args *args) {
+  const DLTensor *bias = args->in[2];
+  short_call c = {};
+  short_plan p;
+  if (!describe(&c, args) || !plan_of(c, (const cuda_info *)args->device, &p))
+    return args->host->fail(TN_ERR_INTERNAL, "%s: not a short product", args->kernel->name);
+  c.a = args->in[0]->data;
+  c.b = args->in[1]->data;
+  c.bias = bias ? bias->data : NULL;
+  c.y = args->out[0]->data;
+  c.split_bits = p.split_bits;
+  c.plain = c.wide && !p.split_bits && !bias && !c.activation;
+  return is_brain(args->out[0]) ? run_short<bfloat_t>(args, c, p) : run_short<half_t>(args, c, p);
+}

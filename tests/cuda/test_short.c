@@ -1,0 +1,196 @@
+/*
+ * Short products of 16-bit numbers (kernels/cuda/matmul/short.cu) against those of the same numbers
+ * in float64: every shape of tile, sums that blocks share, operands that lie either way, with rows
+ * that lie apart, batches, bias and activations. Skipped where no GPU is.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/gpu.h"
+
+static tn_runtime *rt;
+static tn_device *gpu;
+
+static void setup(void) {
+  ok(open_cuda(NULL, &rt));
+  gpu = tn_runtime_device(rt);
+}
+static void teardown(void) { tn_runtime_close(rt); }
+
+typedef struct product {
+  int64_t items_a, items_b, m, n, k;
+  int apart; /* elements between rows */
+} product;
+
+static const product products[] = {
+    {1, 1, 16, 264, 136, 0},   {1, 1, 3, 4096, 1032, 8},     {1, 1, 16, 1000, 4104, 0},
+    {1, 1, 264, 16, 200, 0},   {1, 1, 1032, 11, 4104, 24},   {1, 1, 128, 128, 128, 0},
+    {1, 1, 129, 136, 264, 16}, {1, 1, 40, 72, 9224, 0},      {1, 1, 264, 512, 64, 0},
+    {1, 1, 512, 512, 512, 0},  {1, 1, 520, 504, 520, 8},     {1, 1, 640, 648, 640, 0},
+    {80, 80, 64, 64, 72, 0},   {80, 80, 64, 128, 328, 0},    {1, 1, 1024, 1024, 1024, 0},
+    {1, 1, 1000, 968, 776, 8}, {1, 1, 2048, 512, 520, 0},    {1, 1, 8200, 64, 64, 0},
+    {3, 1, 72, 80, 136, 0},    {1, 3, 72, 80, 136, 0},       {5, 1, 1, 256, 264, 0},
+    {3, 3, 200, 24, 1096, 8},  {1, 1, 65, 65 * 8, 65 * 8, 0}};
+
+static unsigned seed;
+
+/* Numbers from -1 to 1 on the device, those of one tensor in a view of it: [items, rows, columns],
+ * turned where `turned`. */
+static tn_tensor *matrices(tn_dtype dtype, int64_t items, int64_t rows, int64_t columns, int apart,
+                           bool turned) {
+  const int64_t lines = turned ? columns : rows, line = (turned ? rows : columns) + apart;
+  float *values = malloc((size_t)(items * lines * line) * sizeof *values);
+  tn_tensor *wide = NULL, *t = NULL, *view = NULL, *swapped = NULL;
+  ck_assert_ptr_nonnull(values);
+  for (int64_t i = 0; i < items * lines * line; i++)
+    values[i] = (float)(int32_t)(seed = seed * 1664525 + 1013904223) * 0x1p-31f;
+  ok(tn_tensor_from_host(gpu, TN_F32, 3, SHAPE(items, lines, line), values, &wide));
+  free(values);
+  tn_cast_attrs to = TN_CAST_DEFAULTS;
+  to.dtype = dtype;
+  ok(tn_cast(NULL, wide, &to, &t));
+  tn_tensor_release(wide);
+  ok(tn_tensor_slice(t, 2, 0, line - apart, 1, &view));
+  tn_tensor_release(t);
+  if (!turned) return view;
+  ok(tn_tensor_permute(view, (const int32_t[]){0, 2, 1}, &swapped));
+  tn_tensor_release(view);
+  return swapped;
+}
+
+static tn_tensor *in_double(const tn_tensor *x, bool positive) {
+  tn_cast_attrs to = TN_CAST_DEFAULTS;
+  tn_tensor *wide = NULL, *y = NULL;
+  to.dtype = TN_F64;
+  ok(tn_cast(NULL, x, &to, &wide));
+  if (!positive) return wide;
+  ok(tn_abs(NULL, wide, &y));
+  tn_tensor_release(wide);
+  return y;
+}
+
+static double *numbers(const tn_tensor *t, int64_t *count) {
+  tn_tensor *wide = in_double(t, false);
+  *count = (int64_t)tn_tensor_bytes(wide) / (int64_t)sizeof(double);
+  double *values = malloc(tn_tensor_bytes(wide));
+  ck_assert_ptr_nonnull(values);
+  ok(tn_tensor_to_host(wide, values, tn_tensor_bytes(wide)));
+  tn_tensor_release(wide);
+  return values;
+}
+
+/* In double, of numbers or of their distances from 0. */
+static double *truth(const tn_tensor *a, const tn_tensor *b, const tn_tensor *bias, bool positive) {
+  tn_tensor *left = in_double(a, positive), *right = in_double(b, positive), *y = NULL;
+  tn_tensor *more = bias ? in_double(bias, positive) : NULL;
+  int64_t count;
+  ok(tn_matmul(NULL, left, right, more, NULL, &y));
+  double *values = numbers(y, &count);
+  tn_tensor_release(left), tn_tensor_release(right), tn_tensor_release(y);
+  tn_tensor_release(more);
+  return values;
+}
+
+static double activated(double x, int64_t activation) {
+  if (activation == TN_ACTIVATION_RELU) return fmax(x, 0);
+  if (activation == TN_ACTIVATION_RELU6) return fmin(fmax(x, 0), 6);
+  return x;
+}
+
+static void compare(const product *p, tn_dtype dtype, unsigned ways) {
+  static const int64_t activations[] = {TN_ACTIVATION_NONE, TN_ACTIVATION_RELU, TN_ACTIVATION_RELU6,
+                                        TN_ACTIVATION_NONE};
+  const double half_unit = dtype == TN_F16 ? 0x1p-11 : 0x1p-8;
+  tn_matmul_attrs attrs = TN_MATMUL_DEFAULTS;
+  seed = 7 + ways;
+  tn_tensor *a = matrices(dtype, p->items_a, p->m, p->k, p->apart, ways & 1);
+  tn_tensor *b = matrices(dtype, p->items_b, p->k, p->n, p->apart, ways & 2);
+  tn_tensor *rows = ways & 4 ? matrices(dtype, 1, 1, p->n, 0, false) : NULL, *bias = NULL;
+  tn_tensor *y = NULL;
+  if (rows) ok(tn_tensor_reshape(rows, 1, SHAPE(p->n), &bias));
+  attrs.activation = activations[ways / 4 % 4];
+  ok(tn_matmul(NULL, a, b, bias, &attrs, &y));
+  int64_t count;
+  double *got = numbers(y, &count), *sums = truth(a, b, bias, false);
+  double *sizes = truth(a, b, bias, true);
+  for (int64_t i = 0; i < count; i++) {
+    const double wanted = activated(sums[i], attrs.activation);
+    const double bound = half_unit * fabs(wanted) + 0x1p-20 * sizes[i];
+    if (!(fabs(got[i] - wanted) <= bound))
+      ck_abort_msg("%lld x %lld x %lld, ways %u: element %lld is %g, not %g", (long long)p->m,
+                   (long long)p->n, (long long)p->k, ways, (long long)i, got[i], wanted);
+  }
+  free(got), free(sums), free(sizes);
+  tn_tensor_release(a), tn_tensor_release(b), tn_tensor_release(y);
+  tn_tensor_release(rows), tn_tensor_release(bias);
+}
+
+START_TEST(products_are_those_of_doubles) {
+  for (unsigned ways = 0; ways < 16; ways++)
+    compare(&products[_i], (ways ^ (unsigned)_i) & 1 ? TN_F16 : TN_BF16, ways);
+}
+END_TEST
+
+/* The same call gives the same bits, by blocks that share sums, too. */
+START_TEST(bits_are_the_same_every_time) {
+  static const product shared = {1, 1, 40, 72, 9224, 0};
+  tn_tensor *a = matrices(TN_BF16, 1, shared.m, shared.k, 0, false);
+  tn_tensor *b = matrices(TN_BF16, 1, shared.k, shared.n, 0, false);
+  unsigned short *first = NULL;
+  for (int run = 0; run < 50; run++) {
+    tn_tensor *y = NULL;
+    ok(tn_matmul(NULL, a, b, NULL, NULL, &y));
+    const size_t bytes = tn_tensor_bytes(y);
+    unsigned short *bits = malloc(bytes);
+    ck_assert_ptr_nonnull(bits);
+    ok(tn_tensor_to_host(y, bits, bytes));
+    if (first) ck_assert_mem_eq(bits, first, bytes);
+    if (first)
+      free(bits);
+    else
+      first = bits;
+    tn_tensor_release(y);
+  }
+  free(first);
+  tn_tensor_release(a), tn_tensor_release(b);
+}
+END_TEST
+
+/* A product behind another, which starts before that one has ended, reads what that one wrote. */
+START_TEST(chains_are_in_order) {
+  enum { side = 256, links = 200 };
+  float *values = calloc(side * side, sizeof *values);
+  tn_tensor *turn32 = NULL, *turn = NULL, *x32 = NULL, *x = NULL;
+  tn_cast_attrs to = TN_CAST_DEFAULTS;
+  ck_assert_ptr_nonnull(values);
+  to.dtype = TN_F16;
+  for (int i = 0; i < side; i++) values[i * side + (i + 1) % side] = 1; /* turns rows by one */
+  ok(tn_tensor_from_host(gpu, TN_F32, 2, SHAPE(side, side), values, &turn32));
+  for (int i = 0; i < side * side; i++) values[i] = (float)(i % 2039);
+  ok(tn_tensor_from_host(gpu, TN_F32, 2, SHAPE(side, side), values, &x32));
+  ok(tn_cast(NULL, turn32, &to, &turn));
+  ok(tn_cast(NULL, x32, &to, &x));
+  for (int link = 0; link < links; link++) {
+    tn_tensor *y = NULL;
+    ok(tn_matmul(NULL, turn, x, NULL, NULL, &y));
+    tn_tensor_release(x);
+    x = y;
+  }
+  int64_t count;
+  double *got = numbers(x, &count);
+  for (int i = 0; i < side * side; i++)
+    ck_assert_double_eq(got[i], values[(i + links * side) % (side * side)]);
+  free(got), free(values);
+  tn_tensor_release(turn32), tn_tensor_release(turn), tn_tensor_release(x32), tn_tensor_release(x);
+}
+END_TEST
+
+static void add_tests(TCase *t) {
+  tcase_add_checked_fixture(t, setup, teardown);
+  tcase_add_loop_test(t, products_are_those_of_doubles, 0, sizeof products / sizeof *products);
+  tcase_add_test(t, bits_are_the_same_every_time);
+  tcase_add_test(t, chains_are_in_order);
+}
+
+int main(void) { return run_suite_on_gpu("cuda-short", add_tests); }
