@@ -195,16 +195,13 @@ static const tn_kernel cuda_kernels[] = {
         .supports = cuda_matmul_small_supports,
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "
                 "relu, relu6 or hardswish"),
-    ROW(matmul, "cuda.matmul.row", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_row,
-        .supports = cuda_matmul_row_supports, .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)},
-        .note =
-            "one row of y, 2^20 bytes of b or more, whose rows or columns begin at multiples of 16 "
-            "bytes; no activation, relu, relu6 or hardswish"),
-    ROW(matmul, "cuda.matmul.short", vendor + 13, FLAGS_STRIDED, .run = cuda_run_matmul_short,
-        .supports = cuda_matmul_short_supports, .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)},
-        .note = "products that should take at most 7 us, or 30 of at most 16 rows or columns, and "
-                "2^30 multiplications, of operands whose rows begin at multiples of 16 bytes and "
-                "have a multiple of 8 elements; no activation, relu, relu6 or hardswish"),
+    ROW(matmul, "cuda.matmul.short", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_short,
+        .supports = cuda_matmul_short_supports,
+        .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
+        .note = "at most 2^30 multiplications that should take at most 7 us, 12 of floats and 6 "
+                "where those may be TF32, 100 of at most 16 rows or columns of 16 bits; rows of "
+                "operands begin at multiples of 16 bytes and have as many; no activation, relu, "
+                "relu6 or hardswish"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

@@ -121,10 +121,7 @@ bool cuda_recurrent_grad_supports(const tn_kernel_args *args);
 /* Matrix products of a few thousand terms. */
 bool cuda_matmul_small_supports(const tn_kernel_args *args);
 tn_status cuda_run_matmul_small(const tn_kernel_args *args);
-/* Of one row and a large matrix. */
-bool cuda_matmul_row_supports(const tn_kernel_args *args);
-tn_status cuda_run_matmul_row(const tn_kernel_args *args);
-/* Of 16-bit numbers, over sooner than a library's call. */
+/* Those that are over sooner than a library's call. */
 bool cuda_matmul_short_supports(const tn_kernel_args *args);
 tn_status cuda_run_matmul_short(const tn_kernel_args *args);
 /* Of rows that would look results up: room for a table where a call is large enough. */

@@ -1,7 +1,8 @@
 /*
- * Products of 16-bit numbers that are over in some microseconds, which is as long as a call of
- * cuBLASLt takes on the host, where one launch of ours takes less: by the tiles of short.cuh, in
- * the way that a model of their times names.
+ * Products that are over in some microseconds, which is as long as a call of cuBLASLt takes on the
+ * host, where one launch of ours takes less; and those of few rows or columns of 16-bit numbers, as
+ * decoders have them, which read a matrix at the speed of memory. They go by the tiles of
+ * short.cuh, in the way that a model of their times names.
  */
 #include <limits.h>
 
@@ -17,6 +18,7 @@ enum { most_down = 65535 /* of a grid's second and third dimension */ };
  * can be read at a time. */
 bool describe_operand(short_operand *o, const DLTensor *t, const DLTensor *y, int vector_axis,
                       int term_axis) {
+  const int part = 128 / t->dtype.bits;
   const int64_t vectors = t->shape[vector_axis], terms = t->shape[term_axis];
   const int64_t of_vector = t->strides[vector_axis], of_term = t->strides[term_axis];
   if (of_term == 1 || terms == 1) {
@@ -55,8 +57,9 @@ void take_rows(short_call *c) {
 }
 
 /* Whether y takes so many elements at a time. */
-bool is_wide(const short_call &c, const void *y, int elements) {
-  bool all = c.n % elements == 0 && c.line_y % elements == 0 && is_aligned(y, 2 * elements);
+bool is_wide(const short_call &c, const DLTensor *y, int elements) {
+  const size_t bytes = (size_t)least(16, elements * y->dtype.bits / 8);
+  bool all = c.n % elements == 0 && c.line_y % elements == 0 && is_aligned(y->data, bytes);
   for (int d = 0; d < c.rank; d++) all = all && c.batch_y[d] % elements == 0;
   return all;
 }
@@ -89,13 +92,22 @@ bool describe(short_call *c, const tn_kernel_args *args) {
   c->bias_step = bias && bias->shape[0] > 1 ? bias->strides[0] : 0;
   c->activation = (int)attrs->activation;
   take_rows(c);
-  c->whole = is_wide(*c, y->data, 4);
-  c->wide = is_wide(*c, y->data, part);
+  c->whole = is_wide(*c, y, 4);
+  c->wide = is_wide(*c, y, 8);
   return true;
 }
 
 /* How a product is dealt out: tiles, whose terms 2^split_bits blocks share. */
-enum short_shape { flat_shape, tall_shape, middle_shape, square_shape, wide_shape, shapes };
+enum short_shape {
+  flat_shape,
+  tall_shape,
+  middle_shape,
+  square_shape,
+  wide_shape,
+  low_shape,
+  high_shape,
+  shapes
+};
 struct short_plan {
   int shape, split_bits, panels; /* panels: of a block */
   int across, down, items;       /* tiles */
@@ -104,18 +116,26 @@ struct short_plan {
 
 /* Of a shape: the logarithms of a tile's sides, and what it takes, in ns: a launch, a panel of a
  * block that has a multiprocessor to itself, one of each of several, which are at most `resident`,
- * and blocks of a cluster to share their sums. Measured on an H200. The last two want wgmma. */
+ * and blocks of a cluster to share their sums. Measured on an H200. The square and the wide want
+ * wgmma, the last two are of floats. */
 struct short_cost {
   int row_bits, column_bits, launch, alone, shared, resident, share;
 };
-constexpr short_cost costs[shapes] = {{4, 6, 1400, 220, 145, 3, 1200},
-                                      {6, 4, 1400, 220, 150, 3, 1200},
-                                      {5, 6, 1400, 255, 190, 3, 1600},
-                                      {6, 6, 1500, 235, 183, 3, 2000},
-                                      {6, 7, 1970, 270, 200, 2, 2800}};
-/* What cuBLASLt's shortest products of that size take, or its call on the host; and where there are
- * so few rows or columns that memory bounds both. */
-enum { most_ns = 7000, most_skinny_ns = 30000, skinny = 16 };
+constexpr short_cost costs[shapes] = {
+    {4, 6, 1400, 220, 145, 3, 1200}, {6, 4, 1400, 220, 150, 3, 1200},
+    {5, 6, 1400, 255, 190, 3, 1600}, {6, 6, 1500, 235, 183, 3, 2000},
+    {6, 7, 1970, 270, 200, 2, 2800}, {5, 6, 1400, 350, 300, 3, 1600},
+    {6, 6, 1500, 650, 600, 3, 2000}};
+/* Above these cuBLASLt is as quick, or quicker: what its shortest products of 16 bits take, or its
+ * call on the host; where memory bounds both, as there are so few rows or columns; and of floats,
+ * or of those that may be rounded to TF32. */
+enum {
+  most_ns = 7000,
+  most_skinny_ns = 100000,
+  skinny = 16,
+  most_float_ns = 12000,
+  most_tf32_ns = 6000
+};
 const double bytes_per_us = 4.5e6; /* of memory */
 
 template <class Fn> auto with_tile(int shape, Fn fn) {
@@ -132,6 +152,9 @@ template <class Fn> auto with_tile(int shape, Fn fn) {
     return fn(wide_tile());
   }
 }
+template <class Fn> auto with_float_tile(int shape, Fn fn) {
+  return shape == low_shape ? fn(low_tile()) : fn(high_tile());
+}
 
 /* How many times 2^bits n is, rounded up. */
 int times(int n, int bits) { return (n + (1 << bits) - 1) >> bits; }
@@ -139,6 +162,7 @@ int times(int n, int bits) { return (n + (1 << bits) - 1) >> bits; }
 /* All of a plan but the shape's tiles, which it has. `scattered`: lines begin anywhere in memory's
  * own lines of 128 bytes, so that each part of 128 bytes has its share of two. */
 void estimate(short_plan *p, const short_cost &cost, int k, unsigned processors, bool scattered) {
+  const int depth_bits = p->shape >= low_shape ? 5 : 6;
   p->panels = times(times(k, depth_bits), p->split_bits);
   const unsigned blocks = (unsigned)(p->items * p->down * p->across) << p->split_bits;
   /* Large clusters find room in some places alone. */
@@ -153,17 +177,27 @@ void estimate(short_plan *p, const short_cost &cost, int k, unsigned processors,
   p->ns = (int)(ns < INT_MAX / 2 ? ns : INT_MAX / 2) + (p->split_bits ? cost.share : 0);
 }
 
+int limit_of(const short_call &c, const tn_kernel_args *args) {
+  if (args->out[0]->dtype.bits == 16)
+    return c.m <= skinny || c.n <= skinny ? most_skinny_ns : most_ns;
+  return args->host->math == TN_MATH_IEEE ? most_float_ns : most_tf32_ns;
+}
+
 /* The quickest way. False where cuBLASLt should take it. */
-bool plan_of(const short_call &c, const cuda_info *info, short_plan *best) {
+bool plan_of(const short_call &c, const tn_kernel_args *args, short_plan *best) {
+  const cuda_info *info = (const cuda_info *)args->device;
+  const int bits = args->out[0]->dtype.bits, limit = limit_of(c, args);
   const bool clusters = info->early && compiled_to_wait(); /* compute capability 9.0 */
-  const int last = clusters && compiled_for_wgmma ? shapes : square_shape;
+  const int first = bits == 32 ? low_shape : flat_shape;
+  const int last = bits == 32 ? shapes : clusters && compiled_for_wgmma ? low_shape : square_shape;
   const unsigned processors = (unsigned)info->multiprocessors;
-  const bool scattered = c.of_a.line % 64 != 0 || c.of_b.line % 64 != 0;
+  const int line = 1024 / bits; /* of memory: 128 bytes */
+  const bool scattered = c.of_a.line % line != 0 || c.of_b.line % line != 0;
   short_plan p = {};
   p.items = 1;
   for (int d = 0; d < c.rank; d++) p.items *= c.size[d];
   best->ns = INT_MAX;
-  for (p.shape = 0; p.shape < last; p.shape++) {
+  for (p.shape = first; p.shape < last; p.shape++) {
     const short_cost &cost = costs[p.shape];
     p.down = times(c.m, cost.row_bits);
     p.across = times(c.n, cost.column_bits);
@@ -176,8 +210,7 @@ bool plan_of(const short_call &c, const cuda_info *info, short_plan *best) {
     }
   }
   const double moved = ((double)c.m * c.k + (double)c.k * c.n + (double)c.m * c.n) * p.items;
-  const double least_ns = 2 * moved / bytes_per_us * 1000 + costs[best->shape].launch;
-  const int limit = c.m <= skinny || c.n <= skinny ? most_skinny_ns : most_ns;
+  const double least_ns = bits / 8 * moved / bytes_per_us * 1000 + costs[best->shape].launch;
   return best->ns <= limit && least_ns <= limit;
 }
 
@@ -192,7 +225,7 @@ template <class T, class Tile> const void *kernel_of(const short_call &c) {
 template <class T>
 tn_status run_short(const tn_kernel_args *args, const short_call &c, const short_plan &p) {
   const cuda_info *info = (const cuda_info *)args->device;
-  return with_tile(p.shape, [&](auto tile) {
+  auto run = [&](auto tile) {
     using Tile = decltype(tile);
     cuda_start start = {};
     start.grid = dim3((unsigned)(p.across << p.split_bits), (unsigned)p.down, (unsigned)p.items);
@@ -202,7 +235,11 @@ tn_status run_short(const tn_kernel_args *args, const short_call &c, const short
     start.early = info->early && compiled_to_wait();
     void *list[] = {(void *)&c};
     return cuda_launch_as(args, kernel_of<T, Tile>(c), &start, list);
-  });
+  };
+  if constexpr (std::is_same_v<T, float>)
+    return with_float_tile(p.shape, run);
+  else
+    return with_tile(p.shape, run);
 }
 
 } // namespace
@@ -210,14 +247,14 @@ tn_status run_short(const tn_kernel_args *args, const short_call &c, const short
 bool cuda_matmul_short_supports(const tn_kernel_args *args) {
   short_call c;
   short_plan p;
-  return describe(&c, args) && plan_of(c, (const cuda_info *)args->device, &p);
+  return describe(&c, args) && plan_of(c, args, &p);
 }
 
 tn_status cuda_run_matmul_short(const tn_kernel_args *args) {
   const DLTensor *bias = args->in[2];
   short_call c = {};
   short_plan p;
-  if (!describe(&c, args) || !plan_of(c, (const cuda_info *)args->device, &p))
+  if (!describe(&c, args) || !plan_of(c, args, &p))
     return args->host->fail(TN_ERR_INTERNAL, "%s: not a short product", args->kernel->name);
   c.a = args->in[0]->data;
   c.b = args->in[1]->data;
@@ -225,5 +262,6 @@ tn_status cuda_run_matmul_short(const tn_kernel_args *args) {
   c.y = args->out[0]->data;
   c.split_bits = p.split_bits;
   c.plain = c.wide && !p.split_bits && !bias && !c.activation;
+  if (args->out[0]->dtype.bits == 32) return run_short<float>(args, c, p);
   return is_brain(args->out[0]) ? run_short<bfloat_t>(args, c, p) : run_short<half_t>(args, c, p);
 }

@@ -14,10 +14,9 @@ static const product sizes[] = {{1, 1, 1},     {2, 3, 4},     {1, 17, 5},   {17,
 /* Kernels of one row, or few, begin at matrices larger than those that grow from the sizes above.
  */
 static const product single_rows[] = {{1, 2056, 264}, {1, 521, 1032}};
-/* Those on tensor cores take several tiles, of few rows, of few columns and others, and share long
+/* Kernels by tiles take several of them, of few rows, of few columns and others, and share long
  * sums. */
-static const product tensor_tiles[] = {
-    {16, 264, 136}, {9, 72, 1032}, {264, 16, 200}, {40, 136, 264}};
+static const product tiles[] = {{16, 264, 136}, {9, 72, 1032}, {264, 16, 200}, {40, 136, 264}};
 static const product few_rows[] = {{24, 256, 96}, {17, 132, 136}};
 
 typedef struct batch {
@@ -87,10 +86,9 @@ void cases_matmul(const tn_operator *op, const tn_dtype *types, case_sink sink) 
       op_case c = multiply(op, types, single_rows[i], &none, round);
       sink.take(sink.ctx, &c);
     }
-  if (types[0] != TN_F16 && types[0] != TN_BF16) return;
-  for (unsigned i = 0; i < sizeof tensor_tiles / sizeof *tensor_tiles; i++)
+  for (unsigned i = 0; i < sizeof tiles / sizeof *tiles; i++)
     for (unsigned round = 0; round < 16; round++) {
-      op_case c = multiply(op, types, tensor_tiles[i], &none, round);
+      op_case c = multiply(op, types, tiles[i], &none, round);
       if (round == 3) c.variants |= VARIANT_PERMUTED;
       sink.take(sink.ctx, &c);
     }
