@@ -5,6 +5,7 @@
 #include "backends/cuda/backend.h"
 #include "kernels/common/quant.h"
 #include "kernels/cuda/matmul/int8.h"
+#include "kernels/cuda/matmul/int8_short.h"
 #include "kernels/cuda/matmul/int8_skinny.h"
 #include "kernels/cuda/window/depthwise.h"
 #include "tenon/op_rows.h"
@@ -206,6 +207,12 @@ static const tn_kernel cuda_kernels[] = {
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace),
+    ROW(matmul_integer, "cuda.matmul_integer.short", vendor + 12, FLAGS_STRIDED,
+        .run = cuda_run_matmul_integer_short, .supports = cuda_matmul_integer_is_short,
+        .types = {TN_SET(TN_I8), TN_SET(TN_I8)},
+        .note =
+            "on devices of compute capability 9.0, signed bytes without zero points that should "
+            "take at most 10 us, rows of multiples of 16 bytes, sums of a multiple of 16 terms"),
     ROW(matmul_integer, "cuda.matmul_integer.skinny", vendor + 10, FLAGS_STRIDED,
         .run = cuda_run_matmul_integer_skinny, .supports = cuda_matmul_integer_is_skinny,
         .types = {TN_SET(TN_I8), TN_SET(TN_I8)},

@@ -112,11 +112,54 @@ START_TEST(wrapped_products_are_the_references) {
 }
 END_TEST
 
+/* Of tn_matmul_integer: sizes on both sides of those of one launch (int8_short.cu), sums that end
+ * within a panel. */
+static const product plain_products[] = {
+    {TN_I8, TN_I8, 1, 1, 33, 64, 16, false, false},
+    {TN_I8, TN_I8, 1, 1, 100, 1008, 1040, false, false},
+    {TN_I8, TN_I8, 1, 1, 129, 80, 272, false, false},
+    {TN_I8, TN_I8, 1, 1, 520, 512, 528, false, false},
+    {TN_I8, TN_I8, 1, 1, 64, 256, 4112, false, false},
+    {TN_I8, TN_I8, 1, 1, 200, 96, 136, false, false},
+    {TN_I8, TN_I8, 1, 1, 7, 2064, 1024, false, false},
+    {TN_I8, TN_I8, 1, 1, 700, 704, 720, false, false},
+};
+
+/* b by rows or by columns. */
+static unsigned char *multiply_plainly(tn_device *d, const product *p, bool by_columns,
+                                       size_t *size) {
+  tn_tensor *a = matrices(d, p->a, 1, p->m, p->k, false, 1);
+  tn_tensor *b = matrices(d, p->b, 1, p->k, p->n, by_columns, 2), *y = NULL;
+  ok(tn_matmul_integer(NULL, a, b, NULL, NULL, &y));
+  *size = tn_tensor_bytes(y);
+  unsigned char *read = malloc(*size);
+  ck_assert_ptr_nonnull(read);
+  ok(tn_tensor_to_host(y, read, *size));
+  tn_tensor_release(a), tn_tensor_release(b), tn_tensor_release(y);
+  return read;
+}
+
+START_TEST(plain_products_are_the_references) {
+  for (int by_columns = 0; by_columns < 2; by_columns++) {
+    size_t sizes[2];
+    const product *p = &plain_products[_i];
+    unsigned char *got = multiply_plainly(gpu, p, by_columns, &sizes[0]);
+    unsigned char *wanted = multiply_plainly(host, p, by_columns, &sizes[1]);
+    ck_assert_uint_eq(sizes[0], sizes[1]);
+    ck_assert(memcmp(got, wanted, sizes[0]) == 0);
+    free(got);
+    free(wanted);
+  }
+}
+END_TEST
+
 static void add_tests(TCase *t) {
   const int count = sizeof products / sizeof *products;
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_loop_test(t, sums_are_the_references, 0, count);
   tcase_add_loop_test(t, wrapped_products_are_the_references, 0, count);
+  tcase_add_loop_test(t, plain_products_are_the_references, 0,
+                      sizeof plain_products / sizeof *plain_products);
 }
 
 int main(void) { return run_suite_on_gpu("cuda-int8", add_tests); }

@@ -7,6 +7,8 @@
 #ifndef KERNELS_CUDA_WGMMA_CUH
 #define KERNELS_CUDA_WGMMA_CUH
 
+#include <type_traits>
+
 #include "kernels/cuda/base/mma.cuh"
 
 #ifdef TENON_CUDA_90A
@@ -39,10 +41,15 @@ __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 /* Waits for all of them: sums may be read again. */
-template <int COUNT> __device__ __forceinline__ void wgmma_wait(float (&sum)[COUNT]) {
+template <class C, int COUNT> __device__ __forceinline__ void wgmma_wait(C (&sum)[COUNT]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(sum[i])::"memory");
+  for (int i = 0; i < COUNT; i++) {
+    if constexpr (std::is_same_v<C, float>)
+      asm volatile("" : "+f"(sum[i])::"memory");
+    else
+      asm volatile("" : "+r"(sum[i])::"memory");
+  }
 }
 
 /* sum[64, COLUMNS] += a[64, 16] b[16, COLUMNS]; element 4 j + e of a thread's sums is of row
@@ -64,6 +71,12 @@ template <int COUNT> __device__ __forceinline__ void wgmma_wait(float (&sum)[COU
       "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),   \
       "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),   \
       "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define INTEGERS_32(d)                                                                             \
+  "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),  \
+      "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]),     \
+      "+r"(d[15]), "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]),   \
+      "+r"(d[22]), "+r"(d[23]), "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]),   \
+      "+r"(d[29]), "+r"(d[30]), "+r"(d[31])
 #define LIST_32                                                                                    \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "          \
   "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -86,7 +99,17 @@ WGMMA(64, half_t, "f16", 32, LIST_32, "%32", "%33", "%34", "%35")
 WGMMA(64, bfloat_t, "bf16", 32, LIST_32, "%32", "%33", "%34", "%35")
 WGMMA(128, half_t, "f16", 64, LIST_64, "%64", "%65", "%66", "%67")
 WGMMA(128, bfloat_t, "bf16", 64, LIST_64, "%64", "%65", "%66", "%67")
+
+/* sum[64, 64] += a[64, 32] b[32, 64] of signed bytes, whose panels' lines both go along the sum;
+ * elements lie as above. */
+__device__ __forceinline__ void wgmma_add(int (&d)[32], uint64_t left, uint64_t right) {
+  asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {" LIST_32 "}, %32, %33, add;\n}"
+               : INTEGERS_32(d)
+               : "l"(left), "l"(right));
+}
 #undef WGMMA
+#undef INTEGERS_32
 #undef SUMS_32
 #undef SUMS_64
 #undef LIST_32
