@@ -19,7 +19,7 @@ typedef CUresult (*start_fn)(const CUlaunchConfig *, CUfunction, void **, void *
 typedef struct place {
   _Atomic(const void *) kernel;
   _Atomic(CUfunction) function; /* NULL until it is known */
-  _Atomic(size_t) shared_bytes; /* that the kernel was allowed */
+  _Atomic(bool) allowed;        /* as much shared memory as it ever takes */
 } place;
 
 struct cuda_launcher {
@@ -104,19 +104,17 @@ tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid,
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }
 
-/* Lets a kernel have its shared memory; `at` remembers that, or is NULL. */
+/* Lets a kernel have shared memory, the same amount whoever asks: another runtime of the process
+ * may, too, and the last one counts. `at` remembers it, or is NULL. */
 static cudaError_t allow(place *at, const void *kernel, size_t bytes) {
   if (bytes <= unasked_bytes) return cudaSuccess;
-  if (at && bytes <= atomic_load_explicit(&at->shared_bytes, memory_order_relaxed))
-    return cudaSuccess;
+  if (at && atomic_load_explicit(&at->allowed, memory_order_relaxed)) return cudaSuccess;
   cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-  if (at && error == cudaSuccess)
-    atomic_store_explicit(&at->shared_bytes, bytes, memory_order_relaxed);
+  if (at && error == cudaSuccess) atomic_store_explicit(&at->allowed, true, memory_order_relaxed);
   return error;
 }
 
-/* The same by the runtime, which says what is wrong in its own words. */
 static cudaError_t start_by_runtime(const void *kernel, const cuda_start *start,
                                     cudaStream_t stream, void **parameters) {
   cudaLaunchAttribute list[2] = {0};
@@ -163,7 +161,7 @@ tn_status cuda_launch_as(const tn_kernel_args *args, const void *kernel, const c
   tn_status status = cuda_make_current(args->host, &device->info);
   if (status != TN_OK) return status;
   place *at = device->launcher ? place_of(device->launcher, kernel) : NULL;
-  cudaError_t error = allow(at, kernel, start->shared_bytes);
+  cudaError_t error = allow(at, kernel, start->most_shared_bytes);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, args->kernel->name);
   if (at) {
     const CUfunction function = atomic_load_explicit(&at->function, memory_order_relaxed);

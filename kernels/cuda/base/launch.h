@@ -29,9 +29,10 @@ tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid,
 /* How a kernel starts that asks for more. */
 typedef struct cuda_start {
   dim3 grid, block;
-  size_t shared_bytes; /* as much as the device has: it is asked for where that takes asking */
-  unsigned cluster;    /* blocks that run at once and read each other's shared memory; 1: none */
-  int early;           /* 1: before the kernel ahead of it in its stream has ended */
+  size_t shared_bytes;      /* of this launch; above 47 KB a kernel must be allowed them */
+  size_t most_shared_bytes; /* of all launches of the kernel, which it is allowed at once */
+  unsigned cluster;         /* blocks that share their memory, beside each other in x; 1: none do */
+  int early;                /* 1: before the kernel ahead of it in its stream has ended */
 } cuda_start;
 tn_status cuda_launch_as(const tn_kernel_args *args, const void *kernel, const cuda_start *start,
                          void **parameters);

@@ -142,14 +142,16 @@ __global__ void __launch_bounds__(threads) byte_product(const __grid_constant__ 
     if (row + r + from < c.m)
       *(int4 *)((int *)c.y + (row + r + from) * c.line_y + column + at) =
           *(const int4 *)(tile + (r + from) * sums_pitch + at);
+#else
+  __trap(); /* PTX that the driver was told to prefer */
 #endif
 }
 
 /* --------------------------------------------------------------- the host --- */
 
-/* What it takes on an H200, in ns: a launch, a panel of a block that has a multiprocessor to
- * itself, and of each of several, where b's columns lie along the sum and where they turn; above
- * how much cuBLASLt is as quick, which wants them turned, too. */
+/* What it takes on an H200, in ns, beside a launch: a panel of a block that has a multiprocessor to
+ * itself, and of each of several; and the time above which cuBLASLt is as quick. It wants columns
+ * of b along the sum, too, so that it is given longer where they turn. */
 struct byte_cost {
   int alone, shared, most;
 };
@@ -211,6 +213,8 @@ tn_status cuda_run_matmul_integer_short(const tn_kernel_args *args) {
   start.grid = dim3((unsigned)ceil_div(c.n, side), (unsigned)ceil_div(c.m, side));
   start.block = dim3(threads);
   start.shared_bytes = c.of_b.along ? 2 * byte_stages * panel_bytes : room_bytes;
+  start.most_shared_bytes = start.shared_bytes;
+  start.cluster = 1;
   start.early = 1;
   void *list[] = {(void *)&c};
   return cuda_launch_as(

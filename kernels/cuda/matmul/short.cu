@@ -21,16 +21,16 @@ bool describe_operand(short_operand *o, const DLTensor *t, const DLTensor *y, in
   const int part = 128 / t->dtype.bits;
   const int64_t vectors = t->shape[vector_axis], terms = t->shape[term_axis];
   const int64_t of_vector = t->strides[vector_axis], of_term = t->strides[term_axis];
-  if (of_term == 1 || terms == 1) {
+  if (of_term == 1) {
     o->along = true;
     o->line = vectors == 1 ? 0 : of_vector;
-  } else if (of_vector == 1 || vectors == 1) {
+  } else if (of_vector == 1) {
     o->along = false;
     o->line = of_term;
   } else {
     return false;
   }
-  if (o->line % part != 0 || o->line < 0 || !is_aligned(t->data, 16)) return false;
+  if (o->line % part != 0 || !is_aligned(t->data, 16)) return false;
   if ((o->along ? terms : vectors) % part != 0) return false;
   for (int d = 0; d < y->ndim - 2; d++) {
     const int axis = d - (y->ndim - t->ndim);
@@ -127,14 +127,13 @@ constexpr short_cost costs[shapes] = {
     {6, 7, 1970, 270, 200, 2, 2800}, {5, 6, 1400, 350, 300, 3, 1600},
     {6, 6, 1500, 650, 600, 3, 2000}};
 /* Above these cuBLASLt is as quick, or quicker: what its shortest products of 16 bits take, or its
- * call on the host; where memory bounds both, as there are so few rows or columns; and of floats,
- * or of those that may be rounded to TF32. */
+ * call on the host; and of floats, or of those that may be rounded to TF32. But where few rows or
+ * columns are read, or few terms added, not much slower than memory is, both take what it does. */
+enum { most_ns = 7000, most_float_ns = 12000, most_tf32_ns = 6000 };
 enum {
-  most_ns = 7000,
-  most_skinny_ns = 100000,
   skinny = 16,
-  most_float_ns = 12000,
-  most_tf32_ns = 6000
+  most_skinny_ns = 100000,
+  skinny_times = 2 /* of the least that memory takes */
 };
 const double bytes_per_us = 4.5e6; /* of memory */
 
@@ -177,16 +176,21 @@ void estimate(short_plan *p, const short_cost &cost, int k, unsigned processors,
   p->ns = (int)(ns < INT_MAX / 2 ? ns : INT_MAX / 2) + (p->split_bits ? cost.share : 0);
 }
 
-int limit_of(const short_call &c, const tn_kernel_args *args) {
-  if (args->out[0]->dtype.bits == 16)
-    return c.m <= skinny || c.n <= skinny ? most_skinny_ns : most_ns;
-  return args->host->math == TN_MATH_IEEE ? most_float_ns : most_tf32_ns;
+/* Whether a plan is worth it, for which memory takes at least so many ns. */
+bool is_quick(const short_plan &p, const short_call &c, const tn_kernel_args *args,
+              double least_ns) {
+  int limit = most_ns;
+  if (args->out[0]->dtype.bits == 32)
+    limit = args->host->math == TN_MATH_IEEE ? most_float_ns : most_tf32_ns;
+  else if ((c.m <= skinny || c.n <= skinny) && p.ns <= skinny_times * least_ns)
+    limit = most_skinny_ns;
+  return p.ns <= limit && least_ns <= limit;
 }
 
 /* The quickest way. False where cuBLASLt should take it. */
 bool plan_of(const short_call &c, const tn_kernel_args *args, short_plan *best) {
   const cuda_info *info = (const cuda_info *)args->device;
-  const int bits = args->out[0]->dtype.bits, limit = limit_of(c, args);
+  const int bits = args->out[0]->dtype.bits;
   const bool clusters = info->early && compiled_to_wait(); /* compute capability 9.0 */
   const int first = bits == 32 ? low_shape : flat_shape;
   const int last = bits == 32 ? shapes : clusters && compiled_for_wgmma ? low_shape : square_shape;
@@ -209,9 +213,10 @@ bool plan_of(const short_call &c, const tn_kernel_args *args, short_plan *best) 
       if ((unsigned)(p.items * p.down * p.across) << p.split_bits > processors) break;
     }
   }
+  if (best->ns == INT_MAX) return false;
   const double moved = ((double)c.m * c.k + (double)c.k * c.n + (double)c.m * c.n) * p.items;
-  const double least_ns = bits / 8 * moved / bytes_per_us * 1000 + costs[best->shape].launch;
-  return best->ns <= limit && least_ns <= limit;
+  return is_quick(*best, c, args,
+                  bits / 8 * moved / bytes_per_us * 1000 + costs[best->shape].launch);
 }
 
 template <class T, class Tile> const void *kernel_of(const short_call &c) {
@@ -231,6 +236,7 @@ tn_status run_short(const tn_kernel_args *args, const short_call &c, const short
     start.grid = dim3((unsigned)(p.across << p.split_bits), (unsigned)p.down, (unsigned)p.items);
     start.block = dim3(threads);
     start.shared_bytes = (size_t)Tile::bytes(p.panels);
+    start.most_shared_bytes = (size_t)Tile::bytes(Tile::stages);
     start.cluster = 1u << p.split_bits;
     start.early = info->early && compiled_to_wait();
     void *list[] = {(void *)&c};

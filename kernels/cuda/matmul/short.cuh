@@ -21,7 +21,7 @@ template <int GROUPS> __device__ __forceinline__ void await_all_but() {
 /* All threads of a cluster come here before any goes on, and see what was written before. */
 __device__ __forceinline__ void meet_cluster() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 #endif
 }
 
@@ -211,6 +211,8 @@ __global__ void __launch_bounds__(threads) short_product(const __grid_constant__
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     sums_of_group<T, Tile, A_ALONG, B_ALONG> sums;
     multiply<T, Tile, A_ALONG, B_ALONG>(c, sums);
+#else
+    __trap(); /* PTX that the driver was told to prefer */
 #endif
   }
 }

@@ -1,5 +1,6 @@
 /*
- * What short.cuh computes, and how its operands come to shared memory. Included there alone.
+ * Short products as their kernels see them, and how operands come to shared memory. Included by
+ * short_sums.cuh and int8_short.cu alone.
  */
 #ifndef KERNELS_CUDA_SHORT_PANELS_CUH
 #define KERNELS_CUDA_SHORT_PANELS_CUH
