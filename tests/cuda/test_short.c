@@ -29,8 +29,8 @@ typedef struct product {
 } product;
 
 static const product products[] = {
-    {1, 1, 16, 264, 136, 0},   {1, 1, 3, 4096, 1032, 8},     {1, 1, 16, 1000, 4104, 0},
-    {1, 1, 264, 16, 200, 0},   {1, 1, 1032, 11, 4104, 24},   {1, 1, 128, 128, 128, 0},
+    {1, 1, 16, 264, 136, 0},   {1, 1, 3, 4096, 1032, 8},     {1, 1, 16, 1024, 4160, 0},
+    {1, 1, 264, 16, 200, 0},   {1, 1, 1024, 11, 4160, 64},   {1, 1, 128, 128, 128, 0},
     {1, 1, 129, 136, 264, 16}, {1, 1, 40, 72, 5128, 0},      {1, 1, 264, 512, 64, 0},
     {1, 1, 512, 512, 512, 0},  {1, 1, 520, 504, 520, 8},     {1, 1, 640, 648, 640, 0},
     {80, 80, 64, 64, 72, 0},   {80, 80, 64, 128, 328, 0},    {1, 1, 1024, 1024, 1024, 0},
@@ -156,7 +156,8 @@ START_TEST(products_of_floats_are_those_of_doubles) {
   const product *p = &products[_i];
   unsigned taken = 0;
   for (unsigned ways = 0; ways < 16; ways++) taken += compare(p, TN_F32, ways);
-  if (hopper && p->m * p->n * p->k * p->items_a <= 1 << 24) ck_assert_uint_ge(taken, 4);
+  if (hopper && p->m * p->n * p->k * p->items_a <= 1 << 24 && p->k <= 2048)
+    ck_assert_uint_ge(taken, 4);
 }
 END_TEST
 

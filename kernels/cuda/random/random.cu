@@ -238,6 +238,9 @@ unsigned blocks_for(int64_t n, int per_thread) {
   return (unsigned)ceil_div(n, (int64_t)threads * per_thread);
 }
 
+/* How often a thread of dropout does it: longer ways through three tensors at once are slower. */
+template <class T> int dropout_rounds(int64_t n) { return sizeof(T) < 4 && n >= 1 << 22 ? 2 : 1; }
+
 template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   const tn_dropout_attrs *attrs = (const tn_dropout_attrs *)args->attrs;
   T *y = (T *)args->out[0]->data;
@@ -248,9 +251,10 @@ template <class T> tn_status run_dropout(const tn_kernel_args *args) {
   constexpr int N = draw_width<T, 4>();
   bool wide = is_aligned(y, sizeof(T) * N) && is_aligned(x, sizeof(T) * N) && is_aligned(mask, N);
   uint32_t threshold = (uint32_t)ceil(attrs->p * 0x1p24);
-  return launch(args, dropout<T>, draw_blocks<T, 4>(n), draw_threads, 0, y, mask, x, n,
-                origin_of(attrs), draw_rounds(n), threshold, (compute_t<T>)(1 / (1 - attrs->p)),
-                wide);
+  const int rounds = dropout_rounds<T>(n);
+  const int64_t blocks = ceil_div(n, (int64_t)draw_step<T, 4>() * rounds);
+  return launch(args, dropout<T>, (unsigned)blocks, draw_threads, 0, y, mask, x, n,
+                origin_of(attrs), rounds, threshold, (compute_t<T>)(1 / (1 - attrs->p)), wide);
 }
 
 template <class T> tn_status run_dropout_grad(const tn_kernel_args *args) {
