@@ -2,8 +2,7 @@
  * Products of signed bytes that take some microseconds, in one launch, by wgmma: a block has a tile
  * of 64 by 64 of y and adds 128 terms at a time, from panels that come to shared memory some stages
  * ahead. wgmma wants bytes of a column of b side by side: where rows lie so, a panel turns on its
- * way, four by four bytes in registers. Sums of integers are the
- * same in any order.
+ * way, four by four bytes in registers. Sums of integers are the same in any order.
  */
 #include "kernels/cuda/base/halves.cuh"
 #include "kernels/cuda/base/turned_bytes.cuh"

@@ -124,8 +124,8 @@ struct short_cost {
 constexpr short_cost costs[shapes] = {
     {4, 6, 1400, 220, 145, 3, 1200}, {6, 4, 1400, 220, 150, 3, 1200},
     {5, 6, 1400, 255, 190, 3, 1600}, {6, 6, 1500, 235, 183, 3, 2000},
-    {6, 7, 1970, 270, 200, 2, 2800}, {5, 6, 1400, 350, 300, 3, 1600},
-    {6, 6, 1500, 650, 600, 3, 2000}};
+    {6, 7, 1970, 270, 200, 2, 2800}, {5, 6, 1300, 820, 500, 4, 1700},
+    {6, 6, 1700, 980, 880, 3, 2800}};
 /* Above these cuBLASLt is as quick, or quicker: what its shortest products of 16 bits take, or its
  * call on the host; and of floats, or of those that may be rounded to TF32. But where few rows or
  * columns are read, or few terms added, not much slower than memory is, both take what it does. */
@@ -155,7 +155,7 @@ template <class Fn> auto with_float_tile(int shape, Fn fn) {
   return shape == low_shape ? fn(low_tile()) : fn(high_tile());
 }
 
-/* How many times 2^bits n is, rounded up. */
+/* How often 2^bits goes into n, rounded up. */
 int times(int n, int bits) { return (n + (1 << bits) - 1) >> bits; }
 
 /* All of a plan but the shape's tiles, which it has. `scattered`: lines begin anywhere in memory's
