@@ -50,29 +50,29 @@ void cuda_launcher_free(const tn_host *host, cuda_launcher *launcher) {
   if (launcher) host->free(host, launcher);
 }
 
-/* Takes a free place for a kernel; false where another thread just has. */
-static __attribute__((noinline, cold)) bool learn(place *at, const void *kernel) {
+/* Takes a free place for a kernel; NULL where another thread just has. */
+static __attribute__((noinline, cold)) CUfunction learn(place *at, const void *kernel) {
   const void *free_place = NULL;
   cudaFunction_t function = NULL;
-  if (!atomic_compare_exchange_strong(&at->kernel, &free_place, kernel)) return false;
+  if (!atomic_compare_exchange_strong(&at->kernel, &free_place, kernel)) return NULL;
   if (cudaGetFuncBySymbol(&function, kernel) != cudaSuccess) {
     (void)cudaGetLastError();
-    return false;
+    return NULL;
   }
   atomic_store_explicit(&at->function, function, memory_order_release);
-  return true;
+  return function;
 }
 
-/* NULL where the kernel has none, or its function is not known. */
-static place *place_of(cuda_launcher *l, const void *kernel) {
+/* NULL where it is not known; else `at` is the kernel's place. */
+static inline __attribute__((always_inline)) CUfunction
+function_of(cuda_launcher *l, const void *kernel, place **at) {
   const uint64_t mixed = ((uint64_t)(uintptr_t)kernel >> 4) * UINT64_C(0x9e3779b97f4a7c15);
   const size_t first = (size_t)(mixed >> (64 - slot_bits));
   for (size_t i = 0; i < most_probes; i++) {
-    place *at = &l->slot[(first + i) % slots];
-    const void *there = atomic_load_explicit(&at->kernel, memory_order_relaxed);
-    if (there == kernel)
-      return atomic_load_explicit(&at->function, memory_order_acquire) ? at : NULL;
-    if (!there) return learn(at, kernel) ? at : NULL;
+    *at = &l->slot[(first + i) % slots];
+    const void *there = atomic_load_explicit(&(*at)->kernel, memory_order_relaxed);
+    if (there == kernel) return atomic_load_explicit(&(*at)->function, memory_order_acquire);
+    if (!there) return learn(*at, kernel);
   }
   return NULL;
 }
@@ -94,9 +94,9 @@ tn_status cuda_launch(const tn_kernel_args *args, const void *kernel, dim3 grid,
   const cudaStream_t stream = args->native_stream;
   tn_status status = cuda_make_current(args->host, &device->info);
   if (status != TN_OK) return status;
-  const place *at = device->launcher ? place_of(device->launcher, kernel) : NULL;
-  if (at) {
-    const CUfunction function = atomic_load_explicit(&at->function, memory_order_relaxed);
+  place *at;
+  const CUfunction function = device->launcher ? function_of(device->launcher, kernel, &at) : NULL;
+  if (function) {
     const CUlaunchConfig config = config_of(grid, block, shared_bytes, stream);
     if (device->launcher->start(&config, function, parameters, NULL) == CUDA_SUCCESS) return TN_OK;
   }
@@ -160,14 +160,13 @@ tn_status cuda_launch_as(const tn_kernel_args *args, const void *kernel, const c
   const cudaStream_t stream = args->native_stream;
   tn_status status = cuda_make_current(args->host, &device->info);
   if (status != TN_OK) return status;
-  place *at = device->launcher ? place_of(device->launcher, kernel) : NULL;
-  cudaError_t error = allow(at, kernel, start->most_shared_bytes);
+  place *at = NULL;
+  const CUfunction function = device->launcher ? function_of(device->launcher, kernel, &at) : NULL;
+  cudaError_t error = allow(function ? at : NULL, kernel, start->most_shared_bytes);
   if (error != cudaSuccess) return cuda_status(args->host, (int)error, args->kernel->name);
-  if (at) {
-    const CUfunction function = atomic_load_explicit(&at->function, memory_order_relaxed);
-    if (start_by_driver(device->launcher, function, start, stream, parameters) == CUDA_SUCCESS)
-      return TN_OK;
-  }
+  if (function &&
+      start_by_driver(device->launcher, function, start, stream, parameters) == CUDA_SUCCESS)
+    return TN_OK;
   error = start_by_runtime(kernel, start, stream, parameters);
   return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, args->kernel->name);
 }
