@@ -201,8 +201,8 @@ static const tn_kernel cuda_kernels[] = {
         .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
         .note = "at most 2^30 multiplications that should take at most 7 us, 12 of floats and 6 "
                 "where those may be TF32, 100 of at most 16 rows or columns of 16 bits; rows of "
-                "operands begin at multiples of 16 bytes and have multiples of 16 bytes; no "
-                "activation or relu"),
+                "operands begin at multiples of 16 bytes and have multiples of 16 bytes; "
+                "without an activation or with relu"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

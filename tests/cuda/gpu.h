@@ -3,6 +3,7 @@
 #define TENON_TESTS_CUDA_GPU_H
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,25 @@ static inline tn_status open_cuda(const char *layers, tn_runtime **runtime) {
                                 .layers = layers,
                                 .device = "cuda"};
   return tn_runtime_open(&options, runtime);
+}
+
+/* Whether a device has compute capability 9.0, for which some kernels are. */
+static inline bool is_hopper(tn_device *device) {
+  tn_device_info info = {.struct_size = sizeof info};
+  ok(tn_device_get_info(device, &info));
+  return strstr(info.features, "sm_90 ") != NULL;
+}
+
+/* Makes the outputs of a call that are NULL; whether the kernel of that name did. */
+static inline bool runs_by(const tn_call *call, const char *name) {
+  tn_kernel_info info = {.struct_size = sizeof info};
+  tn_prepared *prepared = NULL;
+  ok(tn_prepare(call, &prepared));
+  ok(tn_prepared_kernel(prepared, &info));
+  const bool is_it = strcmp(info.name, name) == 0;
+  ok(tn_run(prepared));
+  tn_prepared_release(prepared);
+  return is_it;
 }
 
 /* Whether there is a device, asked in a child: the driver does not survive the fork that Check

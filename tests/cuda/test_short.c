@@ -15,11 +15,9 @@ static bool
     hopper; /* what the times of tiles were measured on, which have kernels of their own there */
 
 static void setup(void) {
-  tn_device_info info = {.struct_size = sizeof info};
   ok(open_cuda(NULL, &rt));
   gpu = tn_runtime_device(rt);
-  ok(tn_device_get_info(gpu, &info));
-  hopper = strstr(info.features, "sm_90 ") != NULL;
+  hopper = is_hopper(gpu);
 }
 static void teardown(void) { tn_runtime_close(rt); }
 
@@ -106,13 +104,7 @@ static tn_tensor *multiply(const tn_tensor *a, const tn_tensor *b, const tn_tens
   call.in = in, call.num_in = 3;
   call.out = out, call.num_out = 1;
   call.attrs = attrs;
-  tn_prepared *prepared = NULL;
-  tn_kernel_info info = {.struct_size = sizeof info};
-  ok(tn_prepare(&call, &prepared));
-  ok(tn_prepared_kernel(prepared, &info));
-  *is_short = strcmp(info.name, "cuda.matmul.short") == 0;
-  ok(tn_run(prepared));
-  tn_prepared_release(prepared);
+  *is_short = runs_by(&call, "cuda.matmul.short");
   return out[0];
 }
 

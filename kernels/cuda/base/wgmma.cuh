@@ -21,9 +21,8 @@ constexpr bool compiled_for_wgmma = false;
 
 /* Describes an operand's panel whose lines of 128 bytes follow each other, 16 bytes at a time, each
  * part's number taken exclusively with its line's modulo 8: from an address of shared memory, where
- * lines whose number is a multiple of 8 begin at multiples of 1024. Lines go along the sum, 64
- * terms each; or they are terms of 64 vectors each, and `next` bytes behind are those of 64 more.
- */
+ * lines whose number is a multiple of 8 begin at multiples of 1024. Lines go along the sum; or
+ * each is a term of 64 vectors of 16 bits, and `next` bytes behind it is that of 64 more. */
 __device__ __forceinline__ uint64_t panel_descriptor(uint32_t at, uint32_t next) {
   const uint64_t lines_8 = 1024 >> 4, turned_128 = (uint64_t)1 << 62;
   return (uint64_t)(at >> 4 & 0x3fff) | (uint64_t)(next >> 4) << 16 | lines_8 << 32 | turned_128;

@@ -71,6 +71,25 @@ __device__ __forceinline__ void turn_panel(const char *rows, char *columns) {
   }
 }
 
+/* A tile's sums to y, through shared memory that nobody else uses any more. */
+__device__ __forceinline__ void put_sums(const short_call &c, const int (&sum)[side / 2], int *tile,
+                                         int row, int column) {
+  const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int j = 0; j < side / 8; j++)
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+      *(int2 *)(tile + (first + 8 * half) * sums_pitch + 8 * j + 2 * (lane % 4)) =
+          make_int2(sum[4 * j + 2 * half], sum[4 * j + 2 * half + 1]);
+  __syncthreads();
+  const int from = threadIdx.x / 16, at = threadIdx.x % 16 * 4;
+  if (column + at >= c.n) return;
+#pragma unroll
+  for (int r = 0; r < side; r += threads / 16)
+    if (row + r + from < c.m)
+      *(int4 *)((int *)c.y + (row + r + from) * c.line_y + column + at) =
+          *(const int4 *)(tile + (r + from) * sums_pitch + at);
+}
 #endif
 
 template <bool B_ALONG>
@@ -125,22 +144,7 @@ __global__ void __launch_bounds__(threads) byte_product(const __grid_constant__ 
   copies_wait();
   wgmma_wait(sum);
   __syncthreads();
-  int *tile = (int *)byte_memory;
-  const int lane = threadIdx.x % 32, first = (int)threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-  for (int j = 0; j < side / 8; j++)
-#pragma unroll
-    for (int half = 0; half < 2; half++)
-      *(int2 *)(tile + (first + 8 * half) * sums_pitch + 8 * j + 2 * (lane % 4)) =
-          make_int2(sum[4 * j + 2 * half], sum[4 * j + 2 * half + 1]);
-  __syncthreads();
-  const int from = threadIdx.x / 16, at = threadIdx.x % 16 * 4;
-  if (column + at >= c.n) return;
-#pragma unroll
-  for (int r = 0; r < side; r += threads / 16)
-    if (row + r + from < c.m)
-      *(int4 *)((int *)c.y + (row + r + from) * c.line_y + column + at) =
-          *(const int4 *)(tile + (r + from) * sums_pitch + at);
+  put_sums(c, sum, (int *)byte_memory, row, column);
 #else
   __trap(); /* PTX that the driver was told to prefer */
 #endif
