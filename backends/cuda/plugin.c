@@ -199,10 +199,16 @@ static const tn_kernel cuda_kernels[] = {
     ROW(matmul, "cuda.matmul.short", vendor + 15, FLAGS_STRIDED, .run = cuda_run_matmul_short,
         .supports = cuda_matmul_short_supports,
         .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
-        .note = "at most 2^30 multiplications that should take at most 7 us, 12 of floats and 6 "
+        .note = "at most 2^30 multiplications that should take at most 7 us, 12 of floats and 8 "
                 "where those may be TF32, 100 of at most 16 rows or columns of 16 bits; rows of "
                 "operands begin at multiples of 16 bytes and have multiples of 16 bytes; "
                 "without an activation or with relu"),
+    ROW(matmul, "cuda.matmul.parts", vendor + 14, FLAGS_STRIDED, .run = cuda_run_matmul_parts,
+        .workspace = cuda_matmul_parts_workspace, .supports = cuda_matmul_parts_supports,
+        .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
+        .note =
+            "sums of at least 4096 terms for at most 8 tiles of 64 rows and columns, more in "
+            "batches, where cuBLASLt should take longer; operands as short products have them"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

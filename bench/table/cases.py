@@ -157,6 +157,7 @@ def products():
         yield product("products", dtype, 1024, 1024, 1024, trans_a=1)
         yield product("products", dtype, 512, 512, 64, batch=64)
         yield product("products", dtype, 64, 64, 64, batch=512, trans_b=1)
+        yield product("products", dtype, 64, 64, 4096, batch=16, trans_a=1)  # linear attention
     yield product("products", "f16", 512, 50304, 768, trans_b=1)
     yield product("products", "tf32", 64, 128, 9216, trans_b=1)
     yield product("products", "tf32", 2048, 3072, 768)

@@ -124,6 +124,10 @@ tn_status cuda_run_matmul_small(const tn_kernel_args *args);
 /* Those that are over sooner than a library's call. */
 bool cuda_matmul_short_supports(const tn_kernel_args *args);
 tn_status cuda_run_matmul_short(const tn_kernel_args *args);
+/* Those of few results and many terms, whose sums are found in parts. */
+bool cuda_matmul_parts_supports(const tn_kernel_args *args);
+tn_status cuda_matmul_parts_workspace(const tn_kernel_args *args, size_t *bytes);
+tn_status cuda_run_matmul_parts(const tn_kernel_args *args);
 /* Of rows that would look results up: room for a table where a call is large enough. */
 tn_status cuda_table_workspace(const tn_kernel_args *args, size_t *bytes);
 tn_status cuda_nonzero_workspace(const tn_kernel_args *args, size_t *bytes);

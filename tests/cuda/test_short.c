@@ -11,11 +11,25 @@
 
 static tn_runtime *rt;
 static tn_device *gpu;
+static int math = TN_MATH_IEEE;
+static const char *kernel; /* that is tested */
 static bool
     hopper; /* what the times of tiles were measured on, which have kernels of their own there */
 
 static void setup(void) {
+  kernel = "cuda.matmul.short";
   ok(open_cuda(NULL, &rt));
+  gpu = tn_runtime_device(rt);
+  hopper = is_hopper(gpu);
+}
+static void setup_tf32(void) {
+  kernel = "cuda.matmul.short";
+  tn_runtime_options options = {.struct_size = sizeof options,
+                                .plugins = "cuda,reference",
+                                .device = "cuda",
+                                .math = TN_MATH_TF32 + 1};
+  math = TN_MATH_TF32;
+  ok(tn_runtime_open(&options, &rt));
   gpu = tn_runtime_device(rt);
   hopper = is_hopper(gpu);
 }
@@ -95,7 +109,7 @@ static double *truth(const tn_tensor *a, const tn_tensor *b, const tn_tensor *bi
   return values;
 }
 
-/* y, the caller's; whether the kernel that is tested here made it. */
+/* y, the caller's; whether that kernel made it. */
 static tn_tensor *multiply(const tn_tensor *a, const tn_tensor *b, const tn_tensor *bias,
                            const tn_matmul_attrs *attrs, bool *is_short) {
   const tn_tensor *in[] = {a, b, bias};
@@ -104,12 +118,13 @@ static tn_tensor *multiply(const tn_tensor *a, const tn_tensor *b, const tn_tens
   call.in = in, call.num_in = 3;
   call.out = out, call.num_out = 1;
   call.attrs = attrs;
-  *is_short = runs_by(&call, "cuda.matmul.short");
+  *is_short = runs_by(&call, kernel);
   return out[0];
 }
 
-/* False, with nothing looked at, where another kernel takes it. */
-static bool compare(const product *p, tn_dtype dtype, unsigned ways) {
+/* False, with nothing looked at, where another kernel takes it. `slack`: of each product's size,
+ * what its rounding may take away. */
+static bool compare(const product *p, tn_dtype dtype, unsigned ways, double slack) {
   const double half_unit = dtype == TN_F32 ? 0x1p-24 : dtype == TN_F16 ? 0x1p-11 : 0x1p-8;
   tn_matmul_attrs attrs = TN_MATMUL_DEFAULTS;
   seed = 7 + ways;
@@ -125,7 +140,7 @@ static bool compare(const product *p, tn_dtype dtype, unsigned ways) {
   double *sizes = truth(a, b, bias, true);
   for (int64_t i = 0; i < count && is_short; i++) {
     const double wanted = ways & 8 ? fmax(sums[i], 0) : sums[i];
-    const double bound = half_unit * fabs(wanted) + 0x1p-20 * sizes[i];
+    const double bound = half_unit * fabs(wanted) + (slack + 0x1p-20) * sizes[i];
     if (!(fabs(got[i] - wanted) <= bound))
       ck_abort_msg("%lld x %lld x %lld, ways %u: element %lld is %g, not %g", (long long)p->m,
                    (long long)p->n, (long long)p->k, ways, (long long)i, got[i], wanted);
@@ -139,7 +154,7 @@ static bool compare(const product *p, tn_dtype dtype, unsigned ways) {
 START_TEST(products_are_those_of_doubles) {
   unsigned taken = 0;
   for (unsigned ways = 0; ways < 16; ways++)
-    taken += compare(&products[_i], (ways ^ (unsigned)_i) & 1 ? TN_F16 : TN_BF16, ways);
+    taken += compare(&products[_i], (ways ^ (unsigned)_i) & 1 ? TN_F16 : TN_BF16, ways, 0);
   if (hopper) ck_assert_uint_ge(taken, 4);
 }
 END_TEST
@@ -147,7 +162,7 @@ END_TEST
 START_TEST(products_of_floats_are_those_of_doubles) {
   const product *p = &products[_i];
   unsigned taken = 0;
-  for (unsigned ways = 0; ways < 16; ways++) taken += compare(p, TN_F32, ways);
+  for (unsigned ways = 0; ways < 16; ways++) taken += compare(p, TN_F32, ways, 0);
   if (hopper && p->m * p->n * p->k * p->items_a <= 1 << 23 && p->k <= 2048)
     ck_assert_uint_ge(taken, 4);
 }
@@ -159,7 +174,7 @@ START_TEST(others_are_left) {
                                    {1, 1, 4200000, 8, 8, 0},
                                    {1, 1, 16, 16, 131072, 0},
                                    {1, 1, 2048, 2048, 1024, 0}};
-  ck_assert(!compare(&others[_i], TN_BF16, 0));
+  ck_assert(!compare(&others[_i], TN_BF16, 0, 0));
 }
 END_TEST
 
@@ -170,6 +185,23 @@ static tn_tensor *multiply_shortly(const tn_tensor *a, const tn_tensor *b) {
   if (hopper) ck_assert(is_short);
   return y;
 }
+
+/* Sums in parts, of one product and of batches; some are left to others. */
+START_TEST(sums_in_parts_are_those_of_doubles) {
+  static const product longs[] = {{1, 1, 64, 64, 16384, 0}, {1, 1, 64, 128, 32776, 8},
+                                  {1, 1, 16, 40, 60008, 0}, {1, 1, 72, 136, 8200, 0},
+                                  {4, 4, 64, 64, 8192, 0},  {6, 1, 40, 64, 9224, 8},
+                                  {1, 5, 64, 56, 8208, 0}};
+  static const tn_dtype types[] = {TN_F16, TN_BF16, TN_F32};
+  const product *p = &longs[_i / 3];
+  const tn_dtype type = types[_i % 3];
+  const double slack = type == TN_F32 && math != TN_MATH_IEEE ? 0x1p-10 : 0;
+  unsigned taken = 0;
+  kernel = "cuda.matmul.parts";
+  for (unsigned ways = 0; ways < 16; ways++) taken += compare(p, type, ways, slack);
+  if (hopper && (type != TN_F32 || p->items_a > 1) && p->m == 64) ck_assert_uint_ge(taken, 4);
+}
+END_TEST
 
 /* Into rows that lie apart, from an odd element on; what lies between stays. */
 START_TEST(results_may_lie_apart) {
@@ -198,11 +230,13 @@ START_TEST(results_may_lie_apart) {
 }
 END_TEST
 
-/* The same call gives the same bits, by blocks that share sums, too. */
+/* The same call gives the same bits, by blocks that share sums and in parts, too. */
 START_TEST(bits_are_the_same_every_time) {
-  tn_tensor *a = matrices(TN_BF16, 1, 40, 5128, 0, false);
-  tn_tensor *b = matrices(TN_BF16, 1, 5128, 72, 0, false);
+  const int k = _i ? 16392 : 5128, m = _i ? 64 : 40;
+  tn_tensor *a = matrices(TN_BF16, 1, m, k, 0, false);
+  tn_tensor *b = matrices(TN_BF16, 1, k, 72, 0, false);
   unsigned short *first = NULL;
+  if (_i) kernel = "cuda.matmul.parts";
   for (int run = 0; run < 50; run++) {
     tn_tensor *y = multiply_shortly(a, b);
     const size_t bytes = tn_tensor_bytes(y);
@@ -271,6 +305,79 @@ START_TEST(chains_are_in_order) {
 }
 END_TEST
 
+/* Both numbers of a product lose at most 2^-11 of it when they are rounded to 10 bits of mantissa.
+ */
+START_TEST(products_by_tf32_are_near_those_of_doubles) {
+  const product *p = &products[_i];
+  unsigned taken = 0;
+  for (unsigned ways = 0; ways < 16; ways++) taken += compare(p, TN_F32, ways, 0x1p-10);
+  if (hopper && p->m * p->n * p->k * p->items_a <= 1 << 23 && p->k <= 2048)
+    ck_assert_uint_ge(taken, 4);
+}
+END_TEST
+
+/* Not cut: the nearest number of 10 bits of mantissa is taken, the one away from 0 of two that are
+ * as near; what has 10 bits stays, as do Inf and NaN. Each number is multiplied with 1, from either
+ * side, from lines of either kind. */
+START_TEST(tf32_is_the_nearest) {
+  enum { side = 64 };
+  static const float given[][2] = {
+      {0x1.001p0f, 1},
+      {0x1.002p0f, 0x1.004p0f},
+      {0x1.001ffep0f, 1},
+      {-0x1.002p0f, -0x1.004p0f},
+      {0x1.006p0f, 0x1.008p0f},
+      {0x1.ffep0f, 2},
+      {-0x1.ffcp0f, -0x1.ffcp0f},
+      {0x1.23c002p-100f, 0x1.23cp-100f},
+      {0x1.006p-126f, 0x1.008p-126f},
+      {0x1.ffdffep127f, 0x1.ffcp127f},
+      {-0x1.fffffep127f, -INFINITY},
+      {INFINITY, INFINITY},
+      {-INFINITY, -INFINITY},
+      {NAN, NAN},
+  };
+  enum { count = sizeof given / sizeof *given };
+  static const uint32_t last_nan = 0x7fffffff; /* to whose bits nothing can be added */
+  static float numbered[side][side], ones[side][side], got[side][side];
+  const bool from_left = _i & 1, turned = _i & 2;
+  float wanted[side];
+  for (int i = 0; i < side; i++) {
+    for (int j = 0; j < side; j++) numbered[i][j] = 0, ones[i][j] = 1;
+    numbered[i][i] = i < count ? given[i][0] : -3;
+    wanted[i] = i < count ? given[i][1] : -3;
+  }
+  memcpy(&numbered[side - 1][side - 1], &last_nan, sizeof last_nan);
+  wanted[side - 1] = NAN;
+  tn_tensor *x = NULL, *one = NULL, *x_lies = NULL, *one_lies = NULL;
+  ok(tn_tensor_from_host(gpu, TN_F32, 2, SHAPE(side, side), numbered, &x));
+  ok(tn_tensor_from_host(gpu, TN_F32, 2, SHAPE(side, side), ones, &one));
+  ok(tn_tensor_permute(x, turned ? (const int32_t[]){1, 0} : (const int32_t[]){0, 1}, &x_lies));
+  ok(tn_tensor_permute(one, turned ? (const int32_t[]){1, 0} : (const int32_t[]){0, 1}, &one_lies));
+  tn_tensor *y =
+      from_left ? multiply_shortly(x_lies, one_lies) : multiply_shortly(one_lies, x_lies);
+  ok(tn_tensor_to_host(y, got, sizeof got));
+  for (int i = 0; i < side; i++)
+    for (int j = 0; j < side; j++) {
+      const int number = from_left ? i : j;
+      if (isnan(wanted[number]))
+        ck_assert_msg(isnan(got[i][j]), "NaN became %g", (double)got[i][j]);
+      else if (hopper || wanted[number] == -3)
+        ck_assert_double_eq((double)got[i][j], (double)wanted[number]);
+    }
+  tn_tensor_release(x), tn_tensor_release(one), tn_tensor_release(x_lies);
+  tn_tensor_release(one_lies), tn_tensor_release(y);
+}
+END_TEST
+
+static void add_tests_of_tf32(TCase *t) {
+  tcase_add_checked_fixture(t, setup_tf32, teardown);
+  tcase_add_loop_test(t, products_by_tf32_are_near_those_of_doubles, 0,
+                      sizeof products / sizeof *products);
+  tcase_add_loop_test(t, sums_in_parts_are_those_of_doubles, 0, 7 * 3);
+  tcase_add_loop_test(t, tf32_is_the_nearest, 0, 4);
+}
+
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_loop_test(t, products_are_those_of_doubles, 0, sizeof products / sizeof *products);
@@ -279,8 +386,12 @@ static void add_tests(TCase *t) {
   tcase_add_loop_test(t, others_are_left, 0, 4);
   tcase_add_test(t, results_may_lie_apart);
   tcase_add_test(t, runtimes_share_a_kernel);
-  tcase_add_test(t, bits_are_the_same_every_time);
+  tcase_add_loop_test(t, sums_in_parts_are_those_of_doubles, 0, 7 * 3);
+  tcase_add_loop_test(t, bits_are_the_same_every_time, 0, 2);
   tcase_add_test(t, chains_are_in_order);
 }
 
-int main(void) { return run_suite_on_gpu("cuda-short", add_tests); }
+int main(void) {
+  const int status = run_suite_on_gpu("cuda-short", add_tests);
+  return status ? status : run_suite_on_gpu("cuda-short-tf32", add_tests_of_tf32);
+}

@@ -1,8 +1,9 @@
 /*
  * Products that are over in some microseconds, which is as long as a call of cuBLASLt takes on the
- * host, where one launch of ours takes less; and those of few rows or columns of 16-bit numbers, as
- * decoders have them, which read a matrix at the speed of memory. They go by the tiles of
- * short.cuh, in the way that a model of their times names.
+ * host, where one launch of ours takes less; those of few rows or columns of 16-bit numbers, as
+ * decoders have them, which read a matrix at the speed of memory; and those of few results that are
+ * sums of many terms, as the gradients of small layers are, by two launches. They go by the tiles
+ * of short.cuh, in the way that a model of their times names.
  */
 #include <limits.h>
 
@@ -97,7 +98,8 @@ bool describe(short_call *c, const tn_kernel_args *args) {
   return true;
 }
 
-/* How a product is dealt out: tiles, whose terms 2^split_bits blocks share. */
+/* How a product is dealt out: tiles, whose terms 2^split_bits blocks share, of each of 2^part_bits
+ * parts. */
 enum short_shape {
   flat_shape,
   tall_shape,
@@ -106,18 +108,19 @@ enum short_shape {
   wide_shape,
   low_shape,
   high_shape,
+  tf32_shape,
   shapes
 };
 struct short_plan {
-  int shape, split_bits, panels; /* panels: of a block */
-  int across, down, items;       /* tiles */
-  int ns;                        /* what it should take */
+  int shape, split_bits, part_bits, panels; /* panels: of a block */
+  int across, down, items;                  /* tiles */
+  int ns;                                   /* what it should take */
 };
 
 /* Of a shape: the logarithms of a tile's sides, and what it takes, in ns: a launch, a panel of a
  * block that has a multiprocessor to itself, one of each of several, which are at most `resident`,
  * and blocks of a cluster to share their sums. Measured on an H200. The square and the wide want
- * wgmma, the last two are of floats. */
+ * wgmma; the rest are of floats, the last for tensor cores. */
 struct short_cost {
   int row_bits, column_bits, launch, alone, shared, resident, share;
 };
@@ -125,17 +128,34 @@ constexpr short_cost costs[shapes] = {
     {4, 6, 1400, 220, 145, 3, 1200}, {6, 4, 1400, 220, 150, 3, 1200},
     {5, 6, 1400, 255, 190, 3, 1600}, {6, 6, 1500, 235, 183, 3, 2000},
     {6, 7, 1970, 270, 200, 2, 2800}, {5, 6, 1300, 820, 500, 4, 1700},
-    {6, 6, 1700, 980, 880, 3, 2800}};
+    {6, 6, 1700, 980, 880, 3, 2800}, {5, 6, 1450, 305, 235, 4, 1700}};
 /* Above these cuBLASLt is as quick, or quicker: what its shortest products of 16 bits take, or its
  * call on the host; and of floats, or of those that may be rounded to TF32. But where few rows or
  * columns are read, or few terms added, not much slower than memory is, both take what it does. */
-enum { most_ns = 7000, most_float_ns = 12000, most_tf32_ns = 6000 };
+enum { most_ns = 7000, most_float_ns = 12000, most_tf32_ns = 8000 };
 enum {
   skinny = 16,
   most_skinny_ns = 100000,
   skinny_times = 2 /* of the least that memory takes */
 };
 const double bytes_per_us = 4.5e6; /* of memory */
+/* Where few tiles have many terms, parts of their sums are added by another launch, which takes so
+ * long, and so long for each part. */
+enum { many_terms = 4096, most_part_bits = 6, add_ns = 1500, add_part_ns = 35 };
+/* What parts serve: so many tiles of 64 by 64, or in batches, whose sums cuBLASLt does not share
+ * among blocks, so many of each product and of all; in at most so many ns, or so many and tenths of
+ * one for each term, which is what cuBLASLt takes. Blocks of floats are slow where clusters of more
+ * than two find no multiprocessor for each. */
+struct parts_limits {
+  int tiles, of_item, of_batch, ns, batch_ns, tenths_of_term, most_split_bits;
+};
+constexpr parts_limits parts_of_16_bits = {8, 1, 32, 14000, 2000, 15, most_split_bits},
+                       parts_of_floats = {8, 4, 64, 26000, 0, 165, 1},
+                       parts_of_tf32 = {8, 4, 64, 14000, 0, 70, 1};
+const parts_limits &limits_of_parts(const tn_kernel_args *args) {
+  if (args->out[0]->dtype.bits != 32) return parts_of_16_bits;
+  return args->host->math == TN_MATH_IEEE ? parts_of_floats : parts_of_tf32;
+}
 
 template <class Fn> auto with_tile(int shape, Fn fn) {
   switch (shape) {
@@ -152,33 +172,84 @@ template <class Fn> auto with_tile(int shape, Fn fn) {
   }
 }
 template <class Fn> auto with_float_tile(int shape, Fn fn) {
-  return shape == low_shape ? fn(low_tile()) : fn(high_tile());
+  switch (shape) {
+  case low_shape:
+    return fn(low_tile());
+  case high_shape:
+    return fn(high_tile());
+  default:
+    return fn(middle_tile());
+  }
 }
 
 /* How often 2^bits goes into n, rounded up. */
 int times(int n, int bits) { return (n + (1 << bits) - 1) >> bits; }
 
-/* All of a plan but the shape's tiles, which it has. `scattered`: lines begin anywhere in memory's
- * own lines of 128 bytes, so that each part of 128 bytes has its share of two. */
-void estimate(short_plan *p, const short_cost &cost, int k, unsigned processors, bool scattered) {
+/* What all plans of a product have in common. `scattered`: lines begin anywhere in memory's own
+ * lines of 128 bytes, so that each part of 128 bytes has its share of two. */
+struct short_choice {
+  int first, last, items; /* of shapes, without the last; of the batch */
+  unsigned processors;
+  bool clusters, scattered;
+
+  short_choice(const short_call &c, const tn_kernel_args *args) : items(1) {
+    const cuda_info *info = (const cuda_info *)args->device;
+    const int bits = args->out[0]->dtype.bits, line = 1024 / bits;
+    clusters = info->early && compiled_to_wait(); /* compute capability 9.0 */
+    if (bits == 32) {
+      first = low_shape;
+      last = args->host->math == TN_MATH_IEEE ? tf32_shape : shapes;
+    } else {
+      first = flat_shape;
+      last = clusters && compiled_for_wgmma ? low_shape : square_shape;
+    }
+    processors = (unsigned)info->multiprocessors;
+    scattered = c.of_a.line % line != 0 || c.of_b.line % line != 0;
+    for (int d = 0; d < c.rank; d++) items *= c.size[d];
+  }
+};
+
+/* A plan of a shape's tiles; false where a grid has no room for them. */
+bool begin_plan(short_plan *p, const short_call &c, const short_choice &choice, int shape) {
+  *p = {};
+  p->shape = shape;
+  p->items = choice.items;
+  p->down = times(c.m, costs[shape].row_bits);
+  p->across = times(c.n, costs[shape].column_bits);
+  return p->down <= most_down && p->items <= most_down >> most_part_bits;
+}
+unsigned blocks_of(const short_plan &p) {
+  return (unsigned)(p.items * p.down * p.across) << (p.split_bits + p.part_bits);
+}
+
+/* All of a plan but its tiles and how their terms are shared, which it has. */
+void estimate(short_plan *p, const short_choice &choice, int k) {
+  const short_cost &cost = costs[p->shape];
+  const unsigned processors = choice.processors, blocks = blocks_of(*p);
   const int depth_bits = p->shape >= low_shape ? 5 : 6;
-  p->panels = times(times(k, depth_bits), p->split_bits);
-  const unsigned blocks = (unsigned)(p->items * p->down * p->across) << p->split_bits;
+  p->panels = times(times(k, depth_bits), p->split_bits + p->part_bits);
   /* Large clusters find room in some places alone. */
   const unsigned room = p->split_bits == most_split_bits ? processors - processors / 5 : processors;
   const unsigned each = (blocks + room - 1) / room, resident = (unsigned)cost.resident;
   const unsigned beside = p->split_bits == most_split_bits ? 1 : each < resident ? each : resident;
   unsigned panel = beside * (unsigned)cost.shared;
   if (panel < (unsigned)cost.alone) panel = (unsigned)cost.alone;
-  if (scattered) panel += panel / 2;
+  if (choice.scattered) panel += panel / 2;
   const unsigned waves = (each + beside - 1) / beside;
   const int64_t ns = (int64_t)waves * p->panels * panel + cost.launch;
   p->ns = (int)(ns < INT_MAX / 2 ? ns : INT_MAX / 2) + (p->split_bits ? cost.share : 0);
+  if (p->part_bits) p->ns += add_ns + (add_part_ns << p->part_bits);
 }
 
-/* Whether a plan is worth it, for which memory takes at least so many ns. */
-bool is_quick(const short_plan &p, const short_call &c, const tn_kernel_args *args,
-              double least_ns) {
+/* What memory takes at least. */
+double least_ns_of(const short_plan &p, const short_call &c, const tn_kernel_args *args) {
+  const double moved = ((double)c.m * c.k + (double)c.k * c.n + (double)c.m * c.n) * p.items;
+  return args->out[0]->dtype.bits / 8 * moved / bytes_per_us * 1000 + costs[p.shape].launch;
+}
+
+/* Whether a plan is worth it. */
+bool is_quick(const short_plan &p, const short_call &c, const tn_kernel_args *args) {
+  const double least_ns = least_ns_of(p, c, args);
   int limit = most_ns;
   if (args->out[0]->dtype.bits == 32)
     limit = args->host->math == TN_MATH_IEEE ? most_float_ns : most_tf32_ns;
@@ -187,36 +258,47 @@ bool is_quick(const short_plan &p, const short_call &c, const tn_kernel_args *ar
   return p.ns <= limit && least_ns <= limit;
 }
 
-/* The quickest way. False where cuBLASLt should take it. */
+/* The quickest way in one launch. False where cuBLASLt should take it. */
 bool plan_of(const short_call &c, const tn_kernel_args *args, short_plan *best) {
-  const cuda_info *info = (const cuda_info *)args->device;
-  const int bits = args->out[0]->dtype.bits;
-  const bool clusters = info->early && compiled_to_wait(); /* compute capability 9.0 */
-  const int first = bits == 32 ? low_shape : flat_shape;
-  const int last = bits == 32 ? shapes : clusters && compiled_for_wgmma ? low_shape : square_shape;
-  const unsigned processors = (unsigned)info->multiprocessors;
-  const int line = 1024 / bits; /* of memory: 128 bytes */
-  const bool scattered = c.of_a.line % line != 0 || c.of_b.line % line != 0;
-  short_plan p = {};
-  p.items = 1;
-  for (int d = 0; d < c.rank; d++) p.items *= c.size[d];
+  const short_choice choice(c, args);
   best->ns = INT_MAX;
-  for (p.shape = first; p.shape < last; p.shape++) {
-    const short_cost &cost = costs[p.shape];
-    p.down = times(c.m, cost.row_bits);
-    p.across = times(c.n, cost.column_bits);
-    if (p.down > most_down || p.items > most_down) continue;
+  for (int shape = choice.first; shape < choice.last; shape++) {
+    short_plan p;
+    if (!begin_plan(&p, c, choice, shape)) continue;
     for (p.split_bits = 0;; p.split_bits++) {
-      estimate(&p, cost, c.k, processors, scattered);
+      estimate(&p, choice, c.k);
       if (p.ns < best->ns) *best = p;
-      if (!clusters || p.split_bits == most_split_bits || p.panels == 1) break;
-      if ((unsigned)(p.items * p.down * p.across) << p.split_bits > processors) break;
+      if (!choice.clusters || p.split_bits == most_split_bits || p.panels == 1) break;
+      if (blocks_of(p) > choice.processors) break;
     }
   }
+  return best->ns < INT_MAX && is_quick(*best, c, args);
+}
+
+/* The quickest way in parts. False where there are not so many terms, or cuBLASLt should take it.
+ */
+bool plan_of_parts(const short_call &c, const tn_kernel_args *args, short_plan *best) {
+  const short_choice choice(c, args);
+  const parts_limits &limits = limits_of_parts(args);
+  const bool batch = choice.items > 1;
+  const double each = (double)times(c.m, 6) * times(c.n, 6), all = choice.items * each;
+  if (c.k < many_terms || each > (batch ? limits.of_item : limits.tiles)) return false;
+  if (batch && all > limits.of_batch) return false;
+  best->ns = INT_MAX;
+  for (int shape = choice.first; shape < choice.last; shape++) {
+    short_plan p;
+    if (!begin_plan(&p, c, choice, shape)) continue;
+    const int most_bits = choice.clusters ? limits.most_split_bits : 0;
+    for (p.split_bits = 0; p.split_bits <= most_bits; p.split_bits++)
+      for (p.part_bits = 1; p.part_bits <= most_part_bits; p.part_bits++) {
+        if (blocks_of(p) > choice.processors) break;
+        estimate(&p, choice, c.k);
+        if (p.ns < best->ns) *best = p;
+      }
+  }
   if (best->ns == INT_MAX) return false;
-  const double moved = ((double)c.m * c.k + (double)c.k * c.n + (double)c.m * c.n) * p.items;
-  return is_quick(*best, c, args,
-                  bits / 8 * moved / bytes_per_us * 1000 + costs[best->shape].launch);
+  const double limit = batch ? limits.batch_ns + limits.tenths_of_term / 10.0 * c.k : limits.ns;
+  return best->ns <= limit && least_ns_of(*best, c, args) <= limit;
 }
 
 template <class T, class Tile> const void *kernel_of(const short_call &c) {
@@ -233,7 +315,8 @@ tn_status run_short(const tn_kernel_args *args, const short_call &c, const short
   auto run = [&](auto tile) {
     using Tile = decltype(tile);
     cuda_start start = {};
-    start.grid = dim3((unsigned)(p.across << p.split_bits), (unsigned)p.down, (unsigned)p.items);
+    start.grid = dim3((unsigned)(p.across << p.split_bits), (unsigned)p.down,
+                      (unsigned)(p.items << p.part_bits));
     start.block = dim3(threads);
     start.shared_bytes = (size_t)Tile::bytes(p.panels);
     start.most_shared_bytes = (size_t)Tile::bytes(Tile::stages);
@@ -248,6 +331,35 @@ tn_status run_short(const tn_kernel_args *args, const short_call &c, const short
     return with_tile(p.shape, run);
 }
 
+/* Of the parts of sums, whose rows begin at multiples of 16 bytes. */
+int line_of_parts(const short_call &c) { return (c.n + 3) / 4 * 4; }
+
+/* A product whose parts workspace has room for. */
+template <class T>
+tn_status run_parts(const tn_kernel_args *args, const short_call &c, const short_plan &p) {
+  short_call parts = c;
+  parts.y = args->workspace;
+  parts.line_y = line_of_parts(c);
+  parts.part_bits = p.part_bits;
+  const tn_status status = run_short<T>(args, parts, p);
+  if (status != TN_OK) return status;
+  const int64_t sums = c.m * parts.line_y;
+  parts.y = c.y;
+  parts.line_y = c.line_y;
+  return launch_early(args, add_parts<T>,
+                      dim3((unsigned)((sums + adders - 1) / adders), (unsigned)p.items), adders, 0,
+                      parts, (const float *)args->workspace, line_of_parts(c));
+}
+
+/* All of a call but how it is dealt out, from tensors that were described. */
+void take_data(short_call *c, const tn_kernel_args *args) {
+  const DLTensor *bias = args->in[2];
+  c->a = args->in[0]->data;
+  c->b = args->in[1]->data;
+  c->bias = bias ? bias->data : NULL;
+  c->y = args->out[0]->data;
+}
+
 } // namespace
 
 bool cuda_matmul_short_supports(const tn_kernel_args *args) {
@@ -257,17 +369,43 @@ bool cuda_matmul_short_supports(const tn_kernel_args *args) {
 }
 
 tn_status cuda_run_matmul_short(const tn_kernel_args *args) {
-  const DLTensor *bias = args->in[2];
   short_call c = {};
   short_plan p;
   if (!describe(&c, args) || !plan_of(c, args, &p))
     return args->host->fail(TN_ERR_INTERNAL, "%s: not a short product", args->kernel->name);
-  c.a = args->in[0]->data;
-  c.b = args->in[1]->data;
-  c.bias = bias ? bias->data : NULL;
-  c.y = args->out[0]->data;
+  take_data(&c, args);
   c.split_bits = p.split_bits;
-  c.plain = c.wide && !p.split_bits && !bias && !c.activation;
+  c.plain = c.wide && !p.split_bits && !c.bias && !c.activation;
   if (args->out[0]->dtype.bits == 32) return run_short<float>(args, c, p);
   return is_brain(args->out[0]) ? run_short<bfloat_t>(args, c, p) : run_short<half_t>(args, c, p);
+}
+
+bool cuda_matmul_parts_supports(const tn_kernel_args *args) {
+  const DLTensor *a = args->in[0];
+  const tn_matmul_attrs *attrs = (const tn_matmul_attrs *)args->attrs;
+  short_call c;
+  short_plan p;
+  if (a->shape[a->ndim - 1 - (attrs->trans_a != 0)] < many_terms) return false; /* as most */
+  return describe(&c, args) && plan_of_parts(c, args, &p);
+}
+
+tn_status cuda_matmul_parts_workspace(const tn_kernel_args *args, size_t *bytes) {
+  short_call c;
+  short_plan p;
+  *bytes = 0;
+  if (describe(&c, args) && plan_of_parts(c, args, &p))
+    *bytes = ((size_t)p.items * (size_t)c.m * (size_t)line_of_parts(c) * sizeof(float))
+             << p.part_bits;
+  return TN_OK;
+}
+
+tn_status cuda_run_matmul_parts(const tn_kernel_args *args) {
+  short_call c = {};
+  short_plan p;
+  if (!describe(&c, args) || !plan_of_parts(c, args, &p))
+    return args->host->fail(TN_ERR_INTERNAL, "%s: not a long sum", args->kernel->name);
+  take_data(&c, args);
+  c.split_bits = p.split_bits;
+  if (args->out[0]->dtype.bits == 32) return run_parts<float>(args, c, p);
+  return is_brain(args->out[0]) ? run_parts<bfloat_t>(args, c, p) : run_parts<half_t>(args, c, p);
 }

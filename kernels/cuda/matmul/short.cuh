@@ -37,20 +37,11 @@ __device__ __forceinline__ float4 of_neighbour(const float *own, int block) {
   return v;
 }
 
-/* Where a block's tile is, and which panels of it are the block's. */
-struct short_place {
-  int64_t a, b, y; /* of the matrices */
-  int row, column, rank, begin, end;
+/* Where the matrices of an item of the batch are. */
+struct short_item {
+  int64_t a, b, y;
 
-  __device__ __forceinline__ short_place(const short_call &c, int rows, int columns, int depth) {
-    const int all = (c.k + depth - 1) / depth;
-    uint32_t item = blockIdx.z;
-    rank = (int)(blockIdx.x & ((1u << c.split_bits) - 1));
-    column = (int)(blockIdx.x >> c.split_bits) * columns;
-    row = (int)blockIdx.y * rows;
-    begin = all * rank >> c.split_bits;
-    end = all * (rank + 1) >> c.split_bits;
-    a = b = y = 0;
+  __device__ __forceinline__ short_item(const short_call &c, uint32_t item) : a(0), b(0), y(0) {
 #pragma unroll 1
     for (int d = c.rank - 1; d >= 0; d--) {
       const uint32_t rest = item / (uint32_t)c.size[d];
@@ -60,6 +51,24 @@ struct short_place {
       b += at * c.of_b.batch[d];
       y += at * c.batch_y[d];
     }
+  }
+};
+
+/* Where a block's tile is, and which panels of it are the block's. */
+struct short_place : short_item {
+  int row, column, rank, begin, end;
+
+  __device__ __forceinline__ short_place(const short_call &c, int rows, int columns, int depth)
+      : short_item(c, blockIdx.z >> c.part_bits) {
+    const int64_t all = (c.k + depth - 1) / depth;
+    const int shares = c.split_bits + c.part_bits, parts = 1 << c.part_bits;
+    rank = (int)(blockIdx.x & ((1u << c.split_bits) - 1));
+    column = (int)(blockIdx.x >> c.split_bits) * columns;
+    row = (int)blockIdx.y * rows;
+    const int share = (int)(blockIdx.z & (parts - 1)) << c.split_bits | rank;
+    begin = (int)(all * share >> shares);
+    end = (int)(all * (share + 1) >> shares);
+    if (c.part_bits) y = (int64_t)blockIdx.z * c.m * c.line_y;
   }
 };
 
@@ -78,9 +87,9 @@ template <class T> __device__ __forceinline__ void put_numbers(T *y, float4 v, f
                            pair_of(w.z, w.w, T()));
 }
 
-/* Four sums of a row that stand at `own` in each block, from column `n` on, to y. */
+/* Four sums of a row that stand at `own` in each block, from column `n` on, to y at `to`. */
 template <class T>
-__device__ __forceinline__ void put_four(const short_call &c, T *y, const float *own, int n) {
+__device__ __forceinline__ void put_four(const short_call &c, int64_t to, const float *own, int n) {
   const int splits = 1 << c.split_bits;
   float4 v[most_splits];
   if (splits == 1) {
@@ -95,7 +104,12 @@ __device__ __forceinline__ void put_four(const short_call &c, T *y, const float 
       v[0].x += v[block].x, v[0].y += v[block].y, v[0].z += v[block].z, v[0].w += v[block].w;
     }
   }
+  if (c.part_bits) {
+    put_numbers((float *)c.y + to, v[0]);
+    return;
+  }
   float sum[4] = {v[0].x, v[0].y, v[0].z, v[0].w};
+  T *y = (T *)c.y + to;
   if (c.bias) {
 #pragma unroll
     for (int j = 0; j < 4; j++)
@@ -144,7 +158,7 @@ __device__ __forceinline__ void put_rows(const short_call &c, const short_place 
     const int r = place.rank * rows + i / across, column = i % across * 4;
     const int m = place.row + r, n = place.column + column;
     if (m >= c.m || n >= c.n) continue;
-    put_four(c, (T *)c.y + place.y + m * c.line_y + n, sums + r * Tile::pitch + column, n);
+    put_four<T>(c, place.y + m * c.line_y + n, sums + r * Tile::pitch + column, n);
   }
 }
 
@@ -201,10 +215,10 @@ __device__ __forceinline__ void multiply(const short_call &c, Sums &sums) {
 
 template <class T, class Tile, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(threads) short_product(const __grid_constant__ short_call c) {
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (Tile::by_threads) {
     sums_of_threads<Tile, A_ALONG, B_ALONG> sums;
     multiply<T, Tile, A_ALONG, B_ALONG>(c, sums);
-  } else if constexpr (!Tile::grouped) {
+  } else if constexpr (std::is_same_v<T, float> || !Tile::grouped) {
     sums_of_warps<T, Tile, A_ALONG, B_ALONG> sums;
     multiply<T, Tile, A_ALONG, B_ALONG>(c, sums);
   } else {
@@ -215,6 +229,25 @@ __global__ void __launch_bounds__(threads) short_product(const __grid_constant__
     __trap(); /* PTX that the driver was told to prefer */
 #endif
   }
+}
+
+/* Adds the parts of each sum in their order, a thread for each; their rows have so many floats. */
+template <class T>
+__global__ void __launch_bounds__(adders)
+    add_parts(const __grid_constant__ short_call c, const float *sums, int line) {
+  const int64_t all = (int64_t)c.m * line, at = (int64_t)blockIdx.x * adders + threadIdx.x;
+  const short_item item(c, blockIdx.y);
+  const int row = (int)(at / line), column = (int)(at - (int64_t)row * line);
+  const int parts = 1 << c.part_bits;
+  const float *from = sums + blockIdx.y * parts * all + at;
+  float sum = 0;
+  if (at >= all || column >= c.n) return;
+  await_earlier();
+#pragma unroll 16
+  for (int part = 0; part < parts; part++) sum += from[part * all];
+  if (c.bias) sum += load(((const T *)c.bias)[column * c.bias_step]);
+  if (c.activation) sum = simply_activated(c.activation, sum);
+  ((T *)c.y)[item.y + row * c.line_y + column] = stored<T>::from(sum);
 }
 
 } // namespace

@@ -11,9 +11,10 @@ namespace {
 
 enum {
   line_parts = 8, /* of 16 bytes each: the terms of a vector in a panel */
-  steps = 4,      /* of 16 terms of 16 bits */
+  steps = 4,      /* of 32 bytes of each vector */
   threads = 128,
   warps = threads / 32,
+  adders = 128,        /* threads of a block that adds parts */
   most_split_bits = 3, /* blocks of a cluster, on every device that has them */
   most_splits = 1 << most_split_bits
 };
@@ -29,22 +30,26 @@ struct short_operand {
   bool along;
 };
 
+/* Where sums are in 2^part_bits parts, y takes those of the parts, in float32, as [items, parts, m,
+ * line_y], 4 at a time. */
 struct short_call {
   const void *a, *b, *bias;
   void *y;
   short_operand of_a, of_b;
   int64_t line_y, batch_y[TN_MAX_RANK], bias_step;
-  int m, n, k, split_bits, rank, activation;
+  int m, n, k, split_bits, part_bits, rank, activation;
   int size[TN_MAX_RANK];
   bool whole; /* y takes 4 elements at a time */
   bool wide;  /* or 8 */
   bool plain; /* and the block's sums are all that it takes */
 };
 
-/* Tiles of ROWS by COLUMNS of y; DOWN warps share the rows, but of those that are for wgmma. */
+/* Tiles of ROWS by COLUMNS of y; DOWN warps share the rows, but of those that are for wgmma, which
+ * takes 16 bits; 0 where threads add, not tensor cores. */
 template <int ROWS, int COLUMNS, int DOWN, int STAGES> struct short_tile {
   static constexpr int rows = ROWS, columns = COLUMNS, stages = STAGES;
-  static constexpr int down = DOWN, across = warps / DOWN;
+  static constexpr bool by_threads = DOWN == 0;
+  static constexpr int down = by_threads ? 1 : DOWN, across = warps / down;
   static constexpr int warp_rows = rows / down, warp_columns = columns / across;
   static constexpr int a_parts = rows * line_parts, parts = a_parts + columns * line_parts;
   static constexpr int pitch = columns + 4; /* of the sums, in floats */
@@ -60,18 +65,20 @@ using middle_tile = short_tile<32, 64, 2, 4>;
 using square_tile = short_tile<64, 64, 2, 4>;
 using wide_tile = short_tile<64, 128, 2, 4>;
 /* Of floats, which threads add. */
-using low_tile = short_tile<32, 64, 1, 4>;
-using high_tile = short_tile<64, 64, 1, 4>;
+using low_tile = short_tile<32, 64, 0, 4>;
+using high_tile = short_tile<64, 64, 0, 4>;
 
 /* Where part `column` of a line lies in a panel of V vectors, in bytes: lines are vectors (ALONG)
  * or terms, of which at most 128 bytes lie side by side. Parts are turned by their line's number,
- * so that those which a matrix of 8 by 8 has in 8 lines lie in different banks. */
+ * so that those which a matrix of 8 by 8 has in 8 lines lie in different banks, and those which 8
+ * floats have in 4 terms. */
 template <class T, int V, bool ALONG> struct panel_layout {
   static constexpr int parts = ALONG ? (int)line_parts : V / part_of<T>; /* of a line */
   static constexpr int across = least(parts, 8);                         /* side by side */
   static constexpr int line_bytes = across * 16, half_bytes = depth_of<T> * 128;
+  static constexpr int each = !ALONG && sizeof(T) == 4 ? 2 : 1; /* line's turn */
   static __device__ __forceinline__ int turn(int line) {
-    return line / (8 / across) & (across - 1);
+    return line * each / (8 / across) & (across - 1);
   }
   static __device__ __forceinline__ int at(int line, int column) {
     return (parts > across ? column / across * half_bytes : 0) + line * line_bytes +
@@ -94,7 +101,7 @@ template <class T, int V, bool ALONG> struct panel_reader {
   static constexpr int depth = depth_of<T>, part = part_of<T>;
   static constexpr int lines = threads / layout::parts; /* that all threads read at once */
   static constexpr int each = V * line_parts / threads; /* parts of a thread */
-  static_assert(lines % 8 == 0, "a thread's lines are turned alike");
+  static_assert(lines * layout::each % 8 == 0, "a thread's lines are turned alike");
   const T *from;        /* this thread's first part of the next panel */
   int64_t step, next;   /* to its other parts; to the same of the panel after */
   int first, end, left; /* that part's vector, or term; of all; elements from it on */

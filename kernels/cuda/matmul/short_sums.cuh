@@ -11,20 +11,25 @@
 namespace {
 
 /* Finds fragments of a warp's vectors in a panel of V: matrices of 8 by 8 of 16 vectors and 16
- * terms. */
-template <class T, int V, int COUNT, bool ALONG> struct panel_fragments {
+ * terms; of floats, 8 by 4 of 16 vectors and 8 terms. */
+template <class T, int V, int COUNT, bool ALONG, bool OF_A> struct panel_fragments {
   using layout = panel_layout<T, V, ALONG>;
   uint32_t at[COUNT];
 
-  /* `of_a`: the second matrix is of the next 8 vectors, not of the next terms. */
-  __device__ __forceinline__ panel_fragments(int vector, bool of_a) {
+  /* OF_A: the second matrix is of the next 8 vectors, not of the next terms. */
+  __device__ __forceinline__ panel_fragments(int vector) {
     const int lane = threadIdx.x % 32, near = lane >> 3 & 1, far = lane >> 4;
-    const bool swapped = of_a != ALONG;
+    const bool swapped = OF_A != ALONG;
     const int line = (lane & 7) + 8 * (swapped ? far : near), column = swapped ? near : far;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
       const int v = vector + 16 * i;
-      at[i] = ALONG ? layout::at(v + line, column) : layout::at(line, v / part_of<T> + column);
+      if (ALONG)
+        at[i] = layout::at(v + line, column);
+      else if (sizeof(T) == 2)
+        at[i] = layout::at(line, v / part_of<T> + column);
+      else
+        at[i] = layout::at(lane % 4, (v + lane / 4) / part_of<T>) + lane / 4 % part_of<T> * 4;
     }
   }
   __device__ __forceinline__ void load(uint32_t (&r)[COUNT][4], uint32_t panel, int step) const {
@@ -32,9 +37,23 @@ template <class T, int V, int COUNT, bool ALONG> struct panel_fragments {
     for (int i = 0; i < COUNT; i++) {
       if (ALONG)
         load_matrices(r[i], panel + (at[i] ^ step * 32));
-      else
+      else if (sizeof(T) == 2)
         load_transposed(r[i], panel + at[i] + step * (16 * layout::line_bytes));
+      else
+        load_terms(r[i], panel + step * (8 * layout::line_bytes), at[i]);
+      if (sizeof(T) == 4) {
+#pragma unroll
+        for (int j = 0; j < 4; j++) r[i][j] = rounded_to_tf32(r[i][j]);
+      }
     }
+  }
+  /* A float at a time, from lines that are terms. */
+  static __device__ __forceinline__ void load_terms(uint32_t (&r)[4], uint32_t panel, uint32_t at) {
+    constexpr int terms_4 = 4 * layout::line_bytes, vectors_8 = 8 / part_of<T> * 16;
+    r[0] = load_word(panel + at);
+    r[OF_A ? 2 : 1] = load_word(panel + at + terms_4);
+    r[OF_A ? 1 : 2] = load_word(panel + (at ^ vectors_8));
+    r[3] = load_word(panel + (at ^ vectors_8) + terms_4);
   }
 };
 
@@ -43,14 +62,14 @@ template <class T, class Tile, bool A_ALONG, bool B_ALONG> struct sums_of_warps 
   static constexpr bool at_once = false;
   static constexpr int R = Tile::warp_rows / 16, C = Tile::warp_columns / 16;
   const int down, across;
-  const panel_fragments<T, Tile::rows, R, A_ALONG> a;
-  const panel_fragments<T, Tile::columns, C, B_ALONG> b;
+  const panel_fragments<T, Tile::rows, R, A_ALONG, true> a;
+  const panel_fragments<T, Tile::columns, C, B_ALONG, false> b;
   float sum[R][2 * C][4];
 
   __device__ __forceinline__ sums_of_warps()
       : down((int)(threadIdx.x / 32) / Tile::across * Tile::warp_rows),
-        across((int)(threadIdx.x / 32) % Tile::across * Tile::warp_columns), a(down, true),
-        b(across, false), sum{} {}
+        across((int)(threadIdx.x / 32) % Tile::across * Tile::warp_columns), a(down),
+        b(across), sum{} {}
   __device__ __forceinline__ void await() {}
   __device__ __forceinline__ void add(uint32_t panel) {
     uint32_t x[2][R][4], z[2][C][4]; /* of this step and of the next, which comes meanwhile */

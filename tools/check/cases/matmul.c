@@ -16,7 +16,8 @@ static const product sizes[] = {{1, 1, 1},     {2, 3, 4},     {1, 17, 5},   {17,
 static const product single_rows[] = {{1, 2056, 264}, {1, 521, 1032}};
 /* Kernels by tiles take several of them, of few rows, of few columns and others, and share long
  * sums. */
-static const product tiles[] = {{16, 264, 136}, {9, 72, 1032}, {264, 16, 200}, {40, 136, 264}};
+static const product tiles[] = {
+    {16, 264, 136}, {9, 72, 1032}, {264, 16, 200}, {40, 136, 264}, {24, 40, 4104}};
 static const product few_rows[] = {{24, 256, 96}, {17, 132, 136}};
 
 typedef struct batch {
