@@ -1,7 +1,8 @@
 /*
  * Short products (kernels/cuda/matmul/short.cu) against those of the same numbers in float64: every
- * shape of tile, sums that blocks share, operands that lie either way, with rows that lie apart,
- * batches, bias and activations. Skipped where no GPU is.
+ * shape of tile, sums that blocks share and sums in parts, operands that lie either way, with rows
+ * that lie apart, batches, bias and activations; and floats that are rounded to TF32. Skipped where
+ * no GPU is.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -320,7 +321,7 @@ END_TEST
  * as near; what has 10 bits stays, as do Inf and NaN. Each number is multiplied with 1, from either
  * side, from lines of either kind. */
 START_TEST(tf32_is_the_nearest) {
-  enum { side = 64 };
+  enum { side = 72 }; /* more than small products have */
   static const float given[][2] = {
       {0x1.001p0f, 1},
       {0x1.002p0f, 0x1.004p0f},
