@@ -216,7 +216,7 @@ bool begin_plan(short_plan *p, const short_call &c, const short_choice &choice, 
   p->items = choice.items;
   p->down = times(c.m, costs[shape].row_bits);
   p->across = times(c.n, costs[shape].column_bits);
-  return p->down <= most_down && p->items <= most_down >> most_part_bits;
+  return p->down <= most_down && p->items <= most_down;
 }
 unsigned blocks_of(const short_plan &p) {
   return (unsigned)(p.items * p.down * p.across) << (p.split_bits + p.part_bits);
@@ -292,6 +292,7 @@ bool plan_of_parts(const short_call &c, const tn_kernel_args *args, short_plan *
     for (p.split_bits = 0; p.split_bits <= most_bits; p.split_bits++)
       for (p.part_bits = 1; p.part_bits <= most_part_bits; p.part_bits++) {
         if (blocks_of(p) > choice.processors) break;
+        if (4 * blocks_of(p) < choice.processors) continue; /* too few to be the quickest */
         estimate(&p, choice, c.k);
         if (p.ns < best->ns) *best = p;
       }
@@ -337,18 +338,24 @@ int line_of_parts(const short_call &c) { return (c.n + 3) / 4 * 4; }
 /* A product whose parts workspace has room for. */
 template <class T>
 tn_status run_parts(const tn_kernel_args *args, const short_call &c, const short_plan &p) {
+  const cuda_info *info = (const cuda_info *)args->device;
   short_call parts = c;
+  int line = line_of_parts(c);
   parts.y = args->workspace;
-  parts.line_y = line_of_parts(c);
+  parts.line_y = line;
   parts.part_bits = p.part_bits;
   const tn_status status = run_short<T>(args, parts, p);
   if (status != TN_OK) return status;
-  const int64_t sums = c.m * parts.line_y;
   parts.y = c.y;
   parts.line_y = c.line_y;
-  return launch_early(args, add_parts<T>,
-                      dim3((unsigned)((sums + adders - 1) / adders), (unsigned)p.items), adders, 0,
-                      parts, (const float *)args->workspace, line_of_parts(c));
+  const int64_t sums = (int64_t)c.m * line;
+  cuda_start start = {};
+  start.grid = dim3((unsigned)((sums + adders - 1) / adders), (unsigned)p.items);
+  start.block = dim3(adders);
+  start.cluster = 1;
+  start.early = info->early && compiled_to_wait();
+  void *list[] = {&parts, (void *)&args->workspace, &line};
+  return cuda_launch_as(args, (const void *)add_parts<T>, &start, list);
 }
 
 /* All of a call but how it is dealt out, from tensors that were described. */
