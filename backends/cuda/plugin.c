@@ -206,8 +206,10 @@ static const tn_kernel cuda_kernels[] = {
     ROW(matmul, "cuda.matmul.parts", vendor + 14, FLAGS_STRIDED, .run = cuda_run_matmul_parts,
         .workspace = cuda_matmul_parts_workspace, .supports = cuda_matmul_parts_supports,
         .types = {TN_SET(TN_F16) | TN_SET(TN_BF16) | TN_SET(TN_F32)},
-        .note = "sums of at least 4096 terms for at most 8 tiles of 64 rows and columns, more in "
-                "batches, where cuBLASLt should take longer; operands as short products have them"),
+        .note =
+            "sums of at least 4096 terms for at most 8 tiles of 64 rows and columns; of batches at "
+            "most 32 of one tile each, or 64 of at most 4 each of floats; where cuBLASLt should "
+            "take longer; operands as short products have them"),
     ROW(matmul, "cuda.matmul.cublaslt.strided", vendor + 10, FLAGS_STRIDED, .run = cuda_run_matmul,
         .workspace = cuda_matmul_workspace, .supports = cuda_matmul_supports),
     ROW(matmul, "cuda.matmul.cublaslt", vendor, FLAGS_DENSE, .run = cuda_run_matmul,

@@ -54,8 +54,8 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /* Half of the least that TF32 can add to a float is added, so that the step, which cuts, takes the
- * nearest; ties go away from 0. Inf and NaN stay, which they would not were it added to the bits.
- */
+ * nearest; ties go away from 0. Inf and NaN stay, which they would not were it added to the bits;
+ * numbers beyond the last of TF32 become Inf, and those below 2^-126 are cut. */
 __device__ __forceinline__ uint32_t rounded_to_tf32(uint32_t bits) {
   const float power = __uint_as_float(bits & 0xff800000);
   return __float_as_uint(fmaf(power, 0x1p-11f, __uint_as_float(bits)));

@@ -120,7 +120,7 @@ struct short_plan {
 /* Of a shape: the logarithms of a tile's sides, and what it takes, in ns: a launch, a panel of a
  * block that has a multiprocessor to itself, one of each of several, which are at most `resident`,
  * and blocks of a cluster to share their sums. Measured on an H200. The square and the wide want
- * wgmma; the rest are of floats, the last for tensor cores. */
+ * wgmma; the three behind them are of floats, the last for tensor cores. */
 struct short_cost {
   int row_bits, column_bits, launch, alone, shared, resident, share;
 };
@@ -142,12 +142,15 @@ const double bytes_per_us = 4.5e6; /* of memory */
 /* Where few tiles have many terms, parts of their sums are added by another launch, which takes so
  * long, and so long for each part. */
 enum { many_terms = 4096, most_part_bits = 6, add_ns = 1500, add_part_ns = 35 };
-/* What parts serve: so many tiles of 64 by 64, or in batches, whose sums cuBLASLt does not share
- * among blocks, so many of each product and of all; in at most so many ns, or so many and tenths of
- * one for each term, which is what cuBLASLt takes. Blocks of floats are slow where clusters of more
- * than two find no multiprocessor for each. */
+/* What parts serve. cuBLASLt does not share the sums of a batch among blocks, and takes time for
+ * each term. Blocks of floats are slow where clusters of more than two find no multiprocessor for
+ * each. */
 struct parts_limits {
-  int tiles, of_item, of_batch, ns, batch_ns, tenths_of_term, most_split_bits;
+  int tiles;                    /* of 64 by 64, of one product */
+  int of_item, of_batch;        /* of each product of a batch, and of all */
+  int ns;                       /* that one product should take at most */
+  int batch_ns, tenths_of_term; /* and a batch: so many, and tenths of one for each term */
+  int most_split_bits;
 };
 constexpr parts_limits parts_of_16_bits = {8, 1, 32, 14000, 2000, 15, most_split_bits},
                        parts_of_floats = {8, 4, 64, 26000, 0, 165, 1},
@@ -292,7 +295,7 @@ bool plan_of_parts(const short_call &c, const tn_kernel_args *args, short_plan *
     for (p.split_bits = 0; p.split_bits <= most_bits; p.split_bits++)
       for (p.part_bits = 1; p.part_bits <= most_part_bits; p.part_bits++) {
         if (blocks_of(p) > choice.processors) break;
-        if (4 * blocks_of(p) < choice.processors) continue; /* too few to be the quickest */
+        if (4 * blocks_of(p) < choice.processors) continue; /* too few, as a rule */
         estimate(&p, choice, c.k);
         if (p.ns < best->ns) *best = p;
       }

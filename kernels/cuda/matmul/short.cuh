@@ -1,9 +1,9 @@
 /*
- * The kernel of short.cu. A block computes a tile of y, on tensor cores where numbers have 16 bits,
- * from panels of a and b that come to shared memory some stages ahead: 128 bytes of the terms of
- * each vector. Operands may lie either way. Where tiles are few, blocks of a cluster share one:
- * each has a stretch of its terms, and adds what all of them found for some of its rows, in their
- * order, so that the same call gives the same bits. Included by short.cu alone.
+ * The kernels of short.cu. A block computes a tile of y, on tensor cores but where floats must not
+ * be rounded, from panels of a and b that come to shared memory some stages ahead: 128 bytes of the
+ * terms of each vector. Operands may lie either way. Where tiles are few, blocks of a cluster share
+ * one: each has a stretch of its terms, and adds what all of them found for some of its rows, in
+ * their order, so that the same call gives the same bits. Included by short.cu alone.
  */
 #ifndef KERNELS_CUDA_SHORT_CUH
 #define KERNELS_CUDA_SHORT_CUH

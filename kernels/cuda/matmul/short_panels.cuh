@@ -30,8 +30,8 @@ struct short_operand {
   bool along;
 };
 
-/* Where sums are in 2^part_bits parts, y takes those of the parts, in float32, as [items, parts, m,
- * line_y], 4 at a time. */
+/* Where sums are in 2^part_bits parts, y of the tiles is of float32, [items, parts, m, line_y], and
+ * takes 4 at a time; that of add_parts is the result. */
 struct short_call {
   const void *a, *b, *bias;
   void *y;
@@ -59,9 +59,9 @@ template <int ROWS, int COLUMNS, int DOWN, int STAGES> struct short_tile {
     return most(least(stages, panels) * parts * 16, rows * pitch * (int)sizeof(float));
   }
 };
-using flat_tile = short_tile<16, 64, 1, 6>; /* of few rows */
-using tall_tile = short_tile<64, 16, 4, 6>; /* of few columns */
-using middle_tile = short_tile<32, 64, 2, 4>;
+using flat_tile = short_tile<16, 64, 1, 6>;   /* of few rows */
+using tall_tile = short_tile<64, 16, 4, 6>;   /* of few columns */
+using middle_tile = short_tile<32, 64, 2, 4>; /* and of floats that are rounded */
 using square_tile = short_tile<64, 64, 2, 4>;
 using wide_tile = short_tile<64, 128, 2, 4>;
 /* Of floats, which threads add. */
