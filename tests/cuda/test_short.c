@@ -111,7 +111,7 @@ static double *truth(const tn_tensor *a, const tn_tensor *b, const tn_tensor *bi
   return values;
 }
 
-/* y, the caller's; whether that kernel made it. */
+/* y, the caller's; whether `kernel` made it. */
 static tn_tensor *multiply(const tn_tensor *a, const tn_tensor *b, const tn_tensor *bias,
                            const tn_matmul_attrs *attrs, bool *is_short) {
   const tn_tensor *in[] = {a, b, bias};

@@ -76,9 +76,9 @@ template <class T, int V, bool ALONG> struct panel_layout {
   static constexpr int parts = ALONG ? (int)line_parts : V / part_of<T>; /* of a line */
   static constexpr int across = least(parts, 8);                         /* side by side */
   static constexpr int line_bytes = across * 16, half_bytes = depth_of<T> * 128;
-  static constexpr int each = !ALONG && sizeof(T) == 4 ? 2 : 1; /* line's turn */
+  static constexpr int turned_by = !ALONG && sizeof(T) == 4 ? 2 : 1; /* from line to line */
   static __device__ __forceinline__ int turn(int line) {
-    return line * each / (8 / across) & (across - 1);
+    return line * turned_by / (8 / across) & (across - 1);
   }
   static __device__ __forceinline__ int at(int line, int column) {
     return (parts > across ? column / across * half_bytes : 0) + line * line_bytes +
@@ -101,7 +101,7 @@ template <class T, int V, bool ALONG> struct panel_reader {
   static constexpr int depth = depth_of<T>, part = part_of<T>;
   static constexpr int lines = threads / layout::parts; /* that all threads read at once */
   static constexpr int each = V * line_parts / threads; /* parts of a thread */
-  static_assert(lines * layout::each % 8 == 0, "a thread's lines are turned alike");
+  static_assert(lines * layout::turned_by % 8 == 0, "a thread's lines are turned alike");
   const T *from;        /* this thread's first part of the next panel */
   int64_t step, next;   /* to its other parts; to the same of the panel after */
   int first, end, left; /* that part's vector, or term; of all; elements from it on */
