@@ -105,6 +105,9 @@ static const struct {
     {"a wide image", {1, 0, 0, 1, {5, 67}, {3, 3}, ONES, ONES, ONES}},
     {"no padding", {2, 0, 0, 1, {6, 18}, {3, 3}, ONES, {0}, ONES}},
     {"strides", {2, 0, 0, 1, {9, 33}, {3, 3}, {2, 2}, ONES, ONES}},
+    {"a large kernel with strides", {1, 0, 0, 1, {11, 38}, {7, 7}, {2, 2}, {3, 3}, ONES}},
+    {"strides without padding", {2, 0, 0, 1, {6, 40}, {2, 3}, {1, 2}, {0}, ONES}},
+    {"whole vectors", {1, 0, 0, 1, {4, 32}, {3, 3}, ONES, ONES, ONES}},
     {"small images", {5, 0, 0, 1, {4, 4}, {3, 3}, ONES, ONES, ONES}},
     {"small images with strides", {3, 0, 0, 1, {7, 7}, {3, 3}, {2, 2}, ONES, ONES}},
     {"groups and dilation", {2, 0, 0, 3, {8, 16}, {3, 2}, ONES, {2, 1}, {2, 1}}},
@@ -120,11 +123,10 @@ START_TEST(channels_beside_those_of_tiles) {
   static const int64_t cs[] = {1, 3, 7, 8, 17, 65}, ks[] = {1, 3, 4, 6, 13};
   static const tn_dtype types[] = {TN_F32, TN_BF16, TN_F16, TN_F32};
   tiles s = cases[_i].s;
-  for (int c = 0; c < 6; ++c)
-    for (int k = 0; k < 5; ++k) {
-      s.c = cs[c], s.k = ks[k];
-      compare(cases[_i].name, &s, types[(c + k) % 4], -1);
-    }
+  for (int i = _i % case_step(1); i < 30; i += case_step(1)) {
+    s.c = cs[i / 5], s.k = ks[i % 5];
+    compare(cases[_i].name, &s, types[(i / 5 + i % 5) % 4], -1);
+  }
 }
 END_TEST
 
@@ -133,11 +135,11 @@ END_TEST
 START_TEST(infinities_stay_where_they_are) {
   static const int64_t cs[] = {1, 2, 9, 20}, ks[] = {1, 2, 5, 8};
   tiles s = cases[_i].s;
-  for (int i = 0; i < 4; ++i)
-    for (int64_t at = 0; at < 40; at += 13) {
-      s.c = cs[i], s.k = ks[i];
-      compare(cases[_i].name, &s, TN_F32, at);
-    }
+  for (int i = _i % case_step(1); i < 16; i += case_step(1)) {
+    const int64_t at = i % 4 * 13;
+    s.c = cs[i / 4], s.k = ks[i / 4];
+    compare(cases[_i].name, &s, TN_F32, at);
+  }
 }
 END_TEST
 
@@ -146,11 +148,11 @@ END_TEST
 START_TEST(infinite_weights_meet_no_padding) {
   static const int64_t cs[] = {1, 4, 9, 20}, ks[] = {1, 4, 5, 13};
   tiles s = cases[_i].s;
-  for (int i = 0; i < 4; ++i)
-    for (int64_t at = 0; at < 40; at += 13) {
-      s.c = cs[i], s.k = ks[i];
-      compare(cases[_i].name, &s, TN_F32, -2 - at);
-    }
+  for (int i = _i % case_step(1); i < 16; i += case_step(1)) {
+    const int64_t at = i % 4 * 13;
+    s.c = cs[i / 4], s.k = ks[i / 4];
+    compare(cases[_i].name, &s, TN_F32, -2 - at);
+  }
 }
 END_TEST
 
@@ -177,7 +179,7 @@ static tn_tensor *finished_on(tn_device *device, const tiles *s, int64_t activat
 START_TEST(sums_are_finished) {
   static const int64_t cs[] = {1, 10, 70}, ks[] = {4, 6, 9, 13, 16, 18};
   tiles s = cases[_i].s;
-  for (int i = 0; i < 18; ++i) {
+  for (int i = _i % case_step(1); i < 18; i += case_step(1)) {
     const int64_t activation = i % 2 ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
     s.c = cs[i / 6], s.k = ks[(i + i / 6) % 6];
     tn_tensor *y = finished_on(b.devices[0], &s, activation);

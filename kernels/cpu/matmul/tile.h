@@ -18,10 +18,15 @@ typedef struct tile_places {
   bool whole;
 } tile_places;
 #if defined(__AVX512F__)
-#define TILE_PUTS_LANES true
+#define TILE_PUTS_LANES 1
 #else
-#define TILE_PUTS_LANES false
+#define TILE_PUTS_LANES 0
 #endif
+
+/* Lines of n windows each, TILE_SIDE at the least: the next is `step` words behind in b, n in y. */
+typedef struct tile_lines {
+  int64_t count, n, step;
+} tile_lines;
 
 typedef struct tile_shape {
   int64_t steps, rows, width; /* words of a sum; rows of a and columns of b in their panels */
@@ -69,6 +74,10 @@ void ISA(tile_pairs)(const tile_shape *s, const uint32_t *a, const uint32_t *b, 
 void ISA(tile_floats)(const tile_shape *s, const float *a, const float *b, float *y);
 /* The same, of a b that is no panel: row t of it begins taps[t] floats behind b. */
 void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, float *y);
+/* The same of many lines of windows, whose last vectors overlap those before; where sums are not
+ * put in lanes. `width` and `add` say nothing. */
+void ISA(tile_windows_of_lines)(const tile_shape *s, const tile_lines *l, const float *a,
+                                const float *b, float *y);
 
 #if TN_ISA_LEVEL == 2
 /* Words are two bf16. For processors with AVX512-BF16, to which subnormal numbers are 0. */

@@ -31,6 +31,9 @@ static inline void tile_put(float *row, const tile_places *lanes, FLOATS sum) {
 
 #define TILE_NAME ISA(tile_windows)
 #define TILE_TAPS
+#if !TILE_PUTS_LANES
+#define TILE_LINES ISA(tile_windows_of_lines)
+#endif
 #if defined(__AVX512F__)
 #define TILE_PUT(p, lanes, sum) tile_put(p, lanes, sum)
 #endif

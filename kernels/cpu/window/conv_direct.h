@@ -73,6 +73,22 @@ static inline void conv_add_row(const float *from, float b, int64_t n, float *to
     for (; j < n; j++) to[j] = from[j] + b;
 }
 
+/* Elements of a row of n, those at even places to `even` and the others to `odd`; all are apart. */
+static inline void conv_part_row(const float *x, int64_t n, float *even, float *odd) {
+  typedef float four __attribute__((vector_size(16), aligned(sizeof(float)), may_alias));
+  const int64_t pairs = n / 2;
+  int64_t j = 0;
+  for (; pairs >= 4 && j < pairs; j += 4) { /* the last four overlap those before */
+    const int64_t at = cpu_min(j, pairs - 4);
+    const four a = *(const four *)(const void *)(x + 2 * at);
+    const four b = *(const four *)(const void *)(x + 2 * at + 4);
+    *(four *)(void *)(even + at) = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+    *(four *)(void *)(odd + at) = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  }
+  for (; j < pairs; j++) even[j] = x[2 * j], odd[j] = x[2 * j + 1];
+  if (n % 2) even[pairs] = x[n - 1];
+}
+
 /* Gradients of x are sums over dy alone, which lines pad: infinite weights, and those that are no
  * numbers, are left to the patches, where nothing is multiplied by 0 instead. */
 #define CONV_INFINITE(name, TYPE)                                                                  \
@@ -128,6 +144,18 @@ static bool conv_is_tiled(const conv_call *call, size_t element, conv_lines *lin
   *lines = l;
   return true;
 }
+
+#if !TILE_PUTS_LANES
+/* Whether tiles go through rows of windows one by one, and straight to y: what vectors of a row
+ * overlap is summed twice, where those of a run of all rows, so many windows, are summed once and
+ * copied. A tile and the copying of one take so long, in steps of a tile. */
+static inline bool conv_has_long_rows(const conv_call *call, int64_t rows, int64_t run) {
+  enum { TILE_STEPS = 5, COPY_STEPS = 8 };
+  const int64_t of_rows = rows * cpu_ceil_div(call->out[2], TILE_SIDE), of_run = run / TILE_SIDE;
+  return call->out[2] >= TILE_SIDE &&
+         of_rows * (call->patch + TILE_STEPS) <= of_run * (call->patch + TILE_STEPS + COPY_STEPS);
+}
+#endif
 
 static bool conv_is_direct(const conv_call *call, size_t element, conv_lines *lines) {
   const int64_t terms = call->k == 1 ? DIRECT_TERMS_ALONE : DIRECT_TERMS;
