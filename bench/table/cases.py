@@ -56,7 +56,8 @@ def conv(section, dtype, n, c, h, w, k, size, stride=1, padding=0, groups=1, dil
                   f"dilation={dilation},{dilation} groups={groups}")
     call = {"forward": f"conv2d {attributes} : {x} {weight}",
             "by input": f"conv2d_grad_input {attributes} size={h},{w} : {y} {weight}",
-            "by weight": f"conv2d_grad_weight {attributes} kernel={size},{size} : {y} {x}"}[way]
+            "by weight": f"conv2d_grad_weight {attributes} kernel={size},{size} : {y} {x}" +
+                         f" => {weight}" * last}[way]  # torch's gradient, too, lies as the weight does
     name = row or (f"{n}x{c}x{h}x{w} to {k}, {size}x{size}" + f" /{stride}" * (stride > 1) +
                    f" dilated {dilation}" * (dilation > 1) + f" in {groups} groups" * (groups > 1) +
                    f", {way}, {dtype}" + ", channels last" * last)

@@ -36,6 +36,11 @@ __device__ __forceinline__ void copies_wait_but(int under_way) {
     asm volatile("cp.async.wait_group 2;" ::: "memory");
 }
 
+/* The same of any number. */
+template <int UNDER_WAY> __device__ __forceinline__ void copies_wait_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(UNDER_WAY) : "memory");
+}
+
 /* Lets a kernel have more than the 48 KB that need no asking. pre: the device is current. */
 template <class... P>
 static tn_status allow_shared(const tn_kernel_args *args, void (*kernel)(P...), size_t bytes) {

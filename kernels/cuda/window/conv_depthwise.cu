@@ -1,13 +1,13 @@
 /*
  * Convolutions of each channel by itself, and their gradients by the input, of images with channels
- * last (depthwise.cuh). The weights of a block's channels lie in shared memory as floats. Sums are
- * float32's, in the order of the window, rounded once behind bias and activation.
+ * last (depthwise.cuh). Common windows are walked (depthwise_walk.cuh); of others, the weights of a
+ * block's channels lie in shared memory as floats. Sums are float32's, in the order of the window,
+ * rounded once behind bias and activation.
  *
  * The gradient by the input of stride 1 is a convolution with the window turned around; of others
  * it takes the windows that a pixel lies in.
  */
-#include "kernels/cuda/elementwise/activated.cuh"
-#include "kernels/cuda/window/depthwise.cuh"
+#include "kernels/cuda/window/depthwise_walk.cuh"
 
 namespace {
 
@@ -57,43 +57,6 @@ __device__ __forceinline__ void read_weights(float *k, const float *weights, int
     const int at = place_in_block<T>(row, lane * pack_width<T>() + i, g);
     const float4 v = *(const float4 *)(weights + at);
     k[i] = v.x, k[i + 1] = v.y, k[i + 2] = v.z, k[i + 3] = v.w;
-  }
-}
-
-/* 3 x 3 windows, STRIDE apart: a row's columns are read once for all of the strip. */
-template <class T, int STRIDE>
-__device__ __forceinline__ void sum_common(float (*sum)[pack_width<T>()], const T *x,
-                                           const float *weights, const depthwise_strip &at,
-                                           int channel, const gathering &g) {
-  constexpr int width = pack_width<T>(), columns = depthwise_side + STRIDE * (depthwise_pixels - 1);
-  const int top = at.row * STRIDE - g.pad[0], left = at.column * STRIDE - g.pad[1];
-#pragma unroll
-  for (int p = 0; p < depthwise_side; p++) {
-    const int row = top + p;
-    if (!lies_in(row, g.from[0])) continue;
-    const int64_t line = ((int64_t)at.image * g.from[0] + row) * g.from[1];
-    pack<T, width> read[columns];
-#pragma unroll
-    for (int q = 0; q < columns; q++)
-      if (lies_in(left + q, g.from[1]))
-        read[q] = *(const pack<T, width> *)(x + (line + left + q) * g.from_channels + channel);
-    float k[depthwise_side][width];
-#pragma unroll
-    for (int q = 0; q < depthwise_side; q++)
-      read_weights<T>(k[q], weights, p * depthwise_side + q, g);
-#pragma unroll
-    for (int q = 0; q < columns; q++) {
-      if (!lies_in(left + q, g.from[1])) continue;
-      float v[width];
-      unpack(v, read[q], g.of.brain);
-#pragma unroll
-      for (int o = 0; o < depthwise_pixels; o++) {
-        const int tap = q - o * STRIDE;
-        if (tap < 0 || tap >= depthwise_side) continue;
-#pragma unroll
-        for (int c = 0; c < width; c++) sum[o][c] += v[c] * k[tap][c];
-      }
-    }
   }
 }
 
@@ -177,8 +140,7 @@ __device__ __forceinline__ void write_strip(T *y, float (*sum)[pack_width<T>()],
   }
 }
 
-/* STRIDE 0: any windows. */
-template <class T, int STRIDE>
+template <class T>
 __global__ void __launch_bounds__(depthwise_threads, 2)
     depthwise(T *y, const T *x, const T *w, const T *bias, int64_t bias_stride,
               const __grid_constant__ gathering g) {
@@ -191,10 +153,7 @@ __global__ void __launch_bounds__(depthwise_threads, 2)
        i += gridDim.x * workers) {
     const depthwise_strip at = strip_of(i, g.of);
     float sum[depthwise_pixels][pack_width<T>()] = {};
-    if constexpr (STRIDE > 0)
-      sum_common<T, STRIDE>(sum, x, weights, at, channel, g);
-    else
-      sum_any(sum, x, weights, at, channel, g);
+    sum_any(sum, x, weights, at, channel, g);
     write_strip(y, sum, bias, bias_stride, at, channel, g);
   }
 }
@@ -207,18 +166,36 @@ template <class T> tn_status start(const tn_kernel_args *args, const gathering &
   const dim3 grid((unsigned)(wanted < enough ? wanted : enough), channel_blocks(g.of, y));
   const size_t shared = sizeof(float) * (size_t)(g.of.kernel[0] * g.of.kernel[1] * g.parts) *
                         (size_t)(pack_width<T>() << g.of.lanes);
-  const bool same = !g.backward; /* or turned to be so */
-  auto kernel = same && is_common(g.of, 1)   ? depthwise<T, 1>
-                : same && is_common(g.of, 2) ? depthwise<T, 2>
-                                             : depthwise<T, 0>;
-  return launch(args, kernel, grid, depthwise_threads, shared, (T *)y->data, (const T *)x->data,
-                (const T *)w->data, bias ? (const T *)bias->data : NULL,
+  return launch(args, depthwise<T>, grid, depthwise_threads, shared, (T *)y->data,
+                (const T *)x->data, (const T *)w->data, bias ? (const T *)bias->data : NULL,
                 bias ? bias->strides[0] : 0, g);
 }
 
-/* In 16 bits and 32. */
-tn_status start_typed(const tn_kernel_args *args, const gathering &g) {
-  return args->out[0]->dtype.bits == 16 ? start<any_half>(args, g) : start<float>(args, g);
+walk_call walk_of(const tn_kernel_args *args, const gathering &g) {
+  const DLTensor *bias = args->num_in > 2 ? args->in[2] : NULL;
+  walk_call c = {};
+  for (int d = 0; d < 2; d++) c.from[d] = g.from[d], c.to[d] = g.to[d], c.pad[d] = g.pad[d];
+  for (int d = 0; d < 3; d++) c.weight[d] = g.of.weight[d];
+  c.channels = g.channels;
+  c.bias_stride = bias ? bias->strides[0] : 0;
+  const bool clamps = g.activation == TN_ACTIVATION_RELU || g.activation == TN_ACTIVATION_RELU6;
+  c.least = clamps ? 0 : -INFINITY;
+  c.most = g.activation == TN_ACTIVATION_RELU6 ? 6 : INFINITY;
+  c.activation = clamps ? TN_ACTIVATION_NONE : g.activation;
+  c.turned = g.turned;
+  c.finishes = bias || clamps;
+  return c;
+}
+
+/* `walks`: the windows are those that are walked, and not taken by the pixels that they are of. */
+tn_status start_typed(const tn_kernel_args *args, const gathering &g, bool walks) {
+  const bool half = args->out[0]->dtype.bits == 16;
+  if (!walks) return half ? start<any_half>(args, g) : start<float>(args, g);
+  const walk_call c = walk_of(args, g);
+  const int side = g.of.kernel[0], step = g.of.stride[0];
+  if (!half) return start_walked<float>(args, side, step, c);
+  return g.of.brain ? start_walked<bfloat_t>(args, side, step, c)
+                    : start_walked<half_t>(args, side, step, c);
 }
 
 /* Fills in what both directions have, and leaves the window as the forward pass has it. */
@@ -248,6 +225,15 @@ bool cuda_conv_backward_is_depthwise(const tn_kernel_args *args) {
   return is_depthwise(args, args->out[0], args->in[1], args->in[0], args->out[0]);
 }
 
+bool cuda_conv_is_walked(const tn_kernel_args *args) {
+  return is_walked(args->in[1], window_conv_of(args->attrs, 2), args->in[0]->shape[1]);
+}
+
+bool cuda_conv_backward_is_walked(const tn_kernel_args *args) {
+  const window_conv a = window_conv_of(args->attrs, 2);
+  return a.stride[1] == 1 && is_walked(args->in[1], a, args->out[0]->shape[1]);
+}
+
 tn_status cuda_run_conv_depthwise(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0], *y = args->out[0];
   const int activation = (int)window_activation(args);
@@ -255,7 +241,7 @@ tn_status cuda_run_conv_depthwise(const tn_kernel_args *args) {
   gathering g = gathering_of(depthwise_of(args, x, args->in[1], y, y), x, y);
   g.each = g.of.multiplier;
   g.activation = stores ? activation : TN_ACTIVATION_NONE;
-  const tn_status status = start_typed(args, g);
+  const tn_status status = start_typed(args, g, cuda_conv_is_walked(args));
   return status != TN_OK || stores ? status : cuda_conv_activate(args, activation);
 }
 
@@ -268,5 +254,5 @@ tn_status cuda_run_conv_depthwise_backward(const tn_kernel_args *args) {
   g.backward = !g.turned;
   for (int d = 0; d < 2 && g.turned; d++)
     g.pad[d] = g.of.dilation[d] * (g.of.kernel[d] - 1) - g.of.pad[d];
-  return start_typed(args, g);
+  return start_typed(args, g, cuda_conv_backward_is_walked(args));
 }

@@ -17,6 +17,9 @@ tn_status cuda_run_conv_depthwise_weight(const tn_kernel_args *args);   /* y, x:
 /* x, y: w */
 tn_status cuda_run_conv_depthwise_transpose_weight(const tn_kernel_args *args);
 bool cuda_conv_backward_is_depthwise(const tn_kernel_args *args);
+/* Of these, whether the windows are common ones, for which ours are faster than cuDNN's. */
+bool cuda_conv_is_walked(const tn_kernel_args *args);
+bool cuda_conv_backward_is_walked(const tn_kernel_args *args);
 bool cuda_conv_weight_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_transpose_weight_is_depthwise(const tn_kernel_args *args);
 tn_status cuda_conv_depthwise_workspace(const tn_kernel_args *args, size_t *bytes);
