@@ -238,7 +238,7 @@ START_TEST(many_pieces) {
       {1, 3, 16, 1, {40, 40}, {17, 17}, ONES, {8, 8}, ONES},
       {2, 100, 14, 1, {21, 64}, {3, 3}, {2, 1}, ONES, ONES},
   };
-  compare("many", &all[_i], TN_F32, -1);
+  if (_i % case_step(1) == 0) compare("many", &all[_i], TN_F32, -1);
 }
 END_TEST
 

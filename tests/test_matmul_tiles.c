@@ -122,7 +122,7 @@ START_TEST(extents_beside_those_of_tiles) {
   int turn = _i;
   for (int m = 0; m < 8; ++m)
     for (int n = 0; n < 6; ++n)
-      for (int k = 0; k < 7; ++k, turn += 5)
+      for (int k = n % case_step(1); k < 7; k += case_step(1), turn += 5)
         sweep((product){.batch_a = 1, .batch_b = 1, .m = rows[m], .n = cols[n], .k = depths[k]},
               turn % 16);
 }
@@ -215,6 +215,7 @@ START_TEST(products_beside_small_ones) {
       {.m = 129, .n = 128, .k = 600}, {.m = 129, .n = 129, .k = 600},
       {.m = 95, .n = 1032, .k = 257}, {.m = 97, .n = 1033, .k = 257},
   };
+  if (is_emulated() && _i % 2) return;
   for (int turn = 0; turn < 36; turn += case_step(5)) turn_over(all[_i], turn);
 }
 END_TEST

@@ -181,21 +181,14 @@ static bool is_measured(const tn_kernel_args *args) {
          cuda_conv_is_measured(args->host, &key);
 }
 
-/* Activations that a walk applies at no cost. */
-static bool only_clamps(const tn_kernel_args *args) {
-  const int64_t activation = window_activation(args);
-  return activation == TN_ACTIVATION_NONE || activation == TN_ACTIVATION_RELU ||
-         activation == TN_ACTIVATION_RELU6;
-}
-
 /* Convolutions of each channel by itself are our own kernels' but where cuDNN has better engines:
- * in 16 bits for uncommon windows and activations, and for gradients by weight, if the best of them
- * is found by measuring. */
+ * in 16 bits for windows that are not walked, and for gradients by weight, if the best of them is
+ * found by measuring. */
 static bool is_narrow(const tn_kernel_args *args) { return args->out[0]->dtype.bits <= 16; }
 
 bool cuda_conv_is_own_depthwise(const tn_kernel_args *args) {
-  return cuda_conv_is_depthwise(args) && ((cuda_conv_is_walked(args) && only_clamps(args)) ||
-                                          !(is_narrow(args) && is_measured(args)));
+  return cuda_conv_is_depthwise(args) &&
+         (cuda_conv_is_walked(args) || !(is_narrow(args) && is_measured(args)));
 }
 bool cuda_conv_backward_is_own_depthwise(const tn_kernel_args *args) {
   return cuda_conv_backward_is_depthwise(args) &&

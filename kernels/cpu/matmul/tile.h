@@ -75,7 +75,7 @@ void ISA(tile_floats)(const tile_shape *s, const float *a, const float *b, float
 /* The same, of a b that is no panel: row t of it begins taps[t] floats behind b. */
 void ISA(tile_windows)(const tile_shape *s, const float *a, const float *b, float *y);
 /* The same of many lines of windows, whose last vectors overlap those before; where sums are not
- * put in lanes. `width` and `add` say nothing. */
+ * put in lanes. pre: !add; `width` says nothing. */
 void ISA(tile_windows_of_lines)(const tile_shape *s, const tile_lines *l, const float *a,
                                 const float *b, float *y);
 

@@ -18,7 +18,7 @@ namespace {
 enum {
   walk_threads = 128,
   walk_columns = 2,   /* of results, that a thread has */
-  walk_channels = 32, /* of a block, at the least */
+  walk_channels = 8,  /* of a block, at the least */
   walk_most_lanes = 5 /* threads along the channels, as a power of 2 */
 };
 
@@ -49,7 +49,8 @@ template <class T, int SIDE, int STEP> struct walk {
   static constexpr int sums = (SIDE + STEP - 1) / STEP;           /* rows of results at a time */
   static constexpr int stages = STEP == 1 ? 6 : 5;                /* rows of the ring */
   static constexpr int resident = SIDE == 3 && STEP == 2 ? 6 : 4; /* blocks, by registers */
-  static constexpr int least_lanes = channels == 4 ? 3 : 4;
+  /* Columns in the ring have 64 bytes or more, but where there are fewer channels. */
+  static constexpr int few_lanes = channels == 4 ? 3 : 4, least_lanes = channels == 4 ? 1 : 2;
 
   static constexpr walk_shape shape(int lanes) {
     const int all = channels << lanes, width = (walk_threads >> lanes) * walk_columns;
@@ -143,8 +144,7 @@ template <class T> __device__ __noinline__ float walk_activation(int activation,
   return activated_for<T>(activation, x);
 }
 
-/* A thread's results in a row: those of its columns that are bits of `own` go to memory. No sum is
- * -0, which adding a bias of 0 would change. */
+/* A thread's results in a row: those of its columns that are bits of `own` go to memory. */
 template <class T, int V>
 __device__ __forceinline__ void write_walk(T *y, const float (&sum)[walk_columns][V], int own,
                                            const float (&add)[V], const walk_call &c) {
@@ -277,6 +277,7 @@ template <class Walk> walk_shape walk_shape_of(const walk_call &c) {
   int64_t least = 0;
   for (int lanes = walk_most_lanes; lanes >= Walk::least_lanes; lanes--) {
     const walk_shape s = Walk::shape(lanes);
+    if (lanes < Walk::few_lanes && s.channels < c.channels) break;
     const int64_t tiles = (c.to[1] + s.width - 1) / s.width;
     const int64_t read = tiles * s.columns * slabs_of(c, s) * s.channels;
     if (best.lanes && read > least) continue;
