@@ -230,6 +230,8 @@ def introduction(kind, head, rows):
         if head.get("copy"):
             yield (f"A copy on the device runs at {figure(head['copy'])} GB/s, and a loop of bare launches takes "
                    f"{figure(head.get('launch_ns', 0) / 1e3)} µs each.\n")
+        yield ("Convolutions with channels last have weights that lie so, too, as PyTorch's do, and gradients by weight go "
+               "to tensors that do. Those that a call makes are row-major, which takes a copy more.\n")
         return
     counts = sorted(head["copy_by_threads"])
     torch = f"PyTorch {head['torch']}" if head.get("torch") else "no PyTorch was there"
