@@ -133,6 +133,29 @@ __device__ __forceinline__ void stage_walk(float *to, const T *w, int first, con
 template <class T> constexpr bool is_brain_of = std::is_same_v<T, bfloat_t>;
 template <class T, int V> using walk_pack = pack<class_t<T>, V>;
 
+/* Adds a row's columns, those that are bits of `inside`, to the sums of the rows of results that it
+ * is part of; row u of a turn, at the end of which sums are in the same places again. */
+template <int SIDE, int STEP, int L, int N, int V>
+__device__ __forceinline__ void add_walk(float (&sum)[L][walk_columns][V], const float (&v)[N][V],
+                                         const float (&k)[SIDE * SIDE][V], int inside, int u) {
+#pragma unroll
+  for (int q = 0; q < N; q++) {
+    if (!(inside >> q & 1)) continue;
+#pragma unroll
+    for (int p = 0; p < SIDE; p++) {
+      const int behind = u - p + L * STEP * SIDE;
+      if (behind % STEP != 0) continue;
+#pragma unroll
+      for (int o = 0; o < walk_columns; o++) {
+        const int tap = q - o * STEP;
+        if (tap < 0 || tap >= SIDE) continue;
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[behind / STEP % L][o][i] += v[q][i] * k[p * SIDE + tap][i];
+      }
+    }
+  }
+}
+
 /* x, but for what is outside from `least` to `most`; NaN stays. */
 __device__ __forceinline__ float clamped(float x, float least, float most) {
   asm("max.NaN.f32 %0, %0, %1;\nmin.NaN.f32 %0, %0, %2;" : "+f"(x) : "f"(least), "f"(most));
@@ -227,22 +250,7 @@ __global__ void __launch_bounds__(walk_threads, walk<T, SIDE, STEP>::resident)
 #pragma unroll
         for (int q = 0; q < N; q++)
           unpack(v[q], *(const walk_pack<T, V> *)(ring + mine + place + q * apart), is_brain_of<T>);
-#pragma unroll
-        for (int q = 0; q < N; q++) {
-          if (!(inside >> q & 1)) continue;
-#pragma unroll
-          for (int p = 0; p < SIDE; p++) {
-            if ((u - p + turn * SIDE) % STEP != 0) continue;
-            const int of = (u - p + turn * SIDE) / STEP % L;
-#pragma unroll
-            for (int o = 0; o < walk_columns; o++) {
-              const int tap = q - o * STEP;
-              if (tap < 0 || tap >= SIDE) continue;
-#pragma unroll
-              for (int i = 0; i < V; i++) sum[of][o][i] += v[q][i] * k[p * SIDE + tap][i];
-            }
-          }
-        }
+        add_walk<SIDE, STEP>(sum, v, k, inside, u);
       }
       place = next_in_ring(place, c);
       const int behind = u - (SIDE - 1) + turn * SIDE;
