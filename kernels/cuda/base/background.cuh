@@ -26,17 +26,7 @@ __device__ __forceinline__ void copies_commit() {
 }
 __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/* Waits for the thread's own copies but those of the latest `under_way` groups, 2 at the most. */
-__device__ __forceinline__ void copies_wait_but(int under_way) {
-  if (under_way == 0)
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-  else if (under_way == 1)
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-  else
-    asm volatile("cp.async.wait_group 2;" ::: "memory");
-}
-
-/* The same of any number. */
+/* Waits for the thread's own copies but those of the latest groups, so many. */
 template <int UNDER_WAY> __device__ __forceinline__ void copies_wait_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(UNDER_WAY) : "memory");
 }

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads) byte_product(const __grid_constant__ 
   for (int s = 0; s < count; s++) {
     const int now = s % byte_stages;
     const uint32_t left = room + 2 * now * panel_bytes;
-    asm volatile("cp.async.wait_group %0;" ::"n"(byte_stages - 2) : "memory");
+    copies_wait_but<byte_stages - 2>();
     show_to_wgmma();
     wgmma_wait(sum);
     __syncthreads(); /* the panel is there, and all have used the one that is read to now */

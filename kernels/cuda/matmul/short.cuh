@@ -14,10 +14,6 @@
 
 namespace {
 
-template <int GROUPS> __device__ __forceinline__ void await_all_but() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
-}
-
 /* All threads of a cluster come here before any goes on, and see what was written before. */
 __device__ __forceinline__ void meet_cluster() {
 #if __CUDA_ARCH__ >= 900
@@ -187,7 +183,7 @@ __device__ __forceinline__ void multiply(const short_call &c, Sums &sums) {
   }
 #pragma unroll 1
   for (int s = 0, now = 0, ahead = stages - 1; s < count; s++) {
-    await_all_but<stages - 2>();
+    copies_wait_but<stages - 2>();
     sums.await();
     __syncthreads(); /* the panel is there, and all have used the one that is read to now */
     if (Sums::at_once) sums.add(room + now * panel_bytes);
