@@ -136,7 +136,7 @@ START_TEST(infinities_stay_where_they_are) {
   static const int64_t cs[] = {1, 2, 9, 20}, ks[] = {1, 2, 5, 8};
   tiles s = cases[_i].s;
   for (int i = _i % case_step(1); i < 16; i += case_step(1)) {
-    const int64_t at = i % 4 * 13;
+    const int64_t at = (i + i / 4) % 4 * 13; /* each of them by any step */
     s.c = cs[i / 4], s.k = ks[i / 4];
     compare(cases[_i].name, &s, TN_F32, at);
   }
@@ -149,7 +149,7 @@ START_TEST(infinite_weights_meet_no_padding) {
   static const int64_t cs[] = {1, 4, 9, 20}, ks[] = {1, 4, 5, 13};
   tiles s = cases[_i].s;
   for (int i = _i % case_step(1); i < 16; i += case_step(1)) {
-    const int64_t at = i % 4 * 13;
+    const int64_t at = (i + i / 4) % 4 * 13; /* each of them by any step */
     s.c = cs[i / 4], s.k = ks[i / 4];
     compare(cases[_i].name, &s, TN_F32, -2 - at);
   }
@@ -180,7 +180,8 @@ START_TEST(sums_are_finished) {
   static const int64_t cs[] = {1, 10, 70}, ks[] = {4, 6, 9, 13, 16, 18};
   tiles s = cases[_i].s;
   for (int i = _i % case_step(1); i < 18; i += case_step(1)) {
-    const int64_t activation = i % 2 ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
+    const bool clips = i / case_step(1) % 2;
+    const int64_t activation = clips ? TN_ACTIVATION_RELU : TN_ACTIVATION_NONE;
     s.c = cs[i / 6], s.k = ks[(i + i / 6) % 6];
     tn_tensor *y = finished_on(b.devices[0], &s, activation);
     double *want = values_of(y);
