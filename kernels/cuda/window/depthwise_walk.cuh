@@ -81,7 +81,7 @@ __device__ __forceinline__ int next_in_ring(int place, const walk_call &c) {
 template <class T, class Walk> struct walk_copies {
   static constexpr int copies = Walk::copies(Walk::least_lanes), part = 16 / (int)sizeof(T);
   const T *from;
-  int offset[copies]; /* in a row; -1: the thread has not so many */
+  int offset[copies]; /* in a row; -1: nothing to copy */
   int row, end;       /* the next; behind the last */
   unsigned char *const ring;
   int begin, place; /* of the thread's first copy, of the row */
@@ -130,6 +130,7 @@ __device__ __forceinline__ void stage_walk(float *to, const T *w, int first, con
   }
 }
 
+/* A thread's channels of a column: a pack of T's class, whose type is known here. */
 template <class T> constexpr bool is_brain_of = std::is_same_v<T, bfloat_t>;
 template <class T, int V> using walk_pack = pack<class_t<T>, V>;
 
