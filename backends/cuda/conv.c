@@ -195,10 +195,12 @@ bool cuda_conv_backward_is_own_depthwise(const tn_kernel_args *args) {
          (cuda_conv_backward_is_walked(args) || !(is_narrow(args) && is_measured(args)));
 }
 bool cuda_conv_weight_is_own_depthwise(const tn_kernel_args *args) {
-  return cuda_conv_weight_is_depthwise(args) && !is_measured(args);
+  return cuda_conv_weight_is_depthwise(args) &&
+         (cuda_conv_weight_is_walked(args) || !is_measured(args));
 }
 bool cuda_conv_transpose_weight_is_own_depthwise(const tn_kernel_args *args) {
-  return cuda_conv_transpose_weight_is_depthwise(args) && !is_measured(args);
+  return cuda_conv_transpose_weight_is_depthwise(args) &&
+         (cuda_conv_transpose_weight_is_walked(args) || !is_measured(args));
 }
 
 static bool is_empty(const tn_kernel_args *args) {

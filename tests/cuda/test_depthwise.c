@@ -1,9 +1,9 @@
 /*
- * Convolutions of each channel by itself, of images with channels last, by the kernels that walk
- * down an image (kernels/cuda/window/depthwise_walk.cuh), against sums in double: tiles of all
- * shapes, images of more and fewer rows and columns than these, padding, activations, and infinite
- * weights, which no padding meets. tests/test_conv_layouts.c has the other layouts. Skipped where
- * no GPU is.
+ * Convolutions of each channel by itself and their gradients, of images with channels last, by the
+ * kernels that walk down an image (kernels/cuda/window/depthwise_ring.cuh), against sums in double:
+ * tiles of all shapes, images of more and fewer rows and columns than these, padding, activations,
+ * and infinite numbers, which no padding meets. tests/test_conv_layouts.c has the other layouts.
+ * Skipped where no GPU is.
  */
 #include "tests/cuda/gpu.h"
 #include "tests/numeric.h"
@@ -61,17 +61,30 @@ static tn_tensor *image(tn_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t
   return t;
 }
 
-/* What lies outside x is left out. `turned`: of the gradient by x, whose windows are turned round
- * and padded by what they reach over more. */
-static double sum_of(const layer *l, const double *x, const double *w, int64_t h, int64_t width,
-                     int64_t channel, int64_t i, int64_t j, bool turned) {
-  const int64_t padding = turned ? l->side - 1 - l->padding : l->padding, taps = l->side * l->side;
+/* What lies outside x is left out. */
+static double sum_of(const layer *l, const double *x, const double *w, int64_t channel, int64_t i,
+                     int64_t j) {
+  const int64_t taps = l->side * l->side;
   double sum = 0;
   for (int64_t t = 0; t < taps; ++t) {
-    const int64_t row = i * l->step + t / l->side - padding,
-                  at = j * l->step + t % l->side - padding;
-    if (row < 0 || row >= h || at < 0 || at >= width) continue;
-    sum += x[(row * width + at) * l->c + channel] * w[channel * taps + (turned ? taps - 1 - t : t)];
+    const int64_t row = i * l->step + t / l->side - l->padding,
+                  at = j * l->step + t % l->side - l->padding;
+    if (row < 0 || row >= l->h || at < 0 || at >= l->w) continue;
+    sum += x[(row * l->w + at) * l->c + channel] * w[channel * taps + t];
+  }
+  return sum;
+}
+
+/* A pixel's part in all windows of y [oh, ow] that it lies in. */
+static double gradient_of(const layer *l, const double *dy, const double *w, int64_t oh, int64_t ow,
+                          int64_t channel, int64_t i, int64_t j) {
+  const int64_t taps = l->side * l->side;
+  double sum = 0;
+  for (int64_t t = 0; t < taps; ++t) {
+    const int64_t row = i + l->padding - t / l->side, at = j + l->padding - t % l->side;
+    if (row < 0 || row % l->step || row / l->step >= oh) continue;
+    if (at < 0 || at % l->step || at / l->step >= ow) continue;
+    sum += dy[(row / l->step * ow + at / l->step) * l->c + channel] * w[channel * taps + t];
   }
   return sum;
 }
@@ -93,13 +106,10 @@ static double activated(double x, int64_t activation) {
   }
 }
 
-/* The elements of y [n, h, w, c] in memory are those wanted; y is released. */
-static void compare(const layer *l, tn_tensor *y, const double *want, int64_t count,
+/* The elements of t, which is released, are those wanted. */
+static void compare(const layer *l, tn_tensor *t, const double *want, int64_t count,
                     double tolerance) {
-  static const int32_t last[] = {0, 2, 3, 1};
-  tn_tensor *view = NULL;
-  ok(tn_tensor_permute(y, last, &view));
-  double *got = values_of(view);
+  double *got = values_of(t);
   for (int64_t i = 0; i < count; ++i)
     if (isnan(want[i])
             ? !isnan(got[i])
@@ -108,8 +118,17 @@ static void compare(const layer *l, tn_tensor *y, const double *want, int64_t co
                    (int)l->c, (int)l->h, (int)l->w, (int)l->side, (int)l->side, (int)l->step,
                    (int)i, got[i], want[i]);
   free(got);
-  tn_tensor_release(view);
+  tn_tensor_release(t);
+}
+
+/* Likewise of an image, in the order in which they lie in memory, [n, h, w, c]. */
+static void compare_image(const layer *l, tn_tensor *y, const double *want, int64_t count,
+                          double tolerance) {
+  static const int32_t last[] = {0, 2, 3, 1};
+  tn_tensor *view = NULL;
+  ok(tn_tensor_permute(y, last, &view));
   tn_tensor_release(y);
+  compare(l, view, want, count, tolerance);
 }
 
 /* `infinite`: one weight of each third channel is. */
@@ -124,7 +143,7 @@ static void forward(const layer *l, tn_dtype dtype, int64_t activation, bool inf
   for (int64_t i = 0; i < count; ++i) {
     const int64_t k = i % l->c, j = i / l->c % ow, row = i / l->c / ow % oh, n = i / l->c / ow / oh;
     const double *of = x + n * l->h * l->w * l->c;
-    want[i] = activated(sum_of(l, of, w, l->h, l->w, k, row, j, false) + bias[k], activation);
+    want[i] = activated(sum_of(l, of, w, k, row, j) + bias[k], activation);
   }
   const tn_conv2d_attrs attrs = {.struct_size = sizeof attrs,
                                  .stride = {l->step, l->step},
@@ -146,7 +165,11 @@ static void forward(const layer *l, tn_dtype dtype, int64_t activation, bool inf
   ck_assert_msg(runs_by(&call, "cuda.conv2d.depthwise"), "another kernel took it");
   const bool exact = activation == TN_ACTIVATION_NONE || activation == TN_ACTIVATION_RELU ||
                      activation == TN_ACTIVATION_RELU6;
-  compare(l, y, want, count, exact ? 0 : dtype == TN_F32 ? 1e-6 : dtype == TN_F16 ? 1e-3 : 8e-3);
+  compare_image(l, y, want, count,
+                exact             ? 0
+                : dtype == TN_F32 ? 1e-6
+                : dtype == TN_F16 ? 1e-3
+                                  : 8e-3);
   for (int i = 0; i < 3; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)in[i]);
   free(x), free(w), free(bias), free(want);
 }
@@ -173,8 +196,7 @@ START_TEST(infinite_weights_meet_no_padding) {
 }
 END_TEST
 
-/* By x, of steps of 1. */
-static void backward(const layer *l, tn_dtype dtype, bool infinite) {
+static void by_input(const layer *l, tn_dtype dtype, bool infinite) {
   const int64_t oh = results_of(l->h, l), ow = results_of(l->w, l), taps = l->side * l->side;
   const int64_t weights[] = {l->c, 1, l->side, l->side}, count = l->n * l->h * l->w * l->c;
   double *dy = drawn(l->n * oh * ow * l->c, 1), *w = drawn(l->c * taps, 2);
@@ -184,10 +206,10 @@ static void backward(const layer *l, tn_dtype dtype, bool infinite) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t k = i % l->c, j = i / l->c % l->w, row = i / l->c / l->w % l->h;
     const double *of = dy + i / (l->c * l->w * l->h) * oh * ow * l->c;
-    want[i] = sum_of(l, of, w, oh, ow, k, row, j, true);
+    want[i] = gradient_of(l, of, w, oh, ow, k, row, j);
   }
   const tn_conv2d_grad_input_attrs attrs = {.struct_size = sizeof attrs,
-                                            .stride = {1, 1},
+                                            .stride = {l->step, l->step},
                                             .padding = {l->padding, l->padding},
                                             .dilation = {1, 1},
                                             .groups = l->c,
@@ -204,14 +226,75 @@ static void backward(const layer *l, tn_dtype dtype, bool infinite) {
                         .num_in = 2,
                         .num_out = 1};
   ck_assert_msg(runs_by(&call, "cuda.conv2d_grad_input.depthwise"), "another kernel took it");
-  compare(l, dx, want, count, 0);
+  compare_image(l, dx, want, count, 0);
   for (int i = 0; i < 2; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)in[i]);
   free(dy), free(w), free(want);
 }
 
-START_TEST(gradients_are_those_of_doubles) {
+START_TEST(gradients_by_the_input_are_those_of_doubles) {
   static const tn_dtype types[] = {TN_F32, TN_F16, TN_BF16};
-  for (int t = 0; layers[_i].step == 1 && t < 3; ++t) backward(&layers[_i], types[t], t == _i % 3);
+  for (int t = 0; t < 3; ++t) by_input(&layers[_i], types[t], t == _i % 3);
+}
+END_TEST
+
+/* What lies at an image's corners and in its middle becomes infinite, in every third channel. */
+static void make_infinite(double *image, const layer *l, int64_t h, int64_t w) {
+  const int64_t at[] = {0, w - 1, (h - 1) * w, h * w - 1, h / 2 * w + w / 2};
+  for (int64_t k = 0; k < l->c; k += 3)
+    image[at[k / 3 % 5] * l->c + k] = k % 2 ? INFINITY : -INFINITY;
+}
+
+/* `infinite`: numbers of the first image of x, or else of y. */
+static void by_weight(const layer *l, tn_dtype dtype, int infinite) {
+  const int64_t oh = results_of(l->h, l), ow = results_of(l->w, l), taps = l->side * l->side;
+  const int64_t count = l->c * taps;
+  double *x = drawn(l->n * l->h * l->w * l->c, 3), *dy = drawn(l->n * oh * ow * l->c, 4);
+  if (infinite == 1) make_infinite(x, l, l->h, l->w);
+  if (infinite == 2) make_infinite(dy, l, oh, ow);
+  double *want = calloc((size_t)count, sizeof *want);
+  ck_assert_ptr_nonnull(want);
+  for (int64_t i = 0; i < l->n * oh * ow; ++i)
+    for (int64_t t = 0; t < taps; ++t) {
+      const int64_t row = i / ow % oh * l->step + t / l->side - l->padding,
+                    at = i % ow * l->step + t % l->side - l->padding;
+      if (row < 0 || row >= l->h || at < 0 || at >= l->w) continue;
+      const double *of = x + ((i / ow / oh * l->h + row) * l->w + at) * l->c;
+      for (int64_t k = 0; k < l->c; ++k) want[k * taps + t] += of[k] * dy[i * l->c + k];
+    }
+  const tn_conv2d_grad_weight_attrs attrs = {.struct_size = sizeof attrs,
+                                             .stride = {l->step, l->step},
+                                             .padding = {l->padding, l->padding},
+                                             .dilation = {1, 1},
+                                             .groups = l->c,
+                                             .kernel = {l->side, l->side}};
+  const tn_tensor *in[] = {image(dtype, l->n, l->c, oh, ow, dy),
+                           image(dtype, l->n, l->c, l->h, l->w, x)};
+  tn_tensor *dw = NULL;
+  const tn_call call = {.struct_size = sizeof call,
+                        .op = TN_OP_CONV2D_GRAD_WEIGHT,
+                        .stream = tn_device_default_stream(gpu),
+                        .in = in,
+                        .out = &dw,
+                        .attrs = &attrs,
+                        .num_in = 2,
+                        .num_out = 1};
+  ck_assert_msg(runs_by(&call, "cuda.conv2d_grad_weight.depthwise"), "another kernel took it");
+  compare(l, dw, want, count, dtype == TN_F32 ? 0 : dtype == TN_F16 ? 5e-4 : 4e-3);
+  for (int i = 0; i < 2; ++i) tn_tensor_release((tn_tensor *)(uintptr_t)in[i]);
+  free(x), free(dy), free(want);
+}
+
+START_TEST(gradients_by_the_weight_are_those_of_doubles) {
+  static const tn_dtype types[] = {TN_F32, TN_F16, TN_BF16};
+  for (int t = 0; t < 3; ++t) by_weight(&layers[_i], types[t], 0);
+}
+END_TEST
+
+START_TEST(infinite_pixels_meet_no_padding) {
+  by_weight(&layers[_i], TN_F32, 1);
+  by_weight(&layers[_i], _i % 2 ? TN_F16 : TN_BF16, 1);
+  by_weight(&layers[_i], TN_F32, 2);
+  by_weight(&layers[_i], _i % 2 ? TN_BF16 : TN_F16, 2);
 }
 END_TEST
 
@@ -220,7 +303,9 @@ static void add_tests(TCase *tcase) {
   tcase_add_loop_test(tcase, sums_are_those_of_doubles, 0, LAYERS);
   tcase_add_loop_test(tcase, activations_are_applied, 0, LAYERS);
   tcase_add_loop_test(tcase, infinite_weights_meet_no_padding, 0, LAYERS);
-  tcase_add_loop_test(tcase, gradients_are_those_of_doubles, 0, LAYERS);
+  tcase_add_loop_test(tcase, gradients_by_the_input_are_those_of_doubles, 0, LAYERS);
+  tcase_add_loop_test(tcase, gradients_by_the_weight_are_those_of_doubles, 0, LAYERS);
+  tcase_add_loop_test(tcase, infinite_pixels_meet_no_padding, 0, LAYERS);
 }
 
 int main(void) { return run_suite_on_gpu("cuda-depthwise", add_tests); }

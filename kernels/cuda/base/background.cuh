@@ -8,11 +8,15 @@ __device__ __forceinline__ uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+/* Writes 16 bytes: `bytes` of them, 0 to 16, are copied, and zeros behind them. */
+__device__ __forceinline__ void copy_16_of(void *to, const void *from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(bytes)
+               : "memory");
+}
 /* Copies 16 bytes; zeros if not `valid`. */
 __device__ __forceinline__ void copy_16(void *to, const void *from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(valid ? 16 : 0)
-               : "memory");
+  copy_16_of(to, from, valid ? 16 : 0);
 }
 /* Copies 4 or 8 bytes. */
 template <int BYTES> __device__ __forceinline__ void copy_few(void *to, const void *from) {

@@ -4,9 +4,11 @@
  * block's channels lie in shared memory as floats. Sums are float32's, in the order of the window,
  * rounded once behind bias and activation.
  *
- * The gradient by the input of stride 1 is a convolution with the window turned around; of others
- * it takes the windows that a pixel lies in.
+ * The gradient by the input of stride 1 is a convolution with the window turned around; of common
+ * windows of stride 2 a row of y is spread over rows of x (depthwise_spread.cuh); of others it
+ * takes the windows that a pixel lies in.
  */
+#include "kernels/cuda/window/depthwise_spread.cuh"
 #include "kernels/cuda/window/depthwise_walk.cuh"
 
 namespace {
@@ -187,15 +189,22 @@ walk_call walk_of(const tn_kernel_args *args, const gathering &g) {
   return c;
 }
 
-/* `walks`: the windows are those that are walked, and not taken by the pixels that they are of. */
+/* pre: is_walked. `c` is whole but for how the work is dealt out. */
+template <class T>
+tn_status start_walked(const tn_kernel_args *args, const gathering &g, const walk_call &c) {
+  const bool small = g.of.kernel[0] == 3;
+  if (g.backward) return small ? start_spread<T, 3>(args, c) : start_spread<T, 5>(args, c);
+  if (g.of.stride[0] == 1 || g.turned)
+    return small ? start_walk<T, 3, 1>(args, c) : start_walk<T, 5, 1>(args, c);
+  return small ? start_walk<T, 3, 2>(args, c) : start_walk<T, 5, 2>(args, c);
+}
+
 tn_status start_typed(const tn_kernel_args *args, const gathering &g, bool walks) {
   const bool half = args->out[0]->dtype.bits == 16;
   if (!walks) return half ? start<any_half>(args, g) : start<float>(args, g);
   const walk_call c = walk_of(args, g);
-  const int side = g.of.kernel[0], step = g.of.stride[0];
-  if (!half) return start_walked<float>(args, side, step, c);
-  return g.of.brain ? start_walked<bfloat_t>(args, side, step, c)
-                    : start_walked<half_t>(args, side, step, c);
+  if (!half) return start_walked<float>(args, g, c);
+  return g.of.brain ? start_walked<bfloat_t>(args, g, c) : start_walked<half_t>(args, g, c);
 }
 
 /* Fills in what both directions have, and leaves the window as the forward pass has it. */
@@ -230,8 +239,7 @@ bool cuda_conv_is_walked(const tn_kernel_args *args) {
 }
 
 bool cuda_conv_backward_is_walked(const tn_kernel_args *args) {
-  const window_conv a = window_conv_of(args->attrs, 2);
-  return a.stride[1] == 1 && is_walked(args->in[1], a, args->out[0]->shape[1]);
+  return is_walked(args->in[1], window_conv_of(args->attrs, 2), args->out[0]->shape[1]);
 }
 
 tn_status cuda_run_conv_depthwise(const tn_kernel_args *args) {

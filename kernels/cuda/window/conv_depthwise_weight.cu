@@ -1,10 +1,11 @@
 /*
  * Gradients by the weights of convolutions of each channel by itself, of images with channels last
- * (depthwise.cuh). A thread adds products of its channels over strips of y, for three taps of a row
+ * (depthwise.cuh). Images are walked where windows are common (depthwise_weight_walk.cuh); for
+ * others a thread adds products of its channels over strips of y, for three taps of a row
  * of the window; a block joins its threads' sums in a fixed tree, and where several blocks share
  * the strips, a second pass joins theirs in order. So results are the same every time.
  */
-#include "kernels/cuda/window/depthwise.cuh"
+#include "kernels/cuda/window/depthwise_weight_walk.cuh"
 
 namespace {
 
@@ -140,6 +141,7 @@ __global__ void __launch_bounds__(joined_columns *joined_rows)
   const int column = (int)threadIdx.x % joined_columns, row = (int)threadIdx.x / joined_columns;
   const int i = (int)blockIdx.x * joined_columns + column;
   float sum = 0;
+  await_earlier();
   if (i < g.count) {
 #pragma unroll 4
     for (int k = row; k < shares; k += joined_rows) sum += parts[(int64_t)k * g.count + i];
@@ -175,6 +177,13 @@ size_t bytes_of(const weight_gradient &g, unsigned shares) {
 }
 
 template <class T>
+tn_status join(const tn_kernel_args *args, const float *parts, int shares,
+               const weight_gradient &g) {
+  return launch_early(args, join_shares<T>, (unsigned)ceil_div(g.count, joined_columns),
+                      joined_columns * joined_rows, 0, (T *)args->out[0]->data, parts, shares, g);
+}
+
+template <class T>
 tn_status start(const tn_kernel_args *args, const weight_gradient &g, const DLTensor *x,
                 const DLTensor *y) {
   T *dw = (T *)args->out[0]->data;
@@ -187,19 +196,48 @@ tn_status start(const tn_kernel_args *args, const weight_gradient &g, const DLTe
                                      : depthwise_weight<T, 0>;
   const tn_status status = launch(args, kernel, grid, depthwise_threads, 0, dw, parts,
                                   (const T *)y->data, (const T *)x->data, g);
-  if (status != TN_OK || !parts) return status;
-  return launch(args, join_shares<T>, (unsigned)ceil_div(g.count, joined_columns),
-                joined_columns * joined_rows, 0, dw, parts, (int)shares, g);
+  return status != TN_OK || !parts ? status : join<T>(args, parts, (int)shares, g);
 }
 
-tn_status run(const tn_kernel_args *args, const DLTensor *x, const DLTensor *y) {
-  const weight_gradient g = gradient_of(args, x, y);
-  return x->dtype.bits == 16 ? start<any_half>(args, g, x, y) : start<float>(args, g, x, y);
+bool is_walked_weight(const tn_kernel_args *args, const DLTensor *x) {
+  return is_walked(args->out[0], window_conv_of(args->attrs, 2), x->shape[1]);
 }
 
-tn_status ask_workspace(const tn_kernel_args *args, const DLTensor *x, const DLTensor *y,
-                        size_t *bytes) {
+/* `bytes`, if not NULL, becomes those of the workspace, and nothing runs. */
+template <class T, int SIDE, int STEP>
+tn_status walk_by(const tn_kernel_args *args, const weight_gradient &g, const DLTensor *x,
+                  const DLTensor *y, size_t *bytes) {
+  walk_call c = {};
+  for (int d = 0; d < 2; d++) c.from[d] = g.of.x[d], c.to[d] = g.of.y[d], c.pad[d] = g.of.pad[d];
+  c.channels = g.of.c;
+  const weight_plan plan = weight_plan_of<T, SIDE, STEP>(args, c, x->shape[0]);
+  const size_t wanted = (size_t)plan.shares * (size_t)g.count * sizeof(float);
+  if (bytes) {
+    *bytes = wanted;
+    return TN_OK;
+  }
+  float *parts = (float *)args->workspace;
+  const tn_status status = start_weight_walk<T, SIDE, STEP>(args, parts, x, y, plan);
+  return status == TN_OK ? join<class_t<T>>(args, parts, plan.shares, g) : status;
+}
+
+template <class T>
+tn_status walk(const tn_kernel_args *args, const weight_gradient &g, const DLTensor *x,
+               const DLTensor *y, size_t *bytes) {
+  const bool small = g.of.kernel[0] == 3, near = g.of.stride[0] == 1;
+  if (small)
+    return near ? walk_by<T, 3, 1>(args, g, x, y, bytes) : walk_by<T, 3, 2>(args, g, x, y, bytes);
+  return near ? walk_by<T, 5, 1>(args, g, x, y, bytes) : walk_by<T, 5, 2>(args, g, x, y, bytes);
+}
+
+tn_status run(const tn_kernel_args *args, const DLTensor *x, const DLTensor *y, size_t *bytes) {
   const weight_gradient g = gradient_of(args, x, y);
+  const bool half = x->dtype.bits == 16;
+  if (is_walked_weight(args, x)) {
+    if (!half) return walk<float>(args, g, x, y, bytes);
+    return g.of.brain ? walk<bfloat_t>(args, g, x, y, bytes) : walk<half_t>(args, g, x, y, bytes);
+  }
+  if (!bytes) return half ? start<any_half>(args, g, x, y) : start<float>(args, g, x, y);
   *bytes = bytes_of(g, shares_of(args, g, y));
   return TN_OK;
 }
@@ -214,18 +252,26 @@ bool cuda_conv_transpose_weight_is_depthwise(const tn_kernel_args *args) {
   return is_depthwise(args, args->in[0], args->out[0], args->in[1], args->in[1]);
 }
 
+bool cuda_conv_weight_is_walked(const tn_kernel_args *args) {
+  return is_walked_weight(args, args->in[1]);
+}
+
+bool cuda_conv_transpose_weight_is_walked(const tn_kernel_args *args) {
+  return is_walked_weight(args, args->in[0]);
+}
+
 tn_status cuda_conv_depthwise_workspace(const tn_kernel_args *args, size_t *bytes) {
-  return ask_workspace(args, args->in[1], args->in[0], bytes);
+  return run(args, args->in[1], args->in[0], bytes);
 }
 
 tn_status cuda_conv_transpose_depthwise_workspace(const tn_kernel_args *args, size_t *bytes) {
-  return ask_workspace(args, args->in[0], args->in[1], bytes);
+  return run(args, args->in[0], args->in[1], bytes);
 }
 
 tn_status cuda_run_conv_depthwise_weight(const tn_kernel_args *args) {
-  return run(args, args->in[1], args->in[0]);
+  return run(args, args->in[1], args->in[0], NULL);
 }
 
 tn_status cuda_run_conv_depthwise_transpose_weight(const tn_kernel_args *args) {
-  return run(args, args->in[0], args->in[1]);
+  return run(args, args->in[0], args->in[1], NULL);
 }

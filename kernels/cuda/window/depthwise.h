@@ -20,6 +20,8 @@ bool cuda_conv_backward_is_depthwise(const tn_kernel_args *args);
 /* Of these, whether the windows are common ones, for which ours are faster than cuDNN's. */
 bool cuda_conv_is_walked(const tn_kernel_args *args);
 bool cuda_conv_backward_is_walked(const tn_kernel_args *args);
+bool cuda_conv_weight_is_walked(const tn_kernel_args *args);
+bool cuda_conv_transpose_weight_is_walked(const tn_kernel_args *args);
 bool cuda_conv_weight_is_depthwise(const tn_kernel_args *args);
 bool cuda_conv_transpose_weight_is_depthwise(const tn_kernel_args *args);
 tn_status cuda_conv_depthwise_workspace(const tn_kernel_args *args, size_t *bytes);
