@@ -331,7 +331,7 @@ __device__ __forceinline__ typename S::A before_warp(const S &s, typename S::A o
 template <class S>
 __global__ void __launch_bounds__(threads, sizeof(typename S::A) > 8 ? 3
                                            : S::places || S::nears   ? 4
-                                                                     : 6)
+                                                                     : 5)
     scan_tiles(S s, const void *x, void *y, int64_t *index, const __grid_constant__ scan_plan p,
                const __grid_constant__ lookback l) {
   using Tile = tile_of<S>;
