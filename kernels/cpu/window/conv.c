@@ -66,13 +66,14 @@ typedef struct conv_call {
   int64_t split; /* ways the channels are divided (grad_input), or k (forward, grad_weight) */
   int64_t sums;  /* accumulators of grad_weight */
   void *sum;
-  const struct conv_last *last; /* how grad_weight goes without patches */
-  conv_lines lines;             /* of a convolution that is summed directly */
-  bool turned;                  /* x is dy: w is [c, k], its windows turned round */
-  bool infinite;                /* nothing was written: what pads dy would meet infinite weights */
-  bool stays;                   /* with patches, whatever its extents */
-  int64_t parts;                /* of its channels, which are units of their own */
-  int64_t points;               /* windows of one place in a unit; see conv_point.h */
+  const struct conv_last *last;     /* how grad_weight goes without patches, */
+  const struct conv_joined *joined; /* or by windows of one place */
+  conv_lines lines;                 /* of a convolution that is summed directly */
+  bool turned;                      /* x is dy: w is [c, k], its windows turned round */
+  bool infinite;  /* nothing was written: what pads dy would meet infinite weights */
+  bool stays;     /* with patches, whatever its extents */
+  int64_t parts;  /* of its channels, which are units of their own */
+  int64_t points; /* windows of one place in a unit; see conv_point.h */
 } conv_call;
 
 /* Pieces of whole rows, equally many in each, or of parts of a row that is too long. */
@@ -248,6 +249,7 @@ static tn_status conv_no_memory(const tn_host *host, int64_t bytes) {
 #include "kernels/cpu/window/conv_direct.h"
 #include "kernels/cpu/window/conv_phase.h"
 #include "kernels/cpu/window/conv_point.h"
+#include "kernels/cpu/window/conv_point_weight.h"
 #include "kernels/cpu/window/conv_weight.h"
 
 #define BODY "kernels/cpu/window/conv.inc"
