@@ -100,7 +100,7 @@ cuda_select_plan cuda_select_plan_of(int64_t rows, int64_t n, int64_t k, int mul
       n <= alone_row || rows >= multiprocessors || (n <= short_row && rows >= multiprocessors / 4);
   if (alone && takes_alone(&p, rows, n, k, multiprocessors, most)) return p;
   if (n <= small_list_row && takes(&p, CUDA_SELECT_ONE, &middle, k)) return p;
-  if (most && takes(&p, CUDA_SELECT_ONE, most, k)) return p;
+  if (takes(&p, CUDA_SELECT_ONE, most ? most : &middle_long, k)) return p;
   if (most) (void)takes_two(&p, most, k);
   return p;
 }
