@@ -35,7 +35,7 @@ static void holds(int64_t rows, int64_t n, int64_t k, int multiprocessors, size_
     return;
   }
   const int64_t in_tile = 32 >> p.lane_bits, elements = CUDA_SELECT_LANE << p.lane_bits;
-  HOLDS(n > 2048 && k <= CUDA_SELECT_WANTED);
+  HOLDS(n > CUDA_SELECT_SHORT && k <= CUDA_SELECT_WANTED);
   HOLDS(cuda_select_shared_bytes(&p) <= cuda_select_most_shared_bytes(&p));
   HOLDS(cuda_select_most_shared_bytes(&p) + CUDA_SELECT_BLOCK_BYTES <= shared_bytes);
   HOLDS((int64_t)p.tiles * CUDA_SELECT_TILE >= n && ((int64_t)p.tiles - 1) * CUDA_SELECT_TILE < n);

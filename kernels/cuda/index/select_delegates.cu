@@ -130,11 +130,11 @@ __device__ __forceinline__ range fill(delegates<T, S> *all, const delegation &d,
   for (uint32_t q = threadIdx.x; q < all->slots / 4; q += T) {
     uint4 v = {~0u, ~0u, ~0u, ~0u};
     if (q * 4 < all->count) v = *(const uint4 *)(from + q * 4);
-    const uint32_t four[4] = {v.x, v.y, v.z, v.w}, turn = q / T * 4;
+    const uint32_t key[4] = {v.x, v.y, v.z, v.w}, turn = q / T * 4;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-      all->l.keys[(turn + e) * T + threadIdx.x] = four[e];
-      if (q * 4 + e < all->count) extend(&own, all->item_of(q * 4 + e, four[e]));
+      all->l.keys[(turn + e) * T + threadIdx.x] = key[e];
+      if (q * 4 + e < all->count) extend(&own, all->item_of(q * 4 + e, key[e]));
     }
   }
   return own;
@@ -372,7 +372,7 @@ delegation delegation_of(const tn_kernel_args *args, const rows &r, const cuda_s
 cuda_select_plan cuda_delegates_plan(const tn_kernel_args *args, const rows &r) {
   const cuda_info *info = (const cuda_info *)args->device;
   int room = 0;
-  if (r.inner != 1) return {};
+  if (r.inner != 1 || r.n <= CUDA_SELECT_SHORT) return {};
   if (cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, info->ordinal) !=
       cudaSuccess)
     (void)cudaGetLastError();

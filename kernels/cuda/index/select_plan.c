@@ -5,7 +5,6 @@
 #include "kernels/cuda/index/select_plan.h"
 
 enum {
-  least_row = 2048,  /* those up to it fit a block's registers */
   alone_row = 8192,  /* up to it one block is as soon done as many blocks and one more launch */
   short_row = 32768, /* up to it a block is, where rows are many */
   small_list_row = 1 << 17, /* up to it a block of half the threads is faster */
@@ -34,17 +33,18 @@ static bool fits(const block_kind *b, size_t shared_bytes) {
   return bytes_of(b, true) + CUDA_SELECT_BLOCK_BYTES <= shared_bytes;
 }
 
-/* Groups as large as can be. Of equal delegates in a tile all are taken once one is; where rows
- * have fewer groups than elements are wanted, all must be. `reads`: delegates come from memory, and
- * threads read four each, all threads as often. */
-static bool takes(cuda_select_plan *p, cuda_select_way way, const block_kind *b, int64_t k) {
+/* Groups as large as can be while those that are looked at have no more than `most` elements. Of
+ * equal delegates in a tile all are taken once one is; where rows have fewer groups than elements
+ * are wanted, all must be. Delegates in memory are read four by a thread, by all threads as often.
+ */
+static bool takes_of(cuda_select_plan *p, cuda_select_way way, const block_kind *b, int64_t k,
+                     uint32_t most) {
   const uint32_t step = way == CUDA_SELECT_ALONE ? 1 : 4 * (uint32_t)b->threads;
-  if (k > b->finals || p->tiles > 2 * b->list) return false;
   for (int lane_bits = 5; lane_bits >= 0; lane_bits--) {
     const uint32_t in_tile = 32u >> lane_bits, groups = p->tiles * in_tile;
-    const uint32_t most = b->list / ((uint32_t)CUDA_SELECT_LANE << lane_bits);
+    const uint32_t most_groups = most / ((uint32_t)CUDA_SELECT_LANE << lane_bits);
     if (rounded_up(groups, step) > 2 * b->list) continue;
-    if (groups > most && (k + in_tile - 1 > most || groups < k)) continue;
+    if (groups > most_groups && (k + in_tile - 1 > most_groups || groups < k)) continue;
     p->way = way;
     p->threads = b->threads;
     p->list = b->list;
@@ -52,10 +52,20 @@ static bool takes(cuda_select_plan *p, cuda_select_way way, const block_kind *b,
     p->lane_bits = lane_bits;
     p->groups = groups;
     p->stride = rounded_up(groups, 4);
-    p->most_groups = most;
+    p->most_groups = most_groups;
     return true;
   }
   return false;
+}
+
+/* Rather a quarter of a row or half of it than as much as there is room for: what is not listed
+ * need not be sorted. */
+static bool takes(cuda_select_plan *p, cuda_select_way way, const block_kind *b, int64_t n,
+                  int64_t k) {
+  if (k > b->finals || p->tiles > 2 * b->list) return false;
+  for (int part = 4; part > 1; part /= 2)
+    if (n / part < b->list && takes_of(p, way, b, k, (uint32_t)(n / part))) return true;
+  return takes_of(p, way, b, k, b->list);
 }
 
 /* Tiles are the groups first; of those that are chosen, lanes are. */
@@ -80,17 +90,18 @@ static bool takes_two(cuda_select_plan *p, const block_kind *b, int64_t k) {
 static bool takes_alone(cuda_select_plan *p, int64_t rows, int64_t n, int64_t k,
                         int multiprocessors, const block_kind *most) {
   const bool crowd = rows >= 4 * (int64_t)multiprocessors;
-  return (crowd && takes(p, CUDA_SELECT_ALONE, &small, k)) ||
-         (n <= short_row && takes(p, CUDA_SELECT_ALONE, &middle, k)) ||
-         takes(p, CUDA_SELECT_ALONE, &middle_long, k) ||
-         (most && takes(p, CUDA_SELECT_ALONE, most, k));
+  return (crowd && takes(p, CUDA_SELECT_ALONE, &small, n, k)) ||
+         (n <= short_row && takes(p, CUDA_SELECT_ALONE, &middle, n, k)) ||
+         takes(p, CUDA_SELECT_ALONE, &middle_long, n, k) ||
+         (most && takes(p, CUDA_SELECT_ALONE, most, n, k));
 }
 
 cuda_select_plan cuda_select_plan_of(int64_t rows, int64_t n, int64_t k, int multiprocessors,
                                      size_t shared_bytes) {
   cuda_select_plan p = {0};
   const int64_t tiles = (n + CUDA_SELECT_TILE - 1) / CUDA_SELECT_TILE;
-  if (n <= least_row || k > CUDA_SELECT_WANTED || !fits(&middle_long, shared_bytes)) return p;
+  if (n <= CUDA_SELECT_SHORT || k > CUDA_SELECT_WANTED || !fits(&middle_long, shared_bytes))
+    return p;
   if (tiles > most_blocks / rows) return p;
   p.tiles = (uint32_t)tiles;
   const block_kind *most = fits(&large, shared_bytes)        ? &large
@@ -99,8 +110,10 @@ cuda_select_plan cuda_select_plan_of(int64_t rows, int64_t n, int64_t k, int mul
   const bool alone =
       n <= alone_row || rows >= multiprocessors || (n <= short_row && rows >= multiprocessors / 4);
   if (alone && takes_alone(&p, rows, n, k, multiprocessors, most)) return p;
-  if (n <= small_list_row && takes(&p, CUDA_SELECT_ONE, &middle, k)) return p;
-  if (takes(&p, CUDA_SELECT_ONE, most ? most : &middle_long, k)) return p;
+  if (n <= small_list_row &&
+      (takes(&p, CUDA_SELECT_ONE, &middle, n, k) || takes(&p, CUDA_SELECT_ONE, &middle_long, n, k)))
+    return p;
+  if (takes(&p, CUDA_SELECT_ONE, most ? most : &middle_long, n, k)) return p;
   if (most) (void)takes_two(&p, most, k);
   return p;
 }

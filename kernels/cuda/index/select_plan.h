@@ -16,9 +16,10 @@ extern "C" {
 /* A tile is a warp's: a unit of four elements a lane, four times. */
 enum {
   CUDA_SELECT_TILE = 512,
-  CUDA_SELECT_LANE = 16,   /* elements of a tile that a lane has */
-  CUDA_SELECT_WARPS = 8,   /* of a block that finds delegates */
-  CUDA_SELECT_AT_ONCE = 2, /* tiles of a warp */
+  CUDA_SELECT_LANE = 16,    /* elements of a tile that a lane has */
+  CUDA_SELECT_WARPS = 8,    /* of a block that finds delegates */
+  CUDA_SELECT_AT_ONCE = 2,  /* tiles of a warp */
+  CUDA_SELECT_SHORT = 2048, /* elements of a row that fit a block's registers, as before */
   CUDA_SELECT_WANTED = 1024,
   CUDA_SELECT_BLOCK_BYTES = 9 * 1024, /* shared memory that a block has beside its lists */
 };

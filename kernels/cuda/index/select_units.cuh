@@ -24,8 +24,9 @@ struct delegation {
 template <int BITS> using unit = pack<uint32_t, BITS / 8>;
 
 /* The kinds: first() is of two words the one that holds what comes first of their elements, place
- * by place; which of equal ones does not matter. A word is turned() before. `last` stands for
- * elements beyond the row, and key_of_word() is the least key in a word. */
+ * by place; which of equal ones does not matter. Words are turned() before. `last` is a turned word
+ * of what comes last of all, as elements beyond a row do, each of which is a filler().
+ * key_of_word() is the least key in a turned word. */
 template <bool LARGEST> struct floats {
   static constexpr int bits = 32;
   order_type type;
