@@ -9,8 +9,12 @@
  * once for each digit by many blocks, of which the last one picks. As soon as those that share the
  * digits are a few, a pass lists them, and the passes behind it go through the list alone. A block
  * that has seen k elements leaves out those with greater digits: they are not among the first k.
+ *
+ * Most of the longer rows whose elements lie side by side go by delegates (select_delegates.cu), in
+ * one pass over their elements.
  */
 #include "kernels/cuda/index/radix.h"
+#include "kernels/cuda/index/select_delegates.h"
 #include "kernels/cuda/index/sort.cuh"
 
 namespace {
@@ -415,13 +419,19 @@ bool cuda_select_takes(const rows &r) {
 }
 
 tn_status cuda_select_workspace(const tn_kernel_args *args, const rows &r, size_t *bytes) {
+  const cuda_select_plan plan = cuda_delegates_plan(args, r);
   search s;
   size_t cleared;
-  *bytes = r.n <= short_row ? 0 : search_of(args, r, NULL, &s, &cleared);
+  if (plan.way != CUDA_SELECT_OTHERWISE)
+    *bytes = cuda_select_memory_of(&plan, r.outer).bytes;
+  else
+    *bytes = r.n <= short_row ? 0 : search_of(args, r, NULL, &s, &cleared);
   return TN_OK;
 }
 
 tn_status cuda_select_run(const tn_kernel_args *args, const rows &r) {
+  const cuda_select_plan plan = cuda_delegates_plan(args, r);
+  if (plan.way != CUDA_SELECT_OTHERWISE) return cuda_delegates_run(args, r, plan);
   if (r.n > short_row) return select_long(args, r);
   unsigned block = 32;
   while (block * short_items < r.n) block *= 2;

@@ -34,6 +34,25 @@ static void along(const tn_operator *op, const tn_dtype *types, const tensor *x,
   sink.take(sink.ctx, &c);
 }
 
+/* Rows of which CUDA finds the first k by delegates, of which one block takes the first alone, and
+ * of which many choose parts once and twice; on both sides of these lines. */
+static void long_topk(const tn_operator *op, const tn_dtype *types, case_sink sink) {
+  static const struct {
+    tensor x;
+    double k;
+  } list[] = {
+      {{2, {2, 8192}}, 225}, {{2, {2, 8193}}, 226},  {{2, {3, 16387}}, 100}, {{1, {131072}}, 225},
+      {{1, {131073}}, 1000}, {{2, {133, 2500}}, 10}, {{1, {720897}}, 1024},
+  };
+  if (op->shape != TN_SHAPE_TOPK) return;
+  for (unsigned i = 0; i < sizeof list / sizeof *list; i++) {
+    op_case c = begin(op, types, &list[i].x, i);
+    case_set(&c, "k", 0, list[i].k);
+    c.variants = i % 2 ? VARIANT_GIVEN : VARIANT_MADE;
+    sink.take(sink.ctx, &c);
+  }
+}
+
 void cases_sort(const tn_operator *op, const tn_dtype *types, case_sink sink) {
   static const tensor list[] = {
       {1, {1}},
@@ -74,6 +93,7 @@ void cases_sort(const tn_operator *op, const tn_dtype *types, case_sink sink) {
     c.variants = VARIANT_MADE;
     sink.take(sink.ctx, &c);
   }
+  long_topk(op, types, sink);
 }
 
 /* A rank, its sizes, the axis, how many of topk. */
