@@ -9,6 +9,7 @@ enum {
   short_row = 32768, /* up to it a block is, where rows are many */
   small_list_row = 1 << 17, /* up to it a block of half the threads is faster */
   most_blocks = INT32_MAX,
+  shared_unasked = 48 * 1024, /* bytes of all that a block has, up to which nothing is asked for */
 };
 
 /* What a block of a row may be. A list has room for the elements of all groups that are looked at,
@@ -125,7 +126,8 @@ size_t cuda_select_shared_bytes(const cuda_select_plan *plan) {
 
 size_t cuda_select_most_shared_bytes(const cuda_select_plan *plan) {
   const block_kind b = {plan->threads, plan->list, plan->finals};
-  return bytes_of(plan->threads == middle.threads ? &middle_long : &b, true);
+  const size_t most = bytes_of(plan->threads == middle.threads ? &middle_long : &b, true);
+  return most > shared_unasked ? most : shared_unasked; /* lists alone may need no asking */
 }
 
 cuda_select_memory cuda_select_memory_of(const cuda_select_plan *plan, int64_t rows) {
