@@ -227,13 +227,17 @@ END_TEST
 
 /* The first segment's addresses are offsets in the file. */
 START_TEST(bad_relocations) {
-  Elf64_Rela *r = (Elf64_Rela *)(image + dynamic(DT_RELA)->d_un.d_ptr), good = *r;
-  r->r_offset = 0;
-  refuses("a relocation points outside its data");
-  r->r_offset = UINT64_MAX - 3;
-  refuses("a relocation points outside its data");
-  *r = good, r->r_info |= UINT64_C(0xffffffff) << 32;
-  refuses("a relocation points outside its data");
+  Elf64_Rela *first = (Elf64_Rela *)(image + dynamic(DT_RELA)->d_un.d_ptr), *r = first, good;
+  for (int i = 0; i < 2; i++) { /* the second behind a good one */
+    r = first + i, good = *r;
+    r->r_offset = 0;
+    refuses("a relocation points outside its data");
+    r->r_offset = UINT64_MAX - 3;
+    refuses("a relocation points outside its data");
+    *r = good, r->r_info |= UINT64_C(0xffffffff) << 32;
+    refuses("a relocation points outside its data");
+    *r = good;
+  }
   *r = (Elf64_Rela){0, 0, 0};
   inspect_accepts(write_file("x.so", image, image_size), "good");
   dynamic(DT_RELASZ)->d_un.d_val -= 1;

@@ -305,23 +305,41 @@ static tn_status check_tables(const elf_file *elf, const elf_dynamic *d) {
   return TN_OK;
 }
 
-/* Whether eight bytes at an address are data that may be written to. */
-static bool is_writable(const elf_file *elf, uint64_t address) {
+/* Whether eight bytes at an address are data of the segment, which may be written to. */
+static bool is_written(const Elf64_Phdr *s, uint64_t address) {
+  return s->p_type == PT_LOAD && (s->p_flags & PF_W) && address >= s->p_vaddr &&
+         inside(address - s->p_vaddr, 8, s->p_memsz);
+}
+
+/* What the row before was found by, since most are alike: a library has them by the 100,000. */
+typedef struct row_before {
+  const Elf64_Phdr *written; /* the segment, or NULL */
+  uint64_t symbol;           /* one that there is, or what no row can name */
+} row_before;
+
+static bool is_writable(const elf_file *elf, uint64_t address, row_before *b) {
+  if (b->written && is_written(b->written, address)) return true;
   for (uint32_t i = 0; i < elf->num_segments; i++) {
-    const Elf64_Phdr *s = &elf->segments[i];
-    if (s->p_type == PT_LOAD && (s->p_flags & PF_W) && address >= s->p_vaddr &&
-        inside(address - s->p_vaddr, 8, s->p_memsz))
-      return true;
+    if (!is_written(&elf->segments[i], address)) continue;
+    b->written = &elf->segments[i];
+    return true;
   }
   return false;
 }
 
+static bool has_symbol(const elf_file *elf, uint64_t symbols, uint64_t symbol, row_before *b) {
+  uint64_t offset;
+  if (symbol == b->symbol) return true;
+  if (!find_address(elf, symbols + symbol * sizeof(Elf64_Sym), sizeof(Elf64_Sym), &offset))
+    return false;
+  b->symbol = symbol;
+  return true;
+}
+
 /* ld.so writes where a relocation says, and reads the symbol that it names. */
-static bool is_sound(const elf_file *elf, const Elf64_Rela *r, uint64_t symbols) {
-  uint64_t offset, symbol = ELF64_R_SYM(r->r_info) * sizeof(Elf64_Sym);
+static bool is_sound(const elf_file *elf, const Elf64_Rela *r, uint64_t symbols, row_before *b) {
   if (r->r_info == 0) return true; /* type 0 does nothing on every machine */
-  return is_writable(elf, r->r_offset) &&
-         find_address(elf, symbols + symbol, sizeof(Elf64_Sym), &offset);
+  return is_writable(elf, r->r_offset, b) && has_symbol(elf, symbols, ELF64_R_SYM(r->r_info), b);
 }
 
 static tn_status check_relocations(const elf_file *elf, const elf_dynamic *d,
@@ -329,6 +347,7 @@ static tn_status check_relocations(const elf_file *elf, const elf_dynamic *d,
   enum { CHUNK = 128 };
   Elf64_Rela rows[CHUNK];
   uint64_t address, bytes, symbols, offset;
+  row_before before = {NULL, UINT64_MAX};
   if (!find_entry(d, table->address, &address) || !find_entry(d, table->size, &bytes) ||
       !find_entry(d, DT_SYMTAB, &symbols))
     return TN_OK;
@@ -339,7 +358,7 @@ static tn_status check_relocations(const elf_file *elf, const elf_dynamic *d,
     tn_status status = read_at(elf, offset + at, rows, (size_t)n);
     if (status) return status;
     for (uint64_t i = 0; i < n / sizeof *rows; i++)
-      if (!is_sound(elf, &rows[i], symbols))
+      if (!is_sound(elf, &rows[i], symbols, &before))
         return fail(REFUSED, "is malformed: a relocation points outside its data");
   }
   return TN_OK;

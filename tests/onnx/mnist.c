@@ -4,6 +4,8 @@
  *
  *   mnist MODEL FOLDER [DEVICE]
  * FOLDER has t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz. Exit status 77: not there.
+ * AddressSanitizer sees in the last pictures what it sees in the first: there the first 500 are
+ * shown, unless TENON_TEST_ALL=1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,14 @@
 
 #include "tenon/onnx.h"
 
-enum { PICTURES = 10000, SIDE = 28, PIXELS = SIDE * SIDE };
+enum {
+  PICTURES = 10000,
+  RIGHT = 9891,
+  SAMPLE = 500,
+  SAMPLE_RIGHT = 493,
+  SIDE = 28,
+  PIXELS = SIDE * SIDE
+};
 
 static unsigned char images[PICTURES * PIXELS], labels[PICTURES];
 
@@ -36,13 +45,21 @@ static int best_of(const float *scores) {
   return best;
 }
 
-/* How many pictures the model names rightly; -1 with a message where it fails. */
-static int count_right(tn_onnx *model, tn_device *device) {
+static int pictures_shown(void) {
+#ifdef __SANITIZE_ADDRESS__
+  const char *all = getenv("TENON_TEST_ALL");
+  if (!all || strcmp(all, "1")) return SAMPLE;
+#endif
+  return PICTURES;
+}
+
+/* How many of so many pictures the model names rightly; -1 with a message where it fails. */
+static int count_right(tn_onnx *model, tn_device *device, int shown) {
   int right = 0;
   float pixels[PIXELS] = {0}, scores[10];
   tn_tensor *x = NULL, *y = NULL;
   if (tn_tensor_from_host(device, TN_F32, 4, (int64_t[]){1, 1, SIDE, SIDE}, pixels, &x)) return -1;
-  for (int i = 0; i < PICTURES && right >= 0; i++) {
+  for (int i = 0; i < shown && right >= 0; i++) {
     for (int k = 0; k < PIXELS; k++) pixels[k] = images[i * PIXELS + k];
     if (tn_tensor_write(NULL, x, pixels, sizeof pixels) ||
         tn_onnx_run(model, NULL, 1, (const tn_tensor *[]){x}, 1, &y) ||
@@ -74,9 +91,10 @@ int main(int argc, char **argv) {
   if (tn_runtime_open(&options, &runtime)) return fprintf(stderr, "%s\n", tn_last_error()), 1;
   if (tn_onnx_load(runtime, NULL, argv[1], NULL, &model))
     return fprintf(stderr, "%s\n", tn_onnx_last_error()), 1;
-  int right = count_right(model, tn_runtime_device(runtime));
-  printf("%d of %d pictures named rightly\n", right, PICTURES);
+  const int shown = pictures_shown();
+  int right = count_right(model, tn_runtime_device(runtime), shown);
+  printf("%d of %d pictures named rightly\n", right, shown);
   tn_onnx_close(model);
   tn_runtime_close(runtime);
-  return abs(right - 9891) > 2;
+  return abs(right - (shown == SAMPLE ? SAMPLE_RIGHT : RIGHT)) > 2;
 }
