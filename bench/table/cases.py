@@ -289,7 +289,9 @@ def cpu_convolutions(threads, most):
     shapes = [(8, 3, 112, 112, 64, 7, dict(stride=2, padding=3)), (8, 64, 56, 56, 64, 3, dict(padding=1)),
               (8, 64, 56, 56, 256, 1, {}), (8, 128, 28, 28, 128, 3, dict(padding=1)),
               (8, 512, 7, 7, 512, 3, dict(padding=1)), (8, 256, 28, 28, 256, 3, dict(padding=1, groups=256)),
-              (64, 1, 28, 28, 32, 3, {}), (64, 32, 26, 26, 64, 3, {})]
+              (64, 1, 28, 28, 32, 3, {}), (64, 32, 26, 26, 64, 3, {}), (8, 512, 28, 28, 128, 1, {}),
+              (8, 1024, 14, 14, 256, 1, {}), (8, 2048, 7, 7, 512, 1, {}),
+              (8, 128, 56, 56, 128, 3, dict(stride=2, padding=1)), (8, 512, 28, 28, 1024, 1, dict(stride=2))]
     for n, c, h, w, k, size, more in shapes if threads in (1, most) else shapes[1:2]:
         for way in ("forward", "by input", "by weight"):
             if way != "forward" and (c in (1, 3) or threads < most):

@@ -6,8 +6,14 @@
 #include "kernels/cpu/matmul/registers.h"
 #include "kernels/cpu/matmul/small.h"
 
-/* Columns of a tile. Rows between which a stays in cache for the next columns. */
-enum { COLUMNS = 4, ROWS_NEAR = 64 };
+/* Columns and rows of a tile: their sums, columns and a row are what there are registers for. Rows
+ * between which a stays in cache for the next columns. */
+enum {
+  COLUMNS_MOST = 4,
+  COLUMNS = FLOATS_BESIDE == 4 ? 4 : 2,
+  ROWS = FLOATS_BESIDE == 4 ? 4 : 6,
+  ROWS_NEAR = FLOATS_BESIDE == 4 ? 64 : 60
+};
 
 /* Rows of a and columns of b, both dense, and some terms of their sums. */
 typedef struct dots {
@@ -18,8 +24,8 @@ typedef struct dots {
   bool add;          /* to what is in y */
 } dots;
 
-INLINE void add_products(const int rows, const int columns, FLOATS (*sum)[COLUMNS], const FLOATS *a,
-                         const FLOATS *b) {
+INLINE void add_products(const int rows, const int columns, FLOATS (*sum)[COLUMNS_MOST],
+                         const FLOATS *a, const FLOATS *b) {
   FLOATS_UNROLL for (int i = 0; i < rows; i++) {
     FLOATS_UNROLL for (int j = 0; j < columns; j++) sum[i][j] = FLOATS_DOT(sum[i][j], a[i], b[j]);
   }
@@ -27,7 +33,7 @@ INLINE void add_products(const int rows, const int columns, FLOATS (*sum)[COLUMN
 
 INLINE void tile(const int rows, const int columns, const dots *d, const float *a, const float *b,
                  float *y) {
-  FLOATS sum[ROWS_MOST][COLUMNS], row[ROWS_MOST], column[COLUMNS];
+  FLOATS sum[ROWS_MOST][COLUMNS_MOST], row[ROWS_MOST], column[COLUMNS_MOST];
   FLOATS_UNROLL for (int i = 0; i < rows; i++) {
     FLOATS_UNROLL for (int j = 0; j < columns; j++) sum[i][j] = FLOATS_SPREAD(0);
   }
@@ -51,7 +57,7 @@ INLINE void tile(const int rows, const int columns, const dots *d, const float *
   }
 }
 
-/* By all rows. most: so many in a tile, 4 or 8. */
+/* By all rows. most: so many in a tile, 4 or more. */
 INLINE void rows_by(const int columns, const int most, const dots *d, int64_t m, const float *b,
                     float *y) {
   const float *a = d->a;
@@ -68,7 +74,7 @@ static void all_columns(const dots *d, int64_t m, int64_t n) {
   const float *b = d->b;
   float *y = d->y;
   for (; n >= COLUMNS; n -= COLUMNS, b += COLUMNS * d->b_col, y += COLUMNS * d->y_col)
-    rows_by(4, 4, d, m, b, y);
+    rows_by(COLUMNS, ROWS, d, m, b, y);
   if (n == 3)
     rows_by(3, 4, d, m, b, y);
   else if (n == 2)

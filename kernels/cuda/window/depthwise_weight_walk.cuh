@@ -143,12 +143,13 @@ __global__ void __launch_bounds__(walk_threads, weight_walk<T, SIDE, STEP>::resi
     int next = 0, place = 0;           /* where the next row goes, where the row at hand is */
     int begin = (int)threadIdx.x * 16; /* of the thread's first copy, in a row of the ring */
     hold(begin);
-    const auto copy = [&](int u) { /* row u of x, and its row of y */
-                                   unsigned char *const to = ring + begin + next;
-                                   if (u % STEP == 0) copies_y.next(to + bytes_x, line_y);
-                                   copies.next(to, line);
-                                   copies_commit();
-                                   next = next_in_ring(next, c);
+    /* Row u of x, and its row of y. */
+    const auto copy = [&](int u) {
+      unsigned char *const to = ring + begin + next;
+      if (u % STEP == 0) copies_y.next(to + bytes_x, line_y);
+      copies.next(to, line);
+      copies_commit();
+      next = next_in_ring(next, c);
     };
     __syncthreads(); /* the ring is no longer read */
 #pragma unroll
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(walk_threads, weight_walk<T, SIDE, STEP>::resi
     }
   }
   copies_wait();
-  /* Zeros outside of images make NaN of what is infinite. */
+  /* Zeros outside of images and tiles make NaN of what is infinite. */
   if (__syncthreads_or(has_nan(sum))) {
     float inside[SIDE * SIDE][V];
     sum_inside<SIDE, STEP>(inside, dy, x, channel, items, c);
