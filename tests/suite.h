@@ -10,10 +10,15 @@
  * may pass the same few a million times: the last few are not written again. */
 static inline void suite_point(const char *file, int line) {
   enum { LAST = 8 };
-  static _Thread_local int lines[LAST], at;
+  static _Thread_local struct {
+    const char *file;
+    int line;
+  } last[LAST];
+  static _Thread_local int at;
   for (int i = 0; i < LAST; ++i)
-    if (lines[i] == line) return;
-  lines[at++ % LAST] = line;
+    if (last[i].line == line && last[i].file == file) return;
+  last[at].file = file, last[at].line = line;
+  at = (at + 1) % LAST;
   _mark_point(file, line);
 }
 #define _mark_point(file, line) suite_point(file, line)

@@ -182,8 +182,8 @@ static bool is_measured(const tn_kernel_args *args) {
 }
 
 /* Convolutions of each channel by itself are our own kernels' but where cuDNN has better engines:
- * in 16 bits for windows that are not walked, and for gradients by weight, if the best of them is
- * found by measuring. */
+ * for windows that are not walked, in 16 bits or by weight, if the best of them is found by
+ * measuring. */
 static bool is_narrow(const tn_kernel_args *args) { return args->out[0]->dtype.bits <= 16; }
 
 bool cuda_conv_is_own_depthwise(const tn_kernel_args *args) {

@@ -63,7 +63,7 @@ enum { own = 200, direct = 100, vendor = 300 };
       .note =                                                                                      \
           "channels last, in groups of one; 16 bytes of channels or a multiple of it, at most "    \
           "128 weights to a channel of x; left to cuDNN where measuring tells its best engine, "   \
-          "but for 3 x 3 and 5 x 5 forward, and by the input at steps of 1",                       \
+          "but for 3 x 3 and 5 x 5 at steps of 1 and 2",                                           \
       __VA_ARGS__)
 #define CONV_DEPTHWISE_FORWARD(op)                                                                 \
   CONV_DEPTHWISE(op, conv_depthwise, forward, cuda_conv_is_own_depthwise, TN_KERNEL_CHANNELS_LAST, )

@@ -14,8 +14,9 @@
 #define JOINED_WINDOWS 512
 #define JOINED_WINDOWS_MOST 1024
 #define JOINED_IMAGE 256
-/* Bytes of the channels of x at a time. */
+/* Bytes of the channels of x at a time; channels of dy. */
 #define JOINED_BYTES (512 * 1024)
+#define JOINED_KERNELS 1024
 
 /* Windows and channels of x at a time. */
 typedef struct conv_joined {
@@ -24,12 +25,13 @@ typedef struct conv_joined {
   int64_t width, strips;  /* channels of a strip; strips of a group */
 } conv_joined;
 
-static bool conv_is_joined(const conv_call *call, conv_joined *d) {
+/* Elements of x and dy have so many bytes: those of 16 bits are copied. */
+static bool conv_is_joined(const conv_call *call, size_t element, conv_joined *d) {
   bool is = call->window == 1 && call->c >= JOINED_CHANNELS && call->k >= JOINED_CHANNELS;
   for (int a = 0; a < 3; a++) is = is && call->at.padding[a] == 0;
   if (!is) return false;
   d->near = call->image >= JOINED_IMAGE;
-  const bool lies = d->near && conv_is_pointwise(call);
+  const bool lies = d->near && conv_is_pointwise(call) && element == sizeof(float);
   const int64_t images = d->near ? call->n : 1, run = d->near ? call->image : call->n * call->image;
   d->windows = cpu_ceil_div(run, cpu_ceil_div(run, lies ? JOINED_WINDOWS_MOST : JOINED_WINDOWS));
   d->times = images * cpu_ceil_div(run, d->windows);

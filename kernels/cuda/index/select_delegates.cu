@@ -302,6 +302,8 @@ __global__ void __launch_bounds__(T) find_first(const __grid_constant__ delegati
   write_first<T>(d, row, x, ready, listed);
 }
 
+static_assert(sizeof(block_room) <= CUDA_SELECT_BLOCK_BYTES, "what plans count for it");
+
 /* ---------------------------------------------------------------------------- launches --- */
 
 template <int T>

@@ -47,7 +47,7 @@ template <bool LARGEST> struct floats {
   }
 };
 
-#define FIRST_OF_PAIRS(kind, type, suffix, infinity)                                               \
+#define FIRST_OF_PAIRS(kind, suffix, infinity)                                                     \
   template <bool LARGEST> struct kind {                                                            \
     static constexpr int bits = 16;                                                                \
     order_type t;                                                                                  \
@@ -67,8 +67,8 @@ template <bool LARGEST> struct floats {
       return umin(narrow_key(word & 0xffff, t), narrow_key(word >> 16, t));                        \
     }                                                                                              \
   };
-FIRST_OF_PAIRS(halves, half_t, "f16x2", 0x7c00u)
-FIRST_OF_PAIRS(bfloats, bfloat_t, "bf16x2", 0x7f80u)
+FIRST_OF_PAIRS(halves, "f16x2", 0x7c00u)
+FIRST_OF_PAIRS(bfloats, "bf16x2", 0x7f80u)
 #undef FIRST_OF_PAIRS
 
 /* Turned, whole numbers are their keys. */

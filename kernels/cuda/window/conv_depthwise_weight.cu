@@ -23,39 +23,6 @@ struct weight_gradient {
   int count;  /* weights */
 };
 
-/* STRIDE 1 and 2 are those of 3 x 3 windows without dilation: a row's columns are read once. */
-template <class T, int STRIDE>
-__device__ __forceinline__ void add_common(float (*sum)[pack_width<T>()], const T *dy, const T *x,
-                                           int column, int channel, const depthwise_shape &s) {
-  constexpr int width = pack_width<T>(), columns = taps + STRIDE * (depthwise_pixels - 1);
-  const int left = column * STRIDE - s.pad[1];
-  pack<T, width> g[depthwise_pixels], read[columns];
-#pragma unroll
-  for (int o = 0; o < depthwise_pixels; o++)
-    if (column + o < s.y[1])
-      g[o] = *(const pack<T, width> *)(dy + (int64_t)(column + o) * s.k + channel);
-#pragma unroll
-  for (int q = 0; q < columns; q++)
-    if (lies_in(left + q, s.x[1]))
-      read[q] = *(const pack<T, width> *)(x + (int64_t)(left + q) * s.c + channel);
-  float d[depthwise_pixels][width];
-#pragma unroll
-  for (int o = 0; o < depthwise_pixels; o++) unpack(d[o], g[o], s.brain);
-#pragma unroll
-  for (int q = 0; q < columns; q++) {
-    if (!lies_in(left + q, s.x[1])) continue;
-    float v[width];
-    unpack(v, read[q], s.brain);
-#pragma unroll
-    for (int o = 0; o < depthwise_pixels; o++) {
-      const int tap = q - o * STRIDE;
-      if (tap < 0 || tap >= taps || column + o >= s.y[1]) continue;
-#pragma unroll
-      for (int c = 0; c < width; c++) sum[tap][c] += d[o][c] * v[c];
-    }
-  }
-}
-
 /* Any windows: `first` is the first of the thread's taps. */
 template <class T>
 __device__ __forceinline__ void add_any(float (*sum)[pack_width<T>()], const T *dy, const T *x,
@@ -98,7 +65,7 @@ __device__ void join_block(float *shared, float (*sum)[pack_width<T>()], int lan
 }
 
 /* Parts are [share, weight], weights [k, kh, kw] in a row. */
-template <class T, int STRIDE>
+template <class T>
 __global__ void __launch_bounds__(depthwise_threads, 2)
     depthwise_weight(T *dw, float *parts, const T *dy, const T *x,
                      const __grid_constant__ weight_gradient g) {
@@ -115,10 +82,7 @@ __global__ void __launch_bounds__(depthwise_threads, 2)
     if (!lies_in(row, s.x[0])) continue;
     const T *from = x + ((int64_t)at.image * s.x[0] + row) * s.x[1] * s.c;
     const T *by = dy + ((int64_t)at.image * s.y[0] + at.row) * s.y[1] * s.k;
-    if constexpr (STRIDE > 0)
-      add_common<T, STRIDE>(sum, by, from, at.column, channel, s);
-    else
-      add_any(sum, by, from, at.column, channel, first, s);
+    add_any(sum, by, from, at.column, channel, first, s);
   }
   join_block<T>(shared, sum, s.lanes);
   const int all = width << s.lanes, begin = (int)blockIdx.y * all;
@@ -191,10 +155,7 @@ tn_status start(const tn_kernel_args *args, const weight_gradient &g, const DLTe
   if (args->workspace_bytes < bytes_of(g, shares)) shares = 1;
   float *parts = shares > 1 ? (float *)args->workspace : NULL;
   const dim3 grid(shares, channel_blocks(g.of, y), (unsigned)(g.of.kernel[0] * g.groups));
-  auto kernel = is_common(g.of, 1)   ? depthwise_weight<T, 1>
-                : is_common(g.of, 2) ? depthwise_weight<T, 2>
-                                     : depthwise_weight<T, 0>;
-  const tn_status status = launch(args, kernel, grid, depthwise_threads, 0, dw, parts,
+  const tn_status status = launch(args, depthwise_weight<T>, grid, depthwise_threads, 0, dw, parts,
                                   (const T *)y->data, (const T *)x->data, g);
   return status != TN_OK || !parts ? status : join<T>(args, parts, (int)shares, g);
 }
@@ -216,6 +177,10 @@ tn_status walk_by(const tn_kernel_args *args, const weight_gradient &g, const DL
     *bytes = wanted;
     return TN_OK;
   }
+  if (args->workspace_bytes < wanted)
+    return args->host->fail(TN_ERR_INTERNAL,
+                            "depthwise gradient: %zu bytes of workspace, needs %zu",
+                            args->workspace_bytes, wanted);
   float *parts = (float *)args->workspace;
   const tn_status status = start_weight_walk<T, SIDE, STEP>(args, parts, x, y, plan);
   return status == TN_OK ? join<class_t<T>>(args, parts, plan.shares, g) : status;

@@ -16,7 +16,6 @@ namespace {
 enum {
   depthwise_threads = 256,
   depthwise_pixels = 4, /* of a strip */
-  depthwise_side = 3,   /* of the windows that have kernels of their own */
   depthwise_lanes = 8,  /* at most, so that they read 128 bytes together */
   depthwise_most_taps = 128,
   depthwise_most_number = 1 << 23 /* of sizes and attributes, so that products fit 31 bits */
@@ -138,12 +137,6 @@ static inline unsigned channel_blocks(const depthwise_shape &s, const DLTensor *
 
 /* Strips that a block has at a time. */
 static inline int workers_of(const depthwise_shape &s) { return depthwise_threads >> s.lanes; }
-
-/* Whether windows are the common ones: 3 x 3, as far apart as their strides of 1 or 2 have it. */
-static inline bool is_common(const depthwise_shape &s, int stride) {
-  return s.multiplier == 1 && s.kernel[0] == depthwise_side && s.kernel[1] == depthwise_side &&
-         s.stride[0] == stride && s.stride[1] == stride && s.dilation[0] == 1 && s.dilation[1] == 1;
-}
 
 } // namespace
 

@@ -94,8 +94,8 @@ __device__ __forceinline__ walk_part walk_part_of(int j, int first, int column, 
   const int bits = c.shape.lanes - less; /* parts of a column */
   const int i = (int)threadIdx.x + j * walk_threads, q = i >> bits;
   const int channel = first + (i & ((1 << bits) - 1)) * part;
-  return {q, (column + q) * c.channels + channel,
-          lies_in(column + q, width) && channel < c.channels};
+  const bool inside = lies_in(column + q, width) && channel < c.channels;
+  return {q, inside ? (column + q) * c.channels + channel : 0, inside};
 }
 
 /* Copies rows of a tile of an image, one after the other, to a ring. */
@@ -136,20 +136,20 @@ template <class T, int COPIES> struct walk_copies {
 
 /* Likewise, but what lies outside the image becomes zeros in the ring. */
 template <class T, int COPIES> struct walk_zeroing_copies {
-  const T *from;
+  const T *const any, *from;         /* memory that may be read; the next row */
   int offset[COPIES], bytes[COPIES]; /* in a row; 0 of what lies outside */
   int places;                        /* a bit for each copy that has one in the ring */
   int row, end;
 
   template <class Walk>
-  __device__ __forceinline__ walk_zeroing_copies(Walk, const T *from, const int (&size)[2],
-                                                 int first, int column, int columns, int row,
-                                                 int rows, const walk_call &c)
-      : from(from), places(0), row(row), end(min(row + rows, size[0])) {
+  __device__ __forceinline__ walk_zeroing_copies(Walk, const T *any, const T *from,
+                                                 const int (&size)[2], int first, int column,
+                                                 int columns, int row, int rows, const walk_call &c)
+      : any(any), from(from), places(0), row(row), end(min(row + rows, size[0])) {
 #pragma unroll
     for (int j = 0; j < COPIES; j++) {
       const walk_part at = walk_part_of<T, Walk>(j, first, column, size[1], c);
-      offset[j] = at.inside ? at.offset : 0;
+      offset[j] = at.offset;
       bytes[j] = at.inside ? 16 : 0;
       places |= (at.column < columns) << j;
       hold(offset[j]), hold(bytes[j]);
@@ -159,10 +159,12 @@ template <class T, int COPIES> struct walk_zeroing_copies {
   /* `to`: of the thread's first copy. */
   __device__ __forceinline__ void next(unsigned char *to, int line) {
     const bool inside = lies_in(row, end);
+    const T *const source = inside ? from : any;
 #pragma unroll
     for (int j = 0; j < COPIES; j++)
       if (places >> j & 1)
-        copy_16_of(to + j * walk_threads * 16, from + offset[j], inside ? bytes[j] : 0);
+        copy_16_of(to + j * walk_threads * 16, source + (inside ? offset[j] : 0),
+                   inside ? bytes[j] : 0);
     row++;
     from += line;
   }

@@ -135,11 +135,11 @@ __global__ void __launch_bounds__(walk_threads, weight_walk<T, SIDE, STEP>::resi
     const int top = at.row * STEP - c.pad[0], rows = (at.rows - 1) * STEP + SIDE; /* of x */
     const int column = at.column - worker * walk_columns;                         /* the block's */
     walk_zeroing_copies<T, walk_copies_read<Walk>> copies(
-        Walk(), x + ((int64_t)at.image * c.from[0] + top) * line, c.from, first,
+        Walk(), x, x + ((int64_t)at.image * c.from[0] + top) * line, c.from, first,
         column * STEP - c.pad[1], s.columns, top, rows, c);
     walk_zeroing_copies<T, walk_copies_results<Walk>> copies_y(
-        Walk(), dy + ((int64_t)at.image * c.to[0] + at.row) * line_y, c.to, first, column, s.width,
-        at.row, at.rows, c);
+        Walk(), dy, dy + ((int64_t)at.image * c.to[0] + at.row) * line_y, c.to, first, column,
+        s.width, at.row, at.rows, c);
     int next = 0, place = 0;           /* where the next row goes, where the row at hand is */
     int begin = (int)threadIdx.x * 16; /* of the thread's first copy, in a row of the ring */
     hold(begin);
@@ -151,6 +151,7 @@ __global__ void __launch_bounds__(walk_threads, weight_walk<T, SIDE, STEP>::resi
       copies_commit();
       next = next_in_ring(next, c);
     };
+    copies_wait();   /* zeros of the tile before may be under way */
     __syncthreads(); /* the ring is no longer read */
 #pragma unroll
     for (int i = 0; i < Walk::stages - 1; i++) copy(i);
