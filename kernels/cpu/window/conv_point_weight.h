@@ -1,8 +1,8 @@
 /*
  * Gradients of weights whose windows are one place of x, inside it: products of dy by x over the
  * windows of the whole batch, which need no patches. Windows of large images lie in dy, and with
- * strides of 1 in x, as the BLAS reads them; those of small ones are copied side by side, so that
- * sums are long: a product to each small image would read and write the gradient as often.
+ * strides of 1 in x, as the BLAS reads them; those of small ones are joined, copied side by side,
+ * so that sums are long: a product to each small image would read and write the gradient as often.
  */
 #ifndef TENON_CPU_CONV_POINT_WEIGHT_H
 #define TENON_CPU_CONV_POINT_WEIGHT_H
