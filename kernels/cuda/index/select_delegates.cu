@@ -3,6 +3,7 @@
  * elements, each of which has the least of its keys as a delegate. The k groups whose delegates
  * come first hold the k elements that do, whatever the row: every element of another group has k
  * before it. One pass over all elements finds delegates; what is left is a block's work.
+ * (A. Gaihre et al., "Dr. Top-k: Delegate-Centric Top-k on GPUs", SC 2021, has the idea.)
  *
  * Of equal delegates those of earlier tiles (512 elements, in which groups interleave) come first,
  * as of equal elements the first ones do; in the same tile all are taken. The elements of the
