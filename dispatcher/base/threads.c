@@ -143,10 +143,13 @@ static void run_share(share_body *body, void *ctx, int64_t n, uint32_t shares, u
   body(ctx, begin, end);
 }
 
-/* Written by its thread alone: a thread leaves one loop before it takes part in the next. */
+/* Written by its thread alone: a thread leaves one loop before it takes part in the next. Whoever
+ * ends a share writes that and then looks for a caller who sleeps; who lies down writes that and
+ * then looks for shares that ended. Both exchange, not store: x86 has the same instruction for
+ * either, but QEMU 7 lets the loads of an emulated aarch64 pass its storing releases. */
 static void finish_share(thread_pool *pool, slot *own, uint64_t loop) {
   uint64_t done = atomic_load_explicit(&own->done, memory_order_relaxed);
-  atomic_store(&own->done, (done >> SHARE_BITS == loop ? done : loop << SHARE_BITS) + 1);
+  atomic_exchange(&own->done, (done >> SHARE_BITS == loop ? done : loop << SHARE_BITS) + 1);
   if (!atomic_load(&pool->caller_sleeps)) return;
   atomic_fetch_add(&pool->news, 1);
   wake(&pool->news, 1);
@@ -376,7 +379,7 @@ static void wait_for_workers(thread_pool *pool) {
   while (!is_in_workers_way(pool) && !all_done(pool) && (int64_t)clock_ns() - begin < pool->wait_ns)
     for (int i = 0; i < SPINS && !all_done(pool); i++) relax();
   if (all_done(pool)) return;
-  atomic_store(&pool->caller_sleeps, 1);
+  atomic_exchange(&pool->caller_sleeps, 1);
   for (;;) {
     uint32_t news = atomic_load(&pool->news);
     if (all_done(pool)) break;
