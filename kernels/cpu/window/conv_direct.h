@@ -89,6 +89,19 @@ static inline void conv_part_row(const float *x, int64_t n, float *even, float *
   if (n % 2) even[pairs] = x[n - 1];
 }
 
+/* Every second of a row's elements, n of them from its first on. The row and `to` are apart. */
+static inline void conv_even_row(const float *x, int64_t n, float *to) {
+  typedef float four __attribute__((vector_size(16), aligned(sizeof(float)), may_alias));
+  int64_t j = 0;
+  for (; n >= 4 && j < n; j += 4) { /* the last four overlap those before */
+    const int64_t at = cpu_min(j, n - 4);
+    const four a = *(const four *)(const void *)(x + 2 * at);
+    const four b = *(const four *)(const void *)(x + 2 * at + 3); /* no further than is wanted */
+    *(four *)(void *)(to + at) = __builtin_shufflevector(a, b, 0, 2, 5, 7);
+  }
+  for (; j < n; j++) to[j] = x[2 * j];
+}
+
 /* Gradients of x are sums over dy alone, which lines pad: infinite weights, and those that are no
  * numbers, are left to the patches, where nothing is multiplied by 0 instead. */
 #define CONV_INFINITE(name, TYPE)                                                                  \

@@ -16,6 +16,10 @@
 #define POINT_BYTES (256 * 1024)
 #define POINT_BYTES_MOST (512 * 1024)
 
+/* Channels between the one that is copied and the one that is asked for: runs of a few hundred
+ * bytes, far apart, which no processor expects. */
+#define POINT_AHEAD 8
+
 /* Whether it is one of these, and then the windows of a unit, in whole tiles. */
 static bool conv_is_point(conv_call *call, size_t element) {
   const int64_t tile = call->c * TILE_WIDTH * (int64_t)sizeof(float);
