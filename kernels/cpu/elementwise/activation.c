@@ -3,6 +3,7 @@
  * with attributes round once.
  */
 #include "kernels/cpu/elementwise/bell_blocks.h"
+#include "kernels/cpu/elementwise/slope_blocks.h"
 #include "kernels/cpu/elementwise/unary.h"
 
 #ifdef BELL_IN_BLOCKS
@@ -25,6 +26,18 @@ static shrink_floats shrink_floats_of(const tn_shrink_attrs *k) {
   f.less = isinf(f.bias) ? 0 : (float)((double)f.bias - k->bias);
   return f;
 }
+
+#ifdef MATHS_IN_BLOCKS
+/* elu and its like with their factors. */
+#define ELU_BLOCK(n, x, y) maths_elu_block(n, x, y, &k)
+#define ELU_GRAD_BLOCK(n, dy, x, dx) maths_elu_grad_block(n, dy, x, dx, &k)
+#define ELU_ATTRS(op, in)                                                                          \
+  const double alpha = ((const tn_##op##_attrs *)ctx)->alpha;                                      \
+  const slope_elu k = slope_elu_of(1, alpha, in)
+#define SELU_ATTRS                                                                                 \
+  (void)ctx;                                                                                       \
+  const slope_elu k = slope_elu_of(SELU_SCALE, SELU_SCALE * SELU_ALPHA, 1)
+#endif
 
 #define BODY "kernels/cpu/elementwise/activation.inc"
 #include "kernels/cpu/base/stamp_float.inc"

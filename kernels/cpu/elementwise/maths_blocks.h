@@ -90,6 +90,30 @@ static inline FLOATS maths_exp2(FLOATS x) {
   return maths_whole(y);
 }
 
+/* 1 / (1 + e^-a) = v (1 + lack) of a >= 0, where e^-a = 2^n (1 + q + q_low), e.t = n + MATHS_ROUND;
+ * `unit` is 2^n, or 2^-100 where that is more. */
+typedef struct maths_share {
+  FLOATS v, lack, q, q_low, unit;
+  maths_power e;
+} maths_share;
+
+static inline maths_share maths_share_of(FLOATS a) {
+  const FLOATS one = MATHS_OF(1);
+  maths_share s;
+  s.e = maths_power_of(-a);
+  const FLOATS rest = maths_rest(s.e), q = s.e.high + rest;
+  const FLOATS t = FLOATS_MAX(MATHS_OF(MATHS_ROUND - 100), s.e.t);
+  const FLOATS unit = MATHS_FLOAT((MATHS_BITS(t) + (127u - MATHS_ROUND_BITS)) << 23);
+  s.q = q;
+  s.q_low = (s.e.high - q) + rest;
+  s.unit = unit;
+  const FLOATS d = MATHS_FMA(unit, q, one + unit), v = one / d;
+  const FLOATS d_low = MATHS_FMA(unit, s.q_low, MATHS_FMA(unit, q, (one - d) + unit));
+  s.v = v;
+  s.lack = MATHS_FMA(-d_low, v, MATHS_FMA(-d, v, one));
+  return s;
+}
+
 /* 1 / (1 + e^-x), below 0 as e^x / (1 + e^x), since e^-|x| never overflows: part (1 + more). What
  * the sum and the quotient leave is in `more`. Below 0 the part has 2^64 in it, so that what is
  * subnormal rounds once; `unit` takes it out. */
@@ -98,18 +122,14 @@ typedef struct maths_logistic {
 } maths_logistic;
 
 static inline maths_logistic maths_logistic_of(FLOATS x) {
-  const FLOATS none = {0}, one = MATHS_OF(1), back = MATHS_OF(0x1p-64f);
+  const FLOATS none = {0}, one = MATHS_OF(1);
   const floats_ints below = x < none;
-  const maths_power e = maths_power_of(-FLOATS_MIN(MATHS_OF(112), MATHS_ABS(x)));
-  const FLOATS rest = maths_rest(e), q = e.high + rest, q_low = (e.high - q) + rest;
-  const FLOATS scale = MATHS_FLOAT((MATHS_BITS(e.t) + (127u + 64u - MATHS_ROUND_BITS)) << 23);
-  const FLOATS unit = scale * back, d = MATHS_FMA(unit, q, one + unit), v = one / d;
-  const FLOATS d_low = MATHS_FMA(unit, q_low, MATHS_FMA(unit, q, (one - d) + unit));
-  const FLOATS lack = MATHS_FMA(-d_low, v, MATHS_FMA(-d, v, one));
+  const maths_share s = maths_share_of(FLOATS_MIN(MATHS_OF(112), MATHS_ABS(x)));
+  const FLOATS scale = MATHS_FLOAT((MATHS_BITS(s.e.t) + (127u + 64u - MATHS_ROUND_BITS)) << 23);
   maths_logistic y;
-  y.part = FLOATS_PICK(below, scale * v, v);
-  y.more = FLOATS_PICK(below, q + MATHS_FMA(lack, q, q_low + lack), lack);
-  y.unit = FLOATS_PICK(below, back, one);
+  y.part = FLOATS_PICK(below, scale * s.v, s.v);
+  y.more = FLOATS_PICK(below, s.q + MATHS_FMA(s.lack, s.q, s.q_low + s.lack), s.lack);
+  y.unit = FLOATS_PICK(below, MATHS_OF(0x1p-64f), one);
   return y;
 }
 
