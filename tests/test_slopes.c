@@ -18,6 +18,8 @@ typedef union attributes {
   tn_celu_attrs celu;
   tn_elu_grad_attrs elu_grad;
   tn_softplus_grad_attrs softplus_grad;
+  tn_leaky_relu_attrs leaky_relu;
+  tn_leaky_relu_grad_attrs leaky_relu_grad;
 } attributes;
 
 typedef struct sloped {
@@ -43,6 +45,15 @@ static const sloped cases[] = {
     {.op = "celu", .alpha = 1.9},
     {.op = "celu", .alpha = 0x1.01p-10},
     {.op = "celu", .alpha = 5},
+    {.op = "hardswish"},
+    {.op = "leaky_relu", .alpha = 0.01},
+    {.op = "leaky_relu", .alpha = -0.3},
+    {.op = "leaky_relu", .alpha = 0},
+    {.op = "leaky_relu", .alpha = 1e-40},
+    {.op = "leaky_relu", .alpha = 1e300},
+    {.op = "leaky_relu_grad", .gradient = true, .alpha = 0.01},
+    {.op = "leaky_relu_grad", .gradient = true, .alpha = 1e-40},
+    {.op = "leaky_relu_grad", .gradient = true, .alpha = 1e300},
     {.op = "selu_grad", .gradient = true},
     {.op = "elu_grad", .gradient = true, .alpha = 1},
     {.op = "elu_grad", .gradient = true, .alpha = 0.3},
@@ -87,6 +98,10 @@ static double *apply(tn_device *device, const sloped *c, tn_dtype dtype, int64_t
   if (!strcmp(c->op, "celu")) attrs.celu = (tn_celu_attrs){sizeof attrs.celu, c->alpha};
   if (!strcmp(c->op, "elu_grad"))
     attrs.elu_grad = (tn_elu_grad_attrs){sizeof attrs.elu_grad, c->alpha};
+  if (!strcmp(c->op, "leaky_relu"))
+    attrs.leaky_relu = (tn_leaky_relu_attrs){sizeof attrs.leaky_relu, c->alpha};
+  if (!strcmp(c->op, "leaky_relu_grad"))
+    attrs.leaky_relu_grad = (tn_leaky_relu_grad_attrs){sizeof attrs.leaky_relu_grad, c->alpha};
   if (c->beta != 0)
     attrs.softplus_grad =
         (tn_softplus_grad_attrs){sizeof attrs.softplus_grad, c->beta, c->threshold};

@@ -70,17 +70,59 @@ static inline void floats_of_bf16(int64_t n, const uint16_t *x, float *y) {
   CPU_IVDEP for (; i < n; i++) y[i] = bf16_load(x[i]);
 }
 
+#if defined(__AVX512F__)
+/* As bf16_store does each. */
+static inline void bf16_of_sixteen(const float *x, uint16_t *y) {
+  const __m512 f = _mm512_loadu_ps(x);
+  const __m512i u = _mm512_castps_si512(f), high = _mm512_srli_epi32(u, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(u, half), 16);
+  const __m512i words = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q), high,
+                                             _mm512_set1_epi32(0x40));
+  _mm256_storeu_si256((void *)y, _mm512_cvtepi32_epi16(words));
+}
+#elif defined(BF16_BY_EIGHT)
+static inline void bf16_of_sixteen(const float *x, uint16_t *y) {
+  enum { IN_ORDER = 0xd8 }; /* packing takes the vectors' lower halves first */
+  const __m256i packed = _mm256_packus_epi32(bf16_eight(x), bf16_eight(x + 8));
+  _mm256_storeu_si256((void *)y, _mm256_permute4x64_epi64(packed, IN_ORDER));
+}
+#endif
+
 static inline void bf16_of_floats(int64_t n, const float *x, uint16_t *y) {
   int64_t i = 0;
 #if defined(BF16_BY_EIGHT)
-  enum { IN_ORDER = 0xd8 }; /* packing takes the vectors' lower halves first */
-  for (; i + 16 <= n; i += 16) {
-    const __m256i packed = _mm256_packus_epi32(bf16_eight(x + i), bf16_eight(x + i + 8));
-    _mm256_storeu_si256((void *)(y + i), _mm256_permute4x64_epi64(packed, IN_ORDER));
-  }
+  for (; i + 16 <= n; i += 16) bf16_of_sixteen(x + i, y + i);
 #endif
   CPU_IVDEP for (; i < n; i++) y[i] = bf16_store(x[i]);
 }
+
+#if defined(__F16C__) && defined(__AVX2__)
+#define HALVES_IN_REGISTERS 1
+enum { HALVES = 16 };
+/* So many at a time, from where floats and back: of arrays that live as long as a loop's body the
+ * compiler makes registers. */
+static inline __attribute__((always_inline)) void take_some_halves(bool bf16, const uint16_t *x,
+                                                                   float *y) {
+  for (int j = 0; j < HALVES; j += 8) {
+    const __m128i h = _mm_loadu_si128((const void *)(x + j));
+    _mm256_storeu_ps(y + j,
+                     bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16))
+                          : _mm256_cvtph_ps(h));
+  }
+}
+
+static inline __attribute__((always_inline)) void put_some_halves(bool bf16, const float *x,
+                                                                  uint16_t *y) {
+  if (bf16) {
+    bf16_of_sixteen(x, y);
+    return;
+  }
+  for (int j = 0; j < HALVES; j += 8)
+    _mm_storeu_si128((void *)(y + j), _mm256_cvtps_ph(_mm256_loadu_ps(x + j), 0));
+}
+#endif
 
 static inline void floats_to_odd(int64_t n, const double *restrict x, float *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] = float_to_odd(x[i]);
@@ -133,11 +175,61 @@ static inline void half_blocks(bool bf16, elementwise_fn fn, int inputs, size_t 
   }
 }
 
+/* The same from element `done` on. */
+static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inputs, int64_t n,
+                             void *const *p, const int64_t *s, const void *ctx) {
+  void *at[HALF_INPUTS + 1];
+  if (done == n) return;
+  for (int k = 0; k <= inputs; k++) at[k] = (uint16_t *)p[k] + done * s[k];
+  half_blocks(bf16, fn, inputs, sizeof(uint16_t), n - done, at, s, ctx);
+}
+
 /* The loop of operator op over 16 bits: that of floats, which stands in the same file. */
 #define BORROWED_LOOP(op, inputs, R)                                                               \
   static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     half_blocks(DT == 8, op##_loop_f32, inputs, sizeof(R), n, p, s, ctx);                          \
   }
+
+#ifdef HALVES_IN_REGISTERS
+/* Loops over 16 bits that widen, compute and narrow in registers, for operators whose work is less
+ * than what the blocks of a borrowed loop cost; strides and what is left go by blocks. EXPR is over
+ * floats a and b. */
+#define FUSED_RUN(TAKE, EXPR)                                                                      \
+  for (; i + HALVES <= n; i += HALVES) {                                                           \
+    float to[HALVES];                                                                              \
+    TAKE;                                                                                          \
+    for (int j = 0; j < HALVES; j++) {                                                             \
+      const float a = from[j], b = other[j];                                                       \
+      (void)b;                                                                                     \
+      to[j] = (float)(EXPR);                                                                       \
+    }                                                                                              \
+    put_some_halves(DT == 8, to, y + i);                                                           \
+  }
+#define FUSED_UNARY(op, SETUP, EXPR)                                                               \
+  static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *x = p[0];                                                                             \
+    T *y = p[1];                                                                                   \
+    int64_t i = 0;                                                                                 \
+    float from[HALVES], *other = from;                                                             \
+    SETUP;                                                                                         \
+    if (s[0] == 1 && s[1] == 1) FUSED_RUN(take_some_halves(DT == 8, x + i, from), EXPR)            \
+    half_rest(i, DT == 8, op##_loop_f32, 1, n, p, s, ctx);                                         \
+  }
+#define FUSED_BINARY(op, SETUP, EXPR)                                                              \
+  static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    const T *x = p[0], *z = p[1];                                                                  \
+    T *y = p[2];                                                                                   \
+    int64_t i = 0;                                                                                 \
+    float from[HALVES], other[HALVES];                                                             \
+    SETUP;                                                                                         \
+    if (s[0] == 1 && s[1] == 1 && s[2] == 1)                                                       \
+      FUSED_RUN(take_some_halves(DT == 8, x + i, from);                                            \
+                take_some_halves(DT == 8, z + i, other), EXPR)                                     \
+    half_rest(i, DT == 8, op##_loop_f32, 2, n, p, s, ctx);                                         \
+  }
+#endif
 
 #endif

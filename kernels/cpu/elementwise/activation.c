@@ -28,6 +28,11 @@ static shrink_floats shrink_floats_of(const tn_shrink_attrs *k) {
 }
 
 #ifdef MATHS_IN_BLOCKS
+/* Whether a float keeps all but the last digits of it. */
+static inline bool slope_is_float(double slope) {
+  return slope == 0 || (fabs(slope) >= 0x1p-100 && fabs(slope) <= 0x1p100);
+}
+
 /* elu and its like with their factors. */
 #define ELU_BLOCK(n, x, y) maths_elu_block(n, x, y, &k)
 #define ELU_GRAD_BLOCK(n, dy, x, dx) maths_elu_grad_block(n, dy, x, dx, &k)

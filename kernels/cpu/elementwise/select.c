@@ -5,6 +5,7 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vwide.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/elementwise/unary.h"
 
 #define WHERE_LOOP(bits, U)                                                                        \
   static void where_##bits(int64_t n, void *const *p, const int64_t *s, const void *ctx) {         \

@@ -76,6 +76,16 @@ static inline FLOATS maths_elu_grad(FLOATS dy, FLOATS x, const slope_elu *k) {
   return FLOATS_PICK(x > (FLOATS){0}, dy * MATHS_OF(k->above), slope_faded(dy, b, x, e));
 }
 
+/* x (x + 3) / 6 between -3 and 3, of a sum, a product and a quotient in two parts. */
+static inline FLOATS maths_hardswish(FLOATS x) {
+  const FLOATS three = MATHS_OF(3), sixth = MATHS_OF(0x1.555556p-3f), none = {0};
+  const FLOATS s = x + three, s_low = x - (s - three), y = x * s;
+  const FLOATS y_low = MATHS_FMA(x, s, -y) + x * s_low;
+  const FLOATS low = MATHS_FMA(y, MATHS_OF(-0x1.555556p-28f), y_low * sixth);
+  const FLOATS within = MATHS_FMA(y, sixth, low);
+  return FLOATS_PICK(x >= three, x, FLOATS_PICK(x <= -three, none, within));
+}
+
 /* --------------------------------------------------- by the logistic function --- */
 
 /* dy / (1 + e^-x). */
@@ -109,6 +119,15 @@ static inline void maths_elu_block(int64_t n, const float *x, float *y, const sl
   if (i == n) return;
   const FLOATS_LANES rest = FLOATS_FIRST(n - i);
   FLOATS_KEEP_FIRST(y + i, rest, maths_elu(FLOATS_LOAD_FIRST(x + i, rest), k));
+}
+
+static inline void maths_hardswish_block(int64_t n, const float *x, float *y) {
+  enum { LANES = sizeof(FLOATS) / sizeof(float) };
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) FLOATS_KEEP(y + i, maths_hardswish(FLOATS_LOAD(x + i)));
+  if (i == n) return;
+  const FLOATS_LANES rest = FLOATS_FIRST(n - i);
+  FLOATS_KEEP_FIRST(y + i, rest, maths_hardswish(FLOATS_LOAD_FIRST(x + i, rest)));
 }
 
 /* dx may be dy or x; `of` is a gradient of dy and x. */

@@ -48,6 +48,7 @@
     }                                                                                              \
   }
 #define UNARY_OF_borrowed(op, ATTRS, R, PUT, EXPR) BORROWED_LOOP(op, 1, R)
+#define UNARY_OF_fused(op, ATTRS, R, PUT, EXPR) FUSED_UNARY(op, ATTRS, EXPR)
 
 #define UNARY_OF_AS(loops, op, ATTRS, R, PUT, EXPR, grain)                                         \
   CPU_CAT(UNARY_OF, loops)                                                                         \
@@ -61,13 +62,16 @@
 #define NO_ATTRS (void)ctx
 
 #define UNARY_WITH(op, EXPR) UNARY_OF(op, ATTRS_OF(op), T, STORE, (C)(EXPR), CPU_GRAIN_MATHS)
+#define UNARY_CHEAP_WITH(op, EXPR)                                                                 \
+  UNARY_OF_AS(CHEAP_LOOPS, op, ATTRS_OF(op), T, STORE, (C)(EXPR), CPU_GRAIN_MATHS)
 /* One loop of several of an operator with attributes: op_which_loop. */
 #define UNARY_LOOP_WITH(op, which, EXPR)                                                           \
   CPU_CAT(UNARY_OF, LOOPS)(op##_##which, ATTRS_OF(op), T, STORE, (C)(EXPR))
 #define UNARY_TEST(op, EXPR)                                                                       \
   UNARY_OF_AS(TEST_LOOPS, op, NO_ATTRS, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
-/* Gradients: a is dy; b is y, or x where the gradient needs the input. */
+/* Gradients: a is dy; b is y, or x where the gradient needs the input. Both are doubles, and floats
+ * in fused loops. */
 #define GRADIENT_LOOP_own(op, ATTRS, EXPR)                                                         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *pa = p[0], *pb = p[1];                                                                \
@@ -87,14 +91,16 @@
   }
 
 #define GRADIENT_LOOP_borrowed(op, ATTRS, EXPR) BORROWED_LOOP(op, 2, T)
-#define GRADIENT_LOOP(op, ATTRS, EXPR) CPU_CAT(GRADIENT_LOOP, LOOPS)(op, ATTRS, EXPR)
+#define GRADIENT_LOOP_fused(op, ATTRS, EXPR) FUSED_BINARY(op, ATTRS, EXPR)
+#define GRADIENT_LOOP_AS(loops, op, ATTRS, EXPR) CPU_CAT(GRADIENT_LOOP, loops)(op, ATTRS, EXPR)
+#define GRADIENT_LOOP(op, ATTRS, EXPR) GRADIENT_LOOP_AS(LOOPS, op, ATTRS, EXPR)
 
-#define GRADIENT_OF(op, ATTRS, EXPR)                                                               \
-  GRADIENT_LOOP(op, ATTRS, EXPR)                                                                   \
-  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+#define GRADIENT_AS(loops, op, ATTRS, EXPR)                                                        \
+  CPU_CAT(GRADIENT_LOOP, loops)                                                                    \
+  (op, ATTRS, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                             \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
   }
-#define GRADIENT(op, EXPR) GRADIENT_OF(op, NO_ATTRS, EXPR)
-#define GRADIENT_WITH(op, EXPR) GRADIENT_OF(op, ATTRS_OF(op), EXPR)
+#define GRADIENT(op, EXPR) GRADIENT_AS(LOOPS, op, NO_ATTRS, EXPR)
+#define GRADIENT_CHEAP(op, ATTRS, EXPR) GRADIENT_AS(CHEAP_LOOPS, op, ATTRS, EXPR)
 
 #endif
