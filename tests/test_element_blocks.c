@@ -147,14 +147,17 @@ START_TEST(exponentials_by_blocks) {
 }
 END_TEST
 
-/* More elements than half of the last cache holds of floats that are read and written. */
+/* As many elements as make results of floats go past the caches (kernels/cpu/base/stream.h). */
 static int64_t more_than_caches(void) {
-  long bytes = 0;
+  const int64_t most = (int64_t)256 << 20;
+  int64_t cache = 0, bytes;
 #ifdef _SC_LEVEL3_CACHE_SIZE
-  bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-  if (bytes < (long)32 << 20) bytes = (long)64 << 20;
-  return getenv("MESON_EXE_WRAPPER") ? 4099 : bytes / 16 * 2 + 4099;
+  if (cache <= 0) cache = (int64_t)64 << 20;
+  bytes = 4 * cache < most ? 4 * cache : most;
+  if (bytes < cache / 2) bytes = cache / 2;
+  return getenv("MESON_EXE_WRAPPER") ? 4099 : bytes / (2 * (int64_t)sizeof(float)) + 4099;
 }
 
 /* Of results that begin anywhere in a line, the elements about them are left as they are. */

@@ -17,9 +17,11 @@
 enum { STREAM_LINE = 64, STREAM_BLOCK = 4096 }; /* bytes */
 
 #ifdef FLOATS_STREAM
-/* Below the first number of bytes no cache is asked for; the second is one where none is known. */
+/* Below the first number of bytes no cache is asked for; the second is one where none is known; and
+ * more than the third is streamed past all caches of which it is half. */
 #define STREAM_LEAST ((int64_t)16 << 20)
 #define STREAM_UNKNOWN ((int64_t)64 << 20)
+#define STREAM_MOST ((int64_t)256 << 20)
 
 /* Bytes of the last cache: a fact of the machine, which the system is asked for once, since a guest
  * of a hypervisor waits long for the answer. */
@@ -35,10 +37,12 @@ static inline int64_t stream_last_cache(void) {
   return bytes;
 }
 
-/* Whether a call that reads and writes so many bytes streams what it writes: of more than half the
- * last cache little would be found there. */
+/* Whether a call that reads and writes so many bytes streams what it writes. Of several times the
+ * last cache little is found there again; of less the last lines are, and threads that write past
+ * it wait longer than those that do not. */
 static inline bool stream_pays(int64_t bytes) {
-  return bytes >= STREAM_LEAST && bytes > stream_last_cache() / 2;
+  const int64_t cache = stream_last_cache();
+  return bytes >= STREAM_LEAST && bytes > cpu_max(cache / 2, cpu_min(4 * cache, STREAM_MOST));
 }
 
 /* Bytes to y from a block that stands as far behind a line as y does. stream_end stands behind the

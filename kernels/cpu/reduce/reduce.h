@@ -7,6 +7,7 @@
 #define TENON_KERNELS_CPU_REDUCE_H
 
 #include "kernels/cpu/base/floats.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
 /*
