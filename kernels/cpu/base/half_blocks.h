@@ -101,26 +101,36 @@ static inline void bf16_of_floats(int64_t n, const float *x, uint16_t *y) {
 #if defined(__F16C__) && defined(__AVX2__)
 #define HALVES_IN_REGISTERS 1
 enum { HALVES = 16 };
-/* So many at a time, from where floats and back: of arrays that live as long as a loop's body the
- * compiler makes registers. */
+/* So many at a time, to floats and back: of arrays that live as long as a loop's body the compiler
+ * makes registers, where vectors of the loop are as wide as these. */
 static inline __attribute__((always_inline)) void take_some_halves(bool bf16, const uint16_t *x,
                                                                    float *y) {
+#if defined(__AVX512F__)
+  const __m256i h = _mm256_loadu_si256((const void *)x);
+  const __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
+  _mm512_storeu_ps(y, bf16 ? _mm512_castsi512_ps(wide) : _mm512_cvtph_ps(h));
+#else
   for (int j = 0; j < HALVES; j += 8) {
     const __m128i h = _mm_loadu_si128((const void *)(x + j));
-    _mm256_storeu_ps(y + j,
-                     bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16))
-                          : _mm256_cvtph_ps(h));
+    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
+    _mm256_storeu_ps(y + j, bf16 ? _mm256_castsi256_ps(wide) : _mm256_cvtph_ps(h));
   }
+#endif
 }
 
 static inline __attribute__((always_inline)) void put_some_halves(bool bf16, const float *x,
                                                                   uint16_t *y) {
+  enum { NEAREST = 0 };
   if (bf16) {
     bf16_of_sixteen(x, y);
     return;
   }
+#if defined(__AVX512F__)
+  _mm256_storeu_si256((void *)y, _mm512_cvtps_ph(_mm512_loadu_ps(x), NEAREST));
+#else
   for (int j = 0; j < HALVES; j += 8)
-    _mm_storeu_si128((void *)(y + j), _mm256_cvtps_ph(_mm256_loadu_ps(x + j), 0));
+    _mm_storeu_si128((void *)(y + j), _mm256_cvtps_ph(_mm256_loadu_ps(x + j), NEAREST));
+#endif
 }
 #endif
 

@@ -8,7 +8,7 @@
 #ifndef TENON_KERNELS_CPU_SCAN_H
 #define TENON_KERNELS_CPU_SCAN_H
 
-#include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/half_blocks.h"
 #include "kernels/cpu/cpu.h"
 
 #define SCAN_TILE 512 /* lines of a tile at the most */
