@@ -9,11 +9,12 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-mkdir -p build kernels/cuda kernels/common api dispatcher
+mkdir -p build kernels/cuda kernels/common kernels/cpu api dispatcher
 : >build/libtenon-cuda.so
 printf 'rule cuda_COMPILER_FOR\n command = nvcc\n' >build/build.ninja
 for i in $(seq 400); do : >"kernels/common/a-header-of-the-kernels-$i.h"; done
 : >kernels/common/cell.inc
+: >kernels/cpu/row.inc
 : >api/ops.def
 : >kernels/cuda/kernel.cu
 
@@ -33,6 +34,7 @@ done
 for _ in 1 2 3 4 5 6 7 8; do
   is_anew kernels/common/*.h || { echo "nothing is built anew after a change of all headers"; exit 1; }
 done
+! is_anew kernels/cpu/row.inc || { echo "all is built anew after a change of the CPU's kernels"; exit 1; }
 ! is_anew || { echo "all is built anew without a change"; exit 1; }
 printf 'rule cuda_COMPILER_FOR\n command = nvcc -MD\n' >build/build.ninja
 ! is_anew api/ops.def || { echo "all is built anew although ninja knows the headers"; exit 1; }

@@ -45,8 +45,8 @@ refresh_cuda() { # FOLDER
   local built=$1/libtenon-cuda.so
   if [ ! -e "$built" ] || grep -A 1 '^rule cuda_COMPILER' "$1/build.ninja" | grep -q -- '-MD'; then return 0; fi
   # No pipe: grep -q would end find before its last line, which is a failure to bash here.
-  if [ -n "$(find kernels api dispatcher \( -name '*.*h' -o -name '*.inc' -o -name '*.def' \) \
-    -newer "$built" -print -quit)" ]; then
+  if [ -n "$(find kernels/cuda kernels/common api dispatcher \
+    \( -name '*.*h' -o -name '*.inc' -o -name '*.def' \) -newer "$built" -print -quit)" ]; then
     find kernels/cuda -name '*.cu' -exec touch {} +
   fi
 }
