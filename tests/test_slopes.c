@@ -84,6 +84,8 @@ static int64_t draw(double *x, double *dy, int64_t most) {
     memcpy(&value, &word, sizeof value);
     x[n++] = value;
   }
+  const double ends[] = {-0.0, 0.0, INFINITY, -INFINITY, -64, -200, 3, -3};
+  for (int i = 0; i < 8 * NUM_DY; i++) x[n++] = ends[i / NUM_DY];
   const double step = 0.00317 * case_step(1);
   for (double v = -240; v < 30 && n < most; v += step * (v < -20 ? 3 : 1)) x[n++] = (float)v;
   for (int64_t i = 0; i < n; i++) dy[i] = slopes_of[i % NUM_DY];
@@ -125,6 +127,7 @@ static double *apply(tn_device *device, const sloped *c, tn_dtype dtype, int64_t
 /* A unit in the last place of the float nearest to a number. */
 static double unit_of(double x) {
   int exponent;
+  if (x == 0) return 0x1p-149;
   (void)frexp(x, &exponent);
   return ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
 }

@@ -75,7 +75,8 @@ START_TEST(what_does_not_divide_is_spread) {
 END_TEST
 
 /* Where processors are few a caller sleeps in many of these: one that is missed by the worker who
- * ends the last share sleeps for ever. On an emulated aarch64 that took some 1,000,000 loops. */
+ * ends the last share sleeps for ever. On an emulated aarch64 that took some 1,000,000 loops, so
+ * that these show it in one run of several. */
 #ifdef __aarch64__
 enum { SHORT_LOOPS = 200000 };
 #else

@@ -41,8 +41,9 @@ static inline int64_t stream_last_cache(void) {
  * last cache little is found there again; of less the last lines are, and threads that write past
  * it wait longer than those that do not. */
 static inline bool stream_pays(int64_t bytes) {
+  if (bytes < STREAM_LEAST) return false;
   const int64_t cache = stream_last_cache();
-  return bytes >= STREAM_LEAST && bytes > cpu_max(cache / 2, cpu_min(4 * cache, STREAM_MOST));
+  return bytes > cpu_max(cache / 2, cpu_min(4 * cache, STREAM_MOST));
 }
 
 /* Bytes to y from a block that stands as far behind a line as y does. stream_end stands behind the

@@ -1,6 +1,6 @@
 /*
- * Activations of floats and their gradients. Multiplying in double also makes products
- * with attributes round once.
+ * Activations of floats and their gradients. What is multiplied in double, with attributes too,
+ * rounds once; slope_blocks.h and loops called plain keep to float, within their operators' bounds.
  */
 #include "kernels/cpu/elementwise/bell_blocks.h"
 #include "kernels/cpu/elementwise/slope_blocks.h"

@@ -82,7 +82,8 @@ static inline FLOATS maths_hardswish(FLOATS x) {
   const FLOATS s = x + three, s_low = x - (s - three), y = x * s;
   const FLOATS y_low = MATHS_FMA(x, s, -y) + x * s_low;
   const FLOATS low = MATHS_FMA(y, MATHS_OF(-0x1.555556p-28f), y_low * sixth);
-  const FLOATS within = MATHS_FMA(y, sixth, low);
+  const FLOATS size = MATHS_ABS(MATHS_FMA(y, sixth, low)); /* the sign is that of x, of -0 too */
+  const FLOATS within = MATHS_FLOAT(MATHS_BITS(size) | (MATHS_BITS(x) & 0x80000000u));
   return FLOATS_PICK(x >= three, x, FLOATS_PICK(x <= -three, none, within));
 }
 
