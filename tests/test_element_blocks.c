@@ -221,10 +221,10 @@ START_TEST(sums_are_those_of_doubles) {
 END_TEST
 
 /* The extremes of n elements, of which the one at `at` is the largest, or NaN. */
-static void check_extremes(int n, int at, bool is_nan) {
+static void check_extremes(tn_dtype type, int n, int at, bool is_nan) {
   double *x = malloc((size_t)n * sizeof *x);
   for (int i = 0; i < n; ++i) x[i] = i == at ? is_nan ? (double)NAN : 1000 : i % 613 - 300;
-  tn_tensor *t = numbers(b.devices[1], TN_F32, 1, SHAPE(n), x), *y = NULL, *most = NULL;
+  tn_tensor *t = numbers(b.devices[1], type, 1, SHAPE(n), x), *y = NULL, *most = NULL;
   const tn_norm_attrs largest = {.struct_size = sizeof largest, .ord = (double)INFINITY};
   ok(tn_max(NULL, t, NULL, &y));
   must_be(&b, "max", 1, y, 1, &x[at], 0);
@@ -232,7 +232,7 @@ static void check_extremes(int n, int at, bool is_nan) {
   must_be(&b, "norm", 1, most, 1, &x[at], 0);
   tn_tensor_release(t);
   for (int i = 0; i < n; ++i) x[i] = -x[i];
-  t = numbers(b.devices[1], TN_F32, 1, SHAPE(n), x), y = NULL;
+  t = numbers(b.devices[1], type, 1, SHAPE(n), x), y = NULL;
   ok(tn_min(NULL, t, NULL, &y));
   must_be(&b, "min", 1, y, 1, &x[at], 0);
   tn_tensor_release(t);
@@ -243,9 +243,37 @@ START_TEST(extremes_of_rows) {
   static const int counts[] = {1, 16, 63, 64, 65, 130, 1000, 4160, 140000};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c)
     for (int at = 0; at < counts[c]; at += 1 + counts[c] / 17)
-      for (int is_nan = 0; is_nan < 2; ++is_nan) check_extremes(counts[c], at, is_nan);
-  for (int at = 7; at < 2200017; at += 700001) check_extremes(2200017, at, at % 2);
-  check_extremes(2200017, 2200016, false);
+      for (int is_nan = 0; is_nan < 2; ++is_nan) check_extremes(TN_F32, counts[c], at, is_nan);
+  for (int at = 7; at < 2200017; at += 700001) check_extremes(TN_F32, 2200017, at, at % 2);
+  check_extremes(TN_F32, 2200017, 2200016, false);
+}
+END_TEST
+
+/* Rows of 16 bits go by blocks of 512, as floats: a NaN of one is not lost in those behind, and
+ * sums are of all elements. */
+START_TEST(rows_of_sixteen_bits) {
+  static const int counts[] = {63, 64, 127, 511, 512, 513, 575, 576, 577, 1100, 70001};
+  static const tn_dtype types[] = {TN_F16, TN_BF16};
+  const tn_sum_attrs wide = {.struct_size = sizeof wide, .dtype = TN_F32};
+  for (int k = 0; k < 2; ++k)
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
+      const int n = counts[c];
+      double *x = malloc((size_t)n * sizeof *x), sum = 0, running = 0;
+      for (int at = 0; at < n; at += 1 + n / 13)
+        for (int is_nan = 0; is_nan < 2; ++is_nan) check_extremes(types[k], n, at, is_nan);
+      for (int i = 0; i < n; ++i) sum += x[i] = i * 7 % 5 - 2 + (i % 97 == 0);
+      tn_tensor *t = numbers(b.devices[1], types[k], 1, SHAPE(n), x), *y = NULL, *total = NULL;
+      ok(tn_sum(NULL, t, &wide, &y));
+      must_be(&b, "sum", 1, y, 1, &sum, 0);
+      tn_tensor_release(t);
+      for (int i = 0; i < n; ++i) x[i] = i % 200 < 100 ? 1 : -1;
+      t = numbers(b.devices[1], types[k], 1, SHAPE(n), x);
+      for (int i = 0; i < n; ++i) x[i] = running += x[i];
+      ok(tn_cumsum(NULL, t, NULL, &total));
+      must_be(&b, "cumsum", 1, total, n, x, 0);
+      tn_tensor_release(t);
+      free(x);
+    }
 }
 END_TEST
 
@@ -418,6 +446,7 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, sums_are_those_of_doubles);
   tcase_add_test(c, sums_of_the_largest_floats);
   tcase_add_test(c, extremes_of_rows);
+  tcase_add_test(c, rows_of_sixteen_bits);
   tcase_add_test(c, softmax_by_blocks);
   tcase_add_test(c, slopes_of_rows);
   tcase_add_test(c, argmax_by_blocks);
