@@ -194,77 +194,55 @@ static inline void half_blocks(bool bf16, elementwise_fn fn, int inputs, size_t 
   }
 
 #ifdef HALVES_IN_REGISTERS
+/* The same from element `done` on. */
+static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inputs, int64_t n,
+                             void *const *p, const int64_t *s, const void *ctx) {
+  void *at[HALF_INPUTS + 1];
+  if (done == n) return;
+  for (int k = 0; k <= inputs; k++) at[k] = (uint16_t *)p[k] + done * s[k];
+  half_blocks(bf16, fn, inputs, sizeof(uint16_t), n - done, at, s, ctx);
+}
+
 /* Loops over 16 bits that widen, compute and narrow in registers, for operators whose work is less
- * than what the blocks of a borrowed loop cost. EXPR is over floats a and b, and all elements go by
- * it, however they lie and wherever the work is cut: those that do not lie side by side, or are too
- * few, are gathered first. */
-static inline void take_halves_apart(bool bf16, const uint16_t *x, int64_t n, int64_t step,
-                                     float *y) {
-  uint16_t some[HALVES];
-  if (step == 1 && n >= HALVES) {
-    take_some_halves(bf16, x, y);
-    return;
-  }
-  for (int64_t j = 0; j < HALVES; j++) some[j] = j < n ? x[j * step] : 0;
-  take_some_halves(bf16, some, y);
-}
-
-static inline void put_halves_apart(bool bf16, const float *x, int64_t n, uint16_t *y,
-                                    int64_t step) {
-  uint16_t some[HALVES];
-  if (step == 1 && n >= HALVES) {
-    put_some_halves(bf16, x, y);
-    return;
-  }
-  put_some_halves(bf16, x, some);
-  for (int64_t j = 0; j < cpu_min(HALVES, n); j++) y[j * step] = some[j];
-}
-
-#define FUSED_SOME(from, other, to, EXPR)                                                          \
+ * than what the blocks of a borrowed loop cost. Strides and what is left are borrowed: EXPR, over
+ * floats a and b, must come to the same 16 bits there, wherever the work is cut, and so says where
+ * it is computed in double (test_halves). */
+#define FUSED_SOME(from, other, EXPR)                                                              \
+  float to[HALVES];                                                                                \
   for (int j = 0; j < HALVES; j++) {                                                               \
     const float a = from[j], b = other[j];                                                         \
     (void)b;                                                                                       \
     to[j] = (float)(EXPR);                                                                         \
-  }
+  }                                                                                                \
+  put_some_halves(DT == 8, to, y + i);
 #define FUSED_UNARY(op, SETUP, EXPR)                                                               \
+  static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *x = p[0];                                                                             \
     T *y = p[1];                                                                                   \
     int64_t i = 0;                                                                                 \
-    float from[HALVES], to[HALVES];                                                                \
     SETUP;                                                                                         \
     for (; s[0] == 1 && s[1] == 1 && i + HALVES <= n; i += HALVES) {                               \
+      float from[HALVES];                                                                          \
       take_some_halves(DT == 8, x + i, from);                                                      \
-      FUSED_SOME(from, from, to, EXPR)                                                             \
-      put_some_halves(DT == 8, to, y + i);                                                         \
+      FUSED_SOME(from, from, EXPR)                                                                 \
     }                                                                                              \
-    for (; i < n; i += HALVES) {                                                                   \
-      take_halves_apart(DT == 8, x + i * s[0], n - i, s[0], from);                                 \
-      FUSED_SOME(from, from, to, EXPR)                                                             \
-      put_halves_apart(DT == 8, to, n - i, y + i * s[1], s[1]);                                    \
-    }                                                                                              \
+    half_rest(i, DT == 8, op##_loop_f32, 1, n, p, s, ctx);                                         \
   }
 #define FUSED_BINARY(op, SETUP, EXPR)                                                              \
+  static void op##_loop_f32(int64_t n, void *const *p, const int64_t *s, const void *ctx);         \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *x = p[0], *z = p[1];                                                                  \
     T *y = p[2];                                                                                   \
     int64_t i = 0;                                                                                 \
-    float from[HALVES], other[HALVES], to[HALVES];                                                 \
     SETUP;                                                                                         \
     for (; s[0] == 1 && s[1] == 1 && s[2] == 1 && i + HALVES <= n; i += HALVES) {                  \
+      float from[HALVES], other[HALVES];                                                           \
       take_some_halves(DT == 8, x + i, from);                                                      \
       take_some_halves(DT == 8, z + i, other);                                                     \
-      FUSED_SOME(from, other, to, EXPR)                                                            \
-      put_some_halves(DT == 8, to, y + i);                                                         \
+      FUSED_SOME(from, other, EXPR)                                                                \
     }                                                                                              \
-    if (i < n && s[0] == 0) take_halves_apart(DT == 8, x, HALVES, 0, from);                        \
-    if (i < n && s[1] == 0) take_halves_apart(DT == 8, z, HALVES, 0, other);                       \
-    for (; i < n; i += HALVES) {                                                                   \
-      if (s[0] != 0) take_halves_apart(DT == 8, x + i * s[0], n - i, s[0], from);                  \
-      if (s[1] != 0) take_halves_apart(DT == 8, z + i * s[1], n - i, s[1], other);                 \
-      FUSED_SOME(from, other, to, EXPR)                                                            \
-      put_halves_apart(DT == 8, to, n - i, y + i * s[2], s[2]);                                    \
-    }                                                                                              \
+    half_rest(i, DT == 8, op##_loop_f32, 2, n, p, s, ctx);                                         \
   }
 #endif
 
