@@ -31,7 +31,7 @@ static dnn_tensor given(const sketch *k, int place, bool swapped) {
   const int64_t size[] = {a->b, mine ? a->h : a->g, swapped ? a->d : length,
                           swapped ? length : a->d};
   const int64_t step[] = {stride[0], stride[1], swapped ? 1 : stride[2], swapped ? stride[2] : 1};
-  return dnn_graph_memory(k->graph, 1 + place, k->type, size, step);
+  return dnn_graph_memory(k->graph, 1 + place, k->type, 4, size, step);
 }
 
 /* A tensor between operations, row-major. */
@@ -39,7 +39,7 @@ static dnn_tensor between(const sketch *k, cudnnDataType_t type, int64_t heads, 
                           int64_t columns) {
   const int64_t size[] = {k->a->b, heads, rows, columns};
   const int64_t stride[] = {heads * rows * columns, rows * columns, columns, 1};
-  return dnn_graph_between(k->graph, type, size, stride);
+  return dnn_graph_between(k->graph, type, 4, size, stride);
 }
 
 static dnn_tensor scores(const sketch *k, cudnnDataType_t type) {
@@ -53,12 +53,12 @@ static dnn_tensor own(const sketch *k, int64_t id, int64_t columns) {
   const attention *a = k->a;
   const int64_t size[] = {a->b, a->h, a->s, columns};
   const int64_t stride[] = {a->h * a->s * columns, a->s * columns, columns, 1};
-  return dnn_graph_memory(k->graph, id, FLOAT, size, stride);
+  return dnn_graph_memory(k->graph, id, FLOAT, 4, size, stride);
 }
 
 static dnn_tensor lengths(const sketch *k, int64_t id) {
   const int64_t size[] = {k->a->b, 1, 1, 1}, stride[] = {1, 1, 1, 1};
-  return dnn_graph_memory(k->graph, id, INT, size, stride);
+  return dnn_graph_memory(k->graph, id, INT, 4, size, stride);
 }
 
 /* ---------------------------------------------------------------- operations --- */
@@ -176,7 +176,7 @@ static void add_transposed(const sketch *k, dnn_tensor x, dnn_tensor other, int 
   const attention *a = k->a;
   const int64_t size[] = {a->b, a->h, a->t, a->s};
   const int64_t stride[] = {a->h * a->s * a->t, a->s * a->t, 1, a->t};
-  dnn_tensor turned = dnn_graph_between(k->graph, k->type, size, stride);
+  dnn_tensor turned = dnn_graph_between(k->graph, k->type, 4, size, stride);
   dnn_graph_reshape(k->graph, x, turned);
   dnn_tensor result = given(k, place, false);
   dnn_tensor all = a->h == a->g ? result : between(k, k->type, a->h, a->t, a->d);
@@ -189,7 +189,7 @@ static void add_queries(const sketch *k, dnn_tensor x, dnn_tensor keys) {
   const attention *a = k->a;
   const int64_t size[] = {a->b, a->g, a->t, a->d};
   const int64_t stride[] = {a->stride[ATTN_K][0], a->stride[ATTN_K][1], a->stride[ATTN_K][2], 1};
-  dnn_tensor turned = dnn_graph_between(k->graph, k->type, size, stride);
+  dnn_tensor turned = dnn_graph_between(k->graph, k->type, 4, size, stride);
   dnn_graph_reshape(k->graph, keys, turned);
   dnn_tensor sum = own(k, ATTN_ID_DQ_SUM, a->d);
   dnn_graph_matmul(k->graph, x, turned, sum, k->queries, NULL, k->keys);

@@ -1,7 +1,7 @@
 /*
- * The engines that cuDNN's graphs have for a convolution over two axes, alone or with bias, addend
- * and activation in them. Engines that compute less exactly than the call asks for are left out by
- * their notes.
+ * The engines that cuDNN's graphs have for a convolution over two or three axes, alone or with
+ * bias, addend and activation in them. Engines that compute less exactly than the call asks for are
+ * left out by their notes.
  */
 #include <math.h>
 #include <string.h>
@@ -33,15 +33,19 @@ static bool has_odd_groups(const convolution *c) {
   return cuda_conv_is_half(c) && c->groups > 1 && in > 1 && (in % 8 != 0 || out % 8 != 0);
 }
 
-/* Sizes and strides of a tensor over two spatial axes, packed; without an id, one between
- * operations. */
+/* A packed tensor of the call; without an id, one between operations. */
 static dnn_tensor typed_tensor(dnn_graph *g, int64_t id, cudnnDataType_t type, const convolution *c,
                                const int32_t size[5]) {
-  const int64_t n[4] = {size[0], size[1], size[3], size[4]};
-  const int64_t rows[4] = {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
-  const int64_t last[4] = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
-  const int64_t *stride = c->channels_last ? last : rows;
-  return id ? dnn_graph_memory(g, id, type, n, stride) : dnn_graph_between(g, type, n, stride);
+  const int64_t plane = (int64_t)size[3] * size[4], across = c->channels_last ? size[1] : 1;
+  const int64_t channel = c->channels_last ? 1 : size[2] * plane, image = size[2] * plane * size[1];
+  const int64_t deep[] = {size[0], size[1], size[2], size[3], size[4]};
+  const int64_t deep_step[] = {image, channel, plane * across, size[4] * across, across};
+  const int64_t flat[] = {size[0], size[1], size[3], size[4]};
+  const int64_t flat_step[] = {image, channel, size[4] * across, across};
+  const int64_t *n = c->deep ? deep : flat, *step = c->deep ? deep_step : flat_step;
+  const int axes = c->deep ? 5 : 4;
+  return id ? dnn_graph_memory(g, id, type, axes, n, step)
+            : dnn_graph_between(g, type, axes, n, step);
 }
 
 /* In the call's type; without an id, in the type computed in. */
@@ -114,11 +118,12 @@ int cuda_conv_engines(cuda_queue *queue, const convolution *c, bool fused, uint3
   dnn_conv conv = {.result = results[c->role], .compute = CUDNN_DATA_FLOAT};
   const dnn_limits limits = {notes, conv_workspace_limit, forbidden_engine(c)};
   dnn_graph g;
-  if (c->deep || c->dtype == TN_F64 || has_odd_groups(c)) return 0;
-  for (int i = 0; i < 2; i++) {
-    conv.stride[i] = c->stride[1 + i];
-    conv.padding[i] = c->padding[1 + i];
-    conv.dilation[i] = c->dilation[1 + i];
+  if (c->dtype == TN_F64 || has_odd_groups(c)) return 0;
+  conv.axes = c->deep ? 3 : 2;
+  for (int i = 0, first = 3 - conv.axes; i < conv.axes; i++) {
+    conv.stride[i] = c->stride[first + i];
+    conv.padding[i] = c->padding[first + i];
+    conv.dilation[i] = c->dilation[first + i];
   }
   memset(&g, 0, sizeof g);
   dnn_tensor x = tensor_of(&g, CONV_ID_X, c, c->x), w = tensor_of(&g, CONV_ID_W, c, c->w);

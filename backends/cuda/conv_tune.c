@@ -1,7 +1,6 @@
 /*
  * The fastest way of a convolution by measuring: the algorithms that cuDNN's older heuristic names,
- * and for two axes the engines that its graphs have, which are more and of which many run on newer
- * units.
+ * and the engines that its graphs have, which are more and of which many run on newer units.
  *
  * Where there is a bias or an activation, each stands beside those that have it in them: what is
  * measured is the whole call. Some of these take NaN for 0, so that one is only kept after it was

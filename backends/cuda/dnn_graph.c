@@ -72,14 +72,14 @@ void dnn_graph_free(dnn_graph *g) {
 typedef enum tensor_kind { IN_MEMORY, BETWEEN, NUMBER } tensor_kind;
 
 static dnn_tensor make_tensor(dnn_graph *g, int64_t id, cudnnDataType_t type, tensor_kind kind,
-                              const int64_t *size, const int64_t *stride) {
+                              int axes, const int64_t *size, const int64_t *stride) {
   static const int64_t alignment = address_alignment;
   static const bool yes = true;
   const char *what = "tensor";
   dnn_tensor t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
   set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, "tensor's type");
-  set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, size, "tensor's sizes");
-  set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride, "tensor's strides");
+  set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, axes, size, "tensor's sizes");
+  set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, axes, stride, "tensor's strides");
   set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, "tensor's id");
   set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, "alignment");
   if (kind == BETWEEN)
@@ -90,20 +90,20 @@ static dnn_tensor make_tensor(dnn_graph *g, int64_t id, cudnnDataType_t type, te
   return t;
 }
 
-dnn_tensor dnn_graph_memory(dnn_graph *g, int64_t id, cudnnDataType_t type, const int64_t *size,
-                            const int64_t *stride) {
-  return make_tensor(g, id, type, IN_MEMORY, size, stride);
+dnn_tensor dnn_graph_memory(dnn_graph *g, int64_t id, cudnnDataType_t type, int axes,
+                            const int64_t *size, const int64_t *stride) {
+  return make_tensor(g, id, type, IN_MEMORY, axes, size, stride);
 }
 
-dnn_tensor dnn_graph_between(dnn_graph *g, cudnnDataType_t type, const int64_t *size,
+dnn_tensor dnn_graph_between(dnn_graph *g, cudnnDataType_t type, int axes, const int64_t *size,
                              const int64_t *stride) {
   /* Ids are all different: these count from where those of memory never reach. */
-  return make_tensor(g, 1000 + g->num_made, type, BETWEEN, size, stride);
+  return make_tensor(g, 1000 + g->num_made, type, BETWEEN, axes, size, stride);
 }
 
 dnn_tensor dnn_graph_number(dnn_graph *g, int64_t id, cudnnDataType_t type) {
   static const int64_t ones[] = {1, 1, 1, 1};
-  return make_tensor(g, id, type, NUMBER, ones, ones);
+  return make_tensor(g, id, type, NUMBER, 4, ones, ones);
 }
 
 /* ---------------------------------------------------------------- operations --- */
@@ -185,18 +185,18 @@ static conv_names names_of(dnn_conv_result result) {
 
 void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor w, dnn_tensor y) {
   static const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  static const int64_t axes = 2;
   static const float one = 1, zero = 0;
+  const int64_t axes = conv->axes;
   const char *what = "convolution";
   const conv_names n = names_of(conv->result);
   cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
   set(g, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &conv->compute, what);
   set(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
   set(g, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes, what);
-  set(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, conv->stride, what);
-  set(g, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding, what);
-  set(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, conv->padding, what);
-  set(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, conv->dilation, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, axes, conv->stride, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, axes, conv->padding, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, axes, conv->padding, what);
+  set(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, axes, conv->dilation, what);
   finalize(g, d, what);
   cudnnBackendDescriptor_t op = make(g, n.type, what);
   set(g, op, n.alpha, CUDNN_TYPE_FLOAT, 1, &one, what);

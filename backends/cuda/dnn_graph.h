@@ -33,19 +33,21 @@ typedef struct dnn_plan {
   uint32_t notes; /* a bit for each cudnnNumericalNote_t of the engine */
 } dnn_plan;
 
-/* What a convolution computes of x, w and y, and its numbers along the two spatial axes. */
+/* What a convolution computes of x, w and y, and its numbers along the spatial axes. */
 typedef enum dnn_conv_result { DNN_CONV_Y, DNN_CONV_X, DNN_CONV_W } dnn_conv_result;
 typedef struct dnn_conv {
   dnn_conv_result result;
   cudnnDataType_t compute; /* CUDNN_DATA_FLOAT */
-  int64_t stride[2], padding[2], dilation[2];
+  int axes;                /* 2 or 3 */
+  int64_t stride[3], padding[3], dilation[3];
 } dnn_conv;
 
-/* Tensors of four axes with strides in elements. Those in memory have an id, above 0, by which
- * dnn_plan_execute finds their addresses, multiples of 16; the others lie between operations. */
-dnn_tensor dnn_graph_memory(dnn_graph *g, int64_t id, cudnnDataType_t type, const int64_t *size,
-                            const int64_t *stride);
-dnn_tensor dnn_graph_between(dnn_graph *g, cudnnDataType_t type, const int64_t *size,
+/* Tensors of four or five axes with strides in elements. Those in memory have an id, above 0, by
+ * which dnn_plan_execute finds their addresses, multiples of 16; the others lie between operations.
+ */
+dnn_tensor dnn_graph_memory(dnn_graph *g, int64_t id, cudnnDataType_t type, int axes,
+                            const int64_t *size, const int64_t *stride);
+dnn_tensor dnn_graph_between(dnn_graph *g, cudnnDataType_t type, int axes, const int64_t *size,
                              const int64_t *stride);
 /* A number that the host gives at each execution. */
 dnn_tensor dnn_graph_number(dnn_graph *g, int64_t id, cudnnDataType_t type);
@@ -67,7 +69,7 @@ void dnn_graph_reduce(dnn_graph *g, cudnnReduceTensorOp_t mode, dnn_tensor x, dn
 /* y = x seen with y's sizes and strides. */
 void dnn_graph_reshape(dnn_graph *g, dnn_tensor x, dnn_tensor y);
 
-/* One of the three from the others; w is [k, c / groups, h, w]. */
+/* One of the three from the others; w is [k, c / groups, h, w] or [k, c / groups, d, h, w]. */
 void dnn_graph_conv(dnn_graph *g, const dnn_conv *conv, dnn_tensor x, dnn_tensor w, dnn_tensor y);
 
 /* What a caller has no use for. */

@@ -115,9 +115,12 @@ enum { own = 200, direct = 100, vendor = 300 };
 
 /* Elementwise functions whose results of 16 bits cost more than a look at a table of them
  * (kernels/cuda/base/table.h), in rows beside those that ask for no workspace. */
-#define TABLE(op)                                                                                  \
+#define TABLE_OF(op, set)                                                                          \
   ROW(op, "cuda." #op ".table", own + 10, FLAGS_STRIDED, .run = cuda_run_##op,                     \
-      .workspace = cuda_table_workspace, .types = {TN_SET(TN_F16) | TN_SET(TN_BF16)})
+      .workspace = cuda_table_workspace, .types = {set})
+#define TABLE(op) TABLE_OF(op, TN_SET(TN_F16) | TN_SET(TN_BF16))
+/* What is as fast as memory in bfloat16 (kernels/cuda/elementwise/narrow.cuh). */
+#define TABLE_OF_F16(op) TABLE_OF(op, TN_SET(TN_F16))
 
 /* Few queries and many keys, as a decoder has them: our own kernel, which reads keys and values
  * once.
@@ -167,14 +170,15 @@ RECURRENT_ROW(rnn)
 
 static const tn_kernel cuda_kernels[] = {
 #include "kernels/cuda/rows.def"
-    TABLE(exp),
-    TABLE(exp2),
+    TABLE_OF_F16(exp),
+    TABLE_OF_F16(exp2),
+    TABLE_OF_F16(cosh),
+    TABLE_OF_F16(selu),
     TABLE(expm1),
     TABLE(log),
     TABLE(log2),
     TABLE(log10),
     TABLE(log1p),
-    TABLE(cosh),
     TABLE(tanh),
     TABLE(erf),
     TABLE(erfc),
@@ -192,7 +196,6 @@ static const tn_kernel cuda_kernels[] = {
     TABLE(mish),
     TABLE(celu),
     TABLE(elu),
-    TABLE(selu),
     ROW(matmul, "cuda.matmul.small", vendor + 20, FLAGS_STRIDED, .run = cuda_run_matmul_small,
         .supports = cuda_matmul_small_supports,
         .note = "at most 64 rows and columns, 128 terms of a sum and 2^19 of all; no activation, "

@@ -68,6 +68,17 @@ def conv(section, dtype, n, c, h, w, k, size, stride=1, padding=0, groups=1, dil
                 flops=2 * n * k * oh * ow * (c // groups) * size * size, limit=dtype)
 
 
+def volume(section, dtype, n, c, d, h, w, k, way):
+    """A convolution by 3x3x3 that keeps its size, row-major."""
+    x, y, weight = text(dtype, n, c, d, h, w), text(dtype, n, k, d, h, w), text(dtype, k, c, 3, 3, 3)
+    call = {"forward": f"conv3d padding=1,1,1 : {x} {weight}",
+            "by input": f"conv3d_grad_input padding=1,1,1 size={d},{h},{w} : {y} {weight}",
+            "by weight": f"conv3d_grad_weight padding=1,1,1 kernel=3,3,3 : {y} {x}"}[way]
+    return case(section, f"{n}x{c}x{d}x{h}x{w} to {k}, 3x3x3, {way}, {dtype}", call,
+                ["conv", dtype, [n, c, d, h, w], [k, c, 3, 3, 3], 1, 1, 1, 1, way, False],
+                flops=2 * n * k * d * h * w * c * 27, limit=dtype)
+
+
 ACTIVATIONS = {"relu": 1, "gelu": 2, "hardswish": 5, "silu": 6}
 
 
@@ -199,6 +210,9 @@ def convolutions():
     for n, c, h, w, k, size, more in NETWORKS[1:6:4] + NETWORKS[8:]:
         for dtype in ("f32", "tf32"):
             yield conv("convolutions", dtype, n, c, h, w, k, size, last=False, **more)
+    for way in ("forward", "by input", "by weight"):
+        for dtype in ("f32", "bf16"):
+            yield volume("convolutions", dtype, 4, 64, 16, 28, 28, 64, way)
     for size, after, adds, last in ((3, "relu", True, True), (3, "silu", False, True), (1, "silu", False, True),
                                     (3, "silu", True, True), (3, "silu", False, False),
                                     (1, "hardswish", False, True), (1, "gelu", False, True)):
@@ -212,7 +226,9 @@ def attentions():
               (4, 16, 16, 2048, 2048, 64, "f16", False), (4, 16, 16, 2048, 2048, 128, "f16", True),
               (32, 8, 8, 256, 256, 64, "bf16", False), (1, 16, 16, 16384, 16384, 128, "bf16", True),
               (8, 32, 8, 1, 8192, 128, "bf16", False), (1, 32, 8, 1, 32768, 128, "bf16", False),
-              (32, 16, 16, 1, 2048, 64, "f16", False), (64, 4, 4, 77, 77, 64, "f16", False)]
+              (32, 16, 16, 1, 2048, 64, "f16", False), (64, 4, 4, 77, 77, 64, "f16", False),
+              (4, 16, 16, 2048, 2048, 64, "f32", False), (4, 16, 16, 2048, 2048, 64, "f32", True),
+              (4, 16, 16, 2048, 2048, 128, "f32", True)]
     for shape in shapes:
         for backward in (False, True):
             if shape[3] > 1 or not backward:

@@ -64,13 +64,15 @@ def conv(dtype, x_shape, w_shape, stride, padding, dilation, groups, way, last):
     x, w = drawn(dtype, *x_shape), drawn(dtype, *w_shape)
     if last:
         x, w = last_channels(x), last_channels(w)
+    axes = len(w_shape) - 2
+    convolve = {2: F.conv2d, 3: F.conv3d}[axes]
     if way == "forward":
-        return lambda: F.conv2d(x, w, None, stride, padding, dilation, groups)
-    y = F.conv2d(x, w, None, stride, padding, dilation, groups)
+        return lambda: convolve(x, w, None, stride, padding, dilation, groups)
+    y = convolve(x, w, None, stride, padding, dilation, groups)
     dy = torch.rand_like(y)
     mask = [way == "by input", way == "by weight", False]
     return lambda: torch.ops.aten.convolution_backward(
-        dy, x, w, None, [stride] * 2, [padding] * 2, [dilation] * 2, False, [0, 0], groups, mask)
+        dy, x, w, None, [stride] * axes, [padding] * axes, [dilation] * axes, False, [0] * axes, groups, mask)
 
 
 def block(dtype, x_shape, w_shape, padding, after, adds, last):

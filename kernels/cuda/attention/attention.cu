@@ -1,8 +1,10 @@
 /*
  * Forward attention: on tensor cores where the element type and the size of the vectors
- * allow (attention_mma.cuh), else by fused multiply-adds on tiles in shared memory. A row's
- * softmax goes on from tile to tile with its maximum and sum (Milakov and Gimelshein 2018).
+ * allow (attention_mma.cuh, attention_float.cuh), else by fused multiply-adds on tiles in shared
+ * memory. A row's softmax goes on from tile to tile with its maximum and sum (Milakov and
+ * Gimelshein 2018).
  */
+#include "kernels/cuda/attention/attention_float.cuh"
 #include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -124,6 +126,12 @@ tn_status run_mma_by_count(const tn_kernel_args *args, attention_params p) {
   return blocks >= processors ? run_mma<T, D, 8>(args, p) : run_mma<T, D, 4>(args, p);
 }
 
+template <int D> tn_status run_floats(const tn_kernel_args *args, attention_params p) {
+  p.blocks = (int)ceil_div(p.s, float_rows);
+  return launch_tiles(args, attend_floats<D>, p.batch * p.heads * p.blocks, float_threads,
+                      float_shared_bytes<D>(), p);
+}
+
 template <class T> tn_status run_half(const tn_kernel_args *args, attention_params p) {
   if (!suits_tensor_cores(p)) return run_tiles_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_mma_by_count<T, 64>(args, p) : run_mma_by_count<T, 128>(args, p);
@@ -157,6 +165,10 @@ tn_status cuda_run_scaled_dot_product_attention(const tn_kernel_args *args) {
     p.wide = has_wide_vectors(p, sizeof(T));
     if constexpr (sizeof(T) == 2)
       return run_half<T>(args, p);
+    else if constexpr (sizeof(T) == 4)
+      return p.d <= 64    ? run_floats<64>(args, p)
+             : p.d <= 128 ? run_floats<128>(args, p)
+                          : run_tiles<T, T, 256>(args, p);
     else
       return run_tiles_by_size<T, T>(args, p);
   });

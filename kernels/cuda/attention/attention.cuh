@@ -71,6 +71,28 @@ template <class T> __device__ __forceinline__ compute_t<T> load_of(const attenti
     return load(x);
 }
 
+/* The tiles of queries, of all heads that share keys, that see keys from j on. */
+struct query_tiles {
+  int side, hidden, seen; /* hidden: of each head, those before the first that sees */
+  int64_t head;
+
+  __device__ __forceinline__ query_tiles(const attention_params &p, int64_t group, int j, int side)
+      : side(side), hidden(0) {
+    const int all = (p.s + side - 1) / side;
+    const int64_t blind = p.causal ? (int64_t)j - p.shift : 0; /* queries that do not see key j */
+    if (blind > 0) hidden = blind < p.s ? (int)blind / side : all;
+    seen = all - hidden;
+    head = group * (p.heads / p.groups);
+  }
+  __device__ __forceinline__ int count(const attention_params &p) const {
+    return p.heads / p.groups * seen;
+  }
+  __device__ __forceinline__ attention_place place(const attention_params &p, int x) const {
+    return place_of_head(p, head + x / seen);
+  }
+  __device__ __forceinline__ int first(int x) const { return (hidden + x % seen) * side; }
+};
+
 /* The score of a product of query i and key j; -infinity where the key is hidden. */
 template <class T, class C>
 __device__ __forceinline__ C score_of(const attention_params &p, const attention_place &at, int i,

@@ -1,9 +1,10 @@
 /*
  * The gradient of attention, on tensor cores where the element type and the size of the
- * vectors allow (attention_grad_mma.cuh), else by fused multiply-adds on tiles in shared
- * memory: one pass over queries for dq, one over keys for dk and dv, so that no two blocks
- * add to one number and the sums have one order. Weights are computed anew from the lse.
+ * vectors allow (attention_grad_mma.cuh, attention_grad_float.cuh), else by fused multiply-adds on
+ * tiles in shared memory: one pass over queries for dq, one over keys for dk and dv, so that no two
+ * blocks add to one number and the sums have one order. Weights are computed anew from the lse.
  */
+#include "kernels/cuda/attention/attention_grad_float.cuh"
 #include "kernels/cuda/attention/attention_grad_mma.cuh"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -109,27 +110,6 @@ __global__ void __launch_bounds__(16 * gradient_y)
   tile_store<T, C, D, Y>(p, (T *)p.out + queries, dq, factor, rows);
 }
 
-/* The tiles of queries, of all heads that share keys, that see keys from j on. */
-struct query_tiles {
-  int side, hidden, seen; /* hidden: of each head, those before the first that sees */
-  int64_t head;
-
-  __device__ __forceinline__ query_tiles(const attention_params &p, int64_t group, int j, int side)
-      : side(side), hidden(0) {
-    const int all = (p.s + side - 1) / side;
-    while (hidden < all && keys_seen(p, least(p.s, (hidden + 1) * side)) <= j) hidden++;
-    seen = all - hidden;
-    head = group * (p.heads / p.groups);
-  }
-  __device__ __forceinline__ int count(const attention_params &p) const {
-    return p.heads / p.groups * seen;
-  }
-  __device__ __forceinline__ attention_place place(const attention_params &p, int x) const {
-    return place_of_head(p, head + x / seen);
-  }
-  __device__ __forceinline__ int first(int x) const { return (hidden + x % seen) * side; }
-};
-
 template <class T, class C, int D>
 __global__ void __launch_bounds__(16 * gradient_y)
     key_grad(const __grid_constant__ attention_params p) {
@@ -190,19 +170,20 @@ tn_status run_deltas(const tn_kernel_args *args, const attention_params &p) {
                 0, (C *)p.delta, (const E *)p.dy, (const E *)p.y, rows, p.d, p.brain);
 }
 
-/* Two tiles where there is room: the next one comes while one is worked on. */
-template <class C, int D> int tiles_of(const tn_kernel_args *args) {
+/* Whether a block can have so much shared memory. Two tiles where there is room: the next one comes
+ * while one is worked on. */
+bool room_for(const tn_kernel_args *args, size_t bytes) {
   int room = 0;
   if (cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                              ((const cuda_info *)args->device)->ordinal) != cudaSuccess)
     (void)cudaGetLastError();
-  return gradient_bytes<C, D>(2) <= (size_t)room ? 2 : 1;
+  return bytes <= (size_t)room;
 }
 
 template <class T, class C, int D>
 tn_status run_grad(const tn_kernel_args *args, attention_params p) {
   using S = tile_sizes<C, D, gradient_y>;
-  p.tiles = tiles_of<C, D>(args);
+  p.tiles = room_for(args, gradient_bytes<C, D>(2)) ? 2 : 1;
   const size_t bytes = gradient_bytes<C, D>(p.tiles);
   tn_status status = run_deltas<T, C>(args, p);
   p.blocks = (int)ceil_div(p.s, S::side);
@@ -235,6 +216,19 @@ template <class T, int D> tn_status run_grad_mma(const tn_kernel_args *args, att
   return status;
 }
 
+template <int D> tn_status run_grad_floats(const tn_kernel_args *args, attention_params p) {
+  tn_status status = run_deltas<float, float>(args, p);
+  p.blocks = (int)ceil_div(p.s, float_rows);
+  if (status == TN_OK)
+    status = launch_tiles(args, query_grad_floats<D>, p.batch * p.heads * p.blocks, float_threads,
+                          float_grad_bytes<D>(), p);
+  p.blocks = (int)ceil_div(p.t, float_rows);
+  if (status == TN_OK)
+    status = launch_tiles(args, key_grad_floats<D>, p.batch * p.groups * p.blocks, float_threads,
+                          float_grad_bytes<D>(), p);
+  return status;
+}
+
 template <class T> tn_status run_grad_half(const tn_kernel_args *args, attention_params p) {
   if (!suits_tensor_cores(p)) return run_grad_by_size<any_half, float>(args, p);
   return p.d <= 64 ? run_grad_mma<T, 64>(args, p) : run_grad_mma<T, 128>(args, p);
@@ -262,6 +256,10 @@ tn_status cuda_run_scaled_dot_product_attention_grad(const tn_kernel_args *args)
     p.wide = has_wide_vectors(p, sizeof(T));
     if constexpr (sizeof(T) == 2)
       return run_grad_half<T>(args, p);
+    else if constexpr (sizeof(T) == 4)
+      return p.d <= 64    ? run_grad_floats<64>(args, p)
+             : p.d <= 128 ? run_grad_floats<128>(args, p)
+                          : run_grad<T, T, 256>(args, p);
     else
       return run_grad_by_size<T, T>(args, p);
   });

@@ -7,14 +7,15 @@
 #include "kernels/cuda/elementwise/softplus.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
-NARROWED_SINGLE_OP(sigmoid)
-NARROWED_SINGLE_OP(silu)
+NARROWED_SINGLE_OP(sigmoid, false)
+NARROWED_SINGLE_OP(silu, false)
 SINGLE_OP(gelu)
 NARROWED_OP(gelu_tanh, true)
 RUN_UNARY(sigmoid)
 RUN_UNARY(silu)
 SINGLE_UNARY(mish)
-SINGLE_UNARY(selu)
+NARROWED_SINGLE_OP(selu, true)
+RUN_UNARY(selu)
 WIDE_UNARY(hardswish)
 WIDE_UNARY(hardsigmoid)
 

@@ -4,7 +4,7 @@
  */
 #include "kernels/common/wide/double.h"
 #include "kernels/common/wide/exp.h"
-#include "kernels/cuda/elementwise/single.cuh"
+#include "kernels/cuda/elementwise/narrow.cuh"
 #include "kernels/cuda/elementwise/unary.cuh"
 
 PLAIN_UNARY(expm1, expm1(x))
@@ -20,12 +20,16 @@ SINGLE_RARE_FN float rare_exp2(float x) { return (float)wide_exp2((double)x); }
 
 /* By single.cuh where results are normal, else in double. */
 struct exp_op {
+  static constexpr bool wide_in_half = true;
+  __device__ __forceinline__ float narrow(float x) const { return narrow_exp_value(x); }
   __device__ __forceinline__ float operator()(float x) const {
     return fabsf(x) <= 87.0f ? single_exp(x) : rare_exp(x);
   }
   __device__ __forceinline__ double operator()(double x) const { return double_exp(x); }
 };
 struct exp2_op {
+  static constexpr bool wide_in_half = true;
+  __device__ __forceinline__ float narrow(float x) const { return narrow_exp2(x); }
   __device__ __forceinline__ float operator()(float x) const {
     return fabsf(x) <= 126.0f ? single_exp2(x) : rare_exp2(x);
   }
@@ -38,7 +42,8 @@ RUN_UNARY(exp2)
 SINGLE_UNARY(log10)
 
 SINGLE_UNARY(sinh)
-SINGLE_UNARY(cosh)
+NARROWED_SINGLE_OP(cosh, true)
+RUN_UNARY(cosh)
 SINGLE_UNARY(tanh)
 SINGLE_UNARY(asinh)
 SINGLE_UNARY(acosh)

@@ -36,6 +36,50 @@ __device__ __forceinline__ float narrow_silu(float x) {
   return c * narrow_sigmoid(c);
 }
 
+/* ---------------------------------------------- to some 2^-21, for bfloat16 --- */
+
+/* No result of bfloat16 lies so close to the middle of two that the device's approximate powers of
+ * 2 take the wrong one (tests/cuda/test_narrow.c looks at all of them). */
+
+/* x log2 e in two parts. */
+__device__ __forceinline__ single_parts narrow_binary(float x) {
+  single_parts y;
+  y.whole = __fmul_rn(x, 1.44269504f);
+  y.rest = fmaf(x, 1.92596299e-8f, fmaf(x, 1.44269504f, -y.whole));
+  return y;
+}
+
+/* Below 2^-126 a power of 2 is made 2^64 times as large first. */
+__device__ __forceinline__ float narrow_exp_value(float x) {
+  const single_parts b = narrow_binary(single_at_most(single_at_least(x, -200.0f), 200.0f));
+  const bool tiny = b.whole < -125.0f;
+  const float y = single_power_2(tiny ? b.whole + 64.0f : b.whole);
+  return fmaf(y, 0.693147182f * b.rest, y) * (tiny ? 0x1p-64f : 1.0f);
+}
+
+/* A square becomes 0 where float has only 0. */
+__device__ __forceinline__ float narrow_exp2(float x) {
+  const float root = single_power_2(0.5f * x);
+  return root * root;
+}
+
+/* Half of e^|x| is there where that is none any more. */
+__device__ __forceinline__ float narrow_cosh(float x) {
+  const single_parts b = narrow_binary(single_at_most(fabsf(x), 200.0f));
+  float e = single_power_2(b.whole - 1.0f);
+  e = fmaf(e, 0.693147182f * b.rest, e);
+  return fmaf(0.25f, single_reciprocal(e), e);
+}
+
+__device__ __forceinline__ float narrow_selu(float x) {
+  float p = fmaf(x, 1.0f / 120, 1.0f / 24);
+  p = fmaf(p, x, 1.0f / 6);
+  p = fmaf(p, x, 0.5f);
+  p = fmaf(p, x, 1.0f);
+  const float below = single_reaches(x, -0.3f, x * p, single_power_2(1.44269504f * x) - 1.0f);
+  return single_reaches(x, 0.0f, 1.05070102f * x, 1.75809932f * below);
+}
+
 /* ------------------------------------------------------------------ slopes --- */
 
 /* e^x as a square, which becomes 0 where float has only 0. */

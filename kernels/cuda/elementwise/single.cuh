@@ -57,6 +57,13 @@ SINGLE_FN float single_at_least(float x, float bound) {
   return y;
 }
 
+/* The smaller; NaN where x is. */
+SINGLE_FN float single_at_most(float x, float bound) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(bound));
+  return y;
+}
+
 /* n / (d + low), |low| <= ULP(d) / 2, hardly worse than correctly rounded where neither the
  * quotient nor its remainder leaves the normal numbers. */
 SINGLE_FN float single_quotient(float n, float d, float low) {

@@ -195,12 +195,12 @@ static tn_status run_plain_or(const tn_kernel_args *args, bool is_plain, Plain p
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
   };                                                                                               \
   }
-/* The same with a function of narrow.cuh for 16 bits. */
-#define NARROWED_SINGLE_OP(name)                                                                   \
+/* The same with a function of narrow.cuh as NARROWED_OP has it. */
+#define NARROWED_SINGLE_OP(name, half_is_wide)                                                     \
   namespace {                                                                                      \
   struct name##_op {                                                                               \
     using many_steps = void;                                                                       \
-    static constexpr bool wide_in_half = false;                                                    \
+    static constexpr bool wide_in_half = half_is_wide;                                             \
     __device__ __forceinline__ float narrow(float x) const { return narrow_##name(x); }            \
     __device__ __forceinline__ float operator()(float x) const { return single_##name(x); }        \
     __device__ __forceinline__ double operator()(double x) const { return double_##name(x); }      \
