@@ -1,7 +1,7 @@
 /*
  * Functions that CUDA computes for results of 16 bits alone (kernels/cuda/elementwise/narrow.cuh):
- * every number of f16 and bf16 against what the reference computes of it in double, as far apart as
- * `tenon check` allows. Skipped where no GPU is.
+ * every number of f16 and bf16, in a dense run and with gaps, against what the reference computes
+ * of it in double, as far apart as `tenon check` allows. Skipped where no GPU is.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -55,25 +55,41 @@ static double number_of(uint16_t bits, tn_dtype dtype) {
   return bits & 0x8000 ? -x : x;
 }
 
+/* Every second number of a tensor of twice as many, so that it is no dense run. */
+static tn_tensor *strided(tn_dtype dtype, const uint16_t *bits) {
+  uint16_t *twice = malloc(2 * PATTERNS * sizeof *twice);
+  tn_tensor *wide = NULL, *part = NULL;
+  ck_assert_ptr_nonnull(twice);
+  for (int i = 0; i < PATTERNS; i++) twice[2 * i] = twice[2 * i + 1] = bits[i];
+  ok(tn_tensor_from_host(gpu, dtype, 1, SHAPE(2 * PATTERNS), twice, &wide));
+  ok(tn_tensor_slice(wide, 0, 0, 2 * PATTERNS, 2, &part));
+  tn_tensor_release(wide);
+  free(twice);
+  return part;
+}
+
 /* How far apart neighbours are where y lies. */
 static double step_of(double y, tn_dtype dtype) {
   int exponent;
   (void)frexp(y, &exponent);
   const int least = dtype == TN_F16 ? -24 : -133, step = exponent - (dtype == TN_F16 ? 11 : 8);
-  return ldexp(1, step < least ? least : step);
+  return ldexp(1, y == 0 || step < least ? least : step);
 }
 
 START_TEST(every_number) {
-  const uint32_t op = cases[_i / 2].op;
+  const uint32_t op = cases[_i / 4].op;
   const tn_dtype dtype = _i % 2 ? TN_BF16 : TN_F16;
-  const double bound = 0.5 + ldexp(cases[_i / 2].tolerance, dtype == TN_BF16 ? -16 : -13);
+  const double bound = 0.5 + ldexp(cases[_i / 4].tolerance, dtype == TN_BF16 ? -16 : -13);
   const double most = dtype == TN_F16 ? 65504 : ldexp(255, 120);
   uint16_t *bits = malloc(PATTERNS * sizeof *bits), *got = malloc(PATTERNS * sizeof *got);
   double *wanted = malloc(PATTERNS * sizeof *wanted);
   ck_assert(bits && got && wanted);
   for (int i = 0; i < PATTERNS; i++) bits[i] = (uint16_t)(i * 40503 + 77);
   tn_tensor *x = NULL, *near = NULL;
-  ok(tn_tensor_from_host(gpu, dtype, 1, SHAPE(PATTERNS), bits, &x));
+  if (_i / 2 % 2)
+    x = strided(dtype, bits);
+  else
+    ok(tn_tensor_from_host(gpu, dtype, 1, SHAPE(PATTERNS), bits, &x));
   ok(tn_tensor_from_host(reference, dtype, 1, SHAPE(PATTERNS), bits, &near));
   tn_tensor *y = apply(op, x), *wide = as(near, TN_F64), *exact = apply(op, wide);
   ok(tn_tensor_to_host(y, got, PATTERNS * sizeof *got));
@@ -101,7 +117,7 @@ END_TEST
 
 static void add_tests(TCase *t) {
   tcase_add_checked_fixture(t, setup, teardown);
-  tcase_add_loop_test(t, every_number, 0, 2 * (int)(sizeof cases / sizeof *cases));
+  tcase_add_loop_test(t, every_number, 0, 4 * (int)(sizeof cases / sizeof *cases));
 }
 
 int main(void) { return run_suite_on_gpu("cuda-narrow", add_tests); }

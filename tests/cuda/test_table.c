@@ -26,7 +26,7 @@ static void setup(void) {
 }
 static void teardown(void) { tn_runtime_close(rt); }
 
-static const uint32_t operators[] = {TN_OP_GELU, TN_OP_SOFTPLUS, TN_OP_LOG,
+static const uint32_t operators[] = {TN_OP_GELU, TN_OP_SOFTPLUS, TN_OP_TANH,
                                      TN_OP_CELU, TN_OP_ASINH,    TN_OP_SIN};
 
 /* y = operator(x), in place where `over`. */

@@ -204,9 +204,9 @@ static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inp
 }
 
 /* Loops over 16 bits that widen, compute and narrow in registers, for operators whose work is less
- * than what the blocks of a borrowed loop cost. Strides and what is left are borrowed: EXPR, over
- * floats a and b, must come to the same 16 bits there, wherever the work is cut, and so says where
- * it is computed in double (test_halves). */
+ * than what the blocks of a borrowed loop cost, of dense rows and of one number beside such. Other
+ * strides and what is left are borrowed: EXPR, over floats a and b, must come to the same 16 bits
+ * there, wherever the work is cut, and so says where it is computed in double (test_halves). */
 #define FUSED_SOME(from, other, EXPR)                                                              \
   float to[HALVES];                                                                                \
   for (int j = 0; j < HALVES; j++) {                                                               \
@@ -241,6 +241,25 @@ static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inp
       take_some_halves(DT == 8, x + i, from);                                                      \
       take_some_halves(DT == 8, z + i, other);                                                     \
       FUSED_SOME(from, other, EXPR)                                                                \
+    }                                                                                              \
+    if (s[0] == 1 && s[1] == 0 && s[2] == 1 && n >= HALVES) {                                      \
+      float one;                                                                                   \
+      take_halves(DT == 8, 1, z, 1, &one);                                                         \
+      for (; i + HALVES <= n; i += HALVES) {                                                       \
+        float from[HALVES], other[HALVES];                                                         \
+        take_some_halves(DT == 8, x + i, from);                                                    \
+        for (int j = 0; j < HALVES; j++) other[j] = one;                                           \
+        FUSED_SOME(from, other, EXPR)                                                              \
+      }                                                                                            \
+    } else if (s[0] == 0 && s[1] == 1 && s[2] == 1 && n >= HALVES) {                               \
+      float one;                                                                                   \
+      take_halves(DT == 8, 1, x, 1, &one);                                                         \
+      for (; i + HALVES <= n; i += HALVES) {                                                       \
+        float from[HALVES], other[HALVES];                                                         \
+        for (int j = 0; j < HALVES; j++) from[j] = one;                                            \
+        take_some_halves(DT == 8, z + i, other);                                                   \
+        FUSED_SOME(from, other, EXPR)                                                              \
+      }                                                                                            \
     }                                                                                              \
     half_rest(i, DT == 8, op##_loop_f32, 2, n, p, s, ctx);                                         \
   }

@@ -10,35 +10,38 @@
 
 #include "kernels/cpu/base/half_blocks.h"
 
-#define BINARY_LOOP_own(op, R, PUT, EXPR)                                                          \
+/* Over values of type V, which GET makes of elements; PUT makes results of type R of EXPR. */
+#define BINARY_LOOP_OF(op, V, GET, R, PUT, EXPR)                                                   \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *pa = p[0], *pb = p[1];                                                                \
     R *y = p[2];                                                                                   \
     (void)ctx;                                                                                     \
     if (s[2] == 1 && s[0] == 1 && s[1] == 1) {                                                     \
       CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
-        const C a = LOAD(pa[i]), b = LOAD(pb[i]);                                                  \
+        const V a = GET(pa[i]), b = GET(pb[i]);                                                    \
         y[i] = PUT(EXPR);                                                                          \
       }                                                                                            \
     } else if (s[2] == 1 && s[0] == 1 && s[1] == 0) {                                              \
-      const C b = LOAD(*pb);                                                                       \
+      const V b = GET(*pb);                                                                        \
       CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
-        const C a = LOAD(pa[i]);                                                                   \
+        const V a = GET(pa[i]);                                                                    \
         y[i] = PUT(EXPR);                                                                          \
       }                                                                                            \
     } else if (s[2] == 1 && s[0] == 0 && s[1] == 1) {                                              \
-      const C a = LOAD(*pa);                                                                       \
+      const V a = GET(*pa);                                                                        \
       CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
-        const C b = LOAD(pb[i]);                                                                   \
+        const V b = GET(pb[i]);                                                                    \
         y[i] = PUT(EXPR);                                                                          \
       }                                                                                            \
     } else {                                                                                       \
       for (int64_t i = 0; i < n; i++) {                                                            \
-        const C a = LOAD(pa[i * s[0]]), b = LOAD(pb[i * s[1]]);                                    \
+        const V a = GET(pa[i * s[0]]), b = GET(pb[i * s[1]]);                                      \
         y[i * s[2]] = PUT(EXPR);                                                                   \
       }                                                                                            \
     }                                                                                              \
   }
+#define BINARY_LOOP_own(op, R, PUT, EXPR) BINARY_LOOP_OF(op, C, LOAD, R, PUT, EXPR)
+#define BINARY_LOOP_bits(op, R, PUT, EXPR) BINARY_LOOP_OF(op, T, AS_BITS, R, PUT, EXPR)
 #define BINARY_LOOP_borrowed(op, R, PUT, EXPR) BORROWED_LOOP(op, 2, R)
 #define BINARY_LOOP_fused(op, R, PUT, EXPR) FUSED_BINARY(op, (void)ctx, EXPR)
 
@@ -52,24 +55,26 @@
 #define AS_BOOL(x) ((uint8_t)(x))
 #define BINARY_TEST(op, EXPR) BINARY_AS(TEST_LOOPS, op, uint8_t, AS_BOOL, EXPR, CPU_GRAIN_CHEAP)
 
-#define UNARY_LOOP_own(op, EXPR)                                                                   \
+#define UNARY_LOOP_OF(op, V, GET, PUT, EXPR)                                                       \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     const T *x = p[0];                                                                             \
     T *y = p[1];                                                                                   \
     (void)ctx;                                                                                     \
     if (s[0] == 1 && s[1] == 1) {                                                                  \
       CPU_IVDEP for (int64_t i = 0; i < n; i++) {                                                  \
-        const C a = LOAD(x[i]);                                                                    \
-        y[i] = STORE(EXPR);                                                                        \
+        const V a = GET(x[i]);                                                                     \
+        y[i] = PUT(EXPR);                                                                          \
       }                                                                                            \
     } else {                                                                                       \
       for (int64_t i = 0; i < n; i++) {                                                            \
-        const C a = LOAD(x[i * s[0]]);                                                             \
-        y[i * s[1]] = STORE(EXPR);                                                                 \
+        const V a = GET(x[i * s[0]]);                                                              \
+        y[i * s[1]] = PUT(EXPR);                                                                   \
       }                                                                                            \
     }                                                                                              \
   }
 
+#define UNARY_LOOP_own(op, EXPR) UNARY_LOOP_OF(op, C, LOAD, STORE, EXPR)
+#define UNARY_LOOP_bits(op, EXPR) UNARY_LOOP_OF(op, T, AS_BITS, AS_BITS, EXPR)
 #define UNARY_LOOP_borrowed(op, EXPR) BORROWED_LOOP(op, 1, T)
 #define UNARY_LOOP_fused(op, EXPR) FUSED_UNARY(op, (void)ctx, EXPR)
 #define UNARY_LOOP(op, EXPR) CPU_CAT(UNARY_LOOP, LOOPS)(op, EXPR)
@@ -80,5 +85,11 @@
   }
 #define UNARY(op, EXPR, grain) UNARY_AS(LOOPS, op, EXPR, grain)
 #define UNARY_CHEAP(op, EXPR) UNARY_AS(CHEAP_LOOPS, op, EXPR, CPU_GRAIN_CHEAP)
+
+/* Of floats of 16 bits that only their sign is changed of: the elements themselves are computed
+ * with. */
+#define AS_BITS(x) ((T)(x))
+#define UNARY_BITS(op, EXPR) UNARY_AS(bits, op, EXPR, CPU_GRAIN_CHEAP)
+#define BINARY_BITS(op, EXPR) BINARY_AS(bits, op, T, AS_BITS, EXPR, CPU_GRAIN_CHEAP)
 
 #endif

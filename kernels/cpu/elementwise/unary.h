@@ -100,6 +100,46 @@
   (op, ATTRS, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                             \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
   }
+/* Whether some number's size exceeds 2, or is NaN. Of 16 bits those of 2 are the same in both
+ * types, and less than those of what is larger and of NaN. */
+static inline bool exceeds_2_in_32(int64_t n, const float *y, int64_t step) {
+  int far = 0;
+  if (step == 1)
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(y[i]) <= 2);
+  else
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(y[i * step]) <= 2);
+  return far;
+}
+static inline bool exceeds_2_in_16(int64_t n, const uint16_t *y, int64_t step) {
+  enum { SIZE = 0x7fff, TO_SIGN = 0x3fff }; /* which added to more than 2 gives the sign's bit */
+  uint16_t far = 0;
+  if (step == 1)
+    for (int64_t i = 0; i < n; i++) far |= (uint16_t)((y[i] & SIZE) + TO_SIGN);
+  else
+    for (int64_t i = 0; i < n; i++) far |= (uint16_t)((y[i * step] & SIZE) + TO_SIGN);
+  return far > SIZE;
+}
+
+/* Gradients by outputs y that are at most 2 in float, within one and a half units, since no product
+ * leaves its range; a block with a larger one goes by a loop that has the others in double. */
+#define OUTPUT_GRADIENT(op, OF)                                                                    \
+  GRADIENT_LOOP_AS(CHEAP_LOOPS, op##_near, NO_ATTRS, OF(C))                                        \
+  GRADIENT_LOOP_AS(own, op##_far, NO_ATTRS, fabs(b) <= 2 ? (double)(OF(C)) : OF(double))           \
+  static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
+    enum { BLOCK = 1024 };                                                                         \
+    for (int64_t i = 0; i < n; i += BLOCK) {                                                       \
+      const int64_t m = cpu_min(BLOCK, n - i);                                                     \
+      T *const y = (T *)p[1] + i * s[1];                                                           \
+      void *const part[] = {(T *)p[0] + i * s[0], y, (T *)p[2] + i * s[2]};                        \
+      const bool far = IS_HALF ? exceeds_2_in_16(m, (const void *)y, s[1])                         \
+                               : exceeds_2_in_32(m, (const void *)y, s[1]);                        \
+      (far ? NAME(op##_far_loop) : NAME(op##_near_loop))(m, part, s, ctx);                         \
+    }                                                                                              \
+  }                                                                                                \
+  tn_status KERNEL(op)(const tn_kernel_args *args) {                                               \
+    return ISA(elementwise)(args, NAME(op##_loop), NULL, CPU_GRAIN_CHEAP);                         \
+  }
+
 #define GRADIENT(op, EXPR) GRADIENT_AS(LOOPS, op, NO_ATTRS, EXPR)
 #define GRADIENT_CHEAP(op, ATTRS, EXPR) GRADIENT_AS(CHEAP_LOOPS, op, ATTRS, EXPR)
 

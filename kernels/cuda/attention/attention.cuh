@@ -103,8 +103,8 @@ __device__ __forceinline__ C score_of(const attention_params &p, const attention
   return score;
 }
 
-/* Tensor cores take weights rounded to 16 bits. Over few keys that rounding does not average
- * out, and there is little to gain. */
+/* Of 16 bits: tensor cores take weights rounded to those. Over few keys that rounding does not
+ * average out, and there is little to gain. */
 static inline bool suits_tensor_cores(const attention_params &p) { return p.d <= 128 && p.t >= 64; }
 
 /* Vectors begin at multiples of 16 bytes. */

@@ -2,7 +2,7 @@
  * Products of float32 on tensor cores for attention, at float32's accuracy: a number is a sum of
  * two of TF32, and of the four products of two such sums all but the least are added (Ootomo and
  * Yokota 2022, arXiv 2203.03341). Since tensor cores cut what they add instead of rounding it,
- * their sums are short, of one tile, and are added to the running ones outside.
+ * their sums are short, of a vector or of a tile's keys, and are added to the running ones outside.
  *
  * Rows lie in shared memory with a pitch of 8 modulo 32 floats, and a warp takes 8 rows in the
  * order 0 2 1 3 6 4 7 5 (`turned`): so reads of 16 bytes meet no bank twice both along rows, as
@@ -39,7 +39,9 @@ __device__ __forceinline__ int score_column(int e) {
  * high part, but for Inf. */
 template <int N> struct split_floats { uint32_t high[N], low[N], crossed[N]; };
 
-/* INFINITE: Inf and numbers beyond the last of TF32 are right, too; they are NaN otherwise. */
+/* INFINITE: Inf and numbers beyond the last of TF32 are right, too, but for Inf times what is less
+ * than 2^-136; they are NaN otherwise. All 16 rows that a warp has are computed so where one is
+ * NaN, and may then differ in their last bits. */
 template <bool INFINITE, int N>
 __device__ __forceinline__ void split(split_floats<N> &s, int i, float x) {
   constexpr uint32_t kept = 0xffffe000, half = 0x1000; /* half of the last bit that is kept */
@@ -267,14 +269,15 @@ template <int D> constexpr size_t float_shared_bytes() {
   return (size_t)(float_rows + 2 * float_keys) * float_pitch<D> * sizeof(float);
 }
 
-/* 2^x, 0 where that is below 2^-126. */
-__device__ __forceinline__ float power_of_2(float x) {
+/* e^(x - base), 0 where that is below 2^-126. The difference comes first: scores may be as large as
+ * floats are, and so may all of them. */
+__device__ __forceinline__ float weight_over(float x, float base) {
   float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"((x - base) * 1.44269504f));
   return y;
 }
 
-/* A warp's softmax: maxima in units of log 2, sums of this thread's own columns. */
+/* A warp's softmax: maxima, and sums of this thread's own columns. */
 struct float_softmax {
   float top[2], sum[2];
 };
@@ -291,11 +294,11 @@ __device__ __forceinline__ void soften_floats(float (&s)[N][4], float_softmax &w
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
     const float base = top == -INFINITY ? 0.f : top;
-    factor[half] = exp2f(w.top[half] - base);
+    factor[half] = weight_over(w.top[half], base);
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; e++) sum += s[n][e] = power_of_2(s[n][e] - base);
+      for (int e = 2 * half; e < 2 * half + 2; e++) sum += s[n][e] = weight_over(s[n][e], base);
     w.top[half] = top;
     w.sum[half] = w.sum[half] * factor[half] + sum;
   }
@@ -314,7 +317,7 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 4 : 3)
   const int end = keys_seen(p, first + rows), unseen = keys_seen(p, first + 1);
   const float *keys = (const float *)p.k + at.group * p.t * p.d;
   const float *values = (const float *)p.v + at.group * p.t * p.d;
-  const float scale = (float)(p.scale * 1.4426950408889634);
+  const float scale = (float)p.scale;
   float_softmax w = {{-INFINITY, -INFINITY}, {0, 0}};
   float y[D / 8][4], factor[2];
   clear_floats(y);
@@ -336,8 +339,8 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 4 : 3)
       for (int n = 0; n < N; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-          s[n][e] = 1.44269504f * score_of<float>(p, at, first + own + score_row(e),
-                                                  j + n * 8 + score_column(e), s[n][e]);
+          s[n][e] = score_of<float>(p, at, first + own + score_row(e), j + n * 8 + score_column(e),
+                                    s[n][e]);
     }
     soften_floats(s, w, factor);
     copies_wait();
@@ -346,6 +349,7 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 4 : 3)
       stage_floats<D, step>(k, keys + (int64_t)(j + step) * p.d, p.t - j - step, p);
     add_weighted<D, N>(y, factor, s, v);
   }
+  copies_wait();
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     float sum = w.sum[half];
@@ -355,7 +359,7 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 4 : 3)
     const int row = own + score_row(2 * half);
     if (p.lse && row < rows && threadIdx.x % 4 == 0)
       ((float *)p.lse)[at.head * p.s + first + row] =
-          sum == 0 ? -INFINITY : 0.69314718f * w.top[half] + logf(sum);
+          sum == 0 ? -INFINITY : w.top[half] + logf(sum);
   }
   store_floats<D>((float *)p.out + (at.head * p.s + first) * p.d, y, factor, own, rows, p);
 }

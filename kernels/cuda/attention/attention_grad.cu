@@ -170,20 +170,19 @@ tn_status run_deltas(const tn_kernel_args *args, const attention_params &p) {
                 0, (C *)p.delta, (const E *)p.dy, (const E *)p.y, rows, p.d, p.brain);
 }
 
-/* Whether a block can have so much shared memory. Two tiles where there is room: the next one comes
- * while one is worked on. */
-bool room_for(const tn_kernel_args *args, size_t bytes) {
+/* Two tiles where there is room: the next one comes while one is worked on. */
+template <class C, int D> int tiles_of(const tn_kernel_args *args) {
   int room = 0;
   if (cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                              ((const cuda_info *)args->device)->ordinal) != cudaSuccess)
     (void)cudaGetLastError();
-  return bytes <= (size_t)room;
+  return gradient_bytes<C, D>(2) <= (size_t)room ? 2 : 1;
 }
 
 template <class T, class C, int D>
 tn_status run_grad(const tn_kernel_args *args, attention_params p) {
   using S = tile_sizes<C, D, gradient_y>;
-  p.tiles = room_for(args, gradient_bytes<C, D>(2)) ? 2 : 1;
+  p.tiles = tiles_of<C, D>(args);
   const size_t bytes = gradient_bytes<C, D>(p.tiles);
   tn_status status = run_deltas<T, C>(args, p);
   p.blocks = (int)ceil_div(p.s, S::side);

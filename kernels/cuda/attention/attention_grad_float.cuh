@@ -30,7 +30,7 @@ template <int N, class A, class Q>
 __device__ __forceinline__ void float_grads(const attention_params &p, const attention_place &at,
                                             float (&s)[N][4], float (&ds)[N][4], bool plain,
                                             A at_score, Q of_query) {
-  const float factor = plain ? (float)p.scale * 1.44269504f : 1.44269504f;
+  const float scale = plain ? (float)p.scale : 1.f;
   if (!plain) {
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -46,7 +46,8 @@ __device__ __forceinline__ void float_grads(const attention_params &p, const att
     for (int e = 0; e < 4; e++) {
       const float2 query = of_query(n, e);
       /* A query that sees no key has an lse of -infinity. */
-      const float weight = s[n][e] == -INFINITY ? 0.f : power_of_2(fmaf(s[n][e], factor, -query.x));
+      const float score = s[n][e] * scale;
+      const float weight = score == -INFINITY ? 0.f : weight_over(score, query.x);
       ds[n][e] = score_grad(weight, ds[n][e], query.y);
       s[n][e] = weight;
     }
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 3 : 2)
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     const int r = own + score_row(2 * half);
-    lse[half] = r < rows ? 1.44269504f * ((const float *)p.lse_in)[queries + r] : 0.f;
+    lse[half] = r < rows ? ((const float *)p.lse_in)[queries + r] : 0.f;
     delta[half] = r < rows ? ((const float *)p.delta)[queries + r] : 0.f;
   }
   clear_floats(dq);
@@ -151,11 +152,12 @@ __global__ void __launch_bounds__(float_threads, D <= 64 ? 3 : 2)
     for (int n = 0; n < 2 * N; n++) {
       const int i = i0 + n / 2 * 8 + score_column(n % 2);
       const int64_t query = at.head * p.s + i;
-      of_query[n].x = i < p.s ? 1.44269504f * ((const float *)p.lse_in)[query] : 0.f;
+      of_query[n].x = i < p.s ? ((const float *)p.lse_in)[query] : 0.f;
       of_query[n].y = i < p.s ? ((const float *)p.delta)[query] : 0.f;
     }
     float_grads<N>(
-        p, at, s, ds, !p.mask && !p.bias && j + float_rows <= keys_seen(p, i0 + 1),
+        p, at, s, ds,
+        !p.mask && !p.bias && i0 + step <= p.s && j + float_rows <= keys_seen(p, i0 + 1),
         [&](int n, int e) {
           return make_int2(i0 + n * 8 + score_column(e), j + own + score_row(e));
         },
