@@ -35,8 +35,8 @@ __device__ __forceinline__ int score_column(int e) {
   return turned((int)threadIdx.x % 4 * 2 + e % 2);
 }
 
-/* N numbers, each as the sum of two of TF32. `crossed` is what meets the other number's `low`: the
- * high part, but for Inf. */
+/* N numbers, each as the sum of two of TF32, of which multiples of 2^-136 are the least. `crossed`
+ * is what meets the other number's `low`: the high part, but for Inf. */
 template <int N> struct split_floats { uint32_t high[N], low[N], crossed[N]; };
 
 /* INFINITE: Inf and numbers beyond the last of TF32 are right, too, but for Inf times what is less
