@@ -292,6 +292,20 @@ def elements(threads, most):
             yield dict(streamed("elements", op, power), bare=bare)
 
 
+# Of one tensor and of two, which are the gradient and the input or the output.
+OF_ONE = ("relu", "neg", "silu", "sigmoid", "tanh", "exp", "elu", "hardswish", "sum")
+OF_TWO = ("add", "maximum", "silu_grad", "elu_grad", "sigmoid_grad", "tanh_grad")
+
+
+def functions(threads, most):
+    n = 1 << 20
+    for op in OF_ONE + OF_TWO if threads in (1, most) else ():
+        for dtype in ("f32", "f16", "bf16"):
+            yield moves("functions", op, dtype, [n], extra=[text(dtype, n)] * (op in OF_TWO),
+                        parts=1 if op == "sum" else 3 if op in OF_TWO else 2,
+                        torch=["function", op, dtype, n], row=f"{op} {dtype}")
+
+
 def cpu_products(threads, most):
     for n in (16, 64, 128, 256, 512, 1000, 2048) if threads in (1, most) else (1000,):
         yield product("products", "f32", n, n, n)
@@ -331,4 +345,5 @@ def of_threads(section, threads, most):
 
 
 # The longest last, of which its largest are left out where time ends.
-CPU_SECTIONS = {"step": step, "products": cpu_products, "convolutions": cpu_convolutions, "elements": elements}
+CPU_SECTIONS = {"step": step, "products": cpu_products, "convolutions": cpu_convolutions, "functions": functions,
+                "elements": elements}

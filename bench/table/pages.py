@@ -34,7 +34,7 @@ class Cpu:
     products_unit = "GFLOP/s"
     drawn = ("elements",)
     first_headings = {"step": "The training step of the CNN"}
-    last_headings = {}
+    last_headings = {"functions": "Functions of 2^20 elements"}
     captions = {"elements": ("From 1 to 2^28 elements", "Bandwidth of operators by elements, on one and all threads"),
                 "threads": ("From one thread to all", "Speed of operators and of the training step by threads")}
 

@@ -128,6 +128,20 @@ def call(name, dtype, shape):
             "cast": lambda: half.copy_(x)}[name]
 
 
+def function(name, dtype, n):
+    """Of one tensor, or of a gradient and what the function took or gave."""
+    a, b, out, aten = drawn(dtype, n), drawn(dtype, n), torch.empty(n, device=DEVICE, dtype=DTYPES[dtype]), torch.ops.aten
+    if name in CALLS:
+        return lambda: CALLS[name](*((a, b) if name in ("add", "maximum") else (a,)), out=out)
+    return {"relu": lambda: torch.clamp_min(a, 0, out=out), "sum": lambda: torch.sum(a),
+            "silu": lambda: aten.silu.out(a, out=out), "elu": lambda: aten.elu.out(a, out=out),
+            "hardswish": lambda: aten.hardswish.out(a, out=out),
+            "silu_grad": lambda: aten.silu_backward.grad_input(a, b, grad_input=out),
+            "elu_grad": lambda: aten.elu_backward.grad_input(a, 1, 1, 1, False, b, grad_input=out),
+            "sigmoid_grad": lambda: aten.sigmoid_backward.grad_input(a, b, grad_input=out),
+            "tanh_grad": lambda: aten.tanh_backward.grad_input(a, b, grad_input=out)}[name]
+
+
 def small(name):
     x, y, out = (drawn("f32", 32, 32) for _ in range(3))
     if name == "conv2d":
@@ -194,7 +208,7 @@ class Side:
         kind, *rest = json.loads(text)
         self.call = {"product": product, "conv": conv, "block": block, "attention": attention, "call": call,
                      "small": small, "between": between, "scaled product": scaled_product,
-                     "float8 cast": cast_float8}[kind](*rest)
+                     "float8 cast": cast_float8, "function": function}[kind](*rest)
         self.round_ns(2)
 
     def about_ns(self):

@@ -26,6 +26,13 @@
 #define CPU_IVDEP
 #endif
 
+/* A short loop that is to become vectors as it is, before a compiler takes it apart. */
+#if defined(__clang__)
+#define CPU_SIMD _Pragma("clang loop vectorize(enable)")
+#else
+#define CPU_SIMD _Pragma("omp simd")
+#endif
+
 /* Elements per share of a parallel loop: some microseconds of work. */
 #define CPU_GRAIN_CHEAP 16384
 #define CPU_GRAIN_MATHS 8192

@@ -209,7 +209,7 @@ static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inp
  * there, wherever the work is cut, and so says where it is computed in double (test_halves). */
 #define FUSED_SOME(from, other, EXPR)                                                              \
   float to[HALVES];                                                                                \
-  for (int j = 0; j < HALVES; j++) {                                                               \
+  CPU_SIMD for (int j = 0; j < HALVES; j++) {                                                      \
     const float a = from[j], b = other[j];                                                         \
     (void)b;                                                                                       \
     to[j] = (float)(EXPR);                                                                         \
