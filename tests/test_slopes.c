@@ -68,6 +68,8 @@ static const sloped cases[] = {
     {.op = "softplus_grad", .gradient = true, .beta = 1, .threshold = 3},
     {.op = "softplus_grad", .gradient = true, .beta = 0.5, .threshold = 20},
     {.op = "silu_grad", .gradient = true, .relative = 1e-6},
+    {.op = "sigmoid_grad", .gradient = true},
+    {.op = "tanh_grad", .gradient = true},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
@@ -162,9 +164,38 @@ START_TEST(slopes_are_within_their_bounds) {
 }
 END_TEST
 
+/* Gradients by an output that is at most 2 are what they are without larger ones beside it, and
+ * within two units. */
+START_TEST(larger_outputs_change_no_others) {
+  enum { N = 3000 };
+  static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16};
+  const sloped *c = &cases[NUM_CASES - 1 - _i / 3];
+  const tn_dtype dtype = dtypes[_i % 3];
+  double x[N], dy[N];
+  for (int i = 0; i < N; i++) {
+    x[i] = (double)(float)(-2 + 4 * i / (N - 1.0));
+    dy[i] = slopes_of[i % NUM_DY];
+  }
+  double *alone = apply(b.devices[1], c, dtype, N, dy, x);
+  double *want = apply(b.devices[0], c, TN_F64, N, dy, x);
+  x[700] = 2.5, x[1600] = -3e4, x[2999] = NAN;
+  double *beside = apply(b.devices[1], c, dtype, N, dy, x);
+  for (int i = 0; i < N; i++) {
+    if (i == 700 || i == 1600 || i == 2999) continue;
+    ck_assert_msg(alone[i] == beside[i] || (isnan(alone[i]) && isnan(beside[i])),
+                  "%s at %.9g, dy %g: %.9g, and %.9g beside larger ones", c->op, x[i], dy[i],
+                  alone[i], beside[i]);
+    if (dtype == TN_F32 && !is_near(c, dy[i], x[i], alone[i], want[i]))
+      ck_abort_msg("%s at %.9g, dy %g: %.9g, not %.9g", c->op, x[i], dy[i], alone[i], want[i]);
+  }
+  free(alone), free(want), free(beside);
+}
+END_TEST
+
 static void add_tests(TCase *tcase) {
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_loop_test(tcase, slopes_are_within_their_bounds, 0, NUM_CASES);
+  tcase_add_loop_test(tcase, larger_outputs_change_no_others, 0, 6);
 }
 
 int main(void) { return run_suite("slopes", add_tests); }

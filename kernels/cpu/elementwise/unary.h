@@ -6,6 +6,8 @@
 #ifndef TENON_KERNELS_CPU_UNARY_H
 #define TENON_KERNELS_CPU_UNARY_H
 
+#include <string.h>
+
 #include "kernels/common/wide/composed.h"
 #include "kernels/common/wide/trig.h"
 #include "kernels/cpu/base/half.h"
@@ -100,25 +102,26 @@
   (op, ATTRS, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                             \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
   }
-/* Whether some number's size exceeds 2, or is NaN. Of 16 bits those of 2 are the same in both
- * types, and less than those of what is larger and of NaN. */
-static inline bool exceeds_2_in_32(int64_t n, const float *y, int64_t step) {
-  int far = 0;
-  if (step == 1)
-    for (int64_t i = 0; i < n; i++) far |= !(fabsf(y[i]) <= 2);
-  else
-    for (int64_t i = 0; i < n; i++) far |= !(fabsf(y[i * step]) <= 2);
-  return far;
-}
-static inline bool exceeds_2_in_16(int64_t n, const uint16_t *y, int64_t step) {
-  enum { SIZE = 0x7fff, TO_SIGN = 0x3fff }; /* which added to more than 2 gives the sign's bit */
-  uint16_t far = 0;
-  if (step == 1)
-    for (int64_t i = 0; i < n; i++) far |= (uint16_t)((y[i] & SIZE) + TO_SIGN);
-  else
-    for (int64_t i = 0; i < n; i++) far |= (uint16_t)((y[i * step] & SIZE) + TO_SIGN);
-  return far > SIZE;
-}
+/* Whether some number's size exceeds 2, or is NaN: its bits without the sign, to which so much is
+ * added that those of more than 2 reach the sign's. Of 16 bits they are the same in both types. */
+#define EXCEEDS_2(name, E, U, SIZE, TO_SIGN)                                                       \
+  static inline bool name(int64_t n, const E *y, int64_t step) {                                   \
+    U far = 0, bits;                                                                               \
+    if (step == 1)                                                                                 \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        memcpy(&bits, y + i, sizeof bits);                                                         \
+        far |= (U)((bits & SIZE) + TO_SIGN);                                                       \
+      }                                                                                            \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i++) {                                                            \
+        memcpy(&bits, y + i * step, sizeof bits);                                                  \
+        far |= (U)((bits & SIZE) + TO_SIGN);                                                       \
+      }                                                                                            \
+    return far > SIZE;                                                                             \
+  }
+EXCEEDS_2(exceeds_2_in_32, float, uint32_t, 0x7fffffff, 0x3fffffff)
+EXCEEDS_2(exceeds_2_in_16, uint16_t, uint16_t, 0x7fff, 0x3fff)
+#undef EXCEEDS_2
 
 /* Gradients by outputs y that are at most 2 in float, within one and a half units, since no product
  * leaves its range; a block with a larger one goes by a loop that has the others in double. */
