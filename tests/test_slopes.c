@@ -166,7 +166,7 @@ START_TEST(slopes_are_within_their_bounds) {
 END_TEST
 
 /* Gradients by an output that is at most 2 are what they are without larger ones beside it, and
- * within two units. */
+ * within their bounds. */
 START_TEST(larger_outputs_change_no_others) {
   enum { N = 3000 };
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16};
