@@ -20,7 +20,7 @@ static tn_tensor *numbers(tn_device *device, tn_dtype dtype) {
   static float x[ELEMENTS];
   unsigned seed = 7;
   for (int i = 0; i < ELEMENTS; i++)
-    x[i] = (float)(int32_t)(seed = seed * 1664525 + 1013904223) * 0x1p-29f;
+    x[i] = (float)(int32_t)(seed = seed * 1664525 + 1013904223) * 0x1p-31f;
   const tn_cast_attrs to = {.struct_size = sizeof to, .dtype = (int32_t)dtype};
   tn_tensor *wide = NULL, *t = NULL;
   must(tn_tensor_from_host(device, TN_F32, 1, (const int64_t[]){ELEMENTS}, x, &wide));

@@ -26,8 +26,7 @@ typedef struct sloped {
   const char *op;
   bool gradient;
   double alpha, beta, threshold; /* of those that have them, else 0 */
-  double relative;               /* to the sum of its terms, or 0: units in the last place */
-  double units;                  /* 0: 2 */
+  double relative;               /* to the sum of its terms, or 0: 2 units in the last place */
 } sloped;
 
 static const sloped cases[] = {
@@ -70,7 +69,7 @@ static const sloped cases[] = {
     {.op = "softplus_grad", .gradient = true, .beta = 0.5, .threshold = 20},
     {.op = "silu_grad", .gradient = true, .relative = 1e-6},
     {.op = "sigmoid_grad", .gradient = true},
-    {.op = "tanh_grad", .gradient = true, .units = 3},
+    {.op = "tanh_grad", .gradient = true},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 
@@ -139,7 +138,7 @@ static bool is_near(const sloped *c, double dy, double x, double got, double wan
   if (isnan(want)) return isnan(got);
   if ((float)got == (float)want)
     return signbit(got) == signbit(want) || want != 0 || c->relative != 0;
-  double most = (c->units != 0 ? c->units : 2) * unit_of(want);
+  double most = 2 * unit_of(want);
   if (c->relative != 0) {
     const double e = exp(-fabs(x)), near = 1 / (1 + e), far = e / (1 + e);
     const double terms = (x < 0 ? far : near) + fabs(x) * near * far;

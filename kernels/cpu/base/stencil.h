@@ -1,9 +1,9 @@
 /*
  * Inner loops stamped from one expression: BINARY over a and b, UNARY over a, both of
- * type C. The common strides get loops of their own, which vectorise: all dense, and
- * one operand a single value. LOOPS is `own`, or `borrowed` for types whose loops are those of
- * floats. CHEAP_LOOPS, of operators that do little, may be `fused` in its place: those widen and
- * narrow in registers.
+ * type C, and of the elements' type T in loops that are `bits`. The common strides get loops of
+ * their own, which vectorise: all dense, and one operand a single value. LOOPS is `own`, or
+ * `borrowed` for types whose loops are those of floats. CHEAP_LOOPS, of operators that do little,
+ * may be `fused` in its place: those widen and narrow in registers.
  */
 #ifndef TENON_KERNELS_CPU_STENCIL_H
 #define TENON_KERNELS_CPU_STENCIL_H

@@ -123,11 +123,12 @@ EXCEEDS_2(exceeds_2_in_32, float, uint32_t, 0x7fffffff, 0x3fffffff)
 EXCEEDS_2(exceeds_2_in_16, uint16_t, uint16_t, 0x7fff, 0x3fff)
 #undef EXCEEDS_2
 
-/* Gradients by outputs y that are at most 2 in float, within one and a half units, since no product
- * leaves its range; a block with a larger one goes by a loop that has the others in double. */
-#define OUTPUT_GRADIENT(op, OF)                                                                    \
-  GRADIENT_LOOP_AS(CHEAP_LOOPS, op##_near, NO_ATTRS, OF(C))                                        \
-  GRADIENT_LOOP_AS(own, op##_far, NO_ATTRS, fabs(b) <= 2 ? (double)(OF(C)) : OF(double))           \
+/* Gradients by outputs y, NEAR in float where they are at most 2, within one and a half units since
+ * fused multiply-add rounds the slope once; a block with a larger one goes by a loop that computes
+ * those in double, FAR, whose products leave float's range. */
+#define OUTPUT_GRADIENT(op, NEAR, FAR)                                                             \
+  GRADIENT_LOOP_AS(CHEAP_LOOPS, op##_near, NO_ATTRS, NEAR)                                         \
+  GRADIENT_LOOP_AS(own, op##_far, NO_ATTRS, fabs(b) <= 2 ? (double)(NEAR) : (FAR))                 \
   static void NAME(op##_loop)(int64_t n, void *const *p, const int64_t *s, const void *ctx) {      \
     enum { BLOCK = 1024 };                                                                         \
     for (int64_t i = 0; i < n; i += BLOCK) {                                                       \
