@@ -169,7 +169,7 @@ END_TEST
 START_TEST(larger_outputs_change_no_others) {
   enum { N = 3000 };
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16};
-  const sloped *c = &cases[NUM_CASES - 1 - _i / 3];
+  const sloped *c = &cases[NUM_CASES - 1 - _i / 3]; /* the last two */
   const tn_dtype dtype = dtypes[_i % 3];
   double x[N], dy[N];
   for (int i = 0; i < N; i++) {

@@ -26,7 +26,8 @@
 #define CPU_IVDEP
 #endif
 
-/* A short loop that is to become vectors as it is, before a compiler takes it apart. */
+/* A short loop, no iteration of which depends on another, that is to become vectors as it is,
+ * before a compiler takes it apart. */
 #if defined(__clang__)
 #define CPU_SIMD _Pragma("clang loop vectorize(enable)")
 #else

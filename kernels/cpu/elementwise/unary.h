@@ -102,6 +102,7 @@
   (op, ATTRS, EXPR) tn_status KERNEL(op)(const tn_kernel_args *args) {                             \
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
   }
+
 /* Whether some number's size exceeds 2, or is NaN: its bits without the sign, to which so much is
  * added that those of more than 2 reach the sign's. Of 16 bits they are the same in both types. */
 #define EXCEEDS_2(name, E, U, SIZE, TO_SIGN)                                                       \
