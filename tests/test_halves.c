@@ -238,6 +238,58 @@ START_TEST(bits_are_the_same_wherever_numbers_stand) {
 }
 END_TEST
 
+/* Of n numbers of one type from some place on; BEYOND's are so large that eight of them, which are
+ * added in float, come to more than a float holds, while all come to 0, and BROKEN has one that is
+ * infinite and one that is none. */
+typedef enum { MIXED, BEYOND, BROKEN } summands;
+
+static double summand(summands kind, int64_t j) {
+  if (kind == BEYOND) return j / 64 % 8 < 4 ? 0x1p127 : -0x1p127;
+  if (kind == BROKEN && j % 1000 == 77) return j % 2000 == 77 ? (double)INFINITY : (double)NAN;
+  return (double)(j * 7919 % 2003 - 901) / 64;
+}
+
+static double sum_on(tn_device *device, tn_dtype type, summands kind, int64_t n, tn_dtype wide) {
+  tn_sum_attrs attrs = TN_SUM_DEFAULTS;
+  attrs.dtype = (int32_t)wide;
+  tn_tensor *x = NULL, *y = NULL, *halves = NULL, *part;
+  double *elements = malloc((size_t)(n + 3) * sizeof *elements);
+  for (int64_t j = 0; j < n + 3; ++j) elements[j] = summand(kind, j);
+  ok(tn_tensor_from_host(device, TN_F64, 1, SHAPE(n + 3), elements, &x));
+  halves = cast_to(x, type);
+  part = view_of(halves, (view){n % 3, n % 3 + n, 1});
+  ok(tn_sum(NULL, part, &attrs, &y));
+  double *values = values_of(y), sum = values[0];
+  free(values), free(elements);
+  tn_tensor_release(x), tn_tensor_release(y), tn_tensor_release(halves), tn_tensor_release(part);
+  return sum;
+}
+
+static void check_sum(tn_dtype type, summands kind, int64_t n, tn_dtype wide, double most) {
+  const double want = sum_on(b.devices[0], type, kind, n, wide);
+  const double got = sum_on(b.devices[1], type, kind, n, wide);
+  if (isnan(want) ? !isnan(got) : !(want == got || fabs(got - want) <= most * fabs(want)))
+    ck_abort_msg("sum of %lld %s, kind %d, in %s: %.17g, not %.17g", (long long)n,
+                 tn_dtype_name(type), (int)kind, tn_dtype_name(wide), got, want);
+}
+
+START_TEST(sums_are_right_where_eights_are_added_in_float) {
+  static const int64_t sizes[] = {63, 64, 511, 512, 513, 1024, 4133, 70000, 1200000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    const int64_t n = sizes[i];
+    for (summands kind = MIXED; kind <= BROKEN; ++kind) {
+      check_sum(TN_BF16, kind, n, TN_F64, 0);
+      check_sum(TN_BF16, kind, n, TN_F32, 1e-6);
+      if (kind == BEYOND) continue;
+      check_sum(TN_F16, kind, n, TN_F64, 0);
+      check_sum(TN_F16, kind, n, TN_F32, 1e-6);
+    }
+    check_sum(TN_BF16, MIXED, n, TN_DTYPE_NONE, 0x1p-8);
+    check_sum(TN_F16, MIXED, n, TN_DTYPE_NONE, 0x1p-11);
+  }
+}
+END_TEST
+
 static void add_tests(TCase *c) {
   tcase_add_checked_fixture(c, setup, teardown);
   tcase_add_test(c, every_half_widens_exactly);
@@ -245,6 +297,7 @@ static void add_tests(TCase *c) {
   tcase_add_test(c, loops_of_two_halves_however_they_lie);
   tcase_add_test(c, loops_of_halves_write_over_their_input);
   tcase_add_loop_test(c, every_number_through_cheap_operators, 0, CHEAP);
+  tcase_add_test(c, sums_are_right_where_eights_are_added_in_float);
   tcase_add_loop_test(c, bits_are_the_same_wherever_numbers_stand, 0, PLACED);
 }
 

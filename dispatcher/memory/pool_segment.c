@@ -257,17 +257,18 @@ static size_t round_up(size_t bytes, size_t step) {
 
 /* How much to take for a request. Segments of a cache grow with what it holds, so that a
  * program with little memory takes little: small ones from 1/4 to 2 small limits (256 KiB
- * to 2 MiB), large ones from 2 to 20. */
+ * to 2 MiB), large ones from 2 to 20, a sixteenth of what the cache has: what is taken and not
+ * needed yet is as little of the whole. */
 static size_t segment_size(const pool_cache *cache, size_t need) {
   size_t limit = cache->sizes.small_limit;
   domain d = domain_of(cache->pool, need);
   size_t least = d == SMALL ? limit / 4 : 2 * limit;
   size_t most = d == SMALL ? 2 * limit : 20 * limit;
-  size_t ramp = cache->reserved[d] < most ? (size_t)cache->reserved[d] : most;
+  uint64_t ramp = d == SMALL ? cache->reserved[d] : cache->reserved[d] / 16;
   size_t wanted = round_up(need, least);
   if (need > own_segment * limit) return wanted;
-  ramp = round_up(ramp, least);
-  return ramp > wanted ? ramp : wanted;
+  size_t more = round_up(ramp < most ? (size_t)ramp : most, least);
+  return more > wanted ? more : wanted;
 }
 
 /* Cuts a size to what the pool's limit leaves, in whole `grain`s. */

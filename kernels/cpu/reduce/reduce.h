@@ -40,6 +40,33 @@ static inline void reduce_fetch(const float *x, int n) {
   for (int i = 0; i < n; i += LINE) __builtin_prefetch(x + AHEAD + i);
 }
 
+/* y[j] = x[j] + x[j + 64] + ... + x[j + 448], 0 <= j < 64, of 16 bits, rounded three times, each by
+ * 2^-24 of what is added at most: their own last bit is 2^13 times as large or more, and of their
+ * sums in double one step in eight is left. False where a sum is not finite, which one in double
+ * may be. */
+static inline bool reduce_eights(bool bf16, const uint16_t *restrict x, float *restrict y) {
+  enum { N = 64 };
+  uint32_t all = 0;
+#define REDUCE_EIGHT(j)                                                                            \
+  (((from[0][j] + from[1][j]) + (from[2][j] + from[3][j])) +                                       \
+   ((from[4][j] + from[5][j]) + (from[6][j] + from[7][j])))
+#ifdef HALVES_IN_REGISTERS
+  for (int i = 0; i < N; i += HALVES) {
+    float from[8][HALVES];
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) take_some_halves(bf16, x + k * N + i, from[k]);
+    CPU_SIMD for (int j = 0; j < HALVES; j++) y[i + j] = REDUCE_EIGHT(j);
+  }
+#else
+  float from[8][N];
+  take_halves(bf16, 8 * N, x, 1, from[0]);
+  CPU_SIMD for (int j = 0; j < N; j++) y[j] = REDUCE_EIGHT(j);
+#endif
+#undef REDUCE_EIGHT
+  for (int j = 0; j < N; j++) all |= (bits_of_float(y[j]) & 0x7fffffffu) + 0x00800000u;
+  return all < 0x80000000u;
+}
+
 /* Outputs computed side by side. */
 #define REDUCE_TILE 512
 
