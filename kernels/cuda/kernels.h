@@ -103,6 +103,10 @@ CUDA_DECLARE(attention_split);
 bool cuda_attention_split_supports(const tn_kernel_args *args);
 tn_status cuda_attention_split_workspace(const tn_kernel_args *args, size_t *bytes);
 
+/* The gradient of a table's rows by few numbers. */
+CUDA_DECLARE(embedding_grad_few);
+bool cuda_embedding_grad_few_supports(const tn_kernel_args *args);
+
 /* What rows take: scattering, lists of parameters of one type, sizes that 32 bits index,
  * attention over vectors that fit the kernels' tiles. */
 bool cuda_scatter_supports(const tn_kernel_args *args);

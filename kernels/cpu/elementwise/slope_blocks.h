@@ -76,14 +76,12 @@ static inline FLOATS maths_elu_grad(FLOATS dy, FLOATS x, const slope_elu *k) {
   return FLOATS_PICK(x > (FLOATS){0}, dy * MATHS_OF(k->above), slope_faded(dy, b, x, e));
 }
 
-/* x (x + 3) / 6 between -3 and 3, of a sum, a product and a quotient in two parts. */
+/* x (x + 3) / 6 between -3 and 3, of a sum and a sixth of it in two parts: rounded twice. */
 static inline FLOATS maths_hardswish(FLOATS x) {
   const FLOATS three = MATHS_OF(3), sixth = MATHS_OF(0x1.555556p-3f), none = {0};
-  const FLOATS s = x + three, s_low = x - (s - three), y = x * s;
-  const FLOATS y_low = MATHS_FMA(x, s, -y) + x * s_low;
-  const FLOATS low = MATHS_FMA(y, MATHS_OF(-0x1.555556p-28f), y_low * sixth);
-  const FLOATS size = MATHS_ABS(MATHS_FMA(y, sixth, low)); /* the sign is that of x, of -0 too */
-  const FLOATS within = MATHS_FLOAT(MATHS_BITS(size) | (MATHS_BITS(x) & 0x80000000u));
+  const FLOATS s = x + three, s_low = (three - s) + x;
+  const FLOATS low = MATHS_FMA(s, MATHS_OF(-0x1.555556p-28f), s_low * sixth);
+  const FLOATS within = x * MATHS_FMA(s, sixth, low);
   return FLOATS_PICK(x >= three, x, FLOATS_PICK(x <= -three, none, within));
 }
 

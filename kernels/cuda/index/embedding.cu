@@ -1,7 +1,7 @@
 /*
  * Rows of a table by their numbers, the gradient of that, and rotary positions. The
- * gradient sorts the places by row, stably, so that a row's
- * gradients are summed in the order of their places whatever the threads do.
+ * gradient sorts the places by row, stably, so that a row's gradients are summed in the order of
+ * their places whatever the threads do; few places need no sort.
  */
 #include "kernels/cuda/base/dispatch.cuh"
 #include "kernels/cuda/index/radix.h"
@@ -49,16 +49,19 @@ template <class V> tn_status run_take(const tn_kernel_args *args, int64_t width)
 
 /* -------------------------------------------------------------- gradient --- */
 
-/* The row of each place; what counts for nothing comes behind the last row. */
+/* The row that an index means; what counts for nothing comes behind the last one. */
+__device__ __forceinline__ uint32_t key_of(int64_t row, int64_t rows, int64_t skip, bool from_end) {
+  if (from_end && row < 0 && row >= -rows) row += rows;
+  return row >= 0 && row < rows && row != skip ? (uint32_t)row : (uint32_t)rows;
+}
+
 template <class I>
 __global__ void __launch_bounds__(threads)
     list_places(uint32_t *key, uint32_t *place, const I *index, int64_t count, int64_t rows,
                 int64_t skip, bool from_end) {
   int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
-  int64_t row = index[i];
-  if (from_end && row < 0 && row >= -rows) row += rows;
-  key[i] = row >= 0 && row < rows && row != skip ? (uint32_t)row : (uint32_t)rows;
+  key[i] = key_of(index[i], rows, skip, from_end);
   place[i] = (uint32_t)i;
 }
 
@@ -143,18 +146,27 @@ template <class T, int N> tn_status run_sum_as(const tn_kernel_args *args, const
                 (const uint32_t *)s.sort.item[0], rows, d);
 }
 
+/* Whether all rows begin where 16 bytes do. */
+template <class T> bool has_wide_rows(const tn_kernel_args *args) {
+  return args->out[0]->shape[1] % (16 / (int)sizeof(T)) == 0 &&
+         is_aligned(args->out[0]->data, 16) && is_aligned(args->in[0]->data, 16);
+}
+
 template <class T> tn_status run_sum(const tn_kernel_args *args, const grad_scratch &s) {
   constexpr int N = 16 / (int)sizeof(T);
-  bool wide = args->out[0]->shape[1] % N == 0 && is_aligned(args->out[0]->data, 16) &&
-              is_aligned(args->in[0]->data, 16);
+  const bool wide = has_wide_rows<T>(args);
   return wide ? run_sum_as<T, N>(args, s) : run_sum_as<T, 1>(args, s);
+}
+
+bool counts_from_end(const tn_embedding_grad_attrs *attrs) {
+  return TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0) != 0;
 }
 
 tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count, int64_t rows) {
   const DLTensor *index = args->in[1];
   const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
   int64_t skip = attrs->padding_index;
-  bool from_end = TN_FIELD_OR(attrs, tn_embedding_grad_attrs, from_end, 0) != 0;
+  bool from_end = counts_from_end(attrs);
   unsigned blocks = (unsigned)ceil_div(count, threads);
   uint32_t *key = (uint32_t *)s->sort.key[0], *place = s->sort.item[0];
   tn_status status = TN_OK;
@@ -168,6 +180,61 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
   if (status != TN_OK) return status;
   return launch(args, find_starts, (unsigned)ceil_div(rows + 1, threads), threads, 0, s->start,
                 (const uint32_t *)s->sort.key[0], (uint32_t)count, rows);
+}
+
+/* ------------------------------------------------- gradient of few places --- */
+
+/* So few that each row's threads look at all of them: one launch in place of a sort's. The second
+ * number is of what all threads look at together, where that takes as long. */
+constexpr int64_t few_places = 512, few_looks = (int64_t)1 << 27;
+
+/* As sum_rows, and to the bit the same. */
+template <class T, int N, class I>
+__global__ void __launch_bounds__(threads)
+    sum_rows_of_few(T *dtable, const T *dy, const I *index, uint32_t count, int64_t rows, int64_t d,
+                    int64_t skip, bool from_end) {
+  using C = compute_t<T>;
+  using V = pack<T, N>;
+  __shared__ uint32_t key[few_places];
+  for (uint32_t i = threadIdx.y * blockDim.x + threadIdx.x; i < count; i += threads)
+    key[i] = key_of(index[i], rows, skip, from_end);
+  __syncthreads();
+  const int64_t row = row_index();
+  if (row >= rows) return;
+  for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
+    C sum[N], part[N];
+    V result;
+    uint32_t terms = 0;
+#pragma unroll
+    for (int e = 0; e < N; e++) sum[e] = part[e] = 0;
+#pragma unroll 4
+    for (uint32_t i = 0; i < count; i++) {
+      if (key[i] != (uint32_t)row) continue;
+      const V v = *(const V *)(dy + i * d + c);
+#pragma unroll
+      for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
+      if (++terms % grad_stretch != 0) continue;
+#pragma unroll
+      for (int e = 0; e < N; e++) {
+        sum[e] += part[e];
+        part[e] = 0;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e] + part[e]);
+    *(V *)(dtable + row * d + c) = result;
+  }
+}
+
+template <class T, int N, class I> tn_status run_few_as(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1], *dtable = args->out[0];
+  const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
+  const int64_t rows = dtable->shape[0], d = dtable->shape[1];
+  const dim3 block = row_block(d / N);
+  return launch(args, sum_rows_of_few<T, N, I>, row_blocks(rows, block), block, 0,
+                (T *)dtable->data, (const T *)args->in[0]->data, (const I *)index->data,
+                (uint32_t)cuda_size(index, 0, index->ndim), rows, d, attrs->padding_index,
+                counts_from_end(attrs));
 }
 
 /* ------------------------------------------------------------------ rope --- */
@@ -297,6 +364,26 @@ bool cuda_embedding_grad_supports(const tn_kernel_args *args) {
   const DLTensor *index = args->in[1];
   return cuda_size(index, 0, index->ndim) <= CUDA_MAX_INDEX &&
          args->out[0]->shape[0] < CUDA_MAX_INDEX;
+}
+
+bool cuda_embedding_grad_few_supports(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1], *dtable = args->out[0];
+  const int64_t count = cuda_size(index, 0, index->ndim);
+  return count <= few_places && dtable->shape[0] < CUDA_MAX_INDEX &&
+         cuda_size(dtable, 0, 2) <= few_looks / (count > 0 ? count : 1);
+}
+
+tn_status cuda_run_embedding_grad_few(const tn_kernel_args *args) {
+  const DLTensor *dtable = args->out[0];
+  if (cuda_size(dtable, 0, 2) == 0) return TN_OK;
+  return for_float(args, dtable, [&](auto t) {
+    using T = decltype(t);
+    constexpr int N = 16 / (int)sizeof(T);
+    const bool wide = has_wide_rows<T>(args);
+    if (args->in[1]->dtype.bits == 32)
+      return wide ? run_few_as<T, N, int32_t>(args) : run_few_as<T, 1, int32_t>(args);
+    return wide ? run_few_as<T, N, int64_t>(args) : run_few_as<T, 1, int64_t>(args);
+  });
 }
 
 tn_status cuda_embedding_grad_workspace(const tn_kernel_args *args, size_t *bytes) {
