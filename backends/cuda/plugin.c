@@ -252,7 +252,8 @@ static const tn_kernel cuda_kernels[] = {
     ROW(embedding_grad, "cuda.embedding_grad.few", own + 10, FLAGS_DENSE,
         .run = cuda_run_embedding_grad_few, .supports = cuda_embedding_grad_few_supports,
         HEEDS_ALL(embedding_grad),
-        .note = "at most 512 indices, and 2^27 elements of the table for each"),
+        .note = "at most 512 indices, and if more than 32, at most 2^28 elements of the table by "
+                "indices"),
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),
     CONV_SMALL_OF(1, 0),

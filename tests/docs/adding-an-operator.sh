@@ -80,7 +80,7 @@ has_rows opencl 1 <<END
 END
 
 flags='-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wno-missing-field-initializers -Werror -I. -Iapi -Iprinted'
-cpu='-fno-math-errno -DTN_ISA=baseline -DTN_ISA_LEVEL=0'
+cpu='-fno-math-errno -fopenmp-simd -DTN_ISA=baseline -DTN_ISA_LEVEL=0'
 # shellcheck disable=SC2086 # flags are words
 for source in reference/unit reference/reduce_float; do
   "$CC" $flags -c -o "$(basename $source).o" "kernels/$source.c"

@@ -184,20 +184,35 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
 
 /* ------------------------------------------------- gradient of few places --- */
 
-/* So few that each row's threads look at all of them: one launch in place of a sort's. The second
- * number is of what all threads look at together, where that takes as long. */
-constexpr int64_t few_places = 512, few_looks = (int64_t)1 << 27;
+/* So few that each row's threads look at all of them, some at a time: one launch in place of a
+ * sort's. What all threads look at together is bounded, where it takes longer than writing the
+ * table. */
+constexpr int few_places = 512, few_at_once = 16, few_of_any_table = 32;
+constexpr int64_t few_looks = (int64_t)1 << 28;
+
+/* Which of the keys from here on are the row's. */
+__device__ __forceinline__ uint32_t matches_of(const uint32_t *key, uint32_t row) {
+  uint32_t found = 0;
+#pragma unroll
+  for (int i = 0; i < few_at_once; i += 4) {
+    const uint4 k = *(const uint4 *)(key + i);
+    found |= (uint32_t)(k.x == row) << i | (uint32_t)(k.y == row) << (i + 1) |
+             (uint32_t)(k.z == row) << (i + 2) | (uint32_t)(k.w == row) << (i + 3);
+  }
+  return found;
+}
 
 /* As sum_rows, and to the bit the same. */
 template <class T, int N, class I>
 __global__ void __launch_bounds__(threads)
-    sum_rows_of_few(T *dtable, const T *dy, const I *index, uint32_t count, int64_t rows, int64_t d,
+    sum_rows_of_few(T *dtable, const T *dy, const I *index, int count, int64_t rows, int64_t d,
                     int64_t skip, bool from_end) {
   using C = compute_t<T>;
   using V = pack<T, N>;
-  __shared__ uint32_t key[few_places];
-  for (uint32_t i = threadIdx.y * blockDim.x + threadIdx.x; i < count; i += threads)
-    key[i] = key_of(index[i], rows, skip, from_end);
+  __shared__ alignas(16) uint32_t key[few_places];
+  const int padded = (count + few_at_once - 1) / few_at_once * few_at_once;
+  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < padded; i += threads)
+    key[i] = i < count ? key_of(index[i], rows, skip, from_end) : (uint32_t)rows;
   __syncthreads();
   const int64_t row = row_index();
   if (row >= rows) return;
@@ -207,17 +222,17 @@ __global__ void __launch_bounds__(threads)
     uint32_t terms = 0;
 #pragma unroll
     for (int e = 0; e < N; e++) sum[e] = part[e] = 0;
-#pragma unroll 4
-    for (uint32_t i = 0; i < count; i++) {
-      if (key[i] != (uint32_t)row) continue;
-      const V v = *(const V *)(dy + i * d + c);
+    for (int first = 0; first < padded; first += few_at_once) {
+      for (uint32_t left = matches_of(key + first, (uint32_t)row); left; left &= left - 1) {
+        const V v = *(const V *)(dy + (first + __ffs((int)left) - 1) * d + c);
 #pragma unroll
-      for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
-      if (++terms % grad_stretch != 0) continue;
+        for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
+        if (++terms % grad_stretch != 0) continue;
 #pragma unroll
-      for (int e = 0; e < N; e++) {
-        sum[e] += part[e];
-        part[e] = 0;
+        for (int e = 0; e < N; e++) {
+          sum[e] += part[e];
+          part[e] = 0;
+        }
       }
     }
 #pragma unroll
@@ -233,7 +248,7 @@ template <class T, int N, class I> tn_status run_few_as(const tn_kernel_args *ar
   const dim3 block = row_block(d / N);
   return launch(args, sum_rows_of_few<T, N, I>, row_blocks(rows, block), block, 0,
                 (T *)dtable->data, (const T *)args->in[0]->data, (const I *)index->data,
-                (uint32_t)cuda_size(index, 0, index->ndim), rows, d, attrs->padding_index,
+                (int)cuda_size(index, 0, index->ndim), rows, d, attrs->padding_index,
                 counts_from_end(attrs));
 }
 
@@ -370,7 +385,7 @@ bool cuda_embedding_grad_few_supports(const tn_kernel_args *args) {
   const DLTensor *index = args->in[1], *dtable = args->out[0];
   const int64_t count = cuda_size(index, 0, index->ndim);
   return count <= few_places && dtable->shape[0] < CUDA_MAX_INDEX &&
-         cuda_size(dtable, 0, 2) <= few_looks / (count > 0 ? count : 1);
+         (count <= few_of_any_table || cuda_size(dtable, 0, 2) <= few_looks / count);
 }
 
 tn_status cuda_run_embedding_grad_few(const tn_kernel_args *args) {
