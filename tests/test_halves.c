@@ -182,7 +182,7 @@ static const struct {
     {"hardsigmoid", 1}, {"hardsigmoid_grad", 2}, {"leaky_relu", 1},    {"leaky_relu_grad", 2},
     {"rsqrt", 1},       {"thresholded_relu", 1}, {"silu", 1},          {"silu_grad", 2},
     {"elu", 1},         {"elu_grad", 2},         {"softplus_grad", 2}, {"mul", 2},
-    {"sqrt", 1},        {"relu_grad", 2}};
+    {"sqrt", 1},        {"relu_grad", 2},        {"sigmoid", 1}};
 enum { PLACED = sizeof placed / sizeof *placed, FEW = 1009 };
 
 static void run_placed(int k, tn_tensor *const *x, view from, tn_tensor *y, view to) {
