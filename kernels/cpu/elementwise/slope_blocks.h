@@ -85,12 +85,6 @@ static inline FLOATS maths_hardswish(FLOATS x) {
   return FLOATS_PICK(x >= three, x, FLOATS_PICK(x <= -three, none, within));
 }
 
-/* (x + 3) / 6 of one number, in the same steps. */
-static inline float slope_hardswish(float x) {
-  const float s = x + 3.0f, s_low = (3.0f - s) + x;
-  return fmaf(s, 0x1.555556p-3f, fmaf(s, -0x1.555556p-28f, s_low * 0x1.555556p-3f));
-}
-
 /* --------------------------------------------------- by the logistic function --- */
 
 /* dy / (1 + e^-x). */
