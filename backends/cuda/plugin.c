@@ -252,7 +252,7 @@ static const tn_kernel cuda_kernels[] = {
     ROW(embedding_grad, "cuda.embedding_grad.few", own + 10, FLAGS_DENSE,
         .run = cuda_run_embedding_grad_few, .supports = cuda_embedding_grad_few_supports,
         HEEDS_ALL(embedding_grad),
-        .note = "at most 512 indices, and if more than 32, at most 2^28 elements of the table by "
+        .note = "at most 64 indices, and if more than 32, at most 2^28 elements of the table by "
                 "indices"),
     ATTENTION(scaled_dot_product_attention),
     ATTENTION(scaled_dot_product_attention_grad),

@@ -255,20 +255,35 @@ static size_t round_up(size_t bytes, size_t step) {
   return size_add(bytes, step - 1, &sum) ? sum & ~(step - 1) : 0;
 }
 
+/* The first multiple of `step` from `from` to `to` of which pieces of `need` leave a sixteenth at
+ * most, or else the one of which they leave the least part. */
+static size_t fitting_size(size_t need, size_t from, size_t to, size_t step) {
+  size_t best = from;
+  for (size_t size = from; size <= to; size += step) {
+    size_t left = size % need;
+    if (left <= size / 16) return size;
+    if ((double)left / (double)size < (double)(best % need) / (double)best) best = size;
+  }
+  return best;
+}
+
 /* How much to take for a request. Segments of a cache grow with what it holds, so that a
  * program with little memory takes little: small ones from 1/4 to 2 small limits (256 KiB
- * to 2 MiB), large ones from 2 to 20, a sixteenth of what the cache has: what is taken and not
- * needed yet is as little of the whole. */
+ * to 2 MiB), large ones from 2 to 20. These are a sixteenth of what there is, since what is taken
+ * and not needed yet is for nothing, and up to a quarter where requests like this fill that better.
+ */
 static size_t segment_size(const pool_cache *cache, size_t need) {
   size_t limit = cache->sizes.small_limit;
   domain d = domain_of(cache->pool, need);
   size_t least = d == SMALL ? limit / 4 : 2 * limit;
   size_t most = d == SMALL ? 2 * limit : 20 * limit;
-  uint64_t ramp = d == SMALL ? cache->reserved[d] : cache->reserved[d] / 16;
-  size_t wanted = round_up(need, least);
+  size_t held = cache->reserved[d] < most ? (size_t)cache->reserved[d] : most;
+  size_t wanted = round_up(need, least), ramp = round_up(held, least);
   if (need > own_segment * limit) return wanted;
-  size_t more = round_up(ramp < most ? (size_t)ramp : most, least);
-  return more > wanted ? more : wanted;
+  if (d == SMALL) return ramp > wanted ? ramp : wanted;
+  size_t share =
+      round_up((size_t)(cache->reserved[d] / 16 < most ? cache->reserved[d] / 16 : most), least);
+  return fitting_size(need, share > wanted ? share : wanted, ramp / 4, least);
 }
 
 /* Cuts a size to what the pool's limit leaves, in whole `grain`s. */

@@ -1,7 +1,7 @@
 /*
- * Reductions over any axes of tensors with any strides. Floats are summed in double, those of 16
- * bits that lie side by side first by eights in float, integers in unsigned 64 bits. Every sum has a
- * fixed order.
+ * Reductions over any axes of tensors with any strides. Floats are summed in double, integers in
+ * unsigned 64 bits; of rows of 16 bits that lie side by side, where the result is of 16 bits, too,
+ * eight are added in float first. Every sum has a fixed order.
  */
 #include "kernels/cpu/reduce/reduce.h"
 

@@ -59,7 +59,7 @@ static inline bool reduce_eights(bool bf16, const uint16_t *restrict x, float *r
   }
 #else
   float from[8][N];
-  take_halves(bf16, 8 * N, x, 1, from[0]);
+  for (int k = 0; k < 8; k++) take_halves(bf16, N, x + k * N, 1, from[k]);
   CPU_SIMD for (int j = 0; j < N; j++) y[j] = REDUCE_EIGHT(j);
 #endif
 #undef REDUCE_EIGHT

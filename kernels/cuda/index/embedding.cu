@@ -85,12 +85,16 @@ __global__ void __launch_bounds__(threads)
   if (row <= rows) start[row] = first_place(key, count, (uint32_t)row);
 }
 
-/* A row of the table by the threads of one y; N elements to an access. */
+/* Each row of the table by the threads of one y; N elements to an access. */
 template <class T, int N>
-__device__ __forceinline__ void sum_row(T *to, const T *dy, const uint32_t *place, uint32_t first,
-                                        uint32_t last, int64_t d) {
+__global__ void __launch_bounds__(threads)
+    sum_rows(T *dtable, const T *dy, const uint32_t *start, const uint32_t *place, int64_t rows,
+             int64_t d) {
   using C = compute_t<T>;
   using V = pack<T, N>;
+  int64_t row = row_index();
+  if (row >= rows) return;
+  uint32_t first = start[row], last = start[row + 1];
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
     C sum[N], part[N];
     V result;
@@ -111,16 +115,8 @@ __device__ __forceinline__ void sum_row(T *to, const T *dy, const uint32_t *plac
     }
 #pragma unroll
     for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e]);
-    *(V *)(to + c) = result;
+    *(V *)(dtable + row * d + c) = result;
   }
-}
-
-template <class T, int N>
-__global__ void __launch_bounds__(threads)
-    sum_rows(T *dtable, const T *dy, const uint32_t *start, const uint32_t *place, int64_t rows,
-             int64_t d) {
-  const int64_t row = row_index();
-  if (row < rows) sum_row<T, N>(dtable + row * d, dy, place, start[row], start[row + 1], d);
 }
 
 /* The sorted places, and where rows begin among them. */
@@ -191,7 +187,7 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
 /* So few that each row's threads look at all of them, some at a time: one launch in place of a
  * sort's. What all threads look at together is bounded, where it takes longer than writing the
  * table. */
-constexpr int few_places = 512, few_at_once = 16, few_of_any_table = 32;
+constexpr int few_places = 64, few_at_once = 16, few_of_any_table = 32;
 constexpr int64_t few_looks = (int64_t)1 << 28;
 
 /* Which of the keys from here on are the row's. */
@@ -206,20 +202,28 @@ __device__ __forceinline__ uint32_t matches_of(const uint32_t *key, uint32_t row
   return found;
 }
 
-/* As sum_row, and to the bit the same. */
-template <class T, int N>
-__device__ __forceinline__ void sum_row_of_few(T *to, const T *dy, const uint32_t *key, int count,
-                                               uint32_t row, int64_t d) {
+/* As sum_rows, and to the bit the same. */
+template <class T, int N, class I>
+__global__ void __launch_bounds__(threads)
+    sum_rows_of_few(T *dtable, const T *dy, const I *index, int count, int64_t rows, int64_t d,
+                    int64_t skip, bool from_end) {
   using C = compute_t<T>;
   using V = pack<T, N>;
+  __shared__ alignas(16) uint32_t key[few_places];
+  const int padded = (count + few_at_once - 1) / few_at_once * few_at_once;
+  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < padded; i += threads)
+    key[i] = i < count ? key_of(index[i], rows, skip, from_end) : (uint32_t)rows;
+  __syncthreads();
+  const int64_t row = row_index();
+  if (row >= rows) return;
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
     C sum[N], part[N];
     V result;
     uint32_t terms = 0;
 #pragma unroll
     for (int e = 0; e < N; e++) sum[e] = part[e] = 0;
-    for (int first = 0; first < count; first += few_at_once) {
-      for (uint32_t left = matches_of(key + first, row); left; left &= left - 1) {
+    for (int first = 0; first < padded; first += few_at_once) {
+      for (uint32_t left = matches_of(key + first, (uint32_t)row); left; left &= left - 1) {
         const V v = *(const V *)(dy + (first + __ffs((int)left) - 1) * d + c);
 #pragma unroll
         for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
@@ -233,28 +237,8 @@ __device__ __forceinline__ void sum_row_of_few(T *to, const T *dy, const uint32_
     }
 #pragma unroll
     for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e] + part[e]);
-    *(V *)(to + c) = result;
+    *(V *)(dtable + row * d + c) = result;
   }
-}
-
-template <class T, int N, class I>
-__global__ void __launch_bounds__(threads)
-    sum_rows_of_few(T *dtable, const T *dy, const I *index, int count, int64_t rows, int64_t d,
-                    int64_t skip, bool from_end) {
-  __shared__ alignas(16) uint32_t key[few_places];
-  const int padded = (count + few_at_once - 1) / few_at_once * few_at_once;
-  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < padded; i += threads)
-    key[i] = i < count ? key_of(index[i], rows, skip, from_end) : (uint32_t)rows;
-  __syncthreads();
-  for (int64_t row = row_index(); row < rows; row += (int64_t)gridDim.x * blockDim.y)
-    sum_row_of_few<T, N>(dtable + row * d, dy, key, padded, (uint32_t)row, d);
-}
-
-/* Where rows are many, as many blocks as run at once take them in turns, so that they read the
- * indices once. */
-unsigned few_blocks(const tn_kernel_args *args, unsigned all) {
-  const unsigned at_once = (unsigned)((const cuda_info *)args->device)->multiprocessors * 8;
-  return all < at_once ? all : at_once;
 }
 
 template <class T, int N, class I> tn_status run_few_as(const tn_kernel_args *args) {
@@ -262,7 +246,7 @@ template <class T, int N, class I> tn_status run_few_as(const tn_kernel_args *ar
   const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
   const int64_t rows = dtable->shape[0], d = dtable->shape[1];
   const dim3 block = row_block(d / N);
-  return launch(args, sum_rows_of_few<T, N, I>, few_blocks(args, row_blocks(rows, block)), block, 0,
+  return launch(args, sum_rows_of_few<T, N, I>, row_blocks(rows, block), block, 0,
                 (T *)dtable->data, (const T *)args->in[0]->data, (const I *)index->data,
                 (int)cuda_size(index, 0, index->ndim), rows, d, attrs->padding_index,
                 counts_from_end(attrs));

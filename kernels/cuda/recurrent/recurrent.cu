@@ -8,9 +8,11 @@ namespace {
 
 enum { product_threads = 256, product_side = 16 };
 
-/* Threads compute EACH by EACH results: one where larger tiles would leave multiprocessors idle. */
+/* Threads compute EACH by EACH results: one where larger tiles would leave most multiprocessors
+ * idle.
+ */
 template <int EACH> struct product_tile {
-  static constexpr int side = product_side * EACH, depth = 64 / EACH;
+  static constexpr int side = product_side * EACH, depth = 64 / EACH, unrolled = EACH == 1 ? 4 : 1;
 };
 
 /* --- products[d] = x w[d]^T + bias --- */
@@ -27,7 +29,7 @@ __global__ void __launch_bounds__(product_threads)
   const T *x = (const T *)f.x, *w = (const T *)f.w + d * columns * k;
   C acc[EACH][EACH] = {};
   for (int64_t k0 = 0; k0 < k; k0 += depth) {
-#pragma unroll
+#pragma unroll(product_tile <EACH>::unrolled)
     for (int part = 0; part < tile * depth / product_threads; part++) {
       const int i = part * product_threads + (int)threadIdx.x, kk = i % depth, r = i / depth;
       const bool deep = k0 + kk < k;
@@ -314,7 +316,8 @@ tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                 (unsigned)c.directions);
   };
   const dim3 large = tiles(product_tile<4>::side), small = tiles(product_tile<1>::side);
-  if ((int64_t)large.x * large.y * large.z < ((const cuda_info *)args->device)->multiprocessors)
+  const int64_t blocks = (int64_t)large.x * large.y * large.z;
+  if (4 * blocks <= ((const cuda_info *)args->device)->multiprocessors)
     return launch(args, multiply_input<T, 1>, small, product_threads, 0, f);
   return launch(args, multiply_input<T, 4>, large, product_threads, 0, f);
 }
