@@ -228,6 +228,27 @@ START_TEST(outgrown_segments_go_back) {
 }
 END_TEST
 
+/* What is taken for requests to come is little of what there is, and is filled by such as came: of
+ * the first size a multiple of which a segment is, and of one that fills twice as much by itself.
+ */
+START_TEST(a_growing_pool_takes_little_ahead) {
+  static const struct {
+    size_t bytes, most; /* reserved at most, in hundredths of what is in use */
+  } growing[] = {{2 * MIB, 110}, {MIB + MIB / 8, 135}, {3 * MIB, 120}};
+  block *held[60];
+  open_pool(&synchronous_ops, 64, 0);
+  for (int i = 0; i < 60; i++) {
+    held[i] = take(0, growing[_i].bytes);
+    const tn_memory_stats now = stats();
+    if (now.in_use >= 40 * MIB)
+      ck_assert_uint_le(now.reserved * 100, now.in_use * growing[_i].most);
+  }
+  ck_assert(pool_is_valid(p));
+  for (int i = 0; i < 60; i++) pool_free(held[i]);
+  close_pool();
+}
+END_TEST
+
 /* A device may be busy with what is free: it keeps all. */
 START_TEST(streams_keep_outgrown_segments) {
   open_pool(&stream_ops, 64, 0);
@@ -275,6 +296,7 @@ static void add_cases(Suite *suite) {
   tcase_add_test(reuse, random_work_keeps_to_its_blocks);
   tcase_add_test(reuse, a_repeated_pattern_takes_no_more);
   tcase_add_test(reuse, outgrown_segments_go_back);
+  tcase_add_loop_test(reuse, a_growing_pool_takes_little_ahead, 0, 3);
   tcase_add_test(reuse, streams_keep_outgrown_segments);
   tcase_add_test(reuse, turns_of_few_and_many_settle);
   tcase_add_test(reuse, nothing_is_destroyed);

@@ -255,6 +255,15 @@ static size_t round_up(size_t bytes, size_t step) {
   return size_add(bytes, step - 1, &sum) ? sum & ~(step - 1) : 0;
 }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* One part of `parts` of what a cache holds, at most `most`, in multiples of `step`. */
+static size_t share_of(const pool_cache *cache, domain d, unsigned parts, size_t most,
+                       size_t step) {
+  uint64_t part = cache->reserved[d] / parts;
+  return round_up(part < most ? (size_t)part : most, step);
+}
+
 /* The first multiple of `step` from `from` to `to` of which pieces of `need` leave a sixteenth at
  * most, or else the one of which they leave the least part. */
 static size_t fitting_size(size_t need, size_t from, size_t to, size_t step) {
@@ -277,13 +286,11 @@ static size_t segment_size(const pool_cache *cache, size_t need) {
   domain d = domain_of(cache->pool, need);
   size_t least = d == SMALL ? limit / 4 : 2 * limit;
   size_t most = d == SMALL ? 2 * limit : 20 * limit;
-  size_t held = cache->reserved[d] < most ? (size_t)cache->reserved[d] : most;
-  size_t wanted = round_up(need, least), ramp = round_up(held, least);
+  size_t wanted = round_up(need, least);
   if (need > own_segment * limit) return wanted;
-  if (d == SMALL) return ramp > wanted ? ramp : wanted;
-  size_t share =
-      round_up((size_t)(cache->reserved[d] / 16 < most ? cache->reserved[d] / 16 : most), least);
-  return fitting_size(need, share > wanted ? share : wanted, ramp / 4, least);
+  if (d == SMALL) return larger(wanted, share_of(cache, d, 1, most, least));
+  return fitting_size(need, larger(wanted, share_of(cache, d, 16, most, least)),
+                      share_of(cache, d, 4, most, least), least);
 }
 
 /* Cuts a size to what the pool's limit leaves, in whole `grain`s. */
