@@ -238,10 +238,9 @@ START_TEST(bits_are_the_same_wherever_numbers_stand) {
 }
 END_TEST
 
-/* Of n numbers of one type; BEYOND's are so large that eight of them, which are
- * added in float, come to more than a float holds, while all come to 0, and BROKEN has one that is
- * infinite and one that is none. */
-/* LOST's one is lost where it is added in float to what is taken away again. */
+/* Eight numbers are added in float: BEYOND's are so large that they come to more than a float
+ * holds, while all come to 0; BROKEN has one that is infinite and one that is none; LOST's small
+ * one is lost where it is added in float to a large one that is taken away again. */
 typedef enum { MIXED, BEYOND, BROKEN, LOST } summands;
 
 static double summand(summands kind, int64_t j) {

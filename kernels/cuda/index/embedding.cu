@@ -55,6 +55,7 @@ __device__ __forceinline__ uint32_t key_of(int64_t row, int64_t rows, int64_t sk
   return row >= 0 && row < rows && row != skip ? (uint32_t)row : (uint32_t)rows;
 }
 
+/* The row of each place. */
 template <class I>
 __global__ void __launch_bounds__(threads)
     list_places(uint32_t *key, uint32_t *place, const I *index, int64_t count, int64_t rows,
