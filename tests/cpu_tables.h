@@ -27,6 +27,10 @@ static inline tn_status host_fail(tn_status code, const char *format, ...) {
   return code;
 }
 
+static inline void host_log(const tn_host *host, tn_log_level level, const char *format, ...) {
+  (void)host, (void)level, (void)format;
+}
+
 static inline void *host_alloc(const tn_host *host, size_t bytes, size_t align) {
   void *ptr = NULL;
   (void)host;
@@ -55,6 +59,7 @@ static inline tn_status host_parallel_for(const tn_host *host, int64_t n, int64_
 static const tn_host plain_host = {.struct_size = sizeof(tn_host),
                                    .num_threads = 3,
                                    .fail = host_fail,
+                                   .log = host_log,
                                    .alloc = host_alloc,
                                    .free = host_free,
                                    .parallel_for = host_parallel_for};

@@ -25,8 +25,8 @@ static void teardown(void) { tn_runtime_close(rt); }
 static const struct {
   uint32_t op;
   double tolerance;
-} cases[] = {{TN_OP_EXP, 1},     {TN_OP_EXP2, 2}, {TN_OP_COSH, 2}, {TN_OP_SELU, 2},
-             {TN_OP_SIGMOID, 1}, {TN_OP_SILU, 2}, {TN_OP_GELU, 2}, {TN_OP_MISH, 2}};
+} cases[] = {{TN_OP_EXP, 1},  {TN_OP_EXP2, 2}, {TN_OP_COSH, 2}, {TN_OP_SELU, 2}, {TN_OP_SIGMOID, 1},
+             {TN_OP_SILU, 2}, {TN_OP_GELU, 2}, {TN_OP_MISH, 2}, {TN_OP_TANH, 1}, {TN_OP_ELU, 2}};
 
 static tn_tensor *apply(uint32_t op, tn_tensor *x) {
   const tn_tensor *in[] = {x};

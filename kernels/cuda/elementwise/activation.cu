@@ -43,6 +43,13 @@ struct plain_elu_op {
   __device__ __forceinline__ float operator()(float x) const { return single_elu(x, alpha); }
 };
 
+struct unit_elu_op {
+  static constexpr bool wide_in_half = true;
+  __device__ __forceinline__ float narrow(float x) const { return narrow_elu(x); }
+  __device__ __forceinline__ float operator()(float x) const { return single_elu(x, 1.0f); }
+  __device__ __forceinline__ double operator()(double x) const { return double_elu(x, 1); }
+};
+
 struct elu_op {
   double alpha;
   __device__ __forceinline__ float operator()(float x) const {
@@ -68,6 +75,7 @@ tn_status cuda_run_leaky_relu(const tn_kernel_args *args) {
 }
 tn_status cuda_run_elu(const tn_kernel_args *args) {
   const double alpha = ((const tn_elu_attrs *)args->attrs)->alpha;
+  if (alpha == 1) return run_float<unary, unit_elu_op>(args);
   return run_plain_or<unary>(args, is_plain_factor(alpha), plain_elu_op{(float)alpha},
                              elu_op{alpha});
 }

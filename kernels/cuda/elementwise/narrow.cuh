@@ -73,13 +73,28 @@ __device__ __forceinline__ float narrow_cosh(float x) {
   return fmaf(0.25f, single_reciprocal(e), e);
 }
 
-__device__ __forceinline__ float narrow_selu(float x) {
+/* e^x - 1 for x < 0, and something for others. */
+__device__ __forceinline__ float narrow_expm1_below(float x) {
   float p = fmaf(x, 1.0f / 120, 1.0f / 24);
   p = fmaf(p, x, 1.0f / 6);
   p = fmaf(p, x, 0.5f);
   p = fmaf(p, x, 1.0f);
-  const float below = single_reaches(x, -0.3f, x * p, single_power_2(1.44269504f * x) - 1.0f);
-  return single_reaches(x, 0.0f, 1.05070102f * x, 1.75809932f * below);
+  return single_reaches(x, -0.3f, x * p, single_power_2(1.44269504f * x) - 1.0f);
+}
+
+__device__ __forceinline__ float narrow_elu(float x) {
+  return single_reaches(x, 0.0f, x, narrow_expm1_below(x));
+}
+
+__device__ __forceinline__ float narrow_selu(float x) {
+  return single_reaches(x, 0.0f, 1.05070102f * x, 1.75809932f * narrow_expm1_below(x));
+}
+
+__device__ __forceinline__ float narrow_tanh(float x) {
+  const float a = fabsf(x), z = x * x, e = single_power_2(2.88539008f * a);
+  const float p = fmaf(fmaf(-0.047794327f, z, 0.1327763f), z, -0.33331883f);
+  const float far = fmaf(-2.0f, single_reciprocal(e + 1.0f), 1.0f);
+  return copysignf(single_reaches(a, 0.4f, far, fmaf(a * z, p, a)), x);
 }
 
 /* ------------------------------------------------------------------ slopes --- */
@@ -160,7 +175,16 @@ __device__ __forceinline__ float narrow_fallen(float dy, float w, bool far) {
   return y * (far ? (large ? 0x1p-89f : 0x1p-137f) : (large ? 1.0f : 0x1p-48f));
 }
 
-/* dy times the slope of elu or selu: `above`, or alpha e^x where x is not above 0. */
+/* dy times `above`, or alpha e^x where x is not above 0, also where that is tiny or x no number. */
+SINGLE_RARE_FN float narrow_elu_slope_any(float dy, float x, float alpha, float alpha_low,
+                                          float above) {
+  const narrow_fall e = narrow_fall_of(fabsf(x));
+  const float w = alpha + fmaf(alpha, e.rest, alpha_low);
+  const float y = narrow_fallen(dy, e.scale * w, e.far);
+  return x > 0.0f ? dy * above : x != x ? x : y;
+}
+
+/* The same, of elu or selu. */
 struct narrow_elu_slope {
   float alpha, alpha_low, above;
   narrow_elu_slope(double from, double scale) {
@@ -169,10 +193,10 @@ struct narrow_elu_slope {
     above = (float)scale;
   }
   __device__ __forceinline__ float times(float dy, float x) const {
-    const narrow_fall e = narrow_fall_of(fabsf(x));
+    if (!(fabsf(x) <= 60.0f)) return narrow_elu_slope_any(dy, x, alpha, alpha_low, above);
+    const single_power e = single_power_e(x, 0.0f, 0);
     const float w = alpha + fmaf(alpha, e.rest, alpha_low);
-    const float y = narrow_fallen(dy, e.scale * w, e.far);
-    return x > 0.0f ? dy * above : x != x ? x : y;
+    return single_reaches(0.0f, x, dy * (e.scale * w), dy * above);
   }
 };
 

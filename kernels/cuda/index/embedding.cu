@@ -86,16 +86,12 @@ __global__ void __launch_bounds__(threads)
   if (row <= rows) start[row] = first_place(key, count, (uint32_t)row);
 }
 
-/* Each row of the table by the threads of one y; N elements to an access. */
+/* A row of the table from its places, by the threads of one y; N elements to an access. */
 template <class T, int N>
-__global__ void __launch_bounds__(threads)
-    sum_rows(T *dtable, const T *dy, const uint32_t *start, const uint32_t *place, int64_t rows,
-             int64_t d) {
+__device__ __forceinline__ void sum_row(T *to, const T *dy, const uint32_t *place, uint32_t first,
+                                        uint32_t last, int64_t d) {
   using C = compute_t<T>;
   using V = pack<T, N>;
-  int64_t row = row_index();
-  if (row >= rows) return;
-  uint32_t first = start[row], last = start[row + 1];
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
     C sum[N], part[N];
     V result;
@@ -116,8 +112,46 @@ __global__ void __launch_bounds__(threads)
     }
 #pragma unroll
     for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e]);
-    *(V *)(dtable + row * d + c) = result;
+    *(V *)(to + c) = result;
   }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(threads)
+    sum_rows(T *dtable, const T *dy, const uint32_t *start, const uint32_t *place, int64_t rows,
+             int64_t d) {
+  const int64_t row = row_index();
+  if (row < rows) sum_row<T, N>(dtable + row * d, dy, place, start[row], start[row + 1], d);
+}
+
+/* Rows that have places, of a table of zeros, each by the threads of the first of its keys. */
+template <class T, int N>
+__global__ void __launch_bounds__(threads)
+    sum_rows_with_places(T *dtable, const T *dy, const uint32_t *key, const uint32_t *place,
+                         int64_t count, int64_t rows, int64_t d) {
+  const int64_t first = row_index();
+  if (first >= count) return;
+  const uint32_t row = key[first];
+  if (row >= rows || (first > 0 && key[first - 1] == row)) return;
+  const uint32_t last = first_place(key, (uint32_t)count, row + 1);
+  sum_row<T, N>(dtable + row * d, dy, place, (uint32_t)first, last, d);
+}
+
+__global__ void __launch_bounds__(threads) write_zeros(uint4 *y, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * threads + threadIdx.x;
+  if (i < n) y[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* Makes the table zeros, which all types write as bits of 0. */
+tn_status clear_table(const tn_kernel_args *args) {
+  const DLTensor *dtable = args->out[0];
+  const int64_t bytes = cuda_size(dtable, 0, 2) * (dtable->dtype.bits / 8);
+  if (bytes % 16 == 0 && is_aligned(dtable->data, 16))
+    return launch(args, write_zeros, (unsigned)ceil_div(bytes / 16, threads), threads, 0,
+                  (uint4 *)dtable->data, bytes / 16);
+  const cudaError_t error =
+      cudaMemsetAsync(dtable->data, 0, (size_t)bytes, (cudaStream_t)args->native_stream);
+  return error == cudaSuccess ? TN_OK : cuda_status(args->host, (int)error, "cudaMemsetAsync");
 }
 
 /* The sorted places, and where rows begin among them. */
@@ -138,10 +172,24 @@ tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, vo
   return status;
 }
 
+/* Whether most rows have no place: what is not 0 is written over zeros then. */
+bool has_few_places(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1];
+  return 2 * cuda_size(index, 0, index->ndim) <= args->out[0]->shape[0];
+}
+
 template <class T, int N> tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s) {
-  const DLTensor *dtable = args->out[0];
-  int64_t rows = dtable->shape[0], d = dtable->shape[1];
-  dim3 block = row_block(d / N);
+  const DLTensor *dtable = args->out[0], *index = args->in[1];
+  const int64_t rows = dtable->shape[0], d = dtable->shape[1];
+  const dim3 block = row_block(d / N);
+  if (has_few_places(args)) {
+    const int64_t count = cuda_size(index, 0, index->ndim);
+    const tn_status status = clear_table(args);
+    if (status != TN_OK || count == 0) return status;
+    return launch(args, sum_rows_with_places<T, N>, row_blocks(count, block), block, 0,
+                  (T *)dtable->data, (const T *)args->in[0]->data, (const uint32_t *)s.sort.key[0],
+                  (const uint32_t *)s.sort.item[0], count, rows, d);
+  }
   return launch(args, sum_rows<T, N>, row_blocks(rows, block), block, 0, (T *)dtable->data,
                 (const T *)args->in[0]->data, (const uint32_t *)s.start,
                 (const uint32_t *)s.sort.item[0], rows, d);
@@ -178,7 +226,7 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
     status = launch(args, list_places<int64_t>, blocks, threads, 0, key, place,
                     (const int64_t *)index->data, count, rows, skip, from_end);
   if (status == TN_OK) status = cuda_radix_sort(args, &s->sort, s->bits);
-  if (status != TN_OK) return status;
+  if (status != TN_OK || has_few_places(args)) return status;
   return launch(args, find_starts, (unsigned)ceil_div(rows + 1, threads), threads, 0, s->start,
                 (const uint32_t *)s->sort.key[0], (uint32_t)count, rows);
 }
@@ -186,10 +234,9 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
 /* ------------------------------------------------- gradient of few places --- */
 
 /* So few that each row's threads look at all of them, some at a time: one launch in place of a
- * sort's. What all threads look at together is bounded, where it takes longer than writing the
- * table. */
-constexpr int few_places = 64, few_at_once = 16, few_of_any_table = 32;
-constexpr int64_t few_looks = (int64_t)1 << 28;
+ * sort's. A table of more elements than that is faster written as zeros first. */
+constexpr int few_places = 64, few_at_once = 16;
+constexpr int64_t few_table = (int64_t)1 << 22;
 
 /* Which of the keys from here on are the row's. */
 __device__ __forceinline__ uint32_t matches_of(const uint32_t *key, uint32_t row) {
@@ -203,28 +250,20 @@ __device__ __forceinline__ uint32_t matches_of(const uint32_t *key, uint32_t row
   return found;
 }
 
-/* As sum_rows, and to the bit the same. */
-template <class T, int N, class I>
-__global__ void __launch_bounds__(threads)
-    sum_rows_of_few(T *dtable, const T *dy, const I *index, int count, int64_t rows, int64_t d,
-                    int64_t skip, bool from_end) {
+/* As sum_row, and to the bit the same. */
+template <class T, int N>
+__device__ __forceinline__ void sum_row_of_few(T *to, const T *dy, const uint32_t *key, int count,
+                                               uint32_t row, int64_t d) {
   using C = compute_t<T>;
   using V = pack<T, N>;
-  __shared__ alignas(16) uint32_t key[few_places];
-  const int padded = (count + few_at_once - 1) / few_at_once * few_at_once;
-  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < padded; i += threads)
-    key[i] = i < count ? key_of(index[i], rows, skip, from_end) : (uint32_t)rows;
-  __syncthreads();
-  const int64_t row = row_index();
-  if (row >= rows) return;
   for (int64_t c = (int64_t)threadIdx.x * N; c < d; c += (int64_t)blockDim.x * N) {
     C sum[N], part[N];
     V result;
     uint32_t terms = 0;
 #pragma unroll
     for (int e = 0; e < N; e++) sum[e] = part[e] = 0;
-    for (int first = 0; first < padded; first += few_at_once) {
-      for (uint32_t left = matches_of(key + first, (uint32_t)row); left; left &= left - 1) {
+    for (int first = 0; first < count; first += few_at_once) {
+      for (uint32_t left = matches_of(key + first, row); left; left &= left - 1) {
         const V v = *(const V *)(dy + (first + __ffs((int)left) - 1) * d + c);
 #pragma unroll
         for (int e = 0; e < N; e++) part[e] += load(v.v[e]);
@@ -238,19 +277,43 @@ __global__ void __launch_bounds__(threads)
     }
 #pragma unroll
     for (int e = 0; e < N; e++) result.v[e] = stored<T>::from(sum[e] + part[e]);
-    *(V *)(dtable + row * d + c) = result;
+    *(V *)(to + c) = result;
   }
+}
+
+/* Every row of the table, or, where that is zeros already, those of a first place. */
+template <class T, int N, class I>
+__global__ void __launch_bounds__(threads)
+    sum_rows_of_few(T *dtable, const T *dy, const I *index, int count, int64_t rows, int64_t d,
+                    int64_t skip, bool from_end, bool zeros) {
+  __shared__ alignas(16) uint32_t key[few_places];
+  const int padded = (count + few_at_once - 1) / few_at_once * few_at_once;
+  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < padded; i += threads)
+    key[i] = i < count ? key_of(index[i], rows, skip, from_end) : (uint32_t)rows;
+  __syncthreads();
+  int64_t row = row_index();
+  if (zeros) {
+    const int64_t place = row;
+    if (place >= count) return;
+    row = key[place];
+    for (int i = 0; i < (int)place; i++)
+      if (key[i] == (uint32_t)row) return;
+  }
+  if (row < rows) sum_row_of_few<T, N>(dtable + row * d, dy, key, padded, (uint32_t)row, d);
 }
 
 template <class T, int N, class I> tn_status run_few_as(const tn_kernel_args *args) {
   const DLTensor *index = args->in[1], *dtable = args->out[0];
   const tn_embedding_grad_attrs *attrs = (const tn_embedding_grad_attrs *)args->attrs;
   const int64_t rows = dtable->shape[0], d = dtable->shape[1];
+  const int64_t count = cuda_size(index, 0, index->ndim);
+  const bool zeros = rows * d >= few_table && has_few_places(args);
   const dim3 block = row_block(d / N);
-  return launch(args, sum_rows_of_few<T, N, I>, row_blocks(rows, block), block, 0,
-                (T *)dtable->data, (const T *)args->in[0]->data, (const I *)index->data,
-                (int)cuda_size(index, 0, index->ndim), rows, d, attrs->padding_index,
-                counts_from_end(attrs));
+  tn_status status = zeros ? clear_table(args) : TN_OK;
+  if (status != TN_OK || (zeros && count == 0)) return status;
+  return launch(args, sum_rows_of_few<T, N, I>, row_blocks(zeros ? count : rows, block), block, 0,
+                (T *)dtable->data, (const T *)args->in[0]->data, (const I *)index->data, (int)count,
+                rows, d, attrs->padding_index, counts_from_end(attrs), zeros);
 }
 
 /* ------------------------------------------------------------------ rope --- */
@@ -383,10 +446,8 @@ bool cuda_embedding_grad_supports(const tn_kernel_args *args) {
 }
 
 bool cuda_embedding_grad_few_supports(const tn_kernel_args *args) {
-  const DLTensor *index = args->in[1], *dtable = args->out[0];
-  const int64_t count = cuda_size(index, 0, index->ndim);
-  return count <= few_places && dtable->shape[0] < CUDA_MAX_INDEX &&
-         (count <= few_of_any_table || cuda_size(dtable, 0, 2) <= few_looks / count);
+  const DLTensor *index = args->in[1];
+  return cuda_size(index, 0, index->ndim) <= few_places && args->out[0]->shape[0] < CUDA_MAX_INDEX;
 }
 
 tn_status cuda_run_embedding_grad_few(const tn_kernel_args *args) {

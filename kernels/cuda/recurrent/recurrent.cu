@@ -6,24 +6,31 @@
 
 namespace {
 
-enum { tile = 64, depth = 16, product_threads = 256, each = 4 };
+enum { product_threads = 256, product_side = 16 };
+
+/* Threads compute EACH by EACH results: one where larger tiles would leave most multiprocessors
+ * idle. */
+template <int EACH> struct product_tile {
+  static constexpr int side = product_side * EACH, depth = 64 / EACH, unrolled = EACH == 1 ? 4 : 1;
+};
 
 /* --- products[d] = x w[d]^T + bias --- */
 
-template <class T>
+template <class T, int EACH>
 __global__ void __launch_bounds__(product_threads)
     multiply_input(const __grid_constant__ forward_call f) {
   using C = compute_t<T>;
+  constexpr int tile = product_tile<EACH>::side, depth = product_tile<EACH>::depth;
   __shared__ C left[depth][tile + 1], right[depth][tile + 1];
   const int64_t rows = f.c.steps * f.c.sequences, columns = f.c.gates * f.c.hidden, k = f.c.inputs;
   const int64_t first_row = (int64_t)blockIdx.y * tile, first_column = (int64_t)blockIdx.x * tile;
-  const int d = (int)blockIdx.z, tx = threadIdx.x % (tile / each), ty = threadIdx.x / (tile / each);
+  const int d = (int)blockIdx.z, tx = threadIdx.x % product_side, ty = threadIdx.x / product_side;
   const T *x = (const T *)f.x, *w = (const T *)f.w + d * columns * k;
-  C acc[each][each] = {};
+  C acc[EACH][EACH] = {};
   for (int64_t k0 = 0; k0 < k; k0 += depth) {
-#pragma unroll 1
-    for (int i = threadIdx.x; i < tile * depth; i += product_threads) {
-      const int kk = i % depth, r = i / depth;
+#pragma unroll(product_tile <EACH>::unrolled)
+    for (int part = 0; part < tile * depth / product_threads; part++) {
+      const int i = part * product_threads + (int)threadIdx.x, kk = i % depth, r = i / depth;
       const bool deep = k0 + kk < k;
       left[kk][r] = deep && first_row + r < rows ? load(x[(first_row + r) * k + k0 + kk]) : (C)0;
       right[kk][r] =
@@ -33,17 +40,17 @@ __global__ void __launch_bounds__(product_threads)
 #pragma unroll
     for (int kk = 0; kk < depth; kk++)
 #pragma unroll
-      for (int i = 0; i < each; i++)
+      for (int i = 0; i < EACH; i++)
 #pragma unroll
-        for (int j = 0; j < each; j++)
-          acc[i][j] += left[kk][ty + i * (tile / each)] * right[kk][tx + j * (tile / each)];
+        for (int j = 0; j < EACH; j++)
+          acc[i][j] += left[kk][ty + i * product_side] * right[kk][tx + j * product_side];
     __syncthreads();
   }
   C *to = (C *)f.products + d * rows * columns;
-  for (int i = 0; i < each; i++)
-    for (int j = 0; j < each; j++) {
-      const int64_t row = first_row + ty + i * (tile / each);
-      const int64_t column = first_column + tx + j * (tile / each);
+  for (int i = 0; i < EACH; i++)
+    for (int j = 0; j < EACH; j++) {
+      const int64_t row = first_row + ty + i * product_side;
+      const int64_t column = first_column + tx + j * product_side;
       if (row < rows && column < columns)
         to[row * columns + column] = acc[i][j] + (f.bias ? bias_at<T>(f, d, column) : (C)0);
     }
@@ -301,12 +308,17 @@ tn_status run_input(const tn_kernel_args *args, const forward_call &f,
                     const cuda_recurrent_multiplier *by) {
   const recurrent_call &c = f.c;
   const int64_t rows = c.steps * c.sequences;
-  if (!by) {
-    const dim3 blocks((unsigned)ceil_div(c.gates * c.hidden, tile), (unsigned)ceil_div(rows, tile),
-                      (unsigned)c.directions);
-    return rows ? launch(args, multiply_input<T>, blocks, product_threads, 0, f) : TN_OK;
-  }
-  return by->multiply(by, 0, f.products, f.x, f.w);
+  if (by) return by->multiply(by, 0, f.products, f.x, f.w);
+  if (rows == 0) return TN_OK;
+  const auto tiles = [&](int side) {
+    return dim3((unsigned)ceil_div(c.gates * c.hidden, side), (unsigned)ceil_div(rows, side),
+                (unsigned)c.directions);
+  };
+  const dim3 large = tiles(product_tile<4>::side), small = tiles(product_tile<1>::side);
+  const int64_t blocks = (int64_t)large.x * large.y * large.z;
+  if (4 * blocks <= ((const cuda_info *)args->device)->multiprocessors)
+    return launch(args, multiply_input<T, 1>, small, product_threads, 0, f);
+  return launch(args, multiply_input<T, 4>, large, product_threads, 0, f);
 }
 
 template <class T>
@@ -394,7 +406,8 @@ bool cuda_recurrent_is_large(const tn_kernel_args *args) {
 /* Blocks are counted in 16 bits along all axes of a grid but the first. */
 bool cuda_recurrent_supports(const tn_kernel_args *args) {
   const DLTensor *x = args->in[0];
-  return x->shape[1] <= 1 << 20 && x->shape[0] * x->shape[1] <= (int64_t)tile * 65535;
+  return x->shape[1] <= 1 << 20 &&
+         x->shape[0] * x->shape[1] <= (int64_t)product_tile<4>::side * 65535;
 }
 
 tn_status cuda_lstm_workspace(const tn_kernel_args *args, size_t *bytes) {

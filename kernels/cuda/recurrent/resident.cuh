@@ -141,6 +141,7 @@ __device__ __forceinline__ void resident_gather(float *to, int pitch, const uint
 __device__ __forceinline__ void resident_touch(const void *at) {
   uint32_t rest;
   asm volatile("ld.global.b8 %0, [%1];" : "=r"(rest) : "l"(at));
+  (void)rest;
 }
 
 /* ---------------------------------------------------------------- products --- */

@@ -17,6 +17,12 @@ static int64_t draw_row(const op_case *c, uint32_t arg, const int64_t *at, uint6
   return case_get(c, "from_end", 0) != 0 && random >> 60 & 1 ? row - rows : row;
 }
 
+/* One of 8 rows. */
+static int64_t draw_again(const op_case *c, uint32_t arg, const int64_t *at, uint64_t random) {
+  (void)arg, (void)at;
+  return (int64_t)(random % 8) * ((int64_t)case_get(c, "rows", 0) / 8);
+}
+
 typedef struct lookup {
   int64_t rows, d;
   int32_t rank;
@@ -58,6 +64,16 @@ void cases_embedding(const tn_operator *op, const tn_dtype *types, case_sink sin
       if (c.arg[0].rank == 4) c.variants |= VARIANT_CHANNELS_LAST;
       sink.take(sink.ctx, &c);
     }
+  if (op->shape == TN_SHAPE_EMBEDDING) return;
+  /* Few rows of large tables, some of them several times. */
+  static const lookup few[] = {
+      {32800, 128, 1, {60}}, {32600, 129, 2, {3, 7}}, {70, 60000, 1, {35}}};
+  for (unsigned i = 0; i < sizeof few / sizeof *few; i++) {
+    op_case c = look_up(op, types, &few[i], i);
+    c.arg[1].index = draw_again;
+    c.variants = VARIANT_MADE;
+    sink.take(sink.ctx, &c);
+  }
 }
 
 static bool degenerate_lookup(op_case *c, const int64_t *size, unsigned round) {

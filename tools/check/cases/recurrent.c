@@ -90,6 +90,9 @@ void cases_recurrent(const tn_operator *op, const tn_dtype *types, case_sink sin
     c.variants = VARIANT_MADE;
     sink.take(sink.ctx, &c);
   }
+  op_case long_one = recur(op, types, &(network){70, 18, 19, 63}, 2); /* x has many rows */
+  long_one.variants = VARIANT_MADE;
+  sink.take(sink.ctx, &long_one);
   op_case large = recur(op, types, &(network){4, 70, 33, 130}, 0);
   large.variants = VARIANT_MADE;
   sink.take(sink.ctx, &large);
