@@ -38,13 +38,6 @@ struct map_pairs<F, std::void_t<decltype(&F::in_float)>>
     : std::bool_constant<std::is_same_v<typename F::Y, half_t> ||
                          std::is_same_v<typename F::Y, bfloat_t>> {};
 
-/* Functors may say, `static constexpr bool is_quick`, that their `quick` computes of two numbers
- * what they make of them without a branch, or clears *serves where that is something else. A pack
- * of numbers that it serves is done then, and its elements are under way together. */
-template <class F, class = void> struct map_quick : std::false_type {};
-template <class F>
-struct map_quick<F, std::void_t<decltype(F::is_quick)>> : std::bool_constant<F::is_quick> {};
-
 /* Elements that one thread handles in the dense case. */
 template <class F> struct map_width {
   static constexpr int bytes =
@@ -104,45 +97,12 @@ __device__ __forceinline__ void map_read(H *to, const T *from, int first, int n)
     if (first + i < n) map_put(to, i, from[first + i]);
 }
 
-/* An element of what holds them, as a number. */
-template <class F, class T, class H>
-__device__ __forceinline__ compute_t<T> map_number(const H &held, int i) {
-  if constexpr (map_pairs<F>::value)
-    return i % 2 ? high_of_pair(held.v[i / 2], T()) : low_of_pair(held.v[i / 2], T());
-  else
-    return load(held.v[i]);
-}
-
-/* What F makes of N elements, if its `quick` serves all of them. */
-template <class F, int N, class A, class B>
-__device__ __forceinline__ bool map_quickly(pack<typename F::Y, N> *y, const F &f, const A &a,
-                                            const B &b) {
-  using T = typename F::Y;
-  compute_t<T> number[N];
-  bool serves = true;
-#pragma unroll
-  for (int i = 0; i < N; i++)
-    number[i] = f.quick(map_number<F, T>(a, i), map_number<F, T>(b, i), &serves);
-  if constexpr (map_pairs<F>::value) {
-    uint32_t words[N / 2];
-#pragma unroll
-    for (int i = 0; i < N / 2; i++) words[i] = pair_of(number[2 * i], number[2 * i + 1], T());
-    memcpy(y, words, sizeof *y);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; i++) y->v[i] = stored<T>::from(number[i]);
-  }
-  return serves;
-}
-
 /* What F makes of N elements. */
 template <class F, int N, class A, class B, class C>
 __device__ __forceinline__ pack<typename F::Y, N> map_pack(const F &f, const A &a, const B &b,
                                                            const C &c) {
   using T = typename F::Y;
   pack<T, N> y;
-  if constexpr (map_quick<F>::value)
-    if (map_quickly<F, N>(&y, f, a, b)) return y;
   if constexpr (map_pairs<F>::value) {
     uint32_t words[N / 2];
 #pragma unroll

@@ -77,10 +77,6 @@ struct selu_grad_op {
     return dy * double_selu_slope(x);
   }
   __device__ __forceinline__ float narrow(float dy, float x) const { return slope.times(dy, x); }
-  __device__ __forceinline__ float quick(float dy, float x, bool *serves) const {
-    *serves &= slope.is_near(x);
-    return slope.near(dy, x);
-  }
 };
 
 struct elu_grad_op {
@@ -97,10 +93,6 @@ struct elu_grad_op {
   __device__ __forceinline__ float narrow(float dy, float x) const {
     if (plain) return slope.times(dy, x);
     return (float)(*this)((double)dy, (double)x, x);
-  }
-  __device__ __forceinline__ float quick(float dy, float x, bool *serves) const {
-    *serves &= plain & slope.is_near(x);
-    return slope.near(dy, x);
   }
 };
 
@@ -119,11 +111,6 @@ struct softplus_grad_op {
   __device__ __forceinline__ float narrow(float dy, float x) const {
     if (plain) return x > most ? dy : narrow_sigmoid_times(dy, x);
     return (float)(*this)((double)dy, (double)x, x);
-  }
-  __device__ __forceinline__ float quick(float dy, float x, bool *serves) const {
-    *serves &= plain & narrow_sigmoid_is_near(dy, x);
-    const float y = narrow_sigmoid_times_near(dy, x);
-    return single_reaches(most, x, y, dy);
   }
 };
 

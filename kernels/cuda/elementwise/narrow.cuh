@@ -184,7 +184,7 @@ SINGLE_RARE_FN float narrow_elu_slope_any(float dy, float x, float alpha, float 
   return x > 0.0f ? dy * above : x != x ? x : y;
 }
 
-/* The same of elu or selu; `near` for |x| up to 60. */
+/* The same, of elu or selu. */
 struct narrow_elu_slope {
   float alpha, alpha_low, above;
   narrow_elu_slope(double from, double scale) {
@@ -192,14 +192,11 @@ struct narrow_elu_slope {
     alpha_low = (float)(from - (double)alpha);
     above = (float)scale;
   }
-  static __device__ __forceinline__ bool is_near(float x) { return fabsf(x) <= 60.0f; }
-  __device__ __forceinline__ float near(float dy, float x) const {
+  __device__ __forceinline__ float times(float dy, float x) const {
+    if (!(fabsf(x) <= 60.0f)) return narrow_elu_slope_any(dy, x, alpha, alpha_low, above);
     const single_power e = single_power_e(x, 0.0f, 0);
     const float w = alpha + fmaf(alpha, e.rest, alpha_low);
     return single_reaches(0.0f, x, dy * (e.scale * w), dy * above);
-  }
-  __device__ __forceinline__ float times(float dy, float x) const {
-    return is_near(x) ? near(dy, x) : narrow_elu_slope_any(dy, x, alpha, alpha_low, above);
   }
 };
 
@@ -208,18 +205,12 @@ SINGLE_RARE_FN float narrow_sigmoid_times_any(float dy, float x) {
   return (float)((double)dy * wide_sigmoid((double)x));
 }
 
-__device__ __forceinline__ bool narrow_sigmoid_is_near(float dy, float x) {
-  return (fabsf(x) <= 60.0f) & (fabsf(dy) < INFINITY);
-}
-__device__ __forceinline__ float narrow_sigmoid_times_near(float dy, float x) {
+__device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
+  if (!(fabsf(x) <= 60.0f && fabsf(dy) < INFINITY)) return narrow_sigmoid_times_any(dy, x);
   const float t = single_exp(-fabsf(x)), d = 1.0f + t, low = t - (d - 1.0f);
   const float n = x < 0.0f ? t : 1.0f, r = single_reciprocal(d), q = __fmul_rn(n, r);
   const float left = fmaf(-low, q, fmaf(-d, q, n));
   return fmaf(dy, q, __fmul_rn(dy, __fmul_rn(left, r)));
-}
-__device__ __forceinline__ float narrow_sigmoid_times(float dy, float x) {
-  return narrow_sigmoid_is_near(dy, x) ? narrow_sigmoid_times_near(dy, x)
-                                       : narrow_sigmoid_times_any(dy, x);
 }
 
 } // namespace

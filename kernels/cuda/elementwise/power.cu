@@ -60,13 +60,14 @@ __device__ __forceinline__ double remainder_of(int op, double a, double b) {
 /* The same in float. The remainder lies within 3/4 of b and is right or one b off. */
 __device__ __forceinline__ float remainder_single(int op, float a, float b) {
   const single_division d = single_divide(a, b);
-  const float like = op == op_fmod ? a : b; /* whose sign the remainder has */
-  const bool off = d.rest != 0 && (d.rest < 0) != (like < 0);
-  const float rest = copysignf(off ? __fadd_rn(d.rest, copysignf(b, like)) : d.rest, like);
-  const float whole = off ? d.whole - 1.0f : d.whole,
-              sign = copysignf(1.0f, a) * copysignf(1.0f, b);
-  const float quotient = whole == 0 ? copysignf(0.0f, sign) : whole;
-  return op == op_floor_div ? quotient : rest;
+  if (op == op_fmod) {
+    const bool off = d.rest != 0 && (d.rest < 0) != (a < 0);
+    return copysignf(off ? fabsf(d.rest) - fabsf(b) : d.rest, a);
+  }
+  const bool off = d.rest != 0 && (d.rest < 0) != (b < 0);
+  if (op == op_mod) return d.rest == 0 ? copysignf(0.0f, b) : off ? __fadd_rn(d.rest, b) : d.rest;
+  const float whole = off ? d.whole - 1.0f : d.whole;
+  return whole == 0 ? copysignf(0.0f, copysignf(1.0f, a) * copysignf(1.0f, b)) : whole;
 }
 
 /* The three remainders share one kernel per type. */
@@ -75,13 +76,7 @@ template <class T> struct remainder_float {
   using A = T;
   using B = T;
   static constexpr int inputs = 2;
-  static constexpr bool is_quick = sizeof(T) < 8;
   int op;
-  __device__ __forceinline__ compute_t<T> quick(compute_t<T> a, compute_t<T> b,
-                                                bool *serves) const {
-    *serves &= single_divides((float)a, (float)b);
-    return remainder_single(op, (float)a, (float)b);
-  }
   __device__ __forceinline__ compute_t<T> in_float(compute_t<T> a, compute_t<T> b) const {
     if constexpr (sizeof(T) < 8)
       if (single_divides(a, b)) return remainder_single(op, a, b);
@@ -144,22 +139,6 @@ template <power_op op, class T> struct power_float {
   using A = T;
   using B = T;
   static constexpr int inputs = 2;
-  static constexpr bool is_quick = sizeof(T) < 8;
-  __device__ __forceinline__ compute_t<T> quick(compute_t<T> x, compute_t<T> y,
-                                                bool *serves) const {
-    const float a = (float)x, b = (float)y;
-    if constexpr (op == op_pow) {
-      const single_powered p = std::is_same_v<T, bfloat_t> ? short_pow(a, b) : single_pow(a, b);
-      *serves &= p.serves;
-      return p.value;
-    } else if constexpr (op == op_atan2) {
-      *serves &= single_atan2_serves(a, b);
-      return single_atan2(a, b);
-    } else {
-      *serves &= single_length_serves(a, b);
-      return single_length(a, b);
-    }
-  }
   __device__ __forceinline__ compute_t<T> in_float(compute_t<T> x, compute_t<T> y) const {
     if constexpr (sizeof(T) == 8) {
       return op == op_pow ? pow(x, y) : op == op_atan2 ? atan2(x, y) : length(x, y);

@@ -59,8 +59,8 @@ SINGLE_FN single_powered single_pow_of(float a, float b, float e, float low) {
   const int odd = __float_as_int(a) & __float_as_int(t) << 31 & (int)0x80000000;
   const float y = __int_as_float(__float_as_int(single_exp2_parts(e, low)) ^ odd);
   single_powered p;
-  p.serves = ((__float_as_uint(a) & 0x7fffffffu) - 0x00800000u < 0x7f000000u) &
-             (fabsf(e) <= 125.0f) & (fabsf(b) < 0x1p22f);
+  p.serves = (__float_as_uint(a) & 0x7fffffffu) - 0x00800000u < 0x7f000000u && fabsf(e) <= 125.0f &&
+             fabsf(b) < 0x1p22f;
   p.value = a < 0.0f && t - SINGLE_ROUND != b ? NAN : y;
   return p;
 }
@@ -81,7 +81,7 @@ struct single_division {
 /* Quotients that are known to a quarter, and remainders that are normal numbers or exact. */
 SINGLE_FN bool single_divides(float a, float b) {
   const float c = fabsf(b);
-  return (fabsf(a) < __fmul_rn(c, 0x1p20f)) & (c >= 0x1p-100f) & (c <= 0x1p100f);
+  return fabsf(a) < __fmul_rn(c, 0x1p20f) && c >= 0x1p-100f && c <= 0x1p100f;
 }
 
 SINGLE_FN single_division single_divide(float a, float b) {

@@ -19,10 +19,6 @@ struct is_narrowed<T, Op, std::void_t<decltype(&Op::narrow)>>
 template <class Op, class = void> struct has_single : std::false_type {};
 template <class Op> struct has_single<Op, std::void_t<decltype(&Op::single)>> : std::true_type {};
 
-/* Functors of gradients may have a `quick` (map.cuh) where they compute in float. */
-template <class Op, class = void> struct has_quick : std::false_type {};
-template <class Op> struct has_quick<Op, std::void_t<decltype(&Op::quick)>> : std::true_type {};
-
 /* Functors say, by a type `many_steps`, that they compute for about as long as float's memory
  * takes. */
 template <class Op, class = void> struct has_many_steps : std::false_type {};
@@ -67,18 +63,11 @@ template <class Op, class T> struct gradient {
   using A = T;
   using B = T;
   static constexpr int inputs = 2;
-  static constexpr bool in_single = std::is_same_v<T, float> && has_single<Op>::value;
-  static constexpr bool is_quick = has_quick<Op>::value && (is_narrowed<T, Op>::value || in_single);
   Op op;
-  __device__ __forceinline__ compute_t<T> quick(compute_t<T> dy, compute_t<T> b,
-                                                bool *serves) const {
-    if constexpr (is_quick) return op.quick(dy, b, serves);
-    return 0;
-  }
   __device__ __forceinline__ compute_t<T> in_float(compute_t<T> dy, compute_t<T> b) const {
     if constexpr (is_narrowed<T, Op>::value) {
       return op.narrow(dy, b);
-    } else if constexpr (in_single) {
+    } else if constexpr (std::is_same_v<T, float> && has_single<Op>::value) {
       return op.single(dy, b);
     } else {
       return (compute_t<T>)op((double)dy, (double)b, b);
