@@ -60,12 +60,10 @@ __device__ __forceinline__ double remainder_of(int op, double a, double b) {
 /* The same in float. The remainder lies within 3/4 of b and is right or one b off. */
 __device__ __forceinline__ float remainder_single(int op, float a, float b) {
   const single_division d = single_divide(a, b);
-  if (op == op_fmod) {
-    const bool off = d.rest != 0 && (d.rest < 0) != (a < 0);
-    return copysignf(off ? fabsf(d.rest) - fabsf(b) : d.rest, a);
-  }
-  const bool off = d.rest != 0 && (d.rest < 0) != (b < 0);
-  if (op == op_mod) return d.rest == 0 ? copysignf(0.0f, b) : off ? __fadd_rn(d.rest, b) : d.rest;
+  const float like = op == op_fmod ? a : b; /* whose sign the remainder has */
+  const bool off = d.rest != 0 && (d.rest < 0) != (like < 0);
+  if (op != op_floor_div)
+    return copysignf(off ? __fadd_rn(d.rest, copysignf(b, like)) : d.rest, like);
   const float whole = off ? d.whole - 1.0f : d.whole;
   return whole == 0 ? copysignf(0.0f, copysignf(1.0f, a) * copysignf(1.0f, b)) : whole;
 }

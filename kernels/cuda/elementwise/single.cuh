@@ -103,11 +103,10 @@ struct single_power {
 SINGLE_FN single_power single_power_e(float x, float low, int more) {
   const float t = fmaf(x, 1.44269504f, SINGLE_ROUND), n = t - SINGLE_ROUND;
   const float a = fmaf(n, -0.693147182f, x), b = fmaf(n, 1.90465421e-9f, low), r = a + b;
-  float p = fmaf(1.99696253e-4f, r, 1.39308802e-3f);
-  p = fmaf(p, r, 8.3331801e-3f);
-  p = fmaf(p, r, 4.16665077e-2f);
-  p = fmaf(p, r, 0.166666672f);
-  p = fmaf(p, r, 0.5f);
+  float p = fmaf(1.38145953e-3f, r, 8.36871099e-3f);
+  p = fmaf(p, r, 4.1668389e-2f);
+  p = fmaf(p, r, 0.166665211f);
+  p = fmaf(p, r, 0.49999994f);
   single_power y;
   y.scale = __int_as_float((__float_as_int(t) << 23) + ((127 + more) << 23));
   y.rest = a + fmaf(__fmul_rn(r, r), p, b);
