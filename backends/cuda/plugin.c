@@ -119,7 +119,8 @@ enum { own = 200, direct = 100, vendor = 300 };
   ROW(op, "cuda." #op ".table", own + 10, FLAGS_STRIDED, .run = cuda_run_##op,                     \
       .workspace = cuda_table_workspace, .types = {set})
 #define TABLE(op) TABLE_OF(op, TN_SET(TN_F16) | TN_SET(TN_BF16))
-/* What is as fast as memory in bfloat16 (kernels/cuda/elementwise/narrow.cuh). */
+/* What is as fast as memory in bfloat16 (kernels/cuda/elementwise/narrow.cuh; elu where alpha is
+ * 1). */
 #define TABLE_OF_F16(op) TABLE_OF(op, TN_SET(TN_F16))
 
 /* Few queries and many keys, as a decoder has them: our own kernel, which reads keys and values

@@ -234,7 +234,7 @@ tn_status sort_places(const tn_kernel_args *args, grad_scratch *s, int64_t count
 /* ------------------------------------------------- gradient of few places --- */
 
 /* So few that each row's threads look at all of them, some at a time: one launch in place of a
- * sort's. A table of more elements than that is faster written as zeros first. */
+ * sort's. A table of so many elements is faster written as zeros first. */
 constexpr int few_places = 64, few_at_once = 16;
 constexpr int64_t few_table = (int64_t)1 << 22;
 
