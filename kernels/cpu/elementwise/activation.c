@@ -3,6 +3,7 @@
  * rounds once; slope_blocks.h and loops called plain keep to float, within their operators' bounds.
  */
 #include "kernels/cpu/elementwise/bell_blocks.h"
+#include "kernels/cpu/elementwise/logistic_blocks.h"
 #include "kernels/cpu/elementwise/slope_blocks.h"
 #include "kernels/cpu/elementwise/unary.h"
 
@@ -12,6 +13,12 @@
 #elif defined(MATHS_IN_BLOCKS)
 #define GELU_BLOCK maths_gelu_block
 #define GELU_GRAD_BLOCK maths_gelu_grad_block
+#endif
+
+#ifdef LOGISTIC_IN_BLOCKS
+#define LOGISTIC(name) logistic_##name
+#elif defined(MATHS_IN_BLOCKS)
+#define LOGISTIC(name) maths_##name
 #endif
 
 /* What shrink of floats compares with: just the floats that are beyond the double lambd are beyond

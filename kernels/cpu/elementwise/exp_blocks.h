@@ -35,8 +35,13 @@ static const float exp_powers_low[32] = {
 
 #define EXP_ROUND 0x1.8p23f
 
+/* 2^k (high + low) */
+typedef struct exp_parts {
+  __m512 high, low, k; /* k: to be rounded down */
+} exp_parts;
+
 /* 2^(n / 32) e^r from t = n + EXP_ROUND. */
-static inline __m512 exp_from(__m512 t, __m512 n, __m512 r) {
+static inline exp_parts exp_parts_of(__m512 t, __m512 n, __m512 r) {
   const __m512i j = _mm512_castps_si512(t); /* of whose bits the last five are looked at */
   const __m512 high =
       _mm512_permutex2var_ps(_mm512_loadu_ps(exp_powers), j, _mm512_loadu_ps(exp_powers + 16));
@@ -44,8 +49,14 @@ static inline __m512 exp_from(__m512 t, __m512 n, __m512 r) {
                                             _mm512_loadu_ps(exp_powers_low + 16));
   const __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(0x1.555556p-3f), r, _mm512_set1_ps(0.5f));
   const __m512 rest = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
-  const __m512 y = _mm512_add_ps(high, _mm512_fmadd_ps(high, rest, low));
-  return _mm512_scalef_ps(y, _mm512_mul_ps(n, _mm512_set1_ps(1.0f / 32))); /* by its floor */
+  return (exp_parts){.high = high,
+                     .low = _mm512_fmadd_ps(high, rest, low),
+                     .k = _mm512_mul_ps(n, _mm512_set1_ps(1.0f / 32))};
+}
+
+static inline __m512 exp_from(__m512 t, __m512 n, __m512 r) {
+  const exp_parts e = exp_parts_of(t, n, r);
+  return _mm512_scalef_ps(_mm512_add_ps(e.high, e.low), e.k);
 }
 
 /* Within these bounds, beyond which results are 0 and infinity, n is exact. NaN stays NaN. */
@@ -70,7 +81,7 @@ static inline __m512 exp2_of(__m512 x) {
 
 /* y may be x. */
 #define EXP_BLOCK(name)                                                                            \
-  static void name##_block(int64_t n, const float *x, float *y) {                                  \
+  static inline void name##_block(int64_t n, const float *x, float *y) {                           \
     int64_t i = 0;                                                                                 \
     for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, name##_of(_mm512_loadu_ps(x + i)));       \
     if (i == n) return;                                                                            \

@@ -157,7 +157,6 @@ static inline void maths_softplus_grad_block(int64_t n, const float *dy, const f
 static inline void maths_silu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {
   SLOPE_BLOCK(n, dy, x, dx, maths_silu_grad);
 }
-#undef SLOPE_BLOCK
 #endif
 
 #endif
