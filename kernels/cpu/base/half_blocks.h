@@ -72,16 +72,20 @@ static inline void floats_of_bf16(int64_t n, const uint16_t *x, float *y) {
 }
 
 #if defined(__AVX512F__)
+static const uint16_t bf16_high_halves[32] = {1,  3,  5,  7,  9,  11, 13, 15,
+                                              17, 19, 21, 23, 25, 27, 29, 31};
 /* As bf16_store does each. */
 static inline void bf16_of_sixteen(const float *x, uint16_t *y) {
   const __m512 f = _mm512_loadu_ps(x);
-  const __m512i u = _mm512_castps_si512(f), high = _mm512_srli_epi32(u, 16);
-  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-  const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
-  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(u, half), 16);
-  const __m512i words = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q), high,
-                                             _mm512_set1_epi32(0x40));
-  _mm256_storeu_si256((void *)y, _mm512_cvtepi32_epi16(words));
+  const __m512i u = _mm512_castps_si512(f);
+  const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+  const __m512i half =
+      _mm512_mask_blend_epi32(odd, _mm512_set1_epi32(0x7fff), _mm512_set1_epi32(0x8000));
+  const __m512i words =
+      _mm512_mask_or_epi32(_mm512_add_epi32(u, half), _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q), u,
+                           _mm512_set1_epi32(0x400000));
+  const __m512i packed = _mm512_permutexvar_epi16(_mm512_loadu_si512(bf16_high_halves), words);
+  _mm256_storeu_si256((void *)y, _mm512_castsi512_si256(packed));
 }
 #elif defined(BF16_BY_EIGHT)
 static inline void bf16_of_sixteen(const float *x, uint16_t *y) {
@@ -222,7 +226,8 @@ static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inp
     T *y = p[1];                                                                                   \
     int64_t i = 0;                                                                                 \
     SETUP;                                                                                         \
-    for (; s[0] == 1 && s[1] == 1 && i + HALVES <= n; i += HALVES) {                               \
+    const int64_t dense = s[0] == 1 && s[1] == 1 ? n : 0;                                          \
+    for (; i + HALVES <= dense; i += HALVES) {                                                     \
       float from[HALVES];                                                                          \
       take_some_halves(DT == 8, x + i, from);                                                      \
       FUSED_SOME(from, from, EXPR)                                                                 \
@@ -236,7 +241,8 @@ static inline void half_rest(int64_t done, bool bf16, elementwise_fn fn, int inp
     T *y = p[2];                                                                                   \
     int64_t i = 0;                                                                                 \
     SETUP;                                                                                         \
-    for (; s[0] == 1 && s[1] == 1 && s[2] == 1 && i + HALVES <= n; i += HALVES) {                  \
+    const int64_t dense = s[0] == 1 && s[1] == 1 && s[2] == 1 ? n : 0;                             \
+    for (; i + HALVES <= dense; i += HALVES) {                                                     \
       float from[HALVES], other[HALVES];                                                           \
       take_some_halves(DT == 8, x + i, from);                                                      \
       take_some_halves(DT == 8, z + i, other);                                                     \

@@ -103,25 +103,27 @@
     return ISA(elementwise)(args, NAME(op##_loop), args->attrs, CPU_GRAIN_MATHS);                  \
   }
 
-/* Whether some number's size exceeds 2, or is NaN: its bits without the sign, to which so much is
- * added that those of more than 2 reach the sign's. Of 16 bits they are the same in both types. */
-#define EXCEEDS_2(name, E, U, SIZE, TO_SIGN)                                                       \
+/* Whether some number's size exceeds 2, or is NaN: the greatest of its bits without the sign. Of 16
+ * bits, those of 2 are the same in both types. */
+#define EXCEEDS_2(name, E, U, TWO)                                                                 \
   static inline bool name(int64_t n, const E *y, int64_t step) {                                   \
-    U far = 0, bits;                                                                               \
+    U most = 0, bits;                                                                              \
     if (step == 1)                                                                                 \
       for (int64_t i = 0; i < n; i++) {                                                            \
         memcpy(&bits, y + i, sizeof bits);                                                         \
-        far |= (U)((bits & SIZE) + TO_SIGN);                                                       \
+        bits = (U)(bits << 1);                                                                     \
+        most = most > bits ? most : bits;                                                          \
       }                                                                                            \
     else                                                                                           \
       for (int64_t i = 0; i < n; i++) {                                                            \
         memcpy(&bits, y + i * step, sizeof bits);                                                  \
-        far |= (U)((bits & SIZE) + TO_SIGN);                                                       \
+        bits = (U)(bits << 1);                                                                     \
+        most = most > bits ? most : bits;                                                          \
       }                                                                                            \
-    return far > SIZE;                                                                             \
+    return most > (U)(TWO << 1);                                                                   \
   }
-EXCEEDS_2(exceeds_2_in_32, float, uint32_t, 0x7fffffff, 0x3fffffff)
-EXCEEDS_2(exceeds_2_in_16, uint16_t, uint16_t, 0x7fff, 0x3fff)
+EXCEEDS_2(exceeds_2_in_32, float, uint32_t, 0x40000000u)
+EXCEEDS_2(exceeds_2_in_16, uint16_t, uint16_t, 0x4000u)
 #undef EXCEEDS_2
 
 /* Gradients by outputs y, NEAR in float where they are at most 2, within one and a half units since
