@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/matmul/blas.h"
+#include "kernels/cpu/matmul/small.h"
 
 /* OpenBLAS's kernel of small products for AVX-512 (sgemm_small_kernel_nn_skylakex.c) packs a
  * thin last panel, columns for half a register's `lanes` or fewer, into memory that it takes
@@ -82,9 +83,8 @@ static inline tn_status blas_refuses(const tn_host *host) {
     if (tail > lanes / 4 + 1) gemm_panel_##suffix(m, tail, k, a, b, beta, y + whole, ldy);         \
   }                                                                                                \
                                                                                                    \
-  /* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart; beta is 0 or 1. */                 \
-  static inline bool gemm_##suffix(int64_t m, int64_t n, int64_t k, matrix_##suffix a,             \
-                                   matrix_##suffix b, C beta, C *y, int64_t ldy) {                 \
+  static inline bool blas_gemm_##suffix(int64_t m, int64_t n, int64_t k, matrix_##suffix a,        \
+                                        matrix_##suffix b, C beta, C *y, int64_t ldy) {            \
     const bool ta = a.col != 1, tb = b.col != 1;                                                   \
     const int64_t lda = ta ? blas_leading(a.col, m) : blas_leading(a.row, k);                      \
     const int64_t ldb = tb ? blas_leading(b.col, k) : blas_leading(b.row, n);                      \
@@ -122,5 +122,32 @@ static inline tn_status blas_refuses(const tn_host *host) {
 GEMM_STAMP(f, float, s, 16)
 GEMM_STAMP(d, double, d, 8)
 #undef GEMM_STAMP
+
+/* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart; beta is 0 or 1. Floats of AVX-512 go by
+ * registers, as in matmul: a BLAS packs both operands, and may take kernels of a lesser processor. */
+static inline bool gemm_d(int64_t m, int64_t n, int64_t k, matrix_d a, matrix_d b, double beta,
+                          double *y, int64_t ldy) {
+  return blas_gemm_d(m, n, k, a, b, beta, y, ldy);
+}
+
+static inline bool gemm_f(int64_t m, int64_t n, int64_t k, matrix_f a, matrix_f b, float beta,
+                          float *y, int64_t ldy) {
+  if (TN_ISA_LEVEL != 2 || m == 1 || n == 1) return blas_gemm_f(m, n, k, a, b, beta, y, ldy);
+  const small_product p = {.m = m,
+                           .n = n,
+                           .k = k,
+                           .a = a.data,
+                           .b = b.data,
+                           .y = y,
+                           .a_row = a.row,
+                           .a_col = a.col,
+                           .b_row = b.row,
+                           .b_col = b.col,
+                           .y_row = ldy,
+                           .y_col = 1,
+                           .add = beta != 0};
+  ISA(small_floats)(&p);
+  return true;
+}
 
 #endif

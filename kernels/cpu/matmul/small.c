@@ -189,7 +189,7 @@ static void multiply_strip(const small_product *p, int64_t j, int64_t count, int
              .y_row = p->y_row,
              .steps = steps,
              .last = FLOATS_FIRST(lanes ? lanes : LANES),
-             .add = first > 0};
+             .add = first > 0 || p->add};
   if (panel) {
     s.b_row = (vectors + (lanes > 0)) * LANES;
     (p->b_col == 1 ? copy : turn)(p, s.b, steps, count, s.b_row, panel);
@@ -266,10 +266,10 @@ static void clear(const small_product *p) {
 void ISA(small_floats)(const small_product *p) {
   if (p->m == 0 || p->n == 0) return;
   if (p->k == 0) {
-    clear(p);
+    if (!p->add) clear(p);
     return;
   }
-  if (p->n > SMALL_NARROW && p->m > SMALL_FEW) {
+  if (p->add || (p->n > SMALL_NARROW && p->m > SMALL_FEW)) {
     wide(p);
     return;
   }

@@ -15,6 +15,7 @@ typedef struct small_product {
   const float *a, *b;
   float *y;
   int64_t a_row, a_col, b_row, b_col, y_row, y_col;
+  bool add; /* to what is in y */
 } small_product;
 
 /* Columns of a narrow product, and terms of its sums at the least, four times so many where it has
@@ -22,9 +23,10 @@ typedef struct small_product {
  * of a wide product for which the same serves. */
 enum { SMALL_NARROW = 8, SMALL_LONG = 32, SMALL_FEW = 16 };
 
-/* pre: rows of y are dense. */
+/* pre: rows of y are dense. What adds goes by the wide way. */
 void ISA(small_floats)(const small_product *p);
-/* pre: rows of a are dense, b has no more than SMALL_FEW columns, and there is a term. */
+/* pre: rows of a are dense, b has no more than SMALL_FEW columns, there is a term, and nothing is
+ * added to. */
 void ISA(small_dots)(const small_product *p);
 
 #endif
