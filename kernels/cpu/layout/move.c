@@ -5,7 +5,20 @@
 
 #include "kernels/common/float8.h"
 #include "kernels/cpu/base/half.h"
+#include "kernels/cpu/base/stream.h"
 #include "kernels/cpu/cpu.h"
+
+/* Of a block on its way past the caches too: for a few thousand bytes memcpy may have the processor
+ * move strings, which does not keep up with what is fetched ahead. */
+static void copy_dense(const void *x, void *y, int64_t bytes) {
+  const int64_t side = sizeof(FLOATS);
+  const char *from = x;
+  char *to = y;
+  int64_t i = 0;
+  for (; bytes <= STREAM_BLOCK && i + side <= bytes; i += side)
+    FLOATS_KEEP((float *)(void *)(to + i), FLOATS_LOAD((const float *)(const void *)(from + i)));
+  memcpy(to + i, from + i, (size_t)(bytes - i));
+}
 
 #define MOVE_LOOPS(bits, U)                                                                        \
   static void copy_##bits(int64_t n, void *const *p, const int64_t *s, const void *ctx) {          \
@@ -13,7 +26,7 @@
     U *y = p[1];                                                                                   \
     (void)ctx;                                                                                     \
     if (s[0] == 1 && s[1] == 1) {                                                                  \
-      if (x != y) memcpy(y, x, (size_t)n * sizeof(U));                                             \
+      if (x != y) copy_dense(x, y, n * (int64_t)sizeof(U));                                        \
     } else {                                                                                       \
       for (int64_t i = 0; i < n; i++) y[i * s[1]] = x[i * s[0]];                                   \
     }                                                                                              \
