@@ -8,9 +8,11 @@
 #include "kernels/cpu/elementwise/unary.h"
 
 #ifdef BELL_IN_BLOCKS
+#define GELU_OF bell_gelu_of
 #define GELU_BLOCK bell_gelu_block
 #define GELU_GRAD_BLOCK bell_gelu_grad_block
 #elif defined(MATHS_IN_BLOCKS)
+#define GELU_OF maths_gelu
 #define GELU_BLOCK maths_gelu_block
 #define GELU_GRAD_BLOCK maths_gelu_grad_block
 #endif
@@ -41,6 +43,8 @@ static inline bool slope_is_float(double slope) {
 }
 
 /* elu and its like with their factors. */
+#define ELU_OF(x) maths_elu(x, &k)
+#define ELU_GRAD_OF(dy, x) maths_elu_grad(dy, x, &k)
 #define ELU_BLOCK(n, x, y) maths_elu_block(n, x, y, &k)
 #define ELU_GRAD_BLOCK(n, dy, x, dx) maths_elu_grad_block(n, dy, x, dx, &k)
 #define ELU_ATTRS(op, in)                                                                          \
