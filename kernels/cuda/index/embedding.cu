@@ -163,19 +163,21 @@ struct grad_scratch {
 };
 
 /* Lays the scratch memory out; `memory` may be NULL to ask for its size. */
+/* Whether most rows have no place: what is not 0 is written over zeros then, and no row is asked
+ * where its places begin. */
+bool has_few_places(const tn_kernel_args *args) {
+  const DLTensor *index = args->in[1];
+  return 2 * cuda_size(index, 0, index->ndim) <= args->out[0]->shape[0];
+}
+
 tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, void *memory,
                      grad_scratch *s) {
   s->bits = cuda_radix_bits((uint64_t)rows + 1);
   tn_status status = cuda_radix_of(args, memory, count, s->bits, true, &s->sort);
   s->start = (uint32_t *)((char *)memory + s->sort.bytes);
-  s->bytes = s->sort.bytes + (size_t)(rows + 1) * sizeof(uint32_t);
+  s->bytes = s->sort.bytes;
+  if (!has_few_places(args)) s->bytes += (size_t)(rows + 1) * sizeof(uint32_t);
   return status;
-}
-
-/* Whether most rows have no place: what is not 0 is written over zeros then. */
-bool has_few_places(const tn_kernel_args *args) {
-  const DLTensor *index = args->in[1];
-  return 2 * cuda_size(index, 0, index->ndim) <= args->out[0]->shape[0];
 }
 
 template <class T, int N> tn_status run_sum_as(const tn_kernel_args *args, const grad_scratch &s) {
