@@ -3,10 +3,11 @@
 
 The same transformer (GPT-2's), optimiser and clipping, with products in bfloat16 by autocast, on
 random tokens that lie on the device. Prints one JSON line per way of running it: eager, and
-compiled by torch.compile.
+compiled by torch.compile. On the CPU it takes as many threads as there are, in float32 where
+--float32 says so.
 
 usage: torch_gpt.py [--size tiny|124M] [--batch N] [--length N] [--steps 10] [--rounds 3]
-                    [--ways eager,compile] [--float32]
+                    [--ways eager,compile] [--float32] [--device cuda|cpu] [--threads N]
 """
 import argparse
 import contextlib
@@ -60,9 +61,9 @@ class Transformer(nn.Module):
 
 
 class Trainer:
-    def __init__(self, size, batch, length, way, amp):
+    def __init__(self, size, batch, length, way, amp, device):
         torch.manual_seed(1)
-        self.net = Transformer(**size).cuda()
+        self.net = Transformer(**size).to(device)
         weights = list(self.net.parameters())
         self.weights = weights
         self.optimiser = torch.optim.AdamW(
@@ -70,12 +71,12 @@ class Trainer:
              dict(params=[w for w in weights if w.ndim < 2], weight_decay=0.0)],
             lr=1e-4, betas=(0.9, 0.99), fused=True)
         self.forward = torch.compile(self.net) if way == "compile" else self.net
-        self.tokens = torch.randint(0, 256, (64, batch, length + 1), device="cuda")
-        self.amp = amp
+        self.tokens = torch.randint(0, 256, (64, batch, length + 1), device=device)
+        self.amp, self.device = amp, device
 
     def step(self, i):
         tokens = self.tokens[i % 64]
-        cast = torch.autocast("cuda", torch.bfloat16) if self.amp else contextlib.nullcontext()
+        cast = torch.autocast(self.device, torch.bfloat16) if self.amp else contextlib.nullcontext()
         with cast:
             loss = self.forward(tokens[:, :-1], tokens[:, 1:])
         self.optimiser.zero_grad(set_to_none=True)
@@ -85,16 +86,21 @@ class Trainer:
         return loss
 
 
+def synchronize(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
 def milliseconds(trainer, steps, rounds):
     for i in range(5):
         loss = trainer.step(i)
     found = []
     for _ in range(rounds):
-        torch.cuda.synchronize()
+        synchronize(trainer.device)
         begin = time.perf_counter()
         for i in range(steps):
             loss = trainer.step(i)
-        torch.cuda.synchronize()
+        synchronize(trainer.device)
         found.append((time.perf_counter() - begin) * 1e3 / steps)
     if not math.isfinite(loss.item()):
         raise SystemExit("torch_gpt.py: the loss is no number")
@@ -110,23 +116,34 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", default="eager,compile")
     parser.add_argument("--float32", action="store_true")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--threads", type=int, help="of the CPU: default all")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    cuda = options.device == "cuda"
+    if cuda and not torch.cuda.is_available():
         print("torch_gpt.py: PyTorch sees no GPU here")
         return
     size = SIZES[options.size]
     batch, length = options.batch or size["batch"], options.length or size["context"]
     torch.backends.cuda.matmul.allow_tf32 = False
     for way in options.ways.split(","):
-        trainer = Trainer(size, batch, length, way, not options.float32)
-        torch.cuda.reset_peak_memory_stats()
+        trainer = Trainer(size, batch, length, way, not options.float32, options.device)
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
         ms = milliseconds(trainer, options.steps, options.rounds)
-        print(json.dumps(dict(peer="torch_gpt", size=options.size, way=way, batch=batch,
-                              length=length, amp=not options.float32, ms_per_step=round(ms, 4),
-                              tokens_per_s=round(batch * length * 1e3 / ms),
-                              peak_MiB=torch.cuda.max_memory_allocated() >> 20)), flush=True)
+        row = dict(peer="torch_gpt", device=options.device, size=options.size, way=way, batch=batch,
+                   length=length, amp=not options.float32, ms_per_step=round(ms, 4),
+                   tokens_per_s=round(batch * length * 1e3 / ms))
+        if cuda:
+            row["peak_MiB"] = torch.cuda.max_memory_allocated() >> 20
+        else:
+            row["threads"] = torch.get_num_threads()
+        print(json.dumps(row), flush=True)
         del trainer
-        torch.cuda.empty_cache()
+        if cuda:
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
