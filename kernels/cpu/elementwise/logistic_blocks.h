@@ -20,8 +20,13 @@
 /* From here on e^-x is nothing beside 1. */
 #define LOGISTIC_MOST 30.0f
 
-/* Of LOGISTIC_FAR to LOGISTIC_MOST. */
-static inline __m512 logistic_within(__m512 x) {
+/* v = 1 / (1 + e^-x), and what it lacks of 1, which is rounded on its own. */
+typedef struct logistic_parts {
+  __m512 v, rest;
+} logistic_parts;
+
+/* Of x from LOGISTIC_FAR to LOGISTIC_MOST. */
+static inline logistic_parts logistic_parts_of(__m512 x) {
   const __m512 one = _mm512_set1_ps(1), round = _mm512_set1_ps(EXP_ROUND);
   const __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(-0x1.715476p+5f), round);
   const __m512 n = _mm512_sub_ps(t, round);
@@ -33,8 +38,11 @@ static inline __m512 logistic_within(__m512 x) {
   const __m512 rest = _mm512_sub_ps(one, v), rest_low = _mm512_sub_ps(_mm512_sub_ps(one, rest), v);
   const __m512 w = _mm512_mul_ps(v, unit);
   const __m512 lack = _mm512_fnmadd_ps(w, e.low, _mm512_fnmadd_ps(w, e.high, rest));
-  return _mm512_fmadd_ps(v, _mm512_add_ps(lack, rest_low), v);
+  const __m512 by = _mm512_add_ps(lack, rest_low); /* v (1 + by) is the quotient */
+  return (logistic_parts){.v = _mm512_fmadd_ps(v, by, v), .rest = _mm512_fnmadd_ps(v, by, rest)};
 }
+
+static inline __m512 logistic_within(__m512 x) { return logistic_parts_of(x).v; }
 
 static inline __mmask16 logistic_is_far(__m512 x) {
   return _mm512_cmp_ps_mask(x, _mm512_set1_ps(LOGISTIC_FAR), _CMP_LT_OQ);
@@ -79,11 +87,12 @@ static inline __m512 logistic_softplus_grad(__m512 dy, __m512 x) {
   LOGISTIC_UNLESS_FAR(x, dx, logistic_softplus_grad_far(dy, x));
 }
 
-/* dy v (1 + x (1 - v)), v = 1 / (1 + e^-x): within a few units in the last place of the greater
+/* dy v (1 + x (1 - v)), v = 1 / (1 + e^-x): within three units in the last place of the greater
  * term. */
 static inline __m512 logistic_silu_grad(__m512 dy, __m512 x) {
-  const __m512 c = logistic_bounded(x), v = logistic_within(c), one = _mm512_set1_ps(1);
-  const __m512 slope = _mm512_mul_ps(v, _mm512_fmadd_ps(c, _mm512_sub_ps(one, v), one));
+  const __m512 c = logistic_bounded(x), one = _mm512_set1_ps(1);
+  const logistic_parts s = logistic_parts_of(c);
+  const __m512 slope = _mm512_mul_ps(s.v, _mm512_fmadd_ps(c, s.rest, one));
   const __m512 dx = _mm512_mul_ps(dy, slope);
   LOGISTIC_UNLESS_FAR(x, dx, logistic_silu_grad_far(dy, x));
 }
@@ -93,8 +102,7 @@ static inline __m512 logistic_silu_grad(__m512 dy, __m512 x) {
 #define LOGISTIC_BLOCK(name)                                                                       \
   static inline void logistic_##name##_block(int64_t n, const float *x, float *y) {                \
     int64_t i = 0;                                                                                 \
-    for (; i + 16 <= n; i += 16)                                                                   \
-      _mm512_storeu_ps(y + i, logistic_##name(_mm512_loadu_ps(x + i)));                            \
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, logistic_##name(_mm512_loadu_ps(x + i))); \
     if (i == n) return;                                                                            \
     const __mmask16 rest = (__mmask16)(0xffffu >> (16 - (n - i)));                                 \
     _mm512_mask_storeu_ps(y + i, rest, logistic_##name(_mm512_maskz_loadu_ps(rest, x + i)));       \
@@ -112,6 +120,9 @@ static inline void logistic_softplus_grad_block(int64_t n, const float *dy, cons
 static inline void logistic_silu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {
   SLOPE_BLOCK(n, dy, x, dx, logistic_silu_grad);
 }
+#endif
+#ifdef SLOPE_BLOCK
+#undef SLOPE_BLOCK
 #endif
 
 #endif

@@ -11,12 +11,13 @@
 /* Of a block on its way past the caches too: for a few thousand bytes memcpy may have the processor
  * move strings, which does not keep up with what is fetched ahead. */
 static void copy_dense(const void *x, void *y, int64_t bytes) {
-  const int64_t side = sizeof(FLOATS);
   const char *from = x;
   char *to = y;
   int64_t i = 0;
-  for (; bytes <= STREAM_BLOCK && i + side <= bytes; i += side)
+#ifdef FLOATS_STREAM
+  for (; bytes <= STREAM_BLOCK && i + (int64_t)sizeof(FLOATS) <= bytes; i += sizeof(FLOATS))
     FLOATS_KEEP((float *)(void *)(to + i), FLOATS_LOAD((const float *)(const void *)(from + i)));
+#endif
   memcpy(to + i, from + i, (size_t)(bytes - i));
 }
 
@@ -26,7 +27,7 @@ static void copy_dense(const void *x, void *y, int64_t bytes) {
     U *y = p[1];                                                                                   \
     (void)ctx;                                                                                     \
     if (s[0] == 1 && s[1] == 1) {                                                                  \
-      if (x != y) copy_dense(x, y, n * (int64_t)sizeof(U));                                        \
+      if (x != y) copy_dense(x, y, n *(int64_t)sizeof(U));                                         \
     } else {                                                                                       \
       for (int64_t i = 0; i < n; i++) y[i * s[1]] = x[i * s[0]];                                   \
     }                                                                                              \

@@ -1,6 +1,6 @@
 /*
- * The BLAS as the kernels see it: row-major products of blocks, one thread each. Threads
- * come from the host's parallel_for alone.
+ * Row-major products of blocks as the kernels see them, one thread each: the BLAS's or, of floats
+ * with AVX-512, small.h's. Threads come from the host's parallel_for alone.
  */
 #ifndef TENON_KERNELS_CPU_GEMM_H
 #define TENON_KERNELS_CPU_GEMM_H
@@ -123,9 +123,9 @@ GEMM_STAMP(f, float, s, 16)
 GEMM_STAMP(d, double, d, 8)
 #undef GEMM_STAMP
 
-/* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart; beta is 0 or 1. Floats of AVX-512 go
- * by registers, as in matmul: a BLAS packs both operands, and may take kernels of a lesser
- * processor. */
+/* y[m, n] = a[m, k] b[k, n] + beta y, rows of y `ldy` apart; beta is 0 or 1. Floats of AVX-512 but
+ * one row or column go by registers, as in matmul: a BLAS packs both operands, and may take kernels
+ * of a lesser processor. */
 static inline bool gemm_d(int64_t m, int64_t n, int64_t k, matrix_d a, matrix_d b, double beta,
                           double *y, int64_t ldy) {
   return blas_gemm_d(m, n, k, a, b, beta, y, ldy);

@@ -249,7 +249,8 @@ static small_product turned(const small_product *p) {
                          .b_row = p->a_col,
                          .b_col = p->a_row,
                          .y_row = p->y_col,
-                         .y_col = p->y_row};
+                         .y_col = p->y_row,
+                         .add = p->add};
 }
 
 static bool is_narrow(const small_product *p, int64_t most) {

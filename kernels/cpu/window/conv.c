@@ -2,7 +2,7 @@
  * Convolution, its gradients and transposed convolution over one to three spatial axes as
  * matrix products. A piece of the output image, some rows of one group of one image, is
  * unfolded into a matrix of patches that stays in cache ([c kd kh kw, windows],
- * "im2col"), which one BLAS call multiplies with the weight. How the work is cut depends
+ * "im2col"), which one product (gemm.h) multiplies with the weight. How the work is cut depends
  * on the shapes alone, so the bits do not depend on the threads.
  */
 #include <stdatomic.h>

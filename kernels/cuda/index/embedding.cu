@@ -162,7 +162,6 @@ struct grad_scratch {
   size_t bytes;
 };
 
-/* Lays the scratch memory out; `memory` may be NULL to ask for its size. */
 /* Whether most rows have no place: what is not 0 is written over zeros then, and no row is asked
  * where its places begin. */
 bool has_few_places(const tn_kernel_args *args) {
@@ -170,6 +169,7 @@ bool has_few_places(const tn_kernel_args *args) {
   return 2 * cuda_size(index, 0, index->ndim) <= args->out[0]->shape[0];
 }
 
+/* Lays the scratch memory out; `memory` may be NULL to ask for its size. */
 tn_status scratch_of(const tn_kernel_args *args, int64_t count, int64_t rows, void *memory,
                      grad_scratch *s) {
   s->bits = cuda_radix_bits((uint64_t)rows + 1);
