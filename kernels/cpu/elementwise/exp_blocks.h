@@ -34,6 +34,11 @@ static const float exp_powers_low[32] = {
 };
 
 #define EXP_ROUND 0x1.8p23f
+#define EXP_PARTS 0x1.715476p+5f /* 32 / ln 2 */
+/* ln 2 / 32 in two parts, of which the first has few bits, so that its products with n are exact.
+ */
+#define EXP_LN2 0x1.63p-6f
+#define EXP_LN2_LESS 0x1.bd0106p-18f /* what that is too much */
 
 /* 2^k (high + low) */
 typedef struct exp_parts {
@@ -66,10 +71,10 @@ static inline __m512 exp_bounded(__m512 x, float least, float most) {
 
 static inline __m512 exp_of(__m512 x) {
   const __m512 c = exp_bounded(x, -104, 89), round = _mm512_set1_ps(EXP_ROUND);
-  const __m512 t = _mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p+5f), round);
+  const __m512 t = _mm512_fmadd_ps(c, _mm512_set1_ps(EXP_PARTS), round);
   const __m512 n = _mm512_sub_ps(t, round);
-  const __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.63p-6f), c);
-  return exp_from(t, n, _mm512_fmadd_ps(n, _mm512_set1_ps(0x1.bd0106p-18f), r));
+  const __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2), c);
+  return exp_from(t, n, _mm512_fmadd_ps(n, _mm512_set1_ps(EXP_LN2_LESS), r));
 }
 
 static inline __m512 exp2_of(__m512 x) {

@@ -28,10 +28,10 @@ typedef struct logistic_parts {
 /* Of x from LOGISTIC_FAR to LOGISTIC_MOST. */
 static inline logistic_parts logistic_parts_of(__m512 x) {
   const __m512 one = _mm512_set1_ps(1), round = _mm512_set1_ps(EXP_ROUND);
-  const __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(-0x1.715476p+5f), round);
+  const __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(-EXP_PARTS), round);
   const __m512 n = _mm512_sub_ps(t, round);
-  const __m512 less = _mm512_fmadd_ps(n, _mm512_set1_ps(0x1.63p-6f), x);
-  const __m512 r = _mm512_fmsub_ps(n, _mm512_set1_ps(0x1.bd0106p-18f), less);
+  const __m512 less = _mm512_fmadd_ps(n, _mm512_set1_ps(EXP_LN2), x);
+  const __m512 r = _mm512_fmsub_ps(n, _mm512_set1_ps(EXP_LN2_LESS), less);
   const exp_parts e = exp_parts_of(t, n, r);
   const __m512 unit = _mm512_scalef_ps(one, e.k);
   const __m512 v = _mm512_rcp14_ps(_mm512_fmadd_ps(unit, _mm512_add_ps(e.high, e.low), one));
@@ -98,31 +98,10 @@ static inline __m512 logistic_silu_grad(__m512 dy, __m512 x) {
 }
 #undef LOGISTIC_UNLESS_FAR
 
-/* y may be x. */
-#define LOGISTIC_BLOCK(name)                                                                       \
-  static inline void logistic_##name##_block(int64_t n, const float *x, float *y) {                \
-    int64_t i = 0;                                                                                 \
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, logistic_##name(_mm512_loadu_ps(x + i))); \
-    if (i == n) return;                                                                            \
-    const __mmask16 rest = (__mmask16)(0xffffu >> (16 - (n - i)));                                 \
-    _mm512_mask_storeu_ps(y + i, rest, logistic_##name(_mm512_maskz_loadu_ps(rest, x + i)));       \
-  }
-LOGISTIC_BLOCK(sigmoid)
-LOGISTIC_BLOCK(silu)
-#undef LOGISTIC_BLOCK
-
-/* dx may be dy or x. */
-static inline void logistic_softplus_grad_block(int64_t n, const float *dy, const float *x,
-                                                float *dx) {
-  SLOPE_BLOCK(n, dy, x, dx, logistic_softplus_grad);
-}
-
-static inline void logistic_silu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {
-  SLOPE_BLOCK(n, dy, x, dx, logistic_silu_grad);
-}
-#endif
-#ifdef SLOPE_BLOCK
-#undef SLOPE_BLOCK
+MATHS_BLOCK(logistic_sigmoid)
+MATHS_BLOCK(logistic_silu)
+SLOPE_BLOCK_OF(logistic_softplus_grad)
+SLOPE_BLOCK_OF(logistic_silu_grad)
 #endif
 
 #endif

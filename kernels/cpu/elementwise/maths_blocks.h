@@ -295,27 +295,26 @@ static inline FLOATS maths_softplus(FLOATS x) {
   return FLOATS_MAX(none, x) + more;
 }
 
-/* y may be x. */
+/* name_block of a function of vectors, `name`; y may be x. */
 #define MATHS_BLOCK(name)                                                                          \
-  static inline void maths_##name##_block(int64_t n, const float *x, float *y) {                   \
+  static inline void name##_block(int64_t n, const float *x, float *y) {                           \
     enum { LANES = sizeof(FLOATS) / sizeof(float) };                                               \
     int64_t i = 0;                                                                                 \
-    for (; i + LANES <= n; i += LANES) FLOATS_KEEP(y + i, maths_##name(FLOATS_LOAD(x + i)));       \
+    for (; i + LANES <= n; i += LANES) FLOATS_KEEP(y + i, name(FLOATS_LOAD(x + i)));               \
     if (i == n) return;                                                                            \
     const FLOATS_LANES rest = FLOATS_FIRST(n - i);                                                 \
-    FLOATS_KEEP_FIRST(y + i, rest, maths_##name(FLOATS_LOAD_FIRST(x + i, rest)));                  \
+    FLOATS_KEEP_FIRST(y + i, rest, name(FLOATS_LOAD_FIRST(x + i, rest)));                          \
   }
-MATHS_BLOCK(exp)
-MATHS_BLOCK(exp2)
-MATHS_BLOCK(sigmoid)
-MATHS_BLOCK(silu)
-MATHS_BLOCK(gelu)
-MATHS_BLOCK(softplus)
-MATHS_BLOCK(erf)
-MATHS_BLOCK(log)
-MATHS_BLOCK(log2)
-MATHS_BLOCK(log10)
-#undef MATHS_BLOCK
+MATHS_BLOCK(maths_exp)
+MATHS_BLOCK(maths_exp2)
+MATHS_BLOCK(maths_sigmoid)
+MATHS_BLOCK(maths_silu)
+MATHS_BLOCK(maths_gelu)
+MATHS_BLOCK(maths_softplus)
+MATHS_BLOCK(maths_erf)
+MATHS_BLOCK(maths_log)
+MATHS_BLOCK(maths_log2)
+MATHS_BLOCK(maths_log10)
 
 /* dx may be dy or x. */
 static inline void maths_gelu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {

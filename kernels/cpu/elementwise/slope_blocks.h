@@ -149,14 +149,13 @@ static inline void maths_elu_grad_block(int64_t n, const float *dy, const float 
 #undef SLOPE_OF
 }
 
-static inline void maths_softplus_grad_block(int64_t n, const float *dy, const float *x,
-                                             float *dx) {
-  SLOPE_BLOCK(n, dy, x, dx, maths_softplus_grad);
-}
-
-static inline void maths_silu_grad_block(int64_t n, const float *dy, const float *x, float *dx) {
-  SLOPE_BLOCK(n, dy, x, dx, maths_silu_grad);
-}
+/* name_block of a gradient of dy and x, `name`. */
+#define SLOPE_BLOCK_OF(name)                                                                       \
+  static inline void name##_block(int64_t n, const float *dy, const float *x, float *dx) {         \
+    SLOPE_BLOCK(n, dy, x, dx, name);                                                               \
+  }
+SLOPE_BLOCK_OF(maths_softplus_grad)
+SLOPE_BLOCK_OF(maths_silu_grad)
 #endif
 
 #endif
